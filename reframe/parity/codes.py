@@ -1,0 +1,42 @@
+"""The benchmark codes parity is made for, and what can stand in for one that is not there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Code:
+    """A code by its usual name. ``feature`` is what an environment offers where it has it.
+
+    ``stand_in`` names another feature that measures the same thing, with the metrics (by their
+    prefix) that do so.
+    """
+
+    name: str
+    feature: str
+    stand_in: str = ''
+    stand_in_metrics: tuple[str, ...] = ()
+
+
+#: In the order in which the coverage is told.
+CODES = (
+    Code('HPL', 'hpl', 'hpcc', ('hpl',)),
+    Code('STREAM', 'stream', 'hpcc', ('stream_star_',)),
+    Code('NPB', 'npb'),
+    Code('OSU', 'osu'),
+    Code('IMB', 'imb'),
+    Code('IOR', 'ior'),
+    Code('mdtest', 'mdtest'),
+    Code('hpcc', 'hpcc'),
+    Code('iperf3', 'iperf3'),
+    Code('fio', 'fio'),
+    Code('sysbench', 'sysbench'),
+    Code('mpiP', 'mpip'),
+    Code('BabelStream', 'babelstream'),
+)
+
+#: What each provider can offer at best: what `requires: offered` demands of a system.
+OFFERED_BY = {
+    'distro': ('hpcc', 'filecopy'),
+}

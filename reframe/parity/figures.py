@@ -1,0 +1,159 @@
+"""Numbers as a person reads them: the terminal and the page write them alike.
+
+A figure has three significant digits, and four where the first is a 1 or nothing stands behind
+the point: a step of the last digit is then never more than half a percent. A number that is
+exact with fewer digits is not padded. Rates and times move along their prefixes (12400 MB/s is
+12.4 GB/s), sizes in bytes along the binary ones (32768 B is 32 KiB); every other unit stays.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+#: What stands where there is no number.
+NOTHING = '—'
+
+#: Groups digits by three from five digits on: a narrow space that does not break.
+GROUP = '\u202f'
+
+_DECIMAL = ('p', 'n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E')
+_BINARY = ('', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei')
+_RATE = re.compile(r'([kKMGTPE]?)([Bb]/s|bit/s|(?i:flop/s|flops|ops?/s|up/s)|Hz)')
+_TIME = re.compile(r'([pnuµμm]?)(s)')
+_SIZE = re.compile(r'((?:[KMGTPE]i)?)(B|B/s)')
+
+# A figure leaves its unit at five digits or below a tenth; it then stops between 1 and 1000.
+_LARGE = 10_000
+_SMALL = 0.1
+
+
+def number(value: float | None, pad: bool = False) -> str:
+    """``value`` to three or four significant digits, without a unit; ``pad``: with all of them."""
+    if value is None:
+        return NOTHING
+    if not math.isfinite(value):
+        return str(float(value))
+    if value == 0:
+        return '0'
+    if not 1e-3 <= abs(value) < 1e9:
+        mantissa, exponent = f'{value:.2e}'.split('e')
+        return f'{mantissa}e{int(exponent)}'
+    return _plain(value, pad)
+
+
+def figure(value: float | None, unit: str = '') -> str:
+    """``value`` with its unit, moved to the prefix that reads best: '71.2 GB/s'."""
+    (text,), unit = alike(unit, value)
+    return f'{text} {unit}'.strip() if text != NOTHING else text
+
+
+def alike(unit: str, *values: float | None) -> tuple[list[str], str]:
+    """All ``values`` in one and the same unit, and that unit; the first that is known decides.
+
+    A value, its reference and its band can be compared only when they share a prefix, and
+    read best when all of their digits are there: 61.2 beside 61.0.
+    """
+    known = next((v for v in values if v is not None and math.isfinite(v) and v), 0.0)
+    step, moves, unit = _moved(known, unit)
+    pad = sum(v is not None for v in values) > 1
+    return [number(_shift(v, step, moves), pad) for v in values], unit
+
+
+def band(low: float | None, high: float | None, unit: str = '') -> str:
+    """An accepted band, open where a bound is missing; empty when both are."""
+    (first, last), unit = alike(unit, low, high)
+    if low is None and high is None:
+        return ''
+    if low is None:
+        return f'at most {last} {unit}'.strip()
+    if high is None:
+        return f'at least {first} {unit}'.strip()
+    return f'{first} .. {last} {unit}'.strip()
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio as a percentage of two digits or more: 0.414 is '41 %'."""
+    if ratio is None:
+        return NOTHING
+    if not math.isfinite(ratio):
+        return str(float(ratio))
+    share = 100 * ratio
+    if 0 < abs(share) < 0.01:
+        return '< 0.01 %' if share > 0 else '> -0.01 %'
+    decimals = 0 if abs(share) >= 9.95 or share == 0 else 1 if abs(share) >= 0.995 else 2
+    return f'{_grouped(share, decimals)} %'
+
+
+def change(value: float | None, reference: float | None) -> str:
+    """How far ``value`` is from ``reference``: '-8.4 %'; empty when that cannot be said."""
+    if value is None or not reference or not math.isfinite(value) or not math.isfinite(reference):
+        return ''
+    share = 100 * (value - reference) / abs(reference)
+    if abs(share) < 0.05:
+        return '0.0 %'
+    return f'{"+" if share > 0 else ""}{_grouped(share, 1 if abs(share) < 1000 else 0)} %'
+
+
+def duration(seconds: float | None) -> str:
+    """A time as a person says it: '9.5 s', '58 s', '12 min', '1 h 12 min'."""
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        return NOTHING
+    if seconds < 10:
+        return f'{seconds:.1f} s'
+    if seconds < 99.5:
+        return f'{seconds:.0f} s'
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f'{hours} h {minutes:02d} min' if hours else f'{minutes} min'
+
+
+def _plain(value: float, pad: bool) -> str:
+    leading, exponent = f'{abs(value):.3e}'.split('e')
+    digits = 4 if leading[0] == '1' else 3
+    decimals = max(0, digits - 1 - int(exponent))
+    text = _grouped(value, decimals)
+    if decimals and not pad and float(f'{value:.{decimals}f}') == value:
+        return text.rstrip('0').rstrip('.')
+    return text
+
+
+def _grouped(value: float, decimals: int) -> str:
+    text = f'{value:,.{decimals}f}'
+    return text.replace(',', GROUP if abs(float(text.replace(',', ''))) >= _LARGE else '')
+
+
+def _moved(value: float, unit: str) -> tuple[int, int, str]:
+    """(step, moves, unit): how many steps of 1000 or 1024 ``value`` should move, and where to."""
+    for pattern, step, prefixes in ((_TIME, 1000, _DECIMAL[:5]), (_RATE, 1000, _DECIMAL[4:]),
+                                    (_SIZE, 1024, _BINARY)):
+        match = pattern.fullmatch(unit)
+        if match:
+            start = prefixes.index(_canonical(match[1], prefixes))
+            moves = _moves(abs(value), step, -start, len(prefixes) - 1 - start)
+            # A unit that stays is written as it was declared ('KB/s', 'µs').
+            return step, moves, prefixes[start + moves] + match[2] if moves else unit
+    return 1, 0, unit
+
+
+def _canonical(prefix: str, prefixes: tuple[str, ...]) -> str:
+    """The prefix as it stands in the table: µ (either one) is u, K is k."""
+    prefix = prefix.replace('µ', 'u').replace('μ', 'u')
+    return prefix if prefix in prefixes else prefix.lower()
+
+
+def _moves(size: float, step: int, fewest: int, most: int) -> int:
+    moves = 0
+    if size >= _LARGE:
+        while size >= step and moves < most:
+            size, moves = size / step, moves + 1
+    elif 0 < size < _SMALL:
+        while size < 1 and moves > fewest:
+            size, moves = size * step, moves - 1
+    return moves
+
+
+def _shift(value: float | None, step: int, moves: int) -> float | None:
+    if value is None or not moves:
+        return value
+    # Dividing keeps 71200 MB/s exactly 71.2 GB/s; multiplying by 0.001 would not.
+    return value / step ** moves if moves > 0 else value * step ** -moves

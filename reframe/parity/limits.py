@@ -1,0 +1,28 @@
+"""Physical bounds of a partition, each with its source."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, PositiveFloat
+
+#: A figure is impossible only when it exceeds a certain bound by more than this.
+MARGIN = 0.05
+
+
+class Limit(BaseModel):
+    """A bound: ``value`` in ``unit``, and where it comes from.
+
+    ``certain`` is true only for what cannot be exceeded (a link rate, the maximum clock seen
+    times the widest FMA times the number of pipes). A measured ceiling is not certain: it
+    gives an efficiency, never the verdict `impossible`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    value: PositiveFloat
+    unit: str
+    source: str
+    certain: bool = False
+
+    def exceeded_by(self, figure: float) -> bool:
+        """True when ``figure`` (same unit) cannot be: beyond a certain bound and its margin."""
+        return self.certain and figure > self.value * (1 + MARGIN)

@@ -1,0 +1,34 @@
+"""Where things are: the checkout, and the folder that results go to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from parity.errors import UsageError
+
+#: Benchmark programs of ours that run on compute nodes: a check names the folder as its `sourcesdir`.
+PROGRAMS = str(Path(__file__).resolve().parent / 'programs')
+
+
+def root() -> Path:
+    """The top of the checkout: the folder that holds systems/ and checks/.
+
+    ``PARITY_ROOT`` names it where parity is installed apart from its checkout.
+    """
+    named = os.environ.get('PARITY_ROOT')
+    top = Path(named) if named else Path(__file__).resolve().parents[2]
+    if not (top / 'systems').is_dir():
+        raise UsageError(f'{top}: no folder systems/ here; PARITY_ROOT must name the top of the checkout')
+    return top.resolve()
+
+
+def results() -> Path:
+    """The folder that every run writes to: results/ at the top, or ``PARITY_RESULTS``."""
+    named = os.environ.get('PARITY_RESULTS')
+    return Path(named).resolve() if named else root() / 'results'
+
+
+def database() -> Path:
+    """ReFrame's results database."""
+    return results() / 'results.db'
