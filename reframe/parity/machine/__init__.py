@@ -1,0 +1,14 @@
+"""What the machine we are on is: detection, physical bounds, and its state at an instant.
+
+``detect`` looks, ``load`` looks once a boot, ``limits`` gives the bounds, ``reading`` and
+``steal_share`` say what disturbed a measurement.
+"""
+
+from parity.machine.bounds import Bounds, bounds, limits
+from parity.machine.detect import detect
+from parity.machine.model import Cache, Clock, Machine, MemoryChannels
+from parity.machine.reading import reading, steal_share
+from parity.machine.store import load
+
+__all__ = ['Bounds', 'Cache', 'Clock', 'Machine', 'MemoryChannels',
+           'bounds', 'detect', 'limits', 'load', 'reading', 'steal_share']

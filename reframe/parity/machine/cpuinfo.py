@@ -1,0 +1,74 @@
+"""/proc/cpuinfo and the microarchitecture."""
+
+from __future__ import annotations
+
+import os
+import platform
+import warnings
+
+from parity.machine.tree import Tree
+
+#: Instruction sets that matter to floating point, narrow to wide, as the kernel names them
+#: on x86 (flags), ARM (Features) and POWER (cpu line).
+SIMD = ('sse2', 'avx', 'avx2', 'fma', 'avx512f', 'asimd', 'sve', 'vsx')
+#: The vector widths among them, widest first, and the name a check asks for as a feature.
+WIDTHS = {'avx512f': 'avx512', 'avx2': 'avx2', 'avx': 'avx', 'sse2': 'sse2',
+          'sve': 'sve', 'asimd': 'neon', 'vsx': 'vsx'}
+
+
+def processors(tree: Tree) -> list[dict[str, str]]:
+    """One dictionary a processor. What stands apart from them (ARM, POWER, UML) joins the first."""
+    blocks, apart = [], {}
+    for block in (tree.text('proc/cpuinfo') or '').split('\n\n'):
+        pairs = (line.partition(':') for line in block.splitlines())
+        fields = {key.strip(): value.strip() for key, colon, value in pairs if colon}
+        if 'processor' in fields:
+            blocks.append(fields)
+        else:
+            apart.update(fields)
+    if not blocks:
+        return [apart] if apart else []
+    return [apart | blocks[0]] + blocks[1:]
+
+
+def flags(tree: Tree, first: dict[str, str] | None = None) -> frozenset[str]:
+    """The instruction set flags of the first processor."""
+    if first is None:
+        first = (processors(tree) or [{}])[0]
+    found = set((first.get('flags') or first.get('Features') or '').split())
+    # POWER has no flags line; VSX (2 x 128 bit) came with POWER7
+    if first.get('cpu', '').startswith(('POWER7', 'POWER8', 'POWER9', 'POWER10')):
+        found.add('vsx')
+    return frozenset(found)
+
+
+def identity(tree: Tree, cpu: dict[str, str]) -> tuple[dict, list[str]]:
+    """Names: architecture, vendor, family, model, microarchitecture and SIMD sets."""
+    notes = []
+    seen = flags(tree, cpu)
+    architecture = tree.text('proc/sys/kernel/arch') or (platform.machine() if tree.real else None)
+    if not seen:
+        notes.append('instruction sets unknown: /proc/cpuinfo shows none')
+    facts = {
+        'architecture': architecture or 'unknown',
+        'vendor': cpu.get('vendor_id') or cpu.get('CPU implementer'),
+        'family': cpu.get('cpu family'),
+        'model_name': cpu.get('model name') or cpu.get('cpu') or cpu.get('Processor'),
+        'simd': tuple(name for name in SIMD if name in seen),
+    }
+    facts['microarchitecture'], why = _microarchitecture(tree)
+    return facts, notes + why
+
+
+def _microarchitecture(tree: Tree) -> tuple[str | None, list[str]]:
+    if not tree.real:
+        return None, ['microarchitecture unknown: archspec can name only the machine it runs on']
+    if not os.access('/proc/cpuinfo', os.R_OK):
+        return None, ['microarchitecture unknown: no /proc/cpuinfo']
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')     # archspec warns about what the note says already
+            import archspec.cpu
+            return archspec.cpu.host().name, []
+    except Exception as error:                  # archspec raises many kinds on odd machines
+        return None, [f'microarchitecture unknown: archspec: {error}']

@@ -1,0 +1,75 @@
+"""Detection once a boot: the machine as cached JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from parity import __version__
+from parity.machine import cgroup, memory, topology
+from parity.machine.cpuinfo import processors
+from parity.machine.detect import detect
+from parity.machine.model import Machine
+from parity.machine.tree import Tree
+
+
+def load(cache_file: Path | str, root: Path | str = '/') -> Machine:
+    """The cached machine if nothing that decides it has changed, else a new look.
+
+    The memory available is always of now.
+    """
+    tree = Tree(root)
+    key = _key(tree)
+    cached = read(cache_file, key)
+    if cached is not None:
+        try:
+            machine = Machine.model_validate(cached)
+            now = memory.memory(tree)[0]['memory_available_bytes']
+            return machine.model_copy(update={'memory_available_bytes': now})
+        except ValueError:                      # written by another hand
+            pass
+    machine = detect(root)
+    write(cache_file, key, machine.model_dump(mode='json'))
+    return machine
+
+
+def read(cache_file: Path | str, key: dict[str, Any]) -> Any:
+    """The value stored under ``key``; None where there is none or the file is not ours."""
+    try:
+        stored = json.loads(Path(cache_file).read_text())
+        return stored['value'] if stored['key'] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write(cache_file: Path | str, key: dict[str, Any], value: Any) -> None:
+    """Replace the file in one step, so that a reader never sees half of it. A cache that cannot
+    be written costs time, not the run."""
+    path = Path(cache_file)
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(handle, 'w') as file:
+            json.dump({'key': key, 'value': value}, file)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _key(tree: Tree) -> dict[str, Any]:
+    limit = cgroup.memory_limit(tree)
+    return {
+        'parity': __version__,
+        'boot': tree.text('proc/sys/kernel/random/boot_id'),
+        'kernel': tree.text('proc/sys/kernel/osrelease'),
+        'cpus': sorted(topology.usable(tree, processors(tree))[0]),
+        'cpu_quota': cgroup.cpu_quota(tree),
+        'memory_limit': limit[0] if limit else None,
+        'root': str(tree.root),
+        'user': os.geteuid(),                   # only root sees the memory channels
+    }
