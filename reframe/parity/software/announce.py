@@ -1,0 +1,34 @@
+"""One line that says what software there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from parity.software.model import Environ, SpackFound
+
+
+def announcement(environs: Iterable[Environ], spack: SpackFound | None) -> str:
+    """``software: distro (hpcc 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack``."""
+    parts = [f'{environ.name} ({_contents(environ.software)})' for environ in environs]
+    parts.append(f'spack {spack.version} at {_home(spack.path)}: nothing built yet' if spack else 'no spack')
+    return 'software: ' + '; '.join(parts)
+
+
+def _contents(software: dict[str, Any]) -> str:
+    programs, mpi, blas = (software.get(key, {}) for key in ('programs', 'mpi', 'blas'))
+    names = []
+    if 'hpcc' in programs:
+        names.append(f'hpcc {programs["hpcc"]["package_version"] or programs["hpcc"]["version"] or "?"}')
+    if mpi:
+        names.append(f'{mpi["name"]} {mpi["version"] or "?"}')
+    if blas:
+        core = f'as {blas["core"]}' if blas.get('core') else None
+        names.append(' '.join(filter(None, [blas['name'], blas['version'], core])))
+    if not names and 'python3' in programs:
+        names.append(f'only python {programs["python3"]["version"]}')
+    return ', '.join(names) or 'nothing'
+
+
+def _home(path: str) -> str:
+    return path.removesuffix('/bin/spack')

@@ -1,0 +1,62 @@
+"""Software as data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+
+class Environ(_Frozen):
+    """What ReFrame calls an environment: a provider's programs and how to run them.
+
+    ``software`` holds the facts: ``programs`` (path, version, package, package_version, sha256
+    of each), ``mpi`` (name, version), ``blas`` (name, version, library, package, package_version,
+    sha256, core, core_unaided).
+    """
+
+    name: str
+    provider: str
+    features: list[str] = []
+    modules: list[str] = []
+    env_vars: dict[str, str] = {}
+    software: dict[str, Any] = {}
+
+    @property
+    def identity(self) -> str:
+        """A hash over what decides the figures: equal for like and like, on any machine.
+
+        Where files lie does not count. Of Python only the version does: its security updates
+        are no reason to break the history of HPL.
+        """
+        facts = json.loads(json.dumps(self.software))
+        for program in facts.get('programs', {}).values():
+            program.pop('path', None)
+        facts.get('blas', {}).pop('library', None)
+        python = facts.get('programs', {}).get('python3')
+        if python:
+            facts['programs']['python3'] = python.get('version')
+        facts['env_vars'] = {k: v for k, v in self.env_vars.items() if k.startswith('OPENBLAS_')}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+class SpackFound(_Frozen):
+    """An installation of Spack that starts."""
+
+    path: str
+    version: str
+
+
+class Software(_Frozen):
+    """Every environment found, what should be known about them, and one line for people."""
+
+    environs: list[Environ]
+    spack: SpackFound | None
+    notes: list[str]
+    announcement: str

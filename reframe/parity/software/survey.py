@@ -1,0 +1,103 @@
+"""What a set of programs offers: probed, identified, with the variables they need."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from parity.software import blas, packages
+from parity.software.programs import FEATURES, PROGRAMS, Found, environment, root_variables
+
+
+class Survey(NamedTuple):
+    """``sound``: whatever was found starts. ``files``: what was read, so that a change of any can
+    be noticed."""
+
+    features: list[str]
+    software: dict[str, Any]
+    env_vars: dict[str, str]
+    notes: list[str]
+    sound: bool
+    files: list[str]
+
+
+def paths(names: Collection[str], search: str | None) -> dict[str, str]:
+    """Program -> where it lies on the search path; without those that are not there."""
+    found = {name: shutil.which(PROGRAMS[name].executable, path=search) for name in names}
+    return {name: path for name, path in found.items() if path}
+
+
+def survey(label: str, features: Collection[str], env: Mapping[str, str], flags: frozenset[str]) -> Survey:
+    """Probe the programs behind ``features`` in the environment ``env``."""
+    env = environment(env)
+    names = list(dict.fromkeys(name for feature in features for name in FEATURES[feature]))
+    lying = paths(names, env.get('PATH'))
+    found = {name: PROGRAMS[name].probe(path, env) for name, path in lying.items()}
+    running = {name: probe for name, probe in found.items() if probe.ok}
+    notes = [f'{label}: {name} is not here ({PROGRAMS[name].get})' for name in names if name not in lying]
+    notes += [f'{label}: {lying[name]} does not start: {probe.why}'
+              for name, probe in found.items() if not probe.ok]
+    software, env_vars, files = _facts(label, running, env, flags, notes)
+    offered = [feature for feature in features if all(name in running for name in FEATURES[feature])]
+    return Survey(offered, software, env_vars, notes, len(running) == len(lying), [*lying.values(), *files])
+
+
+def _facts(label: str, running: Mapping[str, Found], env: Mapping[str, str], flags: frozenset[str],
+           notes: list[str]) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    real = {name: os.path.realpath(probe.path or '') for name, probe in running.items()}
+    libraries = blas.loaded(real['hpcc'], env) if 'hpcc' in real else {}
+    math, env_vars = _blas(label, libraries, env, flags, notes) if 'hpcc' in real else ({}, {})
+    owned = packages.owners([*real.values(), *filter(None, [math.get('library')])])
+    facts: dict[str, Any] = {'programs': {
+        name: {'path': path, 'version': running[name].version, **_package(owned.get(path)),
+               'sha256': _sha256(path)}
+        for name, path in real.items()}}
+    if 'mpirun' in running:
+        facts['mpi'] = {'name': running['mpirun'].name, 'version': running['mpirun'].version}
+        env_vars |= root_variables()
+    if math:
+        facts['blas'] = math | _package(owned.get(math['library'])) | {'sha256': _sha256(math['library'])}
+    return facts, env_vars, [*real.values(), *libraries.values()]
+
+
+def _blas(label: str, libraries: Mapping[str, str], env: Mapping[str, str], flags: frozenset[str],
+          notes: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    found = blas.library(libraries)
+    if not found:
+        notes.append(f'{label}: the BLAS of hpcc is unknown: ldd shows none')
+        return {}, {}
+    name, path = found
+    if name != 'OpenBLAS':
+        if name == 'reference BLAS':
+            notes.append(f'{label}: hpcc uses the slow reference BLAS (Debian and Ubuntu: apt install '
+                         'libopenblas0-pthread)')
+        return {'name': name, 'version': None, 'library': path}, {}
+    choice = blas.choose(path, flags, env)
+    if choice.used is None:
+        notes.append(f'{label}: which kernels OpenBLAS uses is unknown: {path} does not answer')
+    elif choice.note:
+        notes.append(f'{label}: {choice.note}')
+    # one thread a rank; a check that wants more says so
+    env_vars = {'OPENBLAS_NUM_THREADS': '1'} | ({'OPENBLAS_CORETYPE': choice.coretype} if choice.coretype else {})
+    return {'name': name, 'version': choice.version, 'library': path, 'core': choice.used,
+            'core_unaided': choice.unaided}, env_vars
+
+
+def _package(owner: tuple[str, str] | None) -> dict[str, str | None]:
+    package, version = owner or (None, None)
+    return {'package': package, 'package_version': version}
+
+
+def _sha256(path: str) -> str | None:
+    digest = hashlib.sha256()
+    try:
+        with Path(path).open('rb') as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError:
+        return None
+    return digest.hexdigest()
