@@ -1,0 +1,158 @@
+"""How large a problem: pure arithmetic, units in the names, the reason in the result.
+
+Nothing here looks at a machine: memory, ranks and caches come in as numbers, and the answer carries
+the sentence that explains it, so that a log shows why a run had the size it had.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+# HPL's blocking factor: inside the 32 to 256 that the HPL FAQ advises, and a multiple of the
+# register blocks (4, 6, 8, 12, 16, 24, 32, 48) of the DGEMM kernels of OpenBLAS, BLIS and MKL.
+HPL_NB = 192
+
+# McCalpin, STREAM run rules, https://www.cs.virginia.edu/stream/ref.html: each array at least four
+# times the sum of all the last-level caches used in the run.
+STREAM_CACHE_MULTIPLE = 4
+
+
+@dataclass(frozen=True)
+class HplProblem:
+    """One HPL run: order of the matrix, blocking factor, process grid of p rows by q columns."""
+
+    n: int
+    nb: int
+    p: int
+    q: int
+    why: str
+
+
+def hpl(memory_bytes: float, ranks: int, fraction: float, seconds_cap: float, gflops_guess: float,
+        nb: int = HPL_NB) -> HplProblem:
+    """The largest HPL problem that fits in memory and in time.
+
+    ``memory_bytes`` and ``gflops_guess`` (10^9 flop/s) are of all ``ranks`` together. The matrix takes
+    8 N^2 bytes, at most ``fraction`` (0 < fraction <= 1) of the memory; the solution takes about
+    2/3 N^3 flop, at most ``seconds_cap`` at ``gflops_guess`` (the leading term of HPL's own count,
+    2/3 N^3 + 3/2 N^2, netlib.org/benchmark/hpl). The smaller N wins and is rounded down to a multiple
+    of ``nb``, but is never below one ``nb``. The grid is the squarest with p <= q and p q = ranks.
+
+    HPCC derives its other sizes from N, about 8 N^2 bytes in all for each of them, one after the other.
+
+    Raises ValueError, naming the argument, for what is not positive and finite.
+    """
+    _positive(memory_bytes=memory_bytes, ranks=ranks, fraction=fraction, seconds_cap=seconds_cap,
+              gflops_guess=gflops_guess, nb=nb)
+    if fraction > 1:
+        raise ValueError(f'fraction is {fraction:g}: a share of the memory is at most 1')
+    p, q = grid(ranks)
+    by_memory = math.isqrt(round(memory_bytes * fraction) // 8)
+    by_time = _cube_root(1.5 * seconds_cap * gflops_guess * 1e9)
+    n = max(nb, min(by_memory, by_time) // nb * nb)
+    return HplProblem(n, nb, p, q, _why(n, nb, (p, q), by_memory, by_time, memory_bytes, fraction,
+                                        seconds_cap, gflops_guess))
+
+
+def grid(ranks: int) -> tuple[int, int]:
+    """(p, q) with p q = ranks, p <= q and p as large as possible. Raises ValueError below one rank."""
+    _positive(ranks=ranks)
+    p = next(p for p in range(math.isqrt(ranks), 0, -1) if ranks % p == 0)
+    return p, ranks // p
+
+
+def fits_in_cache(vector_bytes_total: float, llc_bytes: float) -> bool:
+    """True when a STREAM array is too small to speak of memory.
+
+    ``vector_bytes_total`` is one of the three arrays, summed over all ranks that run at once (HPCC:
+    8 x STREAM_VectorSize x ranks of the node for the star figures); ``llc_bytes`` is the sum of the
+    last-level caches that those ranks use. The rule is McCalpin's (STREAM_CACHE_MULTIPLE).
+
+    Raises ValueError for what is not positive and finite.
+    """
+    _positive(vector_bytes_total=vector_bytes_total, llc_bytes=llc_bytes)
+    return vector_bytes_total < STREAM_CACHE_MULTIPLE * llc_bytes
+
+
+def cached_reason(vector_bytes_total: float, llc_bytes: float) -> str:
+    """Why an array that ``fits_in_cache`` says nothing about memory; same arguments, same errors."""
+    _positive(vector_bytes_total=vector_bytes_total, llc_bytes=llc_bytes)
+    return (f'an array of {vector_bytes_total / 1e6:.4g} MB is less than {STREAM_CACHE_MULTIPLE} x '
+            f'{llc_bytes / 1e6:.4g} MB of last-level caches (STREAM run rules)')
+
+
+def hpcc_input(problem: HplProblem) -> str:
+    """The text of an hpccinf.txt for one N, one NB and one grid, with HPL's residual threshold of 16.
+
+    Compare n, nb, p and q of the output with ``problem`` afterwards: hpcc answers an input that it
+    cannot read, or a grid larger than its ranks, with defaults of its own and reports success.
+    """
+    numbers = {'n': problem.n, 'nb': problem.nb, 'p': problem.p, 'q': problem.q}
+    _positive(**numbers)
+    return _HPCC_INPUT.format(**numbers)
+
+
+# hpcc counts the lines and takes the first word of each. No line may exceed 80 characters: hpcc skips
+# the HPL part with an 82-byte buffer, so that a longer line counts as two and shifts the PTRANS part.
+_HPCC_INPUT = '''\
+HPLinpack benchmark input file
+written by parity.sizing
+HPL.out      output file name (hpcc always writes hpccoutf.txt)
+8            device out (ignored by hpcc)
+1            number of problem sizes
+{n:<12} N
+1            number of block sizes
+{nb:<12} NB
+0            PMAP (0 = row-major)
+1            number of process grids
+{p:<12} P
+{q:<12} Q
+16.0         threshold of the scaled residual
+1            number of panel factorisations
+2            PFACT (2 = right)
+1            number of recursive stopping criteria
+4            NBMIN
+1            number of panels in recursion
+2            NDIV
+1            number of recursive panel factorisations
+1            RFACT (1 = Crout)
+1            number of broadcasts
+1            BCAST (1 = 1ringM)
+1            number of lookahead depths
+1            DEPTH
+2            SWAP (2 = mix)
+64           swapping threshold
+0            L1 (0 = transposed)
+0            U (0 = transposed)
+1            equilibration (1 = yes)
+8            memory alignment in doubles
+-----        hpcc ignores this line
+0            number of additional problem sizes for PTRANS
+0            their values of N
+0            number of additional block sizes for PTRANS
+0            their values of NB
+'''
+
+
+def _why(n, nb, pq, by_memory, by_time, memory_bytes, fraction, seconds_cap, gflops_guess) -> str:
+    memory = f'{100 * fraction:g} % of {memory_bytes / 1e9:.4g} GB hold N = {by_memory} (8 N^2 bytes)'
+    time = f'{seconds_cap:g} s at {gflops_guess:g} Gflop/s reach N = {by_time} (2/3 N^3 flop)'
+    bound, loose = (memory, time) if by_memory <= by_time else (time, memory)
+    if min(by_memory, by_time) < nb:
+        rounding = f'below one block, so N is one block of {nb}'
+    else:
+        rounding = f'rounded down to a multiple of NB = {nb}'
+    return f'N = {n}: {bound}, {rounding}; {loose}; grid {pq[0]} x {pq[1]} for {pq[0] * pq[1]} ranks'
+
+
+def _cube_root(x: float) -> int:
+    """The largest n with n^3 <= x; a product that misses a cube by rounding counts as that cube."""
+    n = round(x ** (1 / 3))
+    return n if n ** 3 <= x * (1 + 1e-12) else n - 1
+
+
+def _positive(**numbers: float) -> None:
+    for name, value in numbers.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f'{name} is {value}: it must be positive and finite')
