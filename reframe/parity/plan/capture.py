@@ -1,0 +1,115 @@
+"""Run ReFrame's own command line up to the point where it would start the cases, and print them.
+
+``python -m parity.plan.capture FILE ARGUMENTS...`` takes the arguments of a `reframe` command and
+writes to FILE, as JSON, the cases that this command would run, every check that was loaded and
+what ReFrame would only warn about. ReFrame's own loader and filters decide, so every option
+means here what it means there; nothing is run or stored.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import reframe.core.decorators as decorators
+import reframe.frontend.cli as cli
+import reframe.utility as util
+from reframe.core.exceptions import what
+from reframe.frontend.loader import RegressionCheckLoader
+
+
+class _Recorder:
+    """Stands in for ReFrame's logger where a check is instantiated: its warnings are problems."""
+
+    def __init__(self, problems: list[str]):
+        self.problems = problems
+
+    def warning(self, message: str) -> None:
+        self.problems.append(' '.join(str(message).split()).removesuffix(" (rerun with '-v' for a backtrace)"))
+
+    def __getattr__(self, name: str):
+        return lambda *args, **kwargs: None
+
+
+class _Loader(RegressionCheckLoader):
+    """ReFrame's loader, telling what becomes of every file."""
+
+    files: dict[str, int] = {}
+    problems: list[dict[str, str]] = []
+    checks: list[Any] = []
+
+    def load_from_file(self, filename, force=False):
+        filename = os.path.abspath(filename)
+        warnings: list[str] = []
+        decorators.getlogger = lambda: _Recorder(warnings)
+        try:
+            module = util.import_module_from_file(filename, force=force, load_parents=True)
+            found = self.load_from_module(module)
+            registered = getattr(module, '_rfm_test_registry', None) or ()
+            if not found and not warnings and not len(registered):
+                warnings.append('yields no check: no class here is decorated with @rfm.simple_test')
+        except (Exception, SystemExit):
+            found = []
+            warnings.append(f'cannot be loaded: {what(*sys.exc_info())}')
+        self.problems.extend({'file': os.path.relpath(filename), 'what': w} for w in warnings)
+        self.checks.extend(found)
+        return found
+
+
+def _metrics(check) -> list[dict[str, str]]:
+    return [{'name': m.name, 'unit': m.unit, 'better': m.better} for m in getattr(check, 'metrics', ())]
+
+
+def _file(check) -> str:
+    return os.path.relpath(sys.modules[type(check).__module__].__file__)
+
+
+def _case(testcase) -> dict[str, Any]:
+    check, partition, environ = testcase.check, testcase.partition, testcase.environ
+    return {
+        'check': type(check).__name__,
+        'case': check.name,
+        'unique_name': check.unique_name,
+        'subsystem': getattr(check, 'parity_subsystem', ''),
+        'size': getattr(check, 'size', ''),
+        'file': _file(check),
+        'needs': sorted(getattr(check, 'needs', ())),
+        'system': partition.fullname.split(':')[0],
+        'partition': partition.name,
+        'environ': environ.name,
+        'metrics': _metrics(check),
+    }
+
+
+def _runner(file: str):
+    """A class to put in the place of ReFrame's Runner: it writes the cases down and leaves."""
+    class Capture:
+        def __init__(self, *args, **kwargs):
+            self.stats = None
+
+        def runall(self, testcases, restored_cases=None):
+            import reframe.core.runtime as runtime
+            cases = [_case(t) for t in testcases if not t.check.is_fixture()]
+            loaded = {type(c).__name__: {'check': type(c).__name__, 'file': _file(c), 'metrics': _metrics(c)}
+                      for c in _Loader.checks if not c.is_fixture()}
+            with open(file, 'w') as out:
+                json.dump({'system': runtime.runtime().system.name, 'cases': cases,
+                           'checks': list(loaded.values()), 'problems': _Loader.problems}, out)
+            sys.stdout.flush()
+            os._exit(0)  # ReFrame would now store a report of nothing
+
+    return Capture
+
+
+def main() -> None:
+    file, *arguments = sys.argv[1:]
+    cli.Runner = _runner(file)
+    cli.RegressionCheckLoader = _Loader
+    sys.argv = ['reframe', *arguments]
+    cli.main()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,56 @@
+"""What a plan is: cases as ReFrame's loader gives them, and what is wrong with the checks' files."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+
+class PlannedMetric(Frozen):
+    name: str
+    unit: str
+    better: str
+
+
+class PlannedCase(Frozen):
+    """A check on a partition; ``environ`` is '' where no environment offers what it needs."""
+
+    check: str
+    case: str
+    unique_name: str
+    subsystem: str
+    size: str
+    file: str
+    needs: list[str]
+    system: str
+    partition: str
+    environ: str
+    metrics: list[PlannedMetric]
+
+
+class LoadedCheck(Frozen):
+    """A check class that was loaded, selected or not: what references may speak of."""
+
+    check: str
+    file: str
+    metrics: list[PlannedMetric]
+
+
+class Problem(Frozen):
+    """A file that gives no check, or a check that ReFrame would leave out without a word."""
+
+    file: str
+    what: str
+
+    def __str__(self) -> str:
+        return f'{self.file}: {self.what}'
+
+
+class Plan(Frozen):
+    system: str
+    cases: list[PlannedCase]
+    checks: list[LoadedCheck]
+    problems: list[Problem]

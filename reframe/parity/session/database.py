@@ -1,0 +1,52 @@
+"""ReFrame's results database, read as it is: one JSON report a session."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+from parity import paths
+from parity.errors import InfrastructureError, NothingMeasured, UsageError
+
+
+def _query(sql: str, *values) -> list[tuple]:
+    file = paths.database()
+    if not file.exists():
+        return []
+    try:
+        with closing(sqlite3.connect(f'{file.as_uri()}?mode=ro', uri=True, timeout=30)) as conn:
+            return conn.execute(sql, values).fetchall()
+    except sqlite3.OperationalError as err:
+        if 'no such table' in str(err):
+            return []
+        raise InfrastructureError(f'{file}: {err}') from None
+    except sqlite3.DatabaseError as err:
+        raise InfrastructureError(f'{file}: {err}; move it away, the perflogs keep the figures') from None
+
+
+def holds(journal_id: str) -> bool:
+    """True when the session with this journal is stored."""
+    return bool(_query('SELECT 1 FROM sessions WHERE instr(json_blob, ?) LIMIT 1', journal_id))
+
+
+def uuids() -> list[str]:
+    """Every session, the newest last."""
+    return [u for u, in _query('SELECT uuid FROM sessions ORDER BY session_start_unix, rowid')]
+
+
+def report(session: str = '') -> dict[str, Any]:
+    """ReFrame's report of a session: the newest, or the one whose uuid starts with ``session``.
+
+    Raises NothingMeasured when nothing is stored, UsageError for a name that fits none or several.
+    """
+    known = uuids()
+    if not known:
+        raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
+    fitting = [u for u in known if u.startswith(session)] if session else known[-1:]
+    if len(fitting) != 1:
+        what = 'no session starts' if not fitting else f'{len(fitting)} sessions start'
+        raise UsageError(f'{what} with {session!r}; the newest: {" ".join(u[:8] for u in known[-5:])}')
+    blob, = _query('SELECT json_blob FROM sessions WHERE uuid = ?', fitting[0])[0]
+    return json.loads(blob)

@@ -1,0 +1,45 @@
+"""The systems that parity knows: one folder each below systems/."""
+
+from __future__ import annotations
+
+import datetime
+
+from parity import codes, paths, yamlfile
+from parity.errors import UsageError
+from parity.site.schema import System
+
+
+def names() -> list[str]:
+    """Every system, in the order ReFrame should try them: the catch-all `local` last."""
+    found = sorted(f.parent.name for f in (paths.root() / 'systems').glob('*/system.yaml'))
+    return [n for n in found if n != 'local'] + [n for n in found if n == 'local']
+
+
+def read(name: str) -> System:
+    """The system as its file states it. UsageError names file, line, key and what is valid."""
+    file = paths.root() / 'systems' / name / 'system.yaml'
+    if name not in names():
+        raise UsageError(f'unknown system {name!r}; valid: {", ".join(names())}')
+    system = yamlfile.read(file, System)
+    if system.name != name:
+        raise UsageError(f'{file}: name: {system.name!r} stands in folder {name!r}; they must agree')
+    return system
+
+
+def required(system: System, providers: set[str]) -> set[str]:
+    """The features of the codes that must be measured on ``system``.
+
+    ``offered`` asks for what the providers that are there can offer; `distro` always can, so a
+    machine without an MPI misses hpcc rather than skipping it.
+    """
+    if system.requires == 'offered':
+        return {f for p in providers | {'distro'} for f in codes.OFFERED_BY.get(p, ())}
+    return set(system.requires)
+
+
+def waived(system: System, today: datetime.date) -> tuple[dict[str, str], list[str]]:
+    """Waivers that hold today, by code, and a sentence for each that has expired."""
+    holding = {w.code: f'waived until {w.until}: {w.reason}' for w in system.waivers if w.holds(today)}
+    expired = [f'the waiver of {w.code} expired on {w.until} ({w.reason})'
+               for w in system.waivers if not w.holds(today)]
+    return holding, expired

@@ -1,0 +1,210 @@
+"""The mixin under every check: a check declares, this carries what all of them share.
+
+A check states what it needs (``needs``), what it measures (``metrics``) and how the text that
+the program printed becomes figures (``parse``). This mixin makes ReFrame refuse what ReFrame
+alone lets pass: an output that ends early, a bad answer, a declared metric that is absent or
+not finite, an exit code other than 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+from pathlib import Path
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import SanityError
+
+from parity import paths
+from parity.limits import Limit
+from parity.outputs import Incomplete, Wrong
+
+
+class Workload(rfm.RegressionTestPlugin):
+    """What every check shares. Figures end up in ReFrame's results database.
+
+    ``parity`` is what the database keeps of a case beside its figures: units, directions and
+    limits of its metrics, labels, the derivation of its sizes, the software's identity, load and
+    steal before and after. ``parity_session`` is set on a session's first case only: the plan
+    and the facts of the machine.
+    """
+
+    #: Features that an environment must offer: the codes this check runs.
+    needs = frozenset()
+    #: Features that the partition must have, e.g. {'gpu'}.
+    partition_needs = frozenset()
+    #: tuple of parity.metric.Metric
+    metrics = ()
+
+    size = variable(typ.Str[r'quick|nightly|acceptance'], value='quick', loggable=True)
+    parity = variable(dict, value={}, loggable=True)
+    parity_session = variable(dict, value={}, loggable=True)
+
+    @run_after('init')
+    def parity_declare(self):
+        self.valid_systems = [' '.join(f'+{f}' for f in sorted(self.partition_needs)) or '*']
+        self.valid_prog_environs = [' '.join(f'+{f}' for f in sorted(self.needs)) or '*']
+        self.tags = {*self.tags, self.parity_subsystem}
+
+    @property
+    def parity_subsystem(self):
+        """The folder of checks/ that the check stands in: compute, memory, network, storage, gpu."""
+        return Path(self.prefix).name
+
+    @run_after('setup')
+    def parity_begin(self):
+        """Enter the session (its first case opens it) and note what the case stands on."""
+        if self.is_dry_run():
+            return
+        from parity import session
+        current = session.enter(self)
+        extras = self.current_environ.extras
+        self.parity = {
+            'journal': current.id,
+            'subsystem': self.parity_subsystem,
+            'size': self.size,
+            'needs': sorted(self.needs),
+            'metrics': {m.name: self._parity_metric(m) for m in self.metrics},
+            'software': {'provider': extras.get('provider', ''), 'identity': extras.get('identity', '')},
+            'labels': {},
+            'left_out': {},
+            'sizing': {},
+        }
+        self.env_vars['PARITY_SESSION'] = current.id
+        self._parity_reference()
+
+    def _parity_metric(self, metric):
+        """Unit, direction and bound of a metric, as the database keeps them."""
+        limit = self.current_partition.extras.get('limits', {}).get(metric.limit)
+        return {'unit': metric.unit, 'better': metric.better, 'limit': limit}
+
+    def _parity_reference(self):
+        """Accepted values of this partition, where there are any: ReFrame's $ref form.
+
+        The file is named only when it exists: ReFrame skips a check whose file is missing and
+        says PASSED. Cases without a reference are `unreferenced` in the verdict.
+        """
+        part = self.current_partition
+        file = paths.root() / 'systems' / part.fullname.split(':')[0] / 'references' / f'{part.name}.yaml'
+        if file.is_file():
+            self.reference = {'$ref': str(file)}
+
+    def extra(self, key):
+        """A fact of the partition (cores, memory_bytes, filesystems, ...), or None if unknown."""
+        return self.current_partition.extras.get(key)
+
+    def filesystem(self, name):
+        """The path of a named file system of the partition, made if need be; skips where there is none."""
+        known = self.extra('filesystems') or {}
+        if name not in known:
+            self.skip_case(f'no file system {name!r} is named for this partition '
+                           f'(named: {", ".join(sorted(known)) or "none"})')
+        if not self.is_dry_run():
+            with contextlib.suppress(OSError):  # the program that uses it says what is wrong with it
+                os.makedirs(known[name], exist_ok=True)
+        return known[name]
+
+    def without_launcher(self):
+        """Run the program itself, not through mpirun or srun: it is no MPI program."""
+        self.job.launcher = getlauncher('local')()
+
+    def skip_case(self, reason):
+        """Leave the case out, with the reason that the verdict will show."""
+        self.parity['status'], self.parity['reason'] = 'skipped', reason
+        self.skip(reason)
+
+    def derive(self, what, sized):
+        """Keep a size that parity.sizing derived, with its reason, beside the figures."""
+        self.parity.setdefault('sizing', {})[what] = dataclasses.asdict(sized)
+
+    def stage(self, name, text):
+        """Write an input file into the case's stage directory."""
+        Path(self.stagedir, name).write_text(text)
+
+    def leave_out(self, metrics, reason):
+        """Metrics that this case cannot have, e.g. a latency between ranks where there is one rank."""
+        self.parity.setdefault('left_out', {}).update(dict.fromkeys(metrics, reason))
+
+    def label(self, metrics, word, reason):
+        """Mark figures as not being what they seem, e.g. 'cached': they are never judged as such."""
+        for name in metrics:
+            self.parity['labels'][name] = {'word': word, 'reason': reason}
+
+    @run_before('run', always_last=True)
+    def parity_before(self):
+        if not self.is_dry_run():
+            from parity import machine
+            self.parity['before'] = machine.reading()
+
+    @run_after('run', always_last=True)
+    def parity_after(self):
+        if not self.is_dry_run():
+            from parity import machine
+            self.parity['after'] = machine.reading()
+
+    def parse(self, text):
+        """The figures in ``text``, the program's standard output, by metric name.
+
+        Raises parity.outputs.Incomplete or parity.outputs.Wrong.
+        """
+        raise NotImplementedError(f'{type(self).__name__} declares no parse()')
+
+    @sanity_function
+    def parity_verify(self):
+        """Parse what the program printed; nothing but complete, right, finite figures passes."""
+        if self.is_dry_run():
+            return True
+        try:
+            values = self.parse(self._parity_text(self.stdout))
+        except Wrong as err:
+            self._parity_refuse('wrong', str(err))
+        except Incomplete as err:
+            self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: {err}')
+        if self.job.exitcode:
+            self._parity_refuse('failed', f'{self._parity_exit()}although the output is complete')
+        for metric in self._parity_expected():
+            value = values.get(metric.name)
+            if value is None or not math.isfinite(value):
+                self._parity_refuse('wrong', f'metric {metric.name} is '
+                                    + ('absent from the output' if value is None else f'{value}'))
+        self._parity_ceilings(values)
+        self._parity_perf_variables(values)
+        return True
+
+    @staticmethod
+    def _parity_text(file):
+        return Path(str(sn.evaluate(file))).read_bytes().decode('utf-8', errors='replace')
+
+    def _parity_expected(self):
+        return [m for m in self.metrics if m.name not in self.parity['left_out']]
+
+    def _parity_exit(self):
+        """The exit code, if it is not 0, and the last line that the program complained with."""
+        if not self.job.exitcode:
+            return ''
+        complaint = [line for line in self._parity_text(self.stderr).splitlines() if line.strip()]
+        return f'exit code {self.job.exitcode}; ' + (f'{complaint[-1].strip()}; ' if complaint else '')
+
+    def _parity_refuse(self, status, reason):
+        self.parity['status'], self.parity['reason'] = status, reason
+        raise SanityError(f'{status}: {reason}')
+
+    def _parity_ceilings(self, values):
+        """Stand a figure beside a ceiling measured in the same run: efficiency, never `impossible`."""
+        for m in self._parity_expected():
+            if m.ceiling and not self.parity['metrics'][m.name]['limit']:
+                times = self.num_tasks if m.ceiling_times_ranks else 1
+                source = f'{m.ceiling} of the same run' + (f' x {times} ranks' if times > 1 else '') + ', measured'
+                ceiling = Limit(value=values[m.ceiling] * times, unit=m.unit, source=source)
+                self.parity['metrics'][m.name]['limit'] = ceiling.model_dump()
+
+    def _parity_perf_variables(self, values):
+        self.perf_variables = {m.name: sn.make_performance_function(sn.defer(values[m.name]), m.unit)
+                               for m in self._parity_expected()}
+
