@@ -1,0 +1,123 @@
+"""From a planned case and its runs to one verdict a cell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from parity.limits import Limit
+from parity.plan import PlannedCase, PlannedMetric
+from parity.verdict.model import Cell
+from parity.verdict.runs import Reading, Run, middle
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What the system requires: features of codes, waivers that hold, and why a code is absent."""
+
+    required: frozenset[str]
+    waived: dict[str, str]
+    absent: str = ''
+
+    def without_environment(self, case: PlannedCase) -> tuple[str, str]:
+        """Verdict and reason of a case that no environment can run."""
+        needs = ', '.join(case.needs)
+        waivers = [self.waived[n] for n in case.needs if n in self.waived]
+        if waivers:
+            return 'skipped', waivers[0]
+        why = f'no environment offers {needs}' + (f' ({self.absent})' if self.absent else '')
+        return ('missing', f'{why}, which the system requires') if self.required & set(case.needs) \
+            else ('skipped', why)
+
+
+def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
+    """Exactly one cell for each metric that the case declares."""
+    return [_cell(case, metric, runs, demands) for metric in case.metrics]
+
+
+def _cell(case: PlannedCase, metric: PlannedMetric, runs: list[Run], demands: Demands) -> Cell:
+    fields: dict[str, Any] = {
+        'check': case.check, 'case': case.case, 'subsystem': case.subsystem, 'size': case.size,
+        'system': case.system, 'partition': case.partition, 'environ': case.environ,
+        'metric': metric.name, 'unit': metric.unit, 'better': metric.better,
+    }
+    if not runs:
+        verdict, reason = demands.without_environment(case) if not case.environ else \
+            ('missing', 'planned, but the session ended before it ran')
+        return Cell(**fields, verdict=verdict, reason=reason)
+    return Cell(**{**fields, **_places(runs), **_judged(metric, runs)})
+
+
+def _places(runs: list[Run]) -> dict[str, Any]:
+    last = runs[-1].raw
+    nodes = last.get('job_nodelist') or []
+    return {
+        'nodes': [nodes] if isinstance(nodes, str) else list(nodes),
+        'jobid': str(last.get('jobid') or ''),
+        'outputdir': str(last.get('outputdir') or last.get('stagedir') or ''),
+    }
+
+
+def _judged(metric: PlannedMetric, runs: list[Run]) -> dict[str, Any]:
+    """The verdict over all first attempts; a retry counts only where a first attempt has no figure."""
+    first = [r for r in runs if not r.raw.get('run_index')]
+    retries = [r for r in runs if r.raw.get('run_index')]
+    bad = [r for r in first if r.status]
+    if not bad:
+        return _figure(metric, first)
+    passed = [r for r in retries if not r.status]
+    if passed and all(r.status == 'failed' for r in bad):
+        attempt = passed[0].raw['run_index'] + 1
+        judged = _figure(metric, passed[:1])
+        note = f'attempt {attempt}; the first failed: {bad[0].reason}'
+        return {**judged, 'attempt': attempt, 'reason': '; '.join(filter(None, (judged['reason'], note)))}
+    worst = min(bad, key=lambda r: ('wrong', 'failed', 'skipped').index(r.status))
+    among = f' ({len(bad)} of {len(first)} runs)' if len(first) > 1 else ''
+    return {'verdict': worst.status, 'reason': worst.reason + among, 'attempt': 1 + len(retries)}
+
+
+def _figure(metric: PlannedMetric, runs: list[Run]) -> dict[str, Any]:
+    """The verdict on a figure: finite, possible, not out of a cache, within its band."""
+    reading = middle([r.reading(metric.name) for r in runs])
+    noted = runs[0].record.get('metrics', {}).get(metric.name, {})
+    limit = Limit(**noted['limit']) if noted.get('limit') else None
+    label = runs[0].record.get('labels', {}).get(metric.name, {})
+    if left_out := runs[0].record.get('left_out', {}).get(metric.name):
+        return {'verdict': 'skipped', 'reason': left_out}
+    if reading.value is None or not math.isfinite(reading.value):
+        said = 'absent from the results' if reading.value is None else f'{reading.value}'
+        return {'verdict': 'wrong', 'reason': f'{metric.name} is {said}'}
+    fields = {'value': reading.value, 'reference': reading.reference, 'low': reading.low,
+              'high': reading.high, 'label': label.get('word', ''), **_limit(reading.value, limit)}
+    verdict, reason = _word(metric, reading, limit, label)
+    repeats = f'median of {len(runs)}' if len(runs) > 1 else ''
+    return {**fields, 'verdict': verdict, 'reason': '; '.join(filter(None, (reason, repeats)))}
+
+
+def _limit(value: float, limit: Limit | None) -> dict[str, Any]:
+    if limit is None:
+        return {}
+    return {'limit': limit.value, 'limit_source': limit.source, 'limit_certain': limit.certain,
+            'efficiency': value / limit.value}
+
+
+def _word(metric: PlannedMetric, reading: Reading, limit: Limit | None, label: dict) -> tuple[str, str]:
+    value, low, high = reading.value, reading.low, reading.high
+    if limit is not None and limit.exceeded_by(value):
+        return 'impossible', f'{value:.4g} {metric.unit} is beyond {limit.value:.4g} ({limit.source})'
+    if label:
+        return 'skipped', f'{label["word"]}: {label["reason"]}'
+    if reading.reference is None:
+        return 'unreferenced', ''
+    below, above = low is not None and value < low, high is not None and value > high
+    if not below and not above:
+        return 'ok', ''
+    word = 'improved' if above == (metric.better == 'higher') else 'regressed'
+    return word, _change(value, reading)
+
+
+def _change(value: float, reading: Reading) -> str:
+    if not reading.reference:
+        return f'reference {reading.reference:.4g}'
+    return f'{100 * (value - reading.reference) / abs(reading.reference):+.1f} % of the reference'

@@ -1,0 +1,47 @@
+"""Which of the codes parity is made for were measured, and by what."""
+
+from __future__ import annotations
+
+from parity.codes import CODES, Code
+from parity.plan import Plan
+from parity.verdict.model import Cell, CodeCoverage, Coverage
+
+
+def of_cells(cells: list[Cell], plan: Plan, no_code: str) -> Coverage:
+    """Coverage by what was measured; ``no_code`` says why a code that no check names is not there."""
+    needs = {case.case: set(case.needs) for case in plan.cases}
+    found = [_code(code, cells, needs, no_code) for code in CODES]
+    measured = sum(c.measured for c in found)
+    return Coverage(line=_line(found, measured), codes=found, measured=measured,
+                    total=len(CODES), cells=len(cells))
+
+
+def _code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: str) -> CodeCoverage:
+    own = [c for c in cells if code.feature in needs[c.case]]
+    if any(c.value is not None for c in own):
+        return CodeCoverage(code=code.name, measured=True, by=code.name)
+    standing = [c for c in cells if code.stand_in in needs[c.case]
+                and c.metric.startswith(code.stand_in_metrics)] if code.stand_in else []
+    figures = [c for c in standing if c.value is not None]
+    if any(not c.label for c in figures):
+        return CodeCoverage(code=code.name, measured=True, by=code.stand_in)
+    if figures:
+        return CodeCoverage(code=code.name, measured=False, by=code.stand_in,
+                            reason=f'{code.stand_in} only {figures[0].label}')
+    return CodeCoverage(code=code.name, measured=False, reason=_why(own or standing) or no_code)
+
+
+def _why(cells: list[Cell]) -> str:
+    return cells[0].verdict if cells else ''
+
+
+def _line(found: list[CodeCoverage], measured: int) -> str:
+    """'3 of 13 codes (hpcc stands in for HPL STREAM; no Spack: NPB OSU IOR)'."""
+    said: dict[str, list[str]] = {}
+    for c in found:
+        if c.measured and c.by != c.code:
+            said.setdefault(f'{c.by} stands in for ', []).append(c.code)
+        elif not c.measured:
+            said.setdefault(f'{c.reason}: ', []).append(c.code)
+    parts = [what + ' '.join(codes) for what, codes in said.items()]
+    return f'{measured} of {len(found)} codes' + (f' ({"; ".join(parts)})' if parts else '')

@@ -1,0 +1,132 @@
+"""The verdict on one session: every planned cell gets exactly one word."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+from collections import Counter
+from typing import Any
+
+from parity import errors, plan
+from parity.plan import Plan, PlannedCase
+from parity.session import database, recovery
+from parity.site import systems
+from parity.verdict import cells as cellmaker
+from parity.verdict import coverage, runs
+from parity.verdict.model import WORDS, Cell, Session, Verdict
+
+JUDGED = {'ok', 'improved', 'regressed', 'impossible', 'wrong'}
+
+
+def newest(session: str = '') -> Verdict:
+    """The verdict on the newest stored session, or on the one whose uuid starts with ``session``."""
+    return of_report(database.report(session))
+
+
+def of_report(report: dict[str, Any]) -> Verdict:
+    """The verdict on a session as ReFrame reports it."""
+    kept = _kept(report)
+    warnings = _warnings(report, kept)
+    planned = Plan(**kept['plan']) if kept else _reconstructed(report)
+    system = systems.read(planned.system)
+    waived, expired = systems.waived(system, datetime.date.today())
+    providers = {(r.record.get('software') or {}).get('provider', '')
+                 for rs in runs.of_report(report).values() for r in rs}
+    demands = cellmaker.Demands(frozenset(systems.required(system, providers)), waived)
+    cells = _cells(planned, runs.of_report(report), demands)
+    cover = coverage.of_cells(cells, planned, 'no Spack' if 'spack' not in providers else 'no check')
+    counts = Counter(c.verdict for c in cells)
+    return Verdict(
+        session=_session(report, planned, kept),
+        coverage=cover,
+        counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
+        trust=_trust(cells),
+        warnings=[*warnings, *expired],
+        next=_next(cells, planned.system),
+        exit_code=exit_code(cells),
+        cells=cells,
+    )
+
+
+def exit_code(cells: list[Cell]) -> int:
+    """1 regressed, impossible or wrong; 4 infrastructure; 3 missing or nothing measured; 0 otherwise."""
+    words = {c.verdict for c in cells}
+    if words & {'regressed', 'impossible', 'wrong'}:
+        return errors.REGRESSED
+    if 'failed' in words:
+        return errors.INFRASTRUCTURE
+    if 'missing' in words or not any(c.value is not None for c in cells):
+        return errors.MISSING
+    return errors.OK
+
+
+def _kept(report: dict[str, Any]) -> dict[str, Any]:
+    """What the session's first case, or a recovered session, keeps of the plan and the machine."""
+    sessions = [raw.get('parity_session') for run in report['runs'] for raw in run['testcases']]
+    return next((s for s in [*sessions, report.get('parity_session')] if s), {})
+
+
+def _reconstructed(report: dict[str, Any]) -> Plan:
+    return plan.of_command(shlex.split(report['session_info']['cmdline'])[1:])
+
+
+def _warnings(report: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+    said = []
+    if report['session_info'].get('interrupted'):
+        said.append('this session was killed; what had finished was recovered from the perflogs')
+    if not kept:
+        said.append('this session kept no plan: it was reconstructed from its command line')
+    said += [f'{p["file"]}: {p["what"]}' for p in kept.get('plan', {}).get('problems', [])]
+    said += [f'session {s["id"]} was killed and is not in the database yet: the next run recovers it'
+             for s in recovery.interrupted()]
+    return said
+
+
+def _cells(planned: Plan, found: dict[runs.Key, list[runs.Run]], demands) -> list[Cell]:
+    """One cell for each metric of each planned case; repeats of a case are one case."""
+    cases: dict[runs.Key, PlannedCase] = {}
+    for case in planned.cases:
+        cases.setdefault((case.case, case.partition, case.environ), case)
+    return [cell for key, case in cases.items()
+            for cell in cellmaker.of_case(case, found.get(key, []), demands)]
+
+
+def _session(report: dict[str, Any], planned: Plan, kept: dict[str, Any]) -> Session:
+    info = report['session_info']
+    raws = [raw for run in report['runs'] for raw in run['testcases']]
+    facts = dict(kept.get('facts', {}))
+    records = [r['parity'] for r in raws if (r.get('parity') or {}).get('after')]
+    if records:
+        facts['before'], facts['after'] = records[0]['before'], records[-1]['after']
+        from parity import machine
+        facts['steal_share'] = machine.steal_share(facts['before'], facts['after'])
+    return Session(
+        uuid=info['uuid'], system=planned.system, start=_clock(info['time_start_unix']),
+        end=_clock(info['time_end_unix']), elapsed=info['time_elapsed'],
+        run_time=sum(r.get('time_run') or 0.0 for r in raws),
+        interrupted=bool(info.get('interrupted')), cmdline=info.get('cmdline', ''),
+        reframe=info.get('version', ''), software=kept.get('announcement', ''), facts=facts)
+
+
+def _clock(unix: float) -> str:
+    return datetime.datetime.fromtimestamp(unix).astimezone().isoformat(timespec='seconds')
+
+
+def _trust(cells: list[Cell]) -> str:
+    judged = sum(c.verdict in JUDGED for c in cells)
+    said = f'{judged} of {len(cells)} judged'
+    if judged < len(cells) and not any(c.reference is not None for c in cells):
+        return f'{said}: no reference has been accepted for these cells'
+    return f'{said} against accepted bounds; a bound set by hand states no false-alarm rate'
+
+
+def _next(cells: list[Cell], system: str) -> str:
+    bad = [c for c in cells if c.verdict in ('wrong', 'impossible', 'regressed', 'failed') and c.outputdir]
+    if bad:
+        return f'less {shlex.quote(bad[0].outputdir)}/rfm_job.out'
+    if any(c.verdict == 'missing' for c in cells):
+        return 'ci/quickstart (installs what is missing)'
+    if any(c.verdict == 'unreferenced' for c in cells):
+        partition = next(c.partition for c in cells if c.verdict == 'unreferenced')
+        return f'parity verdict --all; accepted values go to systems/{system}/references/{partition}.yaml'
+    return 'parity verdict --all'

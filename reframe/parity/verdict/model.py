@@ -1,0 +1,100 @@
+"""What a verdict is: data that the terminal, JSON and the page render alike."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
+               'skipped', 'unreferenced', 'insufficient']
+
+#: Every word, worst first: the order in which a person reads them.
+WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
+                           'unreferenced', 'skipped', 'improved', 'ok')
+
+
+class Cell(BaseModel):
+    """Case x metric: what gets exactly one verdict."""
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    check: str                       # class name of the workload
+    case: str                        # display name with parameters, as ReFrame prints it
+    subsystem: str                   # compute, memory, network, storage, gpu
+    system: str
+    partition: str
+    environ: str                     # '' where no environment offers what the check needs
+    size: str                        # quick, nightly, acceptance
+    metric: str
+    unit: str
+    better: Literal['higher', 'lower']
+    value: float | None = None
+    reference: float | None = None
+    low: float | None = None         # accepted band, absolute, in the metric's unit
+    high: float | None = None
+    limit: float | None = None
+    limit_source: str = ''
+    limit_certain: bool = False
+    efficiency: float | None = None  # value / limit
+    label: str = ''                  # e.g. 'cached': why a figure is not judged as what it seems
+    verdict: Word
+    reason: str = ''
+    attempt: int = 1                 # 1: first run; more: how many runs were needed
+    nodes: list[str] = Field(default_factory=list)
+    jobid: str = ''
+    outputdir: str = ''              # where script and outputs are kept ('' if nothing ran)
+
+
+class CodeCoverage(BaseModel):
+    """One of the codes parity is made for: is it measured in this session, and by what?"""
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    code: str                        # e.g. 'HPL'
+    measured: bool
+    by: str = ''                     # what measured it: 'hpcc' stands in for HPL
+    reason: str = ''                 # why not, if not
+
+
+class Coverage(BaseModel):
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    line: str                        # '3 of 13 codes (HPL by hpcc; no Spack: NPB OSU IOR mdtest)'
+    codes: list[CodeCoverage]
+    measured: int
+    total: int
+    cells: int                       # number of planned cells
+
+
+class Session(BaseModel):
+    """The ReFrame session that is judged, and the facts of the machine it ran on."""
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    uuid: str
+    system: str
+    start: str                       # local time, ISO 8601 to the second
+    end: str
+    elapsed: float                   # seconds
+    run_time: float                  # seconds that the benchmarks themselves ran
+    interrupted: bool = False        # recovered from the perflogs after a kill
+    cmdline: str = ''
+    reframe: str = ''
+    software: str = ''               # the line that announces the providers
+    facts: dict[str, Any] = Field(default_factory=dict)  # nested, of the machine: JSON values
+
+
+class Verdict(BaseModel):
+    """Everything that is said of one session. ``warnings`` are part of the answer."""
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    session: Session
+    coverage: Coverage
+    counts: dict[Word, int]
+    trust: str                       # how far to trust it: the stated error rate, or that none is
+    warnings: list[str]
+    next: str                        # the next command
+    exit_code: int
+    cells: list[Cell]

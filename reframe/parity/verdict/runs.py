@@ -1,0 +1,89 @@
+"""The runs of a session's cases, read from ReFrame's report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+Key = tuple[str, str, str]  # case, partition, environ
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One value of a metric and the reference that ReFrame applied to it."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reference: float | None = None
+
+
+@dataclass
+class Run:
+    """One attempt at one case, with what its workload noted (``record``)."""
+
+    raw: dict[str, Any]
+    record: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """'' where there are figures, else skipped, wrong or failed; `reason` says why."""
+        result = self.raw.get('result')
+        if result in ('skip', 'fail_deps'):
+            return 'skipped' if result == 'skip' else 'failed'
+        if self.record.get('status'):
+            return self.record['status']
+        if result == 'pass' or self.raw.get('fail_phase') == 'performance':
+            return ''
+        return 'wrong' if self.raw.get('fail_phase') == 'sanity' else 'failed'
+
+    @property
+    def reason(self) -> str:
+        said = self.record.get('reason') or self.raw.get('fail_reason') or ''
+        if said:
+            return ' '.join(str(said).split())
+        return f'{self.raw.get("result")} in {self.raw.get("fail_phase")}'
+
+    def reading(self, metric: str) -> Reading:
+        """The metric's value with its band as absolute numbers; value None if it is not there."""
+        for key, stored in (self.raw.get('perfvalues') or {}).items():
+            if key.rpartition(':')[2] == metric:
+                value, ref, low, up = stored[:4]
+                return Reading(value, *band(ref, low, up))
+        return Reading(None)
+
+
+def band(ref: float | None, low: float | None, up: float | None):
+    """(low, high, reference) as absolute numbers, from ReFrame's relative thresholds.
+
+    ReFrame says (0, None, None) where there is no reference; with a reference of 0 the
+    thresholds are absolute (ReFrame's documentation of `reference`).
+    """
+    if ref is None or (low is None and up is None):
+        return None, None, None
+    scale = abs(ref) if ref else 1.0
+    return (None if low is None else ref + low * scale,
+            None if up is None else ref + up * scale, ref)
+
+
+def of_report(report: dict[str, Any]) -> dict[Key, list[Run]]:
+    """Every attempt at every case, first attempts first."""
+    found: dict[Key, list[Run]] = {}
+    for session_run in report['runs']:
+        for raw in session_run['testcases']:
+            if not raw.get('fixture'):
+                key = (raw['name'], raw['partition'], raw['environ'])
+                found.setdefault(key, []).append(Run(raw, raw.get('parity') or {}))
+    return found
+
+
+def middle(readings: list[Reading]) -> Reading:
+    """The median of repeats, with the reference they share; a value that is not finite stays so."""
+    values = [r.value for r in readings if r.value is not None]
+    bad = [v for v in values if not math.isfinite(v)]
+    first = readings[0]
+    if not values or bad:
+        return Reading(bad[0] if bad else None, first.low, first.high, first.reference)
+    return Reading(median(values), first.low, first.high, first.reference)

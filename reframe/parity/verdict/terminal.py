@@ -1,0 +1,90 @@
+"""A verdict as lines of text, in the order in which a person reads them at seven in the morning."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from parity.figures import figure
+from parity.verdict.model import WORDS, Cell, Verdict
+
+STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
+          'missing': 'bold yellow', 'insufficient': 'cyan', 'unreferenced': 'cyan', 'skipped': 'dim',
+          'improved': 'bold green', 'ok': 'green'}
+#: Words whose cells are listed only with --all: counted, but nothing to act on tonight.
+QUIET = ('ok', 'unreferenced', 'insufficient', 'improved')
+
+
+def lines(verdict: Verdict, everything: bool = False) -> list[tuple[str, str]]:
+    """(text, style) a line; ``everything`` lists the cells that are in order, too."""
+    said = [(_head(verdict), 'bold'), (_counts(verdict), ''), (verdict.trust, '')]
+    said += [(f'warning: {w}', 'yellow') for w in verdict.warnings]
+    for word in WORDS:
+        cells = [c for c in verdict.cells if c.verdict == word and (everything or word not in QUIET)]
+        for subsystem in sorted({c.subsystem for c in cells}):
+            said += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]
+            said += [(text, '') for text in _rows([c for c in cells if c.subsystem == subsystem])]
+    return [*said, ('', ''), (f'next: {verdict.next}', '')]
+
+
+def _head(v: Verdict) -> str:
+    day, _, clock = v.session.start.partition('T')
+    state = ' · interrupted' if v.session.interrupted else ''
+    return (f'{v.session.system} · {day} {clock[:5]} · session {v.session.uuid[:8]}{state} · '
+            f'{v.coverage.line} · {v.coverage.cells} cells')
+
+
+def _counts(v: Verdict) -> str:
+    return ' · '.join(f'{n} {word}' for word, n in v.counts.items()) or 'no cell was planned'
+
+
+def _rows(cells: list[Cell]) -> Iterable[str]:
+    """One row a cell; but what was skipped or gave no figure for one reason is one row."""
+    table = [_columns(group) for group in _grouped(cells)]
+    widths = [max(len(row[i]) for row in table) for i in range(4)]
+    for row in table:
+        fixed = '   '.join(text.rjust(w) if i == 2 else text.ljust(w)
+                           for i, (text, w) in enumerate(zip(row[:4], widths, strict=True)))
+        yield f'  {fixed}   {row[4]}'.rstrip()
+
+
+def _grouped(cells: list[Cell]) -> list[list[Cell]]:
+    groups: dict[tuple, list[Cell]] = {}
+    for c in cells:
+        if c.verdict == 'skipped':
+            key = (c.check, c.partition, c.environ, c.reason)
+        else:
+            key = (c.case, c.partition, c.environ, c.reason, c.metric if c.value is not None else '')
+        groups.setdefault(key, []).append(c)
+    return list(groups.values())
+
+
+def _columns(group: list[Cell]) -> tuple[str, str, str, str, str]:
+    c = group[0]
+    where = ' · '.join(filter(None, (f'{c.partition}+{c.environ}' if c.environ else c.partition, *c.nodes[:3])))
+    if len(group) > 1:
+        return _several(group), where, '', '', c.reason
+    value = '' if c.value is None else figure(c.value, c.unit)
+    return f'{c.case}: {c.metric}', where, value, _limit(c), '   '.join(filter(None, (_band(c), c.reason)))
+
+
+def _several(group: list[Cell]) -> str:
+    cases, metrics = {c.case for c in group}, {c.metric for c in group}
+    if len(cases) > 1:
+        return f'{group[0].check}: {len(cases)} cases, {len(group)} metrics'
+    common = os.path.commonprefix(sorted(metrics)).rpartition('_')[0]
+    return f'{group[0].case}: {len(metrics)} metrics' + (f' {common}_*' if common else '')
+
+
+def _limit(c: Cell) -> str:
+    if c.efficiency is None:
+        return ''
+    return f'{100 * c.efficiency:.0f} % of {"limit" if c.limit_certain else "ceiling"} {figure(c.limit, c.unit)}'
+
+
+def _band(c: Cell) -> str:
+    if c.reference is None:
+        return ''
+    low = '' if c.low is None else figure(c.low, '')
+    high = '' if c.high is None else figure(c.high, '')
+    return f'band {low} .. {high}'

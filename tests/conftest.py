@@ -1,0 +1,47 @@
+"""What the tests share: a folder of results of their own, and sessions made by hand."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch) -> Path:
+    """An empty results folder that parity uses instead of results/; its path has a space."""
+    folder = tmp_path / 'own results'
+    folder.mkdir()
+    monkeypatch.setenv('PARITY_RESULTS', str(folder))
+    return folder
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch) -> Path:
+    """A copy of the checkout, at a path with a space, that shares .venv; its results are its own."""
+    copy = tmp_path / 'a check out'
+    copy.mkdir()
+    for name in ('checks', 'systems', 'reframe', 'ci'):
+        shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('__pycache__', 'src'))
+    (copy / '.venv').symlink_to(TOP / '.venv')
+    monkeypatch.setenv('PYTHONPATH', str(copy / 'reframe'))
+    for name in ('PARITY_RESULTS', 'PARITY_ROOT', 'RFM_CONFIG_FILES', 'RFM_SYSTEM'):
+        monkeypatch.delenv(name, raising=False)
+    return copy
+
+
+def shell(line: str, cwd: Path, timeout: float = 300, **env: str) -> subprocess.CompletedProcess:
+    """Run a line of bash as a person would, in ``cwd``."""
+    return subprocess.run(['bash', '-c', line], cwd=cwd, capture_output=True, text=True, timeout=timeout,
+                          stdin=subprocess.DEVNULL, env={**os.environ, **env})
+
+
+def run_python(code: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, '-c', code], cwd=cwd, capture_output=True, text=True,
+                          env={**os.environ, **env}, timeout=60)

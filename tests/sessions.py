@@ -1,0 +1,40 @@
+"""Sessions made by hand in ReFrame's form, for tests of what parity makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+METRICS = [{'name': 'hpl', 'unit': 'Gflop/s', 'better': 'higher'},
+           {'name': 'latency', 'unit': 'us', 'better': 'lower'}]
+
+
+def planned(case: str = 'Toy', environ: str = 'distro', needs=('hpcc',), **other: Any) -> dict[str, Any]:
+    return {'check': case.split()[0], 'case': case, 'unique_name': case, 'subsystem': 'compute', 'size': 'quick',
+            'file': 'checks/compute/toy.py', 'needs': list(needs), 'system': 'local',
+            'partition': 'default', 'environ': environ, 'metrics': METRICS, **other}
+
+
+def ran(case: str = 'Toy', hpl: Any = 100.0, latency: Any = 1.5, refs: dict[str, tuple] | None = None,
+        environ: str = 'distro', **other: Any) -> dict[str, Any]:
+    """A finished case; ``refs`` gives (reference, lower, upper) by metric."""
+    refs = refs or {}
+    values = {f'local:default:{m["name"]}': [v, *refs.get(m['name'], (0, None, None)), m['unit'], None]
+              for m, v in zip(METRICS, (hpl, latency), strict=True) if v != 'absent'}
+    record = {'journal': 'abc', 'metrics': {}, 'labels': {}, 'left_out': {},
+              'software': {'provider': 'distro', 'identity': 'x'}, **other.pop('parity', {})}
+    return {'name': case, 'unique_name': case, 'system': 'local', 'partition': 'default', 'environ': environ,
+            'result': 'pass', 'fail_phase': None, 'fail_reason': None, 'run_index': 0, 'fixture': False,
+            'perfvalues': values, 'job_nodelist': ['node01'], 'jobid': '17', 'time_run': 2.0,
+            'outputdir': '/out', 'parity': record, **other}
+
+
+def report(cases: list[dict[str, Any]], plan: list[dict[str, Any]], retries: list[dict[str, Any]] = (),
+           **info: Any) -> dict[str, Any]:
+    session = {'id': 'abc', 'facts': {}, 'announcement': 'software: distro',
+               'plan': {'system': 'local', 'cases': plan, 'checks': [], 'problems': []}}
+    runs = [{'run_index': 0, 'testcases': cases}]
+    if retries:
+        runs.append({'run_index': 1, 'testcases': [{**r, 'run_index': 1} for r in retries]})
+    about = {'uuid': '3f2a91bb-0', 'cmdline': 'reframe -c checks/ -r', 'version': '4.10.4',
+             'time_start_unix': 1795190000.0, 'time_end_unix': 1795190100.0, 'time_elapsed': 100.0}
+    return {'session_info': {**about, **info}, 'runs': runs, 'restored_cases': [], 'parity_session': session}

@@ -1,0 +1,144 @@
+"""Every planned cell gets exactly one word, and the exit code follows from the words."""
+
+from __future__ import annotations
+
+import pytest
+
+import sessions
+from parity.verdict import judge, terminal
+from sessions import planned, ran
+
+
+def words(report) -> dict[str, str]:
+    return {f'{c.case}.{c.metric}': c.verdict for c in judge.of_report(report).cells}
+
+
+def judged(case, **metric_words):
+    verdict = judge.of_report(sessions.report([case], [planned()]))
+    assert {c.metric: c.verdict for c in verdict.cells} == metric_words
+    return verdict
+
+
+BAND = (100.0, -0.05, 0.05)
+
+
+@pytest.mark.parametrize('value, refs, word, code', [
+    (100.0, None, 'unreferenced', 0),
+    (99.0, BAND, 'ok', 0),
+    (94.9, BAND, 'regressed', 1),
+    (105.1, BAND, 'improved', 0),
+    (float('nan'), BAND, 'wrong', 1),
+    (float('inf'), None, 'wrong', 1),
+    (None, None, 'wrong', 1),
+    ('absent', None, 'wrong', 1),
+])
+def test_higher_is_better(value, refs, word, code):
+    verdict = judged(ran(hpl=value, refs={'hpl': refs} if refs else None), hpl=word, latency='unreferenced')
+    assert verdict.exit_code == code
+
+
+@pytest.mark.parametrize('value, ref, word', [
+    (1.0, (1.0, -0.1, 0.1), 'ok'), (1.2, (1.0, -0.1, 0.1), 'regressed'), (0.8, (1.0, -0.1, 0.1), 'improved'),
+    (0.0, (0.0, None, 0.0), 'ok'), (1.0, (0.0, None, 0.0), 'regressed'),  # a reference of 0: absolute bounds
+    (-1.2, (-1.0, -0.1, 0.1), 'improved'),
+])
+def test_lower_is_better(value, ref, word):
+    judged(ran(latency=value, refs={'latency': ref}), hpl='unreferenced', latency=word)
+
+
+def test_beyond_a_certain_limit_is_impossible_and_a_measured_ceiling_is_not():
+    limit = {'value': 90.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}
+    case = ran(parity={'metrics': {'hpl': {'limit': limit}}})
+    verdict = judged(case, hpl='impossible', latency='unreferenced')
+    assert verdict.exit_code == 1 and verdict.cells[0].efficiency == pytest.approx(100 / 90)
+    within = ran(hpl=94.0, parity={'metrics': {'hpl': {'limit': limit}}})   # +5 % is tolerated
+    judged(within, hpl='unreferenced', latency='unreferenced')
+    measured = ran(parity={'metrics': {'hpl': {'limit': {**limit, 'certain': False}}}})
+    judged(measured, hpl='unreferenced', latency='unreferenced')
+
+
+def test_a_figure_out_of_a_cache_is_shown_but_not_judged():
+    case = ran(hpl=1.0, refs={'hpl': BAND}, parity={'labels': {'hpl': {'word': 'cached', 'reason': 'fits in L3'}}})
+    cell = judged(case, hpl='skipped', latency='unreferenced').cells[0]
+    assert cell.value == 1.0 and cell.label == 'cached' and cell.reason == 'cached: fits in L3'
+
+
+def test_what_never_ran_is_missing():
+    verdict = judge.of_report(sessions.report([ran()], [planned(), planned('Other')]))
+    assert [c.verdict for c in verdict.cells] == ['unreferenced'] * 2 + ['missing'] * 2
+    assert verdict.exit_code == 3 and verdict.counts['missing'] == 2
+
+
+def test_a_required_code_without_environment_is_missing_and_another_is_skipped():
+    plan = [planned(), planned('NoMpi', environ='', needs=['hpcc']), planned('Later', environ='', needs=['osu'])]
+    verdict = judge.of_report(sessions.report([ran()], plan))
+    assert [c.verdict for c in verdict.cells[2:]] == ['missing', 'missing', 'skipped', 'skipped']
+    assert 'no environment offers hpcc' in verdict.cells[2].reason
+
+
+def test_nothing_measured_at_all_is_exit_code_3():
+    verdict = judge.of_report(sessions.report([], [planned(environ='', needs=['osu'])]))
+    assert {c.verdict for c in verdict.cells} == {'skipped'} and verdict.exit_code == 3
+
+
+@pytest.mark.parametrize('raw, word, code', [
+    ({'result': 'fail', 'fail_phase': 'run_wait', 'fail_reason': 'job timed out'}, 'failed', 4),
+    ({'result': 'fail', 'fail_phase': 'setup', 'fail_reason': 'No space left'}, 'failed', 4),
+    ({'result': 'abort', 'fail_phase': 'run', 'fail_reason': 'aborted'}, 'failed', 4),
+    ({'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'bad'}, 'wrong', 1),
+    ({'result': 'skip', 'parity': {'status': 'skipped', 'reason': 'memory'}}, 'skipped', 3),
+    ({'result': 'fail', 'fail_phase': 'sanity', 'parity': {'status': 'failed', 'reason': 'cut'}}, 'failed', 4),
+])
+def test_what_did_not_give_figures_says_why(raw, word, code):
+    verdict = judged(ran(hpl='absent', latency='absent', **raw), hpl=word, latency=word)
+    assert verdict.exit_code == code and verdict.cells[0].reason
+
+
+def test_a_retry_is_told_and_a_first_attempt_with_figures_counts():
+    crashed = ran(hpl='absent', latency='absent', result='fail', fail_phase='run_wait', fail_reason='node down')
+    verdict = judge.of_report(sessions.report([crashed], [planned()], retries=[ran(hpl=99.0)]))
+    assert verdict.cells[0].attempt == 2 and 'node down' in verdict.cells[0].reason
+    slow = ran(hpl=80.0, refs={'hpl': BAND}, result='fail', fail_phase='performance')
+    verdict = judge.of_report(sessions.report([slow], [planned()], retries=[ran(hpl=100.0, refs={'hpl': BAND})]))
+    assert verdict.cells[0].verdict == 'regressed' and verdict.cells[0].value == 80.0
+
+
+def test_a_wrong_answer_is_not_mended_by_a_retry():
+    bad = ran(hpl='absent', latency='absent', result='fail', fail_phase='sanity',
+              parity={'status': 'wrong', 'reason': 'residual'})
+    verdict = judge.of_report(sessions.report([bad], [planned()], retries=[ran()]))
+    assert verdict.cells[0].verdict == 'wrong' and verdict.exit_code == 1
+
+
+def test_repeats_are_one_cell_with_their_median():
+    plan = [planned(unique_name=f'Toy_{i}') for i in range(3)]
+    verdict = judge.of_report(sessions.report([ran(hpl=v) for v in (90.0, 110.0, 100.0)], plan))
+    assert len(verdict.cells) == 2 and verdict.cells[0].value == 100.0
+    assert verdict.cells[0].reason == 'median of 3'
+
+
+def test_precedence_of_exit_codes():
+    wrong = ran('Wrong', hpl='absent')
+    failed = ran('Failed', hpl='absent', latency='absent', result='fail', fail_phase='run_wait')
+    plan = [planned('Wrong'), planned('Failed'), planned('Never')]
+    assert judge.of_report(sessions.report([wrong, failed], plan)).exit_code == 1
+    assert judge.of_report(sessions.report([failed], plan[1:])).exit_code == 4
+
+
+def test_the_head_line_names_stand_ins_and_what_is_not_covered():
+    stream = {'name': 'stream_star_triad', 'unit': 'GB/s', 'better': 'higher'}
+    plan = [planned(metrics=[*sessions.METRICS, stream])]
+    case = ran(parity={'labels': {'stream_star_triad': {'word': 'cached', 'reason': 'small'}}})
+    case['perfvalues']['local:default:stream_star_triad'] = [20.0, 0, None, None, 'GB/s', None]
+    head = judge.of_report(sessions.report([case], plan)).coverage.line
+    assert head.startswith('2 of 13 codes (hpcc stands in for HPL; hpcc only cached: STREAM; no Spack: NPB')
+
+
+def test_the_terminal_lists_only_what_is_not_in_order_unless_asked():
+    plan = [planned(), planned('Never')]
+    verdict = judge.of_report(sessions.report([ran(refs={'hpl': BAND})], plan))
+    short = '\n'.join(text for text, _ in terminal.lines(verdict))
+    full = '\n'.join(text for text, _ in terminal.lines(verdict, everything=True))
+    assert 'MISSING  compute' in short and 'Never: 2 metrics' in short and 'OK  compute' not in short
+    assert 'OK  compute' in full and 'Toy: hpl' in full
+    assert short.splitlines()[1] == '1 ok · 1 unreferenced · 2 missing'
