@@ -1,0 +1,60 @@
+"""The `parity` command. Each command imports what it needs when it runs: starting is quick."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from parity.errors import ParityError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+                  help='What got slower, what never ran, and how one partition compares with another.',
+                  pretty_exceptions_enable=False)
+
+ALL = typer.Option(False, '--all', help='List the cells that are in order, too.')
+JSON = typer.Option(False, '--json', help='Print the verdict as JSON.')
+SESSION = typer.Option('', help="A session's uuid or its beginning; the newest if not given.")
+
+
+@app.command()
+def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION):
+    """Judge a session: one word for every planned cell.
+
+    Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing, 4 infrastructure.
+    """
+    from parity.cli import show
+    from parity.verdict import judge
+    judged = judge.newest(session)
+    show.as_json(judged) if as_json else show.as_text(judged, everything)
+    raise typer.Exit(judged.exit_code)
+
+
+@app.command()
+def report(session: str = SESSION):
+    """Write results/report/index.html and verdict.json, and print where they are."""
+    from parity import paths
+    from parity import report as page
+    from parity.verdict import judge
+    for file in page.write(judge.newest(session), paths.results() / 'report', paths.root()):
+        typer.echo(file)
+
+
+@app.command()
+def facts():
+    """Print what this machine is, its limits with their source, and the software found on it."""
+    from parity.cli import show
+    show.facts()
+
+
+def main() -> None:
+    """Run the command; a person's mistake is one clear line, never a traceback."""
+    try:
+        app()
+    except ParityError as err:
+        print(f'parity: {err}', file=sys.stderr)
+        sys.exit(err.exit_code)
+    except OSError as err:
+        where = f'{err.filename}: ' if err.filename else ''
+        print(f'parity: {where}{err.strerror}', file=sys.stderr)
+        sys.exit(ParityError.exit_code)

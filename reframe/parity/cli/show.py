@@ -1,0 +1,41 @@
+"""How the commands print."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.text import Text
+
+from parity.verdict import terminal
+from parity.verdict.model import Verdict
+
+
+def as_json(verdict: Verdict) -> None:
+    """The verdict as JSON on standard output."""
+    sys.stdout.write(verdict.model_dump_json(indent=1) + '\n')
+
+
+def as_text(verdict: Verdict, everything: bool = False) -> None:
+    """The verdict as a person reads it; colours only on a terminal, lines never cut."""
+    console = Console(soft_wrap=True, highlight=False, emoji=False)
+    for text, style in terminal.lines(verdict, everything):
+        console.print(Text(text, style=style))
+
+
+def facts() -> None:
+    """The machine, its limits and the software found on it, as detected and as systems/local states."""
+    import yaml
+
+    from parity import machine, paths, software
+    from parity.site import systems
+    system = systems.read('local')
+    here = machine.load(paths.results() / 'cache' / 'machine.json')
+    found = software.discover(paths.root(), system.environments, paths.results() / 'cache' / 'software.json')
+    limits = machine.limits(here, system.partitions[0].extras.model_dump()['limits'])
+    print(found.announcement)
+    for note in found.notes:
+        print(f'note: {note}')
+    told = {'machine': here.model_dump(mode='json'), 'limits': {k: v.model_dump() for k, v in limits.items()},
+            'environments': {e.name: {'features': list(e.features), **e.software} for e in found.environs}}
+    print(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), end='')

@@ -1,0 +1,97 @@
+"""Run ReFrame, then judge what it stored: the run's exit status is the verdict's, not ReFrame's."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+from parity import paths, report
+from parity.cli import show
+from parity.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
+from parity.plan import Plan
+from parity.session import database, store
+from parity.verdict import judge
+
+#: How long ReFrame may take to end its jobs and to store the session once it was told to stop.
+GRACE_SECONDS = 60
+
+
+def _reframe(arguments: list[str]) -> list[str]:
+    return [os.path.join(os.path.dirname(sys.executable), 'reframe'), *arguments]
+
+
+def rehearse(arguments: list[str]) -> None:
+    """`reframe --dry-run`: every hook before the job is run. UsageError with ReFrame's words if one fails."""
+    done = subprocess.run(_reframe(arguments), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        failing = [line.strip() for line in done.stdout.splitlines() if 'FAIL' in line or 'rror' in line]
+        raise UsageError('reframe --dry-run fails: ' + ' '.join(failing[:4]))
+
+
+def judged(arguments: list[str], planned: Plan, limit_seconds: float, began: float) -> int:
+    """Run, verdict, report; returns the exit code. ``began`` is when the set-up started (Unix time)."""
+    before = set(database.uuids())
+    stopped = _run(arguments, limit_seconds)
+    new = [u for u in database.uuids() if u not in before]
+    verdict = judge.newest(new[-1] if new else _nothing_ran(planned, arguments, began))
+    code = verdict.exit_code
+    show.as_text(verdict)
+    if stopped:
+        print(f'parity: {stopped}: what had finished is judged above', file=sys.stderr)
+        code = code if code not in (OK, 3) else INFRASTRUCTURE
+    try:
+        index, *_ = report.write(verdict, paths.results() / 'report', paths.root())
+        print(f'report: {index}')
+    except OSError as err:
+        print(f'parity: {paths.results() / "report"}: {err.strerror}: no report was written', file=sys.stderr)
+        code = code if code == 1 else InfrastructureError.exit_code
+    print(_overhead(verdict.session.run_time, time.time() - began), flush=True)
+    return code
+
+
+def _nothing_ran(planned: Plan, arguments: list[str], began: float) -> str:
+    """ReFrame stores no session in which no case started; the plan is one all the same: all `missing`."""
+    session = {'plan': planned.model_dump(mode='json'), 'facts': {}, 'announcement': ''}
+    command = shlex.join(['reframe', *arguments])
+    return store.store(store.as_report(session, [], began, time.time(), cmdline=command))
+
+
+def _overhead(run_time: float, wall: float) -> str:
+    if not run_time:
+        return f'no benchmark ran; {wall:.1f} s in all'
+    return (f'benchmarks ran {run_time:.1f} s of {wall:.1f} s: '
+            f'overhead {100 * (wall - run_time) / run_time:.1f} %')
+
+
+def _run(arguments: list[str], limit_seconds: float) -> str:
+    """Run ReFrame to its end or to the limit; returns '' or why it was stopped.
+
+    A Ctrl-C reaches ReFrame by itself (one process group); here it only means to wait until the
+    session is stored.
+    """
+    process = subprocess.Popen(_reframe(arguments), stdin=subprocess.DEVNULL)
+    deadline = time.monotonic() + limit_seconds
+    why = ''
+    previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        while process.poll() is None:
+            try:
+                process.wait(timeout=max(0.1, deadline - time.monotonic()))
+            except KeyboardInterrupt:
+                why, deadline = 'interrupted', time.monotonic() + GRACE_SECONDS
+            except subprocess.TimeoutExpired:
+                if why:
+                    process.kill()
+                else:
+                    why = f'time limit of {limit_seconds / 3600:g} h reached'
+                    process.terminate()
+                    deadline = time.monotonic() + GRACE_SECONDS
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    if process.returncode < 0 and not why:
+        why = f'ReFrame was killed by {signal.Signals(-process.returncode).name}'
+    return why
