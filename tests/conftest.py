@@ -28,7 +28,7 @@ def checkout(tmp_path, monkeypatch) -> Path:
     copy = tmp_path / 'a check out'
     copy.mkdir()
     for name in ('checks', 'systems', 'reframe', 'ci'):
-        shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('__pycache__', 'src'))
+        shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('__pycache__'))
     (copy / '.venv').symlink_to(TOP / '.venv')
     monkeypatch.setenv('PYTHONPATH', str(copy / 'reframe'))
     for name in ('PARITY_RESULTS', 'PARITY_ROOT', 'RFM_CONFIG_FILES', 'RFM_SYSTEM'):

@@ -85,6 +85,7 @@ def test_nothing_measured_at_all_is_exit_code_3():
     ({'result': 'fail', 'fail_phase': 'run_wait', 'fail_reason': 'job timed out'}, 'failed', 4),
     ({'result': 'fail', 'fail_phase': 'setup', 'fail_reason': 'No space left'}, 'failed', 4),
     ({'result': 'abort', 'fail_phase': 'run', 'fail_reason': 'aborted'}, 'failed', 4),
+    ({'result': 'fail', 'fail_phase': 'compile', 'fail_reason': 'no compiler'}, 'failed', 4),
     ({'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'bad'}, 'wrong', 1),
     ({'result': 'skip', 'parity': {'status': 'skipped', 'reason': 'memory'}}, 'skipped', 3),
     ({'result': 'fail', 'fail_phase': 'sanity', 'parity': {'status': 'failed', 'reason': 'cut'}}, 'failed', 4),
@@ -92,6 +93,11 @@ def test_nothing_measured_at_all_is_exit_code_3():
 def test_what_did_not_give_figures_says_why(raw, word, code):
     verdict = judged(ran(hpl='absent', latency='absent', **raw), hpl=word, latency=word)
     assert verdict.exit_code == code and verdict.cells[0].reason
+
+
+def test_a_ctrl_c_while_reframe_cleans_up_loses_no_figure():
+    case = ran(result='abort', fail_phase='cleanup', fail_reason='aborted due to KeyboardInterrupt')
+    assert judged(case, hpl='unreferenced', latency='unreferenced').exit_code == 0
 
 
 def test_a_retry_is_told_and_a_first_attempt_with_figures_counts():

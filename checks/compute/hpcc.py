@@ -65,6 +65,7 @@ class Hpcc(rfm.RunOnlyRegressionTest, Workload):
         for name in ('n', 'nb', 'p', 'q'):  # hpcc answers an input it cannot read with defaults of its own
             if facts[name] != getattr(self.problem, name):
                 raise Wrong(f'ran {name.upper()} {facts[name]:g}, asked for {getattr(self.problem, name)}')
+        self.note(facts)
         vector = 8 * facts['stream_vector_length']
         self.judge_caches('single', vector, self.extra('llc_one_bytes') or self.extra('llc_bytes'))
         self.judge_caches('star', vector * self.num_tasks, self.extra('llc_bytes'))

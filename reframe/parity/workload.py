@@ -123,6 +123,10 @@ class Workload(rfm.RegressionTestPlugin):
         """Keep a size that parity.sizing derived, with its reason, beside the figures."""
         self.parity.setdefault('sizing', {})[what] = dataclasses.asdict(sized)
 
+    def note(self, facts):
+        """Keep what the output says beside its figures: sizes, file systems, versions."""
+        self.parity['facts'] = facts
+
     def stage(self, name, text):
         """Write an input file into the case's stage directory."""
         Path(self.stagedir, name).write_text(text)

@@ -41,10 +41,10 @@ def report(session: str = SESSION):
 
 
 @app.command()
-def facts():
+def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that announces the software.')):
     """Print what this machine is, its limits with their source, and the software found on it."""
     from parity.cli import show
-    show.facts()
+    show.facts(brief)
 
 
 def main() -> None:

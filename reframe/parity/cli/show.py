@@ -23,19 +23,23 @@ def as_text(verdict: Verdict, everything: bool = False) -> None:
         console.print(Text(text, style=style))
 
 
-def facts() -> None:
-    """The machine, its limits and the software found on it, as detected and as systems/local states."""
+def facts(brief: bool) -> None:
+    """The software found here and, unless ``brief``, the machine and its limits with their source."""
     import yaml
 
     from parity import machine, paths, software
     from parity.site import systems
     system = systems.read('local')
-    here = machine.load(paths.results() / 'cache' / 'machine.json')
-    found = software.discover(paths.root(), system.environments, paths.results() / 'cache' / 'software.json')
-    limits = machine.limits(here, system.partitions[0].extras.model_dump()['limits'])
+    cache = paths.results() / 'cache'
+    found = software.discover(paths.root(), system.environments, cache / 'software.json')
     print(found.announcement)
     for note in found.notes:
         print(f'note: {note}')
-    told = {'machine': here.model_dump(mode='json'), 'limits': {k: v.model_dump() for k, v in limits.items()},
+    if brief:
+        return
+    here = machine.load(cache / 'machine.json')
+    bounds = machine.bounds(here, system.partitions[0].extras.model_dump()['limits'])
+    told = {'machine': here.model_dump(mode='json'),
+            'limits': {k: v.model_dump() for k, v in bounds.limits.items()}, 'no_limit': list(bounds.notes),
             'environments': {e.name: {'features': list(e.features), **e.software} for e in found.environs}}
     print(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), end='')

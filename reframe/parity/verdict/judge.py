@@ -121,7 +121,7 @@ def _trust(cells: list[Cell]) -> str:
 
 
 def _next(cells: list[Cell], system: str) -> str:
-    bad = [c for c in cells if c.verdict in ('wrong', 'impossible', 'regressed', 'failed') and c.outputdir]
+    bad = [c for c in cells if c.verdict in ('wrong', 'impossible', 'regressed', 'failed') and c.jobid]
     if bad:
         return f'less {shlex.quote(bad[0].outputdir)}/rfm_job.out'
     if any(c.verdict == 'missing' for c in cells):

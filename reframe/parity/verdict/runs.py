@@ -35,7 +35,9 @@ class Run:
             return 'skipped' if result == 'skip' else 'failed'
         if self.record.get('status'):
             return self.record['status']
-        if result == 'pass' or self.raw.get('fail_phase') == 'performance':
+        # after its figures were taken a case can still fail: against a reference (which is judged
+        # here), or because a Ctrl-C came while ReFrame cleaned up after it
+        if result == 'pass' or self.raw.get('fail_phase') in ('performance', 'finalize', 'cleanup'):
             return ''
         return 'wrong' if self.raw.get('fail_phase') == 'sanity' else 'failed'
 

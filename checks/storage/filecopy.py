@@ -1,0 +1,61 @@
+"""File copies as users make them: one large file, many of 1 KiB, and many of 1 KiB written.
+
+The study of 2012 on physical and virtual nodes timed these on PVFS and Lustre with 1 to n clients.
+`durable` stops the clock after fsync of files and folders; `as-is` stops where `cp` would, and
+measures the page cache as much as the storage: it is labelled so.
+"""
+
+import shlex
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
+
+from parity import paths
+from parity.metric import Metric
+from parity.outputs import filecopy
+from parity.workload import Workload
+
+# bytes of the large file, number of small files, iterations; by size
+SIZES = {'quick': (64 << 20, 300, 3), 'nightly': (1 << 30, 4000, 10), 'acceptance': (8 << 30, 20000, 35)}
+
+
+@rfm.simple_test
+class FileCopy(rfm.RunOnlyRegressionTest, Workload):
+    """Copy or write files between two named file systems, 1 or more clients at once."""
+
+    needs = frozenset({'filecopy'})
+    executable = 'python3'
+    sourcesdir = paths.PROGRAMS
+    readonly_files = ['filecopy.py']
+    mode = parameter(['large-copy', 'small-copy', 'small-write'])
+    clients = parameter(['one', 'all'])
+    sync = parameter(['durable', 'as-is'])
+    source = variable(str, value='scratch')
+    destination = variable(str, value='scratch')
+    metrics = (
+        Metric('seconds', 's', 'lower'),
+        Metric('rate', 'MB/s', 'higher'),
+        Metric('hangs', 'count', 'lower'),
+        Metric('failed_writes', 'count', 'lower'),
+    )
+
+    @run_after('setup')
+    def place(self):
+        cores = self.extra('cores') or 1
+        if self.clients == 'all' and cores == 1:
+            self.skip_case('one core: the same as clients=one')
+        self.without_launcher()
+        size, files, iterations = SIZES[self.size]
+        options = {'mode': self.mode, 'bytes': size, 'files': files, 'iterations': iterations,
+                   'clients': cores if self.clients == 'all' else 1,
+                   'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
+        self.executable_opts = ['filecopy.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
+        self.executable_opts += ['--durable'] if self.sync == 'durable' else []
+
+    def parse(self, text):
+        values, facts = filecopy.parse(text), filecopy.facts(text)
+        self.note(facts)
+        for end in ('destination', 'source'):
+            if facts.get(f'{end} cached') == 'yes':
+                self.label(['seconds', 'rate'], 'cached', f'{end}: {facts[f"{end} cached why"]}')
+        return values

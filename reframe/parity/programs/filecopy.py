@@ -1,0 +1,462 @@
+#!/usr/bin/env python3
+"""Copy and write files as 1 to n clients do, and time it: the file-system tests of Jungels (2012).
+
+Standalone (Linux, Python 3.9, standard library): it runs on compute nodes that have nothing else.
+One large file copied, many 1 KiB files copied, or many 1 KiB files written. With --durable the clock stops
+after fsync of every file and directory; without, where that of cp would. What killed runs of this host left
+is removed first. Exit status: 0 results; 1 trouble on the way, wrong files, nothing timed; 2 refused.
+"""
+import argparse
+import contextlib
+import ctypes
+import functools
+import hashlib
+import math
+import mmap
+import os
+import platform
+import random
+import re
+import shutil
+import signal
+import statistics
+import sys
+import time
+import zlib
+from multiprocessing.connection import Pipe, wait
+
+CHUNK, SMALL = 1 << 20, 1024            # bytes of a read or write; of a small file
+BLOCK = 4096                            # what a small file occupies on the usual file systems
+IN_MEMORY = ('tmpfs', 'ramfs', 'devtmpfs')
+STOPS = (signal.SIGTERM, signal.SIGINT)
+LEADER = os.getpid()
+NAME = f'parity-filecopy-{platform.node()}-'
+sealed = []                             # the lines under the checksum: none with a host or a path
+
+
+class Trouble(Exception):
+    """Foreseeable: (exit status, one line), never a traceback."""
+
+
+def say(line):
+    sealed.append(line)
+    print(line, flush=True)             # a run that is killed leaves what it had; no fork prints it again
+
+
+def plain(text):
+    return text.encode('unicode_escape').decode()       # one ASCII line, whatever a path is called
+
+
+def stop(number, frame):
+    if os.getpid() != LEADER:
+        os._exit(1)                     # the clean-up is the leader's
+    print(f'filecopy: stopped by {signal.Signals(number).name}', file=sys.stderr)
+    raise SystemExit(128 + number)
+
+
+# Clients: forked for one step, watched, killed when they hang. A process that a dead file system holds cannot
+# even be killed: nothing here waits for one without limit, and what touches files is done by clients.
+
+def fork(work, index, progress):
+    """A client: (pid, the pipe to it). The child never returns into its leader's code."""
+    ours, theirs = Pipe()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return pid, ours
+
+    def meet():
+        """Wait for the other clients: the common start of what follows."""
+        theirs.send(None)
+        start = theirs.recv()
+        time.sleep(max(0.0, start - time.perf_counter()))
+        return start
+
+    def tick():
+        progress[index] += 1
+
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG: a killed leader leaves no clients
+        theirs.send((work(index, meet, tick),))
+    except Exception as error:
+        theirs.send(f'client {index}: {type(error).__name__}: {error}')
+    finally:
+        os._exit(0)
+
+
+def collect(pipes, progress, patience):
+    """{client: its next word}, without those that made no progress for `patience` seconds."""
+    said, seen, silent = {}, {}, dict(pipes)
+    while silent:
+        wait(silent.values(), min(0.5, patience / 4))
+        now = time.perf_counter()
+        for index, pipe in list(silent.items()):
+            if pipe.poll():
+                said[index] = silent.pop(index).recv()
+                if isinstance(said[index], str):
+                    raise Trouble(1, said[index])
+            elif index not in seen or progress[index] != seen[index][0]:
+                seen[index] = progress[index], now
+            elif now - seen[index][1] > patience:
+                del silent[index]
+    return said
+
+
+def together(work, clients, patience):
+    """{client: answer} of work(client, meet, tick) in forked clients, without those that hung."""
+    progress, pids, running, answers = memoryview(mmap.mmap(-1, 8 * clients)).cast('Q'), [], {}, {}
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        for index in range(clients):
+            pid, running[index] = fork(work, index, progress)
+            pids.append(pid)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        while running:
+            words = collect(running, progress, patience)
+            answers.update((index, word[0]) for index, word in words.items() if word)
+            running = {index: running[index] for index, word in words.items() if not word}
+            start = time.perf_counter() + 0.005         # CLOCK_MONOTONIC: one clock for all processes
+            for pipe in running.values():
+                pipe.send(start)
+        return answers
+    except (EOFError, ConnectionError):
+        raise Trouble(1, 'a client died') from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)                # not reaped yet: the pid is still its own
+            until = time.perf_counter() + 5
+            while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.perf_counter() < until:
+                time.sleep(0.001)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+
+
+# Files. Content is an iterable of pieces: seeded, incompressible, no two files or chunks alike.
+
+@functools.lru_cache(1)
+def pool(seed, client):
+    return memoryview(random.Random(f'{seed}/{client}').randbytes(CHUNK + SMALL))
+
+
+def content(job, client, index):
+    if not job.large:
+        start = index * 4099 % CHUNK                    # an odd step: a million files before one repeats
+        return [pool(job.options.seed, client)[start:start + SMALL]]
+    stream = random.Random(f'{job.options.seed}/{client}')
+    return (stream.randbytes(min(CHUNK, job.size - start)) for start in range(0, job.size, CHUNK))
+
+
+def read(path, buffer):
+    # read and write, not copy_file_range, sendfile or a reflink: where a file system shares blocks or copies
+    # on the server, these move no data through this host, and it is the data path that is measured.
+    with open(path, 'rb', buffering=0) as reader:
+        count = reader.readinto(buffer)
+        while count:
+            yield buffer[:count]
+            count = reader.readinto(buffer)
+
+
+def write(path, pieces, durable, tick):
+    with open(path, 'xb', buffering=0) as writer:
+        for piece in pieces:
+            while len(piece):
+                piece = piece[writer.write(piece):]     # a disk that fills up takes a part first
+            tick()
+        if durable:
+            os.fsync(writer.fileno())
+    tick()
+
+
+def digested(pieces, digest, tick):
+    for piece in pieces:
+        digest.update(piece)
+        tick()
+        yield piece
+
+
+def sync(folder, call=os.fsync):
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        call(handle)
+    finally:
+        os.close(handle)
+
+
+def drop(path):
+    """Ask the page cache to let go of a file: (pages that stay, pages of the file); (0, 0): nobody knows."""
+    with contextlib.suppress(OSError), open(path, 'r+b') as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        with mmap.mmap(file.fileno(), 0) as pages:
+            there = (ctypes.c_ubyte * -(-len(pages) // mmap.PAGESIZE))()
+            view = (ctypes.c_char * len(pages)).from_buffer(pages)
+            answer = ctypes.CDLL(None).mincore(ctypes.byref(view), ctypes.c_size_t(len(pages)), there)
+            del view                                    # or the mapping cannot be closed
+            if answer == 0:
+                return len(there) - bytes(there).count(0), len(there)
+    return 0, 0
+
+
+def remove(tree, tick):
+    for folder, _, names in os.walk(tree, topdown=False):
+        for name in names:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+            tick()
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
+class Job:
+    """What one run does, and where; the methods that take a client are its work."""
+
+    def __init__(self, options):
+        self.options, self.large = options, options.mode == 'large-copy'
+        self.copies = options.mode != 'small-write'
+        self.files, self.size = (1, options.bytes) if self.large else (options.files, SMALL)
+        self.data = self.files * self.size * options.clients            # of one iteration
+        self.places = [options.source, options.destination] if self.copies else [options.destination]
+        self.own = {place: os.path.join(place, f'{NAME}{LEADER}') for place in self.places}
+        self.sums = {}                                                  # of the large sources
+
+    def together(self, work):
+        return together(work, self.options.clients, self.options.hang_seconds)
+
+    def source(self, client, index):
+        return os.path.join(self.own[self.options.source], f'source-{client}', f'{index:07d}')
+
+    def target(self, iteration, client):
+        return os.path.join(self.own[self.options.destination], f'iteration-{iteration}', f'client-{client}')
+
+    def prepare(self, client, meet, tick):
+        digest, folder = hashlib.blake2b(), os.path.dirname(self.source(client, 0))
+        os.mkdir(folder)
+        for index in range(self.files):
+            pieces = digested(content(self, client, index), digest, tick)
+            write(self.source(client, index), pieces, False, tick)
+        sync(folder, ctypes.CDLL(None).syncfs)          # a dirty page cannot be dropped
+        return digest.digest()
+
+    def transfer(self, iteration, client, meet, tick):
+        """One iteration: (seconds, why files failed, wrong files, source pages cached, of how many)."""
+        target, durable, failed = self.target(iteration, client), self.options.durable, {}
+        buffer, kept = memoryview(bytearray(CHUNK)), [(0, 0)]
+
+        def attempt(index, action, *arguments):
+            try:
+                action(*arguments)
+            except OSError as error:
+                failed.setdefault(index, error.strerror or str(error))
+
+        attempt('folder', os.makedirs, target)
+        attempt('folder', sync, os.path.dirname(target))
+        pool(self.options.seed, client)
+        for index in range(self.files if self.copies else 0):
+            kept.append(drop(self.source(client, index)))
+            tick()
+        start = meet()
+        for index in range(self.files):
+            pieces = read(self.source(client, index), buffer) if self.copies else content(self, client, index)
+            attempt(index, write, os.path.join(target, f'{index:07d}'), pieces, durable, tick)
+        if durable:
+            attempt('folder', sync, target)
+        seconds = time.perf_counter() - start
+        meet()                                          # nobody verifies while another is timed
+        wrong = sum(not self.good(os.path.join(target, f'{index:07d}'), client, index, buffer, tick)
+                    for index in range(self.files) if index not in failed)
+        remove(target, tick)
+        return seconds, list(failed.values()), wrong, *map(sum, zip(*kept))     # noqa: B905 (Python 3.9)
+
+    def good(self, path, client, index, buffer, tick):
+        digest = hashlib.blake2b()
+        try:
+            size = sum(map(len, digested(read(path, buffer), digest, tick)))
+        except OSError:
+            return False
+        wanted = self.sums.get(client) or hashlib.blake2b(content(self, client, index)[0]).digest()
+        return size == self.size and digest.digest() == wanted
+
+    def clean(self, client, meet, tick):
+        for own in self.own.values():
+            remove(own, tick)
+        return [own for own in self.own.values() if os.path.lexists(own)]
+
+
+# One run
+
+def mount(place):
+    """(type, device) of the file system that holds a directory."""
+    best, found = '', ('unknown', 'unknown')
+    with contextlib.suppress(OSError), open('/proc/mounts', errors='surrogateescape') as mounts:
+        for line in mounts:
+            device, point, kind = line.split(' ')[:3]
+            point = re.sub(r'\\([0-7]{3})', lambda code: chr(int(code[1], 8)), point)
+            if f'{place}/'.startswith(point.rstrip('/') + '/') and len(point) >= len(best):
+                best, found = point, (plain(kind), plain(device))
+    return found
+
+
+def stale(entry):
+    """Left by a killed run of this user on this host (a host with one space of process ids)."""
+    pid = entry.name[len(NAME):]
+    if entry.name.startswith(NAME) and pid.isdecimal() and entry.is_dir(follow_symlinks=False):
+        with contextlib.suppress(FileNotFoundError):    # another run that starts now may remove it as well
+            dead = int(pid) == LEADER or not os.path.exists(f'/proc/{pid}')
+            return dead and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+    return False
+
+
+def guard(job):
+    """Refuse what cannot fit with 5 % to spare; a source and a destination on one device need it twice."""
+    times = {}
+    for place in job.places:
+        device, state, free = os.stat(place).st_dev, os.statvfs(place), shutil.disk_usage(place).free
+        times[device] = times.get(device, 0) + 1
+        scale = 1.05 * job.options.clients * times[device]
+        inodes = state.f_favail if state.f_files else math.inf          # 0: a file system that counts none
+        size = job.size if job.large else job.files * BLOCK
+        for need, there, unit in ((size, free, 'bytes'), (job.files + 2, inodes, 'inodes')):
+            if scale * need > there:
+                need = math.ceil(scale * need)
+                raise Trouble(2, f'not enough space: needs {need} {unit}, {there} free on {plain(place)}')
+
+
+def occupy(job):
+    for place, own in job.own.items():
+        if not os.path.isdir(place):
+            raise Trouble(2, f'not a directory: {plain(place)}')
+        try:
+            with os.scandir(place) as entries:
+                old = [entry.path for entry in entries if stale(entry)]
+            for tree in old:
+                remove(tree, lambda: None)
+            os.mkdir(own, 0o700)
+        except OSError as error:
+            raise Trouble(2, f'cannot write in {plain(place)}: {error.strerror}') from None
+    guard(job)
+
+
+def iterate(job, number):
+    """Print one iteration; (seconds, 0 unless all was written; hung; failed; wrong; share cached)."""
+    answers = list(job.together(functools.partial(job.transfer, number)).values())
+    hung, reasons = job.options.clients - len(answers), [why for answer in answers for why in answer[1]]
+    if hung:                                            # what it left must not fill the disk
+        together(lambda client, meet, tick: remove(job.target(number, ''), tick), 1, job.options.hang_seconds)
+    for why in sorted(set(reasons)):
+        print(f'iteration {number}: {plain(why)}', file=sys.stderr)
+    seconds = 0 if hung or reasons else round(max(answer[0] for answer in answers), 9)
+    took, rate = (f'{seconds:.9f}', f'{job.data / seconds / 1e6:.6g}') if seconds else '--'
+    say(f'iteration {number} client-max-seconds {took} aggregate-rate {rate} MB/s '
+        f'hung {hung} failed {len(reasons)}')
+    wrong, stayed, pages = (sum(answer[column] for answer in answers) for column in (2, 3, 4))
+    return seconds, hung, len(reasons), wrong, stayed / pages if pages else -1
+
+
+def caches(job, kinds, share):
+    """Say what is known of memory's part; share: source pages in it before the worst iteration, or -1."""
+    memory, durable = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE'), job.options.durable
+    exceeds, sizes = job.data > memory, f'{job.data} bytes, {memory} bytes of memory'
+    source, why = 'no' if exceeds else 'unknown', sizes
+    if share >= 0:
+        source = 'yes' if share > 0.05 else 'no' if job.large else 'unknown'
+        why = f'{share:.1%} of its pages in this memory' + ('' if job.large else ', inodes not known')
+    if job.copies:
+        say(f'source cached: {source}, {why}')
+    target, why = ('no', 'the clock stopped after fsync') if durable else ('no' if exceeds else 'yes', sizes)
+    if kinds[-1] in IN_MEMORY:
+        durable, target, why = False, 'yes', f'{kinds[-1]} is memory'
+    say(f'destination cached: {target}, {why}')
+    say(f'destination durable: {"yes" if durable else "no"}')
+
+
+def results(job, rows):
+    seconds = [row[0] for row in rows if row[0]]
+    say(f'timed = {len(seconds)}')
+    if seconds:
+        for name, pick in (('seconds', statistics.median), ('seconds_min', min), ('seconds_max', max)):
+            say(f'{name} = {pick(seconds):.9f}')
+        for name, unit in (('rate', 1e6), ('file_rate', SMALL))[:1 if job.large else 2]:
+            say(f'{name} = {statistics.median(job.data / each / unit for each in seconds):.6g}')
+    for column, name in enumerate(('hangs', 'failed_writes', 'mismatches'), 1):
+        say(f'{name} = {sum(row[column] for row in rows)}')
+    say(f'records = {len(rows)}')
+    say(f'crc32 = {zlib.crc32(chr(10).join(sealed).encode()):08x}')
+    say('filecopy: end of results')
+    return 0 if seconds and not any(row[3] for row in rows) else 1
+
+
+def measure(job):
+    options, mounts = job.options, [mount(place) for place in job.places]
+    kinds = [kind for kind, _ in mounts]
+    print(f'host: {plain(platform.node())}')
+    for name, index in (('source', 0), ('destination', -1))[0 if job.copies else 1:]:
+        print(f'{name}: {plain(job.places[index])}\n{name} device: {mounts[index][1]}')
+    say('filecopy: start of results, format 1')
+    for key, value in (('mode', options.mode), ('variant', 'durable' if options.durable else 'as-is'),
+                       ('clients', options.clients), ('iterations', options.iterations), ('files', job.files),
+                       ('file bytes', job.size), ('seed', options.seed),
+                       ('hang seconds', options.hang_seconds),
+                       ('source filesystem', kinds[0] if job.copies else 'none'),
+                       ('destination filesystem', kinds[-1])):
+        say(f'{key}: {value}')
+    if job.copies:
+        sums = job.together(job.prepare)
+        if len(sums) < options.clients:
+            raise Trouble(1, f'no progress for {options.hang_seconds} s while the source was written')
+        job.sums = sums if job.large else {}
+    rows = [iterate(job, number) for number in range(1, options.iterations + 1)]
+    caches(job, kinds, max(row[4] for row in rows))
+    return results(job, rows)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--mode', required=True, choices=('large-copy', 'small-copy', 'small-write'))
+    parser.add_argument('--source', help='directory to copy from; not used by small-write')
+    parser.add_argument('--destination', required=True, help='directory to copy or write to')
+    parser.add_argument('--bytes', type=int, default=1 << 30, help='size of the large file (1 GiB)')
+    parser.add_argument('--files', type=int, default=1000, help='1 KiB files of each client (1000)')
+    parser.add_argument('--iterations', type=int, default=5)
+    parser.add_argument('--clients', type=int, default=1, help='processes at once on this host')
+    parser.add_argument('--durable', action='store_true', help='stop the clock after fsync')
+    parser.add_argument('--hang-seconds', type=float, default=300.0, help='a client without progress for so '
+                        'long hangs and is killed; longer than any one fsync may take (300)')
+    parser.add_argument('--seed', type=int, default=1)
+    options = parser.parse_args()
+    for name in ('bytes', 'files', 'iterations', 'clients', 'hang_seconds'):
+        if not 0 < getattr(options, name) < 1 << (60 if name == 'bytes' else 31):
+            parser.error(f'--{name.replace("_", "-")} {getattr(options, name)} is out of range')
+    for name in ('source', 'destination')[1 if options.mode == 'small-write' else 0:]:
+        if not getattr(options, name):
+            parser.error(f'{options.mode} needs --{name}')
+        setattr(options, name, os.path.realpath(getattr(options, name)))
+    return options
+
+
+def main():
+    job = Job(arguments())
+    for number in STOPS:
+        signal.signal(number, stop)
+    try:
+        occupy(job)
+        return measure(job)
+    except Trouble as trouble:
+        print(f'filecopy: {trouble.args[1]}', file=sys.stderr)
+        return trouble.args[0]
+    except OSError as error:
+        sys.stdout = None               # if it is what failed, the interpreter would fail again at its exit
+        print(f'filecopy: {error}', file=sys.stderr)
+        return 1
+    finally:
+        for number in STOPS:
+            signal.signal(number, signal.SIG_IGN)
+        left = list(job.own.values())
+        with contextlib.suppress(Trouble, OSError, KeyError):
+            left = together(job.clean, 1, job.options.hang_seconds)[0]
+        for own in left:
+            print(f'filecopy: could not remove {plain(own)}', file=sys.stderr)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
