@@ -214,3 +214,28 @@ def test_without_an_mpi_hpcc_is_missing_not_skipped(checkout, tmp_path):
     done = shell(f'ci/nightly {QUICK[:-1]}|Hpcc\'', checkout, PATH=str(tools))
     assert done.returncode == 3, done.stdout[-1500:] + done.stderr
     assert 'MISSING  compute' in done.stdout and 'no environment offers hpcc' in done.stdout
+
+
+REFERENCES = """\
+provenance: {accepted: 2026-11-20, by: a test}
+FileCopy:
+  $index: [size, mode, sync]
+  quick:
+    large-copy:
+      durable:
+        hangs: [0, null, 0, count]
+        rate: [1.0e+12, -0.05, null, MB/s]
+"""
+
+
+def test_accepted_references_are_found_and_judged(checkout):
+    folder = checkout / 'systems' / 'local' / 'references'
+    folder.mkdir()
+    (folder / 'default.yaml').write_text(REFERENCES)
+    done = shell("ci/nightly -n 'FileCopy.*large-copy.*clients=one'", checkout)
+    assert done.returncode == 1, done.stdout[-2500:] + done.stderr
+    words = {(c['case'].split('sync=')[1], c['metric']): c['verdict'] for c in verdict_of(checkout)[1]['cells']}
+    assert words['durable', 'rate'] == 'regressed' and words['durable', 'hangs'] == 'ok'
+    assert words['durable', 'seconds'] == words['as-is', 'hangs'] == 'unreferenced'
+    assert words['as-is', 'rate'] == 'skipped'
+    assert 'REGRESSED  storage' in done.stdout and 'of the reference' in done.stdout

@@ -36,6 +36,9 @@ CODES = (
     Code('BabelStream', 'babelstream'),
 )
 
+#: Every name that `requires`, a waiver or a modules environment may use.
+FEATURES = tuple(sorted({code.feature for code in CODES} | {'filecopy'}))
+
 #: What each provider can offer at best: what `requires: offered` demands of a system.
 OFFERED_BY = {
     'distro': ('hpcc', 'filecopy'),

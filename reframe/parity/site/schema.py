@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, StringConstraints
+
+from parity.codes import FEATURES
 
 #: ReFrame's rule for the names of systems, partitions and environments.
 Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_-]+$')]
 EnvVars = list[tuple[str, str]]
+
+
+def _known_code(name: str) -> str:
+    if name not in FEATURES:
+        raise ValueError(f'unknown code {name!r}; valid: {", ".join(FEATURES)}')
+    return name
+
+
+def _requirement(value: Any) -> Any:
+    if value == 'offered':
+        return value
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r}: must be 'offered' or a list of codes ({', '.join(FEATURES)})")
+    return [_known_code(name) for name in value]
+
+
+CodeName = Annotated[str, AfterValidator(_known_code)]
 
 
 class Strict(BaseModel):
@@ -65,13 +84,13 @@ class ModulesEnvironment(Strict):
 
     name: Name
     modules: list[str] = Field(min_length=1)
-    codes: list[Name] = Field(min_length=1)
+    codes: list[CodeName] = Field(min_length=1)
 
 
 class Waiver(Strict):
     """A required code that may be absent: by name, with a reason, until a day."""
 
-    code: Name
+    code: CodeName
     reason: str = Field(min_length=3)
     until: datetime.date
 
@@ -87,7 +106,7 @@ class System(Strict):
     hostnames: list[str] = Field(min_length=1)
     modules_system: str = 'nomod'
     detect: bool = False
-    requires: Literal['offered'] | list[Name]
+    requires: Annotated[Any, AfterValidator(_requirement)]  # 'offered' or a list of codes
     waivers: list[Waiver] = []
     environments: list[ModulesEnvironment] = []
     partitions: list[Partition] = Field(min_length=1)

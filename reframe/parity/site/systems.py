@@ -22,7 +22,7 @@ def read(name: str) -> System:
         raise UsageError(f'unknown system {name!r}; valid: {", ".join(names())}')
     system = yamlfile.read(file, System)
     if system.name != name:
-        raise UsageError(f'{file}: name: {system.name!r} stands in folder {name!r}; they must agree')
+        raise UsageError(f'{file}:1: name: {system.name!r} stands in folder {name!r}; they must agree')
     return system
 
 

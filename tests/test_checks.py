@@ -1,0 +1,89 @@
+"""Recorded outputs, through the checks' own parse(): every declared metric comes out of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from reframe.utility import import_module_from_file
+
+from conftest import TOP
+from parity.outputs import Wrong, hpcc
+from parity.sizing import HplProblem
+
+RECORDED = TOP / 'tests' / 'recorded'
+
+
+def check(file: str, name: str):
+    """The check's class, loaded as ReFrame loads it."""
+    return getattr(import_module_from_file(str(TOP / 'checks' / file)), name)
+
+
+class Replay(SimpleNamespace):
+    """A case that has run: the partition's facts, and what parse() says of its figures."""
+
+    def __init__(self, cls, extras, **attributes):
+        super().__init__(cls=cls, extras=extras, labels={}, left_out={}, facts={}, metrics=cls.metrics, **attributes)
+
+    def extra(self, key):
+        return self.extras.get(key)
+
+    def label(self, metrics, word, reason):
+        self.labels.update(dict.fromkeys(metrics, (word, reason)))
+
+    def leave_out(self, metrics, reason):
+        self.left_out.update(dict.fromkeys(metrics, reason))
+
+    def note(self, facts):
+        self.facts = facts
+
+    def judge_caches(self, *args):
+        return self.cls.judge_caches(self, *args)
+
+    def replay(self, text):
+        values = self.cls.parse(self, text)
+        assert {m.name for m in self.metrics} <= set(values) | set(self.left_out)
+        return values
+
+
+def hpcc_case(text: str, llc_bytes=1 << 20, **problem) -> Replay:
+    cls = check('compute/hpcc.py', 'Hpcc')
+    facts = hpcc.facts(text)
+    asked = {k: int(facts[k]) for k in ('n', 'nb', 'p', 'q')} | problem
+    return Replay(cls, {'llc_bytes': llc_bytes}, num_tasks=int(facts['processes']), problem=HplProblem(**asked, why=''))
+
+
+@pytest.mark.parametrize('file', [f for f in sorted((RECORDED / 'hpcc').glob('np*.txt')) if 'failed' not in f.name],
+                         ids=lambda f: f.stem)
+def test_hpcc_gives_every_metric_it_declares(file):
+    text = file.read_text()
+    case = hpcc_case(text)
+    values = case.replay(text)
+    assert values['hpl'] > 0 and case.facts['n'] == case.problem.n
+    assert bool(case.left_out) == (case.num_tasks == 1)
+
+
+def test_hpcc_with_another_problem_than_asked_is_wrong():
+    text = (RECORDED / 'hpcc' / 'np2.txt').read_text()
+    with pytest.raises(Wrong, match='ran N .* asked for 12345'):
+        hpcc_case(text, n=12345).replay(text)
+
+
+def test_stream_arrays_that_a_cache_may_hold_are_labelled():
+    text = (RECORDED / 'hpcc' / 'np2.txt').read_text()
+    array = 8 * hpcc.facts(text)['stream_vector_length']
+    roomy, tight = hpcc_case(text, llc_bytes=array / 4.1), hpcc_case(text, llc_bytes=array / 3.9)
+    unknown = hpcc_case(text, llc_bytes=None)
+    for case in (roomy, tight, unknown):
+        case.replay(text)
+    assert not roomy.labels
+    assert {n for n in tight.labels} == {f'stream_single_{k}' for k in ('copy', 'scale', 'add', 'triad')}
+    assert len(unknown.labels) == 8 and 'not known' in unknown.labels['stream_star_add'][1]
+
+
+@pytest.mark.parametrize('file', sorted((RECORDED / 'filecopy').glob('*.txt')), ids=lambda f: f.stem)
+def test_filecopy_gives_every_metric_it_declares(file):
+    cls = check('storage/filecopy.py', 'FileCopy')
+    case = Replay(cls, {})
+    case.replay(file.read_text())
+    assert set(case.labels) == ({'seconds', 'rate'} if 'as-is' in file.name else set())

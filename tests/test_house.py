@@ -1,0 +1,56 @@
+"""Rules of the house that a change could break without noticing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import TOP, run_python
+
+
+def test_reframe_at_the_top_is_no_package():
+    assert not (TOP / 'reframe' / '__init__.py').exists()
+    done = run_python('import reframe; print(reframe.__file__)', TOP)
+    assert 'site-packages' in done.stdout, 'import reframe from the top must find ReFrame'
+
+
+def test_the_lock_has_hashes_and_names_no_index():
+    lock = (TOP / 'requirements.lock').read_text()
+    assert '://' not in lock and '--index' not in lock and '--find-links' not in lock
+    pins = re.findall(r'^[a-z0-9.-]+==\S+', lock, re.M)
+    assert pins and lock.count('--hash=sha256:') >= len(pins)
+    version, = re.findall(r'^reframe-hpc==(\d+)\.(\d+)', lock, re.M)
+    assert version[0] == '4' and int(version[1]) >= 10
+
+
+@pytest.mark.parametrize('file', sorted((TOP / 'checks').rglob('*.py')), ids=lambda f: f.stem)
+def test_a_check_is_short_and_names_no_system(file):
+    text = file.read_text()
+    assert len(text.splitlines()) <= 110
+    assert not re.search(r"['\"](local|onebox)[:'\"]", text)
+
+
+def test_starting_the_command_imports_nothing_heavy():
+    code = ('import sys, parity.cli\n'
+            'print([m for m in ("reframe", "polars", "pydantic", "scipy", "jinja2") if m in sys.modules])')
+    assert run_python(code, TOP).stdout.strip() == '[]'
+
+
+@pytest.mark.parametrize('arguments, code, said', [
+    (['--help'], 0, 'verdict'), (['verdict', '--nonsense'], 2, 'No such option'), (['nosuch'], 2, 'No such command'),
+    (['verdict'], 3, 'no session is stored'), (['verdict', '--session', 'zz'], 3, 'no session is stored'),
+    (['report'], 3, 'no session is stored'),
+])
+def test_the_command_answers_plainly(results, arguments, code, said):
+    done = subprocess.run([sys.executable, '-m', 'parity.cli', *arguments], capture_output=True, text=True, cwd=TOP)
+    assert done.returncode == code and said in done.stdout + done.stderr
+    assert 'Traceback' not in done.stderr
+
+
+def test_a_broken_database_is_one_line_and_exit_code_4(results):
+    (results / 'results.db').write_text('this is no database')
+    done = subprocess.run([sys.executable, '-m', 'parity.cli', 'verdict'], capture_output=True, text=True, cwd=TOP)
+    assert done.returncode == 4 and 'not a database' in done.stderr and 'Traceback' not in done.stderr

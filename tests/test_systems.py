@@ -1,0 +1,101 @@
+"""systems/<name>/system.yaml: errors name file, line, key and what is valid; stated wins over detected."""
+
+from __future__ import annotations
+
+import datetime
+from types import SimpleNamespace
+
+import pytest
+
+from parity import yamlfile
+from parity.errors import UsageError
+from parity.site import assemble, systems
+from parity.site.schema import Partition, System, Waiver
+
+GOOD = """\
+name: site
+hostnames: [login]
+requires: offered
+partitions:
+  - name: cpu
+    scheduler: slurm
+    launcher: srun
+"""
+
+
+@pytest.mark.parametrize('old, new, line, said', [
+    ('requires: offered', 'requires: [hpccc]', 3, "unknown code 'hpccc'; valid: babelstream"),
+    ('requires: offered', 'requires: everything', 3, "must be 'offered' or a list of codes"),
+    ('requires: offered', 'require: offered', 3, "no such key; did you mean 'requires'?"),
+    ('requires: offered\n', '', 1, 'requires: Field required'),
+    ('hostnames: [login]', 'hostnames: []', 2, 'at least 1 item'),
+    ('hostnames: [login]', 'hostnames: [login', 2, ''),
+    ('name: site', 'name: site\nname: twice', 2, "key 'name' is given twice"),
+    ('    launcher: srun', '    launcher: srun\n    lancher: srun', 8, "no such key; did you mean 'launcher'?"),
+    ('    launcher: srun', '    launcher: srun\n    max_jobs: 0', 8, 'greater than 0'),
+    ('    launcher: srun', '    launcher: srun\n    name: a b', 8, ''),
+    ('name: cpu', "name: 'x;touch pwned'", 5, 'match pattern'),
+    ('requires: offered', 'requires: offered\nwaivers: [{code: hpl, reason: x, until: soon}]', 4, 'valid date'),
+    ('name: site', 'name: !!python/object/apply:os.system [id]', 1, 'could not determine a constructor'),
+])
+def test_an_error_names_file_line_key_and_what_is_valid(tmp_path, old, new, line, said):
+    file = tmp_path / 'system.yaml'
+    assert old in GOOD
+    file.write_text(GOOD.replace(old, new))
+    with pytest.raises(UsageError) as caught:
+        yamlfile.read(file, System)
+    if said:
+        assert f'{file}:{line}: ' in str(caught.value) and said in str(caught.value)
+    else:
+        assert str(caught.value).startswith(f'{file}:')
+
+
+@pytest.mark.parametrize('content', [b'', b'[]', b'\xff\xfe\x00', b'a: \x00', b'- 1\n'])
+def test_what_is_no_mapping_is_one_clear_error(tmp_path, content):
+    file = tmp_path / 'system.yaml'
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match='system.yaml'):
+        yamlfile.read(file, System)
+
+
+def test_every_system_of_the_project_is_valid_and_local_is_tried_last():
+    names = systems.names()
+    assert names[-1] == 'local'
+    for name in names:
+        assert systems.read(name).name == name
+    with pytest.raises(UsageError, match="unknown system 'nosuch'; valid: "):
+        systems.read('nosuch')
+
+
+def test_a_waiver_holds_until_its_day_and_then_expires_loudly():
+    day = datetime.date(2027, 1, 31)
+    system = System(name='s', hostnames=['x'], requires=['hpcc'], partitions=[{'name': 'p', 'scheduler': 'local',
+                    'launcher': 'local'}], waivers=[Waiver(code='hpcc', reason='no MPI yet', until=day)])
+    holding, expired = systems.waived(system, day)
+    assert 'no MPI yet' in holding['hpcc'] and not expired
+    holding, expired = systems.waived(system, day + datetime.timedelta(1))
+    assert not holding and 'expired on 2027-01-31' in expired[0]
+
+
+def test_what_is_stated_wins_over_what_was_detected(results):
+    from parity import machine
+    here = machine.load(results / 'machine.json')
+    stated = Partition(name='p', scheduler='local', launcher='mpirun', features=['fast'], extras={
+        'cores': 1, 'limits': {'peak_flops': {'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet'}}})
+    part = assemble._partition(stated, here, ['distro'], SimpleNamespace(announcement='software: none'))
+    assert part['extras']['cores'] == 1 and part['extras']['memory_bytes'] == here.memory_bytes
+    assert part['extras']['limits']['peak_flops'] == {
+        'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}
+    assert {'fast', 'cpu'} <= set(part['features']) and part['max_jobs'] == 1
+
+
+def test_the_configuration_is_what_reframe_accepts(results):
+    from reframe.core.config import load_config
+    file = results / 'settings.py'
+    file.write_text('from parity.site import assemble\nsite_configuration = assemble.site_configuration()\n')
+    site = load_config('<builtin>', str(file))
+    site.validate()
+    site.select_subconfig('local', ignore_resolve_errors=True)
+    assert site.get('systems/0/partitions/0/max_jobs') == 1
+    assert site.get('storage/0/enable') and site.get('general/0/check_search_recursive')
+    assert site.get('storage/0/sqlite_db_file') == str(results / 'results.db')
