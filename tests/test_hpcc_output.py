@@ -140,7 +140,6 @@ WRONG = [
     (r'Average Gflop/s [^\n]*', r'\g<0>\n\g<0>', 'StarDGEMM has 2 lines "Average Gflop/s #"'),
     (r'Success=1', 'Success=0', 'Success=0.*no line says why'),
     (r'\A', 'HPL ERROR from process # 0, on line 440 of function HPL_pdinfo:\n', 'HPL ERROR'),
-    (r'\nWR11C2R4 [^\n]*', '\nFailed to allocate 12345 doubles', 'HPL: Failed to allocate'),
     (r'Node\(s\) with error 0', 'Node(s) with error 1', 'StarRandomAccess: Node.*error 1'),
     (r'less than +16\.0(?=\n\n=)', 'less than 0.0', 'nothing was verified'),
     # HPL
@@ -320,3 +319,11 @@ def test_shuffled_lines_of_a_section_never_change_a_metric(name, data):
     body = '\n'.join(data.draw(st.permutations(body.split('\n'))))
     text = f'{begin}Begin of {section} section.\n{body}\nEnd of {section} section.\n{end}'
     assert outcome(text) in (None, ACCEPTED[name])
+
+
+@pytest.mark.parametrize('complaint', ['Memory allocation failed for A, x and b. Skip.',
+                                       'Failed to allocate 12345 doubles'])
+def test_a_node_with_too_little_memory_is_infrastructure(complaint):
+    short = TEXTS['np2'].replace('End of HPL section.', f'{complaint}\nEnd of HPL section.')
+    with pytest.raises(Incomplete, match=f'too little memory: {complaint}'):
+        hpcc.parse(short)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 #: Exit codes, in the precedence that a verdict applies (design: 2, 1, 4, 3, 0).
 OK, REGRESSED, USAGE, MISSING, INFRASTRUCTURE = 0, 1, 2, 3, 4
 
@@ -28,3 +31,20 @@ class InfrastructureError(ParityError):
     """The disk, the scheduler, a lock: not the machine's speed."""
 
     exit_code = INFRASTRUCTURE
+
+
+def told(command: Callable[[], None]) -> None:
+    """Run a command; what a person can mend ends it with one line and its exit code, no traceback."""
+    try:
+        command()
+    except ParityError as err:
+        _end(str(err), err.exit_code)
+    except OSError as err:
+        _end(f'{err.filename}: {err.strerror}' if err.filename else str(err), INFRASTRUCTURE)
+    except KeyboardInterrupt:
+        _end('interrupted', INFRASTRUCTURE)
+
+
+def _end(sentence: str, code: int) -> None:
+    print(f'parity: {sentence}', file=sys.stderr)
+    sys.exit(code)

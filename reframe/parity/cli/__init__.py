@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
-from parity.errors import ParityError
+from parity import errors
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help='What got slower, what never ran, and how one partition compares with another.',
@@ -49,12 +47,4 @@ def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that 
 
 def main() -> None:
     """Run the command; a person's mistake is one clear line, never a traceback."""
-    try:
-        app()
-    except ParityError as err:
-        print(f'parity: {err}', file=sys.stderr)
-        sys.exit(err.exit_code)
-    except OSError as err:
-        where = f'{err.filename}: ' if err.filename else ''
-        print(f'parity: {where}{err.strerror}', file=sys.stderr)
-        sys.exit(ParityError.exit_code)
+    errors.told(app)

@@ -7,8 +7,8 @@ import os
 import sys
 import time
 
-from parity import paths, plan
-from parity.errors import ParityError, UsageError
+from parity import errors, paths, plan
+from parity.errors import UsageError
 from parity.nightly import guard, run
 from parity.session import recovery
 from parity.session.lock import Lock
@@ -48,19 +48,4 @@ def nightly(given: list[str]) -> int:
     return run.judged(command, planned, own.time_limit * 3600, began)
 
 
-def main() -> None:
-    try:
-        sys.exit(nightly(sys.argv[1:]))
-    except ParityError as err:
-        print(f'parity: {err}', file=sys.stderr)
-        sys.exit(err.exit_code)
-    except OSError as err:
-        where = f'{err.filename}: ' if err.filename else ''
-        print(f'parity: {where}{err.strerror}', file=sys.stderr)
-        sys.exit(ParityError.exit_code)
-    except KeyboardInterrupt:
-        print('parity: interrupted before anything ran', file=sys.stderr)
-        sys.exit(ParityError.exit_code)
-
-
-main()
+errors.told(lambda: sys.exit(nightly(sys.argv[1:])))

@@ -19,6 +19,8 @@ SAME = 1e-4                     # a rate against its work and time, each printed
 LAST_DIGIT = Decimal('1e-6')    # of Minimum, Average and Maximum, which are rounded one by one
 
 _HPL_RESIDUAL = '||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)= # ...... #'
+# hpcc's words where an allocation failed: the node's trouble (infrastructure), not a bad answer
+_NO_MEMORY = re.compile(r'.*(?:Memory allocation failed|Failed to allocate|Malloc fails).*')
 _FAILED = re.compile(r'FAILED|\bFailed\b|\(failed\)|ILLEGAL|BYPASS|ERROR|without checking'
                      r'|Node\(s\) with error (?!0$)')
 
@@ -51,6 +53,8 @@ def hpl_residual(out: Output) -> Decimal:
 
 def _own_words(out: Output) -> None:
     """What hpcc itself says: failures in any section, errors of HPL anywhere, Success in the summary."""
+    if short := _NO_MEMORY.search(out.text):
+        raise Incomplete(f'the node had too little memory: {short[0].strip()}')
     said = [f'{name}: {line}' for name, section in out.sections.items() for line in section.lines
             if _FAILED.search(line)]
     said += re.findall(r'HPL (?:ERROR|WARNING) from process.*', out.text)
