@@ -1,0 +1,120 @@
+"""What happens to outputs: cut, lost, doubled or moved lines, altered figures, foreign bytes, other line ends.
+
+Each kind takes ``draw`` of Hypothesis and a recorded text, and returns a damaged one. A parser must
+refuse it, or mean exactly what it meant before. How many are tried: PARITY_MUTATIONS, 200 by default.
+"""
+
+import os
+import re
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from parity.outputs import Incomplete, Wrong
+
+MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '200'))
+mutated = settings(max_examples=MUTATIONS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+NUMBER = re.compile(r'(?<![\w.])-?\d+(\.\d+)?([eED][-+]\d+)?(?![\w.])')
+NONSENSE = ('nan', 'NaN', '-nan', 'inf', '-inf', 'Infinity', '0', '0.00', '0.000000', '-1', '-', '1e999', '1_000',
+            '٣', '\ufffd', '', '************', '9' * 400)
+
+
+def outcome(code, text):
+    """(metrics, facts), or None when both functions refuse the text in one of the two ways allowed."""
+    try:
+        return code.parse(text), code.facts(text)
+    except (Incomplete, Wrong):
+        with pytest.raises((Incomplete, Wrong)):
+            code.facts(text)
+        return None
+
+
+def cut(draw, text):
+    """The first part, the last part, or all but the middle."""
+    at, to = sorted(draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+    return draw(st.sampled_from([text[:at], text[at:], text[:at] + text[to:]]))
+
+
+def dropped_lines(draw, text):
+    return _some_lines(draw, text, 0)
+
+
+def doubled_lines(draw, text):
+    return _some_lines(draw, text, 2)
+
+
+def moved_lines(draw, text):
+    lines = text.split('\n')
+    first, last, to = sorted(draw(st.integers(0, len(lines))) for _ in range(3))
+    if draw(st.booleans()):
+        return '\n'.join(lines[:to] + lines[first:last] + lines[to:])
+    return '\n'.join(lines[:first] + lines[last:to] + lines[first:last] + lines[to:])
+
+
+def nonsense_for_a_number(draw, text):
+    found = draw(st.sampled_from(list(NUMBER.finditer(text))))
+    bad = draw(st.sampled_from(NONSENSE))
+    return text[:found.start()] + ('-' + found[0] if bad == '-' else bad) + text[found.end():]
+
+
+def scaled_number(draw, text, pattern=NUMBER):
+    """A figure 10 % to tenfold larger or smaller, with as many digits: it contradicts the others."""
+    found = draw(st.sampled_from([each for each in pattern.finditer(text) if '.' in each[0]]))
+    factor = draw(st.sampled_from([0.1, 0.5, 0.9, 1.1, 2, 10]))
+    mantissa, mark, exponent = found[0].partition('e')
+    places = len(mantissa.partition('.')[2])
+    value = float(found[0].replace('D', 'e')) * factor
+    new = f'{value:.{places}e}' if mark else f'{value:.{places}f}'
+    return text[:found.start()] + new + text[found.end():]
+
+
+def foreign_bytes(draw, text):
+    raw = text.encode()
+    at = draw(st.integers(0, len(raw)))
+    junk = draw(st.binary(max_size=4)) + b'\xff\xc3'             # never valid UTF-8
+    over = draw(st.sampled_from([0, len(junk)]))
+    errors = draw(st.sampled_from(['replace', 'surrogateescape', 'backslashreplace']))
+    return (raw[:at] + junk + raw[at + over:]).decode('utf-8', errors)
+
+
+def other_line_ends(draw, text):
+    """CRLF in all lines or some, or line ends of other worlds, which are none here."""
+    end = draw(st.sampled_from(['\r\n', '\r', '\x0b', '\u2028', '\n\n']))
+    lines = text.split('\n')
+    first, last = sorted(draw(st.integers(0, len(lines) - 1)) for _ in range(2))
+    return '\n'.join(lines[:first] + [end.join(lines[first:last + 1])] + lines[last + 1:])
+
+
+def any_text(draw, text):
+    return draw(st.text() | st.lists(st.sampled_from(text.split('\n'))).map('\n'.join))
+
+
+def several(draw, text):
+    kinds = sorted(set(KINDS) - {'several', 'scaled_number'})
+    for kind in draw(st.lists(st.sampled_from(kinds), min_size=2, max_size=3)):
+        try:
+            text = KINDS[kind](draw, text)
+        except UnicodeEncodeError:                               # foreign bytes upon foreign bytes
+            continue
+        if not NUMBER.search(text):
+            break
+    return text
+
+
+KINDS = {kind.__name__: kind for kind in (
+    cut, dropped_lines, doubled_lines, moved_lines, nonsense_for_a_number, scaled_number, foreign_bytes,
+    other_line_ends, any_text, several)}
+
+
+def changed_digit(draw, text):
+    """One digit replaced by another or itself. Not of KINDS: below the digits printed nothing can be noticed."""
+    at = draw(st.sampled_from([found.start() for found in re.finditer('[0-9]', text)]))
+    return text[:at] + draw(st.sampled_from('0123456789')) + text[at + 1:]
+
+
+def _some_lines(draw, text, times):
+    lines = text.split('\n')
+    count = draw(st.integers(1, min(3, len(lines))))
+    at = draw(st.integers(0, len(lines) - count))
+    return '\n'.join(lines[:at] + lines[at:at + count] * times + lines[at + count:])

@@ -1,0 +1,207 @@
+"""HPL's output: the figures of real runs, and that no damaged or failed output passes for a good one."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mutations
+from mutations import mutated, outcome
+from parity.outputs import Incomplete, Wrong, hpl
+from parity.outputs.hpl import HplResult
+
+RECORDED = Path(__file__).parent / 'recorded' / 'hpl'
+TEXTS = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
+NP4, PROGRESS = TEXTS['hpl-N4000-np4'], TEXTS['hpl23-spack1x-N4000-np4']
+BLOCK = re.compile(r'={80}\nT/V.*?PASSED\n', re.S)
+
+
+def several(text):
+    """The output as of an HPL.dat with two N, NB and grids: three results, of which the first is the best."""
+    block = BLOCK.search(text)[0]
+    other = block.replace('   4000   192     2     2               0.55             7.8214e+01',
+                          '   2000    96     1     4               0.10             5.3393e+01')
+    text = text.replace(block, block + other.replace('2.68609114e-03', '3.10000000e-03') + other)
+    for name, one, two in (('N ', '4000', '2000'), ('NB', '192', '96'), ('P ', '2', '1'), ('Q ', '2', '4')):
+        text = text.replace(f'{name}     :{one:>8} \n', f'{name}     :{one:>8} {two:>8} \n')
+    return re.sub(r'1 tests( with| completed and passed)', r'3 tests\1', text)
+
+
+TEXTS['several'] = several(NP4)
+ACCEPTED = {name: (hpl.parse(text), hpl.facts(text)) for name, text in TEXTS.items()}
+
+
+# ---- what real runs say
+
+def test_the_result_of_the_original():
+    assert hpl.results(NP4) == [HplResult('WR11C2R4', 4000, 192, 2, 2, 0.55, 78.214, 2.68609114e-3, True)]
+    assert hpl.parse(NP4) == {'gflops': 78.214, 'seconds': 0.55, 'residual': 2.68609114e-3}
+
+
+def test_the_result_with_progress_lines_and_detailed_times():
+    assert hpl.parse(PROGRESS) == {'gflops': 26.269, 'seconds': 1.63, 'residual': 2.68609114e-3}
+
+
+def test_facts():
+    assert hpl.facts(NP4) == {'variant': 'WR11C2R4', 'n': 4000, 'nb': 192, 'p': 2, 'q': 2, 'processes': 4,
+                              'tests': 1, 'version': '2.3'}
+
+
+def test_of_several_lines_all_are_results_and_the_best_is_the_figure():
+    found = hpl.results(TEXTS['several'])
+    assert [(each.n, each.nb, each.p, each.q) for each in found] == [(4000, 192, 2, 2), (2000, 96, 1, 4), (2000, 96, 1, 4)]
+    assert ACCEPTED['several'][0] == hpl.parse(NP4) and ACCEPTED['several'][1]['tests'] == 3
+
+
+def test_more_than_eight_values_go_on_in_lines_of_their_own():
+    many = 'N      :' + '    1000 ' * 8 + '\n        ' + '    1000 ' * 7 + '    4000 \n'
+    assert hpl.parse(NP4.replace('N      :    4000 \n', many)) == hpl.parse(NP4)
+
+
+def test_the_formats_of_22():
+    text = NP4.replace('7.8214e+01', '7.821e+01').replace('   2.68609114e-03', '        0.0026861')
+    assert hpl.parse(text) == {'gflops': 78.21, 'seconds': 0.55, 'residual': 0.0026861}
+
+
+@pytest.mark.parametrize('name', sorted(TEXTS))
+def test_crlf_and_lines_of_the_job_do_not_matter(name):
+    text = TEXTS[name].replace('\n', '\r\n')
+    assert outcome(hpl, f'module load hpl\n{text}real 0m2.742s\n') == ACCEPTED[name]
+
+
+def test_a_time_that_prints_as_zero_comes_from_operations_and_rate():
+    text = NP4.replace('4000', '100 ').replace(' 0.55  ', ' 0.00  ')
+    work = (2 / 3 * 100 ** 3 + 1.5 * 100 ** 2) / 1e9
+    assert hpl.parse(text)['seconds'] == pytest.approx(work / 78.214)
+
+
+# ---- incomplete
+
+@pytest.mark.parametrize('text', ['', 'srun: error: node01: task 0: Killed\n', NP4.split('WR11')[0],
+                                  NP4.split('||Ax-b||_oo/(eps*(')[0], NP4.split('End of Tests')[0]])
+def test_an_output_without_its_end_is_incomplete(text):
+    with pytest.raises(Incomplete, match=r'^line \d+: '):
+        hpl.parse(text)
+
+
+@pytest.mark.parametrize('line, message', [
+    ('HPLinpack 2.3', 'the banner'), ('- Computational tests pass', 'Computational tests pass'),
+    ('WR11C2R4', 'a residual without its result line'), (r'\|\|Ax-b\|\|_oo/\(eps\*', 'no residual for the result of line 47'),
+    ('Finished ', 'Finished'), ('.*tests completed and passed', 'completed and passed'), ('.*tests skipped', 'skipped'),
+    ('NB     : +192', 'values of NB are absent'), ('The following parameter', 'values of N, NB, P, Q are absent'),
+    ('End of Tests', 'End of Tests')])
+def test_a_lost_line_is_incomplete(line, message):
+    text, count = re.subn(rf'^{line}.*\n', '', NP4, flags=re.M)
+    assert count == 1
+    with pytest.raises(Incomplete, match=rf'^line \d+: .*{message}'):
+        hpl.parse(text)
+
+
+def test_no_memory_is_incomplete_in_the_words_of_hpl():
+    said = ('HPL ERROR from process # 0, on line 164 of function HPL_pdtest:\n'
+            '>>> [1,0] Memory allocation failed for A, x and b. Skip. <<<\n\n')
+    text = BLOCK.sub(said, NP4).replace('1 tests completed and passed', '0 tests completed and passed')
+    text = text.replace('0 tests skipped', '1 tests skipped')
+    with pytest.raises(Incomplete, match=r'Memory allocation failed for A, x and b\. Skip\.'):
+        hpl.parse(text)
+
+
+# ---- wrong
+
+def test_illegal_input_is_wrong_in_the_words_of_hpl():
+    text = ('HPL ERROR from process # 0, on line 419 of function HPL_pdinfo:\n'
+            '>>> Need at least 4 processes for these tests <<<\n\n'
+            'HPL ERROR from process # 0, on line 621 of function HPL_pdinfo:\n'
+            '>>> Illegal input in file HPL.dat. Exiting ... <<<\n\n')
+    with pytest.raises(Wrong, match='^HPL: Need at least 4 processes for these tests; Illegal input in file HPL.dat'):
+        hpl.parse(text)
+
+
+def failed(text, value='2.68609114e+01'):
+    text = text.replace('2.68609114e-03 ...... PASSED', f'{value} ...... FAILED')
+    return text.replace('1 tests completed and passed', '0 tests completed and passed').replace(
+        '0 tests completed and failed', '1 tests completed and failed')
+
+
+def test_a_failed_residual_is_wrong_and_a_result_that_did_not_pass():
+    with pytest.raises(Wrong, match='the residual of WR11C2R4 with N 4000 is 26.8609: FAILED'):
+        hpl.parse(failed(NP4))
+    assert [each.passed for each in hpl.results(failed(NP4))] == [False]
+
+
+WRONG = [
+    ('PASSED', 'FAILED', "1 passed, 0 failed, 0 skipped by HPL's count; 1 result lines, 0 good"),
+    ('2.68609114e-03', '2.68609114e+01', '1 result lines, 0 good'),
+    ('2.68609114e-03', 'nan', 'no residual as HPL prints'), ('2.68609114e-03', '-2.68609114e-03', 'no residual'),
+    ('less than +16.0', 'less than 0.0', 'above zero'),
+    ('less than +16.0', 'less than 0.001', '1 result lines, 0 good'),
+    ('1 tests completed and passed', '2 tests completed and passed', '2 passed'),
+    ('0 tests completed and failed', '1 tests completed and failed', '1 failed'),
+    ('0 tests skipped', '1 tests skipped', '1 skipped'),
+    ('Finished      1 tests', 'Finished      2 tests', '2 tests, 1 passed'),
+    ('7.8214e[+]01', '8.8214e+01', 'not the work of N = 4000'), ('7.8214e[+]01', '-7.8214e+01', 'no rate'),
+    ('7.8214e[+]01', '0.0000e+00', 'above zero'), ('7.8214e[+]01', 'inf', 'no rate'), ('7.8214e[+]01', '78', 'no rate'),
+    (' 0.55 ', ' 0.57 ', 'not the work'), (' 0.55 ', ' -0.55 ', 'negative'), (' 0.55 ', ' 0 ', '2 decimals'),
+    ('WR11C2R4        4000', 'WR11C2R4        4001', 'N 4001, .* not asked for'),
+    ('4000   192     2', '4000   128     2', 'NB 128, .* not asked for'),
+    ('192     2     2', '192     4     1', '4 x 1 that was not asked for'),
+    ('End of Tests.', 'End of Tests.\nEnd of Tests.', '2 ends'),
+    (r'(?s)(.*)', r'\1\1', '2 runs'),
+    ('(Finished .*)', r'\1\n\1', '2 lines "Finished'),
+    ('tests completed and passed residual checks,', 'tests completed without checking,', 'threshold of zero'),
+]
+
+
+@pytest.mark.parametrize('pattern, replacement, message', WRONG)
+def test_wrong(pattern, replacement, message):
+    text, count = re.subn(pattern, replacement, NP4, count=1)
+    assert count and text != NP4, f'{pattern} is not in the recorded output'
+    with pytest.raises(Wrong, match=message):
+        hpl.parse(text)
+
+
+def test_a_loose_threshold_does_not_excuse():
+    text = NP4.replace('2.68609114e-03', '2.68609114e+01').replace('  16.0', '1000.0')
+    with pytest.raises(Wrong, match='0 good'):
+        hpl.parse(text)
+
+
+# ---- mutations
+
+def told(result, *but):
+    """Without what stands alone in the output, so that only its form can be checked: version, variant."""
+    return result and ({k: v for k, v in result[0].items() if k not in but},
+                       {**result[1], 'version': '', 'variant': ''})
+
+
+@pytest.mark.parametrize('kind', sorted(mutations.KINDS))
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
+    result = outcome(hpl, mutations.KINDS[kind](data.draw, TEXTS[name]))
+    # Nothing tells which residual it was: another one may stand there, or change places with its neighbour's.
+    alone = ('residual',) if kind in ('scaled_number', 'moved_lines', 'several') else ()
+    assert told(result, *alone) in (None, told(ACCEPTED[name], *alone))
+    assert not result or 0 <= result[0]['residual'] < 16
+
+
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_changed_digit_is_noticed_or_below_the_digits_printed(name, data):
+    """The time has two decimals: 0.55 s is uncertain by 1 %."""
+    result = outcome(hpl, mutations.changed_digit(data.draw, TEXTS[name]))
+    if result:
+        metrics, facts = ACCEPTED[name]
+        assert result[0]['gflops'] == pytest.approx(metrics['gflops'], rel=0.02)
+        assert result[0]['seconds'] == pytest.approx(metrics['seconds'], abs=0.011)
+        assert told(result)[1] == told((metrics, facts))[1]
+
+
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_truncated_output_is_incomplete(name, data):
+    text = TEXTS[name]
+    with pytest.raises(Incomplete, match=r'^line \d+: '):
+        hpl.parse(text[:data.draw(st.integers(0, text.index('End of Tests.') + 12))])

@@ -1,0 +1,101 @@
+"""`parity parse CODE FILE [--json]`: metrics and 0, or one line with the reason and 1."""
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from conftest import TOP, run_python
+from parity.cli import parse
+from parity.errors import UsageError
+from parity.outputs import registry
+
+RECORDED = Path(__file__).parent / 'recorded'
+EVERY = [(file.parent.name, file) for file in sorted(RECORDED.glob('*/*.txt')) if file.parent.name in registry.CODES]
+GOOD = [(code, file) for code, file in EVERY if 'fail' not in file.name]
+
+
+def ran(capsys, code, file, as_json=False):
+    """(exit code, what was printed)."""
+    status = parse.run(code, str(file), as_json)
+    printed = capsys.readouterr()
+    assert printed.err == ''
+    return status, json.loads(printed.out) if as_json else printed.out
+
+
+@pytest.mark.parametrize('code, file', GOOD, ids=lambda value: getattr(value, 'stem', value))
+def test_every_recorded_output_is_complete_and_verified(capsys, code, file):
+    status, answer = ran(capsys, code, file, as_json=True)
+    assert status == 0 and (answer['code'], answer['complete'], answer['verified']) == (code, True, True)
+    assert answer['metrics'] and answer['facts'] and 'reason' not in answer
+    status, text = ran(capsys, code, file)
+    assert status == 0
+    rows = [line.split(maxsplit=2) for line in text.splitlines()]
+    assert {row[0]: float(row[1]) for row in rows} == answer['metrics']
+    assert all(len(row) == 3 for row in rows if row[0] not in ('residual', 'hpl_residual', 'hangs', 'failed_writes'))
+
+
+def test_codes_are_those_recorded():
+    assert {code for code, _ in GOOD} == set(registry.CODES) == {'npb', 'hpl', 'stream', 'hpcc', 'filecopy'}
+
+
+@pytest.mark.parametrize('code, name, line', [
+    ('npb', 'npb-bt.A.4', 'mops_total 7375.57 Mop/s'), ('npb', 'npb-bt.A.4', 'seconds 22.82 s'),
+    ('hpl', 'hpl-N4000-np4', 'gflops 78.214 Gflop/s'), ('hpl', 'hpl-N4000-np4', 'residual 0.00268609114'),
+    ('stream', 'stream_c-omp2', 'triad 42826.3 MB/s'), ('hpcc', 'np2', 'randomaccess_mpi 0.0298361 GUP/s'),
+    ('hpcc', 'np2', 'stream_star_triad 26.6415 GB/s'), ('hpcc', 'np2', 'hpl_time 0.0426986 s'),
+    ('hpcc', 'np2', 'beff_pingpong_latency_max 0.343611 us'), ('hpcc', 'np2', 'beff_pingpong_bandwidth_max 11.3561 GB/s')])
+def test_metrics_have_their_units(capsys, code, name, line):
+    assert line in ran(capsys, code, RECORDED / code / f'{name}.txt')[1].splitlines()
+
+
+@pytest.mark.parametrize('code, name, line', [
+    ('npb', 'npb-bt.S.2-strict-fail', 'wrong: the program refused to run: Expecting a square number of processes (such as 1)'),
+    ('hpcc', 'np2_failed', 'wrong: hpcc reports failure'), ('npb', '../hpl/hpl-N4000-np4', 'incomplete: line 1: '),
+    ('hpl', '../npb/npb-bt.A.4', 'incomplete: line 68: "End of Tests." is absent')])
+def test_a_bad_output_is_one_line_and_one(capsys, code, name, line):
+    file = RECORDED / code / f'{name}.txt'
+    status, text = ran(capsys, code, file)
+    assert status == 1 and text.startswith(f'{file}: {line}') and text.count('\n') == 1
+    status, answer = ran(capsys, code, file, as_json=True)
+    assert status == 1 and not answer['complete'] and not answer['verified'] and 'metrics' not in answer
+    assert f'{answer["outcome"]}: {answer["reason"]}' == text.partition(': ')[2].strip()
+
+
+def test_standard_input(capsys, monkeypatch):
+    raw = (RECORDED / 'npb/npb-bt.A.4.txt').read_bytes()
+    monkeypatch.setattr('sys.stdin', SimpleNamespace(buffer=io.BytesIO(raw)))
+    assert ran(capsys, 'npb', '-')[1].startswith('mops_total 7375.57 Mop/s\n')
+
+
+def test_bytes_that_are_no_text_do_not_matter_where_no_figure_is(capsys, tmp_path):
+    file = tmp_path / 'out'
+    file.write_bytes(b'\xff\xfe node\xc3\n' + (RECORDED / 'npb/npb-bt.A.4.txt').read_bytes())
+    assert ran(capsys, 'npb', file)[0] == 0
+
+
+def test_a_reason_never_commands_the_terminal(capsys, tmp_path):
+    file = tmp_path / 'out'
+    file.write_text('>>> \x1b[2J\x1b]0;evil\x07\u2028 illegal <<<\n')
+    status, text = ran(capsys, 'hpl', file)
+    assert status == 1 and '\x1b' not in text and '\x07' not in text and len(text.splitlines()) == 1
+
+
+def test_an_unknown_code_names_the_valid_ones():
+    with pytest.raises(UsageError, match="'linpack' is no code .* valid are: npb, hpl, stream, hpcc, filecopy") as caught:
+        parse.run('linpack', '-', False)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize('file, message', [('/no/such/file', 'No such file'), ('/', 'Is a directory'), ('a\0b', 'null')])
+def test_an_unreadable_file_is_a_mistake_of_usage(file, message):
+    with pytest.raises(UsageError, match=message):
+        parse.run('npb', file, False)
+
+
+def test_a_parser_is_imported_when_it_is_asked_for():
+    code = ('import sys\nfrom parity.outputs import registry\nbefore = set(sys.modules)\nregistry.CODES["stream"]()\n'
+            'print("parity.outputs.stream" in before, "parity.outputs.stream" in sys.modules, "parity.outputs.npb" in sys.modules)')
+    assert run_python(code, TOP).stdout.split() == ['False', 'True', 'False']
