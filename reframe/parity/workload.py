@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import math
 import os
+import shlex
 from pathlib import Path
 
 import reframe as rfm
@@ -109,6 +110,11 @@ class Workload(rfm.RegressionTestPlugin):
             with contextlib.suppress(OSError):  # the program that uses it says what is wrong with it
                 os.makedirs(known[name], exist_ok=True)
         return known[name]
+
+    def program(self, name):
+        """The path of a program of the environment, quoted for the job script."""
+        view = self.current_environ.extras.get('software', {}).get('view', '')
+        return shlex.quote(os.path.join(view, name))
 
     def without_launcher(self):
         """Run the program itself, not through mpirun or srun: it is no MPI program."""

@@ -1,0 +1,40 @@
+"""The codes whose outputs parity reads; a parser is imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Code(NamedTuple):
+    """``parse(text)`` has the metrics, ``facts(text)`` what was run; both raise Incomplete or Wrong."""
+
+    parse: Callable[[str], dict[str, float]]
+    facts: Callable[[str], dict[str, float | str]]
+
+
+#: Name of a code -> what imports its parser.
+CODES: dict[str, Callable[[], Code]] = {
+    name: lambda name=name: _load(name) for name in ('npb', 'hpl', 'stream', 'hpcc', 'filecopy')}
+
+# Unit of the metrics of a code whose names match; the first match wins, none is a count or a ratio.
+_UNITS = {
+    'npb': (('mops_.*', 'Mop/s'), ('seconds', 's')),
+    'hpl': (('gflops', 'Gflop/s'), ('seconds', 's')),
+    'stream': (('.*', 'MB/s'),),
+    'hpcc': (('hpl_residual', ''), ('hpl_time', 's'), ('(hpl|dgemm_.*|fft_.*)', 'Gflop/s'),
+             ('randomaccess_.*', 'GUP/s'), ('beff_.*latency.*', 'us'), ('(ptrans|stream_.*|beff_.*)', 'GB/s')),
+    'filecopy': (('seconds.*', 's'), ('rate', 'MB/s'), ('file_rate', 'files/s')),
+}
+
+
+def unit(code: str, metric: str) -> str:
+    """The unit of one metric that ``parse`` of this code returns; '' where it has none."""
+    return next((unit for names, unit in _UNITS[code] if re.fullmatch(names, metric)), '')
+
+
+def _load(name: str) -> Code:
+    module = importlib.import_module(f'{__package__}.{name}')
+    return Code(module.parse, module.facts)
