@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -15,7 +14,6 @@ from parity import paths
 from parity.errors import InfrastructureError, UsageError
 from parity.site.schema import System
 from parity.software import spack
-from parity.software.probe import attempt
 from parity.spackenv import binaries, folder, manifest
 
 _INSTALLING = re.compile(r'==> Installing (\S+?)-([\d.]+\S*?)-(\w{32}) \[(\d+)/(\d+)\]')
@@ -35,7 +33,7 @@ def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
         print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
         return built
     began = time.monotonic()
-    _run(program, place, 'concretize', *([] if (place / 'spack.lock').exists() else ['--force']))
+    _lock(program, system, place)
     _run(program, place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
     roots = folder.concrete(place)
     names = {package: binaries.expected(package, root) for package, root in roots.items()}
@@ -46,6 +44,16 @@ def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
     _commit_lock(system, place)
     print(f'parity: {system.name}: built {len(roots)} packages in {time.monotonic() - began:.0f} s')
     return written
+
+
+def _lock(program: str, system: System, place: Path) -> None:
+    """A lock that is committed holds; this machine's own is made anew when what decides it changes."""
+    made_from = place / 'spack.lock.inputs'
+    now = folder.inputs(place)
+    if folder.committed_lock(system.name).exists() or (made_from.exists() and made_from.read_text() == now):
+        return
+    _run(program, place, 'concretize', '--force')
+    made_from.write_text(now)
 
 
 def find() -> str:
@@ -82,11 +90,3 @@ def _run(program: str, place: Path, *arguments: str) -> None:
     if process.returncode:
         errors = [li.strip() for li in said if 'Error' in li] or said[-1:]
         raise InfrastructureError(f'spack {arguments[0]} fails: {" ".join(errors[:2])} (see {log})')
-
-
-def installed(program: str) -> bool:
-    return attempt([program, '--version'], os.environ, 20).ok
-
-
-def as_json(built: manifest.Manifest) -> str:
-    return json.dumps(built.model_dump(mode='json'), indent=1)

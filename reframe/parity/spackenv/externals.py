@@ -15,10 +15,10 @@ from parity.errors import UsageError
 #: What must be there, and Debian's package that brings it.
 NEEDED = {'gcc': 'gcc', 'g++': 'g++', 'gfortran': 'gfortran', 'mpicc': 'libopenmpi-dev', 'mpirun': 'openmpi-bin',
           'make': 'make', 'autoconf': 'autoconf', 'automake': 'automake', 'libtoolize': 'libtool', 'm4': 'm4',
-          'patch': 'patch', 'file': 'file', 'perl': 'perl'}
+          'patch': 'patch', 'pkgconf': 'pkgconf', 'file': 'file', 'perl': 'perl'}
 #: Tools of which the version is the first number that `--version` prints; Spack's name, program.
 _TOOLS = {'autoconf': 'autoconf', 'automake': 'automake', 'libtool': 'libtoolize', 'm4': 'm4',
-          'gmake': 'make', 'perl': 'perl'}
+          'gmake': 'make', 'perl': 'perl', 'pkgconf': 'pkgconf'}
 
 
 def write(scope: Path) -> Path:

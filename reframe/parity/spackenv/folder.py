@@ -53,13 +53,21 @@ def write(system: System, facts: dict[str, Any]) -> Path:
     return folder
 
 
+def inputs(folder: Path) -> str:
+    """A hash over everything that decides a lock: environment, configuration scopes, recipes."""
+    scopes = [paths.root() / 'spack_repo', folder / 'externals', paths.root() / 'systems' / folder.name / 'spack']
+    files = [f for scope in scopes for f in sorted(scope.rglob('*')) if f.suffix in ('.py', '.yaml')]
+    return _hash([folder / 'spack.yaml', *files])
+
+
 def stamp(folder: Path) -> str:
-    """A hash over everything that decides what is built: environment, scopes, recipes."""
-    digest = hashlib.sha256()
-    recipes = sorted((paths.root() / 'spack_repo').rglob('*.py'))
-    scopes = sorted((folder / 'externals').rglob('*.yaml'))
-    site = sorted((paths.root() / 'systems' / folder.name / 'spack').rglob('*'))
-    for file in [folder / 'spack.yaml', folder / 'spack.lock', *recipes, *scopes, *(f for f in site if f.is_file())]:
+    """A hash over everything that decides what is built: the inputs and the lock."""
+    return _hash([folder / 'spack.lock'], inputs(folder))
+
+
+def _hash(files: list[Path], start: str = '') -> str:
+    digest = hashlib.sha256(start.encode())
+    for file in files:
         digest.update(file.read_bytes() if file.exists() else b'absent')
     return digest.hexdigest()
 
