@@ -21,7 +21,8 @@ class Hpl(rfm.RunOnlyRegressionTest, Workload):
     needs = frozenset({'hpl'})
     dat = variable(str, value='')
     metrics = (
-        Metric('gflops', 'Gflop/s', 'higher', limit='peak_flops'),
+        Metric('gflops', 'Gflop/s', 'higher', limit='peak_flops',
+               ceiling='Hpcc.dgemm_star', ceiling_times_ranks=True),
         Metric('seconds', 's', 'lower'),
     )
 
@@ -38,8 +39,8 @@ class Hpl(rfm.RunOnlyRegressionTest, Workload):
             self.stage('HPL.dat', Path(self.dat).read_text())
             return
         fraction, seconds = SIZES[self.size]
-        self.problem = sizing.hpl(self.extra('memory_bytes'), self.num_tasks, fraction, seconds,
-                                  self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ())))
+        guess = self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ()))
+        self.problem = sizing.hpl(self.extra('memory_bytes'), self.num_tasks, fraction, seconds, guess)
         self.derive('hpl', self.problem)
         self.stage('HPL.dat', sizing.hpl_input(self.problem))
 

@@ -64,7 +64,8 @@ def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
 def _built(manifested: manifest.Manifest, env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
     environ, notes = built.environ(manifested, env, flags)
     library = environ.software.get('blas', {}).get('library')
-    return {'environ': environ.model_dump(), 'notes': notes}, not notes or bool(library), [library] if library else []
+    files = [library] if library else []
+    return {'environ': environ.model_dump(), 'notes': notes}, bool(files) or not notes, files
 
 
 def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str]) -> _Answer:

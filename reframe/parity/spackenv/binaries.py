@@ -22,9 +22,9 @@ _NAMES = {
         *(f'{_OSU}/pt2pt/osu_{n}' for n in ('latency', 'bw', 'bibw', 'mbw_mr')),
         *(f'{_OSU}/collective/osu_{n}' for n in ('allreduce', 'alltoall', 'bcast', 'barrier'))],
 }
-#: Programs that say what they need instead of running: with this argument they end well.
-_ARGUMENTS = {'ior': ['-h'], 'mdtest': ['-h'], **{f'osu_{n}': ['-h'] for n in (
-    'latency', 'bw', 'bibw', 'mbw_mr', 'allreduce', 'alltoall', 'bcast', 'barrier')}}
+#: What a program needs so as to end well, in an empty folder; without arguments the others run.
+_ARGUMENTS = {'ior': ['-b', '1k', '-t', '1k', '-o', 'file'], 'mdtest': ['-n', '1', '-d', 'folder'],
+              **{Path(name).name: ['-h'] for name in _NAMES['osu-micro-benchmarks']}}
 #: A program that has not ended with an error by then has started.
 _SECONDS = 0.5
 
@@ -55,9 +55,10 @@ def problem(program: Path) -> str:
         return 'is not there: the recipe said "installed" without it'
     with tempfile.TemporaryDirectory(prefix='parity-start-', ignore_cleanup_errors=True) as work:
         Path(work, 'HPL.dat').write_text(sizing.hpl_input(sizing.HplProblem(16, 8, 1, 1, '')))
+        command = [str(program), *_ARGUMENTS.get(program.name, [])]
         try:
-            process = subprocess.Popen([str(program), *_ARGUMENTS.get(program.name, [])], cwd=work, env=environment(os.environ), text=True,
-                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            process = subprocess.Popen(command, cwd=work, env=environment(os.environ), stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         except OSError as err:
             return f'does not start: {err.strerror}'
         try:

@@ -12,8 +12,8 @@ import yaml
 
 from parity import paths, yamlfile
 from parity.errors import UsageError
-from parity.sizing_stream import stream_elements
 from parity.site.schema import System
+from parity.sizing_stream import stream_elements
 from parity.spackenv import externals
 
 #: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
