@@ -18,7 +18,7 @@ from .printed import best_known_seconds, duration, positive, rate_agrees
 
 THRESHOLD = 16.0                # HPL's own bound of scaled residuals; a looser one in HPL.dat does not excuse
 END = 'End of Tests.'
-_BANNER = re.compile(r'HPLinpack (\S+)\s+--.*')
+_BANNER = re.compile(r'HPLinpack (\d+\.\d+\w?) -- .*', re.ASCII)
 _ERROR = re.compile(r'>>> (.*?) <<<')
 _THRESHOLD = re.compile(r'- Computational tests pass if scaled residuals are less than\s+(\S+)')
 _RESULT = re.compile(r'(W[RC]\d+[0-5][LCR]\d+[LCR]\d+)' + r'\s+(\S+)' * 6)

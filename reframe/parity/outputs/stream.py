@@ -16,7 +16,7 @@ from .printed import positive, rate_agrees
 
 ARRAYS = {'Copy': 2, 'Scale': 2, 'Add': 3, 'Triad': 3}       # arrays read or written by each kernel
 _EPSILON = 1e-6                                              # the loosest that STREAM accepts itself
-_BANNER = re.compile(r'STREAM [Vv]ersion \$Revision: (\S+) \$')
+_BANNER = re.compile(r'STREAM [Vv]ersion \$Revision: (\d+\.\d+) \$', re.ASCII)
 _SIZE = re.compile(r'Array size = (\S+) \(elements\), Offset = \S+ \(elements\)|Array size =\s+(\S+)')
 _BYTES = re.compile(r'This system uses (\S+) bytes per array element\.'
                     r'|Assuming (\S+) bytes per DOUBLE PRECISION word')
