@@ -8,7 +8,7 @@ import pytest
 from reframe.utility import import_module_from_file
 
 from conftest import TOP
-from parity.outputs import Wrong, hpcc
+from parity.outputs import Wrong, hpcc, hpl, npb, stream
 from parity.sizing import HplProblem
 
 RECORDED = TOP / 'tests' / 'recorded'
@@ -87,3 +87,46 @@ def test_filecopy_gives_every_metric_it_declares(file):
     case = Replay(cls, {})
     case.replay(file.read_text())
     assert set(case.labels) == ({'seconds', 'rate'} if 'as-is' in file.name else set())
+
+
+@pytest.mark.parametrize('file', [f for f in sorted((RECORDED / 'npb').glob('npb*.txt')) if 'fail' not in f.name],
+                         ids=lambda f: f.stem)
+def test_npb_gives_every_metric_it_declares(file):
+    cls = check('compute/npb.py', 'Npb')
+    text = file.read_text()
+    facts = npb.facts(text)
+    name, letter, ranks = file.stem.split('-')[1].split('.')[:3]
+    case = Replay(cls, {}, benchmark=name, letter=letter, num_tasks=int(ranks))
+    values = case.replay(text)
+    assert values['mops_total'] > 0 and case.facts == facts
+    for wrong in ({'benchmark': 'xx'}, {'letter': 'Z'}, {'num_tasks': 3}):
+        vars(case).update(wrong)
+        with pytest.raises(Wrong):
+            case.replay(text)
+        vars(case).update(benchmark=name, letter=letter, num_tasks=int(ranks))
+
+
+@pytest.mark.parametrize('file', sorted((RECORDED / 'hpl').glob('hpl*.txt')), ids=lambda f: f.stem)
+def test_hpl_gives_every_metric_it_declares_and_notices_another_problem(file):
+    cls = check('compute/hpl.py', 'Hpl')
+    text = file.read_text()
+    line, = hpl.results(text)
+    asked = HplProblem(line.n, line.nb, line.p, line.q, '')
+    assert Replay(cls, {}, dat='', problem=asked).replay(text)['gflops'] == line.gflops
+    with pytest.raises(Wrong, match='asked for'):
+        Replay(cls, {}, dat='', problem=HplProblem(line.n + 1, line.nb, line.p, line.q, '')).replay(text)
+
+
+@pytest.mark.parametrize('file', sorted((RECORDED / 'stream').glob('stream_c*.txt')), ids=lambda f: f.stem)
+def test_stream_gives_every_metric_it_declares(file):
+    cls = check('memory/stream.py', 'Stream')
+    text = file.read_text()
+    facts = stream.facts(text)
+    array = 8 * facts['array_elements']
+    case = Replay(cls, {'llc_bytes': array / 5}, count=int(facts['threads']))
+    assert case.replay(text)['triad'] > 0 and not case.labels
+    tight = Replay(cls, {'llc_bytes': array / 3}, count=int(facts['threads']))
+    tight.replay(text)
+    assert set(tight.labels) == {'copy', 'scale', 'add', 'triad'}
+    with pytest.raises(Wrong, match='asked for 7'):
+        Replay(cls, {}, count=7).replay(text)

@@ -57,6 +57,19 @@ def test_beyond_a_certain_limit_is_impossible_and_a_measured_ceiling_is_not():
     judged(measured, hpl='unreferenced', latency='unreferenced')
 
 
+def test_a_ceiling_may_come_from_another_check_of_the_session():
+    hpl = ran('Hpl', hpl=80.0, parity={'metrics': {'hpl': {'ceiling': {'of': 'Hpcc.dgemm', 'times': 2}}}})
+    hpcc = ran('Hpcc')
+    hpcc['perfvalues'] = {'local:default:dgemm': [50.0, 0, None, None, 'Gflop/s', None]}
+    dgemm = [{'name': 'dgemm', 'unit': 'Gflop/s', 'better': 'higher'}]
+    verdict = judge.of_report(sessions.report([hpl, hpcc], [planned('Hpl'), planned('Hpcc', metrics=dgemm)]))
+    cell = verdict.cells[0]
+    assert cell.efficiency == 0.8 and not cell.limit_certain
+    assert cell.limit_source == 'Hpcc.dgemm of the same session x 2 ranks, measured'
+    alone = judge.of_report(sessions.report([hpl], [planned('Hpl')]))
+    assert alone.cells[0].limit is None
+
+
 def test_a_figure_out_of_a_cache_is_shown_but_not_judged():
     case = ran(hpl=1.0, refs={'hpl': BAND}, parity={'labels': {'hpl': {'word': 'cached', 'reason': 'fits in L3'}}})
     cell = judged(case, hpl='skipped', latency='unreferenced').cells[0]

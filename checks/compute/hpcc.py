@@ -14,8 +14,6 @@ from parity.workload import Workload
 
 STREAM = [Metric(f'stream_{how}_{kernel}', 'GB/s', 'higher', limit='memory_bandwidth')
           for how in ('single', 'star') for kernel in ('copy', 'scale', 'add', 'triad')]
-# DGEMM of one core by its widest vectors, on the low side: a wrong guess costs size, never truth
-GFLOPS_A_CORE = {'avx512f': 40, 'sve': 20, 'avx2': 20, 'asimd': 8, 'vsx': 8}
 # share of memory, and seconds that HPL itself may take, by size; RandomAccess takes as long again
 SIZES = {'quick': (0.20, 10), 'nightly': (0.50, 60), 'acceptance': (0.80, 3600)}
 
@@ -54,8 +52,7 @@ class Hpcc(rfm.RunOnlyRegressionTest, Workload):
     @run_before('run')
     def write_input(self):
         fraction, seconds = SIZES[self.size]
-        simd = (self.extra('machine') or {}).get('simd', ())
-        guess = self.num_tasks * next((g for name, g in GFLOPS_A_CORE.items() if name in simd), 4)
+        guess = self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ()))
         self.problem = sizing.hpl(self.extra('memory_bytes'), self.num_tasks, fraction, seconds, guess)
         self.derive('hpl', self.problem)
         self.stage('hpccinf.txt', sizing.hpcc_input(self.problem))

@@ -42,4 +42,5 @@ FEATURES = tuple(sorted({code.feature for code in CODES} | {'filecopy'}))
 #: What each provider can offer at best: what `requires: offered` demands of a system.
 OFFERED_BY = {
     'distro': ('hpcc', 'filecopy'),
+    'spack': ('npb', 'hpl', 'stream'),
 }

@@ -26,3 +26,9 @@ class Limit(BaseModel):
     def exceeded_by(self, figure: float) -> bool:
         """True when ``figure`` (same unit) cannot be: beyond a certain bound and its margin."""
         return self.certain and figure > self.value * (1 + MARGIN)
+
+
+def measured(what: str, value: float, times: int, unit: str, where: str) -> Limit:
+    """A ceiling that was measured in the same ``where`` (run or session), for ``times`` ranks."""
+    ranks = f' x {times} ranks' if times > 1 else ''
+    return Limit(value=value * times, unit=unit, source=f'{what} of the same {where}{ranks}, measured')

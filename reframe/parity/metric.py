@@ -13,9 +13,9 @@ class Metric:
     ``limit`` names the physical bound of the partition that the figure stands beside
     (a key of the partition's ``limits``, for instance ``peak_flops``); ``limit_scope`` says
     whether that bound holds for one core or for all cores of the node that the case uses.
-    ``ceiling`` names another metric of the same case, measured in the same run, that gives an
-    efficiency but can never make a figure impossible; ``ceiling_times_ranks`` multiplies it
-    by the number of ranks.
+    ``ceiling`` names another metric, measured in the same run or ('Check.metric') by another check of
+    the same session, that gives an efficiency but can never make a figure impossible;
+    ``ceiling_times_ranks`` multiplies it by the number of ranks.
     """
 
     name: str

@@ -7,6 +7,7 @@ the sentence that explains it, so that a log shows why a run had the size it had
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 # HPL's blocking factor: inside the 32 to 256 that the HPL FAQ advises, and a multiple of the
@@ -55,6 +56,15 @@ def hpl(memory_bytes: float, ranks: int, fraction: float, seconds_cap: float, gf
                                         seconds_cap, gflops_guess))
 
 
+#: DGEMM of one core by its widest vectors, on the low side: a wrong guess costs size, never truth.
+_GFLOPS_A_CORE = {'avx512f': 40.0, 'sve': 20.0, 'avx2': 20.0, 'asimd': 8.0, 'vsx': 8.0}
+
+
+def gflops_guess(simd: Collection[str]) -> float:
+    """Gflop/s of one core to size a problem by, from the processor's vector sets."""
+    return next((rate for name, rate in _GFLOPS_A_CORE.items() if name in simd), 4.0)
+
+
 def grid(ranks: int) -> tuple[int, int]:
     """(p, q) with p q = ranks, p <= q and p as large as possible. Raises ValueError below one rank."""
     _positive(ranks=ranks)
@@ -91,6 +101,14 @@ def hpcc_input(problem: HplProblem) -> str:
     numbers = {'n': problem.n, 'nb': problem.nb, 'p': problem.p, 'q': problem.q}
     _positive(**numbers)
     return _HPCC_INPUT.format(**numbers)
+
+
+def hpl_input(problem: HplProblem) -> str:
+    """The text of an HPL.dat: the part of hpcc's input that is HPL's own, printed to standard output."""
+    lines = hpcc_input(problem).splitlines()
+    own = lines[:next(i for i, line in enumerate(lines) if line.startswith('-----'))]
+    own[2:4] = ['HPL.out      output file name (unused)', '6            device out (6 = standard output)']
+    return '\n'.join(own) + '\n'
 
 
 # hpcc counts the lines and takes the first word of each. No line may exceed 80 characters: hpcc skips

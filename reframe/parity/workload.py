@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import math
 import os
+import shlex
 from pathlib import Path
 
 import reframe as rfm
@@ -22,7 +23,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import SanityError
 
 from parity import paths
-from parity.limits import Limit
+from parity.limits import measured
 from parity.outputs import Incomplete, Wrong
 
 
@@ -82,7 +83,7 @@ class Workload(rfm.RegressionTestPlugin):
     def _parity_metric(self, metric):
         """Unit, direction and bound of a metric, as the database keeps them."""
         limit = self.current_partition.extras.get('limits', {}).get(metric.limit)
-        return {'unit': metric.unit, 'better': metric.better, 'limit': limit}
+        return {'unit': metric.unit, 'better': metric.better, 'limit': limit, 'ceiling': None}
 
     def _parity_reference(self):
         """Accepted values of this partition, where there are any: ReFrame's $ref form.
@@ -109,6 +110,11 @@ class Workload(rfm.RegressionTestPlugin):
             with contextlib.suppress(OSError):  # the program that uses it says what is wrong with it
                 os.makedirs(known[name], exist_ok=True)
         return known[name]
+
+    def program(self, name):
+        """The path of a program of the environment, quoted for the job script."""
+        view = self.current_environ.extras.get('software', {}).get('view', '')
+        return shlex.quote(os.path.join(view, name))
 
     def without_launcher(self):
         """Run the program itself, not through mpirun or srun: it is no MPI program."""
@@ -200,13 +206,18 @@ class Workload(rfm.RegressionTestPlugin):
         raise SanityError(f'{status}: {reason}')
 
     def _parity_ceilings(self, values):
-        """Stand a figure beside a ceiling measured in the same run: efficiency, never `impossible`."""
+        """Stand a figure beside a measured ceiling: efficiency, never `impossible`.
+
+        A ceiling that another check measures is looked up when the session is judged.
+        """
         for m in self._parity_expected():
-            if m.ceiling and not self.parity['metrics'][m.name]['limit']:
+            noted = self.parity['metrics'][m.name]
+            if m.ceiling and not noted['limit']:
                 times = self.num_tasks if m.ceiling_times_ranks else 1
-                source = f'{m.ceiling} of the same run' + (f' x {times} ranks' if times > 1 else '') + ', measured'
-                ceiling = Limit(value=values[m.ceiling] * times, unit=m.unit, source=source)
-                self.parity['metrics'][m.name]['limit'] = ceiling.model_dump()
+                if '.' in m.ceiling:
+                    noted['ceiling'] = {'of': m.ceiling, 'times': times}
+                else:
+                    noted['limit'] = measured(m.ceiling, values[m.ceiling], times, m.unit, 'run').model_dump()
 
     def _parity_perf_variables(self, values):
         self.perf_variables = {m.name: sn.make_performance_function(sn.defer(values[m.name]), m.unit)

@@ -45,6 +45,25 @@ def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that 
     show.facts(brief)
 
 
+software = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
+app.add_typer(software, name='software')
+SYSTEM = typer.Option('local', '--system', help='The system to build for.')
+
+
+@software.command('build')
+def software_build(system: str = SYSTEM):
+    """Build the codes for a system from its lock, and prove that every binary is there and starts."""
+    from parity.cli import build
+    build.build(system)
+
+
+@software.command('status')
+def software_status(system: str = SYSTEM, as_json: bool = JSON):
+    """Print what is built: spec, DAG hash, compiler, MPI, target; exit code 3 if something is missing."""
+    from parity.cli import build
+    raise typer.Exit(build.status(system, as_json))
+
+
 def main() -> None:
     """Run the command; a person's mistake is one clear line, never a traceback."""
     errors.told(app)

@@ -31,7 +31,7 @@ def facts(brief: bool) -> None:
     from parity.site import systems
     system = systems.read('local')
     cache = paths.results() / 'cache'
-    found = software.discover(paths.root(), system.environments, cache / 'software.json')
+    found = software.discover(paths.root(), system.environments, cache / 'software.json', system.name)
     print(found.announcement)
     for note in found.notes:
         print(f'note: {note}')

@@ -54,6 +54,7 @@ def _open(check) -> Current:
         'id': current.id,
         'plan': plan.of_command(sys.argv[1:]).model_dump(mode='json'),
         'facts': _facts(check),
+        'providers': sorted({e.extras.get('provider', '') for e in check.current_partition.environs}),
         'announcement': check.current_partition.extras.get('announcement', ''),
     }
     current.journal = _write_journal(current.id, system, check.parity_session)

@@ -53,7 +53,7 @@ def _detected(system: System):
     from parity import machine, software
     cache = paths.results() / 'cache'
     return (machine.load(cache / 'machine.json'),
-            software.discover(paths.root(), system.environments, cache / 'software.json'))
+            software.discover(paths.root(), system.environments, cache / 'software.json', system.name))
 
 
 def _environment(system: System, environ) -> dict:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from parity.software.model import Environ, SpackFound
 
 
-def announcement(environs: Iterable[Environ], spack: SpackFound | None) -> str:
+def announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
     """``software: distro (hpcc 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack``."""
     parts = [f'{environ.name} ({_contents(environ.software)})' for environ in environs]
-    parts.append(f'spack {spack.version} at {_home(spack.path)}: nothing built yet' if spack else 'no spack')
+    if not any(environ.provider == 'spack' for environ in environs):
+        parts.append(_no_build(spack))
     return 'software: ' + '; '.join(parts)
+
+
+def _no_build(spack: SpackFound | None) -> str:
+    return f'spack {spack.version} at {_home(spack.path)}: nothing built yet' if spack else 'no spack'
 
 
 def _contents(software: dict[str, Any]) -> str:
     programs, mpi, blas = (software.get(key, {}) for key in ('programs', 'mpi', 'blas'))
-    names = []
+    names = [f'{p["spec"]} /{p["hash"][:7]}' for p in software.get('packages', {}).values()]
     if 'hpcc' in programs:
         names.append(f'hpcc {programs["hpcc"]["package_version"] or programs["hpcc"]["version"] or "?"}')
     if mpi:

@@ -11,12 +11,13 @@ from typing import Any
 from parity import __version__
 from parity.machine import cpuinfo, store
 from parity.machine.tree import Tree
-from parity.software import modules, spack
+from parity.software import built, modules, spack
 from parity.software.announce import announcement
 from parity.software.model import Environ, Software, SpackFound
 from parity.software.programs import FEATURES, PROGRAMS
 from parity.software.stamps import stamps, unchanged
 from parity.software.survey import Survey, paths, survey
+from parity.spackenv import manifest
 
 #: What the distribution is asked for.
 _DISTRO = ('hpcc', 'mpi', 'python', 'filecopy')
@@ -28,11 +29,12 @@ _Answer = tuple[dict[str, Any], bool, list[str]]
 
 
 def discover(root: Path | str, site_environments: Iterable[Any] = (),
-             cache_file: Path | str | None = None) -> Software:
+             cache_file: Path | str | None = None, system: str = '') -> Software:
     """The software of this machine, as seen with this process's environment variables.
 
     ``root`` is the checkout (for its .spack), ``site_environments`` the entries of system.yaml's
-    ``environments`` (name, modules, codes). Without ``cache_file`` nothing is kept.
+    ``environments`` (name, modules, codes). Without ``cache_file`` nothing is kept. ``system`` names
+    the system whose Spack build is offered.
     """
     env, flags = dict(os.environ), cpuinfo.flags(Tree('/'))
     memory = _Memory(cache_file, _key(env, flags))
@@ -40,6 +42,9 @@ def discover(root: Path | str, site_environments: Iterable[Any] = (),
     found = memory.recall('spack', {'candidates': list(spack.candidates(Path(root), env))},
                           lambda: _spack(Path(root), env))
     answers = [distro]
+    if made := manifest.read(system) if system else None:
+        answers.insert(0, memory.recall('built', {'stamp': made.stamp, 'changed': manifest.changed(made)},
+                                        lambda: _built(made, env, flags)))
     for entry in map(_plain, site_environments):
         answers.append(memory.recall(entry['name'], {'entry': entry}, lambda e=entry: _modules(e, env, flags)))
     memory.keep()
@@ -54,6 +59,13 @@ def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
     """Whatever lies on PATH: the distribution's packages, and what an operator put beside them."""
     seen = survey('distro', _DISTRO, env, flags)
     return _answer('distro', 'distro', [], seen, seen.sound)
+
+
+def _built(manifested: manifest.Manifest, env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
+    environ, notes = built.environ(manifested, env, flags)
+    library = environ.software.get('blas', {}).get('library')
+    files = [library] if library else []
+    return {'environ': environ.model_dump(), 'notes': notes}, bool(files) or not notes, files
 
 
 def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str]) -> _Answer:

@@ -39,6 +39,7 @@ class Environ(_Frozen):
         for program in facts.get('programs', {}).values():
             program.pop('path', None)
         facts.get('blas', {}).pop('library', None)
+        facts.pop('view', None)
         python = facts.get('programs', {}).get('python3')
         if python:
             facts['programs']['python3'] = python.get('version')

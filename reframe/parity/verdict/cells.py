@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from parity.limits import Limit
+from parity.limits import Limit, measured
 from parity.plan import PlannedCase, PlannedMetric
 from parity.verdict.model import Cell
 from parity.verdict.runs import Reading, Run, middle
@@ -19,6 +19,8 @@ class Demands:
     required: frozenset[str]
     waived: dict[str, str]
     absent: str = ''
+    #: figures of the session by (partition, check, metric): ceilings that another check measured
+    figures: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
     def without_environment(self, case: PlannedCase) -> tuple[str, str]:
         """Verdict and reason of a case that no environment can run."""
@@ -46,7 +48,7 @@ def _cell(case: PlannedCase, metric: PlannedMetric, runs: list[Run], demands: De
         verdict, reason = demands.without_environment(case) if not case.environ else \
             ('missing', 'planned, but the session ended before it ran')
         return Cell(**fields, verdict=verdict, reason=reason)
-    return Cell(**{**fields, **_places(runs), **_judged(metric, runs)})
+    return Cell(**{**fields, **_places(runs), **_judged(metric, runs, demands.figures)})
 
 
 def _places(runs: list[Run]) -> dict[str, Any]:
@@ -59,17 +61,17 @@ def _places(runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def _judged(metric: PlannedMetric, runs: list[Run]) -> dict[str, Any]:
+def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
     """The verdict over all first attempts; a retry counts only where a first attempt has no figure."""
     first = [r for r in runs if not r.raw.get('run_index')]
     retries = [r for r in runs if r.raw.get('run_index')]
     bad = [r for r in first if r.status]
     if not bad:
-        return _figure(metric, first)
+        return _figure(metric, first, figures)
     passed = [r for r in retries if not r.status]
     if passed and all(r.status == 'failed' for r in bad):
         attempt = passed[0].raw['run_index'] + 1
-        judged = _figure(metric, passed[:1])
+        judged = _figure(metric, passed[:1], figures)
         note = f'attempt {attempt}; the first failed: {bad[0].reason}'
         return {**judged, 'attempt': attempt, 'reason': '; '.join(filter(None, (judged['reason'], note)))}
     worst = min(bad, key=lambda r: ('wrong', 'failed', 'skipped').index(r.status))
@@ -77,11 +79,11 @@ def _judged(metric: PlannedMetric, runs: list[Run]) -> dict[str, Any]:
     return {'verdict': worst.status, 'reason': worst.reason + among, 'attempt': 1 + len(retries)}
 
 
-def _figure(metric: PlannedMetric, runs: list[Run]) -> dict[str, Any]:
+def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
     """The verdict on a figure: finite, possible, not out of a cache, within its band."""
     reading = middle([r.reading(metric.name) for r in runs])
     noted = runs[0].record.get('metrics', {}).get(metric.name, {})
-    limit = Limit(**noted['limit']) if noted.get('limit') else None
+    limit = _bound(noted, metric.unit, runs[0].raw['partition'], figures)
     label = runs[0].record.get('labels', {}).get(metric.name, {})
     if left_out := runs[0].record.get('left_out', {}).get(metric.name):
         return {'verdict': 'skipped', 'reason': left_out}
@@ -93,6 +95,15 @@ def _figure(metric: PlannedMetric, runs: list[Run]) -> dict[str, Any]:
     verdict, reason = _word(metric, reading, limit, label)
     repeats = f'median of {len(runs)}' if len(runs) > 1 else ''
     return {**fields, 'verdict': verdict, 'reason': '; '.join(filter(None, (reason, repeats)))}
+
+
+def _bound(noted: dict[str, Any], unit: str, partition: str, figures: dict) -> Limit | None:
+    """The bound the case noted, or a ceiling that another check of the session measured."""
+    if noted.get('limit'):
+        return Limit(**noted['limit'])
+    ceiling = noted.get('ceiling') or {'of': '.'}
+    found = figures.get((partition, *ceiling['of'].split('.')))
+    return measured(ceiling['of'], found, ceiling['times'], unit, 'session') if found else None
 
 
 def _limit(value: float, limit: Limit | None) -> dict[str, Any]:

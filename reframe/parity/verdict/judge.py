@@ -30,10 +30,11 @@ def of_report(report: dict[str, Any]) -> Verdict:
     planned = Plan(**kept['plan']) if kept else _reconstructed(report)
     system = systems.read(planned.system)
     waived, expired = systems.waived(system, datetime.date.today())
-    providers = {(r.record.get('software') or {}).get('provider', '')
-                 for rs in runs.of_report(report).values() for r in rs}
-    demands = cellmaker.Demands(frozenset(systems.required(system, providers)), waived)
-    cells = _cells(planned, runs.of_report(report), demands)
+    found = runs.of_report(report)
+    providers = set(kept.get('providers', ()))
+    demands = cellmaker.Demands(frozenset(systems.required(system, providers)), waived,
+                                figures=_figures(planned, found))
+    cells = _cells(planned, found, demands)
     cover = coverage.of_cells(cells, planned, 'no Spack' if 'spack' not in providers else 'no check')
     counts = Counter(c.verdict for c in cells)
     return Verdict(
@@ -89,6 +90,14 @@ def _cells(planned: Plan, found: dict[runs.Key, list[runs.Run]], demands) -> lis
         cases.setdefault((case.case, case.partition, case.environ), case)
     return [cell for key, case in cases.items()
             for cell in cellmaker.of_case(case, found.get(key, []), demands)]
+
+
+def _figures(planned: Plan, found: dict[runs.Key, list[runs.Run]]) -> dict[tuple[str, str, str], float]:
+    """The figures of first attempts by partition, check and metric."""
+    checks = {case.case: case.check for case in planned.cases}
+    return {(partition, checks.get(case, case), metric): value
+            for (case, partition, _), attempts in found.items()
+            for metric, value in attempts[0].values().items() if not attempts[0].status}
 
 
 def _session(report: dict[str, Any], planned: Plan, kept: dict[str, Any]) -> Session:

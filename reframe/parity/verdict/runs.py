@@ -48,6 +48,11 @@ class Run:
             return ' '.join(str(said).split())
         return f'{self.raw.get("result")} in {self.raw.get("fail_phase")}'
 
+    def values(self) -> dict[str, float]:
+        """The figures by metric, those that are there."""
+        stored = (self.raw.get('perfvalues') or {}).items()
+        return {key.rpartition(':')[2]: v[0] for key, v in stored if v[0] is not None}
+
     def reading(self, metric: str) -> Reading:
         """The metric's value with its band as absolute numbers; value None if it is not there."""
         for key, stored in (self.raw.get('perfvalues') or {}).items():

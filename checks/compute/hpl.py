@@ -1,0 +1,54 @@
+"""High-Performance Linpack 2.3 (Petitet, Whaley, Dongarra, Cleary): one dense system on all cores."""
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import run_after, run_before, variable
+
+from parity import sizing
+from parity.metric import Metric
+from parity.outputs import Wrong, hpl
+from parity.workload import Workload
+
+# share of memory, and seconds, by size
+SIZES = {'quick': (0.20, 15), 'nightly': (0.50, 120), 'acceptance': (0.80, 7200)}
+
+
+@rfm.simple_test
+class Hpl(rfm.RunOnlyRegressionTest, Workload):
+    """One rank a core, one thread a rank; every residual must pass. ``dat`` names an HPL.dat to use as it is."""
+
+    needs = frozenset({'hpl'})
+    dat = variable(str, value='')
+    metrics = (
+        Metric('gflops', 'Gflop/s', 'higher', limit='peak_flops',
+               ceiling='Hpcc.dgemm_star', ceiling_times_ranks=True),
+        Metric('seconds', 's', 'lower'),
+    )
+
+    @run_after('setup')
+    def place(self):
+        self.num_tasks = self.num_tasks_per_node = self.extra('cores') or 1
+        self.num_cpus_per_task = 1
+        self.env_vars['OPENBLAS_NUM_THREADS'] = self.env_vars['OMP_NUM_THREADS'] = 1
+        self.executable = self.program('xhpl')
+
+    @run_before('run')
+    def write_input(self):
+        if self.dat:
+            self.stage('HPL.dat', Path(self.dat).read_text())
+            return
+        fraction, seconds = SIZES[self.size]
+        guess = self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ()))
+        self.problem = sizing.hpl(self.extra('memory_bytes'), self.num_tasks, fraction, seconds, guess)
+        self.derive('hpl', self.problem)
+        self.stage('HPL.dat', sizing.hpl_input(self.problem))
+
+    def parse(self, text):
+        values, lines = hpl.parse(text), hpl.results(text)
+        if not self.dat:
+            ran, asked = (lines[0].n, lines[0].nb, lines[0].p, lines[0].q), self.problem
+            if len(lines) != 1 or ran != (asked.n, asked.nb, asked.p, asked.q):
+                raise Wrong(f'ran N, NB, P, Q {ran}, asked for {asked.n, asked.nb, asked.p, asked.q}')
+        self.note({'lines': [vars(line) for line in lines]})
+        return values

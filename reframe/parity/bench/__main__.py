@@ -1,0 +1,72 @@
+"""``ci/bench``: prints one line a ratio; exit code 1 if one is below what it should be."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+
+from parity import errors, machine, paths, sizing, software
+from parity.bench import pairs
+from parity.bench.codes import Codes
+
+PAIRS = 3
+#: The size of the study of 2012 (N 4942, NB 16): small blocks, where DGEMM is far from its best.
+STUDY = (4942, 16)
+
+
+def main() -> None:
+    argparse.ArgumentParser(prog='ci/bench', description=__doc__).parse_args()
+    ratios = [_start(), _listing()]
+    cache = paths.results() / 'cache'
+    here = machine.load(cache / 'machine.json')
+    found = software.discover(paths.root(), (), cache / 'software.json', 'local')
+    built = next((e for e in found.environs if e.provider == 'spack'), None)
+    if built:
+        ratios += _codes(Codes(built, here.cores), here)
+    else:
+        print('skipped: HPL and STREAM: nothing is built (parity software build)')
+    sys.exit(errors.OK if all(r.good for r in ratios) else errors.REGRESSED)
+
+
+def _said(ratio: pairs.Ratio) -> pairs.Ratio:
+    print(ratio, flush=True)
+    return ratio
+
+
+def _start() -> pairs.Ratio:
+    return _said(pairs.run('0.5 s against starting parity', lambda: 0.5,
+                           lambda: _seconds('-m', 'parity.cli', '--help'), 's', 1.0, PAIRS))
+
+
+def _listing() -> pairs.Ratio:
+    return _said(pairs.run('2 s against listing all checks', lambda: 2.0, lambda: _seconds(
+        f'{sys.exec_prefix}/bin/reframe', '-c', str(paths.root() / 'checks'), '-l'), 's', 1.0, PAIRS))
+
+
+def _seconds(*arguments: str) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def _codes(codes: Codes, here: machine.Machine) -> list[pairs.Ratio]:
+    guess = here.cores * sizing.gflops_guess(here.simd)
+    ours = sizing.hpl(here.memory_bytes, here.cores, 0.5, 60, guess)
+    small = sizing.HplProblem(*STUDY, *sizing.grid(here.cores), why='the study of 2012')
+    print(f'HPL: {ours.why}')
+    beside = _said(pairs.run('HPL against DGEMM beside it', lambda: codes.hpl(ours), codes.dgemm,
+                             'Gflop/s', 0.85, PAIRS))
+    against = _said(pairs.run(f'HPL against N {STUDY[0]}, NB {STUDY[1]}', lambda: codes.hpl(ours),
+                              lambda: codes.hpl(small), 'Gflop/s', 1.5, PAIRS))
+    ways = [(n, bind, places) for n in sorted({1, max(1, here.cores // 2), here.cores})
+            for bind in ('spread', 'close', 'false') for places in ('cores', 'threads')]
+    triad = _said(pairs.run('Triad against the best of threads and bindings',
+                            lambda: codes.triad(here.cores, 'spread', 'cores'),
+                            lambda: max(codes.triad(*way) for way in ways), 'MB/s', 0.95, PAIRS))
+    return [beside, against, triad]
+
+
+if __name__ == '__main__':
+    errors.told(main)

@@ -1,0 +1,68 @@
+"""The codes of the Spack view, run directly: HPL, STREAM, and a DGEMM beside them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from parity import sizing
+from parity.errors import InfrastructureError
+from parity.outputs import hpl, stream
+
+#: n of the n x n matrices, repetitions; each process multiplies its own, as HPCC's star DGEMM does.
+_DGEMM = '''
+import ctypes, sys, time
+library, n, times = ctypes.CDLL(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+a, b, c = ((ctypes.c_double * (n * n))(*([0.5] * n)) for _ in range(3))
+one, zero = ctypes.c_double(1), ctypes.c_double(0)
+call = lambda: library.cblas_dgemm(101, 111, 111, n, n, n, one, a, n, b, n, zero, c, n)
+call()
+best = 0.0
+for _ in range(times):
+    start = time.perf_counter()
+    call()
+    best = max(best, 2e-9 * n ** 3 / (time.perf_counter() - start))
+print(best)
+'''
+
+
+class Codes:
+    """The view's programs with the variables that its environment gives them."""
+
+    def __init__(self, environ: Any, cores: int):
+        self.view = environ.software['view']
+        self.blas = environ.software.get('blas', {}).get('library', 'libopenblas.so.0')
+        self.variables = {**os.environ, **environ.env_vars, 'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}
+        self.cores = cores
+
+    def hpl(self, problem: sizing.HplProblem) -> float:
+        """Gflop/s of one HPL run on all cores; the residual has passed."""
+        with tempfile.TemporaryDirectory(prefix='parity-bench-') as work:
+            Path(work, 'HPL.dat').write_text(sizing.hpl_input(problem))
+            text = self._run(['mpirun', '-np', str(self.cores), f'{self.view}/xhpl'], work, self.variables)
+        return hpl.parse(text)['gflops']
+
+    def dgemm(self, n: int = 3000, times: int = 4) -> float:
+        """Gflop/s of all cores together, each multiplying its own matrices."""
+        command = [sys.executable, '-c', _DGEMM, self.blas, str(n), str(times)]
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self.variables)
+                   for _ in range(self.cores)]
+        return sum(float(process.communicate()[0]) for process in running)
+
+    def triad(self, threads: int, bind: str, places: str) -> float:
+        """MB/s of STREAM's Triad with so many threads, bound so."""
+        placed = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': bind, 'OMP_PLACES': places}
+        variables = {**self.variables, **placed}
+        return stream.parse(self._run([f'{self.view}/stream_c.exe'], None, variables))['triad']
+
+    @staticmethod
+    def _run(command: list[str], work: str | None, variables: dict[str, str]) -> str:
+        done = subprocess.run(command, cwd=work, env=variables, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise InfrastructureError(f'{" ".join(command)}: exit code {done.returncode}: {done.stderr[-300:]}')
+        return done.stdout

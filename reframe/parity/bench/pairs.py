@@ -1,0 +1,36 @@
+"""Paired runs: A B A B ..., so that a machine whose speed drifts changes both alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The median over the pairs of a / b, and what it should be at least."""
+
+    what: str
+    pairs: tuple[tuple[float, float], ...]
+    unit: str
+    at_least: float
+
+    @property
+    def value(self) -> float:
+        return median(a / b for a, b in self.pairs)
+
+    @property
+    def good(self) -> bool:
+        return self.value >= self.at_least
+
+    def __str__(self) -> str:
+        a, b = (median(side) for side in zip(*self.pairs, strict=True))
+        word = 'ok' if self.good else 'BELOW'
+        return (f'{self.what:52} {self.value:5.2f}   at least {self.at_least:.2f}   {word:5}   '
+                f'{a:.4g} / {b:.4g} {self.unit}, {len(self.pairs)} pairs')
+
+
+def run(what: str, a: Callable[[], float], b: Callable[[], float], unit: str, at_least: float, n: int) -> Ratio:
+    """``n`` pairs of a() and b(), in turn."""
+    return Ratio(what, tuple((a(), b()) for _ in range(n)), unit, at_least)

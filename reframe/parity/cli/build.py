@@ -1,0 +1,45 @@
+"""`parity software`: build, and what is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parity.errors import MISSING, OK
+from parity.site import systems
+from parity.site.schema import System
+from parity.spackenv import build as builder
+from parity.spackenv import manifest
+
+
+def build(name: str) -> None:
+    """Build for the system; InfrastructureError or UsageError with one line if it cannot be."""
+    system = systems.read(name)
+    builder.build(system, _facts(system))
+
+
+def status(name: str, as_json: bool) -> int:
+    """Print the manifest; the exit code says whether everything it names is there."""
+    systems.read(name)
+    built = manifest.read(name)
+    if built is None:
+        print(f'{name}: nothing is built; next: parity software build --system {name}')
+        return MISSING
+    if as_json:
+        print(built.model_dump_json(indent=1))
+    changed = manifest.changed(built)
+    for package in built.packages.values() if not as_json else ():
+        lacking = sorted(set(changed) & set(package.binaries))
+        state = f'missing or changed: {" ".join(lacking)}' if lacking else f'{len(package.binaries)} binaries'
+        print(f'{package.spec:14} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
+              f'{package.target:12} {state}')
+    return MISSING if changed else OK
+
+
+def _facts(system: System) -> dict[str, Any]:
+    """Caches and memory that STREAM's arrays are sized for: detected here, or stated by the partition."""
+    stated = system.partitions[0].extras.model_dump(exclude_none=True)
+    if not system.detect:
+        return stated
+    from parity import machine, paths
+    here = machine.load(paths.results() / 'cache' / 'machine.json')
+    return {'llc_bytes': here.llc_bytes, 'memory_bytes': here.memory_bytes, **stated}

@@ -1,0 +1,80 @@
+"""The distribution's compiler, MPI, BLAS and build tools as Spack's externals: only the codes are built."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from parity.errors import UsageError
+
+#: What must be there, and Debian's package that brings it.
+NEEDED = {'gcc': 'gcc', 'g++': 'g++', 'gfortran': 'gfortran', 'mpicc': 'libopenmpi-dev', 'mpirun': 'openmpi-bin',
+          'make': 'make', 'autoconf': 'autoconf', 'automake': 'automake', 'libtoolize': 'libtool', 'm4': 'm4',
+          'patch': 'patch', 'pkgconf': 'pkgconf', 'file': 'file', 'perl': 'perl'}
+#: Tools of which the version is the first number that `--version` prints; Spack's name, program.
+_TOOLS = {'autoconf': 'autoconf', 'automake': 'automake', 'libtool': 'libtoolize', 'm4': 'm4',
+          'gmake': 'make', 'perl': 'perl', 'pkgconf': 'pkgconf'}
+
+
+def write(scope: Path) -> Path:
+    """Write packages.yaml into the configuration scope and return it.
+
+    Raises UsageError naming the packages to install where the compiler, the MPI or a tool is absent.
+    """
+    missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program)})
+    openblas = _owned('libopenblas-dev')
+    if not openblas:
+        missing.append('libopenblas-dev')
+    if missing:
+        raise UsageError('to build the codes, these are needed from the distribution: '
+                         f'apt install {" ".join(missing)}')
+    scope.mkdir(parents=True, exist_ok=True)
+    text = yaml.safe_dump({'packages': _packages(openblas)}, sort_keys=False)
+    if not (scope / 'packages.yaml').exists() or (scope / 'packages.yaml').read_text() != text:
+        (scope / 'packages.yaml').write_text(text)
+    return scope
+
+
+def _packages(openblas: str) -> dict[str, Any]:
+    gcc = _says('gcc', '-dumpfullversion')
+    compilers = {language: shutil.which(program)
+                 for language, program in (('c', 'gcc'), ('cxx', 'g++'), ('fortran', 'gfortran'))}
+    found: dict[str, Any] = {language: {'require': ['gcc']} for language in compilers}
+    found['gcc'] = _external(f"gcc@{gcc} languages:='c,c++,fortran'", extra_attributes={'compilers': compilers})
+    found['openmpi'] = _external(f'openmpi@{_version("mpirun")}')
+    found['openblas'] = _external(f'openblas@{openblas}')
+    found['mpi'] = {'require': ['openmpi']}
+    found['blas'] = found['lapack'] = {'require': ['openblas']}
+    for package, program in _TOOLS.items():
+        found[package] = _external(f'{package}@{_version(program)}')
+    if archive := _owned('autoconf-archive'):
+        found['autoconf-archive'] = _external(f'autoconf-archive@{archive}')
+    return found
+
+
+def _external(spec: str, **attributes: Any) -> dict[str, Any]:
+    return {'externals': [{'spec': spec, 'prefix': '/usr', **attributes}], 'buildable': False}
+
+
+def _says(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip()
+
+
+def _version(program: str) -> str:
+    found = re.search(r'\bv?(\d+(?:\.\d+)+)', _says(program, '--version'))
+    if not found:
+        raise UsageError(f'{program} --version prints no version: {shutil.which(program)}')
+    return found[1]
+
+
+def _owned(package: str) -> str:
+    """The upstream version of an installed package of the distribution; '' if it is not installed."""
+    said = _says('dpkg-query', '-W', '-f', '${db:Status-Status} ${Version}', package) \
+        if shutil.which('dpkg-query') else ''
+    found = re.match(r'installed (?:\d+:)?([\d.]+)', said)
+    return found[1].rstrip('.') if found else ''

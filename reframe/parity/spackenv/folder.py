@@ -1,0 +1,123 @@
+"""A system's environment: results/software/<system>/, made from the manifest at the top."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from parity import paths, yamlfile
+from parity.errors import UsageError
+from parity.site.schema import System
+from parity.sizing_stream import stream_elements
+from parity.spackenv import externals
+
+#: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
+_SMALL_MODEL_BYTES = 2 * 10**9
+
+
+def of(system: str) -> Path:
+    """The environment's folder: spack.yaml, spack.lock, view/, manifest.json."""
+    return paths.results() / 'software' / system
+
+
+def committed_lock(system: str) -> Path:
+    """Where a system's lock is kept under version control."""
+    return paths.root() / 'systems' / system / 'spack' / 'spack.lock'
+
+
+def write(system: System, facts: dict[str, Any]) -> Path:
+    """Write the system's spack.yaml; unchanged text leaves the file alone. Returns the folder.
+
+    ``facts`` are those of the partition (llc_bytes, memory_bytes) that decide STREAM's arrays.
+    The lock that is committed for the system is taken as it is.
+    """
+    folder = of(system.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    scopes = [str(s) for s in [paths.root() / 'systems' / system.name / 'spack'] if s.is_dir()]
+    if system.detect:
+        scopes.append(str(externals.write(folder / 'externals')))
+    manifest = _manifest()
+    manifest['specs'] = [_sized(spec, facts) for spec in manifest['specs']]
+    manifest['include'] = scopes
+    manifest['repos'] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
+    manifest['view'] = {'default': {'root': str(folder / 'view'), 'link': 'roots'}}
+    _replace(folder / 'spack.yaml', yaml.safe_dump({'spack': manifest}, sort_keys=False))
+    lock = committed_lock(system.name)
+    if lock.exists():
+        _replace(folder / 'spack.lock', lock.read_text())
+    return folder
+
+
+def inputs(folder: Path) -> str:
+    """A hash over everything that decides a lock: environment, configuration scopes, recipes."""
+    scopes = [paths.root() / 'spack_repo', folder / 'externals', paths.root() / 'systems' / folder.name / 'spack']
+    files = [f for scope in scopes for f in sorted(scope.rglob('*')) if f.suffix in ('.py', '.yaml')]
+    return _hash([folder / 'spack.yaml', *files])
+
+
+def stamp(folder: Path) -> str:
+    """A hash over everything that decides what is built: the inputs and the lock."""
+    return _hash([folder / 'spack.lock'], inputs(folder))
+
+
+def _hash(files: list[Path], start: str = '') -> str:
+    digest = hashlib.sha256(start.encode())
+    for file in files:
+        digest.update(file.read_bytes() if file.exists() else b'absent')
+    return digest.hexdigest()
+
+
+def _manifest() -> dict[str, Any]:
+    file = paths.root() / 'spack.yaml'
+    data, _ = yamlfile.load(file)
+    try:
+        return dict(data['spack'])
+    except (TypeError, KeyError):
+        raise UsageError(f'{file}:1: must be a Spack environment: spack: {{specs: [...]}}') from None
+
+
+def _sized(spec: str, facts: dict[str, Any]) -> str:
+    """STREAM's arrays are compiled in: as long as this system's caches ask for."""
+    if not spec.startswith('stream@') or not facts.get('llc_bytes') or not facts.get('memory_bytes'):
+        return spec
+    arrays = stream_elements(facts['llc_bytes'], facts['memory_bytes'])
+    words = [f'stream_array_size={arrays.elements}' if w.startswith('stream_array_size=') else w
+             for w in spec.split()]
+    if 3 * 8 * arrays.elements > _SMALL_MODEL_BYTES:
+        words.append('cflags="-mcmodel=medium"')
+    return ' '.join(words)
+
+
+def _replace(file: Path, text: str) -> None:
+    if not file.exists() or file.read_text() != text:
+        new = file.with_suffix('.new')
+        new.write_text(text)
+        os.replace(new, file)
+
+
+def concrete(folder: Path) -> dict[str, dict[str, Any]]:
+    """The roots of the lock by package name: spec, hash, version, target, compiler, mpi."""
+    lock = json.loads((folder / 'spack.lock').read_text())
+    specs = lock['concrete_specs']
+    return {specs[r['hash']]['name']: _facts(specs, r['hash']) for r in lock['roots']}
+
+
+def _facts(specs: dict[str, Any], number: str) -> dict[str, Any]:
+    spec = specs[number]
+    by_virtual = {v: specs[d['hash']] for d in spec.get('dependencies', [])
+                  for v in (d.get('parameters') or {}).get('virtuals', [])}
+
+    def named(virtual: str) -> str:
+        found = by_virtual.get(virtual)
+        return f'{found["name"]} {found["version"]}' if found else ''
+
+    target = spec['arch']['target']
+    return {'spec': f'{spec["name"]}@{spec["version"]}', 'version': spec['version'], 'hash': number,
+            'namespace': spec['namespace'], 'compiler': named('c') or named('fortran'), 'mpi': named('mpi'),
+            'blas': named('blas'), 'target': target if isinstance(target, str) else target['name'],
+            'parameters': {k: v for k, v in spec['parameters'].items() if v not in ([], 'none')}}
