@@ -1,15 +1,23 @@
-"""ReFrame's site configuration: assembled from systems/*/system.yaml by parity.site.assemble."""
+"""ReFrame's site configuration: assembled from systems/*/system.yaml by parity.site.assemble.
 
+ReFrame reads this before it does anything, so a run's session begins here: lock, recovery, plan.
+"""
+
+import logging
 import sys
 
-from parity import paths
-from parity.errors import UsageError
+from parity import errors, paths, session
 from parity.site import assemble, spaces
 
-try:
+logging.raiseExceptions = False  # a log on a full disk is no reason for a traceback a line
+
+
+def configure():
+    """The configuration; a person's mistake ends ReFrame with one clear line, not a traceback."""
+    global site_configuration
     site_configuration = assemble.site_configuration()
     spaces.allow_in(paths.results())
-except UsageError as err:
-    # A person's mistake gets one clear line and exit code 2, not ReFrame's traceback.
-    print(f'parity: {err}', file=sys.stderr)
-    sys.exit(err.exit_code)
+    session.begin(sys.argv[1:])
+
+
+errors.told(configure)

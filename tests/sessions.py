@@ -30,8 +30,8 @@ def ran(case: str = 'Toy', hpl: Any = 100.0, latency: Any = 1.5, refs: dict[str,
 
 def report(cases: list[dict[str, Any]], plan: list[dict[str, Any]], retries: list[dict[str, Any]] = (),
            **info: Any) -> dict[str, Any]:
-    session = {'id': 'abc', 'providers': ['distro'], 'facts': {}, 'announcement': 'software: distro',
-               'plan': {'system': 'local', 'cases': plan, 'checks': [], 'problems': []}}
+    session = {'id': 'abc', 'facts': {}, 'announcement': 'software: distro',
+               'plan': {'system': 'local', 'providers': ['distro'], 'cases': plan, 'checks': [], 'problems': []}}
     runs = [{'run_index': 0, 'testcases': cases}]
     if retries:
         runs.append({'run_index': 1, 'testcases': [{**r, 'run_index': 1} for r in retries]})

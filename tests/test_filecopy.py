@@ -252,7 +252,7 @@ def test_when_every_iteration_hangs_there_is_no_time(places):
     hang = "def write(path, *rest):\n    'client-1' in path and time.sleep(60)\n    true_write(path, *rest)"
     done = run(*options(places, 'small-write', clients=2, hang_seconds=1), after=f'{hang}\nm.write = write')
     assert done.returncode == 1 and not list(places[1].iterdir())
-    with pytest.raises(Wrong, match='no iteration wrote all: 2 hangs, 0 failed writes'):
+    with pytest.raises(Incomplete, match='no iteration wrote all: 2 hangs, 0 failed writes'):
         parse(done.stdout)
 
 
@@ -270,7 +270,7 @@ def test_writes_that_fail_are_counted_and_are_not_timed(places):
     done = run(*options(places, 'small-write', clients=2), before=limit)
     assert done.returncode == 1 and 'iteration 1: File too large\n' in done.stderr
     assert 'failed_writes = 80\n' in done.stdout and not list(places[1].iterdir())
-    with pytest.raises(Wrong, match='no iteration wrote all: 0 hangs, 80 failed writes'):
+    with pytest.raises(Incomplete, match='no iteration wrote all: 0 hangs, 80 failed writes'):
         parse(done.stdout)
 
 

@@ -16,6 +16,8 @@ from conftest import shell
 
 LINE = '. ci/activate && reframe -c checks/ -r'
 HPCC = shutil.which('hpcc') and shutil.which('mpirun')
+#: Hpcc 22, Npb 8 x 3, Hpl 2, Stream 3 x 4, FileCopy 12 x 4: planned whether or not a code is here
+CELLS = 108
 QUICK = "-n 'FileCopy.*(large-copy|small-write).*clients=one'"
 
 
@@ -41,7 +43,7 @@ def test_the_readme_line_runs_every_case_by_itself(checkout):
 
     code, verdict = verdict_of(checkout)
     assert code == (0 if HPCC else 3)
-    assert verdict['coverage']['cells'] == len(verdict['cells']) == 12 * 4 + 22
+    assert verdict['coverage']['cells'] == len(verdict['cells']) == CELLS
     cell = verdict['cells'][0]
     assert {'check', 'case', 'system', 'partition', 'environ', 'metric', 'unit', 'value', 'reference',
             'limit', 'efficiency', 'verdict', 'reason'} <= set(cell)
@@ -71,7 +73,9 @@ def test_nightly_judges_reports_and_states_its_overhead(checkout):
 
 def start(line: str, checkout) -> subprocess.Popen:
     return subprocess.Popen(['bash', '-c', line], cwd=checkout, stdin=subprocess.DEVNULL, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                            # a test run from a script in the background would hand down SIGINT ignored
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
 
 
 def wait_for(condition, seconds: float = 60) -> None:
@@ -150,11 +154,23 @@ def test_the_time_limit_ends_the_run_and_keeps_what_had_finished(checkout):
     (('checks/x.py', 'import reframe as rfm\nfrom parity.workload import Workload\n@rfm.simple_test\n'
       "class R(rfm.RunOnlyRegressionTest, Workload):\n    reference = {'$ref': 'nowhere.yaml'}\n"), '', 'nowhere.yaml'),
     (None, '-n NoSuchCheck', 'the selection is empty: -n NoSuchCheck'),
-    (None, '--system nosuch', "unknown system 'nosuch'; valid: local"),
+    (None, '--system nosuch', "unknown system 'nosuch'; valid: example-pbs, example-slurm, local"),
     (None, '--nonsense', 'nonsense'),
     (None, '--time-limit 0', '--time-limit 0'),
     (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quick:\n    hlp: [1, -0.1, 0.1, Gflop/s]\n'),
      '', "default.yaml:4: unknown metric 'hlp'; did you mean 'hpl'?"),
+    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quik:\n    hpl: [1, -0.1, 0.1, Gflop/s]\n'),
+     '', "default.yaml:3: unknown size 'quik'; did you mean 'quick'?"),
+    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size, moed]\n  quick: {}\n'), '', 'default.yaml:2: Hpcc needs an $index'),
+    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n'), '', 'Hpcc has no reference'),
+    (('systems/local/references/default.yaml', ''), '', 'holds none'),
+    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quick:\n    hpl: [.nan, -0.1, 0.1, Gflop/s]\n'),
+     '', 'default.yaml:4: hpl: nan is no finite number'),
+    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quick:\n    1: [1, -0.1, 0.1, Gflop/s]\n'),
+     '', "unknown metric '1'"),
+    (('systems/local/references/default.yaml', '? [a, b]\n: 1\n'), '', 'a key must be plain text'),
+    (None, '-S siez=nightly', "-S siez=nightly: no check has a variable 'siez'"),
+    (None, '-S NoSuch.size=quick', "no check 'NoSuch' with a variable 'size'"),
     (('systems/local/references/default.yaml', 'Hpcx:\n  $index: [size]\n'), '', "unknown check 'Hpcx'"),
     (('systems/local/references/defualt.yaml', '{}\n'), '', "unknown partition 'defualt.yaml'"),
     (('systems/local/references/default.yaml', 'Hpcc: [\n'), '', 'default.yaml:2'),
@@ -170,10 +186,53 @@ def test_what_is_wrong_is_named_before_anything_runs(checkout, write, arguments,
     assert names in done.stderr and 'Traceback' not in done.stderr
 
 
+def test_a_second_run_is_refused_before_it_touches_the_first(checkout):
+    first = start('. ci/activate && exec reframe -c checks/ -r -n FileCopy', checkout)
+    wait_for(lambda: finished(checkout) >= 1, 120)
+    second = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
+    nightly = shell(f'ci/nightly {QUICK}', checkout)
+    printed, _ = first.communicate(timeout=120)
+    for refused in (second, nightly):
+        assert refused.returncode == 4 and 'held by reframe on local' in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1 and 'Ran' not in refused.stdout
+    assert 'Ran 12/12 test case(s)' in printed, printed[-1500:]
+    session, = sessions_of(checkout)
+    assert all(r['result'] == 'pass' for r in session['runs'][0]['testcases'])
+
+
+def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout, tmp_path):
+    assert shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout).returncode == 0
+    shell('. ci/activate && reframe -c checks/ -r -n NoSuch', checkout)
+    code, verdict = verdict_of(checkout)
+    assert code == 3 and verdict['cells'] == []
+    (checkout / 'checks' / 'x.py').write_text('import nope\n')
+    broken = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
+    assert 'checks/x.py: cannot be loaded' in broken.stderr
+    code, verdict = verdict_of(checkout)
+    assert code == 2 and any('checks/x.py' in w for w in verdict['warnings'])
+
+
+@pytest.mark.parametrize('content', ['[]', '3', '{', '{"id": "x"}', ''])
+def test_a_damaged_journal_is_moved_aside(checkout, content):
+    running = checkout / 'results' / 'running'
+    running.mkdir(parents=True)
+    (running / 'x.json').write_text(content)
+    done = shell('ci/nightly --dry-run', checkout)
+    assert done.returncode == (0 if HPCC else 3) and 'is no journal of a session' in done.stderr
+    assert (running / 'x.json.bad').exists()
+
+
+def test_an_empty_database_is_begun_anew(checkout):
+    (checkout / 'results').mkdir()
+    (checkout / 'results' / 'results.db').touch()
+    done = shell(f'ci/nightly {QUICK}', checkout)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr
+
+
 def test_the_dry_run_of_the_whole_suite_is_well(checkout):
     done = shell('ci/nightly --dry-run', checkout)
-    assert done.returncode == 0, done.stderr
-    assert '13 cases, 70 cells planned' in done.stdout
+    assert done.returncode == (0 if HPCC else 3), done.stderr
+    assert f'25 cases, {CELLS} cells planned' in done.stdout
     assert not (checkout / 'results' / 'results.db').exists()
 
 
@@ -214,6 +273,8 @@ def test_without_an_mpi_hpcc_is_missing_not_skipped(checkout, tmp_path):
     done = shell(f'ci/nightly {QUICK[:-1]}|Hpcc\'', checkout, PATH=str(tools))
     assert done.returncode == 3, done.stdout[-1500:] + done.stderr
     assert 'MISSING  compute' in done.stdout and 'no environment offers hpcc' in done.stdout
+    rehearsed = shell('ci/nightly --dry-run', checkout, PATH=str(tools))
+    assert rehearsed.returncode == 3 and '22 cells would be missing' in rehearsed.stderr
 
 
 REFERENCES = """\

@@ -129,6 +129,27 @@ def test_a_wrong_answer_is_not_mended_by_a_retry():
     assert verdict.cells[0].verdict == 'wrong' and verdict.exit_code == 1
 
 
+def test_reruns_are_repeats_and_a_wrong_one_is_not_a_retry():
+    bad = ran(hpl='absent', result='fail', fail_phase='sanity', parity={'status': 'wrong', 'reason': 'residual'})
+    verdict = judge.of_report(sessions.report([ran()], [planned()], retries=[bad]))
+    assert verdict.cells[0].verdict == 'wrong' and '1 of 2 runs' in verdict.cells[0].reason
+    both = judge.of_report(sessions.report([ran(hpl=90.0)], [planned()], retries=[ran(hpl=110.0)]))
+    assert both.cells[0].value == 100.0 and both.cells[0].reason == 'median of 2'
+
+
+def test_a_reference_that_is_not_finite_is_none():
+    for bad in ((float('nan'), -0.1, 0.1), (100.0, float('nan'), 0.1), (float('inf'), -0.1, None)):
+        judged(ran(refs={'hpl': bad}), hpl='unreferenced', latency='unreferenced')
+
+
+def test_what_was_not_selected_is_said_so():
+    report = sessions.report([ran()], [planned(needs=['filecopy'])])
+    checks = [{'check': 'Hpcc', 'file': 'x', 'needs': ['hpcc'], 'metrics': []}]
+    report['parity_session']['plan']['checks'] = checks
+    line = judge.of_report(report).coverage.line
+    assert 'not selected: HPL STREAM hpcc' in line and 'no Spack: NPB' in line
+
+
 def test_repeats_are_one_cell_with_their_median():
     plan = [planned(unique_name=f'Toy_{i}') for i in range(3)]
     verdict = judge.of_report(sessions.report([ran(hpl=v) for v in (90.0, 110.0, 100.0)], plan))

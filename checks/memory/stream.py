@@ -15,7 +15,7 @@ class Stream(rfm.RunOnlyRegressionTest, Workload):
 
     needs = frozenset({'stream'})
     threads = parameter(['one', 'half', 'all'])
-    metrics = tuple(Metric(kernel, 'MB/s', 'higher', limit='memory_bandwidth')
+    metrics = tuple(Metric(kernel, 'GB/s', 'higher', limit='memory_bandwidth')
                     for kernel in ('copy', 'scale', 'add', 'triad'))
 
     @run_after('setup')
@@ -39,4 +39,4 @@ class Stream(rfm.RunOnlyRegressionTest, Workload):
             self.label([m.name for m in self.metrics], 'cached', 'perhaps: the last-level caches are not known')
         elif sizing.fits_in_cache(array, caches):
             self.label([m.name for m in self.metrics], 'cached', sizing.cached_reason(array, caches))
-        return values
+        return {kernel: rate / 1000 for kernel, rate in values.items()}  # STREAM prints MB/s

@@ -45,6 +45,7 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload):
         if self.clients == 'all' and cores == 1:
             self.skip_case('one core: the same as clients=one')
         self.without_launcher()
+        self.num_cpus_per_task = cores if self.clients == 'all' else 1
         size, files, iterations = SIZES[self.size]
         options = {'mode': self.mode, 'bytes': size, 'files': files, 'iterations': iterations,
                    'clients': cores if self.clients == 'all' else 1,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
 #: Exit codes, in the precedence that a verdict applies (design: 2, 1, 4, 3, 0).
 OK, REGRESSED, USAGE, MISSING, INFRASTRUCTURE = 0, 1, 2, 3, 4
+#: What a shell reports of a command whose reader has gone.
+PIPE = 141
 
 
 class ParityError(Exception):
@@ -39,6 +42,9 @@ def told(command: Callable[[], None]) -> None:
         command()
     except ParityError as err:
         _end(str(err), err.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not an error of ours
+        sys.exit(PIPE)
     except OSError as err:
         _end(f'{err.filename}: {err.strerror}' if err.filename else str(err), INFRASTRUCTURE)
     except KeyboardInterrupt:

@@ -11,8 +11,7 @@ class Metric:
     """One number of a case.
 
     ``limit`` names the physical bound of the partition that the figure stands beside
-    (a key of the partition's ``limits``, for instance ``peak_flops``); ``limit_scope`` says
-    whether that bound holds for one core or for all cores of the node that the case uses.
+    (a key of the partition's ``limits``, for instance ``peak_flops``).
     ``ceiling`` names another metric, measured in the same run or ('Check.metric') by another check of
     the same session, that gives an efficiency but can never make a figure impossible;
     ``ceiling_times_ranks`` multiplies it by the number of ranks.
@@ -22,6 +21,5 @@ class Metric:
     unit: str
     better: Literal['higher', 'lower']
     limit: str | None = None
-    limit_scope: Literal['core', 'node'] = 'node'
     ceiling: str | None = None
     ceiling_times_ranks: bool = False

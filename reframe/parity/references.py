@@ -10,6 +10,7 @@ ReFrame passes a case whose entry is missing or misspelt without a word; here th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
@@ -17,10 +18,13 @@ from typing import Any
 from parity import paths, yamlfile
 from parity.errors import UsageError
 from parity.plan import Plan
+from parity.plan.model import LoadedCheck
 from parity.site.schema import System
 
 #: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
 PROVENANCE = 'provenance'
+#: What `size` may be (parity.workload).
+SIZES = ('quick', 'nightly', 'acceptance')
 
 
 def problems(system: System, plan: Plan) -> list[str]:
@@ -43,45 +47,50 @@ def problems(system: System, plan: Plan) -> list[str]:
 
 def _entries(data: Any, plan: Plan) -> Iterator[tuple[tuple, str]]:
     """(keys, what is wrong) for every bad entry of one file."""
-    if not isinstance(data, dict):
-        yield (), 'must be a mapping of checks to references'
+    if not isinstance(data, dict) or not set(data) - {PROVENANCE}:
+        yield (), 'must be a mapping of checks to references, and holds none'
         return
-    metrics = {c.check: {m.name: m.unit for m in c.metrics} for c in plan.checks}
+    checks = {c.check: c for c in plan.checks}
     for check, entry in data.items():
         if check == PROVENANCE:
             continue
-        if check not in metrics:
-            yield (check,), _unknown('check', check, list(metrics))
+        if check not in checks:
+            yield (check,), _unknown('check', check, list(checks))
         elif not isinstance(entry, dict):
             yield (check,), f'{check} must be a mapping'
         else:
-            yield from _check(check, entry, metrics[check])
+            yield from _check(checks[check], entry)
 
 
-def _check(check: str, entry: dict, metrics: dict[str, str]) -> Iterator[tuple[tuple, str]]:
+def _check(check: LoadedCheck, entry: dict) -> Iterator[tuple[tuple, str]]:
+    """One check's entry: $index names `size` and parameters; every value on the way is one they have."""
+    valid = {'size': list(SIZES), **check.parameters}
     index = entry.get('$index')
-    if not isinstance(index, list) or not index:
-        yield (check,), f'{check} has no $index: the references of {check} belong to one size: $index: [size]'
+    if not isinstance(index, list) or 'size' not in index or set(map(str, index)) - set(valid):
+        yield (check.check, '$index'), (f'{check.check} needs an $index with size, for instance [size]; '
+                                        f'valid: {", ".join(valid)}')
+    elif len(entry) < 2:
+        yield (check.check,), f'{check.check} has no reference'
+    else:
+        units = {m.name: m.unit for m in check.metrics}
+        body = {key: value for key, value in entry.items() if key != '$index'}
+        yield from _level(body, (check.check,), [(str(name), valid[str(name)]) for name in index], units)
+
+
+def _level(entry: Any, keys: tuple, index: list[tuple[str, list[str]]], units: dict[str, str]):
+    """The entries below ``keys``: values of the next index variable, or metrics where none is left."""
+    if not isinstance(entry, dict) or not entry:
+        of = '' if index else ' of metrics to [value, lower, upper, unit]'
+        yield keys, f'{keys[-1]} must be a mapping{of}'
         return
-    for keys, leaf in _leaves(entry, (check,), len(index)):
-        if keys[-1] == '$index':
-            continue
-        if not isinstance(leaf, dict):
-            yield keys, f'{".".join(map(str, keys))} must be a mapping of metrics to [value, lower, upper, unit]'
-            continue
-        for metric, value in leaf.items():
-            if metric not in metrics:
-                yield (*keys, metric), _unknown('metric', metric, list(metrics))
-            elif what := _tuple(value, metrics[metric]):
-                yield (*keys, metric), f'{metric}: {what}'
-
-
-def _leaves(entry: dict, keys: tuple, depth: int) -> Iterator[tuple[tuple, Any]]:
+    name, valid = index[0] if index else ('metric', list(units))
     for key, value in entry.items():
-        if depth > 1 and isinstance(value, dict):
-            yield from _leaves(value, (*keys, key), depth - 1)
-        else:
-            yield (*keys, key), value
+        if str(key) not in valid:
+            yield (*keys, key), _unknown(name, str(key), valid)
+        elif index:
+            yield from _level(value, (*keys, key), index[1:], units)
+        elif what := _tuple(value, units[key]):
+            yield (*keys, key), f'{key}: {what}'
 
 
 def _tuple(value: Any, unit: str) -> str:
@@ -90,9 +99,10 @@ def _tuple(value: Any, unit: str) -> str:
     if not isinstance(value, list) or len(value) != 4:
         return f'must be {valid}'
     ref, low, up, given = value
-    bad = [x for x in (ref, low, up) if isinstance(x, bool) or not isinstance(x, (int, float, type(None)))]
+    bad = [x for x in (ref, low, up) if not _number(x)]
     if bad or ref is None:
-        return f'{bad[0] if bad else ref!r} is no number (YAML reads -.1 as text: write -0.1); must be {valid}'
+        shown = bad[0] if bad else ref
+        return f'{shown!r} is no finite number (YAML reads -.1 as text: write -0.1); must be {valid}'
     if given != unit:
         return f'unit {given!r}, but the check measures {unit}'
     if low is None and up is None:
@@ -102,7 +112,12 @@ def _tuple(value: Any, unit: str) -> str:
     return ''
 
 
+def _number(x: Any) -> bool:
+    return x is None or (isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x))
+
+
 def _unknown(kind: str, name: str, valid: list[str]) -> str:
+    name = str(name)
     near = get_close_matches(name, valid, n=1)
     return f'unknown {kind} {name!r}' + (f'; did you mean {near[0]!r}?' if near else '') \
         + f' valid: {", ".join(sorted(valid))}'

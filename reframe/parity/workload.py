@@ -20,7 +20,7 @@ import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import SanityError
+from reframe.core.exceptions import ReframeError, SanityError
 
 from parity import paths
 from parity.limits import measured
@@ -82,7 +82,9 @@ class Workload(rfm.RegressionTestPlugin):
 
     def _parity_metric(self, metric):
         """Unit, direction and bound of a metric, as the database keeps them."""
-        limit = self.current_partition.extras.get('limits', {}).get(metric.limit)
+        limit = (self.extra('limits') or {}).get(metric.limit)
+        if limit and limit['unit'] != metric.unit:  # a bound in another unit would judge wrongly: be loud
+            raise ReframeError(f'{metric.name} is in {metric.unit}, its limit {metric.limit} in {limit["unit"]}')
         return {'unit': metric.unit, 'better': metric.better, 'limit': limit, 'ceiling': None}
 
     def _parity_reference(self):
@@ -101,11 +103,11 @@ class Workload(rfm.RegressionTestPlugin):
         return self.current_partition.extras.get(key)
 
     def filesystem(self, name):
-        """The path of a named file system of the partition, made if need be; skips where there is none."""
+        """The path of a named file system of the partition, made if need be; fails where there is none."""
         known = self.extra('filesystems') or {}
         if name not in known:
-            self.skip_case(f'no file system {name!r} is named for this partition '
-                           f'(named: {", ".join(sorted(known)) or "none"})')
+            raise ReframeError(f'no file system {name!r} is named for {self.current_partition.fullname} '
+                               f'(named: {", ".join(sorted(known)) or "none"})')
         if not self.is_dry_run():
             with contextlib.suppress(OSError):  # the program that uses it says what is wrong with it
                 os.makedirs(known[name], exist_ok=True)
@@ -148,15 +150,19 @@ class Workload(rfm.RegressionTestPlugin):
 
     @run_before('run', always_last=True)
     def parity_before(self):
-        if not self.is_dry_run():
+        if self._parity_here():
             from parity import machine
             self.parity['before'] = machine.reading()
 
     @run_after('run', always_last=True)
     def parity_after(self):
-        if not self.is_dry_run():
+        if self._parity_here():
             from parity import machine
             self.parity['after'] = machine.reading()
+
+    def _parity_here(self):
+        """True if the case runs on this very machine: only then its load is the case's load."""
+        return not self.is_dry_run() and self.current_partition.scheduler.registered_name == 'local'
 
     def parse(self, text):
         """The figures in ``text``, the program's standard output, by metric name.

@@ -11,7 +11,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
                   pretty_exceptions_enable=False)
 
 ALL = typer.Option(False, '--all', help='List the cells that are in order, too.')
-JSON = typer.Option(False, '--json', help='Print the verdict as JSON.')
+JSON = typer.Option(False, '--json', help='Print it as JSON.')
 SESSION = typer.Option('', help="A session's uuid or its beginning; the newest if not given.")
 
 
@@ -36,6 +36,13 @@ def report(session: str = SESSION):
     from parity.verdict import judge
     for file in page.write(judge.newest(session), paths.results() / 'report', paths.root()):
         typer.echo(file)
+
+
+@app.command('parse')
+def parse_output(code: str, file: str, as_json: bool = JSON):
+    """Read a code's output ('-': standard input). Exit code: 0 complete and verified, 1 not, 2 usage."""
+    from parity.cli import parse as command
+    raise typer.Exit(command.run(code, file, as_json))
 
 
 @app.command()

@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-import time
 
-from parity import errors, paths, plan
-from parity.errors import UsageError
-from parity.nightly import guard, run
-from parity.session import recovery
-from parity.session.lock import Lock
+from parity import errors
 
 
-def arguments(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
+def arguments(given: list[str]):
+    """Our own options, and those that ReFrame gets. UsageError for a time limit that is none."""
+    import argparse
     parser = argparse.ArgumentParser(
-        prog='ci/nightly', allow_abbrev=False,
-        description='Guarded nightly run: every other option is handed to `reframe -c checks/ -r`.')
+        prog='ci/nightly', allow_abbrev=False, epilog='Every other option is handed to reframe (reframe --help).',
+        description='The guarded nightly run of `reframe -c checks/ -r`: guards, run, verdict, report.')
     parser.add_argument('--dry-run', action='store_true', help='do all but run; exit 0 when all is well')
     parser.add_argument('--time-limit', type=float, default=8.0, metavar='HOURS',
                         help='end the run after so long (default 8); what had finished is judged')
     own, reframe_options = parser.parse_known_args(given)
     if not own.time_limit > 0:
-        raise UsageError(f'--time-limit {own.time_limit:g}: must be a number of hours above 0')
+        raise errors.UsageError(f'--time-limit {own.time_limit:g}: must be a number of hours above 0')
     return own, reframe_options
 
 
-def nightly(given: list[str]) -> int:
+def nightly() -> None:
+    """Everything that a timer needs; ends the process with the verdict's exit code."""
+    import os
+    import time
     began = time.time()
-    own, options = arguments(given)
+    own, options = arguments(sys.argv[1:])
+    from parity import paths, plan
+    from parity.nightly import guard, run
+    from parity.session import current, recovery
+    from parity.session.lock import Lock
     os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
-    guard.known_system(options)
+    in_use = current.lock_of(options)
     guard.folders()
     lock = Lock(paths.results() / '.nightly.lock', 'ci/nightly')
     lock.acquire()
+    in_use.acquire()    # a run of ours or of somebody else is refused here, in one line
+    in_use.release()
     recovery.recover_all()
-    command = ['-c', str(paths.root() / 'checks'), '-r', *options]
-    planned = plan.of_command(command)
+    checks = ['-c', str(paths.root() / 'checks')]
+    planned = plan.of_command([*checks, '-r', *options])
     guard.everything(planned, options)
     cells = sum(len(c.metrics) for c in planned.cases)
     print(f'parity: {planned.system}: {len(planned.cases)} cases, {cells} cells planned', flush=True)
-    if own.dry_run:
-        run.rehearse(['-c', str(paths.root() / 'checks'), '--dry-run', *options])
-        print('parity: all is well: the run itself was left out (--dry-run)')
-        return 0
-    return run.judged(command, planned, own.time_limit * 3600, began)
+    if not own.dry_run:
+        sys.exit(run.judged([*checks, '-r', *options], own.time_limit * 3600, began))
+    run.rehearse([*checks, '--dry-run', *options])
+    guard.nothing_missing(planned)
+    print('parity: all is well: the run itself was left out (--dry-run)')
 
 
-errors.told(lambda: sys.exit(nightly(sys.argv[1:])))
+errors.told(nightly)

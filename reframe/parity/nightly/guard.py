@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import tempfile
-from itertools import zip_longest
 
 from parity import paths, references
-from parity.errors import InfrastructureError, UsageError
+from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import Plan
 from parity.site import systems
+
+#: What a session's database, perflogs, outputs and report may take.
+ROOM_BYTES = 16 << 20
 
 
 def folders() -> None:
@@ -21,19 +24,11 @@ def folders() -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(b'\0' * (1 << 20))
+            probe.write(b'\0' * ROOM_BYTES)
             probe.flush()
             os.fsync(probe.fileno())
     except OSError as err:
         raise InfrastructureError(f'{folder}: {err.strerror}: results cannot be kept') from None
-
-
-def known_system(options: list[str]) -> None:
-    """The system that --system names is one of systems/; UsageError names the valid ones."""
-    for option, following in zip_longest(options, options[1:], fillvalue=''):
-        named = following if option == '--system' else option.removeprefix('--system=')
-        if option.startswith('--system') and named != option:
-            systems.read(named.partition(':')[0])
 
 
 def everything(plan: Plan, options: list[str]) -> None:
@@ -47,3 +42,16 @@ def everything(plan: Plan, options: list[str]) -> None:
     wrong += references.problems(systems.read(plan.system), plan)
     if wrong:
         raise UsageError('\n'.join(wrong))
+
+
+def nothing_missing(plan: Plan) -> None:
+    """Every code that the system requires has an environment; NothingMeasured names those without."""
+    system = systems.read(plan.system)
+    waived, _ = systems.waived(system, datetime.date.today())
+    required = systems.required(system, set(plan.providers)) - set(waived)
+    lacking = [c for c in plan.cases if not c.environ and required & set(c.needs)]
+    if lacking:
+        cells = sum(len(c.metrics) for c in lacking)
+        codes = ', '.join(sorted({n for c in lacking for n in c.needs}))
+        raise NothingMeasured(f'{cells} cells would be missing: no environment offers {codes}, '
+                              f'which {plan.system} requires')

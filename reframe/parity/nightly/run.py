@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
+import re
 import signal
 import subprocess
 import sys
@@ -12,8 +12,7 @@ import time
 from parity import paths, report
 from parity.cli import show
 from parity.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
-from parity.plan import Plan
-from parity.session import database, store
+from parity.session import database
 from parity.verdict import judge
 
 #: How long ReFrame may take to end its jobs and to store the session once it was told to stop.
@@ -26,18 +25,23 @@ def _reframe(arguments: list[str]) -> list[str]:
 
 def rehearse(arguments: list[str]) -> None:
     """`reframe --dry-run`: every hook before the job is run. UsageError with ReFrame's words if one fails."""
-    done = subprocess.run(_reframe(arguments), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    plain = {**os.environ, 'RFM_COLORIZE': 'n'}
+    done = subprocess.run(_reframe(arguments), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=plain)
     if done.returncode:
-        failing = [line.strip() for line in done.stdout.splitlines() if 'FAIL' in line or 'rror' in line]
-        raise UsageError('reframe --dry-run fails: ' + ' '.join(failing[:4]))
+        telling = [line.strip(' *') for line in done.stdout.splitlines()
+                   if re.match(r'\s*\* (Test file|Reason):|.*(ERROR|error):', line)]
+        raise UsageError('reframe --dry-run fails: ' + '; '.join(dict.fromkeys(telling[:4])))
 
 
-def judged(arguments: list[str], planned: Plan, limit_seconds: float, began: float) -> int:
+def judged(arguments: list[str], limit_seconds: float, began: float) -> int:
     """Run, verdict, report; returns the exit code. ``began`` is when the set-up started (Unix time)."""
     before = set(database.uuids())
     stopped = _run(arguments, limit_seconds)
     new = [u for u in database.uuids() if u not in before]
-    verdict = judge.newest(new[-1] if new else _nothing_ran(planned, arguments, began))
+    if not new:
+        raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
+                                  f'see {paths.results() / "reframe.log"}')
+    verdict = judge.newest(new[-1])
     code = verdict.exit_code
     show.as_text(verdict)
     if stopped:
@@ -51,13 +55,6 @@ def judged(arguments: list[str], planned: Plan, limit_seconds: float, began: flo
         code = code if code == 1 else InfrastructureError.exit_code
     print(_overhead(verdict.session.run_time, time.time() - began), flush=True)
     return code
-
-
-def _nothing_ran(planned: Plan, arguments: list[str], began: float) -> str:
-    """ReFrame stores no session in which no case started; the plan is one all the same: all `missing`."""
-    session = {'plan': planned.model_dump(mode='json'), 'facts': {}, 'announcement': ''}
-    command = shlex.join(['reframe', *arguments])
-    return store.store(store.as_report(session, [], began, time.time(), cmdline=command))
 
 
 def _overhead(run_time: float, wall: float) -> str:

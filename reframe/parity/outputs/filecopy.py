@@ -31,7 +31,7 @@ def parse(text: str) -> dict[str, float]:
             raise Wrong(f'{name} = {results[name]}, not {count}')
     seconds = [row[1] for row in rows if row[1] is not None]
     if not seconds:
-        raise Wrong(f'no iteration wrote all: {hangs} hangs, {failed} failed writes')
+        raise Incomplete(f'no iteration wrote all: {hangs} hangs, {failed} failed writes')
     figures = {'seconds': statistics.median(seconds),
                'seconds_min': min(seconds), 'seconds_max': max(seconds),
                'rate': statistics.median(megabytes / each for each in seconds)}

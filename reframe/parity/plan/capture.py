@@ -39,6 +39,11 @@ class _Loader(RegressionCheckLoader):
     files: dict[str, int] = {}
     problems: list[dict[str, str]] = []
     checks: list[Any] = []
+    variables: dict[str, str] = {}
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        _Loader.variables = self._external_vars
 
     def load_from_file(self, filename, force=False):
         filename = os.path.abspath(filename)
@@ -50,7 +55,7 @@ class _Loader(RegressionCheckLoader):
             registered = getattr(module, '_rfm_test_registry', None) or ()
             if not found and not warnings and not len(registered):
                 warnings.append('yields no check: no class here is decorated with @rfm.simple_test')
-        except (Exception, SystemExit):
+        except BaseException:  # whatever a file does when it is imported, it is the file's fault
             found = []
             warnings.append(f'cannot be loaded: {what(*sys.exc_info())}')
         self.problems.extend({'file': os.path.relpath(filename), 'what': w} for w in warnings)
@@ -64,6 +69,24 @@ def _metrics(check) -> list[dict[str, str]]:
 
 def _file(check) -> str:
     return os.path.relpath(sys.modules[type(check).__module__].__file__)
+
+
+def _loaded(check) -> dict[str, Any]:
+    parameters = {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()}
+    return {'check': type(check).__name__, 'file': _file(check), 'needs': sorted(getattr(check, 'needs', ())),
+            'parameters': parameters, 'metrics': _metrics(check)}
+
+
+def _unset(variables, checks) -> list[dict[str, str]]:
+    """-S options that set nothing: ReFrame warns of some, and of a test that is not there not at all."""
+    found = []
+    for name, value in variables.items():
+        *test, variable = name.split('.', 1)
+        having = [c for c in checks if variable in type(c).var_space and (not test or type(c).__name__ == test[0])]
+        if not having and not name.startswith('_'):
+            of = f'check {test[0]!r} with a variable' if test else 'check has a variable'
+            found.append({'file': 'command line', 'what': f'-S {name}={value}: no {of} {variable!r}'})
+    return found
 
 
 def _case(testcase) -> dict[str, Any]:
@@ -92,11 +115,13 @@ def _runner(file: str):
         def runall(self, testcases, restored_cases=None):
             import reframe.core.runtime as runtime
             cases = [_case(t) for t in testcases if not t.check.is_fixture()]
-            loaded = {type(c).__name__: {'check': type(c).__name__, 'file': _file(c), 'metrics': _metrics(c)}
-                      for c in _Loader.checks if not c.is_fixture()}
+            loaded = {type(c).__name__: _loaded(c) for c in _Loader.checks if not c.is_fixture()}
+            system = runtime.runtime().system
+            providers = {e.extras.get('provider', '') for p in system.partitions for e in p.environs}
             with open(file, 'w') as out:
-                json.dump({'system': runtime.runtime().system.name, 'cases': cases,
-                           'checks': list(loaded.values()), 'problems': _Loader.problems}, out)
+                json.dump({'system': system.name, 'cases': cases, 'checks': list(loaded.values()),
+                           'providers': sorted(providers),
+                           'problems': [*_Loader.problems, *_unset(_Loader.variables, _Loader.checks)]}, out)
             sys.stdout.flush()
             os._exit(0)  # ReFrame would now store a report of nothing
 

@@ -36,6 +36,8 @@ class LoadedCheck(Frozen):
 
     check: str
     file: str
+    needs: list[str] = []
+    parameters: dict[str, list[str]] = {}
     metrics: list[PlannedMetric]
 
 
@@ -51,6 +53,7 @@ class Problem(Frozen):
 
 class Plan(Frozen):
     system: str
+    providers: list[str] = []          # of the environments that the system's partitions have
     cases: list[PlannedCase]
     checks: list[LoadedCheck]
     problems: list[Problem]

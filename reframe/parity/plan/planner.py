@@ -29,7 +29,8 @@ def of_command(arguments: list[str]) -> Plan:
     run = {(c.unique_name, c.partition) for c in cases}
     impossible = {(c['unique_name'], c['partition']): {**c, 'environ': ''} for c in everything['cases']
                   if (c['unique_name'], c['partition']) not in run}
-    return Plan(system=filtered['system'], checks=filtered['checks'], problems=filtered['problems'],
+    return Plan(system=filtered['system'], providers=filtered['providers'], checks=filtered['checks'],
+                problems=filtered['problems'],
                 cases=cases + [PlannedCase(**c) for c in impossible.values()])
 
 
@@ -37,7 +38,7 @@ def _ask(file: Path, arguments: list[str]) -> tuple[subprocess.Popen, Path]:
     command = [sys.executable, '-m', 'parity.plan.capture', str(file), *arguments]
     # its own debug log must not overwrite that of the run
     environ = {**os.environ, 'PARITY_REFRAME_LOG': str(file.with_suffix('.log')),
-               'RFM_COLORIZE': 'n'}
+               'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1'}
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, env=environ), file
 

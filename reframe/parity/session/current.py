@@ -1,8 +1,8 @@
-"""The session that this very ReFrame process runs: opened by its first case, closed at exit.
+"""The session that this very ReFrame process runs: begun when its settings are read, closed at exit.
 
-While it runs there is a journal, results/running/<id>.json, with the plan that was known before
-the run. A session that is killed leaves it behind; the next one finds it and recovers what the
-perflogs hold (parity.session.recovery).
+Before ReFrame touches anything the session takes the lock, recovers what a killed one left, and
+writes its plan into a journal, results/running/<id>.json. A session that is killed leaves the
+journal behind; the next one finds it and recovers what the perflogs hold (parity.session.recovery).
 """
 
 from __future__ import annotations
@@ -10,15 +10,21 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import sys
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from parity import paths
-from parity.session import database, process, recovery
+from parity.errors import ParityError
+from parity.session import database, process, recovery, store
 from parity.session.lock import Lock
+
+#: Set in the processes that only plan: they read the same settings and run nothing.
+PLANNING = 'PARITY_PLANNING'
 
 
 @dataclass
@@ -26,40 +32,66 @@ class Current:
     id: str
     journal: Path
     lock: Lock
+    session: dict[str, Any]           # the plan, and later the facts of the machine
+    began: float = field(default_factory=time.time)
+    entered: bool = False
 
 
 _current: Current | None = None
 
 
-def enter(check) -> Current:
-    """The running session; ``check``, a case that is being set up, opens it if it is the first.
+def begin(argv: list[str]) -> None:
+    """Begin the session of `reframe ARGV` if that is a run; does nothing for any other command.
 
-    The first case carries the plan and the facts of the machine into the results database.
-    Raises InfrastructureError when another session measures on this system.
+    Raises InfrastructureError when another session measures on this system, UsageError when
+    ReFrame refuses the arguments.
     """
     global _current
-    if _current is None:
-        _current = _open(check)
-    return _current
+    if _current is None and PLANNING not in os.environ and _runs(argv):
+        _current = _open(argv)
 
 
-def _open(check) -> Current:
+def _runs(argv: list[str]) -> bool:
+    """-r or --run, alone or in a cluster such as -vr."""
+    return any(a == '--run' or re.fullmatch(r'-[vq]*r[vq]*', a) for a in argv) and '--dry-run' not in argv
+
+
+def lock_of(argv: list[str]) -> Lock:
+    """The lock of the system that `reframe ARGV` measures: one run at a time."""
+    from parity.site import systems
+    system = systems.named(argv)
+    return Lock(paths.results() / f'.session-{system}.lock', f'reframe on {system}')
+
+
+def _open(argv: list[str]) -> Current:
     from parity import plan
-    system = check.current_system.name
-    lock = Lock(paths.results() / f'.session-{system}.lock', f'reframe on {system}')
+    lock = lock_of(argv)
     lock.acquire()
+    database.discard_empty()
     recovery.recover_all()
-    current = Current(uuid.uuid4().hex[:12], Path(), lock)
-    check.parity_session = {
-        'id': current.id,
-        'plan': plan.of_command(sys.argv[1:]).model_dump(mode='json'),
-        'facts': _facts(check),
-        'providers': sorted({e.extras.get('provider', '') for e in check.current_partition.environs}),
-        'announcement': check.current_partition.extras.get('announcement', ''),
-    }
-    current.journal = _write_journal(current.id, system, check.parity_session)
+    planned = plan.of_command(argv)
+    for problem in planned.problems:
+        print(f'parity: warning: {problem}', file=sys.stderr)
+    current = Current(uuid.uuid4().hex[:12], Path(), lock, {})
+    current.session = {'id': current.id, 'plan': planned.model_dump(mode='json'), 'facts': {}, 'announcement': ''}
+    current.journal = _write_journal(current, planned.system)
     atexit.register(_close, current, os.getpid())
     return current
+
+
+def enter(check) -> Current:
+    """The running session, for ``check``, a case that is being set up.
+
+    The session's first case carries the plan and the facts of the machine into ReFrame's database.
+    """
+    if _current is None:
+        begin([*sys.argv[1:], '-r'])
+    if not _current.entered:
+        _current.entered = True
+        extras = check.current_partition.extras
+        _current.session |= {'facts': _facts(check), 'announcement': extras.get('announcement', '')}
+        check.parity_session = _current.session
+    return _current
 
 
 def _facts(check) -> dict:
@@ -68,24 +100,36 @@ def _facts(check) -> dict:
     return {
         'machine': extras.get('machine', {}),
         'limits': extras.get('limits', {}),
-        'software': check.current_environ.extras.get('software', {}),
+        'software': {e.name: e.extras.get('software', {}) for e in check.current_partition.environs},
         'filesystems': extras.get('filesystems', {}),
     }
 
 
-def _write_journal(session_id: str, system: str, session: dict) -> Path:
-    file = paths.results() / 'running' / f'{session_id}.json'
+def _write_journal(current: Current, system: str) -> Path:
+    file = paths.results() / 'running' / f'{current.id}.json'
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix('.new')
     new.write_text(json.dumps({
-        'id': session_id, 'pid': os.getpid(), 'started': process.start_time(os.getpid()),
-        'time_start_unix': time.time(), 'system': system, 'argv': sys.argv, 'session': session,
+        'id': current.id, 'pid': os.getpid(), 'started': process.start_time(os.getpid()),
+        'time_start_unix': current.began, 'system': system, 'argv': sys.argv, 'session': current.session,
     }))
     os.replace(new, file)
     return file
 
 
 def _close(current: Current, pid: int) -> None:
-    """At exit ReFrame has stored the session; if it could not, the journal stays to recover from."""
-    if os.getpid() == pid and database.holds(current.id):
+    """At exit: ReFrame has stored the session; one in which nothing started is stored here, all missing.
+
+    If neither can be done (a full disk), the journal stays, and the next run recovers from it.
+    """
+    if os.getpid() != pid:
+        return
+    try:
+        if not database.holds(current.id):
+            if current.entered:
+                return
+            store.store(store.as_report(current.session, [], current.began, time.time(),
+                                        cmdline=' '.join(sys.argv)))
         current.journal.unlink(missing_ok=True)
+    except (ParityError, OSError) as err:
+        print(f'parity: {err}: the next run recovers this session', file=sys.stderr)

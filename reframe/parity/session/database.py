@@ -31,6 +31,13 @@ def holds(journal_id: str) -> bool:
     return bool(_query('SELECT 1 FROM sessions WHERE instr(json_blob, ?) LIMIT 1', journal_id))
 
 
+def discard_empty() -> None:
+    """Remove a database of 0 bytes, which a full disk leaves: it holds nothing, and ReFrame cannot use it."""
+    file = paths.database()
+    if file.is_file() and file.stat().st_size == 0:
+        file.unlink()
+
+
 def uuids() -> list[str]:
     """Every session, the newest last."""
     return [u for u, in _query('SELECT uuid FROM sessions ORDER BY session_start_unix, rowid')]

@@ -7,6 +7,7 @@ line a finished case. Those lines become a session of their own in the database,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -35,12 +36,21 @@ def recover_all() -> list[str]:
     return told
 
 
+_KEYS = {'id': str, 'pid': int, 'started': str, 'time_start_unix': float, 'argv': list, 'session': dict}
+
+
 def _read(journal: Path) -> dict[str, Any] | None:
-    """The journal, or None while it cannot be read (it is written whole, so only a bad disk does that)."""
+    """The journal; one that is none (written by another hand) is moved aside, and said so."""
     try:
-        return json.loads(journal.read_text())
+        state = json.loads(journal.read_text())
+        if isinstance(state, dict) and all(isinstance(state.get(k), t) for k, t in _KEYS.items()):
+            return state
     except (OSError, ValueError):
-        return None
+        pass
+    print(f'parity: warning: {journal} is no journal of a session: moved to {journal.name}.bad', file=sys.stderr)
+    with contextlib.suppress(OSError):
+        journal.rename(journal.with_name(f'{journal.name}.bad'))
+    return None
 
 
 def interrupted() -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 import uuid
 from typing import Any
 
@@ -19,7 +21,7 @@ def store(report: dict[str, Any]) -> str:
     try:
         _runtime()
         return StorageBackend.default().store(report, '')
-    except (OSError, ReframeError) as err:
+    except (OSError, ReframeError, sqlite3.Error) as err:
         raise InfrastructureError(f'{paths.database()}: {err}: the session was not stored') from None
 
 
@@ -38,7 +40,6 @@ def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float
     ``session`` (plan and facts) stands beside session_info, which ReFrame wants flat, because a
     session without a finished case has nowhere else to keep it.
     """
-    import time
     number = str(uuid.uuid4())
     for index, case in enumerate(cases):
         case.update(uuid=f'{number}:0:{index}', session_uuid=number, run_index=0)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator
 from string import Template
 from typing import Any
 
 from parity import paths
+from parity.errors import UsageError
 from parity.site import systems
-from parity.site.schema import Partition, System
+from parity.site.schema import ModulesEnvironment, Partition, System
 
 #: One line a case; the last column is the workload's own record as JSON. With the results
 #: database written only at a session's end, these lines are the journal that an interrupted
@@ -17,6 +21,8 @@ PERFLOG_COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 
                    'unique_name', 'jobid', 'fail_phase', 'perfvalues', 'parity')
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
+#: The environment of what `parity software build` has made for a system.
+SPACK = 'spack'
 
 
 def site_configuration() -> dict[str, Any]:
@@ -26,7 +32,7 @@ def site_configuration() -> dict[str, Any]:
         'systems': [system for system, _ in found],
         'environments': [environ for _, environs in found for environ in environs],
         'logging': [_logging()],
-        'general': [_general()],
+        'general': [_general(), *_with_modules()],
         'storage': [{'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database())}],
         'modes': [{'name': size, 'options': [f'-S size={size}']}
                   for size in ('quick', 'nightly', 'acceptance')],
@@ -36,8 +42,9 @@ def site_configuration() -> dict[str, Any]:
 def _system(system: System) -> tuple[dict, list[dict]]:
     """One system and its environments, in ReFrame's form."""
     machine, software = (_detected(system) if system.detect else (None, None))
-    environs = [] if software is None else [_environment(system, e) for e in software.environs]
+    environs = [_environment(system, e) for e in (software.environs if software else _stated(system))]
     names = [e['name'] for e in environs]
+    _whole(system, names)
     return {
         'name': system.name,
         'descr': system.descr,
@@ -49,6 +56,34 @@ def _system(system: System) -> tuple[dict, list[dict]]:
     }, environs
 
 
+def _whole(system: System, environs: list[str]) -> None:
+    """Refuse what would make cases disappear, or run something else than the file says."""
+    file = paths.root() / 'systems' / system.name / 'system.yaml'
+    found = list(_environs_wrong(system, environs))
+    for part in system.partitions:
+        found += [f'partition {part.name}: {why}' for why in _partition_wrong(system, part, environs)]
+    if found:
+        raise UsageError('\n'.join(f'{file}: {why}' for why in found))
+
+
+def _environs_wrong(system: System, environs: list[str]) -> Iterator[str]:
+    yield from (f'environments: {name!r} is the name of two environments'
+                for name, count in Counter(environs).items() if count > 1)
+    if system.environments and system.modules_system == 'nomod':
+        yield 'modules_system: nomod loads none of the modules that environments names; valid: envmod, lmod'
+
+
+def _partition_wrong(system: System, stated: Partition, environs: list[str]) -> Iterator[str]:
+    from parity.machine.bounds import UNITS
+    yield from (f'unknown environment {name!r}; valid: {", ".join(environs)}'
+                for name in stated.environs or () if name not in (*environs, SPACK))
+    yield from (f'limits: {name}: unit {limit.unit!r} is not {UNITS[name]}'
+                for name, limit in stated.extras.limits.items() if limit.unit != UNITS.get(name, limit.unit))
+    if not system.detect:  # a check would take an unknown number of cores for one
+        yield from (f'extras: {fact} must be stated: nothing is detected' for fact in ('cores', 'memory_bytes')
+                    if getattr(stated.extras, fact) is None)
+
+
 def _detected(system: System):
     from parity import machine, software
     cache = paths.results() / 'cache'
@@ -56,11 +91,37 @@ def _detected(system: System):
             software.discover(paths.root(), system.environments, cache / 'software.json', system.name))
 
 
+def _stated(system: System) -> list:
+    """The environments of a system that is not detected: a login node can try none of its programs."""
+    return [_built(system.name), *(_modules(entry) for entry in system.environments)]
+
+
+def _modules(entry: ModulesEnvironment):
+    """Modules that are said to bring codes, and an MPI; file copies need no more than python3."""
+    from parity.software import Environ
+    return Environ(name=entry.name, provider='modules', features=[*entry.codes, 'mpi'], modules=entry.modules,
+                   software={'modules': entry.modules})
+
+
+def _built(system: str):
+    """What Spack has built for the system; without features before, so that its cases are `missing`."""
+    from parity.software import Environ, built
+    from parity.spackenv import manifest
+    made = manifest.read(system)
+    if made is None:
+        return Environ(name=SPACK, provider='spack')
+    environ, _ = built.environ(made, os.environ, frozenset())
+    # which BLAS kernels run on the compute nodes' processor, this one cannot tell
+    return environ.model_copy(update={
+        'software': {k: v for k, v in environ.software.items() if k != 'blas'},
+        'env_vars': {k: v for k, v in environ.env_vars.items() if k != 'OPENBLAS_CORETYPE'}})
+
+
 def _environment(system: System, environ) -> dict:
     return {
         'name': environ.name,
         'features': list(environ.features),
-        'modules': list(environ.modules),
+        'modules': [shlex.quote(name) for name in environ.modules],
         'env_vars': [[k, v] for k, v in environ.env_vars.items()],
         'extras': {'provider': environ.provider, 'identity': environ.identity,
                    'software': environ.software},
@@ -71,7 +132,8 @@ def _environment(system: System, environ) -> dict:
 def _partition(stated: Partition, machine, environs: list[str], software) -> dict:
     """A partition as stated, completed by what was detected; what is stated wins."""
     part = stated.model_dump(exclude={'extras'}, exclude_none=True, exclude_defaults=True)
-    part.setdefault('environs', environs)
+    wanted = environs if stated.environs is None else stated.environs
+    part['environs'] = [e for e in wanted if e in environs]
     part['max_jobs'] = stated.max_jobs
     part['env_vars'] = [list(v) for v in stated.env_vars]
     extras = stated.extras.model_dump(exclude_none=True)
@@ -109,13 +171,23 @@ def _general() -> dict:
     }
 
 
+def _with_modules() -> list[dict]:
+    """Modules are loaded where the job runs: by the job script's own login shell, which knows `module`.
+
+    ReFrame would load them here too, to resolve conflicts, and does not start on a machine that
+    lacks the module system. Its option for that turns both off.
+    """
+    names = [name for name in systems.names() if systems.read(name).modules_system != 'nomod']
+    return [{'resolve_module_conflicts': False, 'use_login_shell': True, 'target_systems': names}] if names else []
+
+
 def _logging() -> dict:
     log = os.environ.get('PARITY_REFRAME_LOG') or str(paths.results() / 'reframe.log')
     return {
         'level': 'debug',
         'handlers': [
             {'type': 'stream', 'name': 'stdout', 'level': 'info', 'format': '%(message)s'},
-            {'type': 'file', 'name': log, 'level': 'debug', 'append': False,
+            {'type': 'file', 'name': log, 'level': 'info', 'append': False,
              'format': '[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s'},
         ],
         'handlers_perflog': [

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    StringConstraints,
+    model_validator,
+)
 
 from parity.codes import FEATURES
 
 #: ReFrame's rule for the names of systems, partitions and environments.
 Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_-]+$')]
-EnvVars = list[tuple[str, str]]
+#: What ends up in a job script as it stands: no quotes, no commands, no line breaks.
+Module = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_][A-Za-z0-9_.+/@:=-]*$')]
+Variable = Annotated[str, StringConstraints(pattern=r'^[A-Za-z_][A-Za-z0-9_]*$')]
+#: Words, paths and $NAMES, which the shell expands.
+Value = Annotated[str, StringConstraints(pattern=r'^([A-Za-z0-9_.+/@:=,%~{}-]|\$[A-Za-z_{])*$')]
+#: An option of sbatch or qsub: it stands in a comment, which a line break would end.
+Option = Annotated[str, StringConstraints(pattern=r'^[^\x00-\x1f\x7f;`$]+$')]
+EnvVars = list[tuple[Variable, Value]]
 
 
 def _known_code(name: str) -> str:
@@ -31,6 +47,17 @@ def _requirement(value: Any) -> Any:
 CodeName = Annotated[str, AfterValidator(_known_code)]
 
 
+#: The bounds that checks stand their figures beside, and what a peak is derived from.
+LimitName = Literal['peak_flops', 'peak_flops_core', 'memory_bandwidth', 'clock', 'flops_per_cycle']
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith(('/', '$')):
+        raise ValueError(f'{path!r} must be an absolute path, or start with a variable such as $SCRATCH')
+    return path
+
+
 class Strict(BaseModel):
     model_config = ConfigDict(extra='forbid', frozen=True)
 
@@ -38,7 +65,7 @@ class Strict(BaseModel):
 class StatedLimit(Strict):
     """A bound that the operator vouches for; it is certain unless said otherwise."""
 
-    value: PositiveFloat
+    value: Positive
     unit: str
     source: str = Field(min_length=3)
     certain: bool = True
@@ -49,8 +76,8 @@ class Extras(BaseModel):
 
     model_config = ConfigDict(extra='allow', frozen=True)
 
-    filesystems: dict[Name, str] = {}
-    limits: dict[str, StatedLimit] = {}
+    filesystems: dict[Name, Annotated[str, AfterValidator(_absolute)]] = {}
+    limits: dict[LimitName, StatedLimit] = {}
     memory_bytes: PositiveInt | None = None
     cores: PositiveInt | None = None
     llc_bytes: PositiveInt | None = None
@@ -61,14 +88,14 @@ class Partition(Strict):
 
     name: Name
     descr: str = ''
-    scheduler: str
-    launcher: str
-    access: list[str] = []
+    scheduler: Name
+    launcher: Name
+    access: list[Option] = []
     environs: list[Name] | None = None
     max_jobs: PositiveInt = 1
     time_limit: str | None = None
     features: list[Name] = []
-    modules: list[Any] = []
+    modules: list[Module] = []
     env_vars: EnvVars = []
     prepare_cmds: list[str] = []
     resources: list[dict[str, Any]] = []
@@ -78,12 +105,18 @@ class Partition(Strict):
     container_platforms: list[dict[str, Any]] = []
     extras: Extras = Extras()
 
+    @model_validator(mode='after')
+    def _pbs_keeps_two_files(self) -> Partition:
+        if self.scheduler.startswith('pbs') and any(re.match(r'-j\s*(oe|eo)\b', a) for a in self.access):
+            raise ValueError('access: -j joins the files of a PBS job, and ReFrame waits for both for ever')
+        return self
+
 
 class ModulesEnvironment(Strict):
     """Modules of the site and the codes they bring; each is offered only if it starts."""
 
     name: Name
-    modules: list[str] = Field(min_length=1)
+    modules: list[Module] = Field(min_length=1)
     codes: list[CodeName] = Field(min_length=1)
 
 
@@ -104,9 +137,18 @@ class System(Strict):
     name: Name
     descr: str = ''
     hostnames: list[str] = Field(min_length=1)
-    modules_system: str = 'nomod'
+    modules_system: Literal['nomod', 'lmod', 'envmod'] = 'nomod'
     detect: bool = False
     requires: Annotated[Any, AfterValidator(_requirement)]  # 'offered' or a list of codes
     waivers: list[Waiver] = []
     environments: list[ModulesEnvironment] = []
     partitions: list[Partition] = Field(min_length=1)
+
+    @model_validator(mode='after')
+    def _consistent(self) -> System:
+        names = [p.name for p in self.partitions]
+        if len(set(names)) < len(names):
+            raise ValueError(f'partitions: each needs a name of its own: {", ".join(names)}')
+        if self.detect and any(p.max_jobs != 1 for p in self.partitions):
+            raise ValueError('max_jobs must be 1 where detect is true: one case at a time on this machine')
+        return self

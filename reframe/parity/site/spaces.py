@@ -1,4 +1,4 @@
-"""ReFrame's local scheduler takes the path of a job script for a command line and splits it at spaces."""
+"""Paths with spaces: ReFrame's local scheduler splits a job script's, and PBS jobs `cd` without quotes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ def allow_in(folder: Path) -> None:
     """
     if shlex.quote(str(folder)) == str(folder):
         return
-    from reframe.core.schedulers import local
+    from reframe.core.schedulers import local, pbs
     from reframe.utility import osext
+    preamble = pbs.PbsJobScheduler.emit_preamble
 
     class Quoting:
         def __getattr__(self, name):
@@ -25,4 +26,9 @@ def allow_in(folder: Path) -> None:
         def run_command_async(command, *args, **kwargs):
             return osext.run_command_async(shlex.quote(command), *args, **kwargs)
 
+    def quoting_preamble(scheduler, job):
+        return [f'cd {shlex.quote(job.workdir)}' if line == f'cd {job.workdir}' else line
+                for line in preamble(scheduler, job)]
+
     local.osext = Quoting()
+    pbs.PbsJobScheduler.emit_preamble = quoting_preamble

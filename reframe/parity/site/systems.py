@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import os
+import re
+import socket
+from itertools import zip_longest
 
 from parity import codes, paths, yamlfile
 from parity.errors import UsageError
@@ -43,3 +47,24 @@ def waived(system: System, today: datetime.date) -> tuple[dict[str, str], list[s
     expired = [f'the waiver of {w.code} expired on {w.until} ({w.reason})'
                for w in system.waivers if not w.holds(today)]
     return holding, expired
+
+
+def named(argv: list[str]) -> str:
+    """The system that `reframe ARGV` is about: --system, else RFM_SYSTEM, else this host's.
+
+    Raises UsageError, naming the valid ones, for a system that is not there.
+    """
+    for option, following in zip_longest(argv, argv[1:], fillvalue=''):
+        if option == '--system' or option.startswith('--system='):
+            name = (following if option == '--system' else option.removeprefix('--system=')).partition(':')[0]
+            return read(name).name
+    stated = os.environ.get('RFM_SYSTEM', '').partition(':')[0]
+    return read(stated).name if stated else _of_host(socket.gethostname())
+
+
+def _of_host(host: str) -> str:
+    """The first system whose hostnames match, as ReFrame chooses."""
+    fitting = [n for n in names() if any(re.match(pattern, host) for pattern in read(n).hostnames)]
+    if not fitting:
+        raise UsageError(f'no system has {host!r} among its hostnames; name one: --system {"|".join(names())}')
+    return fitting[0]

@@ -48,23 +48,21 @@ def _cell(case: PlannedCase, metric: PlannedMetric, runs: list[Run], demands: De
         verdict, reason = demands.without_environment(case) if not case.environ else \
             ('missing', 'planned, but the session ended before it ran')
         return Cell(**fields, verdict=verdict, reason=reason)
-    return Cell(**{**fields, **_places(runs), **_judged(metric, runs, demands.figures)})
+    return Cell(**{**fields, **_judged(metric, runs, demands.figures)})
 
 
-def _places(runs: list[Run]) -> dict[str, Any]:
-    last = runs[-1].raw
-    nodes = last.get('job_nodelist') or []
-    return {
-        'nodes': [nodes] if isinstance(nodes, str) else list(nodes),
-        'jobid': str(last.get('jobid') or ''),
-        'outputdir': str(last.get('outputdir') or last.get('stagedir') or ''),
-    }
+def _place(run: Run) -> dict[str, Any]:
+    """Where a run ran; what it left is in the stage directory unless it passed."""
+    nodes = run.raw.get('job_nodelist') or []
+    kept = run.raw.get('outputdir') if run.raw.get('result') == 'pass' else run.raw.get('stagedir')
+    return {'nodes': [nodes] if isinstance(nodes, str) else list(nodes), 'jobid': str(run.raw.get('jobid') or ''),
+            'outputdir': str(kept or '')}
 
 
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
     """The verdict over all first attempts; a retry counts only where a first attempt has no figure."""
-    first = [r for r in runs if not r.raw.get('run_index')]
-    retries = [r for r in runs if r.raw.get('run_index')]
+    first = [r for r in runs if not r.retry]
+    retries = [r for r in runs if r.retry]
     bad = [r for r in first if r.status]
     if not bad:
         return _figure(metric, first, figures)
@@ -76,7 +74,9 @@ def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
         return {**judged, 'attempt': attempt, 'reason': '; '.join(filter(None, (judged['reason'], note)))}
     worst = min(bad, key=lambda r: ('wrong', 'failed', 'skipped').index(r.status))
     among = f' ({len(bad)} of {len(first)} runs)' if len(first) > 1 else ''
-    return {'verdict': worst.status, 'reason': worst.reason + among, 'attempt': 1 + len(retries)}
+    again = f' ({1 + len(retries)} attempts)' if retries else ''
+    return {**_place(worst), 'verdict': worst.status, 'reason': worst.reason + among + again,
+            'attempt': 1 + len(retries)}
 
 
 def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
@@ -86,11 +86,11 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     limit = _bound(noted, metric.unit, runs[0].raw['partition'], figures)
     label = runs[0].record.get('labels', {}).get(metric.name, {})
     if left_out := runs[0].record.get('left_out', {}).get(metric.name):
-        return {'verdict': 'skipped', 'reason': left_out}
+        return {**_place(runs[0]), 'verdict': 'skipped', 'reason': left_out}
     if reading.value is None or not math.isfinite(reading.value):
         said = 'absent from the results' if reading.value is None else f'{reading.value}'
-        return {'verdict': 'wrong', 'reason': f'{metric.name} is {said}'}
-    fields = {'value': reading.value, 'reference': reading.reference, 'low': reading.low,
+        return {**_place(runs[0]), 'verdict': 'wrong', 'reason': f'{metric.name} is {said}'}
+    fields = {**_place(runs[0]), 'value': reading.value, 'reference': reading.reference, 'low': reading.low,
               'high': reading.high, 'label': label.get('word', ''), **_limit(reading.value, limit)}
     verdict, reason = _word(metric, reading, limit, label)
     repeats = f'median of {len(runs)}' if len(runs) > 1 else ''

@@ -10,7 +10,9 @@ from parity.verdict.model import Cell, CodeCoverage, Coverage
 def of_cells(cells: list[Cell], plan: Plan, no_code: str) -> Coverage:
     """Coverage by what was measured; ``no_code`` says why a code that no check names is not there."""
     needs = {case.case: set(case.needs) for case in plan.cases}
-    found = [_code(code, cells, needs, no_code) for code in CODES]
+    loaded = {n for check in plan.checks for n in check.needs}
+    found = [_code(code, cells, needs, 'not selected' if {code.feature, code.stand_in} & loaded else no_code)
+             for code in CODES]
     measured = sum(c.measured for c in found)
     return Coverage(line=_line(found, measured), codes=found, measured=measured,
                     total=len(CODES), cells=len(cells))

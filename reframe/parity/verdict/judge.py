@@ -7,7 +7,8 @@ import shlex
 from collections import Counter
 from typing import Any
 
-from parity import errors, plan
+from parity import errors, paths, plan
+from parity.errors import InfrastructureError
 from parity.plan import Plan, PlannedCase
 from parity.session import database, recovery
 from parity.site import systems
@@ -20,7 +21,13 @@ JUDGED = {'ok', 'improved', 'regressed', 'impossible', 'wrong'}
 
 def newest(session: str = '') -> Verdict:
     """The verdict on the newest stored session, or on the one whose uuid starts with ``session``."""
-    return of_report(database.report(session))
+    report = database.report(session)
+    try:
+        return of_report(report)
+    except (KeyError, TypeError, AttributeError, ValueError) as err:
+        uuid = report.get('session_info', {}).get('uuid', session) if isinstance(report, dict) else session
+        raise InfrastructureError(f'{paths.database()}: session {uuid} is not one that parity can read '
+                                  f'({type(err).__name__}: {" ".join(str(err).split())[:120]})') from err
 
 
 def of_report(report: dict[str, Any]) -> Verdict:
@@ -31,11 +38,11 @@ def of_report(report: dict[str, Any]) -> Verdict:
     system = systems.read(planned.system)
     waived, expired = systems.waived(system, datetime.date.today())
     found = runs.of_report(report)
-    providers = set(kept.get('providers', ()))
+    providers = set(planned.providers)
     demands = cellmaker.Demands(frozenset(systems.required(system, providers)), waived,
                                 figures=_figures(planned, found))
     cells = _cells(planned, found, demands)
-    cover = coverage.of_cells(cells, planned, 'no Spack' if 'spack' not in providers else 'no check')
+    cover = coverage.of_cells(cells, planned, 'no check' if 'spack' in providers else 'no Spack')
     counts = Counter(c.verdict for c in cells)
     return Verdict(
         session=_session(report, planned, kept),
@@ -44,7 +51,7 @@ def of_report(report: dict[str, Any]) -> Verdict:
         trust=_trust(cells),
         warnings=[*warnings, *expired],
         next=_next(cells, planned.system),
-        exit_code=exit_code(cells),
+        exit_code=errors.USAGE if planned.problems else exit_code(cells),
         cells=cells,
     )
 
@@ -122,9 +129,9 @@ def _clock(unix: float) -> str:
 
 
 def _trust(cells: list[Cell]) -> str:
-    judged = sum(c.verdict in JUDGED for c in cells)
+    judged = sum(c.reference is not None and c.verdict in JUDGED for c in cells)
     said = f'{judged} of {len(cells)} judged'
-    if judged < len(cells) and not any(c.reference is not None for c in cells):
+    if not any(c.reference is not None for c in cells):
         return f'{said}: no reference has been accepted for these cells'
     return f'{said} against accepted bounds; a bound set by hand states no false-alarm rate'
 
@@ -133,8 +140,10 @@ def _next(cells: list[Cell], system: str) -> str:
     bad = [c for c in cells if c.verdict in ('wrong', 'impossible', 'regressed', 'failed') and c.jobid]
     if bad:
         return f'less {shlex.quote(bad[0].outputdir)}/rfm_job.out'
-    if any(c.verdict == 'missing' for c in cells):
+    if any(c.verdict == 'missing' and not c.environ for c in cells):
         return 'ci/quickstart (installs what is missing)'
+    if any(c.verdict == 'missing' for c in cells):
+        return 'ci/nightly (runs what never ran)'
     if any(c.verdict == 'unreferenced' for c in cells):
         partition = next(c.partition for c in cells if c.verdict == 'unreferenced')
         return f'parity verdict --all; accepted values go to systems/{system}/references/{partition}.yaml'

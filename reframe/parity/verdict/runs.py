@@ -26,6 +26,7 @@ class Run:
 
     raw: dict[str, Any]
     record: dict[str, Any] = field(default_factory=dict)
+    retry: bool = False      # run again because the attempt before it failed (ReFrame's --max-retries)
 
     @property
     def status(self) -> str:
@@ -68,7 +69,7 @@ def band(ref: float | None, low: float | None, up: float | None):
     ReFrame says (0, None, None) where there is no reference; with a reference of 0 the
     thresholds are absolute (ReFrame's documentation of `reference`).
     """
-    if ref is None or (low is None and up is None):
+    if ref is None or (low is None and up is None) or not all(map(math.isfinite, filter(None, (ref, low, up)))):
         return None, None, None
     scale = abs(ref) if ref else 1.0
     return (None if low is None else ref + low * scale,
@@ -78,11 +79,15 @@ def band(ref: float | None, low: float | None, up: float | None):
 def of_report(report: dict[str, Any]) -> dict[Key, list[Run]]:
     """Every attempt at every case, first attempts first."""
     found: dict[Key, list[Run]] = {}
+    before: dict[tuple, str] = {}
     for session_run in report['runs']:
         for raw in session_run['testcases']:
             if not raw.get('fixture'):
                 key = (raw['name'], raw['partition'], raw['environ'])
-                found.setdefault(key, []).append(Run(raw, raw.get('parity') or {}))
+                attempt = (raw['unique_name'], *key)
+                retry = before.get(attempt, 'pass') != 'pass'
+                found.setdefault(key, []).append(Run(raw, raw.get('parity') or {}, retry))
+                before[attempt] = raw['result']
     return found
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from parity.figures import figure
+from parity.report.text import visible
 from parity.verdict.model import WORDS, Cell, Verdict
 
 STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
@@ -24,7 +25,8 @@ def lines(verdict: Verdict, everything: bool = False) -> list[tuple[str, str]]:
         for subsystem in sorted({c.subsystem for c in cells}):
             said += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]
             said += [(text, '') for text in _rows([c for c in cells if c.subsystem == subsystem])]
-    return [*said, ('', ''), (f'next: {verdict.next}', '')]
+    said += [('', ''), (f'next: {verdict.next}', '')]
+    return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
 
 
 def _head(v: Verdict) -> str:

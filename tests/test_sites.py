@@ -1,0 +1,225 @@
+"""Every check on every system: it loads, dry-runs, and asks the scheduler for the right thing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from conftest import TOP, shell
+from parity import plan, yamlfile
+from parity.errors import UsageError
+from parity.site import assemble, systems
+from parity.site.schema import System
+
+#: What there is, for each system: checks that are listed, cases that dry-run on each partition, and
+#: cells planned (also those that no environment can run). A lost case fails here.
+_LOCAL = 13 if shutil.which('hpcc') and shutil.which('mpirun') else 12
+EXPECTED = {
+    'example-pbs': (25, {'cpu': 25, 'gpu': 25}, 2 * 108),
+    'example-slurm': (25, {'cpu': 25, 'virtual': 25, 'gpu': 25}, 3 * 108),
+    'local': (_LOCAL, {'default': _LOCAL}, 108),
+}
+#: What every job script of a system must ask for: one whole node, in its own queue.
+DIRECTIVES = {
+    'example-slurm': (r'#SBATCH --nodes=1', r'#SBATCH --exclusive', r'#SBATCH --ntasks=\d+', r'#SBATCH --time=[14]:0:0',
+                      r'#SBATCH --partition=(cpu|virtual|gpu)', r'#SBATCH --output=rfm_job.out'),
+    'example-pbs': (r'#PBS -l select=1:mpiprocs=\d+:ncpus=\d+(:ngpus=4)?:ompthreads=1', r'#PBS -l place=scatter:excl',
+                    r'#PBS -l walltime=[14]:0:0', r'#PBS -q (workq|gpuq)'),
+}
+#: Absolute paths that a job script may hold; @CHECKOUT@ is the checkout's own.
+PATHS = ('/bin/bash', '/lustre/', '/gpfs/', '@CHECKOUT@/results/stage/')
+GOLDEN = TOP / 'tests' / 'golden'
+CASES = {'npb-cg': 'Npb%benchmark=cg', 'hpl': 'Hpl'}
+HOSTILE = ('x;touch pwned', '$(id)', 'a b', "a'b", '`id`', 'a\nb', '../x', '')
+
+
+def reframe(checkout, arguments: str) -> str:
+    done = shell(f'. ci/activate && reframe -c checks/ {arguments}', checkout, RFM_COLORIZE='n')
+    assert done.returncode == 0, done.stdout[-2500:] + done.stderr
+    return done.stdout
+
+
+def scripts(checkout, system: str) -> dict[Path, str]:
+    """The job scripts that a dry-run left, with the checkout's folder taken out."""
+    found = sorted((checkout / 'results' / 'stage' / system).rglob('rfm_job.sh'))
+    return {file: file.read_text().replace(str(checkout), '@CHECKOUT@') for file in found}
+
+
+def lint(files: list[Path]) -> None:
+    """bash reads each of them, and shellcheck has nothing to say but of ReFrame's own bare `cd`."""
+    subprocess.run(['bash', '-c', 'for f; do bash -n "$f" || exit; done', 'lint', *files], check=True)
+    if not shutil.which('shellcheck'):
+        pytest.skip('shellcheck is not here')
+    done = subprocess.run(['shellcheck', '-e', 'SC2164', *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[:2000]
+
+
+def test_the_table_names_every_system():
+    assert sorted(EXPECTED) == sorted(systems.names())
+
+
+@pytest.mark.parametrize('system', EXPECTED)
+def test_every_check_loads_and_dry_runs(checkout, system):
+    checks, cases, _ = EXPECTED[system]
+    assert f'Found {checks} check(s)' in reframe(checkout, f'--system {system} -l')
+    printed = reframe(checkout, f'--system {system} --dry-run')
+    ran = re.findall(rf'^\[ +(?:OK|SKIP) +\] .* @{system}:(\w+)\+', printed, re.M)
+    assert Counter(ran) == cases and f'Ran {len(ran)}/{len(ran)} test case(s)' in printed
+    if system in DIRECTIVES:
+        written = scripts(checkout, system)
+        assert len(written) == len(ran)
+        for text in written.values():
+            whole_node_and_no_path_of_this_machine(system, text)
+    lint(list(scripts(checkout, system)))
+
+
+def whole_node_and_no_path_of_this_machine(system: str, text: str) -> None:
+    lines = text.splitlines()
+    for pattern in DIRECTIVES[system]:
+        assert any(re.fullmatch(pattern, line) for line in lines), f'{pattern} is not in:\n{text}'
+    for path in re.findall(r'(?:(?<=[\s=\'"!])/|@CHECKOUT@)\S+', text):
+        assert path.startswith(PATHS), f'{path} in:\n{text}'
+
+
+@pytest.mark.parametrize('system', DIRECTIVES)
+def test_the_job_scripts_are_as_agreed(checkout, system):
+    """Written anew with PARITY_GOLDEN=write; read the difference before it is committed."""
+    names = ' '.join(f'-n {name}' for name in CASES.values())
+    reframe(checkout, f'--system {system}:cpu {names} --dry-run')
+    written = list(scripts(checkout, system).values())
+    assert len(written) == len(CASES)
+    for case, name in CASES.items():
+        text, = (t for t in written if f'rfm_{name.partition("%")[0]}' in t)
+        golden = GOLDEN / f'{system}-{case}.sh'
+        if os.environ.get('PARITY_GOLDEN') == 'write':
+            golden.write_text(text)
+        assert text == golden.read_text()
+    lint([GOLDEN / f'{system}-{case}.sh' for case in CASES])
+
+
+@pytest.mark.parametrize('system', EXPECTED)
+def test_the_plan_has_every_cell(results, monkeypatch, system):
+    monkeypatch.chdir(TOP)
+    monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
+    monkeypatch.setenv('PYTHONPATH', str(TOP / 'reframe'))
+    named = [] if system == 'local' else ['--system', system]      # `local` is what is found here
+    planned = plan.of_command([*named, '-c', 'checks', '-r'])
+    _, cases, cells = EXPECTED[system]
+    assert planned.system == system and not planned.problems
+    assert Counter(c.partition for c in planned.cases if c.environ) == cases
+    assert sum(len(c.metrics) for c in planned.cases) == cells
+
+
+def site(*path, value) -> dict:
+    """example-slurm as data, with one value replaced."""
+    data, _ = yamlfile.load(TOP / 'systems' / 'example-slurm' / 'system.yaml')
+    data = json.loads(json.dumps(data))
+    *way, last = path
+    place = data
+    for key in way:
+        place = place[key]
+    place[last] = value
+    return data
+
+
+@pytest.mark.parametrize('hostile', HOSTILE)
+@pytest.mark.parametrize('path', [
+    ('name',), ('partitions', 0, 'name'), ('partitions', 0, 'features', 0), ('environments', 0, 'name'),
+    ('environments', 0, 'codes', 0), ('requires', 0)], ids=lambda p: '.'.join(map(str, p)))
+def test_a_hostile_name_is_refused(path, hostile):
+    with pytest.raises(ValidationError):
+        System.model_validate(site(*path, value=hostile))
+
+
+@pytest.mark.parametrize('hostile', HOSTILE)
+def test_a_hostile_environs_or_file_system_is_refused(hostile):
+    for path, value in ((('partitions', 0, 'environs'), [hostile]),
+                        (('partitions', 0, 'extras', 'filesystems'), {hostile: '/scratch'})):
+        with pytest.raises(ValidationError):
+            System.model_validate(site(*path, value=value))
+
+
+@pytest.mark.parametrize('hostile', ['x;touch pwned', '$(id)', '`id`', 'a\nb'])
+@pytest.mark.parametrize('path', [
+    ('partitions', 0, 'scheduler'), ('partitions', 0, 'launcher'), ('partitions', 0, 'access', 0), ('modules_system',),
+    ('partitions', 0, 'env_vars', 0, 0), ('partitions', 0, 'env_vars', 0, 1), ('environments', 0, 'modules', 0)],
+    ids=lambda p: '.'.join(map(str, p)))
+def test_a_hostile_value_is_refused(path, hostile):
+    with pytest.raises(ValidationError):
+        System.model_validate(site(*path, value=hostile))
+
+
+@pytest.mark.parametrize('path, value', [
+    (('partitions', 0, 'access', 0), '--constraint=(icelake|rome)&ib'), (('partitions', 0, 'access', 0), '-l place=scatter:excl'),
+    (('partitions', 0, 'env_vars', 0, 1), '${HOME}/x:$PATH'), (('environments', 0, 'modules', 0), 'gcc/13.2.0-abc+mpi')])
+def test_what_sites_write_is_accepted(path, value):
+    System.model_validate(site(*path, value=value))
+
+
+def test_a_pbs_partition_that_joins_its_files_is_refused():
+    data = site('partitions', 0, 'scheduler', value='pbs')
+    data['partitions'][0]['access'] = ['-q workq', '-j oe']
+    with pytest.raises(ValidationError, match='waits for both for ever'):
+        System.model_validate(data)
+
+
+def test_a_hostile_value_reaches_the_job_script_quoted(checkout):
+    data = site('partitions', 0, 'descr', value='a;b')
+    data['partitions'][0]['extras']['filesystems']['scratch'] = '/x;touch pwned'
+    (checkout / 'systems' / 'example-slurm' / 'system.yaml').write_text(json.dumps(data))
+    reframe(checkout, "--system example-slurm:cpu -n 'FileCopy.*small-write.*one.*durable' --dry-run")
+    file, = scripts(checkout, 'example-slurm')
+    subprocess.run(['bash', '-c', 'module() { :; }; python3() { :; }; . ./rfm_job.sh'], cwd=file.parent, check=True)
+    assert not (file.parent / 'pwned').exists()
+    assert "=/x;touch pwned'" in file.read_text()
+
+
+@pytest.mark.parametrize('path, value, said', [
+    (('environments', 1, 'name'), 'gcc', "'gcc' is the name of two environments"),
+    (('environments', 1, 'name'), 'spack', "'spack' is the name of two environments"),
+    (('modules_system',), 'nomod', 'nomod loads none of the modules'),
+    (('partitions', 0, 'environs'), ['gc'], "partition cpu: unknown environment 'gc'; valid: spack, gcc, cuda"),
+    (('partitions', 2, 'extras', 'cores'), None, 'partition gpu: extras: cores must be stated'),
+    (('partitions', 1, 'extras', 'limits', 'memory_bandwidth', 'unit'), 'MB/s', "unit 'MB/s' is not GB/s"),
+])
+def test_a_site_that_would_lose_cases_is_refused(results, path, value, said):
+    system = System.model_validate(site(*path, value=value))
+    with pytest.raises(UsageError, match='systems/example-slurm/system.yaml: ') as caught:
+        assemble._system(system)
+    assert said in str(caught.value)
+
+
+def environments(name: str) -> dict[str, dict]:
+    return {e['name']: e for e in assemble._system(systems.read(name))[1]}
+
+
+def test_modules_offer_the_codes_that_the_site_states(results):
+    gcc = environments('example-slurm')['gcc']
+    assert gcc['features'] == ['npb', 'hpl', 'stream', 'hpcc', 'filecopy', 'mpi']
+    assert gcc['target_systems'] == ['example-slurm'] and gcc['extras']['provider'] == 'modules'
+    assert gcc['extras']['identity'] != environments('example-pbs')['intel']['extras']['identity']
+
+
+def test_what_spack_has_built_for_a_site_is_offered(results):
+    assert environments('example-slurm')['spack']['features'] == []
+    bin_ = results / 'software' / 'example-slurm' / 'view' / 'bin'
+    bin_.mkdir(parents=True)
+    shutil.copy(shutil.which('true'), bin_ / 'xhpl')
+    state = [(bin_ / 'xhpl').stat().st_size, (bin_ / 'xhpl').stat().st_mtime_ns]
+    package = {'spec': 'hpl@2.3', 'version': '2.3', 'hash': 'a' * 32, 'namespace': 'parity', 'compiler': 'gcc 12.2.0',
+               'mpi': 'openmpi 4.1.4', 'blas': 'openblas 0.3.21', 'target': 'zen3', 'parameters': {}, 'binaries': ['xhpl']}
+    (bin_.parents[1] / 'manifest.json').write_text(json.dumps({
+        'stamp': 's', 'view': str(bin_), 'packages': {'hpl': package}, 'files': {'xhpl': state}}))
+    spack = environments('example-slurm')['spack']
+    assert spack['features'] == ['hpl'] and spack['extras']['provider'] == 'spack'
+    assert spack['extras']['software']['packages']['hpl']['hash'] == 'a' * 32
+    assert 'blas' not in spack['extras']['software']
+    assert 'OPENBLAS_CORETYPE' not in dict(spack['env_vars'])
