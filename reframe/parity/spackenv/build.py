@@ -76,7 +76,7 @@ def _commit_lock(system: System, place: Path) -> None:
 def _run(program: str, place: Path, *arguments: str) -> None:
     """Run `spack -e PLACE ...`, telling each package that is built; everything goes to build.log."""
     log = place / 'build.log'
-    environ = {**os.environ, 'SPACK_PYTHON': os.environ.get('SPACK_PYTHON', sys.executable), 'SPACK_COLOR': 'never'}
+    environ = {'SPACK_PYTHON': sys.executable, **os.environ, 'SPACK_COLOR': 'never'}
     print(f'parity: spack {arguments[0]} ({log})', flush=True)
     said: list[str] = []
     with log.open('a') as out, subprocess.Popen(
