@@ -1,8 +1,9 @@
 """The session that this very ReFrame process runs: begun when its settings are read, closed at exit.
 
-Before ReFrame touches anything the session takes the lock, recovers what a killed one left, and
-writes its plan into a journal, results/running/<id>.json. A session that is killed leaves the
-journal behind; the next one finds it and recovers what the perflogs hold (parity.session.recovery).
+Before ReFrame touches anything the session takes the lock and recovers what a killed one left;
+before ReFrame sets up its runtime the session writes its plan into a journal,
+results/running/<id>.json. A session that is killed leaves the journal behind; the next one finds it
+and recovers what the perflogs hold (parity.session.recovery).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from parity import paths
-from parity.errors import ParityError
+from parity.errors import ParityError, told
 from parity.session import database, process, recovery, store
 from parity.session.lock import Lock
 
@@ -31,24 +32,41 @@ PLANNING = 'PARITY_PLANNING'
 class Current:
     id: str
     journal: Path
-    lock: Lock
     session: dict[str, Any]           # the plan, and later the facts of the machine
     began: float = field(default_factory=time.time)
     entered: bool = False
 
 
+_lock: Lock | None = None
 _current: Current | None = None
 
 
 def begin(argv: list[str]) -> None:
     """Begin the session of `reframe ARGV` if that is a run; does nothing for any other command.
 
-    Raises InfrastructureError when another session measures on this system, UsageError when
-    ReFrame refuses the arguments.
+    Raises InfrastructureError when another session measures on this system.
     """
-    global _current
-    if _current is None and PLANNING not in os.environ and _runs(argv):
-        _current = _open(argv)
+    global _lock
+    if _lock is None and PLANNING not in os.environ and _runs(argv):
+        _lock = lock_of(argv)
+        _lock.acquire()
+        database.discard_empty()
+        recovery.recover_all()
+        _plan_before_runtime(argv)
+
+
+def _plan_before_runtime(argv: list[str]) -> None:
+    """Have ReFrame make the plan when it has read its settings: while it reads them, it has changed the
+    working directory to theirs, and a relative -c would mean something else."""
+    from reframe.core import runtime
+    original = runtime.init_runtime
+
+    def planned_first(*args, **kwargs):
+        runtime.init_runtime = original
+        told(lambda: _open(argv))
+        return original(*args, **kwargs)
+
+    runtime.init_runtime = planned_first
 
 
 def _runs(argv: list[str]) -> bool:
@@ -63,20 +81,17 @@ def lock_of(argv: list[str]) -> Lock:
     return Lock(paths.results() / f'.session-{system}.lock', f'reframe on {system}')
 
 
-def _open(argv: list[str]) -> Current:
+def _open(argv: list[str]) -> None:
+    global _current
     from parity import plan
-    lock = lock_of(argv)
-    lock.acquire()
-    database.discard_empty()
-    recovery.recover_all()
     planned = plan.of_command(argv)
     for problem in planned.problems:
         print(f'parity: warning: {problem}', file=sys.stderr)
-    current = Current(uuid.uuid4().hex[:12], Path(), lock, {})
+    current = Current(uuid.uuid4().hex[:12], Path(), {})
     current.session = {'id': current.id, 'plan': planned.model_dump(mode='json'), 'facts': {}, 'announcement': ''}
     current.journal = _write_journal(current, planned.system)
     atexit.register(_close, current, os.getpid())
-    return current
+    _current = current
 
 
 def enter(check) -> Current:
@@ -84,8 +99,8 @@ def enter(check) -> Current:
 
     The session's first case carries the plan and the facts of the machine into ReFrame's database.
     """
-    if _current is None:
-        begin([*sys.argv[1:], '-r'])
+    if _current is None:  # -r was spelt in a way that _runs does not know
+        _open(sys.argv[1:])
     if not _current.entered:
         _current.entered = True
         extras = check.current_partition.extras

@@ -34,7 +34,10 @@ def _code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: st
 
 
 def _why(cells: list[Cell]) -> str:
-    return cells[0].verdict if cells else ''
+    """Why planned cells gave no figure; '' where no environment offers a code that is not required."""
+    if not cells or all(c.verdict == 'skipped' and not c.environ for c in cells):
+        return ''
+    return cells[0].verdict
 
 
 def _line(found: list[CodeCoverage], measured: int) -> str:
