@@ -30,7 +30,7 @@ def nightly() -> None:
     own, options = arguments(sys.argv[1:])
     from parity import paths, plan
     from parity.nightly import guard, run
-    from parity.session import current, recovery
+    from parity.session import current, database, recovery
     from parity.session.lock import Lock
     os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
     in_use = current.lock_of(options)
@@ -39,6 +39,7 @@ def nightly() -> None:
     lock.acquire()
     in_use.acquire()    # a run of ours or of somebody else is refused here, in one line
     in_use.release()
+    database.discard_unmade()
     recovery.recover_all()
     checks = ['-c', str(paths.root() / 'checks')]
     planned = plan.of_command([*checks, '-r', *options])

@@ -12,6 +12,7 @@ import time
 from parity import paths, report
 from parity.cli import show
 from parity.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
+from parity.nightly import guard
 from parity.session import database
 from parity.verdict import judge
 
@@ -39,6 +40,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float) -> int:
     stopped = _run(arguments, limit_seconds)
     new = [u for u in database.uuids() if u not in before]
     if not new:
+        guard.folders()  # a disk that filled in the meantime is named
         raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
                                   f'see {paths.results() / "reframe.log"}')
     verdict = judge.newest(new[-1])

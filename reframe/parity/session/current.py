@@ -50,7 +50,7 @@ def begin(argv: list[str]) -> None:
     if _lock is None and PLANNING not in os.environ and _runs(argv):
         _lock = lock_of(argv)
         _lock.acquire()
-        database.discard_empty()
+        database.discard_unmade()
         recovery.recover_all()
         _plan_before_runtime(argv)
 

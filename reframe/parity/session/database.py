@@ -31,11 +31,13 @@ def holds(journal_id: str) -> bool:
     return bool(_query('SELECT 1 FROM sessions WHERE instr(json_blob, ?) LIMIT 1', journal_id))
 
 
-def discard_empty() -> None:
-    """Remove a database of 0 bytes, which a full disk leaves: it holds nothing, and ReFrame cannot use it."""
-    file = paths.database()
-    if file.is_file() and file.stat().st_size == 0:
-        file.unlink()
+def discard_unmade() -> None:
+    """Remove a database whose tables a full disk did not let ReFrame make: it holds nothing, and no run
+    could use it. Raises InfrastructureError for a file that is no database."""
+    if paths.database().is_file():
+        tables = {name for name, in _query("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not {'sessions', 'testcases', 'metadata'} <= tables:
+            paths.database().unlink()
 
 
 def uuids() -> list[str]:
