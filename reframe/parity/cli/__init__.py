@@ -71,6 +71,20 @@ def software_status(system: str = SYSTEM, as_json: bool = JSON):
     raise typer.Exit(build.status(system, as_json))
 
 
+@software.command('mirror')
+def software_mirror(directory: str, system: str = SYSTEM):
+    """Make a bundle from which a machine without a network builds: Spack, recipes, sources."""
+    from parity.cli import bundle
+    bundle.mirror(directory, system)
+
+
+@software.command('cache')
+def software_cache(directory: str, system: str = SYSTEM):
+    """Put what is built into a build cache: a folder, or a bundle, whose builds then install it."""
+    from parity.cli import bundle
+    bundle.cache(directory, system)
+
+
 def main() -> None:
     """Run the command; a person's mistake is one clear line, never a traceback."""
     errors.told(app)

@@ -14,7 +14,7 @@ from parity.spackenv import manifest
 def build(name: str) -> None:
     """Build for the system; InfrastructureError or UsageError with one line if it cannot be."""
     system = systems.read(name)
-    builder.build(system, _facts(system))
+    builder.build(system, facts(system))
 
 
 def status(name: str, as_json: bool) -> int:
@@ -35,7 +35,7 @@ def status(name: str, as_json: bool) -> int:
     return MISSING if changed else OK
 
 
-def _facts(system: System) -> dict[str, Any]:
+def facts(system: System) -> dict[str, Any]:
     """Caches and memory that STREAM's arrays are sized for: detected here, or stated by the partition."""
     stated = system.partitions[0].extras.model_dump(exclude_none=True)
     if not system.detect:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -14,10 +13,8 @@ from parity import paths
 from parity.errors import InfrastructureError, UsageError
 from parity.site.schema import System
 from parity.software import spack
-from parity.spackenv import binaries, folder, manifest
-
-_INSTALLING = re.compile(r'==> Installing (\S+?)-([\d.]+\S*?)-(\w{32}) \[(\d+)/(\d+)\]')
-_INSTALLED = re.compile(r'==> (\S+): Successfully installed')
+from parity.spackenv import binaries, bundle, folder, manifest
+from parity.spackenv.command import Spack
 
 
 def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
@@ -26,43 +23,87 @@ def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
     Does nothing where nothing changed. UsageError without a Spack or a compiler,
     InfrastructureError where the build fails or a binary is missing.
     """
-    program = find()
+    command = find()
     place = folder.write(system, facts)
     built = manifest.read(system.name)
     if built and built.stamp == folder.stamp(place) and not manifest.changed(built):
         print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
         return built
+    _refuse_spaces(command.tree(place)[0])
     began = time.monotonic()
-    _lock(program, system, place)
-    _run(program, place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
+    _lock(command, system, place)
+    if built and manifest.changed(built):
+        _drop_view(place)
+    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
     roots = folder.concrete(place)
     names = {package: binaries.expected(package, root) for package, root in roots.items()}
-    bad = binaries.problems(place / 'view' / 'bin', [n for several in names.values() for n in several])
-    if bad:
-        raise InfrastructureError('\n'.join(f'{place / "view" / "bin" / n}: {why}' for n, why in bad.items()))
+    _prove(place, [name for several in names.values() for name in several])
     written = manifest.write(system.name, folder.stamp(place), roots, names)
     _commit_lock(system, place)
     print(f'parity: {system.name}: built {len(roots)} packages in {time.monotonic() - began:.0f} s')
     return written
 
 
-def _lock(program: str, system: System, place: Path) -> None:
+def _drop_view(place: Path) -> None:
+    """Spack makes a view anew only where there is none: it does not notice what left one."""
+    (place / 'view').unlink(missing_ok=True)
+    shutil.rmtree(place / '._view', ignore_errors=True)
+
+
+def _prove(place: Path, names: list[str]) -> None:
+    """InfrastructureError naming the binaries that are not there or do not start."""
+    bin_ = place / 'view' / 'bin'
+    if bad := binaries.problems(bin_, names):
+        name, why = next(iter(bad.items()))
+        others = f' (so for {len(bad) - 1} more: {" ".join(list(bad)[1:6])} ...)' if len(bad) > 1 else ''
+        raise InfrastructureError(f'{bin_ / name}: {why}{others}')
+
+
+def _refuse_spaces(tree: str) -> None:
+    """Spack copes with a path that holds a space; the compilers that it calls do not."""
+    if any(letter.isspace() for letter in tree):
+        raise UsageError(f'{tree}: packages cannot be built for a path with a space: install into another '
+                         "(Spack's config:install_tree:root; for a bundle, PARITY_RESULTS)")
+
+
+def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
+    """A Spack, and the system's environment with its lock: what a bundle is made from.
+
+    Raises UsageError without a Spack or a compiler, InfrastructureError where nothing concretizes.
+    """
+    command = find()
+    place = folder.write(system, facts)
+    _lock(command, system, place)
+    _commit_lock(system, place)
+    return command, place
+
+
+def _lock(command: Spack, system: System, place: Path) -> None:
     """A lock that is committed holds; this machine's own is made anew when what decides it changes."""
     made_from = place / 'spack.lock.inputs'
     now = folder.inputs(place)
     if folder.committed_lock(system.name).exists() or (made_from.exists() and made_from.read_text() == now):
         return
-    _run(program, place, 'concretize', '--force')
+    command.run(place, 'concretize', '--force')
     made_from.write_text(now)
 
 
-def find() -> str:
-    """The Spack to use; UsageError in one line where there is none."""
+def find() -> Spack:
+    """The Spack to use: of the bundle that is named, else one that is here, else one unpacked before.
+
+    Raises UsageError in one line where there is none.
+    """
+    home = paths.results() / 'software' / 'spack'
+    if named := os.environ.get(bundle.VARIABLE):
+        return bundle.unpack(Path(named), home)
     found, notes = spack.find(paths.root(), os.environ)
-    if not found:
-        raise UsageError('; '.join([*notes, 'no Spack here: set SPACK_ROOT, put spack on PATH, or let '
-                                    'ci/quickstart clone it where its host can be reached']))
-    return found.path
+    if found:
+        python = os.environ.get('SPACK_PYTHON', sys.executable)
+        return Spack(found.path, {**os.environ, 'SPACK_PYTHON': python, 'SPACK_COLOR': 'never'})
+    if before := bundle.unpacked(home):
+        return before
+    raise UsageError('; '.join([*notes, 'no Spack here: set SPACK_ROOT, put spack on PATH, let ci/quickstart '
+                                f'clone it from its host, or name a bundle with {bundle.VARIABLE}']))
 
 
 def _commit_lock(system: System, place: Path) -> None:
@@ -71,22 +112,3 @@ def _commit_lock(system: System, place: Path) -> None:
         lock = folder.committed_lock(system.name)
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text((place / 'spack.lock').read_text())
-
-
-def _run(program: str, place: Path, *arguments: str) -> None:
-    """Run `spack -e PLACE ...`, telling each package that is built; everything goes to build.log."""
-    log = place / 'build.log'
-    environ = {'SPACK_PYTHON': sys.executable, **os.environ, 'SPACK_COLOR': 'never'}
-    print(f'parity: spack {arguments[0]} ({log})', flush=True)
-    said: list[str] = []
-    with log.open('a') as out, subprocess.Popen(
-            [program, '-e', str(place), *arguments], env=environ, text=True, errors='replace',
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        for line in process.stdout:
-            out.write(line)
-            said = [*said[-40:], line.rstrip()]
-            if found := _INSTALLING.search(line):
-                print(f'parity: building {found[1]} {found[2]} ({found[4]} of {found[5]})', flush=True)
-    if process.returncode:
-        errors = [li.strip() for li in said if 'Error' in li] or said[-1:]
-        raise InfrastructureError(f'spack {arguments[0]} fails: {" ".join(errors[:2])} (see {log})')

@@ -28,8 +28,7 @@ def write(scope: Path) -> Path:
     """
     missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program)})
     openblas = _owned('libopenblas-dev')
-    if not openblas:
-        missing.append('libopenblas-dev')
+    missing += [p for p in ('libopenblas-dev', 'autoconf-archive') if not _owned(p)]
     if missing:
         raise UsageError('to build the codes, these are needed from the distribution: '
                          f'apt install {" ".join(missing)}')
@@ -52,8 +51,7 @@ def _packages(openblas: str) -> dict[str, Any]:
     found['blas'] = found['lapack'] = {'require': ['openblas']}
     for package, program in _TOOLS.items():
         found[package] = _external(f'{package}@{_version(program)}')
-    if archive := _owned('autoconf-archive'):
-        found['autoconf-archive'] = _external(f'autoconf-archive@{archive}')
+    found['autoconf-archive'] = _external(f'autoconf-archive@{_owned("autoconf-archive")}')
     return found
 
 

@@ -85,7 +85,10 @@ def _sized(spec: str, facts: dict[str, Any]) -> str:
     """STREAM's arrays are compiled in: as long as this system's caches ask for."""
     if not spec.startswith('stream@') or not facts.get('llc_bytes') or not facts.get('memory_bytes'):
         return spec
-    arrays = stream_elements(facts['llc_bytes'], facts['memory_bytes'])
+    try:
+        arrays = stream_elements(facts['llc_bytes'], facts['memory_bytes'])
+    except ValueError:  # such caches, so little memory: as pinned; the check labels the figures `cached`
+        return spec
     words = [f'stream_array_size={arrays.elements}' if w.startswith('stream_array_size=') else w
              for w in spec.split()]
     if 3 * 8 * arrays.elements > _SMALL_MODEL_BYTES:

@@ -1,0 +1,212 @@
+"""A bundle: all that a machine cut off from the network needs to build a system's codes.
+
+    bundle.json              what it holds, with versions, and the SHA-256 of every file
+    spack.tar.gz             Spack itself
+    recipes-NAMESPACE.tar.gz the package recipes
+    sources/                 a Spack mirror with the source of everything in the lock
+    binaries/                what is built, if `parity software cache` put it there
+
+Nothing bootstraps Spack: its solver is a package of .venv, whose Python runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from parity.errors import InfrastructureError, UsageError
+from parity.spackenv.command import Spack
+
+#: Names the bundle that `parity software build` is to use.
+VARIABLE = 'PARITY_SOFTWARE_BUNDLE'
+#: Of a Spack installation; what it was configured with and what it built stays behind.
+_OF_SPACK = ('bin', 'lib', 'share', 'etc/spack/defaults', 'etc/spack/include.yaml',
+             'COPYRIGHT', 'LICENSE-APACHE', 'LICENSE-MIT', 'NOTICE')
+#: A build cache can be installed wherever the install tree's path is no longer.
+_PADDED = 128
+
+
+class Bundle(BaseModel):
+    """What a bundle holds."""
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    system: str
+    spack: str
+    recipes: dict[str, str]       # namespace -> commit, '' where the recipes are no clone
+    sources: list[str]            # name@version of what is built
+    externals: list[str]          # name@version of what must be installed where the bundle is used
+    files: dict[str, str]         # path within the bundle -> SHA-256
+
+
+def make(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
+    """Make the bundle for a system's locked environment at ``place`` in the folder ``target``.
+
+    Raises UsageError for a folder that holds something else, InfrastructureError where a source
+    cannot be fetched.
+    """
+    _take(target)
+    lock = json.loads((place / 'spack.lock').read_text())['concrete_specs'].values()
+    spack.run(place, 'mirror', 'create', '-d', str(target / 'sources'), '-a')
+    top = Path(spack.ask(place, 'location', '--spack-root'))
+    print('parity: packing Spack and its recipes', flush=True)
+    _pack(target / 'spack.tar.gz', top, [name for name in _OF_SPACK if (top / name).exists()])
+    recipes = {}
+    for namespace in sorted({'builtin', *(spec['namespace'] for spec in lock)} - {'parity'}):
+        repository = Path(spack.ask(place, 'location', '--repo', namespace))
+        _pack(target / f'recipes-{namespace}.tar.gz', repository.parent, [repository.name])
+        recipes[namespace] = _commit(repository)
+    made = Bundle(system=system, spack=spack.ask(place, '--version').split()[0], recipes=recipes,
+                  sources=_names(s for s in lock if not s.get('external')),
+                  externals=_names(s for s in lock if s.get('external')), files=_sums(target))
+    (target / 'bundle.json').write_text(made.model_dump_json(indent=1))
+    return made
+
+
+def _take(target: Path) -> None:
+    """A new folder, an empty one, or a bundle that is made again."""
+    if target.exists() and not target.is_dir():
+        raise UsageError(f'{target}: is not a folder')
+    if target.is_dir() and any(target.iterdir()) and not any(
+            (target / name).exists() for name in ('bundle.json', 'sources')):
+        raise UsageError(f'{target}: holds something else; name a new or an empty folder')
+    (target / 'sources').mkdir(parents=True, exist_ok=True)
+    (target / 'bundle.json').unlink(missing_ok=True)
+
+
+def _names(specs: Any) -> list[str]:
+    return sorted({f'{spec["name"]}@{spec["version"]}' for spec in specs})
+
+
+def _pack(archive: Path, folder: Path, names: list[str]) -> None:
+    _tar('-czf', str(archive), '-C', str(folder), '--exclude=__pycache__', '--exclude=.git', *names)
+
+
+def _tar(*arguments: str) -> None:
+    done = subprocess.run(['tar', *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise InfrastructureError(f'tar fails: {(done.stderr.splitlines() or [""])[-1]}')
+
+
+def _commit(repository: Path) -> str:
+    if not shutil.which('git'):
+        return ''
+    return subprocess.run(['git', '-C', str(repository), 'rev-parse', 'HEAD'], capture_output=True,
+                          text=True).stdout.strip()
+
+
+def _sums(target: Path) -> dict[str, str]:
+    """Of every file but bundle.json; those of a build cache carry their SHA-256 as their name."""
+    files = (f for f in sorted(target.rglob('*')) if f.is_file())
+    names = {str(f.relative_to(target)): f for f in files}
+    return {name: _sum(file) for name, file in names.items()
+            if name != 'bundle.json' and not name.startswith('binaries/')}
+
+
+def _sum(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open('rb') as data:
+        while block := data.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read(folder: Path) -> Bundle:
+    """What the bundle in a folder says it holds; UsageError where there is none."""
+    file = folder / 'bundle.json'
+    try:
+        return Bundle.model_validate_json(file.read_text())
+    except OSError as err:
+        raise UsageError(f'{file}: {err.strerror}: {VARIABLE} must name a folder made by '
+                         'parity software mirror') from None
+    except ValidationError as err:
+        raise UsageError(f'{file}: is not what parity software mirror writes: {err.errors()[0]["msg"]}') from None
+
+
+def check(folder: Path) -> Bundle:
+    """The bundle, every file of which is as it was made; InfrastructureError names the first that is not."""
+    bundle = read(folder)
+    for name, digest in bundle.files.items():
+        if not (folder / name).is_file() or _sum(folder / name) != digest:
+            raise InfrastructureError(f'{folder / name}: damaged or missing: copy the bundle again')
+    return bundle
+
+
+def unpack(folder: Path, home: Path) -> Spack:
+    """The bundle's Spack, unpacked in ``home`` unless it already is, with a configuration of its own.
+
+    Raises UsageError where there is no bundle, InfrastructureError where it is damaged.
+    """
+    folder = folder.resolve()
+    bundle, said = read(folder), (folder / 'bundle.json').read_text()
+    kept = home / 'bundle.json'
+    if not kept.exists() or kept.read_text() != said:
+        print(f'parity: unpacking Spack {bundle.spack} from {folder}', flush=True)
+        check(folder)
+        shutil.rmtree(home, ignore_errors=True)
+        _extract(folder / 'spack.tar.gz', home / 'program')
+        for namespace in bundle.recipes:
+            _extract(folder / f'recipes-{namespace}.tar.gz', home / 'recipes' / 'spack_repo')
+        _configure(home, folder, bundle)
+        kept.write_text(said)                    # last: whoever finds it finds all the rest
+    else:
+        _configure(home, folder, bundle)         # the bundle may lie elsewhere today
+    return Spack(str(home / 'program' / 'bin' / 'spack'), variables(home))
+
+
+def unpacked(home: Path) -> Spack | None:
+    """The Spack that an earlier call has unpacked; None where none has."""
+    program = home / 'program' / 'bin' / 'spack'
+    return Spack(str(program), variables(home)) if (home / 'bundle.json').exists() else None
+
+
+def _extract(archive: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    _tar('-xzf', str(archive), '-C', str(target), '--no-same-owner')
+
+
+def _configure(home: Path, folder: Path, bundle: Bundle) -> None:
+    """Configuration of our own: nothing of the user's, and nowhere else to look for sources."""
+    tree = str(home.parent / 'opt')
+    room = len(tree) <= _PADDED - 2         # beyond, Spack can neither pad nor install what was padded
+    scope = {
+        'config': {'install_tree': {'root': tree, 'padded_length': _PADDED if room else False}},
+        'bootstrap': {'enable': False},
+        'concretizer': {'concretization_cache': {'enable': True}},
+        'repos': {n: str(home / 'recipes' / 'spack_repo' / n) for n in bundle.recipes},
+        # the double colon replaces what Spack would ask otherwise
+        'mirrors:': {'sources': {'url': (folder / 'sources').as_uri(), 'source': True, 'binary': False}},
+    }
+    if room and (folder / 'binaries').is_dir():
+        scope['mirrors:']['binaries'] = {'url': (folder / 'binaries').as_uri(), 'source': False,
+                                         'binary': True, 'signed': False}
+    for name in ('scope', 'none'):
+        (home / name).mkdir(exist_ok=True)
+    for name, values in scope.items():
+        (home / 'scope' / f'{name.rstrip(":")}.yaml').write_text(yaml.safe_dump({name: values}))
+
+
+def variables(home: Path) -> dict[str, str]:
+    """This process's environment variables, made to lead Spack to its own configuration only."""
+    kept = {k: v for k, v in os.environ.items()
+            if k not in ('SPACK_ROOT', 'SPACK_ENV', 'SPACK_DISABLE_LOCAL_CONFIG')}
+    return {**kept, 'SPACK_PYTHON': sys.executable, 'SPACK_COLOR': 'never',
+            'SPACK_USER_CONFIG_PATH': str(home / 'scope'), 'SPACK_USER_CACHE_PATH': str(home / 'cache'),
+            'SPACK_SYSTEM_CONFIG_PATH': str(home / 'none')}
+
+
+def push(spack: Spack, place: Path, target: Path) -> None:
+    """Put what is built at ``place`` into a build cache; tells where it could not be installed again."""
+    if not spack.tree(place)[1]:
+        print('parity: this Spack builds without room for longer paths (config:install_tree:padded_length: '
+              f'{_PADDED}): the cache can be installed only where the path is no longer than here', flush=True)
+    spack.run(place, 'buildcache', 'push', '--unsigned', '--update-index', str(target))

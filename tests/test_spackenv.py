@@ -1,0 +1,360 @@
+"""The codes from Spack: environment, lock, manifest, binaries and bundle without one; then with a real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import TOP, shell
+from parity.errors import InfrastructureError, UsageError
+from parity.site import systems
+from parity.software import built
+from parity.spackenv import binaries, build, bundle, externals, folder, manifest
+from parity.spackenv.command import Spack
+
+LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
+FACTS = {'llc_bytes': 32e6, 'memory_bytes': 16e9}
+
+
+def script(file: Path, body: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'#!/bin/sh\n{body}\n')
+    file.chmod(0o755)
+    return file
+
+
+@pytest.fixture
+def site(tmp_path, results, monkeypatch):
+    """The system `local` of a checkout of its own, whose compilers are stated rather than found."""
+    top = tmp_path / 'site'
+    for name in ('systems/local', 'spack_repo'):
+        shutil.copytree(TOP / name, top / name, ignore=shutil.ignore_patterns('__pycache__'))
+    shutil.copy(TOP / 'spack.yaml', top)
+    monkeypatch.setenv('PARITY_ROOT', str(top))
+    for name in ('SPACK_ROOT', bundle.VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    (top / 'systems' / 'local' / 'spack').mkdir()
+    return systems.read('local').model_copy(update={'detect': False})
+
+
+def specs(place: Path) -> dict[str, str]:
+    made = yaml.safe_load((place / 'spack.yaml').read_text())['spack']['specs']
+    return {spec.split('@')[0]: spec for spec in made}
+
+
+# the environment
+
+def test_streams_arrays_are_as_long_as_the_caches_ask_for(site):
+    assert 'stream_array_size=16000000' in specs(folder.write(site, FACTS))['stream']
+    large = specs(folder.write(site, {'llc_bytes': 256e6, 'memory_bytes': 64e9}))['stream']
+    assert 'stream_array_size=128000000' in large and 'mcmodel=medium' in large
+
+
+def test_an_unchanged_environment_is_not_written_again(site):
+    file = folder.write(site, FACTS) / 'spack.yaml'
+    os.utime(file, (1, 1))
+    folder.write(site, FACTS)
+    assert file.stat().st_mtime == 1
+
+
+@pytest.mark.parametrize('changed', ['spack.yaml', 'spack_repo/parity/packages/hpl/package.py',
+                                     'systems/local/spack/packages.yaml'])
+def test_whatever_decides_the_lock_changes_the_inputs(site, changed):
+    place = folder.write(site, FACTS)
+    before = folder.inputs(place)
+    assert folder.inputs(folder.write(site, FACTS)) == before
+    file = Path(os.environ['PARITY_ROOT'], changed)
+    file.write_text((file.read_text() if file.exists() else 'packages: {}') + '\n# a change\n')
+    if changed == 'spack.yaml':
+        file.write_text(file.read_text().replace('hpl@2.3', 'hpl@2.2'))
+    assert folder.inputs(folder.write(site, FACTS)) != before
+
+
+def test_a_committed_lock_is_taken_and_belongs_to_the_stamp(site):
+    place = folder.write(site, FACTS)
+    before = folder.stamp(place)
+    shutil.copy(LOCK, folder.committed_lock('local'))
+    assert folder.concrete(folder.write(site, FACTS)).keys() == specs(place).keys()
+    assert folder.stamp(place) != before
+
+
+def test_a_manifest_that_is_no_environment_is_named(site):
+    Path(os.environ['PARITY_ROOT'], 'spack.yaml').write_text('specs: [hpl]\n')
+    with pytest.raises(UsageError, match=r'spack\.yaml:1: must be a Spack environment'):
+        folder.write(site, FACTS)
+
+
+# the lock
+
+@pytest.fixture
+def roots(tmp_path):
+    shutil.copy(LOCK, tmp_path / 'spack.lock')
+    return folder.concrete(tmp_path)
+
+
+def test_the_lock_says_what_every_code_is_built_with(roots):
+    assert roots['hpl'] == {**roots['hpl'], 'spec': 'hpl@2.3', 'namespace': 'parity', 'compiler': 'gcc 12.2.0',
+                            'mpi': 'openmpi 4.1.4', 'blas': 'openblas 0.3.21', 'target': 'icelake'}
+    assert roots['stream']['mpi'] == '' and roots['stream']['parameters']['cflags'] == ['-mcmodel=medium']
+    assert roots['npb']['parameters']['classes'] == ['A', 'B', 'C']
+
+
+def test_the_hash_of_the_lock_is_what_results_carry(site, roots):
+    place = folder.write(site, FACTS)
+    names = {package: [script(place / 'view' / 'bin' / package, 'exit 0').name] for package in roots}
+    environ, _ = built.environ(manifest.write('local', 'stamp', roots, names), os.environ, frozenset())
+    locked = {root['spec'].split('@')[0]: root['hash'] for root in json.loads(LOCK.read_text())['roots']}
+    assert {name: p['hash'] for name, p in environ.software['packages'].items()} == locked
+
+
+# the binaries
+
+def test_every_benchmark_and_class_of_npb_is_expected(roots):
+    names = binaries.expected('npb', roots['npb'])
+    assert len(names) == 24 and {'bt.A.x', 'sp.C.x', 'is.B.x'} <= set(names)
+    assert 'mdtest' in binaries.expected('ior', roots['ior'])
+
+
+@pytest.mark.parametrize('body, why', [
+    ('exit 0', ''),
+    ('exec sleep 60', ''),                                   # it runs: a benchmark would go on
+    ('echo "libmpi.so.40: cannot open" >&2; exit 127', 'exit code 127 libmpi.so.40: cannot open'),
+    ('kill -SEGV $$', 'exit code -11'),
+])
+def test_a_binary_starts_or_the_reason_is_told(tmp_path, body, why):
+    said = binaries.problem(script(tmp_path / 'bt.A.x', body))
+    assert why in said and bool(said) == bool(why)
+
+
+def test_a_binary_that_is_absent_or_no_program_is_told(tmp_path):
+    (tmp_path / 'text').write_text('no program')
+    (tmp_path / 'torn').write_bytes(b'\x7fELF torn')
+    (tmp_path / 'torn').chmod(0o755)
+    script(tmp_path / 'whole', 'exit 0')
+    said = binaries.problems(tmp_path, ['whole', 'absent', 'text', 'torn'])
+    assert said.keys() == {'absent', 'text', 'torn'}
+    assert 'is not there' in said['absent'] and 'Exec format error' in said['torn']
+
+
+# the manifest
+
+@pytest.fixture
+def written(site, roots):
+    place = folder.write(site, FACTS)
+    script(place / 'view' / 'bin' / 'xhpl', 'exit 0')
+    return manifest.write('local', 'a stamp', {'hpl': roots['hpl']}, {'hpl': ['xhpl']})
+
+
+def test_the_manifest_is_read_as_it_was_written(written):
+    assert manifest.read('local') == written and manifest.changed(written) == []
+
+
+@pytest.mark.parametrize('change', [
+    lambda binary: binary.unlink(), lambda binary: binary.write_text('#!/bin/sh\nexit 0'),
+    lambda binary: os.utime(binary, (1, 1))], ids=['removed', 'rewritten', 'touched'])
+def test_a_binary_that_is_not_what_was_built_is_noticed(written, change):
+    change(Path(written.view, 'xhpl'))
+    assert manifest.changed(written) == ['xhpl']
+
+
+@pytest.mark.parametrize('text', ['', '{}', '{"stamp": 1', 'null'])
+def test_a_manifest_that_cannot_be_read_is_none(written, text):
+    manifest.file_of('local').write_text(text)
+    assert manifest.read('local') is None
+
+
+# the distribution's packages
+
+def test_what_is_to_be_installed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv('PATH', str(tmp_path))
+    with pytest.raises(UsageError, match='apt install .*gfortran.*libopenblas-dev'):
+        externals.write(tmp_path / 'scope')
+    assert not (tmp_path / 'scope').exists()
+
+
+def test_the_distributions_compiler_mpi_and_blas_are_externals(tmp_path):
+    if lacking := [p for p in externals.NEEDED if not shutil.which(p)]:
+        pytest.skip(f'not on this machine: {" ".join(lacking)}')
+    if not (openblas := externals._owned('libopenblas-dev')):
+        pytest.skip('libopenblas-dev is not installed')
+    found = externals._packages(openblas)
+    compilers = found['gcc']['externals'][0]['extra_attributes']['compilers']
+    assert compilers.keys() == {'c', 'cxx', 'fortran'}
+    assert all(os.access(program, os.X_OK) for program in compilers.values())
+    assert found['openmpi']['externals'][0]['spec'].startswith('openmpi@')
+    assert not any(package.get('buildable', False) for package in found.values())
+
+
+# the bundle, with a Spack that is a script
+
+SPACK = '''
+here=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+[ "$1" = --version ] && { echo '1.1.0 (of a test)'; exit; }
+place=$2; shift 2
+case "$1 $2" in
+    'location --spack-root') echo "$here" ;;
+    'location --repo') echo "$here/recipes/spack_repo/$3" ;;
+    '--version ') echo 1.1.0 ;;
+    'config get') printf 'config:\\n  install_tree: {root: $spack/opt}\\n' ;;
+    'mirror create') echo '==> Adding package npb@3.4.3 to mirror'; echo source >"$4/npb.tar.gz" ;;
+    'buildcache push') mkdir -p "$5"; echo '==> [1/1] Pushed npb@3.4.3/abcdefg' ;;
+    *) echo '==> Error: Failed downloads:' >&2; echo 'stream@5.10' >&2; exit 1 ;;
+esac'''
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """A Spack and its recipes, and a locked environment."""
+    top = tmp_path / 'spack of a test'
+    script(top / 'bin' / 'spack', SPACK)
+    for name in ('lib/spack/a.py', 'share/b', 'etc/spack/defaults/c.yaml', 'opt/built', '.git/objects',
+                 'recipes/spack_repo/builtin/repo.yaml', 'recipes/spack_repo/builtin/__pycache__/x.pyc'):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(name)
+    place = tmp_path / 'environment'
+    place.mkdir()
+    shutil.copy(LOCK, place)
+    return Spack(str(top / 'bin' / 'spack'), dict(os.environ)), place
+
+
+@pytest.fixture
+def packed(fake, tmp_path):
+    target = tmp_path / 'a bundle'
+    bundle.make(fake[0], 'local', fake[1], target)
+    return target
+
+
+def test_a_bundle_says_what_it_holds(fake, tmp_path, capsys):
+    made = bundle.make(fake[0], 'local', fake[1], tmp_path / 'a bundle')
+    assert bundle.check(tmp_path / 'a bundle') == made and made.spack == '1.1.0' and made.recipes.keys() == {'builtin'}
+    assert 'npb@3.4.3' in made.sources and 'openmpi@4.1.4' in made.externals
+    assert set(made.files) == {'spack.tar.gz', 'recipes-builtin.tar.gz', 'sources/npb.tar.gz'}
+    assert 'parity: source of npb 3.4.3' in capsys.readouterr().out
+
+
+def test_a_machine_without_a_spack_uses_the_bundles(packed, site, monkeypatch, capsys):
+    monkeypatch.setenv(bundle.VARIABLE, str(packed))
+    monkeypatch.setenv('SPACK_DISABLE_LOCAL_CONFIG', '1')
+    command = build.find()
+    home = Path(os.environ['PARITY_RESULTS'], 'software', 'spack')
+    assert command.program == str(home / 'program' / 'bin' / 'spack') and os.access(command.program, os.X_OK)
+    assert not (home / 'program' / 'opt').exists() and not (home / 'program' / '.git').exists()
+    assert command.environ['SPACK_USER_CONFIG_PATH'] == str(home / 'scope')
+    assert 'SPACK_DISABLE_LOCAL_CONFIG' not in command.environ
+    mirrors = yaml.safe_load((home / 'scope' / 'mirrors.yaml').read_text())['mirrors:']
+    assert [m['url'] for m in mirrors.values()] == [(packed / 'sources').as_uri()]
+    assert yaml.safe_load((home / 'scope' / 'bootstrap.yaml').read_text()) == {'bootstrap': {'enable': False}}
+    assert 'unpacking' in capsys.readouterr().out
+    assert build.find() == command and 'unpacking' not in capsys.readouterr().out
+    monkeypatch.delenv(bundle.VARIABLE)
+    monkeypatch.setenv('PATH', '/usr/bin:/bin')
+    assert build.find().program == command.program             # what was unpacked stays
+
+
+def test_a_build_cache_in_the_bundle_is_used_where_its_paths_fit(packed, tmp_path):
+    (packed / 'binaries').mkdir()
+    for home, fits in ((tmp_path / 'x' / 'spack', len(str(tmp_path)) < 100), (tmp_path / ('x' * 120) / 'spack', False)):
+        bundle.unpack(packed, home)
+        mirrors = yaml.safe_load((home / 'scope' / 'mirrors.yaml').read_text())['mirrors:']
+        assert ('binaries' in mirrors) == fits
+
+
+@pytest.mark.parametrize('damage', [lambda file: file.unlink(), lambda file: file.write_text('other')])
+def test_a_damaged_bundle_is_not_unpacked(packed, tmp_path, damage):
+    damage(packed / 'sources' / 'npb.tar.gz')
+    with pytest.raises(InfrastructureError, match=r'npb\.tar\.gz: damaged or missing'):
+        bundle.unpack(packed, tmp_path / 'home')
+    assert bundle.unpacked(tmp_path / 'home') is None
+
+
+def test_a_folder_of_something_else_is_no_bundle(fake, tmp_path):
+    (tmp_path / 'thesis.txt').write_text('')
+    with pytest.raises(UsageError, match='holds something else'):
+        bundle.make(fake[0], 'local', fake[1], tmp_path)
+    with pytest.raises(UsageError, match=f'{bundle.VARIABLE} must name a folder'):
+        bundle.unpack(tmp_path, tmp_path / 'home')
+
+
+def test_without_a_spack_and_without_a_bundle_one_line_says_what_to_do(site, monkeypatch):
+    monkeypatch.setenv('PATH', '/usr/bin:/bin')
+    if shutil.which('spack'):
+        pytest.skip('a Spack is installed for everyone here')
+    with pytest.raises(UsageError, match=f'^no Spack here: .*{bundle.VARIABLE}$'):
+        build.find()
+
+
+def test_a_cache_without_room_for_longer_paths_says_so(fake, tmp_path, capsys):
+    bundle.push(*fake, tmp_path / 'cache')
+    said = capsys.readouterr().out
+    assert 'without room for longer paths' in said and 'parity: binaries of npb 3.4.3 (1 of 1)' in said
+
+
+def test_a_tree_at_a_path_with_a_space_is_refused_before_it_is_built(fake):
+    command, place = fake
+    with pytest.raises(UsageError, match='spack of a test/opt: packages cannot be built for a path with a space'):
+        build._refuse_spaces(command.tree(place)[0])
+
+
+def test_spacks_error_becomes_one_line_with_the_name_of_the_package(fake):
+    command, place = fake
+    with pytest.raises(InfrastructureError, match=r'spack install fails: Failed downloads: stream@5\.10 \(see .*\)$'):
+        command.run(place, 'install')
+    assert 'stream@5.10' in (place / 'build.log').read_text()
+
+
+@pytest.mark.parametrize('options, builds', [
+    ('', True), ('-n Hpl', True), ('--system local', True), ('--system=local:default -n x', True),
+    ('--system cluster', False), ('--system=cluster', False), ('--system localhost', False)])
+def test_the_set_up_builds_for_this_machine_only(options, builds):
+    done = shell(f'. ci/lib/packages; . ci/lib/spack; install_packages() {{ echo packages; }}; say() {{ :; }}; '
+                 f'has_spack() {{ echo asked; false; }}; build_codes {options}', TOP, RFM_SYSTEM='')
+    assert done.returncode == 0 and ('asked' in done.stdout) == builds
+
+
+# with a real Spack
+
+@pytest.fixture(scope='module')
+def real(tmp_path_factory):
+    """The environment of a build with a real Spack, for this machine, at a path with a space."""
+    if not os.environ.get('SPACK_ROOT') and not shutil.which('spack'):
+        pytest.skip('no Spack here: neither SPACK_ROOT nor spack on PATH')
+    env = {**os.environ, 'PARITY_ROOT': str(TOP), 'PYTHONPATH': str(TOP / 'reframe'),
+           'PARITY_RESULTS': str(tmp_path_factory.mktemp('built') / 'own results')}
+    done = parity(env, 'build')
+    if 'apt install' in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    return env
+
+
+def parity(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, '-m', 'parity.cli', 'software', *arguments], env=env,
+                          capture_output=True, text=True, timeout=1800)
+
+
+def test_an_unchanged_lock_builds_nothing_in_under_5_s(real):
+    began = time.monotonic()
+    done = parity(real, 'build')
+    assert done.returncode == 0 and 'nothing to build' in done.stdout
+    assert time.monotonic() - began < 5
+
+
+def test_what_is_built_has_hashes(real):
+    built_ = json.loads(parity(real, 'status', '--json').stdout)
+    assert all(len(package['hash']) == 32 for package in built_['packages'].values())
+    assert {'npb', 'hpl', 'stream'} <= built_['packages'].keys()
+
+
+def test_a_binary_that_is_gone_is_missing_until_the_next_build(real):
+    (Path(real['PARITY_RESULTS']) / 'software' / 'local' / 'view' / 'bin' / 'stream_c.exe').unlink()
+    status = parity(real, 'status')
+    assert status.returncode == 3 and 'missing or changed: stream_c.exe' in status.stdout
+    assert parity(real, 'build').returncode == 0 and parity(real, 'status').returncode == 0
