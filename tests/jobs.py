@@ -1,0 +1,59 @@
+"""Real runs in a copy of the checkout: starting them, waiting for them, reading what they stored."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+
+from conftest import shell
+
+HPCC = shutil.which('hpcc') and shutil.which('mpirun')
+#: Hpcc 22, Npb 8 x 3, Hpl 2, Stream 3 x 4, FileCopy 12 x 4: planned whether or not a code is here
+CELLS = 108
+QUICK = "-n 'FileCopy.*(large-copy|small-write).*clients=one'"
+
+
+def sessions_of(checkout) -> list[dict]:
+    with sqlite3.connect(checkout / 'results' / 'results.db') as conn:
+        rows = conn.execute('SELECT json_blob FROM sessions ORDER BY session_start_unix, rowid').fetchall()
+    return [json.loads(blob) for blob, in rows]
+
+
+def verdict_of(checkout) -> tuple[int, dict]:
+    done = shell('. ci/activate && parity verdict --json', checkout)
+    return done.returncode, json.loads(done.stdout)
+
+
+def one_at_a_time(ran: list[dict]) -> None:
+    """No case starts before the one before it has ended."""
+    times = sorted((r['job_submit_time'], r['job_completion_time_unix']) for r in ran)
+    for (_, end), (start, _) in zip(times, times[1:], strict=False):
+        assert start >= end
+
+
+def start(line: str, checkout) -> subprocess.Popen:
+    return subprocess.Popen(['bash', '-c', line], cwd=checkout, stdin=subprocess.DEVNULL, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                            # a test run from a script in the background would hand down SIGINT ignored
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+
+
+def wait_for(condition, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, 'waited in vain'
+        time.sleep(0.05)
+
+
+def finished(checkout) -> int:
+    log = checkout / 'results' / 'perflogs' / 'local' / 'default' / 'FileCopy.log'
+    return len(log.read_text().splitlines()) - 1 if log.exists() else 0
+
+
+def processes_of(session_id: str) -> list[int]:
+    from parity.session import process
+    return process.of_session(session_id)
