@@ -57,7 +57,8 @@ class _Loader(RegressionCheckLoader):
                 warnings.append('yields no check: no class here is decorated with @rfm.simple_test')
         except BaseException:  # whatever a file does when it is imported, it is the file's fault
             found = []
-            warnings.append(f'cannot be loaded: {what(*sys.exc_info())}')
+            said = what(*sys.exc_info()).splitlines() or ['no reason given']
+            warnings.append(f'cannot be loaded: {said[0].rstrip(":")}')
         self.problems.extend({'file': os.path.relpath(filename), 'what': w} for w in warnings)
         self.checks.extend(found)
         return found

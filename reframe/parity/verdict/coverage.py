@@ -11,8 +11,8 @@ def of_cells(cells: list[Cell], plan: Plan, no_code: str) -> Coverage:
     """Coverage by what was measured; ``no_code`` says why a code that no check names is not there."""
     needs = {case.case: set(case.needs) for case in plan.cases}
     loaded = {n for check in plan.checks for n in check.needs}
-    found = [_code(code, cells, needs, 'not selected' if {code.feature, code.stand_in} & loaded else no_code)
-             for code in CODES]
+    planned = {n for names in needs.values() for n in names}
+    found = [_code(code, cells, needs, _absent(code, planned, loaded, no_code)) for code in CODES]
     measured = sum(c.measured for c in found)
     return Coverage(line=_line(found, measured), codes=found, measured=measured,
                     total=len(CODES), cells=len(cells))
@@ -31,6 +31,11 @@ def _code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: st
         return CodeCoverage(code=code.name, measured=False, by=code.stand_in,
                             reason=f'{code.stand_in} only {figures[0].label}')
     return CodeCoverage(code=code.name, measured=False, reason=_why(own or standing) or no_code)
+
+
+def _absent(code: Code, planned: set[str], loaded: set[str], no_code: str) -> str:
+    able = {code.feature, code.stand_in}
+    return 'not selected' if able & loaded and not able & planned else no_code
 
 
 def _why(cells: list[Cell]) -> str:
