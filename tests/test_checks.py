@@ -10,6 +10,7 @@ from reframe.utility import import_module_from_file
 from conftest import TOP
 from parity.outputs import Wrong, hpcc, hpl, npb, stream
 from parity.sizing import HplProblem
+from parity.workload import Workload
 
 RECORDED = TOP / 'tests' / 'recorded'
 
@@ -37,8 +38,8 @@ class Replay(SimpleNamespace):
     def note(self, facts):
         self.facts = facts
 
-    def judge_caches(self, *args):
-        return self.cls.judge_caches(self, *args)
+    def label_cached(self, *args):
+        return Workload.label_cached(self, *args)
 
     def replay(self, text):
         values = self.cls.parse(self, text)

@@ -45,16 +45,11 @@ class Hpcc(rfm.RunOnlyRegressionTest, Workload):
 
     @run_after('setup')
     def place(self):
-        self.num_tasks = self.num_tasks_per_node = self.extra('cores') or 1
-        self.num_cpus_per_task = 1
-        self.env_vars['OPENBLAS_NUM_THREADS'] = self.env_vars['OMP_NUM_THREADS'] = 1
+        self.one_rank_a_core()
 
     @run_before('run')
     def write_input(self):
-        fraction, seconds = SIZES[self.size]
-        guess = self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ()))
-        self.problem = sizing.hpl(self.extra('memory_bytes'), self.num_tasks, fraction, seconds, guess)
-        self.derive('hpl', self.problem)
+        self.problem = self.hpl_problem(*SIZES[self.size])
         self.stage('hpccinf.txt', sizing.hpcc_input(self.problem))
 
     def parse(self, text):
@@ -64,16 +59,9 @@ class Hpcc(rfm.RunOnlyRegressionTest, Workload):
                 raise Wrong(f'ran {name.upper()} {facts[name]:g}, asked for {getattr(self.problem, name)}')
         self.note(facts)
         vector = 8 * facts['stream_vector_length']
-        self.judge_caches('single', vector, self.extra('llc_one_bytes') or self.extra('llc_bytes'))
-        self.judge_caches('star', vector * self.num_tasks, self.extra('llc_bytes'))
+        single, star = [m.name for m in STREAM[:4]], [m.name for m in STREAM[4:]]
+        self.label_cached(single, vector, self.extra('llc_one_bytes') or self.extra('llc_bytes'))
+        self.label_cached(star, vector * self.num_tasks, self.extra('llc_bytes'))
         if self.num_tasks == 1:
             self.leave_out([m.name for m in self.metrics if m.name.startswith('beff_')], 'one rank')
         return values
-
-    def judge_caches(self, how, array_bytes, cache_bytes):
-        """Label STREAM figures whose arrays the last-level caches may hold."""
-        names = [m.name for m in STREAM if m.name.startswith(f'stream_{how}_')]
-        if not cache_bytes:
-            self.label(names, 'cached', 'perhaps: the size of the last-level caches is not known')
-        elif sizing.fits_in_cache(array_bytes, cache_bytes):
-            self.label(names, 'cached', sizing.cached_reason(array_bytes, cache_bytes))

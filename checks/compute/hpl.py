@@ -28,9 +28,7 @@ class Hpl(rfm.RunOnlyRegressionTest, Workload):
 
     @run_after('setup')
     def place(self):
-        self.num_tasks = self.num_tasks_per_node = self.extra('cores') or 1
-        self.num_cpus_per_task = 1
-        self.env_vars['OPENBLAS_NUM_THREADS'] = self.env_vars['OMP_NUM_THREADS'] = 1
+        self.one_rank_a_core()
         self.executable = self.program('xhpl')
 
     @run_before('run')
@@ -38,10 +36,7 @@ class Hpl(rfm.RunOnlyRegressionTest, Workload):
         if self.dat:
             self.stage('HPL.dat', Path(self.dat).read_text())
             return
-        fraction, seconds = SIZES[self.size]
-        guess = self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ()))
-        self.problem = sizing.hpl(self.extra('memory_bytes'), self.num_tasks, fraction, seconds, guess)
-        self.derive('hpl', self.problem)
+        self.problem = self.hpl_problem(*SIZES[self.size])
         self.stage('HPL.dat', sizing.hpl_input(self.problem))
 
     def parse(self, text):

@@ -3,7 +3,6 @@
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity import sizing
 from parity.metric import Metric
 from parity.outputs import Wrong, stream
 from parity.workload import Workload
@@ -34,9 +33,5 @@ class Stream(rfm.RunOnlyRegressionTest, Workload):
         if facts['threads'] != self.count:
             raise Wrong(f'ran {facts["threads"]:g} threads, asked for {self.count}')
         self.note(facts)
-        array, caches = 8 * facts['array_elements'], self.extra('llc_bytes')
-        if not caches:
-            self.label([m.name for m in self.metrics], 'cached', 'perhaps: the last-level caches are not known')
-        elif sizing.fits_in_cache(array, caches):
-            self.label([m.name for m in self.metrics], 'cached', sizing.cached_reason(array, caches))
+        self.label_cached([m.name for m in self.metrics], 8 * facts['array_elements'], self.extra('llc_bytes'))
         return {kernel: rate / 1000 for kernel, rate in values.items()}  # STREAM prints MB/s

@@ -22,7 +22,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity import paths
+from parity import paths, sizing
 from parity.limits import measured
 from parity.outputs import Incomplete, Wrong
 
@@ -147,6 +147,26 @@ class Workload(rfm.RegressionTestPlugin):
         """Mark figures as not being what they seem, e.g. 'cached': they are never judged as such."""
         for name in metrics:
             self.parity['labels'][name] = {'word': word, 'reason': reason}
+
+    def label_cached(self, metrics, array_bytes, cache_bytes):
+        """Label bandwidths whose arrays the last-level caches may hold; None: their size is not known."""
+        if not cache_bytes:
+            self.label(metrics, 'cached', 'perhaps: the size of the last-level caches is not known')
+        elif sizing.fits_in_cache(array_bytes, cache_bytes):
+            self.label(metrics, 'cached', sizing.cached_reason(array_bytes, cache_bytes))
+
+    def one_rank_a_core(self):
+        """All cores of one node, one rank a core, one thread a rank."""
+        self.num_tasks = self.num_tasks_per_node = self.extra('cores') or 1
+        self.num_cpus_per_task = 1
+        self.env_vars['OPENBLAS_NUM_THREADS'] = self.env_vars['OMP_NUM_THREADS'] = 1
+
+    def hpl_problem(self, fraction, seconds):
+        """The HPL problem for a share of the memory and so many seconds, its derivation kept."""
+        guess = self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ()))
+        problem = sizing.hpl(self.extra('memory_bytes'), self.num_tasks, fraction, seconds, guess)
+        self.derive('hpl', problem)
+        return problem
 
     @run_before('run', always_last=True)
     def parity_before(self):
