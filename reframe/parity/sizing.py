@@ -130,7 +130,7 @@ HPL.out      output file name (hpcc always writes hpccoutf.txt)
 1            number of panel factorisations
 2            PFACT (2 = right)
 1            number of recursive stopping criteria
-4            NBMIN
+8            NBMIN
 1            number of panels in recursion
 2            NDIV
 1            number of recursive panel factorisations

@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 import time
+from functools import partial
 
 from parity import errors, machine, paths, sizing, software
 from parity.bench import pairs
@@ -60,12 +61,13 @@ def _codes(codes: Codes, here: machine.Machine) -> list[pairs.Ratio]:
                              'Gflop/s', 0.85, PAIRS))
     against = _said(pairs.run(f'HPL against N {STUDY[0]}, NB {STUDY[1]}', lambda: codes.hpl(ours),
                               lambda: codes.hpl(small), 'Gflop/s', 1.5, PAIRS))
-    ways = [(n, bind, places) for n in sorted({1, max(1, here.cores // 2), here.cores})
-            for bind in ('spread', 'close', 'false') for places in ('cores', 'threads')]
-    triad = _said(pairs.run('Triad against the best of threads and bindings',
-                            lambda: codes.triad(here.cores, 'spread', 'cores'),
-                            lambda: max(codes.triad(*way) for way in ways), 'MB/s', 0.95, PAIRS))
-    return [beside, against, triad]
+    return [beside, against, _triad(codes, here.cores)]
+
+
+def _triad(codes: Codes, cores: int) -> pairs.Ratio:
+    ways = {f'{n} threads, {bind}': partial(codes.triad, n, bind)
+            for n in sorted({1, max(1, cores // 2), cores}) for bind in ('spread', 'close', 'false')}
+    return _said(pairs.among('Triad against the best way', f'{cores} threads, spread', ways, 'MB/s', 0.95, PAIRS))
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,10 +22,20 @@ _NAMES = {
     'osu-micro-benchmarks': [
         *(f'{_OSU}/pt2pt/osu_{n}' for n in ('latency', 'bw', 'bibw', 'mbw_mr')),
         *(f'{_OSU}/collective/osu_{n}' for n in ('allreduce', 'alltoall', 'bcast', 'barrier'))],
+    'intel-mpi-benchmarks': ['IMB-MPI1'],
+    'iperf3': ['iperf3'],
+    'fio': ['fio'],
+    'sysbench': ['sysbench'],
+    'mpip': ['../lib/libmpiP.so'],
+    'babelstream': ['omp-stream'],
 }
 #: What a program needs so as to end well, in an empty folder; without arguments the others run.
 _ARGUMENTS = {'ior': ['-b', '1k', '-t', '1k', '-o', 'file'], 'mdtest': ['-n', '1', '-d', 'folder'],
+              'iperf3': ['--version'], 'fio': ['--version'], 'sysbench': ['--version'], 'omp-stream': ['--list'],
+              'IMB-MPI1': ['-list'],
               **{Path(name).name: ['-h'] for name in _NAMES['osu-micro-benchmarks']}}
+#: A library starts where it and all that it needs can be loaded.
+_LOAD = (sys.executable, '-c', 'import ctypes, os, sys; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)')
 #: A program that has not ended with an error by then has started.
 _SECONDS = 0.5
 
@@ -55,7 +66,7 @@ def problem(program: Path) -> str:
         return 'is not there: the recipe said "installed" without it'
     with tempfile.TemporaryDirectory(prefix='parity-start-', ignore_cleanup_errors=True) as work:
         Path(work, 'HPL.dat').write_text(sizing.hpl_input(sizing.HplProblem(16, 8, 1, 1, '')))
-        command = [str(program), *_ARGUMENTS.get(program.name, [])]
+        command = [*(_LOAD if program.suffix == '.so' else ()), str(program), *_ARGUMENTS.get(program.name, [])]
         try:
             process = subprocess.Popen(command, cwd=work, env=environment(os.environ), stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -15,10 +15,16 @@ from parity.errors import UsageError
 #: What must be there, and Debian's package that brings it.
 NEEDED = {'gcc': 'gcc', 'g++': 'g++', 'gfortran': 'gfortran', 'mpicc': 'libopenmpi-dev', 'mpirun': 'openmpi-bin',
           'make': 'make', 'autoconf': 'autoconf', 'automake': 'automake', 'libtoolize': 'libtool', 'm4': 'm4',
-          'patch': 'patch', 'pkgconf': 'pkgconf', 'file': 'file', 'perl': 'perl'}
+          'patch': 'patch', 'pkgconf': 'pkgconf', 'file': 'file', 'perl': 'perl', 'cmake': 'cmake',
+          'python3': 'python3'}
+#: Libraries and macros, which are no programs: Spack's name, Debian's package that brings it.
+_LIBRARIES = {'openblas': 'libopenblas-dev', 'zlib': 'zlib1g-dev', 'libunwind': 'libunwind-dev',
+              'autoconf-archive': 'autoconf-archive'}
 #: Tools of which the version is the first number that `--version` prints; Spack's name, program.
 _TOOLS = {'autoconf': 'autoconf', 'automake': 'automake', 'libtool': 'libtoolize', 'm4': 'm4',
-          'gmake': 'make', 'perl': 'perl', 'pkgconf': 'pkgconf'}
+          'gmake': 'make', 'perl': 'perl', 'pkgconf': 'pkgconf', 'cmake': 'cmake'}
+#: What a recipe asks for by what it provides.
+_PROVIDERS = {'mpi': 'openmpi', 'blas': 'openblas', 'lapack': 'openblas', 'zlib-api': 'zlib', 'unwind': 'libunwind'}
 
 
 def write(scope: Path) -> Path:
@@ -27,32 +33,30 @@ def write(scope: Path) -> Path:
     Raises UsageError naming the packages to install where the compiler, the MPI or a tool is absent.
     """
     missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program)})
-    openblas = _owned('libopenblas-dev')
-    missing += [p for p in ('libopenblas-dev', 'autoconf-archive') if not _owned(p)]
+    libraries = {name: _owned(package) for name, package in _LIBRARIES.items()}
+    missing += [_LIBRARIES[name] for name, version in libraries.items() if not version]
     if missing:
         raise UsageError('to build the codes, these are needed from the distribution: '
                          f'apt install {" ".join(missing)}')
     scope.mkdir(parents=True, exist_ok=True)
-    text = yaml.safe_dump({'packages': _packages(openblas)}, sort_keys=False)
+    text = yaml.safe_dump({'packages': _packages(libraries)}, sort_keys=False)
     if not (scope / 'packages.yaml').exists() or (scope / 'packages.yaml').read_text() != text:
         (scope / 'packages.yaml').write_text(text)
     return scope
 
 
-def _packages(openblas: str) -> dict[str, Any]:
+def _packages(libraries: dict[str, str]) -> dict[str, Any]:
     gcc = _says('gcc', '-dumpfullversion')
     compilers = {language: shutil.which(program)
                  for language, program in (('c', 'gcc'), ('cxx', 'g++'), ('fortran', 'gfortran'))}
     found: dict[str, Any] = {language: {'require': ['gcc']} for language in compilers}
     found['gcc'] = _external(f"gcc@{gcc} languages:='c,c++,fortran'", extra_attributes={'compilers': compilers})
     found['openmpi'] = _external(f'openmpi@{_version("mpirun")}')
-    found['openblas'] = _external(f'openblas@{openblas}')
-    found['mpi'] = {'require': ['openmpi']}
-    found['blas'] = found['lapack'] = {'require': ['openblas']}
-    for package, program in _TOOLS.items():
-        found[package] = _external(f'{package}@{_version(program)}')
-    found['autoconf-archive'] = _external(f'autoconf-archive@{_owned("autoconf-archive")}')
-    return found
+    # /usr is not the prefix of every python3: a virtual environment's own stands first on PATH
+    found['python'] = _external(f'python@{_version("/usr/bin/python3")}')
+    found |= {package: _external(f'{package}@{_version(program)}') for package, program in _TOOLS.items()}
+    found |= {package: _external(f'{package}@{version}') for package, version in libraries.items()}
+    return found | {virtual: {'require': [provider]} for virtual, provider in _PROVIDERS.items()}
 
 
 def _external(spec: str, **attributes: Any) -> dict[str, Any]:
