@@ -9,8 +9,8 @@ from reframe.core.builtins import run_after, run_before
 
 from parity import sizing
 from parity.metric import Metric
+from parity.mpi import Mpi
 from parity.outputs import Wrong, hpcc
-from parity.workload import Workload
 
 STREAM = [Metric(f'stream_{how}_{kernel}', 'GB/s', 'higher', limit='memory_bandwidth')
           for how in ('single', 'star') for kernel in ('copy', 'scale', 'add', 'triad')]
@@ -19,7 +19,7 @@ SIZES = {'quick': (0.20, 5), 'nightly': (0.50, 60), 'acceptance': (0.80, 3600)}
 
 
 @rfm.simple_test
-class Hpcc(rfm.RunOnlyRegressionTest, Workload):
+class Hpcc(rfm.RunOnlyRegressionTest, Mpi):
     """HPCC on all cores, one rank a core, one thread a rank."""
 
     needs = frozenset({'hpcc'})
@@ -45,7 +45,7 @@ class Hpcc(rfm.RunOnlyRegressionTest, Workload):
 
     @run_after('setup')
     def place(self):
-        self.one_rank_a_core()
+        self.place_ranks()
 
     @run_before('run')
     def write_input(self):

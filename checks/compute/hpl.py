@@ -7,15 +7,15 @@ from reframe.core.builtins import run_after, run_before, variable
 
 from parity import sizing
 from parity.metric import Metric
+from parity.mpi import Mpi
 from parity.outputs import Wrong, hpl
-from parity.workload import Workload
 
 # share of memory, and seconds, by size
 SIZES = {'quick': (0.20, 15), 'nightly': (0.50, 120), 'acceptance': (0.80, 7200)}
 
 
 @rfm.simple_test
-class Hpl(rfm.RunOnlyRegressionTest, Workload):
+class Hpl(rfm.RunOnlyRegressionTest, Mpi):
     """One rank a core, one thread a rank; every residual must pass. ``dat`` names an HPL.dat to use as it is."""
 
     needs = frozenset({'hpl'})
@@ -28,7 +28,7 @@ class Hpl(rfm.RunOnlyRegressionTest, Workload):
 
     @run_after('setup')
     def place(self):
-        self.one_rank_a_core()
+        self.place_ranks()
         self.executable = self.program('xhpl')
 
     @run_before('run')

@@ -5,12 +5,12 @@ from reframe.core.builtins import parameter, run_after
 
 from parity import sizing_npb
 from parity.metric import Metric
+from parity.mpi import Mpi
 from parity.outputs import npb
-from parity.workload import Workload
 
 
 @rfm.simple_test
-class Npb(rfm.RunOnlyRegressionTest, Workload):
+class Npb(rfm.RunOnlyRegressionTest, Mpi):
     """One rank a core, or as many as the benchmark's grid allows; the class goes by the size."""
 
     needs = frozenset({'npb'})
@@ -24,11 +24,12 @@ class Npb(rfm.RunOnlyRegressionTest, Workload):
     @run_after('setup')
     def place(self):
         self.letter = sizing_npb.NPB_CLASS_BY_SIZE[self.size]
-        ranks = sizing_npb.npb_ranks(self.benchmark, self.extra('cores') or 1, self.letter)
-        need, have = sizing_npb.npb_memory_bytes(self.benchmark, self.letter, ranks), self.extra('memory_bytes')
+        ranks = sizing_npb.npb_ranks(self.benchmark, self.ranks_on(self.nodes), self.letter)
+        need = sizing_npb.npb_memory_bytes(self.benchmark, self.letter, ranks)
+        have = self.nodes * (self.extra('memory_bytes') or 0)
         if have and need > have:
             self.skip_case(f'memory: class {self.letter} needs {need / 1e9:.3g} GB, there are {have / 1e9:.3g} GB')
-        self.num_tasks = self.num_tasks_per_node = ranks
+        self.place_ranks(ranks)
         self.executable = self.program(f'{self.benchmark}.{self.letter}.x')
 
     def parse(self, text):

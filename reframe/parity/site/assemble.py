@@ -150,7 +150,7 @@ def _partition(stated: Partition, machine, environs: list[str], software) -> dic
 def _with_machine(extras: dict, machine) -> dict:
     from parity.machine import limits
     known = limits(machine, extras['limits'])
-    facts = {'cores': machine.cores, 'memory_bytes': machine.memory_bytes,
+    facts = {'nodes': 1, 'cores': machine.cores, 'memory_bytes': machine.memory_bytes,
              'llc_bytes': machine.llc_bytes, 'llc_one_bytes': machine.llc_one_bytes,
              'machine': machine.model_dump(mode='json')}
     return {**facts, **extras, 'limits': {k: v.model_dump() for k, v in known.items()}}

@@ -24,11 +24,12 @@ _LIBRARIES = {'openblas': 'libopenblas-dev', 'zlib': 'zlib1g-dev', 'libunwind': 
 _TOOLS = {'autoconf': 'autoconf', 'automake': 'automake', 'libtool': 'libtoolize', 'm4': 'm4',
           'gmake': 'make', 'perl': 'perl', 'pkgconf': 'pkgconf', 'cmake': 'cmake'}
 #: What a recipe asks for by what it provides.
-_PROVIDERS = {'mpi': 'openmpi', 'blas': 'openblas', 'lapack': 'openblas', 'zlib-api': 'zlib', 'unwind': 'libunwind'}
+_PROVIDERS = {'mpi': 'openmpi', 'blas': 'openblas', 'lapack': 'openblas', 'zlib-api': 'zlib',
+              'unwind': 'libunwind'}
 
 
-def write(scope: Path) -> Path:
-    """Write packages.yaml into the configuration scope and return it.
+def write(scope: Path, nvcc: str = '') -> Path:
+    """Write packages.yaml into the configuration scope and return it; ``nvcc`` is CUDA's, if it is needed.
 
     Raises UsageError naming the packages to install where the compiler, the MPI or a tool is absent.
     """
@@ -39,7 +40,8 @@ def write(scope: Path) -> Path:
         raise UsageError('to build the codes, these are needed from the distribution: '
                          f'apt install {" ".join(missing)}')
     scope.mkdir(parents=True, exist_ok=True)
-    text = yaml.safe_dump({'packages': _packages(libraries)}, sort_keys=False)
+    packages = _packages(libraries) | ({'cuda': _cuda(nvcc)} if nvcc else {})
+    text = yaml.safe_dump({'packages': packages}, sort_keys=False)
     if not (scope / 'packages.yaml').exists() or (scope / 'packages.yaml').read_text() != text:
         (scope / 'packages.yaml').write_text(text)
     return scope
@@ -57,6 +59,10 @@ def _packages(libraries: dict[str, str]) -> dict[str, Any]:
     found |= {package: _external(f'{package}@{_version(program)}') for package, program in _TOOLS.items()}
     found |= {package: _external(f'{package}@{version}') for package, version in libraries.items()}
     return found | {virtual: {'require': [provider]} for virtual, provider in _PROVIDERS.items()}
+
+
+def _cuda(nvcc: str) -> dict[str, Any]:
+    return _external(f'cuda@{_version(nvcc)}', prefix=str(Path(nvcc).resolve().parents[1]))
 
 
 def _external(spec: str, **attributes: Any) -> dict[str, Any]:

@@ -1,0 +1,148 @@
+"""Where ranks run: asked of the launcher by variables, and read back from the job that ran.
+
+Launchers bind by their own rules and ignore in silence what they do not know. So every rank notes
+where it is before it becomes the program (programs/rank.sh), and what differs from what was asked is
+told; nothing here trusts a launcher.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+BINDINGS = ('core', 'socket', 'none')
+ORDERS = ('block', 'cyclic')
+
+#: Open MPI 4, Open MPI 5 (PRRTE), Intel MPI, Slurm's srun: each reads its own and no other's.
+_BIND = {
+    'OMPI_MCA_hwloc_base_binding_policy': {'core': 'core', 'socket': 'socket', 'none': 'none'},
+    'PRTE_MCA_hwloc_default_binding_policy': {'core': 'core', 'socket': 'package', 'none': 'none'},
+    'I_MPI_PIN_DOMAIN': {'core': 'core', 'socket': 'socket', 'none': 'node'},
+    'SLURM_CPU_BIND': {'core': 'cores', 'socket': 'sockets', 'none': 'none'},
+}
+_ORDER = {
+    'OMPI_MCA_rmaps_base_mapping_policy': {'block': 'slot', 'cyclic': 'node'},
+    'PRTE_MCA_rmaps_default_mapping_policy': {'block': 'slot', 'cyclic': 'node'},
+    'I_MPI_PERHOST': {'block': 'allcores', 'cyclic': '1'},
+    'SLURM_DISTRIBUTION': {'block': 'block', 'cyclic': 'cyclic'},
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """``ranks`` in all on ``nodes``; bound to a core each, to a socket, or not; in block or cyclic order."""
+
+    nodes: int
+    ranks: int
+    binding: str = 'core'
+    order: str = 'block'
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One rank as it noted itself: its number, its node and the CPUs it may run on."""
+
+    number: int
+    node: str
+    cpus: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The ranks of a job, and of each CPU of a node its (core, socket)."""
+
+    ranks: tuple[Rank, ...]
+    topology: dict[int, tuple[int, int]]
+
+    def told(self) -> list[dict]:
+        """For the results: rank, node and CPUs, as short as they can be said."""
+        return [{'rank': r.number, 'node': r.node, 'cpus': _ranges(r.cpus)} for r in self.ranks]
+
+
+def variables(asked: Asked) -> dict[str, str]:
+    """What asks the launchers that are known for this placement."""
+    return {**{name: words[asked.binding] for name, words in _BIND.items()},
+            **{name: words[asked.order] for name, words in _ORDER.items()}}
+
+
+def read(folder: Path) -> Ran:
+    """What the ranks of a job wrote into ``folder``; a file that is no such note is no rank."""
+    ranks = []
+    for file in folder.glob('[0-9]*'):
+        words = file.read_text(errors='replace').split()
+        if len(words) == 3 and words[0] == file.name and words[0].isdecimal():
+            ranks.append(Rank(int(words[0]), words[1], _set(words[2])))
+    return Ran(tuple(sorted(ranks, key=lambda r: r.number)), _topology(folder / 'topology'))
+
+
+def problem(asked: Asked, ran: Ran) -> str:
+    """How the job ran elsewhere than asked; '' where it did not."""
+    numbers = [r.number for r in ran.ranks]
+    if numbers != list(range(asked.ranks)):
+        return f'{len(numbers)} of {asked.ranks} ranks noted where they ran'
+    return _nodes(asked, ran.ranks) or _order(asked, ran.ranks) or _binding(asked.binding, ran)
+
+
+def _nodes(asked: Asked, ranks: tuple[Rank, ...]) -> str:
+    counts = Counter(r.node for r in ranks)
+    if len(counts) != asked.nodes:
+        return f'ran on {len(counts)} nodes ({", ".join(counts)}), asked for {asked.nodes}'
+    each = -(-asked.ranks // asked.nodes)
+    if max(counts.values()) > each:
+        return f'{max(counts.values())} ranks on one node, asked for {each}: {dict(counts)}'
+    return ''
+
+
+def _order(asked: Asked, ranks: tuple[Rank, ...]) -> str:
+    if asked.nodes == 1:
+        return ''
+    nodes = list(dict.fromkeys(r.node for r in ranks))
+    each = -(-asked.ranks // asked.nodes)
+    places = {'block': lambda r: nodes[r.number // each], 'cyclic': lambda r: nodes[r.number % asked.nodes]}
+    bad = [r for r in ranks if r.node != places[asked.order](r)]
+    return f'rank {bad[0].number} is on {bad[0].node}: not in {asked.order} order' if bad else ''
+
+
+def _binding(binding: str, ran: Ran) -> str:
+    if binding == 'none':
+        return ''
+    if not ran.topology:
+        return 'the node did not tell its cores: the binding is not known'
+    which = BINDINGS.index(binding)             # 0: cores, 1: sockets
+    held = {r.number: {ran.topology.get(cpu, (-1, -1))[which] for cpu in r.cpus} for r in ran.ranks}
+    loose = next((r for r in ran.ranks if len(held[r.number]) != 1), None)
+    if loose:
+        return f'rank {loose.number} may run on CPUs {_ranges(loose.cpus)}: not bound to one {binding}'
+    shared = Counter((r.node, *held[r.number]) for r in ran.ranks).most_common(1)[0]
+    return f'{shared[1]} ranks are bound to core {shared[0][1]} of {shared[0][0]}' \
+        if binding == 'core' and shared[1] > 1 else ''
+
+
+def _topology(file: Path) -> dict[int, tuple[int, int]]:
+    """`lscpu -p=CPU,CORE,SOCKET`; {} where it is not there."""
+    try:
+        rows = [line.split(',') for line in file.read_text().splitlines() if line and line[0] != '#']
+        return {int(cpu): (int(core), int(socket or 0)) for cpu, core, socket in rows}
+    except (OSError, ValueError):
+        return {}
+
+
+def _set(ranges: str) -> frozenset[int]:
+    """The CPUs in the kernel's list form, for instance 0-3,8."""
+    found: set[int] = set()
+    for part in ranges.split(','):
+        first, _, last = part.partition('-')
+        if first.isdecimal() and (last or first).isdecimal():
+            found |= set(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def _ranges(cpus: frozenset[int]) -> str:
+    said: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if said and cpu == said[-1][1] + 1:
+            said[-1][1] = cpu
+        else:
+            said.append([cpu, cpu])
+    return ','.join(f'{a}-{b}' if b > a else f'{a}' for a, b in said)

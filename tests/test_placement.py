@@ -1,0 +1,103 @@
+"""Where ranks ran: what they noted themselves, against what was asked of the launcher."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import TOP
+from parity import placement
+from parity.placement import Asked, Ran, Rank
+
+RANK_SH = TOP / 'reframe' / 'parity' / 'programs' / 'rank.sh'
+#: Two sockets of two cores of two hardware threads.
+TOPOLOGY = {cpu: (cpu % 4, cpu % 4 // 2) for cpu in range(8)}
+
+
+def ran(*where: tuple[str, set[int]]) -> Ran:
+    return Ran(tuple(Rank(i, node, frozenset(cpus)) for i, (node, cpus) in enumerate(where)), TOPOLOGY)
+
+
+A0, A1, B0, B1 = ('a', {0, 4}), ('a', {1, 5}), ('b', {0, 4}), ('b', {1, 5})
+
+
+@pytest.mark.parametrize('asked, there', [
+    (Asked(1, 2), (A0, A1)),
+    (Asked(1, 2), (('a', {0}), ('a', {1}))),                                # one of the core's two threads
+    (Asked(2, 4), (A0, A1, B0, B1)),
+    (Asked(2, 4, order='cyclic'), (A0, B0, A1, B1)),
+    (Asked(1, 2, binding='socket'), (('a', {0, 1, 4, 5}), ('a', {0, 1, 4, 5}))),
+    (Asked(1, 2, binding='none'), (('a', set(range(8))), ('a', set(range(8))))),
+])
+def test_as_asked(asked, there):
+    assert placement.problem(asked, ran(*there)) == ''
+
+
+@pytest.mark.parametrize('asked, there, why', [
+    (Asked(1, 2), (A0,), '1 of 2 ranks noted where they ran'),
+    (Asked(1, 2), (A0, B0), r'ran on 2 nodes \(a, b\), asked for 1'),
+    (Asked(2, 2), (A0, A1), r'ran on 1 nodes \(a\), asked for 2'),
+    (Asked(2, 4), (A0, A1, ('a', {2, 6}), B0), '3 ranks on one node, asked for 2'),
+    (Asked(2, 4), (A0, B0, A1, B1), 'rank 1 is on b: not in block order'),
+    (Asked(2, 4, order='cyclic'), (A0, A1, B0, B1), 'rank 1 is on a: not in cyclic order'),
+    (Asked(1, 2), (A0, A0), '2 ranks are bound to core 0 of a'),
+    (Asked(1, 2), (('a', {0}), ('a', {4})), '2 ranks are bound to core 0 of a'),        # hardware threads of one core
+    (Asked(1, 1), (('a', {0, 1}),), 'rank 0 may run on CPUs 0-1: not bound to one core'),
+    (Asked(1, 1, binding='socket'), (('a', {1, 2}),), 'rank 0 may run on CPUs 1-2: not bound to one socket'),
+])
+def test_elsewhere_than_asked(asked, there, why):
+    import re
+    assert re.search(why, placement.problem(asked, ran(*there)))
+
+
+def test_a_node_that_does_not_tell_its_cores_leaves_the_binding_unknown():
+    assert 'binding is not known' in placement.problem(Asked(1, 1), Ran((Rank(0, 'a', frozenset({0})),), {}))
+
+
+@pytest.mark.parametrize('asked', [Asked(1, 1, b, o) for b in placement.BINDINGS for o in placement.ORDERS])
+def test_every_launcher_is_asked(asked):
+    assert len(placement.variables(asked)) == 8 and all(placement.variables(asked).values())
+
+
+def test_notes_are_read_and_what_is_no_note_is_no_rank(tmp_path):
+    (tmp_path / '0').write_text('0 a 0-1,4\n')
+    (tmp_path / '1').write_text('1 a')                                      # cut short: the disk was full
+    (tmp_path / '2').write_text('7 a 0\n')
+    (tmp_path / 'topology').write_text('# CPU,Core,Socket\n0,0,0\n1,1,\n')
+    found = placement.read(tmp_path)
+    assert found.ranks == (Rank(0, 'a', frozenset({0, 1, 4})),) and found.topology == {0: (0, 0), 1: (1, 0)}
+    assert found.told() == [{'rank': 0, 'node': 'a', 'cpus': '0-1,4'}]
+
+
+def test_a_rank_notes_itself_and_becomes_the_program(tmp_path):
+    (tmp_path / 'ranks').mkdir()
+    env = {**os.environ, 'OMPI_COMM_WORLD_RANK': '3'}
+    done = subprocess.run([RANK_SH, 'sh', '-c', 'echo "$1"; exit 7', 'x', 'a b;c'], cwd=tmp_path, env=env,
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7, 'a b;c\n')
+    found, = placement.read(tmp_path / 'ranks').ranks
+    assert found.number == 3 and found.cpus == os.sched_getaffinity(0)
+
+
+def test_a_library_that_cannot_be_preloaded_stops_the_rank(tmp_path):
+    (tmp_path / 'ranks').mkdir()
+    done = subprocess.run([RANK_SH, 'true'], cwd=tmp_path, env={**os.environ, 'PARITY_PRELOAD': '/no/lib.so'},
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and '/no/lib.so: cannot be read' in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which('mpirun'), reason='no mpirun here')
+@pytest.mark.parametrize('binding', ['core', 'none'])
+def test_open_mpi_does_as_it_is_asked(tmp_path, binding):
+    """One rank, so that it holds on one core too."""
+    from parity.software.programs import environment
+    (tmp_path / 'ranks').mkdir()
+    with open(tmp_path / 'ranks' / 'topology', 'w') as out:
+        subprocess.run(['lscpu', '-p=CPU,CORE,SOCKET'], stdout=out, check=True)
+    asked = Asked(1, 1, binding)
+    env = environment({**os.environ, **placement.variables(asked)})
+    subprocess.run(['mpirun', '-np', '1', RANK_SH, 'true'], cwd=tmp_path, env=env, check=True)
+    assert placement.problem(asked, placement.read(tmp_path / 'ranks')) == ''
