@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,12 @@ import pytest
 import yaml
 
 from conftest import TOP, shell
+from parity.cli import build as command_line
+from parity.codes import FEATURES
 from parity.errors import InfrastructureError, UsageError
 from parity.site import systems
 from parity.software import built
-from parity.spackenv import binaries, build, bundle, externals, folder, manifest
+from parity.spackenv import binaries, build, bundle, externals, folder, gpu, manifest
 from parity.spackenv.command import Spack
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
@@ -110,7 +113,8 @@ def test_the_lock_says_what_every_code_is_built_with(roots):
 def test_the_hash_of_the_lock_is_what_results_carry(site, roots):
     place = folder.write(site, FACTS)
     names = {package: [script(place / 'view' / 'bin' / package, 'exit 0').name] for package in roots}
-    environ, _ = built.environ(manifest.write('local', 'stamp', roots, names), os.environ, frozenset())
+    view = manifest.view(place / 'view' / 'bin', roots, names)
+    environ, _ = built.environ(manifest.write('local', 'stamp', view), os.environ, frozenset())
     locked = {root['spec'].split('@')[0]: root['hash'] for root in json.loads(LOCK.read_text())['roots']}
     assert {name: p['hash'] for name, p in environ.software['packages'].items()} == locked
 
@@ -150,7 +154,8 @@ def test_a_binary_that_is_absent_or_no_program_is_told(tmp_path):
 def written(site, roots):
     place = folder.write(site, FACTS)
     script(place / 'view' / 'bin' / 'xhpl', 'exit 0')
-    return manifest.write('local', 'a stamp', {'hpl': roots['hpl']}, {'hpl': ['xhpl']})
+    return manifest.write('local', 'a stamp', manifest.view(place / 'view' / 'bin', {'hpl': roots['hpl']},
+                                                            {'hpl': ['xhpl']}))
 
 
 def test_the_manifest_is_read_as_it_was_written(written):
@@ -183,14 +188,186 @@ def test_what_is_to_be_installed_is_named(tmp_path, monkeypatch):
 def test_the_distributions_compiler_mpi_and_blas_are_externals(tmp_path):
     if lacking := [p for p in externals.NEEDED if not shutil.which(p)]:
         pytest.skip(f'not on this machine: {" ".join(lacking)}')
-    if not (openblas := externals._owned('libopenblas-dev')):
-        pytest.skip('libopenblas-dev is not installed')
-    found = externals._packages(openblas)
+    libraries = {name: externals._owned(package) for name, package in externals._LIBRARIES.items()}
+    if lacking := [name for name, version in libraries.items() if not version]:
+        pytest.skip(f'not installed: {" ".join(lacking)}')
+    found = externals._packages(libraries)
     compilers = found['gcc']['externals'][0]['extra_attributes']['compilers']
     assert compilers.keys() == {'c', 'cxx', 'fortran'}
     assert all(os.access(program, os.X_OK) for program in compilers.values())
     assert found['openmpi']['externals'][0]['spec'].startswith('openmpi@')
     assert not any(package.get('buildable', False) for package in found.values())
+
+
+# the codes for GPUs, in a view of their own
+
+def gpu_yaml(text: str = 'specs: [babelstream@5.0 +cuda cuda_arch=80, osu-micro-benchmarks@7.4 +cuda cuda_arch=80]'):
+    gpu.file_of('local').write_text(text)
+
+
+def concrete(name: str, digest: str, **variants: bool) -> dict:
+    return {'name': name, 'version': '5.0', 'hash': digest, 'namespace': 'builtin', 'parameters': variants,
+            'arch': {'target': 'zen3'}, 'dependencies': []}
+
+
+@pytest.fixture
+def both(site):
+    """An environment with BabelStream for the CPU and for GPUs, built; its folder."""
+    gpu_yaml()
+    place = folder.write(site, FACTS)
+    cpu, cuda = concrete('babelstream', 'c' * 32, omp=True, cuda=False), concrete('babelstream', 'g' * 32, cuda=True)
+    (place / 'spack.lock').write_text(json.dumps({'concrete_specs': {s['hash']: s for s in (cpu, cuda)},
+                                                  'roots': [{'hash': s['hash']} for s in (cpu, cuda)]}))
+    script(place / 'view' / 'bin' / 'omp-stream', 'exit 0')
+    script(place / 'view-gpu' / 'bin' / 'cuda-stream', 'echo "no device" >&2; exit 1')
+    return place
+
+
+@pytest.fixture
+def built_both(both, monkeypatch):
+    monkeypatch.setattr(gpu, 'driver', lambda: False)
+    default = build._proven(both / 'view', folder.concrete(both))
+    return manifest.write('local', 'a stamp', default, build._proven_gpu(both))
+
+
+def test_without_gpu_specs_nothing_changes(site):
+    made = yaml.safe_load((folder.write(site, FACTS) / 'spack.yaml').read_text())['spack']
+    assert made['concretizer']['unify'] is True and made['view'].keys() == {'default'}
+    assert made['view']['default'].keys() == {'root', 'link'}
+
+
+def test_gpu_specs_get_a_view_of_their_own(site):
+    gpu_yaml()
+    place = folder.write(site, FACTS)
+    made = yaml.safe_load((place / 'spack.yaml').read_text())['spack']
+    assert made['concretizer'] == {'unify': 'when_possible', 'reuse': False}
+    assert made['view']['default'] == {'root': str(place / 'view'), 'link': 'roots', 'exclude': ['+cuda', '+rocm']}
+    assert made['view']['gpu'] == {'root': str(place / 'view-gpu'), 'link': 'roots', 'select': ['+cuda', '+rocm']}
+    # or Spack would unify a spec that does not forbid it with the build for GPUs
+    assert {s.split('@')[0] for s in made['specs'] if s.endswith(' ~cuda ~rocm')} == set(gpu.CODES)
+    assert made['specs'][-2:] == gpu.specs('local')
+
+
+@pytest.mark.parametrize('text, line, said', [
+    ('spec: [a]', 1, "no such key; did you mean 'specs'? valid: specs"),
+    ('specs: []', 1, 'at least 1 item'),
+    ('specs:\n- babelstream@5.0 +cuda cuda_arch=80\n- hpl@2.3 +cuda cuda_arch=80', 3, 'valid: babelstream, osu-'),
+    ('specs:\n- babelstream +cuda cuda_arch=80', 2, 'must name its version'),
+    ('specs:\n- babelstream@5.0 +omp', 2, 'valid: +cuda or +rocm'),
+    ('specs:\n- babelstream@5.0 +cuda', 2, 'must name the architecture: cuda_arch='),
+    ('specs:\n- babelstream@5.0 +hip +rocm', 2, 'must name the architecture: amdgpu_target='),
+    ('specs:\n- 5', 2, 'valid string'),
+])
+def test_a_wrong_gpu_spec_is_told_with_its_line_and_what_is_valid(site, text, line, said):
+    gpu_yaml(text)
+    with pytest.raises(UsageError) as caught:
+        folder.write(site, FACTS)
+    assert f'{gpu.file_of("local")}:{line}: spec' in str(caught.value) and said in str(caught.value)
+
+
+def test_a_code_may_be_in_both_views(both):
+    assert folder.concrete(both)['babelstream']['hash'] == 'c' * 32
+    assert folder.concrete(both, for_gpu=True)['babelstream']['hash'] == 'g' * 32
+    assert folder.concrete(both, for_gpu=True).keys() == {'babelstream'}
+    assert binaries.expected('babelstream', folder.concrete(both, for_gpu=True)['babelstream']) == ['cuda-stream']
+
+
+def test_without_a_driver_gpu_binaries_are_looked_for_and_not_started(both, monkeypatch, capsys):
+    monkeypatch.setattr(gpu, 'driver', lambda: False)
+    view = build._proven_gpu(both)
+    assert not view.started and 'no GPU driver here: of babelstream for GPUs' in capsys.readouterr().out
+    (both / 'view-gpu' / 'bin' / 'cuda-stream').unlink()
+    with pytest.raises(InfrastructureError, match='view-gpu/bin/cuda-stream: is not there'):
+        build._proven_gpu(both)
+
+
+def test_with_a_driver_gpu_binaries_must_start(both, monkeypatch):
+    monkeypatch.setattr(gpu, 'driver', lambda: True)
+    with pytest.raises(InfrastructureError, match='cuda-stream: does not start: exit code 1 no device'):
+        build._proven_gpu(both)
+    script(both / 'view-gpu' / 'bin' / 'cuda-stream', 'exit 0')
+    assert build._proven_gpu(both).started
+
+
+def test_a_check_for_cpus_never_gets_the_gpu_view(built_both):
+    offered = {name: built.environ(view, os.environ, frozenset(), name)[0]
+               for name, view in manifest.read('local').views.items()}
+    assert offered['spack'].features == ['babelstream'] and offered['spack-gpu'].features == ['babelstream-gpu']
+    assert offered['spack-gpu'].software['view'].endswith('/view-gpu/bin')
+    assert offered['spack-gpu'].software['packages']['babelstream']['hash'] == 'g' * 32
+    assert {'babelstream-gpu', 'osu-gpu'} <= set(FEATURES)
+
+
+def test_the_status_tells_the_views_apart(built_both, capsys):
+    assert command_line.status('local', False) == 0
+    default, _, for_gpu, _ = capsys.readouterr().out.splitlines()
+    assert default.startswith('spack: ') and for_gpu.endswith('(no GPU driver at the build: none was started)')
+    Path(built_both.gpu.view, 'cuda-stream').unlink()
+    assert command_line.status('local', False) == 3 and not manifest.whole(built_both)
+    assert manifest.changed(built_both) == [] and manifest.changed(built_both.gpu) == ['cuda-stream']
+    assert 'missing or changed: cuda-stream' in capsys.readouterr().out
+
+
+def test_gpu_specs_without_cuda_end_in_one_line(site, monkeypatch, tmp_path):
+    monkeypatch.setenv('PATH', str(tmp_path))
+    assert gpu.toolkit('local') == ''
+    gpu_yaml()
+    if shutil.which('/usr/local/cuda/bin/nvcc'):
+        pytest.skip('CUDA is installed here, in /usr/local/cuda')
+    with pytest.raises(UsageError, match=r"^.*gpu\.yaml: 'babelstream@5.0 .* needs CUDA, and no nvcc is on PATH") as said:
+        folder.write(site.model_copy(update={'detect': True}), FACTS)
+    assert '\n' not in str(said.value)
+    gpu.file_of('local').with_name('packages.yaml').write_text('packages: {cuda: {buildable: false}}')
+    assert gpu.toolkit('local') == ''
+
+
+def test_the_cuda_that_is_here_is_an_external(tmp_path):
+    nvcc = script(tmp_path / 'cuda-12.4' / 'bin' / 'nvcc', 'echo "Cuda compilation tools, release 12.4, V12.4.131"')
+    assert externals._cuda(str(nvcc))['externals'] == [{'spec': 'cuda@12.4', 'prefix': str(tmp_path / 'cuda-12.4')}]
+
+
+def test_a_lock_of_what_is_not_here_is_refused_in_one_line(site, both):
+    lock = json.loads((both / 'spack.lock').read_text())
+    gone = {**concrete('gcc', 'x' * 32), 'version': '13.2.0', 'external': {'path': '/nowhere/gcc/13.2'}}
+    lock['concrete_specs']['x' * 32] = gone
+    (both / 'spack.lock').write_text(json.dumps(lock))
+    with pytest.raises(UsageError, match=r'^local: the lock names what is not on this machine: gcc@13.2.0 \(/nowhere'):
+        build._refuse_unfit(site, both)
+
+
+def test_a_lock_made_without_its_compilers_is_refused(site, both):
+    with pytest.raises(UsageError, match=r'spack\.lock: made while its compilers did not run: .*spack clean -m'):
+        build._refuse_unfit(site, both)
+    shutil.copy(LOCK, both)
+    assert folder.compilers_ran(both)
+
+
+# the locks that are committed for the examples
+
+@pytest.mark.parametrize('system, target, compiler', [('example-slurm', 'zen3', 'gcc 13.2.0'),
+                                                      ('example-pbs', 'icelake', 'intel-oneapi-compilers 2024.1.0')])
+def test_the_examples_locks_are_for_their_processors_and_of_no_other_machine(system, target, compiler):
+    place = folder.committed_lock(system).parent
+    text = (place / 'spack.lock').read_text()
+    assert not re.search(r'/(work|home|root|tmp|mnt)/|file:', text)
+    default, for_gpu = folder.concrete(place), folder.concrete(place, for_gpu=True)
+    assert {root['target'] for root in (*default.values(), *for_gpu.values())} == {target}
+    assert default['npb']['compiler'] == compiler
+    assert for_gpu.keys() == set(gpu.CODES) and for_gpu.keys() <= default.keys()
+    assert for_gpu['babelstream']['parameters']['languages'] == 'cxx'       # its Fortran brings no cuda-stream
+    assert all(root['compiler'].startswith('gcc ') for root in for_gpu.values())
+    # without these the compilers were not there when it was made, and nothing would be built as stated
+    assert {'compiler-wrapper', 'glibc'} <= {s['name'] for s in json.loads(text)['concrete_specs'].values()}
+
+
+@pytest.mark.parametrize('system', ['example-slurm', 'example-pbs'])
+def test_the_examples_locks_are_of_the_specs_that_are_asked_for(results, system):
+    place = folder.write(systems.read(system), command_line.facts(systems.read(system)))
+    wanted = yaml.safe_load((place / 'spack.yaml').read_text())['spack']['specs']
+    locked = json.loads((place / 'spack.lock').read_text())
+    assert sorted(s.split('@')[0] for s in wanted) == sorted(r['spec'].split('@')[0] for r in locked['roots'])
+    size, = [w for s in wanted if s.startswith('stream@') for w in s.split() if w.startswith('stream_array_size=')]
+    assert any(size in root['spec'] for root in locked['roots'])
 
 
 # the bundle, with a Spack that is a script

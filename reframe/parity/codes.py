@@ -37,10 +37,10 @@ CODES = (
 )
 
 #: Every name that `requires`, a waiver or a modules environment may use.
-FEATURES = tuple(sorted({code.feature for code in CODES} | {'filecopy'}))
+FEATURES = tuple(sorted({code.feature for code in CODES} | {'filecopy', 'fileset', 'babelstream-gpu', 'osu-gpu'}))
 
 #: What each provider can offer at best: what `requires: offered` demands of a system.
 OFFERED_BY = {
-    'distro': ('hpcc', 'filecopy'),
-    'spack': ('npb', 'hpl', 'stream'),
+    'distro': ('hpcc', 'filecopy', 'fileset'),
+    'spack': ('npb', 'hpl', 'stream', 'osu', 'imb', 'ior', 'mdtest'),
 }

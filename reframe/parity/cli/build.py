@@ -26,13 +26,21 @@ def status(name: str, as_json: bool) -> int:
         return MISSING
     if as_json:
         print(built.model_dump_json(indent=1))
-    changed = manifest.changed(built)
-    for package in built.packages.values() if not as_json else ():
-        lacking = sorted(set(changed) & set(package.binaries))
+    for environ, view in built.views.items() if not as_json else ():
+        if built.gpu:
+            untried = '' if view.started else ' (no GPU driver at the build: none was started)'
+            print(f'{environ}: {view.view}{untried}')
+        _list(view)
+    return OK if manifest.whole(built) else MISSING
+
+
+def _list(view: manifest.View) -> None:
+    changed = set(manifest.changed(view))
+    for package in view.packages.values():
+        lacking = sorted(changed & set(package.binaries))
         state = f'missing or changed: {" ".join(lacking)}' if lacking else f'{len(package.binaries)} binaries'
         print(f'{package.spec:14} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
               f'{package.target:12} {state}')
-    return MISSING if changed else OK
 
 
 def facts(system: System) -> dict[str, Any]:

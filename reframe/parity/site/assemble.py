@@ -21,8 +21,8 @@ PERFLOG_COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 
                    'unique_name', 'jobid', 'fail_phase', 'perfvalues', 'parity')
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
-#: The environment of what `parity software build` has made for a system.
-SPACK = 'spack'
+#: The environments of what `parity software build` has made for a system: its codes, those for GPUs.
+SPACK = ('spack', 'spack-gpu')
 
 
 def site_configuration() -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _environs_wrong(system: System, environs: list[str]) -> Iterator[str]:
 def _partition_wrong(system: System, stated: Partition, environs: list[str]) -> Iterator[str]:
     from parity.machine.bounds import UNITS
     yield from (f'unknown environment {name!r}; valid: {", ".join(environs)}'
-                for name in stated.environs or () if name not in (*environs, SPACK))
+                for name in stated.environs or () if name not in (*environs, *SPACK))
     yield from (f'limits: {name}: unit {limit.unit!r} is not {UNITS[name]}'
                 for name, limit in stated.extras.limits.items() if limit.unit != UNITS.get(name, limit.unit))
     if not system.detect:  # a check would take an unknown number of cores for one
@@ -93,7 +93,7 @@ def _detected(system: System):
 
 def _stated(system: System) -> list:
     """The environments of a system that is not detected: a login node can try none of its programs."""
-    return [_built(system.name), *(_modules(entry) for entry in system.environments)]
+    return [*_built(system.name), *(_modules(entry) for entry in system.environments)]
 
 
 def _modules(entry: ModulesEnvironment):
@@ -103,18 +103,18 @@ def _modules(entry: ModulesEnvironment):
                    software={'modules': entry.modules})
 
 
-def _built(system: str):
+def _built(system: str) -> list:
     """What Spack has built for the system; without features before, so that its cases are `missing`."""
     from parity.software import Environ, built
     from parity.spackenv import manifest
     made = manifest.read(system)
     if made is None:
-        return Environ(name=SPACK, provider='spack')
-    environ, _ = built.environ(made, os.environ, frozenset())
+        return [Environ(name=SPACK[0], provider='spack')]
+    found = [built.environ(view, os.environ, frozenset(), name)[0] for name, view in made.views.items()]
     # which BLAS kernels run on the compute nodes' processor, this one cannot tell
-    return environ.model_copy(update={
+    return [environ.model_copy(update={
         'software': {k: v for k, v in environ.software.items() if k != 'blas'},
-        'env_vars': {k: v for k, v in environ.env_vars.items() if k != 'OPENBLAS_CORETYPE'}})
+        'env_vars': {k: v for k, v in environ.env_vars.items() if k != 'OPENBLAS_CORETYPE'}}) for environ in found]
 
 
 def _environment(system: System, environ) -> dict:

@@ -12,22 +12,32 @@ from parity.software.model import Environ
 from parity.software.programs import root_variables
 from parity.spackenv import manifest
 
-#: Feature that a package's binaries make.
-_FEATURES = {'npb': 'npb', 'hpl': 'hpl', 'stream': 'stream', 'ior': 'ior', 'osu-micro-benchmarks': 'osu'}
+#: Features that a package's binaries make, where they are not called as the package.
+_FEATURES = {'ior': ('ior', 'mdtest'), 'osu-micro-benchmarks': ('osu',), 'intel-mpi-benchmarks': ('imb',)}
 
 
-def environ(built: manifest.Manifest, env: Mapping[str, str], flags: frozenset[str]) -> tuple[Environ, list[str]]:
-    """The environment `spack` and notes on it; a package with a changed binary is not offered."""
+#: Of the GPU view: a check for CPUs must never find its code there.
+_GPU_FEATURES = {'babelstream': ('babelstream-gpu',), 'osu-micro-benchmarks': ('osu-gpu',)}
+
+
+def environ(built: manifest.View, env: Mapping[str, str], flags: frozenset[str],
+            name: str = 'spack') -> tuple[Environ, list[str]]:
+    """A view's environment and notes on it; a package with a changed binary is not offered."""
     stale = set(manifest.changed(built))
-    whole = {name: p for name, p in built.packages.items() if not stale & set(p.binaries)}
-    notes = [f'spack: {", ".join(sorted(stale))}: not what was built: not offered (parity software build)'] \
+    whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
+    notes = [f'{name}: {", ".join(sorted(stale))}: not what was built: not offered (parity software build)'] \
         if stale else []
     math, env_vars = _math(Path(built.view, 'xhpl'), env, flags, notes) if 'hpl' in whole else ({}, {})
-    facts: dict[str, Any] = {'view': built.view, 'packages': {name: _identity(p) for name, p in whole.items()}}
+    identities = {package: _identity(p) for package, p in whole.items()}
+    facts: dict[str, Any] = {'view': built.view, 'packages': identities}
     if math:
         facts['blas'] = math
-    return Environ(name='spack', provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
-                   features=[_FEATURES[name] for name in whole if name in _FEATURES]), notes
+    return Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
+                   features=[feature for package in whole for feature in _offered(name, package)]), notes
+
+
+def _offered(name: str, package: str) -> tuple[str, ...]:
+    return _FEATURES.get(package, (package,)) if name == 'spack' else _GPU_FEATURES.get(package, ())
 
 
 def _identity(package: manifest.Package) -> dict[str, str]:

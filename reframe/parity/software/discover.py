@@ -20,7 +20,7 @@ from parity.software.survey import Survey, paths, survey
 from parity.spackenv import manifest
 
 #: What the distribution is asked for.
-_DISTRO = ('hpcc', 'mpi', 'python', 'filecopy')
+_DISTRO = ('hpcc', 'mpi', 'python', 'filecopy', 'fileset')
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')
 
@@ -41,10 +41,10 @@ def discover(root: Path | str, site_environments: Iterable[Any] = (),
     distro = memory.recall('distro', {'found': paths(PROGRAMS, env.get('PATH'))}, lambda: _distro(env, flags))
     found = memory.recall('spack', {'candidates': list(spack.candidates(Path(root), env))},
                           lambda: _spack(Path(root), env))
-    answers = [distro]
-    if made := manifest.read(system) if system else None:
-        answers.insert(0, memory.recall('built', {'stamp': made.stamp, 'changed': manifest.changed(made)},
-                                        lambda: _built(made, env, flags)))
+    made = manifest.read(system) if system else None
+    answers = [memory.recall(f'built {name}', {'stamp': made.stamp, 'changed': manifest.changed(view)},
+                             lambda n=name, v=view: _built(n, v, env, flags))
+               for name, view in (made.views if made else {}).items()] + [distro]
     for entry in map(_plain, site_environments):
         answers.append(memory.recall(entry['name'], {'entry': entry}, lambda e=entry: _modules(e, env, flags)))
     memory.keep()
@@ -61,8 +61,8 @@ def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
     return _answer('distro', 'distro', [], seen, seen.sound)
 
 
-def _built(manifested: manifest.Manifest, env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
-    environ, notes = built.environ(manifested, env, flags)
+def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
+    environ, notes = built.environ(view, env, flags, name)
     library = environ.software.get('blas', {}).get('library')
     files = [library] if library else []
     return {'environ': environ.model_dump(), 'notes': notes}, bool(files) or not notes, files
@@ -102,9 +102,14 @@ def _plain(entry: Any) -> dict[str, Any]:
     return {'name': get('name'), 'modules': list(get('modules')), 'codes': list(get('codes'))}
 
 
+def _code() -> int:
+    """When what finds software was last changed: it may offer more by now."""
+    return max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
+
+
 def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
     cpu = hashlib.sha256(' '.join(sorted(flags)).encode()).hexdigest()[:12]
-    return {'parity': __version__, 'cpu': cpu, 'user': os.geteuid(),
+    return {'parity': __version__, 'code': _code(), 'cpu': cpu, 'user': os.geteuid(),
             'variables': {name: env.get(name) for name in _VARIABLES}}
 
 

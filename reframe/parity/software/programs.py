@@ -140,7 +140,8 @@ FEATURES = {
     'hpcc': ('hpcc', 'mpirun'),
     'mpi': ('mpirun',),
     'python': ('python3',),
-    'filecopy': ('python3',),           # our own file-copy program
+    'filecopy': ('python3',),           # our own programs
+    'fileset': ('python3', 'mpirun'),
 }
 
 

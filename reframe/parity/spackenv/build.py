@@ -13,7 +13,7 @@ from parity import paths
 from parity.errors import InfrastructureError, UsageError
 from parity.site.schema import System
 from parity.software import spack
-from parity.spackenv import binaries, bundle, folder, manifest
+from parity.spackenv import binaries, bundle, folder, gpu, manifest
 from parity.spackenv.command import Spack
 
 
@@ -26,37 +26,60 @@ def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
     command = find()
     place = folder.write(system, facts)
     built = manifest.read(system.name)
-    if built and built.stamp == folder.stamp(place) and not manifest.changed(built):
+    if built and built.stamp == folder.stamp(place) and manifest.whole(built):
         print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
         return built
     _refuse_spaces(command.tree(place)[0])
     began = time.monotonic()
     _lock(command, system, place)
-    if built and manifest.changed(built):
-        _drop_view(place)
+    _refuse_unfit(system, place)
+    if built and not manifest.whole(built):
+        _drop_views(place)
     command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
-    roots = folder.concrete(place)
-    names = {package: binaries.expected(package, root) for package, root in roots.items()}
-    _prove(place, [name for several in names.values() for name in several])
-    written = manifest.write(system.name, folder.stamp(place), roots, names)
+    default, for_gpu = _proven(place / 'view', folder.concrete(place)), _proven_gpu(place)
+    written = manifest.write(system.name, folder.stamp(place), default, for_gpu)
     _commit_lock(system, place)
-    print(f'parity: {system.name}: built {len(roots)} packages in {time.monotonic() - began:.0f} s')
+    count = sum(len(view.packages) for view in written.views.values())
+    print(f'parity: {system.name}: built {count} packages in {time.monotonic() - began:.0f} s')
     return written
 
 
-def _drop_view(place: Path) -> None:
+def _drop_views(place: Path) -> None:
     """Spack makes a view anew only where there is none: it does not notice what left one."""
-    (place / 'view').unlink(missing_ok=True)
-    shutil.rmtree(place / '._view', ignore_errors=True)
+    for name in ('view', 'view-gpu'):
+        (place / name).unlink(missing_ok=True)
+        shutil.rmtree(place / f'._{name}', ignore_errors=True)
 
 
-def _prove(place: Path, names: list[str]) -> None:
-    """InfrastructureError naming the binaries that are not there or do not start."""
-    bin_ = place / 'view' / 'bin'
-    if bad := binaries.problems(bin_, names):
+def _proven_gpu(place: Path) -> manifest.View | None:
+    """The GPU view, if anything is in it; without a driver, that its binaries start is not known."""
+    roots = folder.concrete(place, for_gpu=True)
+    if roots and not gpu.driver():
+        print(f'parity: no GPU driver here: of {", ".join(roots)} for GPUs it is only checked that the binaries '
+              'are there, not that they start', flush=True)
+    return _proven(place / 'view-gpu', roots, start=gpu.driver()) if roots else None
+
+
+def _proven(view: Path, roots: dict[str, dict[str, Any]], start: bool = True) -> manifest.View:
+    """The view; InfrastructureError naming the binaries that are not there or do not start."""
+    bin_ = view / 'bin'
+    names = {package: binaries.expected(package, root) for package, root in roots.items()}
+    if bad := binaries.problems(bin_, [name for several in names.values() for name in several], start):
         name, why = next(iter(bad.items()))
         others = f' (so for {len(bad) - 1} more: {" ".join(list(bad)[1:6])} ...)' if len(bad) > 1 else ''
         raise InfrastructureError(f'{bin_ / name}: {why}{others}')
+    return manifest.view(bin_, roots, names, start)
+
+
+def _refuse_unfit(system: System, place: Path) -> None:
+    """UsageError where the lock needs what is not here, or was made without its compilers."""
+    if absent := folder.absent(place):
+        raise UsageError(f'{system.name}: the lock names what is not on this machine: {", ".join(absent)}: go to '
+                         f'a node that has it, or correct systems/{system.name}/spack/packages.yaml')
+    if not folder.compilers_ran(place):
+        raise UsageError(f'{place / "spack.lock"}: made while its compilers did not run: correct them in '
+                         f'systems/{system.name}/spack/packages.yaml, then spack clean -m (Spack remembers that '
+                         'they did not)')
 
 
 def _refuse_spaces(tree: str) -> None:
@@ -85,6 +108,7 @@ def _lock(command: Spack, system: System, place: Path) -> None:
     if folder.committed_lock(system.name).exists() or (made_from.exists() and made_from.read_text() == now):
         return
     command.run(place, 'concretize', '--force')
+    _refuse_unfit(system, place)
     made_from.write_text(now)
 
 

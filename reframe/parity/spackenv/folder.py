@@ -14,7 +14,7 @@ from parity import paths, yamlfile
 from parity.errors import UsageError
 from parity.site.schema import System
 from parity.sizing_stream import stream_elements
-from parity.spackenv import externals
+from parity.spackenv import externals, gpu
 
 #: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
 _SMALL_MODEL_BYTES = 2 * 10**9
@@ -40,12 +40,14 @@ def write(system: System, facts: dict[str, Any]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     scopes = [str(s) for s in [paths.root() / 'systems' / system.name / 'spack'] if s.is_dir()]
     if system.detect:
-        scopes.append(str(externals.write(folder / 'externals')))
+        scopes.append(str(externals.write(folder / 'externals', gpu.toolkit(system.name))))
     manifest = _manifest()
     manifest['specs'] = [_sized(spec, facts) for spec in manifest['specs']]
     manifest['include'] = scopes
     manifest['repos'] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
     manifest['view'] = {'default': {'root': str(folder / 'view'), 'link': 'roots'}}
+    if wanted := gpu.specs(system.name):
+        gpu.add(manifest, wanted)
     _replace(folder / 'spack.yaml', yaml.safe_dump({'spack': manifest}, sort_keys=False))
     lock = committed_lock(system.name)
     if lock.exists():
@@ -103,11 +105,29 @@ def _replace(file: Path, text: str) -> None:
         os.replace(new, file)
 
 
-def concrete(folder: Path) -> dict[str, dict[str, Any]]:
-    """The roots of the lock by package name: spec, hash, version, target, compiler, mpi."""
+def concrete(folder: Path, for_gpu: bool = False) -> dict[str, dict[str, Any]]:
+    """The lock's roots of one view by package name: spec, hash, version, target, compiler, mpi."""
     lock = json.loads((folder / 'spack.lock').read_text())
     specs = lock['concrete_specs']
-    return {specs[r['hash']]['name']: _facts(specs, r['hash']) for r in lock['roots']}
+    return {specs[r['hash']]['name']: _facts(specs, r['hash']) for r in lock['roots']
+            if gpu.is_build(specs[r['hash']]['parameters']) == for_gpu}
+
+
+def absent(folder: Path) -> list[str]:
+    """The lock's externals that are not on this machine: name@version (prefix)."""
+    specs = json.loads((folder / 'spack.lock').read_text())['concrete_specs'].values()
+    stated = {f'{s["name"]}@{s["version"]}': (s.get('external') or {}).get('path') for s in specs}
+    return sorted(f'{name} ({path})' for name, path in stated.items() if path and not os.path.exists(path))
+
+
+def compilers_ran(folder: Path) -> bool:
+    """Whether the compilers could be run when the lock was made.
+
+    Where one could not, Spack locks all the same, without libc and without the wrapper that gives the
+    compiler its target's flags.
+    """
+    specs = json.loads((folder / 'spack.lock').read_text())['concrete_specs'].values()
+    return any(s['name'] == 'compiler-wrapper' for s in specs)
 
 
 def _facts(specs: dict[str, Any], number: str) -> dict[str, Any]:

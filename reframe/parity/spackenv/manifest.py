@@ -28,15 +28,27 @@ class Package(BaseModel):
     binaries: list[str]
 
 
-class Manifest(BaseModel):
-    """``stamp`` is of everything that decided the build; ``files`` of every binary, to notice a change."""
+class View(BaseModel):
+    """The packages of a view; ``files`` is of every binary, to notice a change."""
 
     model_config = ConfigDict(frozen=True, extra='forbid')
 
-    stamp: str
     view: str
     packages: dict[str, Package]
     files: dict[str, list[int]]   # binary -> size in bytes, time of change in ns
+    started: bool = True          # False: that the binaries start could not be tried
+
+
+class Manifest(View):
+    """``stamp`` is of everything that decided the build. A code may be in the GPU view, too."""
+
+    stamp: str
+    gpu: View | None = None
+
+    @property
+    def views(self) -> dict[str, View]:
+        """The views by the name of the environment that each makes."""
+        return {'spack': self} | ({'spack-gpu': self.gpu} if self.gpu else {})
 
 
 def file_of(system: str) -> Path:
@@ -51,20 +63,29 @@ def read(system: str) -> Manifest | None:
         return None
 
 
-def write(system: str, stamp: str, roots: dict[str, dict[str, Any]], names: dict[str, list[str]]) -> Manifest:
-    """Write the manifest of a build whose binaries have been proven."""
-    view = folder.of(system) / 'view' / 'bin'
-    made = Manifest(stamp=stamp, view=str(view), files={n: _state(view / n) for ns in names.values() for n in ns},
-                    packages={p: Package(**root, binaries=names[p]) for p, root in roots.items()})
+def view(bin_: Path, roots: dict[str, dict[str, Any]], names: dict[str, list[str]], started: bool = True) -> View:
+    """A view whose binaries have been proven; ``started`` says whether they were started for it."""
+    return View(view=str(bin_), files={n: _state(bin_ / n) for ns in names.values() for n in ns}, started=started,
+                packages={p: Package(**root, binaries=names[p]) for p, root in roots.items()})
+
+
+def write(system: str, stamp: str, default: View, for_gpu: View | None = None) -> Manifest:
+    """Write the manifest of a build."""
+    made = Manifest(stamp=stamp, gpu=for_gpu, **dict(default))
     new = file_of(system).with_suffix('.new')
     new.write_text(made.model_dump_json(indent=1))
     os.replace(new, file_of(system))
     return made
 
 
-def changed(built: Manifest) -> list[str]:
-    """The binaries that are not what was built: absent, or of another size or time."""
+def changed(built: View) -> list[str]:
+    """The binaries of a view that are not what was built: absent, or of another size or time."""
     return [name for name, state in built.files.items() if _state(Path(built.view, name)) != state]
+
+
+def whole(built: Manifest) -> bool:
+    """Whether every binary of every view is what was built."""
+    return not any(changed(view) for view in built.views.values())
 
 
 def _state(binary: Path) -> list[int]:

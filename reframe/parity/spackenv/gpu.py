@@ -1,0 +1,98 @@
+"""A system's GPU codes: systems/<name>/spack/gpu.yaml, and the view of their own that they get."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from parity import paths, yamlfile
+from parity.errors import UsageError
+
+#: The codes whose GPU binaries parity knows, and so can miss.
+CODES = ('babelstream', 'osu-micro-benchmarks')
+#: The variant that makes a build one for GPUs, and the one that names their architecture.
+_ARCHITECTURE = {'cuda': 'cuda_arch', 'rocm': 'amdgpu_target'}
+#: In the default view are all builds but those for GPUs, so that a CPU check cannot pick one.
+_BUILDS = [f'+{variant}' for variant in _ARCHITECTURE]
+#: What a loaded driver makes: NVIDIA's, AMD's.
+_DRIVERS = ('/dev/nvidiactl', '/dev/kfd')
+
+
+def _spec(text: str) -> str:
+    code = re.match(r'[\w-]*', text)[0]
+    if code not in CODES:
+        raise ValueError(f'{text!r}: no GPU binaries are known of {code!r}; valid: {", ".join(CODES)}')
+    if not re.match(r'[\w-]+@[\w.=]', text):
+        raise ValueError(f'{text!r}: must name its version, as {code}@...')
+    variants = [v for v in _ARCHITECTURE if re.search(rf'\+{v}\b', text)]
+    if len(variants) != 1:
+        raise ValueError(f'{text!r}: must be a build for GPUs; valid: +cuda or +rocm')
+    if f' {_ARCHITECTURE[variants[0]]}=' not in text:
+        raise ValueError(f'{text!r}: must name the architecture: {_ARCHITECTURE[variants[0]]}=...')
+    return text
+
+
+class Gpu(BaseModel):
+    """gpu.yaml."""
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    specs: list[Annotated[str, AfterValidator(_spec)]] = Field(min_length=1)
+
+
+def file_of(system: str) -> Path:
+    return paths.root() / 'systems' / system / 'spack' / 'gpu.yaml'
+
+
+def specs(system: str) -> list[str]:
+    """The system's GPU specs; none where it has no gpu.yaml. UsageError for a wrong one."""
+    file = file_of(system)
+    return yamlfile.read(file, Gpu).specs if file.exists() else []
+
+
+def add(manifest: dict[str, Any], wanted: list[str]) -> None:
+    """Add GPU specs and their view to an environment: a code may then be in it twice.
+
+    Spack would take the build for GPUs for every spec of the code that does not forbid it.
+    """
+    view = manifest['view']['default']
+    manifest['specs'] = [*(_without(spec) for spec in manifest['specs']), *wanted]
+    manifest['concretizer'] = {**manifest.get('concretizer', {}), 'unify': 'when_possible'}
+    manifest['view'] = {'default': {**view, 'exclude': _BUILDS},
+                        'gpu': {**view, 'root': f'{view["root"]}-gpu', 'select': _BUILDS}}
+
+
+def _without(spec: str) -> str:
+    return f'{spec} ~cuda ~rocm' if spec.split('@')[0] in CODES else spec
+
+
+def is_build(parameters: dict[str, Any]) -> bool:
+    """Whether a concrete spec's variants make it a build for GPUs."""
+    return any(parameters.get(variant) for variant in _ARCHITECTURE)
+
+
+def driver() -> bool:
+    """Whether a GPU's driver is loaded here: without one no GPU binary starts."""
+    return any(os.path.exists(device) for device in _DRIVERS)
+
+
+def toolkit(system: str) -> str:
+    """The nvcc of this machine that the system's specs are to be built with; '' where none is needed.
+
+    Raises UsageError where one is asked for and neither here nor stated in packages.yaml: Spack would
+    fetch 4 GB of it.
+    """
+    asked = [spec for spec in specs(system) if '+cuda' in spec]
+    stated = file_of(system).with_name('packages.yaml')
+    if not asked or (stated.exists() and 'cuda' in (yaml.safe_load(stated.read_text()) or {}).get('packages', {})):
+        return ''
+    if found := shutil.which('nvcc') or shutil.which('/usr/local/cuda/bin/nvcc'):
+        return found
+    raise UsageError(f'{file_of(system)}: {asked[0]!r} needs CUDA, and no nvcc is on PATH or in /usr/local/cuda: '
+                     f'install the CUDA toolkit, or state where it is, as an external, in {stated}')
