@@ -1,0 +1,533 @@
+#!/usr/bin/env python3
+"""Read a population of files of one size in random order on many nodes, and time it.
+
+Standalone (Linux, Python 3.9, standard library; mpi4py where there is more than one rank), after the study of
+GPFS by Raicu: mpirun -n 64 fileset.py --mode read --source FOLDER --bytes 1e6. Every rank writes its files,
+then reads those of a rank on the next node (in one node: its own), or copies them to --destination with fsync
+of each. The clock runs from barrier to barrier: the longest that any rank saw. A byte copied counts once.
+Everything is removed again. What killed runs left is removed by the next run in the same folder: at once by
+the host, boot and space of process ids where rank 0 of that run lived and is gone (its id and its start are
+in the file `owner`); by any other host 7 days after that run began, since it might live.
+Exit status: 0 results; 1 trouble on the way or wrong files; 2 refused.
+"""
+import argparse
+import contextlib
+import ctypes
+import errno
+import io
+import math
+import mmap
+import os
+import pickle
+import platform
+import random
+import re
+import signal
+import stat
+import statistics
+import sys
+import time
+import traceback
+import uuid
+import zlib
+
+POOL, STEP = 1048573, 4099              # primes: no two blocks of a file, no two of a million files, are alike
+BLOCK = 4096                            # what a small file occupies on the usual file systems
+LARGE = 1_000_000                       # bytes from which on the inode of a file hardly counts
+SAMPLE = 16                             # files of a rank looked up in the page cache: a look warms the inode
+MARGIN, AGE, PATIENCE = 1.05, 7 * 86400, 20.0           # -, s, s
+OWN_CACHE = re.compile('gpfs|beegfs.*|fuse.*|panfs|wekafs|9p|virtiofs|unknown')     # mincore knows nothing of it
+TASKS = ('OMPI_COMM_WORLD_SIZE', 'MV2_COMM_WORLD_SIZE', 'PMI_SIZE', 'SLURM_STEP_NUM_TASKS')
+STOPS = (signal.SIGTERM, signal.SIGINT)
+NAME = 'parity-fileset-'
+libc = ctypes.CDLL(None, use_errno=True)
+sealed = []                             # the lines under the checksum: none with a host or a path
+
+
+class Trouble(Exception):
+    """Foreseeable: (exit status, one line), never a traceback. The same on all ranks."""
+
+
+def say(line):
+    sealed.append(line)
+    print(line, flush=True)             # a run that is killed leaves what it had
+
+
+def plain(text):
+    return text.encode('unicode_escape').decode()       # one ASCII line, whatever a path is called
+
+
+def stop(number, frame):
+    raise SystemExit(128 + number)
+
+
+class Team:
+    """The ranks of this run. All wait by polling: within MPI, a signal would be seen too late to clean up."""
+
+    def __init__(self):
+        self.comm, self.rank, self.size, self.met, self.left = None, 0, 1, 0.0, False
+        self.mpi4py = self.mpi = 'none'
+        tasks = next((int(os.environ[name]) for name in TASKS if os.environ.get(name, '').isdecimal()), 0)
+        why = 'no launcher'
+        try:
+            import mpi4py
+            from mpi4py import MPI
+            self.comm, self.mpi4py = MPI.COMM_WORLD, mpi4py.__version__
+            self.mpi = ' '.join(re.split('[,\n]', MPI.Get_library_version())[0].split())
+            self.rank, self.size = self.comm.rank, self.comm.size
+            self.farewell = self.comm.Dup()
+        except ImportError:
+            why = 'mpi4py is absent'
+        except RuntimeError:                            # a wheel of mpi4py looks for MPI when it is imported
+            why = 'mpi4py finds no MPI library'
+        self.launch = 'mpi' if self.comm and (tasks or self.size > 1) else f'one rank, {why}'
+        self.apart = tasks > 1 and self.size == 1 and (
+            f'the launcher started {tasks} tasks, but each is a run of its own: '
+            f'{"mpi4py is built for the MPI of another launcher" if self.comm else why}')
+
+    def wait(self, request, pause=1e-4):
+        """Wait for the other ranks; Trouble when one has left."""
+        while not request.Test():
+            if self.farewell.Iprobe():
+                self.left = True
+                raise Trouble(1, f'rank {self.rank} ends because another one did')
+            time.sleep(pause)
+        self.met = time.perf_counter()
+
+    def meet(self, pause=1e-4):
+        if self.comm:
+            self.wait(self.comm.Ibarrier(), pause)
+        self.met = time.perf_counter()
+
+    def gather(self, answer):
+        """The answers of all ranks, on every rank; nobody has them before all have answered."""
+        if not self.comm:
+            self.meet()
+            return [answer]
+        data, sizes = pickle.dumps(answer), bytearray(8 * self.size)
+        self.wait(self.comm.Iallgather(len(data).to_bytes(8, sys.byteorder), sizes))
+        met, counts = self.met, list(memoryview(sizes).cast('Q'))
+        every = bytearray(sum(counts))
+        self.wait(self.comm.Iallgatherv(data, [every, counts]))
+        self.met, stream = met, io.BytesIO(every)
+        return [pickle.load(stream) for _ in counts]
+
+    def step(self, work, *arguments):
+        """The answers of all ranks; what fails on one is Trouble on all, so that none waits for ever."""
+        answer, trouble = None, None
+        try:
+            answer = work(*arguments)
+        except Trouble as error:
+            trouble = error.args
+        except (OSError, MemoryError) as error:
+            trouble = 1, plain(f'rank {self.rank} on {platform.node()}: {str(error) or type(error).__name__}')
+        said = self.gather((answer, trouble))
+        for _, trouble in said:
+            if trouble:
+                raise Trouble(*trouble)
+        return [answer for answer, _ in said]
+
+    def leave(self, status):
+        """End out of step with the other ranks: they are told, and have time to clean up as well."""
+        if self.size > 1:
+            told = [self.farewell.isend(None, other) for other in range(self.size) if other != self.rank]
+            request, until = self.farewell.Ibarrier(), time.monotonic() + PATIENCE
+            while not request.Test():
+                time.sleep(0.01)
+                if time.monotonic() > until:
+                    self.comm.Abort(status)
+            del told
+            os._exit(status)            # MPI's own end would wait for barriers that were left
+
+
+def partners(hosts):
+    """(nodes, for every rank the one whose files it reads: each once, all on the next node if there is one)."""
+    nodes = sorted(set(hosts), key=hosts.index)
+    ring = sorted(range(len(hosts)), key=lambda rank: nodes.index(hosts[rank]))
+    shift = max(map(hosts.count, nodes)) if len(nodes) > 1 else 0
+    if 2 * shift > len(hosts):
+        raise Trouble(2, f'one node has {shift} of {len(hosts)} ranks: '
+                         'with more than half of them, not all can read what another node wrote')
+    reads = {rank: ring[(at + shift) % len(ring)] for at, rank in enumerate(ring)}
+    return len(nodes), [reads[rank] for rank in range(len(hosts))]
+
+
+def order(seed, iteration, rank, files):
+    return random.Random(f'{seed}/{iteration}/{rank}').sample(range(files), files)
+
+
+def write(handle, piece):
+    while len(piece):
+        piece = piece[os.write(handle, piece):]         # a disk that fills up takes a part first
+
+
+@contextlib.contextmanager
+def opened(path, flags=os.O_RDONLY):
+    handle = os.open(path, flags, 0o600)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def drop(path):
+    with opened(path) as handle:
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def resident(path):
+    """(pages of a file in this node's page cache, pages of the file); (0, 0): nobody knows."""
+    with contextlib.suppress(OSError), opened(path) as handle, \
+            mmap.mmap(handle, 0, access=mmap.ACCESS_COPY) as pages:     # opened to write, it might take locks
+        there = (ctypes.c_ubyte * -(-len(pages) // mmap.PAGESIZE))()
+        view = (ctypes.c_char * len(pages)).from_buffer(pages)
+        answer = libc.mincore(ctypes.byref(view), ctypes.c_size_t(len(pages)), there)
+        del view                                        # or the mapping cannot be closed
+        if answer == 0:
+            return len(there) - bytes(there).count(0), len(there)
+    return 0, 0
+
+
+def remove(tree):
+    for folder, _, names in os.walk(tree, topdown=False):
+        for name in names:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
+def mount(place):
+    """(type, device) of the file system that holds a directory."""
+    best, found = '', ('unknown', 'unknown')
+    with contextlib.suppress(OSError), open('/proc/mounts', errors='surrogateescape') as mounts:
+        for line in mounts:
+            device, point, kind = line.split(' ')[:3]
+            point = re.sub(r'\\([0-7]{3})', lambda code: chr(int(code[1], 8)), point)
+            if f'{place}/'.startswith(point.rstrip('/') + '/') and len(point) >= len(best):
+                best, found = point, (plain(kind), plain(device))
+    return found
+
+
+def machine():
+    """Where a process id means one process: a host, its boot and space of process ids; '' when not known."""
+    with contextlib.suppress(OSError), open('/proc/sys/kernel/random/boot_id') as boot:
+        return f'{platform.node()} {boot.read().strip()} {os.readlink("/proc/self/ns/pid")}'
+    return ''
+
+
+def process(pid):
+    """A process by its id and its start, since ids are used again; '' when there is none."""
+    with contextlib.suppress(OSError), open(f'/proc/{pid}/stat', errors='replace') as state:
+        return f'{pid} {state.read().rpartition(")")[2].split()[19]}'
+    return ''
+
+
+def stale(tree):
+    """Whether a folder of this user is of a run that is over, as the text at the top says."""
+    with contextlib.suppress(OSError):
+        state, where, who = os.lstat(tree), '', ''
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
+            return False
+        with contextlib.suppress(OSError), open(os.path.join(tree, 'owner'), errors='replace') as owner:
+            where, who = [*owner.read().split('\n'), '', ''][:2]
+        if where and who and where == machine():
+            return process(who.split()[0]) != who
+        return time.time() - state.st_ctime > AGE
+    return False                                        # another run may have removed it by now
+
+
+class Job:
+    """What one run does, and where; most methods are the work of one rank."""
+
+    def __init__(self, options, team):
+        self.options, self.team, self.copies = options, team, options.mode == 'read-write'
+        self.hosts = [platform.node()]
+        self.places = [options.source, options.destination] if self.copies else [options.source]
+        self.pools, self.tops, self.buffer = {}, {}, bytearray(options.chunk)
+
+    def folder(self, place, rank, name):
+        return os.path.join(self.tops[place], f'rank-{rank:05d}', name)
+
+    def source(self, rank, index):
+        return os.path.join(self.folder(self.options.source, rank, 'files'), f'{index:07d}')
+
+    def copied(self, number, index):
+        name = f'copies-{number}'
+        return os.path.join(self.folder(self.options.destination, self.team.rank, name), f'{index:07d}')
+
+    def pool(self, rank):
+        """The bytes that files of a rank are made of; a chunk can begin anywhere in the first POOL."""
+        if rank not in self.pools:
+            data, chunk = random.Random(f'{self.options.seed}/{rank}').randbytes(POOL), self.options.chunk
+            self.pools[rank] = memoryview((data * (2 + chunk // POOL))[:POOL + chunk])
+        return self.pools[rank]
+
+    def sweep(self):
+        """One rank of each node: remove what killed runs left."""
+        for place in self.places:
+            if not os.path.isdir(place):
+                raise Trouble(2, f'not a directory: {plain(place)}')
+            for name in os.listdir(place):
+                if name.startswith(NAME) and stale(os.path.join(place, name)):
+                    remove(os.path.join(place, name))
+
+    def occupy(self):
+        """Rank 0: refuse what cannot fit with 5 % to spare, then make the folders of the run."""
+        options, devices = self.options, [os.stat(place).st_dev for place in self.places]
+        for place, device in zip(self.places, devices):                 # noqa: B905 (Python 3.9)
+            state, scale = os.statvfs(place), MARGIN * self.team.size * devices.count(device)
+            need = math.ceil(scale * options.files * -(-options.bytes // BLOCK) * BLOCK)
+            inodes = state.f_favail if state.f_files else math.inf      # 0: a file system that counts none
+            for wanted, there, unit in ((need, state.f_bavail * state.f_frsize, 'bytes'),
+                                        (math.ceil(scale * (options.files + 3)), inodes, 'inodes')):
+                if wanted > there:
+                    raise Trouble(2, f'not enough space: needs {wanted} {unit}, {there} free on {plain(place)}')
+            top = self.tops[place]
+            try:
+                if not os.path.isdir(top):
+                    os.mkdir(top, 0o700)
+                with open(os.path.join(top, 'owner'), 'w') as owner:
+                    owner.write(f'{machine()}\n{process(os.getpid())}\n')
+                self.reserve(top, need)
+            except OSError as error:
+                raise Trouble(2, f'cannot write in {plain(place)}: {error.strerror}') from None
+
+    def reserve(self, top, need):
+        """Refuse what a quota does not let in, where the file system can say so before anything is written."""
+        path = os.path.join(top, 'reserve')
+        with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
+            failed = libc.fallocate(handle, 0, ctypes.c_int64(0), ctypes.c_int64(need))
+            why = ctypes.get_errno() if failed else 0
+        os.unlink(path)
+        if why in (errno.EDQUOT, errno.ENOSPC):
+            raise Trouble(2, f'not enough space: {need} bytes on {plain(top)}: {os.strerror(why)}')
+
+    def populate(self):
+        options, rank = self.options, self.team.rank
+        for place in self.tops:
+            try:
+                os.mkdir(os.path.dirname(self.folder(place, rank, '')))
+            except FileNotFoundError:
+                raise Trouble(2, f'{plain(platform.node())} does not see in {plain(place)} what '
+                                 f'{plain(self.hosts[0])} made there: it must be shared by the nodes') from None
+        folder, pool = self.folder(options.source, rank, 'files'), self.pool(rank)
+        os.mkdir(folder)
+        for index in range(options.files):
+            with opened(self.source(rank, index), os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
+                for position in range(0, options.bytes, options.chunk):
+                    at = (index * STEP + position) % POOL
+                    write(handle, pool[at:at + min(options.chunk, options.bytes - position)])
+                os.fsync(handle)                        # a dirty page cannot be dropped
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        for tree in (folder, os.path.dirname(folder), self.tops[options.source]):
+            with opened(tree) as handle:
+                os.fsync(handle)
+
+    def ready(self, number, writer):
+        """(pages cached, pages, files looked at) of the files to be read; drops what was read before."""
+        if number > 1:
+            for index in range(self.options.files):
+                drop(self.source(writer, index))
+        if self.copies:
+            os.mkdir(os.path.dirname(self.copied(number, 0)))
+        first = order(self.options.seed, number, self.team.rank, self.options.files)[:SAMPLE]
+        found = [resident(self.source(writer, index)) for index in first]
+        return sum(there for there, _ in found), sum(pages for _, pages in found), len(found)
+
+    def good(self, path, writer, index, copy=None):
+        """Read a file in chunks and write them to the copy; whether it has exactly what the writer wrote."""
+        pool, buffer, at, length, same = self.pool(writer), self.buffer, index * STEP % POOL, 0, True
+        with opened(path) as handle:
+            count = os.readv(handle, [buffer])
+            while count:
+                same = same and (buffer if count == len(buffer) else buffer[:count]) == pool[at:at + count]
+                if copy is not None:
+                    write(copy, memoryview(buffer)[:count])
+                at, length = (at + count) % POOL, length + count
+                count = os.readv(handle, [buffer])
+        return same and length == self.options.bytes
+
+    def transfer(self, number, writer, indices):
+        """The timed work: the number of files that were not what was written."""
+        wrong = 0
+        for index in indices:
+            if self.copies:
+                with opened(self.copied(number, index), os.O_WRONLY | os.O_CREAT | os.O_EXCL) as copy:
+                    wrong += not self.good(self.source(writer, index), writer, index, copy)
+                    os.fsync(copy)
+            else:
+                wrong += not self.good(self.source(writer, index), writer, index)
+        return wrong
+
+    def check(self, number, writer):
+        """Read the copies back, from the disk if the page cache lets go; the number of wrong ones."""
+        if not self.copies:
+            return 0
+        wrong = 0
+        for index in range(self.options.files):
+            drop(self.copied(number, index))
+            wrong += not self.good(self.copied(number, index), writer, index)
+        remove(os.path.dirname(self.copied(number, 0)))
+        return wrong
+
+    def clean(self):
+        """Remove what this rank made; the last rank removes the rest."""
+        for top in self.tops.values():
+            own = os.path.join(top, f'rank-{self.team.rank:05d}')
+            remove(own)
+            if os.path.lexists(own):
+                print(f'fileset: could not remove {plain(own)}', file=sys.stderr)
+            with contextlib.suppress(OSError):
+                if not any(name.startswith('rank-') for name in os.listdir(top)):
+                    remove(top)
+
+
+def iterate(job, number, writer):
+    """Print one iteration: (seconds, rate, ns a byte, files/s), wrong files, what was cached before."""
+    options, team = job.options, job.team
+    indices = order(options.seed, number, team.rank, options.files)
+    job.pool(writer)
+    cached = team.step(job.ready, number, writer)
+    team.meet(0)                        # without a pause: all ranks start as one
+    start = team.met
+    wrong = team.step(job.transfer, number, writer, indices)
+    seconds = round(max(team.step(lambda: team.met - start)), 9)
+    wrong = sum(wrong) + sum(team.step(job.check, number, writer))
+    files = options.files * team.size
+    moved = files * options.bytes
+    figures = seconds, moved * 8 / seconds / 1e6, seconds * team.size / moved * 1e9, files / seconds
+    if team.rank == 0:
+        say('iteration {} bytes {} files {} seconds {:.9f} rate {:.6f} Mb/s ns-per-byte {:.6f} file-rate {:.6f} '
+            'wrong {}'.format(number, moved, files, *figures, wrong))
+    return figures, wrong, [sum(column) for column in zip(*cached)]     # noqa: B905 (Python 3.9)
+
+
+def caches(job, kind, rows):
+    """Say what is known of the page cache; the worst iteration counts."""
+    there, pages, files = max((cached for *_, cached in rows), key=lambda row: row[0] / max(row[1], 1))
+    share, known = there / max(pages, 1), 'no' if job.options.bytes >= LARGE else 'unknown'
+    why = f'{share:.1%} of the pages of {files} files in memory' + ('' if known == 'no' else ', inodes not known')
+    if share > 0.05:
+        known = 'yes'
+    elif not pages or OWN_CACHE.fullmatch(kind):
+        known, why = 'unknown', f'{kind} does not say'
+    say(f'source cached: {known}, {why}')
+
+
+def header(job, nodes):
+    options, team = job.options, job.team
+    kinds = [mount(place) for place in job.places]
+    print(f'host: {plain(platform.node())}')
+    for name, place, (_, device) in zip(('source', 'destination'), job.places, kinds):      # noqa: B905
+        print(f'{name}: {plain(place)}\n{name} device: {device}')
+    say('fileset: start of results, format 1')
+    for key, value in (('mode', options.mode), ('bytes', options.bytes), ('files', options.files),
+                       ('chunk', options.chunk), ('seed', options.seed), ('iterations', options.iterations),
+                       ('ranks', team.size), ('nodes', nodes), ('launch', team.launch),
+                       ('read from', 'other node' if nodes > 1 else 'own'),
+                       ('python', platform.python_version()), ('mpi4py', team.mpi4py), ('mpi', team.mpi),
+                       ('source filesystem', kinds[0][0]),
+                       ('destination filesystem', kinds[1][0] if job.copies else 'none')):
+        say(f'{key}: {value}')
+    return kinds[0][0]
+
+
+def results(rows):
+    columns = list(zip(*(figures for figures, *_ in rows)))             # noqa: B905
+    for name, column, places in (('seconds', 0, 9), ('rate', 1, 6), ('ns_per_byte', 2, 6), ('file_rate', 3, 6)):
+        say(f'{name} = {statistics.median(columns[column]):.{places}f}')
+    say(f'mismatches = {sum(wrong for _, wrong, _ in rows)}')
+    say(f'records = {len(rows)}')
+    say(f'crc32 = {zlib.crc32(chr(10).join(sealed).encode()):08x}')
+    print('fileset: end of results', flush=True)
+
+
+def run(job):
+    team = job.team
+    if team.apart:
+        raise Trouble(2, team.apart)
+    job.hosts = team.step(platform.node)
+    nodes, reads = partners(job.hosts)
+    team.step(job.sweep if job.hosts.index(job.hosts[team.rank]) == team.rank else bool)
+    unique = team.step(uuid.uuid4)[0]
+    job.tops = {place: os.path.join(place, f'{NAME}{unique}') for place in job.places}
+    team.step(job.occupy if team.rank == 0 else bool)
+    kind = header(job, nodes) if team.rank == 0 else ''
+    team.step(job.populate)
+    rows = [iterate(job, number, reads[team.rank]) for number in range(1, job.options.iterations + 1)]
+    if team.rank == 0:
+        caches(job, kind, rows)
+        results(rows)
+    wrong = sum(row[1] for row in rows)
+    if wrong:
+        raise Trouble(1, f'{wrong} files read were not what was written')
+    return 0
+
+
+def whole(token):
+    if not float(token).is_integer():
+        raise ValueError
+    return int(token) if token.isdecimal() else int(float(token))       # 1e9, too
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--mode', required=True, choices=('read', 'read-write'))
+    parser.add_argument('--source', required=True, help='directory that the files are in; shared by the nodes')
+    parser.add_argument('--destination', help='directory to copy to; of read-write only')
+    parser.add_argument('--bytes', type=whole, required=True, help='size of every file')
+    parser.add_argument('--files', type=whole, default=100, help='files of each rank (100)')
+    parser.add_argument('--chunk', type=whole, default=32768, help='bytes of one read or write (32768)')
+    parser.add_argument('--iterations', type=whole, default=3)
+    parser.add_argument('--seed', type=int, default=1)
+    options = parser.parse_args()
+    for name, least, most in (('bytes', 1, 1 << 50), ('files', 1, 10**6), ('chunk', 1, 1 << 30),
+                              ('iterations', 1, 10**6), ('seed', 0, 1 << 53)):
+        if not least <= getattr(options, name) <= most:
+            parser.error(f'--{name} {getattr(options, name)}: must be {least} to {most}')
+    if bool(options.destination) != (options.mode == 'read-write'):
+        parser.error('--destination is for read-write, which needs it')
+    for name in ('source', 'destination'):
+        setattr(options, name, os.path.realpath(getattr(options, name) or ''))
+    return options
+
+
+def main():
+    team = Team()
+    if team.rank:
+        sys.stdout = open(os.devnull, 'w')              # what rank 0 says is enough
+    with contextlib.redirect_stderr(sys.stdout) if team.rank else contextlib.nullcontext():
+        job = Job(arguments(), team)
+    for number in STOPS:
+        signal.signal(number, stop)
+    status, alone = 1, True             # alone: the other ranks may not know that this one ends
+    try:
+        status, alone = run(job), False
+    except Trouble as trouble:
+        status, alone = trouble.args[0], team.left
+        if team.rank == 0:
+            print(f'fileset: {trouble.args[1]}', file=sys.stderr)
+    except SystemExit as stopped:
+        status = stopped.code
+        print(f'fileset: rank {team.rank} stopped by {signal.Signals(status - 128).name}', file=sys.stderr)
+    except OSError as error:
+        sys.stdout, status = None, 1    # if it is what failed, the interpreter would fail again at its exit
+        print(f'fileset: {error}', file=sys.stderr)
+    finally:
+        for number in STOPS:
+            signal.signal(number, signal.SIG_IGN)
+        job.clean()
+        if alone:
+            if sys.exc_info()[0]:
+                traceback.print_exc()   # a fault of this program, which must not make other ranks wait
+            team.leave(status)
+    team.meet()
+    for top in job.tops.values() if team.rank == 0 else ():             # if NFS showed ranks that were gone
+        remove(top)
+    return status
+
+
+if __name__ == '__main__':
+    sys.exit(main())
