@@ -84,9 +84,15 @@ def test_a_rank_notes_itself_and_becomes_the_program(tmp_path):
 
 def test_a_library_that_cannot_be_preloaded_stops_the_rank(tmp_path):
     (tmp_path / 'ranks').mkdir()
-    done = subprocess.run([RANK_SH, 'true'], cwd=tmp_path, env={**os.environ, 'PARITY_PRELOAD': '/no/lib.so'},
-                          capture_output=True, text=True)
+    done = subprocess.run([RANK_SH, '--mpip', '/no/lib.so', 'true'], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and '/no/lib.so: cannot be read' in done.stderr
+
+
+def test_the_profiler_is_loaded_into_the_program_alone(tmp_path):
+    (tmp_path / 'ranks').mkdir()
+    done = subprocess.run([RANK_SH, '--mpip', 'libnone.so', 'sh', '-c', 'echo "$LD_PRELOAD $MPIP $1"', 'x', 'y'], cwd=tmp_path,
+                          capture_output=True, text=True)
+    assert done.stdout == 'libnone.so -k0,-e y\n'
 
 
 @pytest.mark.skipif(not shutil.which('mpirun'), reason='no mpirun here')

@@ -42,24 +42,26 @@ class Mpi(Workload):
     binding = variable(typ.Str['|'.join(placement.BINDINGS)], value=_USUAL['binding'])
     order = variable(typ.Str['|'.join(placement.ORDERS)], value=_USUAL['order'])
     profile = variable(typ.Bool, value=_USUAL['profile'])
+    #: Where a check's own placement is another than most have.
+    usual = {}
 
     @run_after('init', always_last=True)
     def parity_declare_profile(self):
         if self.profile:
             self.needs |= {'mpip'}
             self.metrics = (*self.metrics, *PROFILE)
+            self.keep_files = [*self.keep_files, '*.mpiP']
             self.parity_claim()
 
     def parity_unusual(self):
         """The placement that was asked for, where it is not the check's own."""
-        return {name: getattr(self, name) for name, usual in _USUAL.items() if getattr(self, name) != usual}
+        usual = {**_USUAL, **self.usual}
+        return {name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]}
 
     def ranks_on(self, nodes):
         """Ranks of ``nodes`` nodes with ``ranks_a_node`` on each; the case is skipped where they cannot be."""
-        have, cores = self.extra('nodes'), self.extra('cores') or 1
+        cores = self.extra('cores') or 1
         each = cores if self.ranks_a_node == 'all' else int(self.ranks_a_node)
-        if have and nodes > have:
-            self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}')
         if each > cores:
             self.skip_case(f'cores: {each} ranks a node, a node has {cores}')
         return nodes * each
@@ -74,7 +76,9 @@ class Mpi(Workload):
 
     def place_ranks(self, ranks=None, nodes=None):
         """Ask for so many ranks, one thread each, evenly on so many nodes; all cores if not told."""
-        nodes = nodes or self.nodes
+        nodes, have = nodes or self.nodes, self.extra('nodes')
+        if have and nodes > have:
+            self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}')
         ranks = ranks or self.ranks_on(nodes)
         if ranks % nodes:
             self.skip_case(f'{ranks} ranks cannot be spread evenly over {nodes} nodes')
@@ -95,10 +99,9 @@ class Mpi(Workload):
         self.stage('rank.sh', Path(paths.PROGRAMS, 'rank.sh').read_text())
         os.chmod(os.path.join(self.stagedir, 'rank.sh'), 0o755)
         self.prerun_cmds = [*self.prerun_cmds, 'mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology']
-        self.executable_opts = [self.executable, *self.executable_opts]
+        profiler = ['--mpip', self.program('../lib/libmpiP.so')] if self.profile else []
+        self.executable_opts = [*profiler, self.executable, *self.executable_opts]
         self.executable = './rank.sh'
-        if self.profile:
-            self.env_vars['PARITY_PRELOAD'] = self.program('../lib/libmpiP.so')
 
     def parity_beside(self):
         """Where the ranks ran, and what mpiP says: figures beside those of the program."""
