@@ -12,6 +12,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
 
 ALL = typer.Option(False, '--all', help='List the cells that are in order, too.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
+MAX_SIZE = typer.Option(None, '--max-size', metavar='BYTES',
+                        help='The last message size that was asked for (osu, imb): a table must end there.')
 SESSION = typer.Option('', help="A session's uuid or its beginning; the newest if not given.")
 
 
@@ -39,10 +41,10 @@ def report(session: str = SESSION):
 
 
 @app.command('parse')
-def parse_output(code: str, file: str, as_json: bool = JSON):
+def parse_output(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE):
     """Read a code's output ('-': standard input). Exit code: 0 complete and verified, 1 not, 2 usage."""
     from parity.cli import parse as command
-    raise typer.Exit(command.run(code, file, as_json))
+    raise typer.Exit(command.run(code, file, as_json, max_size))
 
 
 @app.command()

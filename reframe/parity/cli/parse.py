@@ -10,18 +10,20 @@ from parity.errors import OK, REGRESSED, UsageError
 from parity.outputs import Incomplete, Wrong, registry
 
 
-def run(code: str, file: str, as_json: bool) -> int:
+def run(code: str, file: str, as_json: bool, max_size: int | None = None) -> int:
     """Print the metrics of the output in ``file`` ('-': standard input), or why it has none.
 
-    Returns 0 when it is complete and verified, else 1. Raises UsageError for a code that parity does
-    not know or a file that cannot be read.
+    ``max_size``: the last message size (bytes) that was asked for, of codes in ``registry.SIZED``.
+    Returns 0 when the output is complete and verified, else 1. Raises UsageError for a code that parity
+    does not know, a file that cannot be read, or a ``max_size`` that means nothing.
     """
     if code not in registry.CODES:
         raise UsageError(f'{code!r} is no code that parity reads; valid are: {", ".join(registry.CODES)}')
+    options = _sized(code, max_size)
     text = _read(file)
     parser = registry.CODES[code]()
     try:
-        metrics, facts = parser.parse(text), parser.facts(text)
+        metrics, facts = parser.parse(text, **options), parser.facts(text, **options)
     except (Incomplete, Wrong) as err:
         return _refuse(code, file, err, as_json)
     if as_json:
@@ -30,6 +32,18 @@ def run(code: str, file: str, as_json: bool) -> int:
         for name, value in metrics.items():
             print(f'{name} {value!r} {registry.unit(code, name)}'.rstrip())
     return OK
+
+
+def _sized(code: str, max_size: int | None) -> dict[str, int]:
+    """What the parser is called with besides the text."""
+    if max_size is None:
+        return {}
+    if code not in registry.SIZED:
+        raise UsageError(f'--max-size is no option for {code}: its output has no message sizes; '
+                         f'it is for {", ".join(registry.SIZED)}')
+    if max_size < 1 or max_size & (max_size - 1):
+        raise UsageError(f'--max-size {max_size}: message sizes are powers of two, such as 1048576')
+    return {'max_size': max_size}
 
 
 def _read(file: str) -> str:

@@ -12,12 +12,17 @@ class Code(NamedTuple):
     """``parse(text)`` has the metrics, ``facts(text)`` what was run; both raise Incomplete or Wrong."""
 
     parse: Callable[[str], dict[str, float]]
-    facts: Callable[[str], dict[str, float | str]]
+    facts: Callable[[str], dict[str, object]]
 
 
 #: Name of a code -> what imports its parser.
 CODES: dict[str, Callable[[], Code]] = {
-    name: lambda name=name: _load(name) for name in ('npb', 'hpl', 'stream', 'hpcc', 'filecopy')}
+    name: lambda name=name: _load(name)
+    for name in ('npb', 'hpl', 'stream', 'hpcc', 'filecopy', 'fileset', 'ior', 'mdtest', 'mpip',
+                 'osu', 'imb')}
+
+#: Codes whose ``parse`` and ``facts`` take ``max_size``, the last message size (bytes) that was asked for.
+SIZED = ('osu', 'imb')
 
 # Unit of the metrics of a code whose names match; the first match wins, none is a count or a ratio.
 _UNITS = {
@@ -27,6 +32,12 @@ _UNITS = {
     'hpcc': (('hpl_residual', ''), ('hpl_time', 's'), ('(hpl|dgemm_.*|fft_.*)', 'Gflop/s'),
              ('randomaccess_.*', 'GUP/s'), ('beff_.*latency.*', 'us'), ('(ptrans|stream_.*|beff_.*)', 'GB/s')),
     'filecopy': (('seconds.*', 's'), ('rate', 'MB/s'), ('file_rate', 'files/s')),
+    'fileset': (('seconds', 's'), ('rate', 'Mb/s'), ('file_rate', 'files/s'), ('ns_per_byte', 'ns/byte')),
+    'ior': (('(write|read)_iops', 'op/s'), ('(write|read)_seconds', 's'), ('(write|read).*', 'MiB/s')),
+    'mdtest': (('.*', 'op/s'),),
+    'mpip': (('.*_seconds_.*', 's'), ('mpi_share', '%')),
+    'osu': (('message_rate_.*', '1/s'), ('(bw|bibw|mbw_mr)_.*', 'MB/s'), ('.*', 'us')),
+    'imb': (('.*_time_.*', 'us'), ('.*_bandwidth_.*', 'MB/s')),
 }
 
 

@@ -1,0 +1,97 @@
+"""programs/pairs.py: an OSU benchmark between every two nodes of a job."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from statistics import median
+
+from . import Incomplete, Wrong, osu
+
+_HEAD = re.compile(r'parity-pairs 1 nodes (\d{1,6}) in-flight (\d{1,6})')
+_PAIR = re.compile(r'parity-pair (\S+) (\S+)')
+_END = re.compile(r'parity-pair-end (\S+) (\S+) exit (-?\d{1,4}) seconds (\d+\.\d{3})')
+_LAST = re.compile(r'parity-pairs-end failed (\d{1,9})')
+
+
+def parse(text: str, size: int, largest: int) -> dict[str, float]:
+    """median, worst and worst_over_median of all pairs at messages of ``size`` bytes.
+
+    The worst is the longest latency (us), or the lowest bandwidth (MB/s); over the median, 1 is even
+    and more is worse for both. ``largest`` is the size that every table ends with. Raises Incomplete
+    or Wrong as ``curves`` does.
+    """
+    said = of_pairs(text, size, largest)
+    middle, (worst, _) = median(said.values()), slowest(text, size, largest)
+    times = worst / middle if _is_time(text, largest) else middle / worst
+    return {'median': middle, 'worst': worst, 'worst_over_median': times}
+
+
+def of_pairs(text: str, size: int, largest: int) -> dict[tuple[str, str], float]:
+    """The figure of each pair at messages of ``size`` bytes."""
+    return {pair: next(v for name, v in curve.items() if name.endswith(f'_{size}'))
+            for pair, (curve, _) in curves(text, largest).items()}
+
+
+def slowest(text: str, size: int, largest: int) -> tuple[float, tuple[str, str]]:
+    """The worst figure and its pair of nodes."""
+    worst = max if _is_time(text, largest) else min
+    return worst((figure, pair) for pair, figure in of_pairs(text, size, largest).items())
+
+
+def curves(text: str, largest: int) -> dict[tuple[str, str], tuple[dict, dict]]:
+    """(metrics, facts) of OSU for each pair of nodes.
+
+    Raises Incomplete where a pair or the end is absent; Wrong where a pair failed, came twice, or ran
+    another benchmark than the others.
+    """
+    lines = [line.rstrip('\r') for line in text.split('\n')]
+    nodes = _nodes(lines)
+    found: dict[tuple[str, str], tuple[dict, dict]] = {}
+    for pair, own in _blocks(lines):
+        if pair in found or pair[::-1] in found:
+            raise Wrong(f'pair {" ".join(pair)}: twice')
+        found[pair] = osu.parse(own, largest), osu.facts(own, largest)
+    names = {name for pair in found for name in pair}
+    if len(names) != nodes or len(found) != len(list(combinations(names, 2))):
+        raise Incomplete(f'line {len(lines)}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')
+    if len({facts['benchmark'] for _, facts in found.values()}) != 1:
+        raise Wrong('the pairs ran different benchmarks')
+    return found
+
+
+def _nodes(lines: list[str]) -> int:
+    heads = [match for match in map(_HEAD.fullmatch, lines) if match]
+    ends = [match for match in map(_LAST.fullmatch, lines) if match]
+    if not heads or not ends:
+        raise Incomplete(f'line {len(lines)}: no "parity-pairs{"" if not heads else "-end"}"')
+    if len(heads) > 1 or len(ends) > 1:
+        raise Wrong(f'{max(len(heads), len(ends))} runs in one output')
+    if int(ends[0][1]):
+        raise Wrong(f'{ends[0][1]} pairs failed')
+    return int(heads[0][1])
+
+
+def _blocks(lines: list[str]):
+    """(pair, what the program printed) for each; a block that another interrupts is refused."""
+    pair, own = None, []
+    for at, line in enumerate(lines, 1):
+        if begin := _PAIR.fullmatch(line):
+            if pair:
+                raise Incomplete(f'line {at}: pair {" ".join(pair)} has no end')
+            pair, own = begin.groups(), []
+        elif end := _END.fullmatch(line):
+            if end.groups()[:2] != pair:
+                raise Wrong(f'line {at}: the end of a pair that has not begun')
+            if end[3] != '0':
+                raise Wrong(f'line {at}: pair {" ".join(pair)}: exit code {end[3]}')
+            yield pair, '\n'.join(own)
+            pair = None
+        elif pair:
+            own.append(line)
+    if pair:
+        raise Incomplete(f'line {len(lines)}: pair {" ".join(pair)} has no end')
+
+
+def _is_time(text: str, largest: int) -> bool:
+    return next(iter(curves(text, largest).values()))[1]['benchmark'] == 'latency'

@@ -1,0 +1,266 @@
+"""OSU's outputs: the curves of real runs, and that no damaged or failed output passes for a good one."""
+
+import re
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mutations
+from mutations import mutated, outcome
+from parity.outputs import Incomplete, Wrong, osu
+
+RECORDED = Path(__file__).parent / 'recorded' / 'osu'
+ALL = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
+TEXTS = {name: text for name, text in ALL.items() if 'fail' not in name}
+ACCEPTED = {name: (osu.parse(text), osu.facts(text)) for name, text in TEXTS.items()}
+LATENCY, RATES, FULL, BARRIER = (TEXTS[name] for name in ('latency-np2', 'mbw_mr-np4', 'allreduce-full-np4', 'barrier-np4'))
+SIZED = sorted(name for name in TEXTS if 'barrier' not in name)
+# What stands once in the output, so that an altered digit cannot be noticed.
+ALONE = ('version', 'pairs', 'window')
+
+
+def to_the_end(name):
+    """The parser as a check calls it, which knows the last size that it asked for."""
+    size = ACCEPTED[name][1].get('last_size')
+    return SimpleNamespace(parse=partial(osu.parse, max_size=size), facts=partial(osu.facts, max_size=size))
+
+
+def from_first(accepted, first):
+    """The metrics and facts when the table begins at ``first``: -m MIN:MAX leaves no other trace."""
+    metrics, facts = accepted
+    kept = {name: value for name, value in metrics.items() if name == 'barrier' or int(name.rpartition('_')[2]) >= first}
+    return kept, facts | ({'first_size': first} if 'first_size' in facts else {})
+
+
+def without_what_stands_alone(result):
+    return result[0], {name: value for name, value in result[1].items() if name not in ALONE}
+
+
+# ---- what real runs say
+
+@pytest.mark.parametrize('name', sorted(TEXTS))
+def test_every_recorded_run_is_the_one_its_name_says(name):
+    metrics, facts = ACCEPTED[name]
+    benchmark = name.partition('-')[0]
+    assert facts['benchmark'] == benchmark and facts['version'] == '7.4'
+    assert facts['validated'] == ('yes' if 'validated' in name else 'no')
+    if benchmark == 'barrier':
+        assert list(metrics) == ['barrier'] and 'last_size' not in facts and 'datatype' not in facts
+        return
+    sizes = [1 << log for log in range(21) if facts['first_size'] <= 1 << log <= facts['last_size']]
+    assert facts['datatype'] == ('MPI_FLOAT' if 'float' in name else 'MPI_CHAR')
+    assert facts['first_size'] == (4 if 'float' in name else 1)
+    rates = [f'message_rate_{size}' for size in sizes] if benchmark == 'mbw_mr' else []
+    assert list(metrics) == [f'{benchmark}_{size}' for size in sizes] + rates
+    assert all(isinstance(value, float) and value > 0 for value in metrics.values())
+
+
+def test_figures_of_latency():
+    metrics, facts = ACCEPTED['latency-np2']
+    assert (metrics['latency_1'], metrics['latency_8'], len(metrics)) == (0.36, 0.35, 21)
+    assert facts == {'benchmark': 'latency', 'version': '7.4', 'datatype': 'MPI_CHAR', 'first_size': 1, 'last_size': 1 << 20,
+                     'validated': 'no'}
+
+
+def test_figures_of_several_pairs():
+    metrics, facts = ACCEPTED['mbw_mr-np4']
+    assert (metrics['mbw_mr_1048576'], metrics['message_rate_1048576'], len(metrics)) == (9724.90, 9274.39, 42)
+    assert facts == facts | {'pairs': 2, 'window': 64, 'validated': 'no'}
+    assert ACCEPTED['mbw_mr-np2'][1]['pairs'] == 1
+
+
+def test_of_full_columns_the_average_counts():
+    assert ACCEPTED['allreduce-full-np4'][0]['allreduce_4'] == 63.34
+    assert ACCEPTED['barrier-full-np2'][0] == {'barrier': 0.38} and ACCEPTED['barrier-np4'][0] == {'barrier': 2.86}
+
+
+@pytest.mark.parametrize('name', sorted(TEXTS))
+def test_crlf_and_lines_of_the_job_do_not_matter(name):
+    text = TEXTS[name].replace('\n', '\r\n')
+    assert outcome(to_the_end(name), f'module load osu\n{text}[node01:4711] 1 more process\nreal 2.74\n') == ACCEPTED[name]
+
+
+def as_56(text):
+    """As 5.6 prints it: no datatype, another heading and a size of zero for latency."""
+    text = re.sub('# Datatype.*\n', '', text.replace('v7.4', 'v5.6.3'))
+    if 'MPI Latency' in text:
+        text = text.replace('# Size       Avg Latency(us)', '# Size          Latency (us)\n0                       0.30')
+    return text
+
+
+def as_73(text):
+    """As 7.0 to 7.3 print it: the datatype below the heading, and the title of mbw_mr twice."""
+    text = re.sub('(# Datatype.*\n)(# Size.*\n)', r'\2\1', text.replace('v7.4', 'v7.3'))
+    return re.sub('(# OSU MPI Multiple.*\n)', r'\1\1\n', text)
+
+
+@pytest.mark.parametrize('name', SIZED)
+def test_the_formats_of_former_versions(name):
+    metrics, facts = ACCEPTED[name]
+    old = {fact: value for fact, value in facts.items() if fact != 'datatype'} | {'version': '5.6.3'}
+    if facts['benchmark'] == 'latency' and facts['validated'] == 'no':
+        metrics, old = {'latency_0': 0.30, **metrics}, old | {'first_size': 0}
+        assert outcome(to_the_end(name), as_56(TEXTS[name])) == (metrics, old)
+    elif facts['benchmark'] != 'latency':
+        assert outcome(to_the_end(name), as_56(TEXTS[name])) == (metrics, old)
+    assert outcome(to_the_end(name), as_73(TEXTS[name])) == (ACCEPTED[name][0], facts | {'version': '7.3'})
+
+
+# ---- incomplete
+
+@pytest.mark.parametrize('text', [
+    '', 'mpirun noticed that process rank 1 exited on signal 9\n', LATENCY.split('v7.4')[0], LATENCY.split('# Datatype')[0],
+    LATENCY.split('# Size')[0], LATENCY.split('(us)')[0], LATENCY.split('0.36')[0], LATENCY.split('4096 ')[0],
+    RATES.split('# [')[0], RATES.split('8192 ')[0] + '8192  ', BARRIER.split('2.86')[0], BARRIER.split('6\n')[0],
+    ALL['mbw_mr-np3-hangs-fail']])
+def test_an_output_without_its_end_is_incomplete(text):
+    with pytest.raises(Incomplete, match=r'^line \d+: '):
+        osu.parse(text, max_size=1 << 20)
+
+
+def test_a_table_must_go_to_the_last_size():
+    with pytest.raises(Incomplete, match='^line 26: the table ends at 1048576 B, not at 4194304 B'):
+        osu.facts(LATENCY, 4194304)
+    with pytest.raises(Wrong, match='goes on to 1048576 B, beyond 524288 B'):
+        osu.parse(LATENCY, 524288)
+    assert osu.parse(LATENCY, 1048576) == ACCEPTED['latency-np2'][0]
+    assert osu.parse(BARRIER, 8) == ACCEPTED['barrier-np4'][0]
+
+
+def test_without_the_last_size_a_table_below_4_KiB_is_incomplete():
+    head, tail = LATENCY.split('4096 ')
+    with pytest.raises(Incomplete, match='the table ends at 2048 B already'):
+        osu.parse(head)
+    assert osu.facts(head + '4096 ' + tail.partition('\n')[0])['last_size'] == 4096
+
+
+@pytest.mark.parametrize('line, message', [('# Datatype', '# Datatype'), ('# Size', 'without a table'), ('# OSU', '# OSU MPI'),
+                                           (r'# \[ pairs', r'# \[ pairs')])
+def test_a_lost_line_is_incomplete(line, message):
+    text, count = re.subn(rf'^{line}.*\n', '', RATES, flags=re.M)
+    assert count == 1
+    with pytest.raises(Incomplete, match=rf'^line \d+: .*{message}'):
+        osu.parse(text)
+
+
+# ---- wrong
+
+@pytest.mark.parametrize('cut', [None, 'DATA VALIDATION', ' on message size'])
+def test_a_failed_validation(cut):
+    """osu_allreduce -c of 7.4 fails with its default datatype at 16 B, ends there, and exits with 1."""
+    text = ALL['allreduce-char-validated-np2-fail']
+    with pytest.raises(Wrong, match='DATA VALIDATION ERROR' if cut != 'DATA VALIDATION' else "16 B: validation 'Fail', not Pass"):
+        osu.parse(text.partition(cut)[0] if cut else text)
+
+
+@pytest.mark.parametrize('said', ['This test requires exactly two processes', 'This test requires at least two processes',
+                                  'Invalid option [-f]'])
+def test_a_refusal_in_the_words_of_osu(said):
+    with pytest.raises(Wrong, match=re.escape(said)):
+        osu.parse(f'{said}\n-----\nPrimary job  terminated normally\n')
+
+
+WRONG = [
+    (r'(?s)(.*)', r'\1\1', '2 runs in one output'),
+    (r'(?s)(.*)', r'\1# Datatype: MPI_INT.\n# Size                  MB/s        Messages/s\n', '2 tables in one output, in lines 4 and 27'),
+    ('(# Datatype.*\n)', r'\1\1', '2 lines "# Datatype:"'), ('MPI_CHAR', 'MPI_INT', "datatype 'MPI_INT' from 1 B"),
+    ('MPI_CHAR', 'MPI_BYTE', 'valid are MPI_CHAR'), (r'(# \[ pairs.*\n)', r'\1\1', '2 lines'), ('pairs: 2', 'pairs: 0', 'pairs is 0'),
+    ('window size: 64', 'window size: varied', 'osu_mbw_mr -V'), ('window size: 64', 'window size: nan', 'not a count'),
+    ('MPI Multiple', 'MPI-CUDA Multiple', 'buffers in the memory of the host'), ('Multiple Bandwidth / Message Rate', 'Hello World', 'not read'),
+    ('Multiple Bandwidth / Message Rate Test', 'Latency Test', 'valid are "Avg Latency'),
+    ('        Messages/s', '', "'Size MB/s' are not read"), ('Messages/s', 'Messages/s        P99 Tail BW(MB/s)', 'are not read'),
+    (r'\n8   .*', '', '16 B is not the size that follows'), (r'(\n8   .*)', r'\1\1', '8 B is not the size that follows'),
+    (r'\n8 ', r'\n9 ', '9 B is not'), (r'(?s)\n1  .*?\n', '\n3                       6.55        6554338.28\n', 'powers of two'),
+    ('6480722.26', '6480722.2 ', 'no row'), ('12.96', '22.96', '2 B: 22.96 MB/s are not 6480722.26 messages/s'),
+    ('9274.39', '9274.41', 'are not'), ('12.96', '-2.96', 'negative'), ('12.96', ' 0.00', 'above zero'), ('12.96', '  nan', 'not a finite'),
+    ('12.96', '12960', '2 decimals'), ('12.96', '*****', 'not a finite'), (r'\n2  ', '\nnan', 'not a count'), ('6480722.26', '', 'no row'),
+    ('(9724.90 +9274.39)', r'\1              Pass', 'no row'), ('12.96', '1_2.9', 'not a finite'), ('12.96', '1٣.96', 'not a finite'),
+]
+
+
+@pytest.mark.parametrize('pattern, replacement, message', WRONG)
+def test_wrong(pattern, replacement, message):
+    text, count = re.subn(pattern, replacement, RATES, count=1)
+    assert count and text != RATES, f'{pattern} is not in the recorded output'
+    with pytest.raises(Wrong, match=message):
+        osu.parse(text)
+
+
+@pytest.mark.parametrize('name, old, new, message', [
+    ('allreduce-full-np4', '63.34', '93.34', '4 B: minimum 11.61, average 93.34, maximum 83.71'),
+    ('allreduce-full-np4', '63.34             11.61', '63.34             71.61', 'minimum 71.61'),
+    ('allreduce-full-np4', '83.71         100', '83.71           0', '0 iterations'),
+    ('barrier-full-np2', '0.38              0.38', '0.58              0.38', 'barrier: minimum'),
+    ('latency-validated-np2', '0.42              Pass', '0.42              Fail', "4 B: validation 'Fail'"),
+    ('latency-validated-np2', 'Pass', 'pass', "validation 'pass'"), ('bw-validated-np2', '        Pass', '', 'no row'),
+    ('bw-np2', 'MPI Bandwidth', 'MPI Broadcast Latency', 'are not read'), ('barrier-np4', '2.86\n', '2.86\n             2.86\n', 'line 5: a second figure'),
+    ('barrier-np4', ' 2.86', '-2.86', 'negative'), ('barrier-np4', ' 2.86', '  nan', 'not a finite')])
+def test_wrong_in_other_tables(name, old, new, message):
+    assert old in TEXTS[name]
+    with pytest.raises(Wrong, match=message):
+        osu.parse(TEXTS[name].replace(old, new, 1))
+
+
+# ---- mutations
+
+def meant(name, result):
+    """Whether a result is what the unharmed output means, but for what stands alone.
+
+    The first rows may be absent: a table that begins later is what -m MIN:MAX makes, and sound.
+    """
+    expected = from_first(ACCEPTED[name], result[1].get('first_size', 0))
+    return without_what_stands_alone(result) == without_what_stands_alone(expected)
+
+
+@pytest.mark.parametrize('kind', sorted(set(mutations.KINDS) - {'scaled_number'}))
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
+    result = outcome(to_the_end(name), mutations.KINDS[kind](data.draw, TEXTS[name]))
+    assert result is None or meant(name, result)
+
+
+@pytest.mark.parametrize('kind', ['scaled_number', 'changed_digit'])
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_an_altered_figure_is_noticed_or_stands_alone(kind, name, data):
+    """One latency or bandwidth of a table without other columns may be altered: nothing else tells of it."""
+    result = outcome(to_the_end(name), getattr(mutations, kind)(data.draw, TEXTS[name]))
+    if not result:
+        return
+    metrics, facts = ACCEPTED[name]
+    altered = [metric for metric in metrics if result[0][metric] != metrics[metric]]
+    assert list(result[0]) == list(metrics) and len(altered) <= 1
+    assert without_what_stands_alone(result)[1] == without_what_stands_alone((metrics, facts))[1]
+    if facts['benchmark'] == 'mbw_mr' and altered:      # as far as the digits of both figures let it
+        size = int(altered[0].rpartition('_')[2])
+        assert abs(result[0][f'mbw_mr_{size}'] - result[0][f'message_rate_{size}'] * size / 1e6) <= 0.0051 + size * 0.0051e-6
+    if 'full' in name and altered:
+        row = re.search(rf'^{altered[0].rpartition("_")[2]} +\S+ +(\S+) +(\S+)', FULL, re.M) if 'allreduce' in name else ('', '0.38', '0.38')
+        assert float(row[1]) <= result[0][altered[0]] <= float(row[2])
+
+
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_truncated_output_is_incomplete(name, data):
+    text = TEXTS[name].rstrip()
+    with pytest.raises(Incomplete, match=r'^line \d+: '):
+        to_the_end(name).parse(text[:data.draw(st.integers(0, len(text) - 1))])
+
+
+@mutated
+@given(name=st.sampled_from(SIZED), data=st.data())
+def test_a_truncated_output_without_the_last_size_ends_between_rows_above_4_KiB(name, data):
+    """OSU has no end: without max_size such a table is a whole one of a smaller -m."""
+    text = TEXTS[name].rstrip()
+    end = data.draw(st.integers(0, len(text) - 1))
+    result = outcome(osu, text[:end])
+    if result:
+        metrics, facts = ACCEPTED[name]
+        assert text[end] == '\n' or text[end - 1] == '\n'
+        assert facts['last_size'] >= result[1]['last_size'] >= 4096
+        assert result[0] == {metric: metrics[metric] for metric in result[0]}
