@@ -2,49 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
-from reframe.utility import import_module_from_file
 
-from conftest import TOP
 from parity.outputs import Wrong, hpcc, hpl, npb, stream
 from parity.sizing import HplProblem
-from parity.workload import Workload
-
-RECORDED = TOP / 'tests' / 'recorded'
-
-
-def check(file: str, name: str):
-    """The check's class, loaded as ReFrame loads it."""
-    return getattr(import_module_from_file(str(TOP / 'checks' / file)), name)
-
-
-class Replay(SimpleNamespace):
-    """A case that has run: the partition's facts, and what parse() says of its figures."""
-
-    def __init__(self, cls, extras, **attributes):
-        super().__init__(cls=cls, extras=extras, labels={}, left_out={}, facts={}, metrics=cls.metrics, **attributes)
-
-    def extra(self, key):
-        return self.extras.get(key)
-
-    def label(self, metrics, word, reason):
-        self.labels.update(dict.fromkeys(metrics, (word, reason)))
-
-    def leave_out(self, metrics, reason):
-        self.left_out.update(dict.fromkeys(metrics, reason))
-
-    def note(self, facts):
-        self.facts = facts
-
-    def label_cached(self, *args):
-        return Workload.label_cached(self, *args)
-
-    def replay(self, text):
-        values = self.cls.parse(self, text)
-        assert {m.name for m in self.metrics} <= set(values) | set(self.left_out)
-        return values
+from replay import RECORDED, Replay, check
 
 
 def hpcc_case(text: str, llc_bytes=1 << 20, **problem) -> Replay:

@@ -127,9 +127,9 @@ class Workload(rfm.RegressionTestPlugin):
         return known[name]
 
     def program(self, name):
-        """The path of a program of the environment, quoted for the job script."""
+        """A program of the environment, quoted for the job script: below Spack's view, else as PATH has it."""
         view = self.current_environ.extras.get('software', {}).get('view', '')
-        return shlex.quote(os.path.join(view, name))
+        return shlex.quote(os.path.join(view, name) if view else os.path.basename(name))
 
     def without_launcher(self):
         """Run the program itself, not through mpirun or srun: it is no MPI program."""

@@ -13,4 +13,13 @@ module load impi/2021.12
 module load parity-codes/1.0
 export OPENBLAS_NUM_THREADS=1
 export OMP_NUM_THREADS=1
-mpirun -np 72 xhpl
+export OMPI_MCA_hwloc_base_binding_policy=core
+export PRTE_MCA_hwloc_default_binding_policy=core
+export I_MPI_PIN_DOMAIN=core
+export SLURM_CPU_BIND=cores
+export OMPI_MCA_rmaps_base_mapping_policy=slot
+export PRTE_MCA_rmaps_default_mapping_policy=slot
+export I_MPI_PERHOST=allcores
+export SLURM_DISTRIBUTION=block
+mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
+mpirun -np 72 ./rank.sh xhpl

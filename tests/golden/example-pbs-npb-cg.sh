@@ -11,4 +11,15 @@ cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/Npb_3e75fbff'
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0
-mpirun -np 64 cg.A.x
+export OPENBLAS_NUM_THREADS=1
+export OMP_NUM_THREADS=1
+export OMPI_MCA_hwloc_base_binding_policy=core
+export PRTE_MCA_hwloc_default_binding_policy=core
+export I_MPI_PIN_DOMAIN=core
+export SLURM_CPU_BIND=cores
+export OMPI_MCA_rmaps_base_mapping_policy=slot
+export PRTE_MCA_rmaps_default_mapping_policy=slot
+export I_MPI_PERHOST=allcores
+export SLURM_DISTRIBUTION=block
+mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
+mpirun -np 64 ./rank.sh cg.A.x

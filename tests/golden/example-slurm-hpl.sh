@@ -17,4 +17,13 @@ module load openmpi/4.1.6
 module load parity-codes/1.0
 export OPENBLAS_NUM_THREADS=1
 export OMP_NUM_THREADS=1
-srun --cpus-per-task=1 xhpl
+export OMPI_MCA_hwloc_base_binding_policy=core
+export PRTE_MCA_hwloc_default_binding_policy=core
+export I_MPI_PIN_DOMAIN=core
+export SLURM_CPU_BIND=cores
+export OMPI_MCA_rmaps_base_mapping_policy=slot
+export PRTE_MCA_rmaps_default_mapping_policy=slot
+export I_MPI_PERHOST=allcores
+export SLURM_DISTRIBUTION=block
+mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
+srun --cpus-per-task=1 ./rank.sh xhpl

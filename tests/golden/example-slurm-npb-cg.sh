@@ -2,6 +2,7 @@
 #SBATCH --job-name="rfm_Npb_3e75fbff"
 #SBATCH --ntasks=128
 #SBATCH --ntasks-per-node=128
+#SBATCH --cpus-per-task=1
 #SBATCH --output=rfm_job.out
 #SBATCH --error=rfm_job.err
 #SBATCH --time=4:0:0
@@ -14,4 +15,15 @@ export SLURM_MPI_TYPE=pmix
 module load gcc/13.2
 module load openmpi/4.1.6
 module load parity-codes/1.0
-srun cg.A.x
+export OPENBLAS_NUM_THREADS=1
+export OMP_NUM_THREADS=1
+export OMPI_MCA_hwloc_base_binding_policy=core
+export PRTE_MCA_hwloc_default_binding_policy=core
+export I_MPI_PIN_DOMAIN=core
+export SLURM_CPU_BIND=cores
+export OMPI_MCA_rmaps_base_mapping_policy=slot
+export PRTE_MCA_rmaps_default_mapping_policy=slot
+export I_MPI_PERHOST=allcores
+export SLURM_DISTRIBUTION=block
+mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
+srun --cpus-per-task=1 ./rank.sh cg.A.x

@@ -12,7 +12,8 @@ from parity.machine.flops import flops_per_cycle
 from parity.machine.model import Machine
 
 #: Units of the bounds that we compute: an override has to use them.
-UNITS = {'peak_flops': 'Gflop/s', 'peak_flops_core': 'Gflop/s', 'memory_bandwidth': 'GB/s'}
+UNITS = {'peak_flops': 'Gflop/s', 'peak_flops_core': 'Gflop/s', 'memory_bandwidth': 'GB/s',
+         'link_bandwidth': 'MB/s'}
 #: Overrides that are no bounds themselves but what a peak is computed from.
 _CLOCK_UNITS = {'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9}
 _PARTS = {'clock': tuple(_CLOCK_UNITS), 'flops_per_cycle': ('flop/cycle',)}

@@ -48,7 +48,8 @@ CodeName = Annotated[str, AfterValidator(_known_code)]
 
 
 #: The bounds that checks stand their figures beside, and what a peak is derived from.
-LimitName = Literal['peak_flops', 'peak_flops_core', 'memory_bandwidth', 'clock', 'flops_per_cycle']
+LimitName = Literal['peak_flops', 'peak_flops_core', 'memory_bandwidth', 'link_bandwidth', 'clock',
+                    'flops_per_cycle']
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -78,6 +79,7 @@ class Extras(BaseModel):
 
     filesystems: dict[Name, Annotated[str, AfterValidator(_absolute)]] = {}
     limits: dict[LimitName, StatedLimit] = {}
+    nodes: PositiveInt | None = None            # that one job may have; None: not known
     memory_bytes: PositiveInt | None = None
     cores: PositiveInt | None = None
     llc_bytes: PositiveInt | None = None

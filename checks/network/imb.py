@@ -1,0 +1,49 @@
+"""Intel MPI Benchmarks 2021 (IMB-MPI1): one pair to and fro, a chain, an exchange with two neighbours.
+
+The whole curve up to 16 MiB is stored with the case; three sizes are judged.
+"""
+
+import dataclasses
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity.metric import Metric
+from parity.mpi import Mpi
+from parity.outputs import imb
+
+LARGEST = 1 << 24
+JUDGED = {'8B': 8, '1MiB': 1 << 20, '16MiB': LARGEST}
+# most repetitions of a message size; IMB makes fewer where 40 MB have passed
+ITERATIONS = {'quick': 200, 'nightly': 1000, 'acceptance': 4000}
+
+
+@rfm.simple_test
+class Imb(rfm.RunOnlyRegressionTest, Mpi):
+    """Two ranks for PingPong, all for Sendrecv and Exchange; time of the smallest message, rate of the larger."""
+
+    needs = frozenset({'imb'})
+    benchmark = parameter(['PingPong', 'Sendrecv', 'Exchange'])
+    where = parameter(['within', 'between'])
+    metrics = (Metric('time_8B', 'us', 'lower'),
+               *(Metric(f'bandwidth_{name}', 'MB/s', 'higher') for name in list(JUDGED)[1:]))
+
+    @run_after('init')
+    def bound(self):
+        if self.where == 'between' and self.benchmark == 'PingPong':
+            self.metrics = tuple(dataclasses.replace(m, limit='link_bandwidth') if m.unit == 'MB/s' else m
+                                 for m in self.metrics)
+
+    @run_after('setup')
+    def place(self):
+        self.place_where(self.where, 2 if self.benchmark == 'PingPong' else None)
+        self.executable = self.program('IMB-MPI1')
+        self.executable_opts = [f'-npmin {self.num_tasks}', f'-iter {ITERATIONS[self.size]}',
+                                f'-msglog 0:{LARGEST.bit_length() - 1}', self.benchmark]
+
+    def parse(self, text):
+        values, facts = imb.parse(text, LARGEST), imb.facts(text, LARGEST)
+        self.note({**facts, 'curve': values})
+        of = self.benchmark.lower()
+        return {'time_8B': values[f'{of}_time_8'],
+                **{f'bandwidth_{name}': values[f'{of}_bandwidth_{JUDGED[name]}'] for name in list(JUDGED)[1:]}}

@@ -1,0 +1,87 @@
+"""OSU Micro-Benchmarks 7.4 (Panda et al., Ohio State): MPI latency, bandwidth and collectives.
+
+The whole curve up to 1 MiB is stored with the case; three sizes are judged: 8 B is latency, 8 KiB
+is where the eager protocol ends in most MPIs, 1 MiB is bandwidth.
+"""
+
+import dataclasses
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity.metric import Metric
+from parity.mpi import Mpi
+from parity.outputs import Wrong, osu
+
+LARGEST = 1 << 20
+JUDGED = {'8B': 8, '8KiB': 8192, '1MiB': LARGEST}
+# iterations of each message size, by size of the case; one of a bandwidth sends 64 messages
+ITERATIONS = {'quick': 500, 'nightly': 2000, 'acceptance': 10000}
+WINDOWS = {'quick': 20, 'nightly': 50, 'acceptance': 200}
+POINT_TO_POINT = ('latency', 'bw', 'bibw')
+
+
+class Osu(rfm.RunOnlyRegressionTest, Mpi):
+    """What the OSU checks share: ranks within a node or between two, the options, the curve."""
+
+    needs = frozenset({'osu'})
+    where = parameter(['within', 'between'])
+    options = f'-m 1:{LARGEST}'
+    iterations = ITERATIONS
+
+    @run_after('setup')
+    def place(self):
+        self.place_where(self.where, 2 if self.benchmark in POINT_TO_POINT else None, even=2)
+        folder = 'collective' if self.benchmark in ('allreduce', 'alltoall', 'bcast', 'barrier') else 'pt2pt'
+        self.executable = self.program(f'../libexec/osu-micro-benchmarks/mpi/{folder}/osu_{self.benchmark}')
+        self.executable_opts = [f'-i {self.iterations[self.size]}', self.options]
+
+    def parse(self, text):
+        values, facts = osu.parse(text, self.largest), osu.facts(text, self.largest)
+        if facts['benchmark'] != self.benchmark:
+            raise Wrong(f'ran {facts["benchmark"]}, asked for {self.benchmark}')
+        self.note({**facts, 'curve': values})
+        return self.judged(values)
+
+
+@rfm.simple_test
+class OsuLatency(Osu):
+    """Time of one message, or of one collective operation over all ranks."""
+
+    benchmark = parameter(['latency', 'allreduce', 'alltoall', 'bcast'])
+    metrics = tuple(Metric(f'latency_{name}', 'us', 'lower') for name in JUDGED)
+    largest = LARGEST
+
+    def judged(self, curve):
+        return {f'latency_{name}': curve[f'{self.benchmark}_{size}'] for name, size in JUDGED.items()}
+
+
+@rfm.simple_test
+class OsuBandwidth(Osu):
+    """One pair one way, one pair both ways, all pairs at once: first half of the ranks to the second."""
+
+    benchmark = parameter(['bw', 'bibw', 'mbw_mr'])
+    iterations = WINDOWS
+    metrics = tuple(Metric(f'bandwidth_{name}', 'MB/s', 'higher') for name in JUDGED)
+    largest = LARGEST
+
+    @run_after('init')
+    def bound(self):
+        if self.where == 'between' and self.benchmark != 'bibw':    # both ways: a link carries twice its rate
+            self.metrics = tuple(dataclasses.replace(m, limit='link_bandwidth') for m in self.metrics)
+
+    def judged(self, curve):
+        return {f'bandwidth_{name}': curve[f'{self.benchmark}_{size}'] for name, size in JUDGED.items()}
+
+
+@rfm.simple_test
+class OsuBarrier(Osu):
+    """Time until all ranks have met."""
+
+    benchmark = parameter(['barrier'])
+    metrics = (Metric('latency', 'us', 'lower'),)
+    options = ''
+    largest = None
+
+    def judged(self, curve):
+        return {'latency': curve['barrier']}

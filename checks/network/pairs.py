@@ -1,0 +1,64 @@
+"""Every two nodes of a partition, one pair after another or all at once: finds the slow link or node.
+
+One after another, a pair has the network for itself; at once, half of the nodes send to the other
+half, and what the network shares between them is seen.
+"""
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity import paths
+from parity.metric import Metric
+from parity.outputs import pairs
+from parity.workload import Workload
+
+#: One after another, more pairs than this only with size=acceptance: at a second each, 8 minutes.
+MOST = 500
+
+
+class Pairs(rfm.RunOnlyRegressionTest, Workload):
+    """OSU between all pairs of all nodes; the slowest pair is named in the case's facts."""
+
+    needs = frozenset({'osu'})
+    how = parameter(['one-by-one', 'at-once'])
+
+    @run_after('setup')
+    def place(self):
+        nodes = self.extra('nodes') or 1
+        count = nodes * (nodes - 1) // 2
+        if nodes < 2:
+            self.skip_case(f'nodes: {self.current_partition.fullname} has one, or does not state `nodes`')
+        if self.how == 'one-by-one' and count > MOST and self.size != 'acceptance':
+            self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
+        self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = nodes, 1, self.extra('cores') or 1
+        self.without_launcher()
+        launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
+        osu = self.program(f'../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_{self.benchmark}')
+        self.sourcesdir, self.readonly_files = paths.PROGRAMS, ['pairs.py']
+        self.executable, self.executable_opts = 'python3', [
+            f'pairs.py --launcher {launcher}', f'--in-flight {1 if self.how == "one-by-one" else nodes // 2}',
+            f'-- {osu} -m {self.bytes}:{self.bytes} -i {self.iterations}']
+
+    def parse(self, text):
+        worst, nodes = pairs.slowest(text, self.bytes, self.bytes)
+        self.note({'slowest': ' '.join(nodes), 'pairs': {
+            ' '.join(pair): figure for pair, figure in pairs.of_pairs(text, self.bytes, self.bytes).items()}})
+        return pairs.parse(text, self.bytes, self.bytes)
+
+
+@rfm.simple_test
+class PairsLatency(Pairs):
+    """Messages of 8 B."""
+
+    benchmark, bytes, iterations = 'latency', 8, 500
+    metrics = (Metric('median', 'us', 'lower'), Metric('worst', 'us', 'lower'),
+               Metric('worst_over_median', '', 'lower'))
+
+
+@rfm.simple_test
+class PairsBandwidth(Pairs):
+    """Messages of 1 MiB."""
+
+    benchmark, bytes, iterations = 'bw', 1 << 20, 20
+    metrics = (Metric('median', 'MB/s', 'higher', limit='link_bandwidth'),
+               Metric('worst', 'MB/s', 'higher', limit='link_bandwidth'), Metric('worst_over_median', '', 'lower'))

@@ -1,0 +1,73 @@
+"""A population of files of one size, read or read and written in random order, after the study of GPFS.
+
+    reframe -c checks/ -n Fileset -P nodes:1,2,4,8,16,32,64 -r         # the study's sweep
+
+Every node reads, in chunks of 32 KiB and no file twice, what another node wrote; between any two file
+systems that the partition names (-S source=home -S destination=scratch).
+"""
+
+import shlex
+import sys
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+from parity import paths
+from parity.metric import Metric
+from parity.mpi import Mpi
+from parity.outputs import Wrong, fileset
+
+BYTES = {'1B': 1, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7, '100MB': 10**8,
+         '1GB': 10**9}
+# the files that are run, bytes of all files of a rank together, most files of a rank; by size
+SIZES = {'quick': (('1B', '10KB', '1MB'), 64 * 10**6, 500),
+         'nightly': (('1B', '1KB', '10KB', '100KB', '1MB', '10MB'), 10**9, 5000),
+         'acceptance': (tuple(BYTES), 10**10, 20000)}
+
+
+@rfm.simple_test
+class Fileset(rfm.RunOnlyRegressionTest, Mpi):
+    """One reader a node; aggregate rate in Mb/s (10^6 bit/s), and what a byte costs a reader in ns."""
+
+    needs = frozenset({'fileset'})
+    ranks_a_node = '1'
+    usual = {'ranks_a_node': '1'}
+    file = parameter(list(BYTES))
+    mode = parameter(['read', 'read-write'])
+    source = variable(str, value='scratch')
+    destination = variable(str, value='scratch')
+    metrics = (
+        Metric('rate', 'Mb/s', 'higher'),
+        Metric('ns_per_byte', 'ns/byte', 'lower'),
+        Metric('file_rate', 'files/s', 'higher'),
+    )
+
+    @run_after('setup')
+    def place(self):
+        run, total, most = SIZES[self.size]
+        if self.file not in run:
+            self.skip_case(f'size={self.size} runs files of {", ".join(run)}')
+        self.place_ranks()
+        self.files = max(2, min(most, total // BYTES[self.file]))
+        options = {'mode': self.mode, 'bytes': BYTES[self.file], 'files': self.files,
+                   'source': self.filesystem(self.source)}
+        if self.mode == 'read-write':
+            options['destination'] = self.filesystem(self.destination)
+        self.executable = shlex.quote(sys.executable)           # the one that has mpi4py
+        self.executable_opts = ['fileset.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
+
+    @run_before('run')
+    def stage_program(self):
+        self.stage('fileset.py', Path(paths.PROGRAMS, 'fileset.py').read_text())
+
+    def parse(self, text):
+        values, facts = fileset.parse(text), fileset.facts(text)
+        asked = (self.mode, BYTES[self.file], self.files, self.num_tasks)
+        if (ran := tuple(facts[name] for name in ('mode', 'bytes', 'files', 'ranks'))) != asked:
+            raise Wrong(f'ran mode, bytes, files, ranks {ran}, asked for {asked}')
+        self.note(facts)
+        if facts['source cached'] == 'yes' or (facts['source cached'], facts['read_from']) == ('unknown', 'own'):
+            self.label([m.name for m in self.metrics], 'cached',
+                       f'source in the page cache: {facts["source cached"]}, {facts["source cached why"]}')
+        return {m.name: values[m.name] for m in self.metrics}

@@ -1,0 +1,60 @@
+"""IOR 4.0 (LLNL): bandwidth of files written and read by all ranks, POSIX and MPI-IO.
+
+Writes end with fsync (-e), so that no figure is of a write into memory. What one node wrote it would
+read out of its own memory: so another node reads it (-C -Q); on one node the reads go past the cache
+(direct I/O), or the file is twice the memory, or the figure is labelled `cached`. The storage
+server's own cache cannot be seen from a client: the case's facts say so.
+"""
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity.metric import Metric
+from parity.outputs import Wrong, ior
+from parity.storage import Storage
+
+MIB = 1 << 20
+# bytes that a node writes, repetitions; by size
+SIZES = {'quick': (256 * MIB, 3), 'nightly': (4096 * MIB, 3), 'acceptance': (32768 * MIB, 5)}
+
+
+@rfm.simple_test
+class Ior(rfm.RunOnlyRegressionTest, Storage):
+    """All cores of 1 node or 2, a file a rank or one shared by all, in transfers of 1 MiB."""
+
+    needs = frozenset({'ior'})
+    api = parameter(['POSIX', 'MPIIO'])
+    access = parameter(['file-per-process', 'single-shared-file'])
+    span = parameter([1, 2])
+    metrics = (Metric('write', 'MiB/s', 'higher'), Metric('read', 'MiB/s', 'higher'))
+
+    @run_after('setup')
+    def place(self):
+        self.place_ranks(nodes=self.span)
+        size, repetitions = SIZES[self.size]
+        self.direct = self.api == 'POSIX' and self.span == 1 and self.accepts_direct()
+        if self.span == 1 and not self.direct and self.size != 'quick' and self.extra('memory_bytes'):
+            size = 2 * self.extra('memory_bytes')
+        a_node = self.num_tasks_per_node
+        block = max(1, round(size / a_node / MIB)) * MIB
+        self.take_room(block * self.num_tasks, self.num_tasks)
+        self.executable = self.program('ior')
+        self.executable_opts = [
+            f'-a {self.api}', f'-b {block} -t {MIB} -i {repetitions}', '-e -w -r', '-o "$folder/data"',
+            *(['-F'] if self.access == 'file-per-process' else []),
+            *(['--posix.odirect'] if self.direct else []),
+            *([f'-C -Q {a_node}'] if self.span > 1 else [])]
+
+    def parse(self, text):
+        values, facts = ior.parse(text), ior.facts(text)
+        names = ('api', 'access', 'nodes', 'tasks', 'fsync', 'direct')
+        ran, asked = tuple(facts[name] for name in names), (
+            self.api, self.access, self.span, self.num_tasks, 'yes', 'yes' if self.direct else 'no')
+        if ran != asked:
+            raise Wrong(f'ran {", ".join(names)} {ran}, asked for {asked}')
+        self.note({**facts, **self.caches_known()})
+        memory = self.extra('memory_bytes')
+        if self.span == 1 and not self.direct and not (memory and facts['aggregate_bytes'] >= 2 * memory):
+            self.label(['read'], 'cached', f'{facts["aggregate_bytes"] / 1e9:.3g} GB that this node wrote may be '
+                       f'in its memory: no direct I/O with {self.api} here')
+        return {m.name: values[m.name] for m in self.metrics}

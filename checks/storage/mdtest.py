@@ -1,0 +1,54 @@
+"""mdtest 4.0 (LLNL, with IOR): rates of metadata operations on small files and directories.
+
+Files hold 1 KiB. On two nodes each stats, reads and removes what the other made (-N); on one node the
+kernel answers stat and read from what it remembers, and these are labelled `cached`.
+"""
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity.metric import Metric
+from parity.outputs import Wrong, mdtest
+from parity.storage import Storage
+
+KIB = 1024
+# files and directories of each rank, iterations; by size
+SIZES = {'quick': (200, 3), 'nightly': (2000, 3), 'acceptance': (10000, 5)}
+
+
+@rfm.simple_test
+class Mdtest(rfm.RunOnlyRegressionTest, Storage):
+    """1, half or all cores of 1 node or 2 as clients, in one shared directory or one for each."""
+
+    needs = frozenset({'mdtest'})
+    directories = parameter(['shared', 'unique'])
+    clients = parameter(['one', 'half', 'all'])
+    span = parameter([1, 2])
+    metrics = tuple(Metric(f'{kind}_{what}', '1/s', 'higher') for kind, whats in (
+        ('file', ('create', 'stat', 'read', 'remove')), ('dir', ('create', 'stat', 'remove'))) for what in whats)
+
+    @run_after('setup')
+    def place(self):
+        cores = self.extra('cores') or 1
+        each = {'one': 1, 'half': cores // 2, 'all': cores}[self.clients]
+        if self.clients != 'one' and each < 2:
+            self.skip_case(f'{cores} cores: the same as clients=one')
+        self.place_ranks(each * self.span, self.span)
+        items, iterations = SIZES[self.size]
+        self.take_room(4 * KIB * items * self.num_tasks, 2 * items * self.num_tasks)
+        self.executable = self.program('mdtest')
+        self.executable_opts = [f'-n {items} -i {iterations}', f'-w {KIB} -e {KIB}', '-d "$folder"',
+                                *(['-u'] if self.directories == 'unique' else []),
+                                *([f'-N {each}'] if self.span > 1 else [])]
+
+    def parse(self, text):
+        values, facts = mdtest.parse(text), mdtest.facts(text)
+        ran = (facts['tasks'], facts['nodes'], facts['items'], facts['iterations'])
+        if ran != (self.num_tasks, self.span, *SIZES[self.size]):
+            raise Wrong(f'ran {ran} tasks, nodes, items, iterations, asked for '
+                        f'{(self.num_tasks, self.span, *SIZES[self.size])}')
+        self.note({**facts, **self.caches_known()})
+        if self.span == 1:
+            self.label(['file_stat', 'file_read', 'dir_stat'], 'cached',
+                       'the node that made the files remembers them')
+        return {m.name: values[m.name] for m in self.metrics}

@@ -1,0 +1,88 @@
+"""A two-rank program between every two nodes of a job, so many pairs at once; python3 alone, 3.9 or later.
+
+    python3 pairs.py --launcher srun|mpirun --in-flight N [--nodes a,b,c] -- PROGRAM ARGUMENTS
+
+The nodes are those of the job (Slurm, PBS) unless named. Pairs come in rounds, as in a tournament: in
+a round every node is in one pair at most, so that pairs in flight share no node. Prints what the
+program prints of each pair between two lines of its own. Exit codes: 0, 1 if a pair failed, 2 for
+what it cannot start with.
+"""
+
+import argparse
+import functools
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+
+def rounds(nodes):
+    """All pairs of the nodes, in rounds of disjoint ones (the circle method); an odd one out rests."""
+    circle = list(nodes) + [None] * (len(nodes) % 2)
+    for _ in range(len(circle) - 1):
+        half = len(circle) // 2
+        yield [(a, b) for a, b in zip(circle[:half], reversed(circle[half:])) if a and b]    # noqa: B905 (Python 3.9)
+        circle.insert(1, circle.pop())
+
+
+def job_nodes():
+    """The nodes of this job, each once."""
+    if os.environ.get('SLURM_JOB_NODELIST'):
+        said = subprocess.run(['scontrol', 'show', 'hostnames'], capture_output=True, text=True, check=True)
+        return said.stdout.split()
+    if os.environ.get('PBS_NODEFILE'):
+        with open(os.environ['PBS_NODEFILE']) as file:
+            return list(dict.fromkeys(file.read().split()))
+    return []
+
+
+def command(launcher, pair, program):
+    """One rank on each of the two nodes."""
+    if launcher == 'srun':
+        return ['srun', '--overlap', '--nodes=2', '--ntasks=2', '--ntasks-per-node=1',
+                f'--nodelist={",".join(pair)}', *program]
+    if is_open_mpi():
+        return ['mpirun', '-np', '2', '--host', ','.join(f'{node}:1' for node in pair), *program]
+    return ['mpirun', '-np', '2', '-ppn', '1', '-hosts', ','.join(pair), *program]      # Hydra: MPICH, Intel MPI
+
+
+@functools.cache
+def is_open_mpi():
+    said = subprocess.run(['mpirun', '--version'], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    return 'Open MPI' in said or 'OpenRTE' in said
+
+
+def one(launcher, pair, program):
+    start = time.perf_counter()
+    done = subprocess.run(command(launcher, pair, program), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors='replace')
+    seconds = time.perf_counter() - start
+    said = done.stdout if done.stdout.endswith('\n') or not done.stdout else done.stdout + '\n'
+    return done.returncode, (f'parity-pair {pair[0]} {pair[1]}\n{said}'
+                             f'parity-pair-end {pair[0]} {pair[1]} exit {done.returncode} seconds {seconds:.3f}\n')
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog='pairs.py', description=__doc__.split('\n')[0])
+    parser.add_argument('--launcher', choices=('srun', 'mpirun'), required=True)
+    parser.add_argument('--in-flight', type=int, required=True)
+    parser.add_argument('--nodes', type=lambda names: names.split(','), default=[])
+    parser.add_argument('program', nargs='+')
+    options = parser.parse_args(arguments)
+    nodes = options.nodes or job_nodes()
+    if len(set(nodes)) < 2 or len(set(nodes)) < len(nodes) or options.in_flight < 1:
+        parser.error(f'needs two nodes or more, each once, and one pair in flight or more: {" ".join(nodes)}')
+    print(f'parity-pairs 1 nodes {len(nodes)} in-flight {options.in_flight}', flush=True)
+    failed = 0
+    with ThreadPoolExecutor(options.in_flight) as pool:
+        for pairs in rounds(nodes):
+            for code, said in pool.map(lambda pair: one(options.launcher, pair, options.program), pairs):
+                failed += code != 0
+                print(said, end='', flush=True)
+    print(f'parity-pairs-end failed {failed}')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,55 @@
+"""The mixin under storage checks that are MPI programs: a folder of their own, with room, taken away after."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+from reframe.core.builtins import run_before, variable
+
+from parity import paths
+from parity.mpi import Mpi
+
+#: File systems whose servers hold data in memory that no client can drop or look into.
+_REMOTE = {'nfs', 'nfs4', 'lustre', 'gpfs', 'beegfs', 'ceph', 'pvfs2', 'panfs', 'afs', 'cifs', '9p', 'fuse',
+           'virtiofs'}
+
+
+class Storage(Mpi):
+    """``on`` is the file system by the name that the partition has for it."""
+
+    on = variable(str, value='scratch')
+
+    def take_room(self, size_bytes, files):
+        """The job makes a folder for so much, or refuses: $folder in the script, removed however it ends."""
+        room = shlex.join(['python3', 'room.py', self.filesystem(self.on), str(int(size_bytes)), str(int(files))])
+        self.prerun_cmds = [f'folder=$({room}) || exit 2', """trap 'rm -rf -- "$folder"' EXIT"""]
+
+    @run_before('run')
+    def parity_stage_room(self):
+        self.stage('room.py', Path(paths.PROGRAMS, 'room.py').read_text())
+
+    def accepts_direct(self):
+        """Whether the file system takes O_DIRECT; where it is not seen from here, it is thought to."""
+        place = Path(self.filesystem(self.on))
+        if not place.is_dir():
+            return True
+        probe = place / f'parity-direct-{os.getpid()}'
+        try:
+            os.close(os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_DIRECT, 0o600))
+        except OSError:
+            return False
+        finally:
+            probe.unlink(missing_ok=True)
+        return True
+
+    def caches_known(self):
+        """What can be said of the caches between the program and the disks, for the case's facts."""
+        try:
+            kind = json.loads(Path(self.stagedir, 'room.json').read_text())['filesystem']
+        except (OSError, ValueError, KeyError):
+            kind = 'unknown'
+        remote = kind.split('.')[0] in _REMOTE
+        return {'filesystem': kind, 'server_cache': 'unknown' if remote or kind == 'unknown' else 'none: local'}

@@ -1,0 +1,27 @@
+#!/bin/bash -l
+#PBS -N rfm_Ior_d703d21
+#PBS -o rfm_job.out
+#PBS -e rfm_job.err
+#PBS -l walltime=4:0:0
+#PBS -l select=2:mpiprocs=72:ncpus=72:ompthreads=1
+#PBS -q workq
+#PBS -A benchmark
+#PBS -l place=scatter:excl
+cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/Ior_d703d21d'
+module load intel/2024.1
+module load impi/2021.12
+module load parity-codes/1.0
+export OPENBLAS_NUM_THREADS=1
+export OMP_NUM_THREADS=1
+export OMPI_MCA_hwloc_base_binding_policy=core
+export PRTE_MCA_hwloc_default_binding_policy=core
+export I_MPI_PIN_DOMAIN=core
+export SLURM_CPU_BIND=cores
+export OMPI_MCA_rmaps_base_mapping_policy=slot
+export PRTE_MCA_rmaps_default_mapping_policy=slot
+export I_MPI_PERHOST=allcores
+export SLURM_DISTRIBUTION=block
+folder=$(python3 room.py /gpfs/scratch/parity 603979776 144) || exit 2
+trap 'rm -rf -- "$folder"' EXIT
+mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
+mpirun -np 144 ./rank.sh ior -a POSIX -b 4194304 -t 1048576 -i 3 -e -w -r -o "$folder/data" -C -Q 72

@@ -1,0 +1,31 @@
+#!/bin/bash -l
+#SBATCH --job-name="rfm_Ior_d703d21d"
+#SBATCH --ntasks=256
+#SBATCH --ntasks-per-node=128
+#SBATCH --cpus-per-task=1
+#SBATCH --output=rfm_job.out
+#SBATCH --error=rfm_job.err
+#SBATCH --time=4:0:0
+#SBATCH --nodes=2
+#SBATCH --partition=cpu
+#SBATCH --account=benchmark
+#SBATCH --exclusive
+#SBATCH --hint=nomultithread
+export SLURM_MPI_TYPE=pmix
+module load gcc/13.2
+module load openmpi/4.1.6
+module load parity-codes/1.0
+export OPENBLAS_NUM_THREADS=1
+export OMP_NUM_THREADS=1
+export OMPI_MCA_hwloc_base_binding_policy=core
+export PRTE_MCA_hwloc_default_binding_policy=core
+export I_MPI_PIN_DOMAIN=core
+export SLURM_CPU_BIND=cores
+export OMPI_MCA_rmaps_base_mapping_policy=slot
+export PRTE_MCA_rmaps_default_mapping_policy=slot
+export I_MPI_PERHOST=allcores
+export SLURM_DISTRIBUTION=block
+folder=$(python3 room.py /lustre/scratch/parity 536870912 256) || exit 2
+trap 'rm -rf -- "$folder"' EXIT
+mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
+srun --cpus-per-task=1 ./rank.sh ior -a POSIX -b 2097152 -t 1048576 -i 3 -e -w -r -o "$folder/data" -C -Q 128

@@ -1,0 +1,18 @@
+#!/bin/bash -l
+#SBATCH --job-name="rfm_PairsLatency_8eb60f7a"
+#SBATCH --ntasks=64
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=128
+#SBATCH --output=rfm_job.out
+#SBATCH --error=rfm_job.err
+#SBATCH --time=4:0:0
+#SBATCH --nodes=64
+#SBATCH --partition=cpu
+#SBATCH --account=benchmark
+#SBATCH --exclusive
+#SBATCH --hint=nomultithread
+export SLURM_MPI_TYPE=pmix
+module load gcc/13.2
+module load openmpi/4.1.6
+module load parity-codes/1.0
+python3 pairs.py --launcher srun --in-flight 32 -- osu_latency -m 8:8 -i 500

@@ -1,0 +1,54 @@
+"""Recorded outputs through the network checks' own parse()."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity.outputs import Incomplete, Wrong, imb, osu
+from replay import RECORDED, Replay, check
+
+OSU = {'OsuLatency': ('latency', 'allreduce', 'alltoall', 'bcast'), 'OsuBandwidth': ('bw', 'bibw', 'mbw_mr'),
+       'OsuBarrier': ('barrier',)}
+
+
+def osu_case(name: str, benchmark: str) -> Replay:
+    cls = check('network/osu.py', name)
+    case = Replay(cls, {}, benchmark=benchmark, largest=cls.largest)
+    case.judged = lambda curve: cls.judged(case, curve)
+    return case
+
+
+@pytest.mark.parametrize('name, benchmark', [(name, b) for name, benchmarks in OSU.items() for b in benchmarks])
+def test_osu_gives_every_metric_it_declares_and_keeps_the_curve(name, benchmark):
+    text = (RECORDED / 'osu' / f'{benchmark}-np2.txt').read_text()
+    case = osu_case(name, benchmark)
+    values = case.replay(text)
+    assert all(value > 0 for value in values.values())
+    assert case.facts['curve'] == osu.parse(text, case.largest)
+
+
+def test_osu_another_benchmark_than_asked_is_wrong():
+    with pytest.raises(Wrong, match='ran bw, asked for bibw'):
+        osu_case('OsuBandwidth', 'bibw').replay((RECORDED / 'osu' / 'bw-np2.txt').read_text())
+
+
+def test_osu_a_curve_that_ends_early_is_incomplete():
+    lines = (RECORDED / 'osu' / 'latency-np2.txt').read_text().splitlines(keepends=True)
+    with pytest.raises(Incomplete):
+        osu_case('OsuLatency', 'latency').replay(''.join(lines[:-1]))
+
+
+def test_imb_gives_every_metric_it_declares():
+    text = (RECORDED / 'imb' / 'pingpong-16MiB-np2.txt').read_text()
+    case = Replay(check('network/imb.py', 'Imb'), {}, benchmark='PingPong')
+    values = case.replay(text)
+    curve = imb.parse(text, 1 << 24)
+    assert values['bandwidth_16MiB'] == curve[f'pingpong_bandwidth_{1 << 24}'] and case.facts['curve'] == curve
+
+
+def test_pairs_name_the_slowest():
+    cls = check('network/pairs.py', 'PairsLatency')
+    case = Replay(cls, {}, bytes=cls.bytes)
+    values = case.replay((RECORDED / 'pairs' / 'latency-8B-4nodes.txt').read_text())
+    assert case.facts['slowest'] == 'n1 n2' and case.facts['pairs']['n1 n2'] == values['worst']
+    assert len(case.facts['pairs']) == 6

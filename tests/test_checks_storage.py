@@ -1,0 +1,76 @@
+"""Recorded outputs through the storage checks' own parse(): what came out of a cache says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity.outputs import Wrong, fileset, ior, mdtest
+from replay import RECORDED, Replay, check
+
+GIB = 1 << 30
+
+
+def ior_case(text: str, memory=GIB, **attributes) -> Replay:
+    facts = ior.facts(text)
+    ran = {'api': facts['api'], 'access': facts['access'], 'span': int(facts['nodes']), 'num_tasks': int(facts['tasks']),
+           'direct': facts['direct'] == 'yes'}
+    return Replay(check('storage/ior.py', 'Ior'), {'memory_bytes': memory}, caches_known=dict, **{**ran, **attributes})
+
+
+@pytest.mark.parametrize('name', ['ior-posix-np4-fpp', 'ior-posix-np2-odirect', 'ior-posix-np4-shared-cq',
+                                  'ior-posix-np2-fpp-json-i3'])
+def test_ior_gives_every_metric_it_declares(name):
+    text = (RECORDED / 'ior' / f'{name}.txt').read_text()
+    case = ior_case(text)
+    assert set(case.replay(text)) == {'write', 'read'}
+    for wrong in ({'direct': not case.direct}, {'api': 'X'}, {'access': 'X'}, {'span': 7}, {'num_tasks': 7}):
+        with pytest.raises(Wrong, match='asked for'):
+            ior_case(text, **wrong).replay(text)
+
+
+def test_ior_writes_without_fsync_are_wrong():
+    text = (RECORDED / 'ior' / 'ior-mpiio-np4-collective.txt').read_text()
+    with pytest.raises(Wrong, match="fsync, direct .*'no'"):
+        ior_case(text).replay(text)
+
+
+def test_ior_reads_that_may_come_out_of_memory_are_labelled():
+    text = (RECORDED / 'ior' / 'ior-posix-np4-fpp.txt').read_text()
+    size = ior.facts(text)['aggregate_bytes']
+    for case, labelled in ((ior_case(text, memory=size), True), (ior_case(text, memory=None), True),
+                           (ior_case(text, memory=size // 2), False)):
+        case.replay(text)
+        assert set(case.labels) == ({'read'} if labelled else set())
+
+
+def mdtest_case(text: str, **attributes) -> Replay:
+    facts = mdtest.facts(text)
+    cls = check('storage/mdtest.py', 'Mdtest')
+    sizes = (facts['items'], facts['iterations'])
+    cls.parse.__globals__['SIZES'].update(recorded=sizes)
+    ran = {'num_tasks': facts['tasks'], 'span': facts['nodes'], 'size': 'recorded'}
+    return Replay(cls, {}, caches_known=dict, **{**ran, **attributes})
+
+
+@pytest.mark.parametrize('name', ['mdtest-np2-u-we', 'mdtest-np4-u', 'mdtest-np1'])
+def test_mdtest_gives_every_metric_it_declares(name):
+    text = (RECORDED / 'mdtest' / f'{name}.txt').read_text()
+    case = mdtest_case(text)
+    assert len(case.replay(text)) == 7
+    assert set(case.labels) == {'file_stat', 'file_read', 'dir_stat'}
+    with pytest.raises(Wrong, match='asked for'):
+        mdtest_case(text, num_tasks=99).replay(text)
+
+
+@pytest.mark.parametrize('name', ['read-1rank', 'read-2nodes', 'read-2ranks-memory', 'read-write-2nodes-4ranks'])
+def test_fileset_gives_every_metric_it_declares(name):
+    text = (RECORDED / 'fileset' / f'{name}.txt').read_text()
+    facts = fileset.facts(text)
+    cls = check('storage/fileset.py', 'Fileset')
+    cls.parse.__globals__['BYTES'].update(recorded=facts['bytes'])
+    case = Replay(cls, {}, mode=facts['mode'], file='recorded', files=facts['files'], num_tasks=facts['ranks'])
+    assert set(case.replay(text)) == {'rate', 'ns_per_byte', 'file_rate'}
+    assert bool(case.labels) == (facts['source cached'] != 'no' and facts['read_from'] == 'own')
+    case.files += 1
+    with pytest.raises(Wrong, match='asked for'):
+        case.replay(text)

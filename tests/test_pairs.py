@@ -1,0 +1,112 @@
+"""programs/pairs.py and its parser: every two nodes once, no node in two pairs at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reframe.utility import import_module_from_file
+
+import mutations
+from conftest import TOP
+from mutations import mutated
+from parity.outputs import Incomplete, Wrong, pairs
+
+PROGRAM = TOP / 'reframe' / 'parity' / 'programs' / 'pairs.py'
+REAL = (TOP / 'tests' / 'recorded' / 'pairs' / 'latency-8B-4nodes.txt').read_text()
+#: Answers as OSU does, and notes when it began and ended, and for which nodes.
+MPIRUN = '''#!/bin/sh
+if [ "$1" = --version ]; then echo "mpirun (Open MPI) 4.1.4"; exit; fi
+echo "begin $4" >>"$LOG"; sleep 0.05; echo "end $4" >>"$LOG"
+printf '\\n# OSU MPI Latency Test v7.4\\n# Datatype: MPI_CHAR.\\n# Size       Avg Latency(us)\\n8                       1.25\\n'
+'''
+
+
+@given(st.integers(2, 40))
+def test_rounds_pair_every_two_nodes_once_and_no_node_twice_in_a_round(count):
+    rounds = list(import_module_from_file(str(PROGRAM)).rounds([f'n{i}' for i in range(count)]))
+    assert sorted(tuple(sorted(pair)) for r in rounds for pair in r) == \
+        sorted(tuple(sorted(pair)) for pair in combinations([f'n{i}' for i in range(count)], 2))
+    assert all(len({node for pair in r for node in pair}) == 2 * len(r) for r in rounds)
+    assert len(rounds) == count - 1 + count % 2
+
+
+@pytest.fixture
+def launched(tmp_path):
+    """Run the program with an mpirun that answers as OSU does; (output, exit code, what was in flight)."""
+    def run(*arguments, mpirun=MPIRUN):
+        fake = tmp_path / 'mpirun'
+        fake.write_text(mpirun)
+        fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+        env = {**os.environ, 'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'LOG': str(tmp_path / 'log')}
+        env.pop('SLURM_JOB_NODELIST', None)
+        done = subprocess.run([sys.executable, PROGRAM, *arguments], env=env, capture_output=True, text=True)
+        log = (tmp_path / 'log').read_text().splitlines() if (tmp_path / 'log').exists() else []
+        return done, log
+    return run
+
+
+@pytest.mark.parametrize('flight', [1, 2])
+def test_as_many_pairs_are_in_flight_as_asked(launched, flight):
+    done, log = launched('--launcher=mpirun', f'--in-flight={flight}', '--nodes=a,b,c,d', '--', 'osu_latency')
+    assert done.returncode == 0, done.stderr
+    now, most = 0, 0
+    for line in log:
+        now += 1 if line.startswith('begin') else -1
+        most = max(most, now)
+    assert most == flight and len(log) == 12
+    assert pairs.parse(done.stdout, 8, 8) == {'median': 1.25, 'worst': 1.25, 'worst_over_median': 1.0}
+
+
+def test_a_pair_that_fails_is_wrong_and_told(launched):
+    done, _ = launched('--launcher=mpirun', '--in-flight=1', '--nodes=a,b', '--', 'x', mpirun='#!/bin/sh\nexit 3\n')
+    assert done.returncode == 1
+    with pytest.raises(Wrong, match='pair'):
+        pairs.parse(done.stdout, 8, 8)
+
+
+@pytest.mark.parametrize('nodes', ['a', 'a,a', ''])
+def test_fewer_than_two_nodes_are_refused(launched, nodes):
+    done, _ = launched('--launcher=mpirun', '--in-flight=1', f'--nodes={nodes}', '--', 'x')
+    assert done.returncode == 2 and 'needs two nodes' in done.stderr
+
+
+def test_figures_of_a_real_run():
+    assert pairs.slowest(REAL, 8, 8)[1] == ('n1', 'n2')
+    values = pairs.parse(REAL, 8, 8)
+    assert values['worst'] == max(pairs.of_pairs(REAL, 8, 8).values()) > values['median']
+    assert values['worst_over_median'] == values['worst'] / values['median']
+
+
+@pytest.mark.parametrize('change, error, why', [
+    (('parity-pairs-end failed 0', ''), Incomplete, 'no "parity-pairs-end"'),
+    (('parity-pairs-end failed 0', 'parity-pairs-end failed 1'), Wrong, '1 pairs failed'),
+    (('nodes 4', 'nodes 5'), Incomplete, 'there are 5 nodes'),
+    (('parity-pair-end n2 n3 exit 0', 'parity-pair-end n2 n3 exit 1'), Wrong, 'pair n2 n3: exit code 1'),
+    (('pair n2 n3\n', 'pair n1 n4\n'), Wrong, 'has not begun'),
+])
+def test_what_is_not_whole_is_refused(change, error, why):
+    with pytest.raises(error, match=re.escape(why)):
+        pairs.parse(REAL.replace(*change), 8, 8)
+
+
+@pytest.mark.parametrize('kind', sorted(set(mutations.KINDS) - {'scaled_number'}))
+def test_no_damaged_output_passes_for_another(kind):
+    """A latency has no redundancy: one altered within its digits cannot be noticed (scaled_number)."""
+    @mutated
+    @given(st.data())
+    def run(data):
+        text = mutations.KINDS[kind](data.draw, REAL)
+        try:
+            found = pairs.of_pairs(text, 8, 8)
+        except (Incomplete, Wrong):
+            return
+        assert found == pairs.of_pairs(REAL, 8, 8)
+    run()
