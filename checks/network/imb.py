@@ -45,5 +45,5 @@ class Imb(rfm.RunOnlyRegressionTest, Mpi):
         values, facts = imb.parse(text, LARGEST), imb.facts(text, LARGEST)
         self.note({**facts, 'curve': values})
         of = self.benchmark.lower()
-        return {'time_8B': values[f'{of}_time_8'],
-                **{f'bandwidth_{name}': values[f'{of}_bandwidth_{JUDGED[name]}'] for name in list(JUDGED)[1:]}}
+        return {'time_8B': values.get(f'{of}_time_8'),
+                **{f'bandwidth_{name}': values.get(f'{of}_bandwidth_{JUDGED[name]}') for name in list(JUDGED)[1:]}}

@@ -53,7 +53,7 @@ class OsuLatency(Osu):
     largest = LARGEST
 
     def judged(self, curve):
-        return {f'latency_{name}': curve[f'{self.benchmark}_{size}'] for name, size in JUDGED.items()}
+        return {f'latency_{name}': curve.get(f'{self.benchmark}_{size}') for name, size in JUDGED.items()}
 
 
 @rfm.simple_test
@@ -71,7 +71,7 @@ class OsuBandwidth(Osu):
             self.metrics = tuple(dataclasses.replace(m, limit='link_bandwidth') for m in self.metrics)
 
     def judged(self, curve):
-        return {f'bandwidth_{name}': curve[f'{self.benchmark}_{size}'] for name, size in JUDGED.items()}
+        return {f'bandwidth_{name}': curve.get(f'{self.benchmark}_{size}') for name, size in JUDGED.items()}
 
 
 @rfm.simple_test

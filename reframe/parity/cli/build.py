@@ -36,10 +36,11 @@ def status(name: str, as_json: bool) -> int:
 
 def _list(view: manifest.View) -> None:
     changed = set(manifest.changed(view))
+    width = max((len(package.spec) for package in view.packages.values()), default=0)
     for package in view.packages.values():
         lacking = sorted(changed & set(package.binaries))
         state = f'missing or changed: {" ".join(lacking)}' if lacking else f'{len(package.binaries)} binaries'
-        print(f'{package.spec:14} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
+        print(f'{package.spec:{width}} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
               f'{package.target:12} {state}')
 
 

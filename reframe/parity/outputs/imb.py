@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from . import Incomplete, Wrong, curve
 from .hpcc_text import whole
-from .printed import duration, positive, rate_agrees
+from .printed import duration, half_digit, positive
 
 # Messages that a rank sends and receives in the time printed, as IMB counts them in its bandwidth.
 MESSAGES = {'PingPong': 1, 'Sendrecv': 2, 'Exchange': 4}
@@ -23,6 +23,7 @@ _LEAST = re.compile(r'# Minimum message length in bytes: +(\S+)')
 _MOST = re.compile(r'# Maximum message length in bytes: +(\S+)')
 _LIST = '# List of Benchmarks to run:'
 _BEGIN = re.compile(r'# Benchmarking (.+)')
+_INSIDE = re.compile(r'# #processes.*| {3,}(?:#bytes|\d).*', re.ASCII)
 _PROCESSES = re.compile(r'# #processes = (\S+)')
 _WAITING = re.compile(r'# \( (\S+) additional process(?:es)? waiting in MPI_Barrier\)')
 _END = '# All processes entering MPI_Finalize'
@@ -95,8 +96,12 @@ def _read(text: str, max_size: int | None) -> tuple[str, list[_Table]]:
     begins = [at for at, line in enumerate(lines) if _BEGIN.fullmatch(line)]
     if not begins or begins[-1] > end:
         raise Incomplete(f'line {end + 1}: the output ends without "# Benchmarking"')
+    for at in range(begins[0]):
+        if _INSIDE.fullmatch(lines[at]):
+            raise Incomplete(f'line {at + 1}: {lines[at][:40]!r} stands before "# Benchmarking"')
     tables = [_table(lines, at, stop, sizes) for at, stop in pairwise([*begins, end])]
-    _complete(_listed(lines, begins[0]), tables, end)
+    fewest = whole(_option(lines, '-npmin') or '2', '-npmin')
+    _complete(_listed(lines, begins[0]), tables, fewest, end)
     curve.ended(lines, sizes[-1], sizes[-1] if max_size is None else max_size)
     return version, tables
 
@@ -125,19 +130,25 @@ def _sizes(lines: list[str]) -> list[int]:
 
 
 def _asked(lines: list[str]) -> tuple[int, int]:
-    """Logarithms of the first size but zero and of the last one, from the command as IMB repeats it."""
+    """Logarithms of the first size but zero and of the last one."""
+    asked = _option(lines, '-msglog')
+    if not asked:
+        return _USUAL_LOG
+    first, _, last = asked.rpartition(':')
+    logs = whole(first or '0', '-msglog'), whole(last, '-msglog')
+    if not logs[0] <= logs[1] < 32:
+        raise Wrong(f'-msglog {asked[:20]}: not MIN:MAX with MIN <= MAX < 32')
+    return logs
+
+
+def _option(lines: list[str], name: str) -> str:
+    """The value of an option in the command as IMB repeats it, perhaps in several lines; '' without it."""
     if _CALLED not in lines:
         raise Incomplete(f'line {len(lines)}: the output ends without "{_CALLED}"')
     called = lines[lines.index(_CALLED) + 1:]
     command = ' '.join(line.strip('# ') for line in called[:called.index(_LIST) if _LIST in called else None])
-    found = re.findall(r' -msglog +(\S+)', command)
-    if not found:
-        return _USUAL_LOG
-    first, _, last = found[-1].rpartition(':')
-    logs = whole(first or '0', '-msglog'), whole(last, '-msglog')
-    if not logs[0] <= logs[1] < 32:
-        raise Wrong(f'-msglog {found[-1][:20]}: not MIN:MAX with MIN <= MAX < 32')
-    return logs
+    found = re.findall(rf' {name} +(\S+)', command)
+    return found[-1] if found else ''
 
 
 def _listed(lines: list[str], stop: int) -> list[str]:
@@ -199,12 +210,19 @@ def _figures(words: list[str], size: int, what: str, messages: int) -> tuple[Dec
     least, most, average = times if len(times) == 3 else times * 3
     if not least <= average <= most:
         raise Wrong(f'{what}: minimum {least}, average {average}, maximum {most}')
-    if not rate_agrees(rate, most, messages * size):
+    if not _agree(rate, most, messages * size):
         raise Wrong(f'{what}: {rate} MB/s in {most} us are not {messages} x {size} B')
     return most, rate
 
 
-def _complete(listed: list[str], tables: list[_Table], end: int) -> None:
+def _agree(rate: Decimal, time: Decimal, work: int) -> bool:
+    """Whether MB/s and us can be those of ``work`` bytes: IMB divides in double precision, then rounds."""
+    least, most = (work / (float(time) + sign * half_digit(time)) for sign in (1, -1))
+    near = half_digit(rate) + 1e-9 * most
+    return least - near <= float(rate) <= most + near
+
+
+def _complete(listed: list[str], tables: list[_Table], fewest: int, end: int) -> None:
     """Whether all that was announced ran, with every number of processes up to all of them."""
     ran = list(dict.fromkeys(table.benchmark for table in tables))
     if missing := [name for name in listed if name not in ran]:
@@ -214,13 +232,17 @@ def _complete(listed: list[str], tables: list[_Table], end: int) -> None:
     if len({table.total for table in tables}) > 1:
         raise Wrong(f'different numbers of processes in all: {sorted({table.total for table in tables})}')
     for name in ran:
-        _groups(name, [table.processes for table in tables if table.benchmark == name], tables[0].total, end)
+        groups = [table.processes for table in tables if table.benchmark == name]
+        _groups(name, groups, (fewest, tables[0].total), end)
 
 
-def _groups(name: str, groups: list[int], total: int, end: int) -> None:
-    """IMB doubles the processes of a group until it has all; PingPong has two."""
+def _groups(name: str, groups: list[int], span: tuple[int, int], end: int) -> None:
+    """From -npmin (2) on, IMB doubles the processes of a group until it has all; PingPong has two."""
+    fewest, total = span
     if name == 'PingPong' and groups != [2]:
         raise Wrong(f'PingPong of {groups} processes: it must have one group of 2')
+    if name != 'PingPong' and groups[0] > min(fewest, total):
+        raise Incomplete(f'line {end + 1}: {name} begins with {groups[0]} processes, not {min(fewest, total)}')
     if groups[0] < 2:
         raise Wrong(f'{name} of {groups[0]} processes: it needs 2')
     for group, following in pairwise(groups):

@@ -175,7 +175,7 @@ def _mean_time(printed: Decimal, rows: list[dict[str, Decimal]], mib: float, acc
     shortest, longest = (statistics.fmean(mib / (float(row['bw']) + sign * half_digit(row['bw'])) for row in rows)
                          for sign in (1, -1))
     if not shortest - half_digit(printed) - 1e-12 <= float(printed) <= longest + half_digit(printed) + 1e-12:
-        raise Wrong(f'seconds of {access} is {printed} in the summary, {shortest:.6g} by the bandwidth of the rows')
+        raise Wrong(f"seconds of {access} is {printed} in the summary, {shortest:.6g} by the rows' bandwidth")
 
 
 def _by_few(number: int, figures: tuple[float, ...], near: float, access: str) -> None:
