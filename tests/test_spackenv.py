@@ -388,8 +388,9 @@ esac'''
 
 
 @pytest.fixture
-def fake(tmp_path):
-    """A Spack and its recipes, and a locked environment."""
+def fake(tmp_path, monkeypatch):
+    """A Spack and its recipes, and a locked environment; the wheels are fetched by a test of their own."""
+    monkeypatch.setattr(bundle, '_wheels', lambda folder: None)
     top = tmp_path / 'spack of a test'
     script(top / 'bin' / 'spack', SPACK)
     for name in ('lib/spack/a.py', 'share/b', 'etc/spack/defaults/c.yaml', 'opt/built', '.git/objects',

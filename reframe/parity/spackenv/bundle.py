@@ -3,10 +3,12 @@
     bundle.json              what it holds, with versions, and the SHA-256 of every file
     spack.tar.gz             Spack itself
     recipes-NAMESPACE.tar.gz the package recipes
+    wheels/                  the Python packages of requirements.lock, for this version of Python
     sources/                 a Spack mirror with the source of everything in the lock
     binaries/                what is built, if `parity software cache` put it there
 
-Nothing bootstraps Spack: its solver is a package of .venv, whose Python runs it.
+Nothing bootstraps Spack: its solver is a package of .venv, whose Python runs it; ci/quickstart makes
+.venv from the wheels.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from parity import paths
 from parity.errors import InfrastructureError, UsageError
 from parity.spackenv.command import Spack
 
@@ -58,6 +61,7 @@ def make(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
     lock = json.loads((place / 'spack.lock').read_text())['concrete_specs'].values()
     spack.run(place, 'mirror', 'create', '-d', str(target / 'sources'), '-a')
     top = Path(spack.ask(place, 'location', '--spack-root'))
+    _wheels(target / 'wheels')
     print('parity: packing Spack and its recipes', flush=True)
     _pack(target / 'spack.tar.gz', top, [name for name in _OF_SPACK if (top / name).exists()])
     recipes = {}
@@ -70,6 +74,19 @@ def make(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
                   externals=_names(s for s in lock if s.get('external')), files=_sums(target))
     (target / 'bundle.json').write_text(made.model_dump_json(indent=1))
     return made
+
+
+def _wheels(folder: Path) -> None:
+    """Fetch every locked Python package; InfrastructureError where one cannot be had."""
+    print('parity: Python packages of requirements.lock', flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    lock = paths.root() / 'requirements.lock'
+    done = subprocess.run([
+        sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input', '--no-deps',
+        '--only-binary', ':all:', '--require-hashes', '--dest', str(folder), '--requirement', str(lock)],
+        capture_output=True, text=True)
+    if done.returncode:
+        raise InfrastructureError(f'pip download fails: {(done.stderr.strip().splitlines() or [""])[-1]}')
 
 
 def _take(target: Path) -> None:
