@@ -10,11 +10,11 @@ from replay import RECORDED, Replay, check
 GIB = 1 << 30
 
 
-def ior_case(text: str, memory=GIB, **attributes) -> Replay:
+def ior_case(text: str, memory=GIB, local=True, **attributes) -> Replay:
     facts = ior.facts(text)
     ran = {'api': facts['api'], 'access': facts['access'], 'span': int(facts['nodes']), 'num_tasks': int(facts['tasks']),
            'direct': facts['direct'] == 'yes'}
-    return Replay(check('storage/ior.py', 'Ior'), {'memory_bytes': memory}, caches_known=dict, **{**ran, **attributes})
+    return Replay(check('storage/ior.py', 'Ior'), {'memory_bytes': memory}, caches_known=dict, is_local=lambda: local, **{**ran, **attributes})
 
 
 @pytest.mark.parametrize('name', ['ior-posix-np4-fpp', 'ior-posix-np2-odirect', 'ior-posix-np4-shared-cq',
@@ -43,13 +43,21 @@ def test_ior_reads_that_may_come_out_of_memory_are_labelled():
         assert set(case.labels) == ({'read'} if labelled else set())
 
 
-def mdtest_case(text: str, **attributes) -> Replay:
+def test_ior_on_two_nodes_is_cached_where_one_kernel_has_the_file_system():
+    text = (RECORDED / 'ior' / 'ior-posix-2nodes-shared.txt').read_text()
+    for local in (True, False):
+        case = ior_case(text, local=local)
+        case.replay(text)
+        assert bool(case.labels) == local
+
+
+def mdtest_case(text: str, local=True, **attributes) -> Replay:
     facts = mdtest.facts(text)
     cls = check('storage/mdtest.py', 'Mdtest')
     sizes = (facts['items'], facts['iterations'])
     cls.parse.__globals__['SIZES'].update(recorded=sizes)
     ran = {'num_tasks': facts['tasks'], 'span': facts['nodes'], 'size': 'recorded'}
-    return Replay(cls, {}, caches_known=dict, **{**ran, **attributes})
+    return Replay(cls, {}, caches_known=dict, is_local=lambda: local, **{**ran, **attributes})
 
 
 @pytest.mark.parametrize('name', ['mdtest-np2-u-we', 'mdtest-np4-u', 'mdtest-np1'])

@@ -5,9 +5,10 @@ half, and what the network shares between them is seen.
 """
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, variable
 
-from parity import paths
+from parity import paths, placement
 from parity.metric import Metric
 from parity.outputs import pairs
 from parity.workload import Workload
@@ -21,6 +22,7 @@ class Pairs(rfm.RunOnlyRegressionTest, Workload):
 
     needs = frozenset({'osu'})
     how = parameter(['one-by-one', 'at-once'])
+    binding = variable(typ.Str['|'.join(placement.BINDINGS)], value='core')
 
     @run_after('setup')
     def place(self):
@@ -32,6 +34,7 @@ class Pairs(rfm.RunOnlyRegressionTest, Workload):
             self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
         self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = nodes, 1, self.extra('cores') or 1
         self.without_launcher()
+        self.env_vars.update(placement.variables(placement.Asked(nodes, nodes, self.binding)))
         launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
         osu = self.program(f'../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_{self.benchmark}')
         self.sourcesdir, self.readonly_files = paths.PROGRAMS, ['pairs.py']

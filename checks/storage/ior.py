@@ -6,6 +6,8 @@ read out of its own memory: so another node reads it (-C -Q); on one node the re
 server's own cache cannot be seen from a client: the case's facts say so.
 """
 
+import math
+
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
@@ -53,8 +55,8 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
         if ran != asked:
             raise Wrong(f'ran {", ".join(names)} {ran}, asked for {asked}')
         self.note({**facts, **self.caches_known()})
-        memory = self.extra('memory_bytes')
-        if self.span == 1 and not self.direct and not (memory and facts['aggregate_bytes'] >= 2 * memory):
-            self.label(['read'], 'cached', f'{facts["aggregate_bytes"] / 1e9:.3g} GB that this node wrote may be '
-                       f'in its memory: no direct I/O with {self.api} here')
+        memory, size = self.extra('memory_bytes') or math.inf, facts['aggregate_bytes']
+        if (self.span == 1 or self.is_local()) and not self.direct and size < 2 * memory:
+            self.label(['read'], 'cached', f'{size / 1e9:.3g} GB that the same kernel wrote may be in its memory: '
+                       f'no direct I/O with {self.api} on {self.span} nodes')
         return {m.name: values[m.name] for m in self.metrics}

@@ -47,9 +47,16 @@ class Storage(Mpi):
 
     def caches_known(self):
         """What can be said of the caches between the program and the disks, for the case's facts."""
+        kind = self.filesystem_type()
+        return {'filesystem': kind, 'server_cache': 'none: local' if self.is_local() else 'unknown'}
+
+    def filesystem_type(self):
+        """As the node that ran the job has it mounted, or `unknown`."""
         try:
-            kind = json.loads(Path(self.stagedir, 'room.json').read_text())['filesystem']
+            return json.loads(Path(self.stagedir, 'room.json').read_text())['filesystem']
         except (OSError, ValueError, KeyError):
-            kind = 'unknown'
-        remote = kind.split('.')[0] in _REMOTE
-        return {'filesystem': kind, 'server_cache': 'unknown' if remote or kind == 'unknown' else 'none: local'}
+            return 'unknown'
+
+    def is_local(self):
+        """True where one kernel has the file system: nodes that share it are one machine, with one cache."""
+        return self.filesystem_type().split('.')[0] not in {*_REMOTE, 'unknown'}

@@ -11,4 +11,12 @@ cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/PairsLatency_8eb60f7a'
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0
+export OMPI_MCA_hwloc_base_binding_policy=core
+export PRTE_MCA_hwloc_default_binding_policy=core
+export I_MPI_PIN_DOMAIN=core
+export SLURM_CPU_BIND=cores
+export OMPI_MCA_rmaps_base_mapping_policy=slot
+export PRTE_MCA_rmaps_default_mapping_policy=slot
+export I_MPI_PERHOST=allcores
+export SLURM_DISTRIBUTION=block
 python3 pairs.py --launcher mpirun --in-flight 32 -- osu_latency -m 8:8 -i 500

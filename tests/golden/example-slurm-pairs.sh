@@ -15,4 +15,12 @@ export SLURM_MPI_TYPE=pmix
 module load gcc/13.2
 module load openmpi/4.1.6
 module load parity-codes/1.0
+export OMPI_MCA_hwloc_base_binding_policy=core
+export PRTE_MCA_hwloc_default_binding_policy=core
+export I_MPI_PIN_DOMAIN=core
+export SLURM_CPU_BIND=cores
+export OMPI_MCA_rmaps_base_mapping_policy=slot
+export PRTE_MCA_rmaps_default_mapping_policy=slot
+export I_MPI_PERHOST=allcores
+export SLURM_DISTRIBUTION=block
 python3 pairs.py --launcher srun --in-flight 32 -- osu_latency -m 8:8 -i 500
