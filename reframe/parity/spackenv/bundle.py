@@ -82,8 +82,8 @@ def _wheels(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     lock = paths.root() / 'requirements.lock'
     done = subprocess.run([
-        sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input', '--no-deps',
-        '--only-binary', ':all:', '--require-hashes', '--dest', str(folder), '--requirement', str(lock)],
+        sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input',
+        '--no-deps', '--only-binary', ':all:', '--require-hashes', '--dest', str(folder), '--requirement', str(lock)],
         capture_output=True, text=True)
     if done.returncode:
         raise InfrastructureError(f'pip download fails: {(done.stderr.strip().splitlines() or [""])[-1]}')
