@@ -83,8 +83,8 @@ def _wheels(folder: Path) -> None:
     lock = paths.root() / 'requirements.lock'
     done = subprocess.run([
         sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input',
-        '--no-deps', '--only-binary', ':all:', '--require-hashes', '--dest', str(folder), '--requirement', str(lock)],
-        capture_output=True, text=True)
+        '--no-deps', '--only-binary', ':all:', '--require-hashes', '--dest', str(folder),
+        '--requirement', str(lock)], capture_output=True, text=True)
     if done.returncode:
         raise InfrastructureError(f'pip download fails: {(done.stderr.strip().splitlines() or [""])[-1]}')
 
