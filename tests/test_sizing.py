@@ -97,7 +97,7 @@ def test_hpcc_input_has_every_value_in_its_line():
     lines = hpcc_input(HplProblem(1536, 128, 3, 4, '')).splitlines()
     assert len(lines) == 36 and max(map(len, lines)) < 80     # hpcc counts lines, with an 82-byte buffer
     assert [line.split()[0] for line in lines[4:31]] == (
-        '1 1536 1 128 0 1 3 4 16.0 1 2 1 4 1 2 1 1 1 1 1 1 2 64 0 0 1 8'.split())
+        '1 1536 1 128 0 1 3 4 16.0 1 2 1 8 1 2 1 1 1 1 1 1 2 64 0 0 1 8'.split())
     assert [line.split()[0] for line in lines[32:]] == ['0', '0', '0', '0']
 
 
