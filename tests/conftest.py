@@ -13,6 +13,14 @@ import pytest
 TOP = Path(__file__).resolve().parents[1]
 
 
+#: Files of long tests: begun first, so that no worker ends with one of them alone.
+LONG = ('test_main_job.py', 'test_interruptions.py', 'test_sites.py', 'test_guards.py')
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)
+
+
 @pytest.fixture
 def results(tmp_path, monkeypatch) -> Path:
     """An empty results folder that parity uses instead of results/; its path has a space."""

@@ -182,3 +182,14 @@ def test_the_terminal_lists_only_what_is_not_in_order_unless_asked():
     assert 'MISSING  compute' in short and 'Never: 2 metrics' in short and 'OK  compute' not in short
     assert 'OK  compute' in full and 'Toy: hpl' in full
     assert short.splitlines()[1] == '1 ok · 1 unreferenced · 2 missing'
+
+
+def test_what_minus_p_makes_a_parameter_of_is_part_of_the_case_and_a_repeat_is_not():
+    """ReFrame's names: `name` forgets what -P and --repeat add, `display_name` shows them."""
+    cases = [ran('Toy', hpl=value, display_name=f'Toy %.ranks_a_node={each} %.repeat_no={turn}',
+                 unique_name=f'{each}{turn}')
+             for each, turn, value in ((1, 0, 10.0), (1, 1, 20.0), (2, 0, 50.0), (2, 1, 70.0))]
+    plan = [planned(f'Toy %ranks_a_node={each}', unique_name=f'{each}{turn}') for each in (1, 2) for turn in (0, 1)]
+    verdict = judge.of_report(sessions.report(cases, plan))
+    assert {c.case: c.value for c in verdict.cells if c.metric == 'hpl'} == {
+        'Toy %ranks_a_node=1': 15.0, 'Toy %ranks_a_node=2': 60.0}

@@ -24,9 +24,9 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
     @run_after('setup')
     def place(self):
         self.letter = sizing_npb.NPB_CLASS_BY_SIZE[self.size]
-        ranks = sizing_npb.npb_ranks(self.benchmark, self.ranks_on(self.nodes), self.letter)
+        ranks = sizing_npb.npb_ranks(self.benchmark, self.ranks_on(int(self.nodes)), self.letter)
         need = sizing_npb.npb_memory_bytes(self.benchmark, self.letter, ranks)
-        have = self.nodes * (self.extra('memory_bytes') or 0)
+        have = int(self.nodes) * (self.extra('memory_bytes') or 0)
         if have and need > have:
             self.skip_case(f'memory: class {self.letter} needs {need / 1e9:.3g} GB, there are {have / 1e9:.3g} GB')
         self.place_ranks(ranks)

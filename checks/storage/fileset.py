@@ -1,6 +1,6 @@
 """A population of files of one size, read or read and written in random order, after the study of GPFS.
 
-    reframe -c checks/ -n Fileset -P nodes:1,2,4,8,16,32,64 -r         # the study's sweep
+    reframe -c checks/ -n Fileset -P nodes=1,2,4,8,16,32,64 -r         # the study's sweep
 
 Every node reads, in chunks of 32 KiB and no file twice, what another node wrote; between any two file
 systems that the partition names (-S source=home -S destination=scratch).

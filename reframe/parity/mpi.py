@@ -1,7 +1,7 @@
 """The mixin under every MPI check: how many ranks, where they are bound, and a profile of their calls.
 
     reframe -c checks/ -n Npb -S ranks_a_node=1 -r             # one rank a node
-    reframe -c checks/ -n Npb -P ranks_a_node:1,2,all -r       # a sweep
+    reframe -c checks/ -n Npb -P ranks_a_node=1,2,all -r       # a sweep
     reframe -c checks/ -n Npb -S profile=yes -r                # time and bytes by MPI call
 
 A case that is placed otherwise than its check does by itself, or profiled, has no reference: its
@@ -31,13 +31,13 @@ PROFILE = (
     Metric('imbalance', '', 'lower'),
 )
 #: What the placement is where nobody asks for another.
-_USUAL = {'nodes': 1, 'ranks_a_node': 'all', 'binding': 'core', 'order': 'block', 'profile': False}
+_USUAL = {'nodes': '1', 'ranks_a_node': 'all', 'binding': 'core', 'order': 'block', 'profile': False}
 
 
 class Mpi(Workload):
     """``ranks_a_node`` 1, 2 or all cores of ``nodes`` nodes; ``profile`` runs under mpiP."""
 
-    nodes = variable(int, value=_USUAL['nodes'])
+    nodes = variable(typ.Str[r'[1-9][0-9]{0,5}'], value=_USUAL['nodes'])
     ranks_a_node = variable(typ.Str[r'1|2|all'], value=_USUAL['ranks_a_node'])
     binding = variable(typ.Str['|'.join(placement.BINDINGS)], value=_USUAL['binding'])
     order = variable(typ.Str['|'.join(placement.ORDERS)], value=_USUAL['order'])
@@ -46,7 +46,7 @@ class Mpi(Workload):
     usual = {}
 
     @run_after('init', always_last=True)
-    def parity_declare_profile(self):
+    def parity_declare_placement(self):
         if self.profile:
             self.needs |= {'mpip'}
             self.metrics = (*self.metrics, *PROFILE)
@@ -76,7 +76,7 @@ class Mpi(Workload):
 
     def place_ranks(self, ranks=None, nodes=None):
         """Ask for so many ranks, one thread each, evenly on so many nodes; all cores if not told."""
-        nodes, have = nodes or self.nodes, self.extra('nodes')
+        nodes, have = nodes or int(self.nodes), self.extra('nodes')
         if have and nodes > have:
             self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}')
         ranks = ranks or self.ranks_on(nodes)
@@ -89,7 +89,8 @@ class Mpi(Workload):
     def hpl_problem(self, fraction, seconds):
         """The HPL problem for a share of the memory and so many seconds, its derivation kept."""
         guess = self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ()))
-        problem = sizing.hpl(self.nodes * self.extra('memory_bytes'), self.num_tasks, fraction, seconds, guess)
+        memory = int(self.nodes) * self.extra('memory_bytes')
+        problem = sizing.hpl(memory, self.num_tasks, fraction, seconds, guess)
         self.derive('hpl', problem)
         return problem
 

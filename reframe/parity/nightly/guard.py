@@ -9,6 +9,7 @@ import tempfile
 from parity import paths, references
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import Plan
+from parity.plan.model import Problem
 from parity.site import systems
 
 #: What a session's database, perflogs, outputs and report may take.
@@ -33,7 +34,7 @@ def folders() -> None:
 
 def everything(plan: Plan, options: list[str]) -> None:
     """The plan is whole: no file without a check, a selection that is not empty, references that fit."""
-    wrong = [str(p) for p in plan.problems]
+    wrong = _each_once(plan.problems)
     wrong += [f'{c.file}: {c.check} declares no metrics: it would pass whatever it prints'
               for c in plan.checks if not c.metrics]
     if not plan.cases and not wrong:
@@ -42,6 +43,15 @@ def everything(plan: Plan, options: list[str]) -> None:
     wrong += references.problems(systems.read(plan.system), plan)
     if wrong:
         raise UsageError('\n'.join(wrong))
+
+
+def _each_once(problems: list[Problem]) -> list[str]:
+    """What is wrong in several files alike (a bad -S) is told of the first."""
+    files: dict[str, list[str]] = {}
+    for problem in problems:
+        files.setdefault(problem.what, []).append(problem.file)
+    return [f'{named[0]}: {what}' + (f' (and {len(set(named)) - 1} more files)' if len(set(named)) > 1 else '')
+            for what, named in files.items()]
 
 
 def nothing_missing(plan: Plan) -> None:

@@ -19,6 +19,8 @@ import reframe.utility as util
 from reframe.core.exceptions import what
 from reframe.frontend.loader import RegressionCheckLoader
 
+from parity.plan.identity import case_name
+
 
 class _Recorder:
     """Stands in for ReFrame's logger where a check is instantiated: its warnings are problems."""
@@ -94,7 +96,7 @@ def _case(testcase) -> dict[str, Any]:
     check, partition, environ = testcase.check, testcase.partition, testcase.environ
     return {
         'check': type(check).__name__,
-        'case': check.name,
+        'case': case_name(check.display_name),
         'unique_name': check.unique_name,
         'subsystem': getattr(check, 'parity_subsystem', ''),
         'size': getattr(check, 'size', ''),
@@ -122,7 +124,8 @@ def _runner(file: str):
             with open(file, 'w') as out:
                 json.dump({'system': system.name, 'cases': cases, 'checks': list(loaded.values()),
                            'providers': sorted(providers),
-                           'problems': [*_Loader.problems, *_unset(_Loader.variables, _Loader.checks)]}, out)
+                           # a bad value keeps every file from loading that has the variable
+                           'problems': _Loader.problems or _unset(_Loader.variables, _Loader.checks)}, out)
             sys.stdout.flush()
             os._exit(0)  # ReFrame would now store a report of nothing
 

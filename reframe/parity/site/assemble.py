@@ -18,7 +18,7 @@ from parity.site.schema import ModulesEnvironment, Partition, System
 #: database written only at a session's end, these lines are the journal that an interrupted
 #: session is recovered from (parity.session.recovery reads them by these names).
 PERFLOG_COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 'environ', 'name',
-                   'unique_name', 'jobid', 'fail_phase', 'perfvalues', 'parity')
+                   'display_name', 'unique_name', 'jobid', 'fail_phase', 'perfvalues', 'parity')
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
 #: The environments of what `parity software build` has made for a system: its codes, those for GPUs.

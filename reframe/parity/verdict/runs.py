@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from parity.plan.identity import case_name
+
 Key = tuple[str, str, str]  # case, partition, environ
 
 
@@ -83,7 +85,7 @@ def of_report(report: dict[str, Any]) -> dict[Key, list[Run]]:
     for session_run in report['runs']:
         for raw in session_run['testcases']:
             if not raw.get('fixture'):
-                key = (raw['name'], raw['partition'], raw['environ'])
+                key = (case_name(raw.get('display_name') or raw['name']), raw['partition'], raw['environ'])
                 attempt = (raw['unique_name'], *key)
                 retry = before.get(attempt, 'pass') != 'pass'
                 found.setdefault(key, []).append(Run(raw, raw.get('parity') or {}, retry))
