@@ -7,7 +7,7 @@ import logging
 import sys
 
 from parity import errors, paths, session
-from parity.site import assemble, spaces
+from parity.site import assemble, quick, spaces
 
 logging.raiseExceptions = False  # a log on a full disk is no reason for a traceback a line
 
@@ -17,6 +17,7 @@ def configure():
     global site_configuration
     site_configuration = assemble.site_configuration()
     spaces.allow_in(paths.results())
+    quick.skip_silenced_warnings()
     session.begin(sys.argv[1:])
 
 
