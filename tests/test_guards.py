@@ -99,4 +99,4 @@ class Old(rfm.RunOnlyRegressionTest):
     variables = {'A': '1'}
 ''')
     done = shell('. ci/activate && reframe -c checks/ -l', checkout, RFM_COLORIZE='n')
-    assert "old.py:6: WARNING: the use of 'variables' is deprecated" in done.stdout + done.stderr
+    assert "old.py:4: WARNING: the use of 'variables' is deprecated" in done.stdout + done.stderr
