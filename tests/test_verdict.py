@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sessions
-from parity.verdict import judge, terminal
+from parity.verdict import judge, runs, terminal
 from sessions import planned, ran
 
 
@@ -193,3 +193,9 @@ def test_what_minus_p_makes_a_parameter_of_is_part_of_the_case_and_a_repeat_is_n
     verdict = judge.of_report(sessions.report(cases, plan))
     assert {c.case: c.value for c in verdict.cells if c.metric == 'hpl'} == {
         'Toy %ranks_a_node=1': 15.0, 'Toy %ranks_a_node=2': 60.0}
+
+
+def test_jobs_that_overlap_are_counted_once():
+    spans = [(10.0, 20.0), (15.0, 25.0), (16.0, 17.0), (30.0, 31.5), (None, None)]
+    raws = [{'job_submit_time': start, 'job_completion_time_unix': end} for start, end in spans]
+    assert runs.seconds_run(raws) == 16.5

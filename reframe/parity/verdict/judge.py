@@ -119,7 +119,7 @@ def _session(report: dict[str, Any], planned: Plan, kept: dict[str, Any]) -> Ses
     return Session(
         uuid=info['uuid'], system=planned.system, start=_clock(info['time_start_unix']),
         end=_clock(info['time_end_unix']), elapsed=info['time_elapsed'],
-        run_time=sum(r.get('time_run') or 0.0 for r in raws),
+        run_time=runs.seconds_run(raws),
         interrupted=bool(info.get('interrupted')), cmdline=info.get('cmdline', ''),
         reframe=info.get('version', ''), software=kept.get('announcement', ''), facts=facts)
 

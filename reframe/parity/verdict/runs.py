@@ -93,6 +93,17 @@ def of_report(report: dict[str, Any]) -> dict[Key, list[Run]]:
     return found
 
 
+def seconds_run(raws: list[dict[str, Any]]) -> float:
+    """Seconds in which at least one job was in the scheduler's hands: jobs that overlap count once."""
+    spans = sorted((r['job_submit_time'], r['job_completion_time_unix']) for r in raws
+                   if r.get('job_submit_time') and r.get('job_completion_time_unix'))
+    total, until = 0.0, 0.0
+    for start, end in spans:
+        total += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return total
+
+
 def middle(readings: list[Reading]) -> Reading:
     """The median of repeats, with the reference they share; a value that is not finite stays so."""
     values = [r.value for r in readings if r.value is not None]
