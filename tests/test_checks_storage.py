@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from parity.outputs import Wrong, fileset, ior, mdtest
@@ -24,7 +26,7 @@ def test_ior_gives_every_metric_it_declares(name):
     case = ior_case(text)
     assert set(case.replay(text)) == {'write', 'read'}
     for wrong in ({'direct': not case.direct}, {'api': 'X'}, {'access': 'X'}, {'span': 7}, {'num_tasks': 7}):
-        with pytest.raises(Wrong, match='asked for'):
+        with pytest.raises(Wrong, match='asked for|no -C'):
             ior_case(text, **wrong).replay(text)
 
 
@@ -61,11 +63,17 @@ def mdtest_case(text: str, local=True, **attributes) -> Replay:
 
 
 @pytest.mark.parametrize('name', ['mdtest-np2-u-we', 'mdtest-np4-u', 'mdtest-np1'])
-def test_mdtest_gives_every_metric_it_declares(name):
+def test_mdtest_gives_every_metric_it_declares(name, monkeypatch):
     text = (RECORDED / 'mdtest' / f'{name}.txt').read_text()
     case = mdtest_case(text)
     assert len(case.replay(text)) == 7
     assert set(case.labels) == {'file_stat', 'file_read', 'dir_stat'}
+    two = mdtest_case(text, local=False, span=2)
+    on_two = SimpleNamespace(parse=mdtest.parse, facts=lambda text: {**mdtest.facts(text), 'nodes': 2})
+    with monkeypatch.context() as patched:
+        patched.setitem(two.cls.parse.__globals__, 'mdtest', on_two)
+        two.replay(text)
+    assert set(two.labels) == {'file_read'}         # on two nodes, what a rank reads is its own
     with pytest.raises(Wrong, match='asked for'):
         mdtest_case(text, num_tasks=99).replay(text)
 

@@ -25,6 +25,7 @@ REAL = (TOP / 'tests' / 'recorded' / 'pairs' / 'latency-8B-4nodes.txt').read_tex
 MPIRUN = '''#!/bin/sh
 if [ "$1" = --version ]; then echo "mpirun (Open MPI) 4.1.4"; exit; fi
 echo "begin $4" >>"$LOG"; sleep 0.05; echo "end $4" >>"$LOG"
+for rank in 0 1; do echo "$rank $NODE$rank 0" >"$7/$rank"; done
 printf '\\n# OSU MPI Latency Test v7.4\\n# Datatype: MPI_CHAR.\\n# Size       Avg Latency(us)\\n8                       1.25\\n'
 '''
 
@@ -41,13 +42,13 @@ def test_rounds_pair_every_two_nodes_once_and_no_node_twice_in_a_round(count):
 @pytest.fixture
 def launched(tmp_path):
     """Run the program with an mpirun that answers as OSU does; (output, exit code, what was in flight)."""
-    def run(*arguments, mpirun=MPIRUN):
+    def run(*arguments, mpirun=MPIRUN, node='n'):
         fake = tmp_path / 'mpirun'
         fake.write_text(mpirun)
         fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-        env = {**os.environ, 'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'LOG': str(tmp_path / 'log')}
+        env = {**os.environ, 'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'LOG': str(tmp_path / 'log'), 'NODE': node}
         env.pop('SLURM_JOB_NODELIST', None)
-        done = subprocess.run([sys.executable, PROGRAM, *arguments], env=env, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, PROGRAM, *arguments], env=env, cwd=tmp_path, capture_output=True, text=True)
         log = (tmp_path / 'log').read_text().splitlines() if (tmp_path / 'log').exists() else []
         return done, log
     return run
@@ -65,10 +66,16 @@ def test_as_many_pairs_are_in_flight_as_asked(launched, flight):
     assert pairs.parse(done.stdout, 8, 8) == {'median': 1.25, 'worst': 1.25, 'worst_over_median': 1.0}
 
 
-def test_a_pair_that_fails_is_wrong_and_told(launched):
-    done, _ = launched('--launcher=mpirun', '--in-flight=1', '--nodes=a,b', '--', 'x', mpirun='#!/bin/sh\nexit 3\n')
+@pytest.mark.parametrize('mpirun, why', [
+    ('echo no route to b; exit 3', 'pair a b: exit code 3: no route to b'),
+    ('exec sleep 60', 'pair a b: exit code 124: ended after 1 s'),
+    ('for r in 0 1; do echo "$r a 0" >"$7/$r"; done', 'exit code 125: the two ranks did not run on two nodes'),
+])
+def test_a_pair_that_fails_or_hangs_is_named(launched, mpirun, why):
+    script = f'#!/bin/sh\n[ "$1" = --version ] && exec echo "Open MPI"\n{mpirun}\n'
+    done, _ = launched('--launcher=mpirun', '--in-flight=1', '--limit=1', '--nodes=a,b', '--', 'x', mpirun=script)
     assert done.returncode == 1
-    with pytest.raises(Wrong, match='pair'):
+    with pytest.raises(Incomplete, match=why):
         pairs.parse(done.stdout, 8, 8)
 
 
@@ -87,9 +94,9 @@ def test_figures_of_a_real_run():
 
 @pytest.mark.parametrize('change, error, why', [
     (('parity-pairs-end failed 0', ''), Incomplete, 'no "parity-pairs-end"'),
-    (('parity-pairs-end failed 0', 'parity-pairs-end failed 1'), Wrong, '1 pairs failed'),
+    (('parity-pairs-end failed 0', 'parity-pairs-end failed 1'), Incomplete, '1 pairs failed'),
     (('nodes 4', 'nodes 5'), Incomplete, 'there are 5 nodes'),
-    (('parity-pair-end n2 n3 exit 0', 'parity-pair-end n2 n3 exit 1'), Wrong, 'pair n2 n3: exit code 1'),
+    (('parity-pair-end n2 n3 exit 0', 'parity-pair-end n2 n3 exit 1'), Incomplete, 'pair n2 n3: exit code 1'),
     (('pair n2 n3\n', 'pair n1 n4\n'), Wrong, 'has not begun'),
 ])
 def test_what_is_not_whole_is_refused(change, error, why):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +15,12 @@ from parity.placement import Asked, Ran, Rank
 
 RANK_SH = TOP / 'reframe' / 'parity' / 'programs' / 'rank.sh'
 #: Two sockets of two cores of two hardware threads.
-TOPOLOGY = {cpu: (cpu % 4, cpu % 4 // 2) for cpu in range(8)}
+TOPOLOGY = {cpu: (cpu % 4, cpu % 2) for cpu in range(8)}
 
 
 def ran(*where: tuple[str, set[int]]) -> Ran:
-    return Ran(tuple(Rank(i, node, frozenset(cpus)) for i, (node, cpus) in enumerate(where)), TOPOLOGY)
+    return Ran(tuple(Rank(i, node, frozenset(cpus)) for i, (node, cpus) in enumerate(where)), TOPOLOGY,
+               frozenset(TOPOLOGY))
 
 
 A0, A1, B0, B1 = ('a', {0, 4}), ('a', {1, 5}), ('b', {0, 4}), ('b', {1, 5})
@@ -29,7 +31,7 @@ A0, A1, B0, B1 = ('a', {0, 4}), ('a', {1, 5}), ('b', {0, 4}), ('b', {1, 5})
     (Asked(1, 2), (('a', {0}), ('a', {1}))),                                # one of the core's two threads
     (Asked(2, 4), (A0, A1, B0, B1)),
     (Asked(2, 4, order='cyclic'), (A0, B0, A1, B1)),
-    (Asked(1, 2, binding='socket'), (('a', {0, 1, 4, 5}), ('a', {0, 1, 4, 5}))),
+    (Asked(1, 2, binding='socket'), (('a', {0, 2, 4, 6}), ('a', {1, 3, 5, 7}))),
     (Asked(1, 2, binding='none'), (('a', set(range(8))), ('a', set(range(8))))),
 ])
 def test_as_asked(asked, there):
@@ -46,7 +48,9 @@ def test_as_asked(asked, there):
     (Asked(1, 2), (A0, A0), '2 ranks are bound to core 0 of a'),
     (Asked(1, 2), (('a', {0}), ('a', {4})), '2 ranks are bound to core 0 of a'),        # hardware threads of one core
     (Asked(1, 1), (('a', {0, 1}),), 'rank 0 may run on CPUs 0-1: not bound to one core'),
-    (Asked(1, 1, binding='socket'), (('a', {1, 2}),), 'rank 0 may run on CPUs 1-2: not bound to one socket'),
+    (Asked(1, 1, binding='socket'), (('a', {1, 2, 3, 5}),), 'rank 0 may run on CPUs 1-3,5: not bound to one socket'),
+    (Asked(1, 1, binding='socket'), (('a', {0, 4}),), 'rank 0 may run on CPUs 0,4 only: not bound to socket'),
+    (Asked(1, 1, binding='none'), (('a', {0, 4}),), 'rank 0 may run on CPUs 0,4 only: not bound to none'),
 ])
 def test_elsewhere_than_asked(asked, there, why):
     import re
@@ -103,6 +107,7 @@ def test_open_mpi_does_as_it_is_asked(tmp_path, binding):
     (tmp_path / 'ranks').mkdir()
     with open(tmp_path / 'ranks' / 'topology', 'w') as out:
         subprocess.run(['lscpu', '-p=CPU,CORE,SOCKET'], stdout=out, check=True)
+    (tmp_path / 'ranks' / 'allowed').write_text(Path('/proc/self/status').read_text().split('Cpus_allowed_list:')[1].split()[0])
     asked = Asked(1, 1, binding)
     env = environment({**os.environ, **placement.variables(asked)})
     subprocess.run(['mpirun', '-np', '1', RANK_SH, 'true'], cwd=tmp_path, env=env, check=True)

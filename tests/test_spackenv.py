@@ -180,6 +180,7 @@ def test_a_manifest_that_cannot_be_read_is_none(written, text):
 
 def test_what_is_to_be_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv('PATH', str(tmp_path))
+    monkeypatch.setattr(externals, '_here', lambda program: None)
     with pytest.raises(UsageError, match='apt install .*gfortran.*libopenblas-dev'):
         externals.write(tmp_path / 'scope')
     assert not (tmp_path / 'scope').exists()

@@ -19,13 +19,14 @@ JUDGED = {'8B': 8, '8KiB': 8192, '1MiB': LARGEST}
 ITERATIONS = {'quick': 500, 'nightly': 2000, 'acceptance': 10000}
 WINDOWS = {'quick': 20, 'nightly': 50, 'acceptance': 200}
 POINT_TO_POINT = ('latency', 'bw', 'bibw')
+COLLECTIVES = ('allreduce', 'alltoall', 'bcast', 'barrier')
 
 
 class Osu(rfm.RunOnlyRegressionTest, Mpi):
     """What the OSU checks share: ranks within a node or between two, the options, the curve."""
 
     needs = frozenset({'osu'})
-    where = parameter(['within', 'between'])
+    where = parameter(['within', 'between'])        # one node, two
     options = f'-m 1:{LARGEST}'
     iterations = ITERATIONS
 
@@ -33,10 +34,28 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
     def place(self):
         if (self.benchmark, self.where, self.order) == ('mbw_mr', 'between', 'cyclic'):
             self.skip_case('cyclic order puts both ranks of a pair on one node')
-        self.place_where(self.where, 2 if self.benchmark in POINT_TO_POINT else None, even=2)
-        folder = 'collective' if self.benchmark in ('allreduce', 'alltoall', 'bcast', 'barrier') else 'pt2pt'
+        self.place_osu()
+        folder = 'collective' if self.benchmark in COLLECTIVES else 'pt2pt'
         self.executable = self.program(f'../libexec/osu-micro-benchmarks/mpi/{folder}/osu_{self.benchmark}')
-        self.executable_opts = [f'-i {self.iterations[self.size]}', self.options]
+        self.executable_opts = [f'-i {self.repetitions()}', self.options]
+        if self.benchmark == 'alltoall':
+            self.buffers()
+
+    def place_osu(self):
+        self.place_where(self.where, 2 if self.benchmark in POINT_TO_POINT else None, even=2)
+
+    def repetitions(self):
+        """Fewer of a collective on many ranks, whose work grows with them."""
+        many, ranks = self.iterations[self.size], self.num_tasks
+        return max(20, many * 8 // ranks) if self.benchmark in COLLECTIVES and ranks > 8 else many
+
+    def buffers(self):
+        """A rank of alltoall sends and receives LARGEST from every rank: OSU would clip the table at 512 MiB."""
+        each, memory = 2 * self.num_tasks * LARGEST, self.extra('memory_bytes')
+        if memory and each * self.num_tasks_per_node > memory / 2:
+            self.skip_case(f'memory: {self.num_tasks_per_node} ranks of {each / 1e9:.3g} GB on a node of '
+                           f'{memory / 1e9:.3g} GB')
+        self.executable_opts.append(f'-M {2 * each}')
 
     def parse(self, text):
         values, facts = osu.parse(text, self.largest), osu.facts(text, self.largest)
@@ -74,6 +93,21 @@ class OsuBandwidth(Osu):
 
     def judged(self, curve):
         return {f'bandwidth_{name}': curve.get(f'{self.benchmark}_{size}') for name, size in JUDGED.items()}
+
+
+@rfm.simple_test
+class OsuAtOnce(OsuBandwidth):
+    """All nodes at once, one rank each: the first half sends to the second; all pairs together."""
+
+    benchmark = parameter(['mbw_mr'])
+    where = parameter(['all-nodes'])
+
+    def place_osu(self):
+        nodes = self.extra('nodes') or 1
+        self.not_taken('nodes', 'ranks_a_node', 'order')
+        if nodes < 4:
+            self.skip_case(f'nodes: needs 4, {self.current_partition.fullname} has {nodes} (or does not tell)')
+        self.place_ranks(nodes - nodes % 2, nodes - nodes % 2)
 
 
 @rfm.simple_test

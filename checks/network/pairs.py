@@ -1,7 +1,7 @@
-"""Every two nodes of a partition, one pair after another or all at once: finds the slow link or node.
+"""Every two nodes of a partition, one pair after another or many in flight: finds the slow link or node.
 
-One after another, a pair has the network for itself; at once, half of the nodes send to the other
-half, and what the network shares between them is seen.
+One after another, a pair has the network for itself. Many in flight end sooner, on disjoint nodes; they
+start when they start, so what the network shares is not loaded evenly: that is OsuAtOnce of network/osu.
 """
 
 import reframe as rfm
@@ -21,7 +21,7 @@ class Pairs(rfm.RunOnlyRegressionTest, Workload):
     """OSU between all pairs of all nodes; the slowest pair is named in the case's facts."""
 
     needs = frozenset({'osu'})
-    how = parameter(['one-by-one', 'at-once'])
+    how = parameter(['one-by-one', 'in-flight'])
     binding = variable(typ.Str['|'.join(placement.BINDINGS)], value='core')
 
     @run_after('setup')
@@ -37,7 +37,7 @@ class Pairs(rfm.RunOnlyRegressionTest, Workload):
         self.env_vars.update(placement.variables(placement.Asked(nodes, nodes, self.binding)))
         launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
         osu = self.program(f'../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_{self.benchmark}')
-        self.sourcesdir, self.readonly_files = paths.PROGRAMS, ['pairs.py']
+        self.sourcesdir, self.readonly_files = paths.PROGRAMS, ['pairs.py', 'rank.sh']
         self.executable, self.executable_opts = 'python3', [
             f'pairs.py --launcher {launcher}', f'--in-flight {1 if self.how == "one-by-one" else nodes // 2}',
             f'-- {osu} -m {self.bytes}:{self.bytes} -i {self.iterations}']

@@ -50,7 +50,8 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi):
             self.skip_case(f'size={self.size} runs files of {", ".join(run)}')
         self.place_ranks()
         self.files = max(2, min(most, total // BYTES[self.file]))
-        options = {'mode': self.mode, 'bytes': BYTES[self.file], 'files': self.files,
+        # once: a second time the reader's own cache would answer; --repeat makes a new population
+        options = {'iterations': 1, 'mode': self.mode, 'bytes': BYTES[self.file], 'files': self.files,
                    'source': self.filesystem(self.source)}
         if self.mode == 'read-write':
             options['destination'] = self.filesystem(self.destination)

@@ -32,23 +32,26 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
 
     @run_after('setup')
     def place(self):
+        self.not_taken('nodes')
         self.place_ranks(nodes=self.span)
         size, repetitions = SIZES[self.size]
         self.direct = self.api == 'POSIX' and self.span == 1 and self.accepts_direct()
         if self.span == 1 and not self.direct and self.size != 'quick' and self.extra('memory_bytes'):
             size = 2 * self.extra('memory_bytes')
         a_node = self.num_tasks_per_node
-        block = max(1, round(size / a_node / MIB)) * MIB
+        block = max(1, math.ceil(size / a_node / MIB)) * MIB
         self.take_room(block * self.num_tasks, self.num_tasks)
         self.executable = self.program('ior')
         self.executable_opts = [
             f'-a {self.api}', f'-b {block} -t {MIB} -i {repetitions}', '-e -w -r', '-o "$folder/data"',
             *(['-F'] if self.access == 'file-per-process' else []),
             *(['--posix.odirect'] if self.direct else []),
-            *([f'-C -Q {a_node}'] if self.span > 1 else [])]
+            *(['-C -Q 1'] if self.span > 1 else [])]       # the offset is in nodes
 
     def parse(self, text):
         values, facts = ior.parse(text), ior.facts(text)
+        if self.span > 1 and facts.get('task_offset') != 1:
+            raise Wrong('every rank reads what it wrote itself: no -C')
         names = ('api', 'access', 'nodes', 'tasks', 'fsync', 'direct')
         ran, asked = tuple(facts[name] for name in names), (
             self.api, self.access, self.span, self.num_tasks, 'yes', 'yes' if self.direct else 'no')

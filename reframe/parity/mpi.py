@@ -66,8 +66,14 @@ class Mpi(Workload):
             self.skip_case(f'cores: {each} ranks a node, a node has {cores}')
         return nodes * each
 
+    def not_taken(self, *names):
+        """Skip the case where a placement was asked for that the check does not take: it has its own."""
+        for name in set(names) & set(self.parity_unusual()):
+            self.skip_case(f'{name}={getattr(self, name)}: this check places its ranks by itself')
+
     def place_where(self, where, ranks=None, even=1):
         """Ranks `within` one node or `between` two; all that are there if not told, a multiple of ``even``."""
+        self.not_taken('nodes', *(['ranks_a_node'] if ranks else []))
         nodes = 1 if where == 'within' else 2
         there = self.ranks_on(nodes) if not ranks else ranks
         if (self.extra('cores') or 1) * nodes < 2 or there < 2:
@@ -99,7 +105,8 @@ class Mpi(Workload):
         """Every rank notes where it is, then becomes the program: programs/rank.sh."""
         self.stage('rank.sh', Path(paths.PROGRAMS, 'rank.sh').read_text())
         os.chmod(os.path.join(self.stagedir, 'rank.sh'), 0o755)
-        self.prerun_cmds = [*self.prerun_cmds, 'mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology']
+        self.prerun_cmds = [*self.prerun_cmds, 'mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology',
+                            'grep Cpus_allowed_list /proc/self/status >ranks/allowed']
         profiler = ['--mpip', self.program('../lib/libmpiP.so')] if self.profile else []
         self.executable_opts = [*profiler, self.executable, *self.executable_opts]
         self.executable = './rank.sh'

@@ -54,6 +54,7 @@ class Ran:
 
     ranks: tuple[Rank, ...]
     topology: dict[int, tuple[int, int]]
+    allowed: frozenset[int] = frozenset()       # the CPUs of a node that the job may use
 
     def told(self) -> list[dict]:
         """For the results: rank, node and CPUs, as short as they can be said."""
@@ -73,7 +74,8 @@ def read(folder: Path) -> Ran:
         words = file.read_text(errors='replace').split()
         if len(words) == 3 and words[0] == file.name and words[0].isdecimal():
             ranks.append(Rank(int(words[0]), words[1], _set(words[2])))
-    return Ran(tuple(sorted(ranks, key=lambda r: r.number)), _topology(folder / 'topology'))
+    ranks.sort(key=lambda rank: rank.number)
+    return Ran(tuple(ranks), _topology(folder / 'topology'), _allowed(folder / 'allowed'))
 
 
 def problem(asked: Asked, ran: Ran) -> str:
@@ -105,10 +107,15 @@ def _order(asked: Asked, ranks: tuple[Rank, ...]) -> str:
 
 
 def _binding(binding: str, ran: Ran) -> str:
+    if not ran.topology or not ran.allowed:
+        return 'the node did not tell its cores: the binding is not known'
+    wanted = {'none': len(ran.allowed), 'socket': min(Counter(ran.topology[c][1] for c in ran.allowed
+                                                              if c in ran.topology).values(), default=0)}
+    tight = next((r for r in ran.ranks if len(r.cpus) < wanted.get(binding, 1)), None)
+    if tight:
+        return f'rank {tight.number} may run on CPUs {_ranges(tight.cpus)} only: not bound to {binding}'
     if binding == 'none':
         return ''
-    if not ran.topology:
-        return 'the node did not tell its cores: the binding is not known'
     which = BINDINGS.index(binding)             # 0: cores, 1: sockets
     held = {r.number: {ran.topology.get(cpu, (-1, -1))[which] for cpu in r.cpus} for r in ran.ranks}
     loose = next((r for r in ran.ranks if len(held[r.number]) != 1), None)
@@ -126,6 +133,14 @@ def _topology(file: Path) -> dict[int, tuple[int, int]]:
         return {int(cpu): (int(core), int(socket or 0)) for cpu, core, socket in rows}
     except (OSError, ValueError):
         return {}
+
+
+def _allowed(file: Path) -> frozenset[int]:
+    """The line Cpus_allowed_list of /proc/self/status."""
+    try:
+        return _set(file.read_text().split()[-1])
+    except (OSError, IndexError):
+        return frozenset()
 
 
 def _set(ranges: str) -> frozenset[int]:

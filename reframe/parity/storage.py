@@ -12,9 +12,8 @@ from reframe.core.builtins import run_before, variable
 from parity import paths
 from parity.mpi import Mpi
 
-#: File systems whose servers hold data in memory that no client can drop or look into.
-_REMOTE = {'nfs', 'nfs4', 'lustre', 'gpfs', 'beegfs', 'ceph', 'pvfs2', 'panfs', 'afs', 'cifs', '9p', 'fuse',
-           'virtiofs'}
+#: File systems of one kernel. All others may have servers, with caches that no client can drop or look into.
+_LOCAL = {'ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'tmpfs', 'ramfs', 'overlay', 'vfat'}
 
 
 class Storage(Mpi):
@@ -59,4 +58,4 @@ class Storage(Mpi):
 
     def is_local(self):
         """True where one kernel has the file system: nodes that share it are one machine, with one cache."""
-        return self.filesystem_type().split('.')[0] not in {*_REMOTE, 'unknown'}
+        return self.filesystem_type() in _LOCAL

@@ -24,4 +24,5 @@ export SLURM_DISTRIBUTION=block
 folder=$(python3 room.py /gpfs/scratch/parity 603979776 144) || exit 2
 trap 'rm -rf -- "$folder"' EXIT
 mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
-mpirun -np 144 ./rank.sh ior -a POSIX -b 4194304 -t 1048576 -i 3 -e -w -r -o "$folder/data" -C -Q 72
+grep Cpus_allowed_list /proc/self/status >ranks/allowed
+mpirun -np 144 ./rank.sh ior -a POSIX -b 4194304 -t 1048576 -i 3 -e -w -r -o "$folder/data" -C -Q 1

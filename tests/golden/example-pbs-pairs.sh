@@ -7,7 +7,7 @@
 #PBS -q workq
 #PBS -A benchmark
 #PBS -l place=scatter:excl
-cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/PairsLatency_8eb60f7a'
+cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/PairsLatency_d98f8c5a'
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0

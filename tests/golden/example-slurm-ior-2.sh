@@ -28,4 +28,5 @@ export SLURM_DISTRIBUTION=block
 folder=$(python3 room.py /lustre/scratch/parity 536870912 256) || exit 2
 trap 'rm -rf -- "$folder"' EXIT
 mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
-srun --cpus-per-task=1 ./rank.sh ior -a POSIX -b 2097152 -t 1048576 -i 3 -e -w -r -o "$folder/data" -C -Q 128
+grep Cpus_allowed_list /proc/self/status >ranks/allowed
+srun --cpus-per-task=1 ./rank.sh ior -a POSIX -b 2097152 -t 1048576 -i 3 -e -w -r -o "$folder/data" -C -Q 1

@@ -26,4 +26,5 @@ export PRTE_MCA_rmaps_default_mapping_policy=slot
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
 mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
+grep Cpus_allowed_list /proc/self/status >ranks/allowed
 srun --cpus-per-task=1 ./rank.sh cg.A.x

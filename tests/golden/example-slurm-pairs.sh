@@ -1,5 +1,5 @@
 #!/bin/bash -l
-#SBATCH --job-name="rfm_PairsLatency_8eb60f7a"
+#SBATCH --job-name="rfm_PairsLatency_d98f8c5a"
 #SBATCH --ntasks=64
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=128

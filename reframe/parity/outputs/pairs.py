@@ -42,16 +42,18 @@ def slowest(text: str, size: int, largest: int) -> tuple[float, tuple[str, str]]
 def curves(text: str, largest: int) -> dict[tuple[str, str], tuple[dict, dict]]:
     """(metrics, facts) of OSU for each pair of nodes.
 
-    Raises Incomplete where a pair or the end is absent; Wrong where a pair failed, came twice, or ran
+    Raises Incomplete where a pair or the end is absent, or a pair failed; Wrong where one came twice, or ran
     another benchmark than the others.
     """
     lines = [line.rstrip('\r') for line in text.split('\n')]
-    nodes = _nodes(lines)
+    nodes, failed = _head(lines)
     found: dict[tuple[str, str], tuple[dict, dict]] = {}
     for pair, own in _blocks(lines):
         if pair in found or pair[::-1] in found:
             raise Wrong(f'pair {" ".join(pair)}: twice')
         found[pair] = osu.parse(own, largest), osu.facts(own, largest)
+    if failed:
+        raise Incomplete(f'line {len(lines)}: {failed} pairs failed')
     names = {name for pair in found for name in pair}
     if len(names) != nodes or len(found) != len(list(combinations(names, 2))):
         raise Incomplete(f'line {len(lines)}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')
@@ -60,16 +62,15 @@ def curves(text: str, largest: int) -> dict[tuple[str, str], tuple[dict, dict]]:
     return found
 
 
-def _nodes(lines: list[str]) -> int:
+def _head(lines: list[str]) -> tuple[int, int]:
+    """How many nodes there were, and how many pairs failed."""
     heads = [match for match in map(_HEAD.fullmatch, lines) if match]
     ends = [match for match in map(_LAST.fullmatch, lines) if match]
     if not heads or not ends:
         raise Incomplete(f'line {len(lines)}: no "parity-pairs{"" if not heads else "-end"}"')
     if len(heads) > 1 or len(ends) > 1:
         raise Wrong(f'{max(len(heads), len(ends))} runs in one output')
-    if int(ends[0][1]):
-        raise Wrong(f'{ends[0][1]} pairs failed')
-    return int(heads[0][1])
+    return int(heads[0][1]), int(ends[0][1])
 
 
 def _blocks(lines: list[str]):
@@ -84,13 +85,17 @@ def _blocks(lines: list[str]):
             if end.groups()[:2] != pair:
                 raise Wrong(f'line {at}: the end of a pair that has not begun')
             if end[3] != '0':
-                raise Wrong(f'line {at}: pair {" ".join(pair)}: exit code {end[3]}')
+                raise Incomplete(f'line {at}: pair {" ".join(pair)}: exit code {end[3]}: {_last(own)}')
             yield pair, '\n'.join(own)
             pair = None
         elif pair:
             own.append(line)
     if pair:
         raise Incomplete(f'line {len(lines)}: pair {" ".join(pair)} has no end')
+
+
+def _last(own: list[str]) -> str:
+    return next((line.strip()[:120] for line in reversed(own) if line.strip()), 'it printed nothing')
 
 
 def _is_time(text: str, largest: int) -> bool:

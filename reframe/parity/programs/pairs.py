@@ -4,11 +4,12 @@
 
 The nodes are those of the job (Slurm, PBS) unless named. Pairs come in rounds, as in a tournament: in
 a round every node is in one pair at most, so that pairs in flight share no node. Prints what the
-program prints of each pair between two lines of its own. Exit codes: 0, 1 if a pair failed, 2 for
-what it cannot start with.
+program prints of each pair between two lines of its own. rank.sh, which notes where ranks run, lies
+beside it. Exit codes: 0, 1 if a pair failed, 2 for what it cannot start with.
 """
 
 import argparse
+import contextlib
 import functools
 import os
 import subprocess
@@ -40,7 +41,7 @@ def job_nodes():
 def command(launcher, pair, program):
     """One rank on each of the two nodes."""
     if launcher == 'srun':
-        return ['srun', '--overlap', '--nodes=2', '--ntasks=2', '--ntasks-per-node=1',
+        return ['srun', '--overlap', '--nodes=2', '--ntasks=2', '--ntasks-per-node=1', '--cpus-per-task=1',
                 f'--nodelist={",".join(pair)}', *program]
     if is_open_mpi():
         return ['mpirun', '-np', '2', '--host', ','.join(f'{node}:1' for node in pair), *program]
@@ -53,20 +54,47 @@ def is_open_mpi():
     return 'Open MPI' in said or 'OpenRTE' in said
 
 
-def one(launcher, pair, program):
+def one(launcher, pair, program, limit):
+    """(exit code, what it printed) of a pair: 124 after ``limit`` seconds, 125 if the ranks shared a node."""
     start = time.perf_counter()
-    done = subprocess.run(command(launcher, pair, program), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors='replace')
+    ranks = f'ranks-{pair[0]}-{pair[1]}'
+    os.makedirs(ranks, exist_ok=True)
+    code, said = run(command(launcher, pair, ['./rank.sh', '--into', ranks, *program]), limit)
+    if code == 0 and len({words[1] for words in noted(ranks)}) != 2:
+        code, said = 125, said + 'the two ranks did not run on two nodes\n'
     seconds = time.perf_counter() - start
-    said = done.stdout if done.stdout.endswith('\n') or not done.stdout else done.stdout + '\n'
-    return done.returncode, (f'parity-pair {pair[0]} {pair[1]}\n{said}'
-                             f'parity-pair-end {pair[0]} {pair[1]} exit {done.returncode} seconds {seconds:.3f}\n')
+    said = said if said.endswith('\n') or not said else said + '\n'
+    return code, (f'parity-pair {pair[0]} {pair[1]}\n{said}'
+                  f'parity-pair-end {pair[0]} {pair[1]} exit {code} seconds {seconds:.3f}\n')
+
+
+def run(arguments, limit):
+    """The exit code and all output; what runs longer is ended, so that one bad link costs no other pair."""
+    with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors='replace') as process:
+        try:
+            said, _ = process.communicate(timeout=limit)
+            return process.returncode, said
+        except subprocess.TimeoutExpired:
+            process.terminate()                     # the launcher ends its ranks
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        process.kill()
+        return 124, f'ended after {limit} s\n'
+
+
+def noted(ranks):
+    """What rank.sh wrote: number, node and CPUs of each rank."""
+    for name in os.listdir(ranks):
+        with open(os.path.join(ranks, name)) as file:
+            yield file.read().split()
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(prog='pairs.py', description=__doc__.split('\n')[0])
     parser.add_argument('--launcher', choices=('srun', 'mpirun'), required=True)
     parser.add_argument('--in-flight', type=int, required=True)
+    parser.add_argument('--limit', type=int, default=120, help='seconds that a pair may take (120)')
     parser.add_argument('--nodes', type=lambda names: names.split(','), default=[])
     parser.add_argument('program', nargs='+')
     options = parser.parse_args(arguments)
@@ -77,7 +105,8 @@ def main(arguments):
     failed = 0
     with ThreadPoolExecutor(options.in_flight) as pool:
         for pairs in rounds(nodes):
-            for code, said in pool.map(lambda pair: one(options.launcher, pair, options.program), pairs):
+            ended = pool.map(lambda pair: one(options.launcher, pair, options.program, options.limit), pairs)
+            for code, said in ended:
                 failed += code != 0
                 print(said, end='', flush=True)
     print(f'parity-pairs-end failed {failed}')

@@ -77,7 +77,7 @@ def quota(filesystem, size, files):
     except (OSError, subprocess.TimeoutExpired):
         return
     # file system, blocks of 1 KiB, soft limit, hard limit, grace, files, soft limit, hard limit, grace
-    row = re.search(r'^\s*/\S+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s+\d+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s+\d+\s*$', said, re.M)
+    row = re.search(r'^\s*\S+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s+\d+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s+\d+\s*$', said, re.M)
     if row:
         blocks, soft, hard, held, few, most = map(int, row.groups())
         for need, used, limits, unit in ((size / 1024, blocks, (soft, hard), 'KiB'),

@@ -33,7 +33,7 @@ def write(scope: Path, nvcc: str = '') -> Path:
 
     Raises UsageError naming the packages to install where the compiler, the MPI or a tool is absent.
     """
-    missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program)})
+    missing = sorted({package for program, package in NEEDED.items() if not _here(program)})
     libraries = {name: _owned(package) for name, package in _LIBRARIES.items()}
     missing += [_LIBRARIES[name] for name, version in libraries.items() if not version]
     if missing:
@@ -48,8 +48,8 @@ def write(scope: Path, nvcc: str = '') -> Path:
 
 
 def _packages(libraries: dict[str, str]) -> dict[str, Any]:
-    gcc = _says('gcc', '-dumpfullversion')
-    compilers = {language: shutil.which(program)
+    gcc = _says(_here('gcc'), '-dumpfullversion')
+    compilers = {language: _here(program)
                  for language, program in (('c', 'gcc'), ('cxx', 'g++'), ('fortran', 'gfortran'))}
     found: dict[str, Any] = {language: {'require': ['gcc']} for language in compilers}
     found['gcc'] = _external(f"gcc@{gcc} languages:='c,c++,fortran'", extra_attributes={'compilers': compilers})
@@ -74,10 +74,17 @@ def _says(*command: str) -> str:
 
 
 def _version(program: str) -> str:
-    found = re.search(r'\bv?(\d+(?:\.\d+)+)', _says(program, '--version'))
-    if not found:
-        raise UsageError(f'{program} --version prints no version: {shutil.which(program)}')
+    said = _says(_here(program), '--version')
+    found = re.search(r'\bv?(\d+(?:\.\d+)+)', said)
+    if not found or (program == 'mpirun' and 'Open MPI' not in said and 'OpenRTE' not in said):
+        raise UsageError(f'{_here(program)} --version prints {said.splitlines()[:1]}: not the version of '
+                         f'{NEEDED.get(program, program)}')
     return found[1]
+
+
+def _here(program: str) -> str | None:
+    """The distribution's own: what stands before it on PATH is not what /usr, the external's prefix, has."""
+    return shutil.which(program, path='/usr/bin:/bin')
 
 
 def _owned(package: str) -> str:
