@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parity import sizing_osu
 from parity.outputs import hpcc
 from parity.sizing import HplProblem, cached_reason, fits_in_cache, grid, hpcc_input, hpl
 
@@ -115,3 +116,13 @@ def test_the_real_hpcc_runs_the_problem_it_was_given(tmp_path):
                         'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'})
     facts = hpcc.facts((tmp_path / 'hpccoutf.txt').read_text())
     assert [facts[name] for name in ('n', 'nb', 'p', 'q')] == [problem.n, problem.nb, problem.p, problem.q]
+
+
+@pytest.mark.parametrize('iterations, ranks, expected', [
+    (500, 2, 500), (500, 8, 500), (500, 16, 250), (500, 256, 20), (10000, 256, 312), (10, 256, 10)])
+def test_collectives_are_repeated_less_on_many_ranks(iterations, ranks, expected):
+    assert sizing_osu.collective_iterations(iterations, ranks) == expected
+
+
+def test_alltoall_holds_what_it_sends_and_receives():
+    assert sizing_osu.alltoall_bytes(256, 1 << 20) == 512 << 20

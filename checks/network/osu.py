@@ -9,16 +9,13 @@ import dataclasses
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
+from parity import sizing_osu
 from parity.metric import Metric
 from parity.mpi import Mpi
 from parity.outputs import Wrong, osu
 
 LARGEST = 1 << 20
 JUDGED = {'8B': 8, '8KiB': 8192, '1MiB': LARGEST}
-# iterations of each message size, by size of the case; one of a bandwidth sends 64 messages
-ITERATIONS = {'quick': 500, 'nightly': 2000, 'acceptance': 10000}
-WINDOWS = {'quick': 20, 'nightly': 50, 'acceptance': 200}
-POINT_TO_POINT = ('latency', 'bw', 'bibw')
 COLLECTIVES = ('allreduce', 'alltoall', 'bcast', 'barrier')
 
 
@@ -28,33 +25,29 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
     needs = frozenset({'osu'})
     where = parameter(['within', 'between'])        # one node, two
     options = f'-m 1:{LARGEST}'
-    iterations = ITERATIONS
+    iterations = {'quick': 500, 'nightly': 2000, 'acceptance': 10000}       # of each message size
+    largest = LARGEST
 
     @run_after('setup')
     def place(self):
         if (self.benchmark, self.where, self.order) == ('mbw_mr', 'between', 'cyclic'):
             self.skip_case('cyclic order puts both ranks of a pair on one node')
         self.place_osu()
-        folder = 'collective' if self.benchmark in COLLECTIVES else 'pt2pt'
+        folder, many = ('collective' if self.benchmark in COLLECTIVES else 'pt2pt'), self.iterations[self.size]
+        many = sizing_osu.collective_iterations(many, self.num_tasks) if folder == 'collective' else many
         self.executable = self.program(f'../libexec/osu-micro-benchmarks/mpi/{folder}/osu_{self.benchmark}')
-        self.executable_opts = [f'-i {self.repetitions()}', self.options]
+        self.executable_opts = [f'-i {many}', self.options]
         if self.benchmark == 'alltoall':
             self.buffers()
 
     def place_osu(self):
-        self.place_where(self.where, 2 if self.benchmark in POINT_TO_POINT else None, even=2)
-
-    def repetitions(self):
-        """Fewer of a collective on many ranks, whose work grows with them."""
-        many, ranks = self.iterations[self.size], self.num_tasks
-        return max(20, many * 8 // ranks) if self.benchmark in COLLECTIVES and ranks > 8 else many
+        self.place_where(self.where, 2 if self.benchmark in ('latency', 'bw', 'bibw') else None, even=2)
 
     def buffers(self):
-        """A rank of alltoall sends and receives LARGEST from every rank: OSU would clip the table at 512 MiB."""
-        each, memory = 2 * self.num_tasks * LARGEST, self.extra('memory_bytes')
+        """OSU would end alltoall's table early where a rank needs more than 512 MiB: -M allows it."""
+        each, memory = sizing_osu.alltoall_bytes(self.num_tasks, LARGEST), self.extra('memory_bytes')
         if memory and each * self.num_tasks_per_node > memory / 2:
-            self.skip_case(f'memory: {self.num_tasks_per_node} ranks of {each / 1e9:.3g} GB on a node of '
-                           f'{memory / 1e9:.3g} GB')
+            self.skip_case(f'memory: {self.num_tasks_per_node} ranks of {each / 1e9:.3g} GB a node')
         self.executable_opts.append(f'-M {2 * each}')
 
     def parse(self, text):
@@ -64,6 +57,9 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
         self.note({**facts, 'curve': values})
         return self.judged(values)
 
+    def judged(self, curve):
+        return {m.name: curve.get(f'{self.benchmark}_{JUDGED[m.name.rpartition("_")[2]]}') for m in self.metrics}
+
 
 @rfm.simple_test
 class OsuLatency(Osu):
@@ -71,10 +67,6 @@ class OsuLatency(Osu):
 
     benchmark = parameter(['latency', 'allreduce', 'alltoall', 'bcast'])
     metrics = tuple(Metric(f'latency_{name}', 'us', 'lower') for name in JUDGED)
-    largest = LARGEST
-
-    def judged(self, curve):
-        return {f'latency_{name}': curve.get(f'{self.benchmark}_{size}') for name, size in JUDGED.items()}
 
 
 @rfm.simple_test
@@ -82,17 +74,13 @@ class OsuBandwidth(Osu):
     """One pair one way, one pair both ways, all pairs at once: first half of the ranks to the second."""
 
     benchmark = parameter(['bw', 'bibw', 'mbw_mr'])
-    iterations = WINDOWS
+    iterations = {'quick': 20, 'nightly': 50, 'acceptance': 200}            # of 64 messages
     metrics = tuple(Metric(f'bandwidth_{name}', 'MB/s', 'higher') for name in JUDGED)
-    largest = LARGEST
 
     @run_after('init')
     def bound(self):
         if self.where == 'between' and self.benchmark != 'bibw':    # both ways: a link carries twice its rate
             self.metrics = tuple(dataclasses.replace(m, limit='link_bandwidth') for m in self.metrics)
-
-    def judged(self, curve):
-        return {f'bandwidth_{name}': curve.get(f'{self.benchmark}_{size}') for name, size in JUDGED.items()}
 
 
 @rfm.simple_test
@@ -103,11 +91,11 @@ class OsuAtOnce(OsuBandwidth):
     where = parameter(['all-nodes'])
 
     def place_osu(self):
-        nodes = self.extra('nodes') or 1
+        nodes = (self.extra('nodes') or 1) // 2 * 2
         self.not_taken('nodes', 'ranks_a_node', 'order')
         if nodes < 4:
-            self.skip_case(f'nodes: needs 4, {self.current_partition.fullname} has {nodes} (or does not tell)')
-        self.place_ranks(nodes - nodes % 2, nodes - nodes % 2)
+            self.skip_case(f'nodes: needs 4, {self.current_partition.fullname} has fewer, or does not tell')
+        self.place_ranks(nodes, nodes)
 
 
 @rfm.simple_test
@@ -116,8 +104,7 @@ class OsuBarrier(Osu):
 
     benchmark = parameter(['barrier'])
     metrics = (Metric('latency', 'us', 'lower'),)
-    options = ''
-    largest = None
+    options, largest = '', None             # it sends nothing
 
     def judged(self, curve):
         return {'latency': curve['barrier']}
