@@ -63,7 +63,7 @@ def test_as_many_pairs_are_in_flight_as_asked(launched, flight):
         now += 1 if line.startswith('begin') else -1
         most = max(most, now)
     assert most == flight and len(log) == 12
-    assert pairs.parse(done.stdout, 8, 8) == {'median': 1.25, 'worst': 1.25, 'worst_over_median': 1.0}
+    assert pairs.read(done.stdout, 8).metrics() == {'median': 1.25, 'worst': 1.25, 'worst_over_median': 1.0}
 
 
 @pytest.mark.parametrize('mpirun, why', [
@@ -76,7 +76,7 @@ def test_a_pair_that_fails_or_hangs_is_named(launched, mpirun, why):
     done, _ = launched('--launcher=mpirun', '--in-flight=1', '--limit=1', '--nodes=a,b', '--', 'x', mpirun=script)
     assert done.returncode == 1
     with pytest.raises(Incomplete, match=why):
-        pairs.parse(done.stdout, 8, 8)
+        pairs.read(done.stdout, 8).metrics()
 
 
 @pytest.mark.parametrize('nodes', ['a', 'a,a', ''])
@@ -86,9 +86,9 @@ def test_fewer_than_two_nodes_are_refused(launched, nodes):
 
 
 def test_figures_of_a_real_run():
-    assert pairs.slowest(REAL, 8, 8)[1] == ('n1', 'n2')
-    values = pairs.parse(REAL, 8, 8)
-    assert values['worst'] == max(pairs.of_pairs(REAL, 8, 8).values()) > values['median']
+    assert pairs.read(REAL, 8).slowest()[1] == ('n1', 'n2')
+    values = pairs.read(REAL, 8).metrics()
+    assert values['worst'] == max(pairs.read(REAL, 8).figures.values()) > values['median']
     assert values['worst_over_median'] == values['worst'] / values['median']
 
 
@@ -101,7 +101,7 @@ def test_figures_of_a_real_run():
 ])
 def test_what_is_not_whole_is_refused(change, error, why):
     with pytest.raises(error, match=re.escape(why)):
-        pairs.parse(REAL.replace(*change), 8, 8)
+        pairs.read(REAL.replace(*change), 8).metrics()
 
 
 @pytest.mark.parametrize('kind', sorted(set(mutations.KINDS) - {'scaled_number'}))
@@ -112,8 +112,8 @@ def test_no_damaged_output_passes_for_another(kind):
     def run(data):
         text = mutations.KINDS[kind](data.draw, REAL)
         try:
-            found = pairs.of_pairs(text, 8, 8)
+            found = pairs.read(text, 8).figures
         except (Incomplete, Wrong):
             return
-        assert found == pairs.of_pairs(REAL, 8, 8)
+        assert found == pairs.read(REAL, 8).figures
     run()

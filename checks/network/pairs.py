@@ -6,9 +6,9 @@ start when they start, so what the network shares is not loaded evenly: that is 
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from reframe.core.builtins import parameter, run_after, variable
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
-from parity import paths, placement
+from parity import placement
 from parity.metric import Metric
 from parity.outputs import pairs
 from parity.workload import Workload
@@ -37,16 +37,20 @@ class Pairs(rfm.RunOnlyRegressionTest, Workload):
         self.env_vars.update(placement.variables(placement.Asked(nodes, nodes, self.binding)))
         launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
         osu = self.program(f'../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_{self.benchmark}')
-        self.sourcesdir, self.readonly_files = paths.PROGRAMS, ['pairs.py', 'rank.sh']
         self.executable, self.executable_opts = 'python3', [
             f'pairs.py --launcher {launcher}', f'--in-flight {1 if self.how == "one-by-one" else nodes // 2}',
             f'-- {osu} -m {self.bytes}:{self.bytes} -i {self.iterations}']
 
+    @run_before('run')
+    def stage_programs(self):
+        self.stage_program('pairs.py')
+        self.stage_program('rank.sh')
+
     def parse(self, text):
-        worst, nodes = pairs.slowest(text, self.bytes, self.bytes)
-        self.note({'slowest': ' '.join(nodes), 'pairs': {
-            ' '.join(pair): figure for pair, figure in pairs.of_pairs(text, self.bytes, self.bytes).items()}})
-        return pairs.parse(text, self.bytes, self.bytes)
+        sweep = pairs.read(text, self.bytes)
+        self.note({'slowest': ' '.join(sweep.slowest()[1]),
+                   'pairs': {' '.join(pair): figure for pair, figure in sweep.figures.items()}})
+        return sweep.metrics()
 
 
 @rfm.simple_test

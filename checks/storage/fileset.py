@@ -8,12 +8,10 @@ systems that the partition names (-S source=home -S destination=scratch).
 
 import shlex
 import sys
-from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-from parity import paths
 from parity.metric import Metric
 from parity.mpi import Mpi
 from parity.outputs import Wrong, fileset
@@ -59,8 +57,8 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi):
         self.executable_opts = ['fileset.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
 
     @run_before('run')
-    def stage_program(self):
-        self.stage('fileset.py', Path(paths.PROGRAMS, 'fileset.py').read_text())
+    def stage_programs(self):
+        self.stage_program('fileset.py')
 
     def parse(self, text):
         values, facts = fileset.parse(text), fileset.facts(text)

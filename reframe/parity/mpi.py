@@ -10,13 +10,12 @@ figures are not those that were accepted.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_after, run_before, variable
 
-from parity import paths, placement, sizing
+from parity import placement, sizing
 from parity.metric import Metric
 from parity.outputs import Incomplete, Wrong
 from parity.workload import Workload
@@ -103,8 +102,7 @@ class Mpi(Workload):
     @run_before('run', always_last=True)
     def parity_note_ranks(self):
         """Every rank notes where it is, then becomes the program: programs/rank.sh."""
-        self.stage('rank.sh', Path(paths.PROGRAMS, 'rank.sh').read_text())
-        os.chmod(os.path.join(self.stagedir, 'rank.sh'), 0o755)
+        self.stage_program('rank.sh')
         self.prerun_cmds = [*self.prerun_cmds, 'mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology',
                             'grep Cpus_allowed_list /proc/self/status >ranks/allowed']
         profiler = ['--mpip', self.program('../lib/libmpiP.so')] if self.profile else []

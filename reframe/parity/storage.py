@@ -9,7 +9,6 @@ from pathlib import Path
 
 from reframe.core.builtins import run_before, variable
 
-from parity import paths
 from parity.mpi import Mpi
 
 #: File systems of one kernel. All others may have servers, with caches that no client can drop or look into.
@@ -28,7 +27,7 @@ class Storage(Mpi):
 
     @run_before('run')
     def parity_stage_room(self):
-        self.stage('room.py', Path(paths.PROGRAMS, 'room.py').read_text())
+        self.stage_program('room.py')
 
     def accepts_direct(self):
         """Whether the file system takes O_DIRECT; where it is not seen from here, it is thought to."""

@@ -13,6 +13,7 @@ import dataclasses
 import math
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 import reframe as rfm
@@ -151,6 +152,10 @@ class Workload(rfm.RegressionTestPlugin):
     def stage(self, name, text):
         """Write an input file into the case's stage directory."""
         Path(self.stagedir, name).write_text(text)
+
+    def stage_program(self, name):
+        """Put a program of ours (reframe/parity/programs) into the case's stage directory, ready to start."""
+        os.chmod(shutil.copy(os.path.join(paths.PROGRAMS, name), self.stagedir), 0o755)
 
     def leave_out(self, metrics, reason):
         """Metrics that this case cannot have, e.g. a latency between ranks where there is one rank."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
@@ -14,29 +15,30 @@ _END = re.compile(r'parity-pair-end (\S+) (\S+) exit (-?\d{1,4}) seconds (\d+\.\
 _LAST = re.compile(r'parity-pairs-end failed (\d{1,9})')
 
 
-def parse(text: str, size: int, largest: int) -> dict[str, float]:
-    """median, worst and worst_over_median of all pairs at messages of ``size`` bytes.
+@dataclass(frozen=True)
+class Sweep:
+    """The figure of each pair of nodes at one message size: a time (us), or a bandwidth (MB/s)."""
 
-    The worst is the longest latency (us), or the lowest bandwidth (MB/s); over the median, 1 is even
-    and more is worse for both. ``largest`` is the size that every table ends with. Raises Incomplete
-    or Wrong as ``curves`` does.
-    """
-    said = of_pairs(text, size, largest)
-    middle, (worst, _) = median(said.values()), slowest(text, size, largest)
-    times = worst / middle if _is_time(text, largest) else middle / worst
-    return {'median': middle, 'worst': worst, 'worst_over_median': times}
+    figures: dict[tuple[str, str], float]
+    is_time: bool
+
+    def slowest(self) -> tuple[float, tuple[str, str]]:
+        """The longest latency or the lowest bandwidth, and its pair of nodes."""
+        return (max if self.is_time else min)((figure, pair) for pair, figure in self.figures.items())
+
+    def metrics(self) -> dict[str, float]:
+        """median, worst and worst_over_median: 1 is even, and more is worse for times and bandwidths."""
+        middle, (worst, _) = median(self.figures.values()), self.slowest()
+        return {'median': middle, 'worst': worst,
+                'worst_over_median': worst / middle if self.is_time else middle / worst}
 
 
-def of_pairs(text: str, size: int, largest: int) -> dict[tuple[str, str], float]:
-    """The figure of each pair at messages of ``size`` bytes."""
-    return {pair: next(v for name, v in curve.items() if name.endswith(f'_{size}'))
-            for pair, (curve, _) in curves(text, largest).items()}
-
-
-def slowest(text: str, size: int, largest: int) -> tuple[float, tuple[str, str]]:
-    """The worst figure and its pair of nodes."""
-    worst = max if _is_time(text, largest) else min
-    return worst((figure, pair) for pair, figure in of_pairs(text, size, largest).items())
+def read(text: str, size: int) -> Sweep:
+    """The pairs at messages of ``size`` bytes, the last of every table; raises as ``curves`` does."""
+    found = curves(text, size)
+    benchmark = next(facts['benchmark'] for _, facts in found.values())
+    figures = {pair: curve[f'{benchmark}_{size}'] for pair, (curve, _) in found.items()}
+    return Sweep(figures, benchmark == 'latency')
 
 
 def curves(text: str, largest: int) -> dict[tuple[str, str], tuple[dict, dict]]:
@@ -97,6 +99,3 @@ def _blocks(lines: list[str]):
 def _last(own: list[str]) -> str:
     return next((line.strip()[:120] for line in reversed(own) if line.strip()), 'it printed nothing')
 
-
-def _is_time(text: str, largest: int) -> bool:
-    return next(iter(curves(text, largest).values()))[1]['benchmark'] == 'latency'
