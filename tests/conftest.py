@@ -35,7 +35,7 @@ def checkout(tmp_path, monkeypatch) -> Path:
     """A copy of the checkout, at a path with a space, that shares .venv; its results are its own."""
     copy = tmp_path / 'a check out'
     copy.mkdir()
-    for name in ('checks', 'systems', 'reframe', 'ci'):
+    for name in ('checks', 'systems', 'reframe', 'ci', 'jobs'):
         shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('__pycache__'))
     (copy / '.venv').symlink_to(TOP / '.venv')
     monkeypatch.setenv('PYTHONPATH', str(copy / 'reframe'))

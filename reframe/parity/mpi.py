@@ -90,6 +90,8 @@ class Mpi(Workload):
         self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = ranks, ranks // nodes, 1
         self.asked = placement.Asked(nodes, ranks, self.binding, self.order)
         self.env_vars.update(OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1, **placement.variables(self.asked))
+        if nodes > 1 and placement.needs_node_file(self.current_partition):
+            self.job.launcher.options += ['--hostfile "$PBS_NODEFILE"']
 
     def hpl_problem(self, fraction, seconds):
         """The HPL problem for a share of the memory and so many seconds, its derivation kept."""
@@ -102,6 +104,8 @@ class Mpi(Workload):
     @run_before('run', always_last=True)
     def parity_note_ranks(self):
         """Every rank notes where it is, then becomes the program: programs/rank.sh."""
+        if self.standalone:
+            return
         self.stage_program('rank.sh')
         self.prerun_cmds = [*self.prerun_cmds, 'mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology',
                             'grep Cpus_allowed_list /proc/self/status >ranks/allowed']

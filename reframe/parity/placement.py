@@ -61,6 +61,12 @@ class Ran:
         return [{'rank': r.number, 'node': r.node, 'cpus': _ranges(r.cpus)} for r in self.ranks]
 
 
+def needs_node_file(partition) -> bool:
+    """Whether mpirun is told the nodes of its job: under PBS one without `tm` sees this node only."""
+    return (partition.scheduler.registered_name.startswith('pbs')
+            and partition.launcher_type.registered_name == 'mpirun')
+
+
 def variables(asked: Asked) -> dict[str, str]:
     """What asks the launchers that are known for this placement."""
     return {**{name: words[asked.binding] for name, words in _BIND.items()},

@@ -23,7 +23,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity import paths, sizing
+from parity import paths, sizing, traps
 from parity.limits import measured
 from parity.outputs import Incomplete, Wrong
 
@@ -43,6 +43,8 @@ class Workload(rfm.RegressionTestPlugin):
     partition_needs = frozenset()
     #: tuple of parity.metric.Metric
     metrics = ()
+    #: The script is for somebody who has neither parity nor its builds (parity.jobs.standalone).
+    standalone = False
 
     size = variable(typ.Str[r'quick|nightly|acceptance'], value='quick', loggable=True)
     parity = variable(dict, value={}, loggable=True)
@@ -122,7 +124,10 @@ class Workload(rfm.RegressionTestPlugin):
         if name not in known:
             raise ReframeError(f'no file system {name!r} is named for {self.current_partition.fullname} '
                                f'(named: {", ".join(sorted(known)) or "none"})')
-        if not self.is_dry_run():
+        if self.standalone:
+            make = f'mkdir -p -- {shlex.quote(known[name])}'
+            self.prerun_cmds = [make, *(c for c in self.prerun_cmds if c != make)]
+        elif not self.is_dry_run():
             with contextlib.suppress(OSError):  # the program that uses it says what is wrong with it
                 os.makedirs(known[name], exist_ok=True)
         return known[name]
@@ -130,6 +135,7 @@ class Workload(rfm.RegressionTestPlugin):
     def program(self, name):
         """A program of the environment, quoted for the job script: below Spack's view, else as PATH has it."""
         view = self.current_environ.extras.get('software', {}).get('view', '')
+        view = './bin' if view and self.standalone else view
         return shlex.quote(os.path.join(view, name) if view else os.path.basename(name))
 
     def without_launcher(self):
@@ -172,6 +178,11 @@ class Workload(rfm.RegressionTestPlugin):
             self.label(metrics, 'cached', 'perhaps: the size of the last-level caches is not known')
         elif sizing.fits_in_cache(array_bytes, cache_bytes):
             self.label(metrics, 'cached', sizing.cached_reason(array_bytes, cache_bytes))
+
+    @run_before('run', always_last=True)
+    def parity_refuse_traps(self):
+        if why := traps.problem(self):
+            raise ReframeError(why)
 
     @run_before('run', always_last=True)
     def parity_before(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from parity import errors
+from parity.cli import jobs
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help='What got slower, what never ran, and how one partition compares with another.',
@@ -85,6 +86,9 @@ def software_cache(directory: str, system: str = SYSTEM):
     """Put what is built into a build cache: a folder, or a bundle, whose builds then install it."""
     from parity.cli import bundle
     bundle.cache(directory, system)
+
+
+app.add_typer(jobs.app, name='jobs')
 
 
 def main() -> None:

@@ -29,9 +29,14 @@ def rehearse(arguments: list[str]) -> None:
     plain = {**os.environ, 'RFM_COLORIZE': 'n'}
     done = subprocess.run(_reframe(arguments), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=plain)
     if done.returncode:
-        telling = [line.strip(' *') for line in done.stdout.splitlines()
-                   if re.match(r'\s*\* (Test file|Reason):|.*(ERROR|error):', line)]
-        raise UsageError('reframe --dry-run fails: ' + '; '.join(dict.fromkeys(telling[:4])))
+        raise UsageError('reframe --dry-run fails: ' + '; '.join(telling(done.stdout)))
+
+
+def telling(printed: str) -> list[str]:
+    """The lines in which ReFrame says what failed, and why."""
+    lines = [line.strip(' *') for line in printed.splitlines()
+             if re.match(r'\s*\* (Test file|Reason):|.*(ERROR|error):', line)]
+    return list(dict.fromkeys(lines[:4]))
 
 
 def judged(arguments: list[str], limit_seconds: float, began: float) -> int:

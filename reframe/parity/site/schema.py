@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,6 +16,7 @@ from pydantic import (
 )
 
 from parity.codes import FEATURES
+from parity.traps import JOINS
 
 #: ReFrame's rule for the names of systems, partitions and environments.
 Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_-]+$')]
@@ -109,7 +109,7 @@ class Partition(Strict):
 
     @model_validator(mode='after')
     def _pbs_keeps_two_files(self) -> Partition:
-        if self.scheduler.startswith('pbs') and any(re.match(r'-j\s*(oe|eo)\b', a) for a in self.access):
+        if self.scheduler.startswith('pbs') and any(JOINS.match(a) for a in self.access):
             raise ValueError('access: -j joins the files of a PBS job, and ReFrame waits for both for ever')
         return self
 

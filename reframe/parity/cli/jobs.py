@@ -1,0 +1,72 @@
+"""`parity jobs`: job scripts for Slurm and PBS, sent and followed."""
+
+from __future__ import annotations
+
+import typer
+
+from parity import errors
+
+app = typer.Typer(no_args_is_help=True, help='Job scripts for Slurm and PBS, sent and followed.')
+JOB = typer.Argument(help='build, nightly, campaign or workload.')
+SYSTEM = typer.Option(..., '--system', help='The system whose scheduler, queues and accounts the script is for.')
+PARTITION = typer.Option([], '--partition', help='The first one if not given; campaign takes several, in turn.')
+CHECK = typer.Option('', '--check', metavar='NAME', help='workload: the case. campaign: this check only.')
+AFTER = typer.Option('', '--after', metavar='ID', help='Start only when this job has ended well.')
+REPEATS = typer.Option(None, '--repeats', min=1, help='campaign: how often each case is measured.')
+NODES = typer.Option('', '--nodes', metavar='N,N', help='campaign: the node counts.')
+NAME = typer.Option('', '--name', help='campaign: a new one, beside that of the same checks.')
+ID = typer.Argument(metavar='ID')
+
+
+def _script(job, system, partitions, check, after, repeats, nodes, name):
+    """What the job asks for, and its script."""
+    from parity.jobs import write
+    counts = nodes.split(',') if nodes else []
+    if not all(n.isdecimal() and int(n) for n in counts):
+        raise errors.UsageError(f'--nodes {nodes!r}: must be numbers of nodes, such as 1,2,4')
+    return write.script(write.Wanted(job, system, partitions, check, after, repeats,
+                                     [int(n) for n in counts] or None, name))
+
+
+@app.command()
+def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITION, check: str = CHECK,
+           after: str = AFTER, repeats: int = REPEATS, nodes: str = NODES, name: str = NAME):
+    """Print the script of a job."""
+    typer.echo(_script(job, system, partition, check, after, repeats, nodes, name)[1], nl=False)
+
+
+@app.command()
+def submit(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITION, check: str = CHECK,
+           after: str = AFTER, repeats: int = REPEATS, nodes: str = NODES, name: str = NAME):
+    """Send a job with sbatch or qsub, and print its id."""
+    from parity.jobs import sent
+    request, script = _script(job, system, partition, check, after, repeats, nodes, name)
+    typer.echo(sent.submit(job, system, request, script).id)
+
+
+@app.command('list')
+def show():
+    """The jobs that were submitted from here, and how they stand."""
+    from parity.jobs import follow
+    follow.show()
+
+
+@app.command()
+def status(job: str = ID):
+    """How a job stands: state, exit code, reason, nodes, time."""
+    from parity.jobs import follow
+    follow.status(job)
+
+
+@app.command()
+def wait(job: str = ID):
+    """Wait for a job's end. Exit code: the job's own; 128 + n for signal n; 4 if it was ended from outside."""
+    from parity.jobs import follow
+    raise typer.Exit(follow.wait(job))
+
+
+@app.command()
+def cancel(job: str = ID):
+    """End a job, or take it out of the queue."""
+    from parity.jobs import follow
+    follow.cancel(job)

@@ -1,0 +1,46 @@
+"""A partition's `access`, told apart: where and on whose account, and what the measured node is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+#: Each scheduler's options for where a job runs and who pays, by our name for them.
+_WHERE = {
+    'slurm': {'queue': ('--partition', '-p'), 'account': ('--account', '-A'), 'qos': ('--qos', '-q'),
+              'reservation': ('--reservation',)},
+    'pbs': {'queue': ('-q',), 'account': ('-A',), 'project': ('-P',)},
+}
+_EXCLUSIVE = {'slurm': r'--exclusive(=\S+)?', 'pbs': r'-l\s*place=(\S+)'}
+
+
+@dataclass
+class Access:
+    """``where`` is for every job; ``node`` only for a job on the node that is measured."""
+
+    where: dict[str, str] = field(default_factory=dict)
+    exclusive: str = ''                 # as the site writes it
+    node: list[str] = field(default_factory=list)
+
+
+def read(scheduler: str, options: list[str]) -> Access:
+    """The options of a partition's `access` for ``scheduler`` (slurm, pbs; anything else has none)."""
+    access = Access()
+    for option in options if scheduler in _WHERE else ():
+        name, value = _where(scheduler, option)
+        if name:
+            access.where[name] = value
+        elif re.fullmatch(_EXCLUSIVE[scheduler], option):
+            access.exclusive = option
+        else:
+            access.node.append(option)
+    return access
+
+
+def _where(scheduler: str, option: str) -> tuple[str, str]:
+    for name, forms in _WHERE[scheduler].items():
+        for form in forms:
+            between = r'[ =]\s*' if form.startswith('--') else r'\s*'
+            if found := re.fullmatch(f'{form}{between}([^\\s=-]\\S*)', option):
+                return name, found[1].strip('\'"')
+    return '', ''

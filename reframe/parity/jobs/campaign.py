@@ -1,0 +1,37 @@
+"""A campaign's steps: one case list on one partition and node count, again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parity import errors
+from parity.jobs.settings import Settings
+from parity.site.schema import Partition
+
+#: The node counts of a campaign where nobody asks for others, as far as the partition has them.
+_USUAL_NODES = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one run of ci/nightly measures; ``repeat`` counts from 1."""
+
+    partition: str
+    nodes: int
+    repeat: int
+
+
+def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[Step]:
+    """Every repeat on every node count, the partitions in turn; each second repeat turns them round.
+
+    So a drift in time weighs on all partitions alike. ``detected``: the one machine that this is.
+    Raises UsageError for a node count that a partition does not have.
+    """
+    have = {part.name: 1 if detected else part.extras.nodes for part in partitions}
+    for name, most in have.items():
+        never = [n for n in asked.nodes or () if most and n > most]
+        if never:
+            raise errors.UsageError(f'{never[0]} nodes can never be had: partition {name} has {most}')
+    counts = asked.nodes or [n for n in _USUAL_NODES if all(n <= (most or 1) for most in have.values())]
+    return [Step(name, nodes, repeat) for repeat in range(1, (asked.repeats or 1) + 1) for nodes in counts
+            for name in (have if repeat % 2 else reversed(have))]

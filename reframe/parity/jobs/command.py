@@ -1,0 +1,26 @@
+"""A scheduler's command: its answer, or its own words and exit code."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from parity.jobs.state import SchedulerError
+
+#: A controller that does not answer: its clients wait for minutes.
+SECONDS = 60
+
+
+def answer(command: list[str], folder: Path | None = None) -> str:
+    """What ``command`` prints. SchedulerError with what it complains of, and its exit code."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=SECONDS,
+                              cwd=folder)
+    except FileNotFoundError:
+        raise SchedulerError(f'{command[0]} is not here: this must be a machine that can submit jobs') from None
+    except subprocess.TimeoutExpired:
+        raise SchedulerError(f'{command[0]} did not answer within {SECONDS} s: is its controller up?') from None
+    if done.returncode:
+        said = ' '.join((done.stderr or done.stdout).split()) or 'no reason given'
+        raise SchedulerError(f'{command[0]}: {said}', done.returncode)
+    return done.stdout

@@ -1,0 +1,81 @@
+"""The jobs that were submitted from here: results/jobs/<id>.json, the script and the output beside it."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from types import ModuleType
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from parity import errors, paths
+from parity.jobs import pbs, slurm
+from parity.jobs.request import Request
+from parity.jobs.state import State
+
+SCHEDULERS: dict[str, ModuleType] = {'slurm': slurm, 'pbs': pbs}
+
+
+class Sent(BaseModel):
+    """A job as it was submitted."""
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    id: str
+    scheduler: str
+    job: str
+    system: str
+    script: str
+    at: datetime.datetime
+
+    def states(self) -> list[State]:
+        """How it stands; SchedulerError where its scheduler does not tell."""
+        return SCHEDULERS[self.scheduler].states(self.id)
+
+    def cancel(self) -> None:
+        SCHEDULERS[self.scheduler].cancel(self.id)
+
+
+def folder() -> Path:
+    return paths.results() / 'jobs'
+
+
+def submit(job: str, system: str, request: Request, script: str) -> Sent:
+    """Send the script from results/jobs, where its output will be. UsageError where there is no scheduler."""
+    if request.scheduler not in SCHEDULERS:
+        raise errors.UsageError(f'{system} has no scheduler to submit to; '
+                                f'parity jobs render {job} --system {system} | bash runs it here')
+    now = datetime.datetime.now().astimezone()
+    folder().mkdir(parents=True, exist_ok=True)
+    file = folder() / f'{request.name}-{now:%Y%m%d-%H%M%S-%f}.sh'
+    file.write_text(script)
+    try:
+        name = SCHEDULERS[request.scheduler].submit(file)
+    except errors.ParityError:
+        file.unlink()
+        raise
+    sent = Sent(id=name, scheduler=request.scheduler, job=job, system=system, script=str(file), at=now)
+    (folder() / f'{name}.json').write_text(sent.model_dump_json(indent=1) + '\n')
+    return sent
+
+
+def everything() -> list[Sent]:
+    """The oldest first."""
+    return sorted((_read(file) for file in folder().glob('*.json')), key=lambda sent: sent.at)
+
+
+def _read(file: Path) -> Sent:
+    try:
+        return Sent.model_validate_json(file.read_text())
+    except (OSError, ValidationError) as err:
+        raise errors.UsageError(f'{file}: is no record of a job ({err.__class__.__name__}); remove it') from None
+
+
+def find(name: str) -> Sent:
+    """The job of that id; PBS's may be given without the server's name. UsageError for one not sent from here."""
+    known = everything()
+    found = [s for s in known if name in (s.id, s.id.partition('.')[0], s.id.partition('[')[0])]
+    if not found:
+        ids = ', '.join(s.id for s in known[-5:]) or 'none'
+        raise errors.UsageError(f'no job {name!r} was submitted from here (results/jobs); the last ones: {ids}')
+    return found[-1]

@@ -1,0 +1,82 @@
+"""What parity's own jobs ask for: jobs/jobs.yaml, and what a site says instead in systems/<name>/jobs.yaml."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, PositiveInt, StringConstraints
+
+from parity import paths, yamlfile
+from parity.site.schema import Name, Option, Strict
+
+#: The jobs that there are. `workload` asks for what its check asks for: it has no settings of its own.
+JOBS = ('build', 'nightly', 'campaign', 'workload')
+
+_TIME = re.compile(r'(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
+#: A word in a scheduler's directive: an account, a queue, a QOS, a reservation.
+Word = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$', max_length=64)]
+Address = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_.+-]+(@[A-Za-z0-9.-]+)?$', max_length=120)]
+
+
+def seconds(time: str) -> int:
+    """ReFrame's form of a time, such as 1d2h30m, in seconds. ValueError for anything else, and for 0."""
+    found = _TIME.fullmatch(time)
+    total = sum(int(n or 0) * unit for n, unit in zip(found.groups(), (86400, 3600, 60, 1))) if found else 0  # noqa: B905
+    if not total:
+        raise ValueError(f'{time!r} is no time; valid is, for instance, 30m, 8h or 1d12h')
+    return total
+
+
+def _time(time: str) -> str:
+    seconds(time)
+    return time
+
+
+class Mail(Strict):
+    """Who is told what by the scheduler."""
+
+    to: Address
+    when: list[Literal['begin', 'end', 'fail']] = Field(default=['fail'], min_length=1)
+
+
+class Settings(Strict):
+    """What a job asks for; what is not said is left to the partition, or not asked."""
+
+    queue: Word | None = None           # the scheduler's partition or queue, where it is not the measured one's
+    account: Word | None = None
+    qos: Word | None = None
+    reservation: Word | None = None
+    time: Annotated[str, AfterValidator(_time)] | None = None
+    cores: PositiveInt | Literal['all'] | None = None
+    memory: Annotated[str, StringConstraints(pattern=r'^[1-9][0-9]*[MG]$')] | None = None   # MiB, GiB
+    gpus: PositiveInt | None = None     # of the one node
+    exclusive: bool | None = None
+    requeue: bool | None = None
+    mail: Mail | None = None
+    options: list[Option] | None = None     # the scheduler's own, as they are
+    repeats: PositiveInt | None = None      # campaign: how often each case
+    nodes: list[PositiveInt] | None = None  # campaign: the node counts
+
+
+class JobsFile(Strict):
+    """jobs.yaml: for all jobs, then for one."""
+
+    all: Settings = Settings()
+    build: Settings = Settings()
+    nightly: Settings = Settings()
+    campaign: Settings = Settings()
+
+
+def of(job: str, system: Name) -> tuple[Settings, Settings]:
+    """The settings of ``job`` on ``system``, all of them and those that the site states itself."""
+    ours = yamlfile.read(paths.root() / 'jobs' / 'jobs.yaml', JobsFile)
+    file = paths.root() / 'systems' / system / 'jobs.yaml'
+    site = yamlfile.read(file, JobsFile) if file.is_file() else JobsFile()
+    stated = _over(site.all, getattr(site, job))
+    return _over(ours.all, getattr(ours, job), stated), stated
+
+
+def _over(*settings: Settings) -> Settings:
+    """Later ones win, key by key."""
+    return Settings(**{k: v for one in settings for k, v in one.model_dump(exclude_unset=True).items()})

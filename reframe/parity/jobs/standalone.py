@@ -1,0 +1,10 @@
+"""``python -m parity.jobs.standalone ARGUMENTS``: reframe, its scripts free of what only parity reads."""
+
+from __future__ import annotations
+
+from reframe.frontend import cli
+
+from parity.workload import Workload
+
+Workload.standalone = True
+cli.main()

@@ -1,0 +1,44 @@
+"""How a job stands, in one form for both schedulers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parity.errors import INFRASTRUCTURE, OK, ParityError
+
+#: What `wait` ends with where the exit code is that of a signal, as in a shell.
+SIGNAL = 128
+
+
+class SchedulerError(ParityError):
+    """The scheduler refused, or does not answer: its own words and exit code."""
+
+    def __init__(self, what: str, code: int = INFRASTRUCTURE):
+        super().__init__(what)
+        self.exit_code = code or INFRASTRUCTURE
+
+
+@dataclass(frozen=True)
+class State:
+    """One job, or one element of an array.
+
+    ``word`` is the scheduler's own word for its state. ``exit_code`` is None while it has none.
+    ``never`` is why it can never start, '' otherwise.
+    """
+
+    id: str
+    phase: str                          # pending, running, ended
+    word: str
+    exit_code: int | None = None
+    reason: str = ''
+    nodes: str = ''
+    elapsed: str = ''
+    never: str = ''
+
+
+def together(states: list[State]) -> tuple[str, int | None]:
+    """The phase of a job from those of its elements, and the highest exit code once all have ended."""
+    phases = {s.phase for s in states}
+    if phases != {'ended'}:
+        return ('running' if 'running' in phases or 'ended' in phases else 'pending'), None
+    return 'ended', max((s.exit_code if s.exit_code is not None else INFRASTRUCTURE for s in states), default=OK)

@@ -1,0 +1,95 @@
+"""A job's script, from its name and what the command line says of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from parity import errors, paths, plan
+from parity.jobs import campaign, case, render, request, settings
+from parity.jobs.request import Request
+from parity.site import systems
+from parity.site.schema import Partition, System
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A job as the command line names it; what it does not take is refused."""
+
+    job: str
+    system: str
+    partitions: list[str] = field(default_factory=list)
+    check: str = ''
+    after: str = ''
+    repeats: int | None = None
+    nodes: list[int] | None = None
+    name: str = ''
+
+
+def script(wanted: Wanted) -> tuple[Request, str]:
+    """What the job asks for, and its script. UsageError for what cannot be, with what would be valid."""
+    if wanted.job not in settings.JOBS:
+        raise errors.UsageError(f'no job {wanted.job!r}; valid: {", ".join(settings.JOBS)}')
+    system = systems.read(wanted.system)
+    parts = [request.partition(system, name) for name in wanted.partitions or ['']]
+    _refuse(wanted, parts)
+    if wanted.job == 'workload':
+        return _workload(system, parts[0], wanted)
+    asked = replace(request.of(wanted.job, system, parts[0]), after=wanted.after)
+    if wanted.job == 'campaign':
+        return _campaign(system, parts, wanted, asked)
+    target = f'{system.name}:{parts[0].name}' if wanted.partitions else system.name
+    return asked, render.script(wanted.job, system.name, asked, target=target, hours=_hours(asked))
+
+
+def _refuse(wanted: Wanted, parts: list[Partition]) -> None:
+    campaign_only = {'--repeats': wanted.repeats, '--nodes': wanted.nodes, '--name': wanted.name}
+    given = [option for option, value in campaign_only.items() if value]
+    if given and wanted.job != 'campaign':
+        raise errors.UsageError(f'{given[0]} is for campaign, not for {wanted.job}')
+    if wanted.check and wanted.job in ('build', 'nightly'):
+        raise errors.UsageError(f'--check is for workload and campaign, not for {wanted.job}')
+    if len(parts) > 1 and wanted.job != 'campaign':
+        raise errors.UsageError(f'{wanted.job} takes one --partition; only campaign takes several, in turn')
+    if wanted.job == 'workload' and not wanted.check:
+        raise errors.UsageError('workload: which one? --check NAME, as `reframe -c checks/ -l` names them')
+    if wanted.after and not re.fullmatch(r'[0-9]+(\[\])?(\.[A-Za-z0-9.-]+)?', wanted.after):
+        raise errors.UsageError(f'--after {wanted.after!r}: must be the id of a job, such as 123')
+
+
+def _hours(asked: Request) -> str:
+    """ci/nightly ends in time to judge what has finished, before the scheduler ends the job."""
+    return f'{(asked.time - min(600, asked.time // 10)) / 3600:.2f}'
+
+
+def _workload(system: System, part: Partition, wanted: Wanted) -> tuple[Request, str]:
+    found = case.of(system, part.name, wanted.check)
+    asked = Request(name=f'parity-{found.name.partition(" ")[0]}', scheduler=request.scheduler_of(part), time=0)
+    if wanted.after:
+        raise errors.UsageError('--after is for build, nightly and campaign')
+    return asked, render.script('workload', system.name, asked, case=found)
+
+
+def _campaign(system: System, parts: list[Partition], wanted: Wanted, asked: Request) -> tuple[Request, str]:
+    stated, _ = settings.of('campaign', system.name)
+    stated = stated.model_copy(update={k: v for k in ('repeats', 'nodes') if (v := getattr(wanted, k))})
+    steps = campaign.steps(parts, stated, system.detect)
+    check = _known(system.name, wanted.check) if wanted.check else ''
+    if not re.fullmatch(r'[A-Za-z0-9_-]{0,80}', wanted.name):
+        raise errors.UsageError(f'--name {wanted.name!r}: letters, digits, - and _ only')
+    name = '-'.join(filter(None, [re.sub(r'\W+', '-', check).strip('-') or 'all', wanted.name]))
+    asked = replace(asked, steps=1 if asked.scheduler == 'plain' else len(steps))
+    return asked, render.script(
+        'campaign', system.name, asked, name=name, steps=steps, check=check, hours=_hours(asked),
+        measured=str(paths.results() / 'campaigns' / f'{system.name}-{name}'))
+
+
+def _known(system: str, check: str) -> str:
+    """The check as `reframe -n` takes it, whatever its case was typed in."""
+    planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', system])
+    wanted = check.replace(' ', '').lower()
+    for known in planned.cases:
+        for name in (known.check, known.case.replace(' ', '')):
+            if name.lower() == wanted:
+                return f'{re.escape(name)}$' if name != known.check else name
+    raise case.no_check(check, planned)

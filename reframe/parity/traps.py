@@ -1,0 +1,24 @@
+"""What a scheduler would misread, or never start: refused before a case is submitted, with the reason."""
+
+from __future__ import annotations
+
+import re
+
+#: Makes one file of a PBS job's two; ReFrame waits until both are there.
+JOINS = re.compile(r'-j\s*(oe|eo)\b')
+
+
+def problem(case) -> str:
+    """Why ``case`` (a ReFrame test after its set-up) must not be submitted; '' if it may be."""
+    tasks, each = case.num_tasks or 1, case.num_tasks_per_node or 1
+    have = case.current_partition.extras.get('nodes')
+    nodes = -(-tasks // each)
+    if have and nodes > have:
+        return f'{nodes} nodes can never be had: {case.current_partition.fullname} has {have}'
+    if not case.current_partition.scheduler.registered_name.startswith('pbs'):
+        return ''
+    if tasks % each:
+        return f'{tasks} tasks, {each} a node: PBS is asked for {tasks // each} whole nodes, the rest is lost'
+    job = case.job
+    joins = [o for o in (*job.sched_access, *job.options, *job.cli_options) if JOINS.match(str(o).strip())]
+    return f'{joins[0]}: joins the files of a PBS job, and ReFrame waits for both for ever' if joins else ''

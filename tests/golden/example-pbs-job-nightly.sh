@@ -1,0 +1,13 @@
+#!/bin/bash -l
+#PBS -N parity-nightly
+#PBS -l select=1:ncpus=1:mem=2gb
+#PBS -l place=free
+#PBS -l walltime=8:00:00
+#PBS -r n
+#PBS -q workq
+#PBS -A benchmark
+#PBS -W depend=afterok:12
+# The nightly run of example-pbs:cpu: this job starts the measurements, waits for them, and judges.
+exec 2>&1
+cd -- '/a check out' || exit 4
+exec ci/nightly --system example-pbs:cpu --time-limit 7.83

@@ -1,0 +1,67 @@
+#!/bin/bash -l
+#SBATCH --job-name=parity-campaign
+#SBATCH --output=parity-campaign-%A_%a.out
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=1
+#SBATCH --time=8:00:00
+#SBATCH --requeue
+#SBATCH --partition=gpu
+#SBATCH --account=benchmark
+#SBATCH --mem=2G
+#SBATCH --array=0-7%1
+# Campaign all-again on example-slurm: 8 steps, partitions in turn. What was measured is left out:
+# to go on after an interruption, submit this once more.
+exec 2>&1
+cd -- '/a check out' || exit 4
+index=${SLURM_ARRAY_TASK_ID:-}
+# the measurements are jobs of their own: what Slurm says of this one must not reach them
+for name in "${!SLURM_@}"; do [ "$name" = SLURM_CONF ] || unset "$name"; done
+steps=(     # partition, nodes, repeat
+    'gpu 1 1'
+    'cpu 1 1'
+    'gpu 4 1'
+    'cpu 4 1'
+    'cpu 1 2'
+    'gpu 1 2'
+    'cpu 4 2'
+    'gpu 4 2'
+)
+measured='/a check out/results/campaigns/example-slurm-all-again'
+mkdir -p -- "$measured" || exit 4
+
+# Exit code: that of ci/nightly. Slower or missing is measured, too; only infrastructure is tried again.
+measure() {
+    local partition nodes repeat mark code
+    read -r partition nodes repeat <<<"$1"
+    mark=$measured/$partition-nodes-$nodes-repeat-$repeat
+    if [ -e "$mark" ]; then
+        echo "parity: measured before: $partition, $nodes nodes, repeat $repeat"
+        return "$(cat -- "$mark")"
+    fi
+    local options=(--system example-slurm:"$partition" --time-limit 7.83)
+    [ "$nodes" = 1 ] || options+=(-S "nodes=$nodes")
+    ci/nightly "${options[@]}" --session-extras "campaign=all-again,repeat=$repeat,nodes=$nodes"
+    code=$?
+    case $code in
+        0 | 1 | 3) echo "$code" >"$mark" ;;
+        2) ;;
+        *) code=4 ;;        # killed, for instance
+    esac
+    return "$code"
+}
+
+if [ -n "$index" ]; then
+    measure "${steps[$index]}"
+    exit
+fi
+worst=0
+for step in "${steps[@]}"; do
+    measure "$step"
+    code=$?
+    for severe in 2 1 4 3; do     # the precedence of parity's exit codes
+        if [ "$code" = "$severe" ] || [ "$worst" = "$severe" ]; then worst=$severe; break; fi
+    done
+    [ "$worst" != 2 ] || break
+done
+exit "$worst"

@@ -1,0 +1,71 @@
+#!/bin/bash -l
+#SBATCH --job-name=parity-Hpl
+#SBATCH --output=parity-Hpl-%j.out
+#SBATCH --ntasks=128
+#SBATCH --ntasks-per-node=128
+#SBATCH --cpus-per-task=1
+#SBATCH --time=4:0:0
+#SBATCH --nodes=1
+#SBATCH --partition=cpu
+#SBATCH --account=benchmark
+#SBATCH --exclusive
+#SBATCH --hint=nomultithread
+# Hpl as parity measures it on example-slurm:cpu, size quick. It needs neither parity nor
+# ReFrame; what the benchmark prints is its standard output.
+#   module gcc/13.2
+#   module openmpi/4.1.6
+#   module parity-codes/1.0
+cd -- "${PBS_O_WORKDIR:-.}" || exit 2
+here=$(mktemp -d "$PWD/parity-Hpl.XXXXXX") || exit 2     # on every node of the job: a shared file system
+trap 'rm -rf -- "$here"' EXIT
+cd -- "$here" || exit 2
+cat >HPL.dat <<'END'
+HPLinpack benchmark input file
+written by parity.sizing
+HPL.out      output file name (unused)
+6            device out (6 = standard output)
+1            number of problem sizes
+22464        N
+1            number of block sizes
+192          NB
+0            PMAP (0 = row-major)
+1            number of process grids
+8            P
+16           Q
+16.0         threshold of the scaled residual
+1            number of panel factorisations
+2            PFACT (2 = right)
+1            number of recursive stopping criteria
+8            NBMIN
+1            number of panels in recursion
+2            NDIV
+1            number of recursive panel factorisations
+1            RFACT (1 = Crout)
+1            number of broadcasts
+1            BCAST (1 = 1ringM)
+1            number of lookahead depths
+1            DEPTH
+2            SWAP (2 = mix)
+64           swapping threshold
+0            L1 (0 = transposed)
+0            U (0 = transposed)
+1            equilibration (1 = yes)
+8            memory alignment in doubles
+END
+(
+export SLURM_MPI_TYPE=pmix
+module load gcc/13.2
+module load openmpi/4.1.6
+module load parity-codes/1.0
+export OPENBLAS_NUM_THREADS=1
+export OMP_NUM_THREADS=1
+export OMPI_MCA_hwloc_base_binding_policy=core
+export PRTE_MCA_hwloc_default_binding_policy=core
+export I_MPI_PIN_DOMAIN=core
+export SLURM_CPU_BIND=cores
+export OMPI_MCA_rmaps_base_mapping_policy=slot
+export PRTE_MCA_rmaps_default_mapping_policy=slot
+export I_MPI_PERHOST=allcores
+export SLURM_DISTRIBUTION=block
+srun --cpus-per-task=1 xhpl
+) </dev/null     # this script may come from a pipe, which mpirun would read
