@@ -1,6 +1,6 @@
 #!/bin/bash -l
 #PBS -N parity-nightly
-#PBS -l select=1:ncpus=1:mem=2gb
+#PBS -l select=1:ncpus=1:mem=1gb
 #PBS -l place=free
 #PBS -l walltime=8:00:00
 #PBS -r n

@@ -8,7 +8,7 @@
 #SBATCH --requeue
 #SBATCH --partition=gpu
 #SBATCH --account=benchmark
-#SBATCH --mem=2G
+#SBATCH --mem=1G
 #SBATCH --array=0-7%1
 # Campaign all-again on example-slurm: 8 steps, partitions in turn. What was measured is left out:
 # to go on after an interruption, submit this once more.

@@ -8,7 +8,7 @@
 #SBATCH --no-requeue
 #SBATCH --partition=cpu
 #SBATCH --account=benchmark
-#SBATCH --mem=2G
+#SBATCH --mem=1G
 #SBATCH --dependency=afterok:12 --kill-on-invalid-dep=yes
 # The nightly run of example-slurm:cpu: this job starts the measurements, waits for them, and judges.
 exec 2>&1

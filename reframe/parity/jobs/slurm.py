@@ -13,6 +13,8 @@ _RUNNING = {'RUNNING', 'COMPLETING', 'CONFIGURING', 'SUSPENDED', 'STOPPED', 'SIG
 #: Reasons that no waiting mends (squeue(1), JOB REASON CODES).
 _NEVER = {'BadConstraints', 'PartitionNodeLimit', 'PartitionTimeLimit', 'DependencyNeverSatisfied',
           'InvalidAccount', 'InvalidQOS', 'AccountNotAllowed', 'QOSNotAllowed', 'ReservationDeleted'}
+#: Slurm's own in place of a signal: the job's folder, or the file for its output, is not on the node.
+_NOT_STARTED = '53'
 
 
 def submit(script: Path) -> str:
@@ -61,5 +63,5 @@ def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: st
 def _exit_code(word: str, code: str) -> int:
     """``code`` is `exit:signal`; a job that was ended by something else than itself was not well."""
     own, _, signal = code.partition(':')
-    found = int(own or 0) or (SIGNAL + int(signal) if signal.isdecimal() and int(signal) else 0)
-    return found or (0 if word == 'COMPLETED' else INFRASTRUCTURE)
+    signal = signal if signal.isdecimal() and signal != _NOT_STARTED else 0
+    return int(own or 0) or (SIGNAL + int(signal) if int(signal) else 0 if word == 'COMPLETED' else INFRASTRUCTURE)
