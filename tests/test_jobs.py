@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from conftest import TOP, shell
-from parity import errors, outputs
+from parity import errors, outputs, times
 from parity.errors import UsageError
-from parity.jobs import access, campaign, render, request, settings, write
+from parity.jobs import access, campaign, render, request, write
 from parity.jobs.settings import Settings
 from parity.jobs.write import Wanted
 from parity.outputs import filecopy
@@ -282,13 +282,13 @@ def test_access_is_told_apart(scheduler, options, where, node):
 
 @pytest.mark.parametrize('time, told', [('30m', 1800), ('8h', 28800), ('1d2h', 93600), ('90s', 90)])
 def test_times(time, told):
-    assert settings.seconds(time) == told
+    assert times.seconds(time) == told
 
 
 @pytest.mark.parametrize('time', ['', '8', 'h', '0h', '8:00:00', '-1h', '1h30'])
 def test_what_is_no_time(time):
     with pytest.raises(ValueError):
-        settings.seconds(time)
+        times.seconds(time)
 
 
 def test_walltime_as_the_schedulers_write_it():

@@ -23,7 +23,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity import paths, sizing, traps
+from parity import paths, scheduled, sizing, traps
 from parity.limits import measured
 from parity.outputs import Incomplete, Wrong
 
@@ -180,7 +180,8 @@ class Workload(rfm.RegressionTestPlugin):
             self.label(metrics, 'cached', sizing.cached_reason(array_bytes, cache_bytes))
 
     @run_before('run', always_last=True)
-    def parity_refuse_traps(self):
+    def parity_queue(self):
+        scheduled.begin(self)
         if why := traps.problem(self):
             raise ReframeError(why)
 
@@ -212,6 +213,8 @@ class Workload(rfm.RegressionTestPlugin):
         """Parse what the program printed; nothing but complete, right, finite figures passes."""
         if self.is_dry_run():
             return True
+        if why := scheduled.ended(self.job):
+            self._parity_refuse('failed', f'{why}{self._parity_complaint()}')
         try:
             values = self.parse(self._parity_text(self.stdout)) | self.parity_beside()
         except Wrong as err:
@@ -231,17 +234,21 @@ class Workload(rfm.RegressionTestPlugin):
 
     @staticmethod
     def _parity_text(file):
-        return Path(str(sn.evaluate(file))).read_bytes().decode('utf-8', errors='replace')
+        try:
+            return Path(str(sn.evaluate(file))).read_bytes().decode('utf-8', errors='replace')
+        except FileNotFoundError:       # the node was gone before it wrote anything
+            return ''
 
     def _parity_expected(self):
         return [m for m in self.metrics if m.name not in self.parity['left_out']]
 
     def _parity_exit(self):
         """The exit code, if it is not 0, and the last line that the program complained with."""
-        if not self.job.exitcode:
-            return ''
-        complaint = [line for line in self._parity_text(self.stderr).splitlines() if line.strip()]
-        return f'exit code {self.job.exitcode}; ' + (f'{complaint[-1].strip()}; ' if complaint else '')
+        return f'exit code {self.job.exitcode}{self._parity_complaint()}; ' if self.job.exitcode else ''
+
+    def _parity_complaint(self):
+        complaint = [line.strip() for line in self._parity_text(self.stderr).splitlines() if line.strip()]
+        return f'; {complaint[-1]}' if complaint else ''
 
     def _parity_refuse(self, status, reason):
         self.parity['status'], self.parity['reason'] = status, reason

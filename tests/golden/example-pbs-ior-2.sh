@@ -7,7 +7,9 @@
 #PBS -q workq
 #PBS -A benchmark
 #PBS -l place=scatter:excl
+#PBS -r n
 cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/Ior_d703d21d'
+export OMPI_MCA_plm_rsh_agent=pbs_tmrsh
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0
@@ -25,4 +27,4 @@ folder=$(python3 room.py /gpfs/scratch/parity 603979776 144) || exit 2
 trap 'rm -rf -- "$folder"' EXIT
 mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
 grep Cpus_allowed_list /proc/self/status >ranks/allowed
-mpirun -np 144 ./rank.sh ior -a POSIX -b 4194304 -t 1048576 -i 3 -e -w -r -o "$folder/data" -C -Q 1
+mpirun -np 144 --hostfile "$PBS_NODEFILE" ./rank.sh ior -a POSIX -b 4194304 -t 1048576 -i 3 -e -w -r -o "$folder/data" -C -Q 1

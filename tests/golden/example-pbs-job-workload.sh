@@ -5,6 +5,7 @@
 #PBS -q workq
 #PBS -A benchmark
 #PBS -l place=scatter:excl
+#PBS -r n
 # Hpl as parity measures it on example-pbs:cpu, size quick. It needs neither parity nor
 # ReFrame; what the benchmark prints is its standard output.
 #   module intel/2024.1

@@ -7,7 +7,9 @@
 #PBS -q workq
 #PBS -A benchmark
 #PBS -l place=scatter:excl
+#PBS -r n
 cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/PairsLatency_d98f8c5a'
+export OMPI_MCA_plm_rsh_agent=pbs_tmrsh
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0

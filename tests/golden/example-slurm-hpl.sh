@@ -11,6 +11,7 @@
 #SBATCH --account=benchmark
 #SBATCH --exclusive
 #SBATCH --hint=nomultithread
+#SBATCH --no-requeue
 export SLURM_MPI_TYPE=pmix
 module load gcc/13.2
 module load openmpi/4.1.6

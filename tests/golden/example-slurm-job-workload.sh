@@ -10,6 +10,7 @@
 #SBATCH --account=benchmark
 #SBATCH --exclusive
 #SBATCH --hint=nomultithread
+#SBATCH --no-requeue
 # Hpl as parity measures it on example-slurm:cpu, size quick. It needs neither parity nor
 # ReFrame; what the benchmark prints is its standard output.
 #   module gcc/13.2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from parity import errors, paths
+from parity import errors, paths, times
 from parity.jobs import access, settings
 from parity.jobs.settings import Mail, Settings
 from parity.site.schema import Partition, System
@@ -73,7 +73,7 @@ def of(job: str, system: System, part: Partition) -> Request:
     driver = job in DRIVERS
     cores = asked.cores or 1
     request = Request(
-        name=f'parity-{job}', scheduler=scheduler, time=settings.seconds(asked.time or '1h'),
+        name=f'parity-{job}', scheduler=scheduler, time=times.seconds(asked.time or '1h'),
         **site.where,
         cores=(part.extras.cores or 1) if cores == 'all' else cores,
         memory=asked.memory or '', gpus=asked.gpus or 0,

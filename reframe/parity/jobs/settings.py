@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PositiveInt, StringConstraints
+from pydantic import Field, PositiveInt, StringConstraints
 
 from parity import paths, yamlfile
 from parity.site.schema import Name, Option, Strict
+from parity.times import Time
 
 #: The jobs that there are. `workload` asks for what its check asks for: it has no settings of its own.
 JOBS = ('build', 'nightly', 'campaign', 'workload')
 
-_TIME = re.compile(r'(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
 #: A word in a scheduler's directive: an account, a queue, a QOS, a reservation.
 Word = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$', max_length=64)]
 Address = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_.+-]+(@[A-Za-z0-9.-]+)?$', max_length=120)]
-
-
-def seconds(time: str) -> int:
-    """ReFrame's form of a time, such as 1d2h30m, in seconds. ValueError for anything else, and for 0."""
-    found = _TIME.fullmatch(time)
-    total = sum(int(n or 0) * unit for n, unit in zip(found.groups(), (86400, 3600, 60, 1))) if found else 0  # noqa: B905
-    if not total:
-        raise ValueError(f'{time!r} is no time; valid is, for instance, 30m, 8h or 1d12h')
-    return total
-
-
-def _time(time: str) -> str:
-    seconds(time)
-    return time
 
 
 class Mail(Strict):
@@ -47,7 +32,7 @@ class Settings(Strict):
     account: Word | None = None
     qos: Word | None = None
     reservation: Word | None = None
-    time: Annotated[str, AfterValidator(_time)] | None = None
+    time: Time | None = None
     cores: PositiveInt | Literal['all'] | None = None
     memory: Annotated[str, StringConstraints(pattern=r'^[1-9][0-9]*[MG]$')] | None = None   # MiB, GiB
     gpus: PositiveInt | None = None     # of the one node

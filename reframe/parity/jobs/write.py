@@ -73,7 +73,7 @@ def _workload(system: System, part: Partition, wanted: Wanted) -> tuple[Request,
 def _campaign(system: System, parts: list[Partition], wanted: Wanted, asked: Request) -> tuple[Request, str]:
     stated, _ = settings.of('campaign', system.name)
     stated = stated.model_copy(update={k: v for k in ('repeats', 'nodes') if (v := getattr(wanted, k))})
-    steps = campaign.steps(parts, stated, system.detect)
+    steps = campaign.steps(parts, stated, system.detect is True)
     check = _known(system.name, wanted.check) if wanted.check else ''
     if not re.fullmatch(r'[A-Za-z0-9_-]{0,80}', wanted.name):
         raise errors.UsageError(f'--name {wanted.name!r}: letters, digits, - and _ only')

@@ -51,8 +51,8 @@ def _system(system: System) -> tuple[dict, list[dict]]:
         'hostnames': system.hostnames,
         'modules_system': system.modules_system,
         'prefix': str(paths.results()),
-        'max_local_jobs': 1 if system.detect else 8,
-        'partitions': [_partition(p, machine, names, software) for p in system.partitions],
+        'max_local_jobs': 1 if system.detect is True else 8,
+        'partitions': [_partition(p, system.detect, machine, names, software) for p in system.partitions],
     }, environs
 
 
@@ -79,8 +79,8 @@ def _partition_wrong(system: System, stated: Partition, environs: list[str]) -> 
                 for name in stated.environs or () if name not in (*environs, *SPACK))
     yield from (f'limits: {name}: unit {limit.unit!r} is not {UNITS[name]}'
                 for name, limit in stated.extras.limits.items() if limit.unit != UNITS.get(name, limit.unit))
-    if not system.detect:  # a check would take an unknown number of cores for one
-        yield from (f'extras: {fact} must be stated: nothing is detected' for fact in ('cores', 'memory_bytes')
+    if system.detect is not True:  # a check would take an unknown number of cores for one
+        yield from (f'extras: {fact} must be stated: it is not detected' for fact in ('cores', 'memory_bytes')
                     if getattr(stated.extras, fact) is None)
 
 
@@ -129,7 +129,7 @@ def _environment(system: System, environ) -> dict:
     }
 
 
-def _partition(stated: Partition, machine, environs: list[str], software) -> dict:
+def _partition(stated: Partition, detect, machine, environs: list[str], software) -> dict:
     """A partition as stated, completed by what was detected; what is stated wins."""
     part = stated.model_dump(exclude={'extras'}, exclude_none=True, exclude_defaults=True)
     wanted = environs if stated.environs is None else stated.environs
@@ -138,7 +138,10 @@ def _partition(stated: Partition, machine, environs: list[str], software) -> dic
     part['env_vars'] = [list(v) for v in stated.env_vars]
     extras = stated.extras.model_dump(exclude_none=True)
     extras['filesystems'] = {n: _expand(p) for n, p in stated.extras.filesystems.items()}
-    if machine is not None:
+    if detect == 'host':
+        extras = {'llc_bytes': machine.llc_bytes, 'llc_one_bytes': machine.llc_one_bytes,
+                  'machine': machine.model_dump(mode='json'), 'announcement': software.announcement, **extras}
+    elif detect:
         part['features'] = sorted({*stated.features, *machine.features()})
         if not stated.processor:
             part['processor'] = machine.processor()

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from parity.codes import FEATURES
+from parity.times import Time
 from parity.traps import JOINS
 
 #: ReFrame's rule for the names of systems, partitions and environments.
@@ -83,6 +84,7 @@ class Extras(BaseModel):
     memory_bytes: PositiveInt | None = None
     cores: PositiveInt | None = None
     llc_bytes: PositiveInt | None = None
+    max_pending_time: Time | None = None        # that a case may wait in the queue
 
 
 class Partition(Strict):
@@ -95,7 +97,7 @@ class Partition(Strict):
     access: list[Option] = []
     environs: list[Name] | None = None
     max_jobs: PositiveInt = 1
-    time_limit: str | None = None
+    time_limit: Time | None = None
     features: list[Name] = []
     modules: list[Module] = []
     env_vars: EnvVars = []
@@ -140,7 +142,9 @@ class System(Strict):
     descr: str = ''
     hostnames: list[str] = Field(min_length=1)
     modules_system: Literal['nomod', 'lmod', 'envmod'] = 'nomod'
-    detect: bool = False
+    #: True: the one machine that this is. `host`: nodes that are parts of this machine and run its own root:
+    #: software and caches are found here, all else is stated.
+    detect: bool | Literal['host'] = False
     requires: Annotated[Any, AfterValidator(_requirement)]  # 'offered' or a list of codes
     waivers: list[Waiver] = []
     environments: list[ModulesEnvironment] = []
@@ -151,6 +155,6 @@ class System(Strict):
         names = [p.name for p in self.partitions]
         if len(set(names)) < len(names):
             raise ValueError(f'partitions: each needs a name of its own: {", ".join(names)}')
-        if self.detect and any(p.max_jobs != 1 for p in self.partitions):
+        if self.detect is True and any(p.max_jobs != 1 for p in self.partitions):
             raise ValueError('max_jobs must be 1 where detect is true: one case at a time on this machine')
         return self

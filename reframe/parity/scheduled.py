@@ -1,0 +1,43 @@
+"""A case in a batch system: what every job asks for, how long it may wait, how it was ended.
+
+An exit code of 0 proves nothing: srun of a job out of time, and mpirun of one whose node was killed and
+came back, both end with 0. So the scheduler's own word for the end comes first.
+"""
+
+from __future__ import annotations
+
+#: A measurement that is begun again on another node is another measurement, and writes into one output.
+_NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n', 'pbspro': '-r n'}
+#: Backends whose jobs wait in a queue: 'local' has none.
+QUEUED = tuple(_NEVER_AGAIN)
+#: How long a job may wait for its nodes, where the partition states nothing (`extras: max_pending_time`).
+LONGEST_WAIT = '6h'
+
+#: How Slurm says that it was not the program that ended the job (sacct(1), JOB STATE CODES).
+_ENDED = {
+    'TIMEOUT': 'time limit reached', 'DEADLINE': 'deadline reached', 'OUT_OF_MEMORY': 'memory exceeded',
+    'NODE_FAIL': 'a node failed', 'BOOT_FAIL': 'a node did not start', 'PREEMPTED': 'preempted by another job',
+    'CANCELLED': 'cancelled', 'REVOKED': 'cancelled by a sibling',
+}
+
+
+def begin(case) -> None:
+    """Ask what every job asks for; ``case`` is a ReFrame test after its set-up."""
+    scheduler = case.current_partition.scheduler.registered_name
+    if scheduler in QUEUED:
+        case.job.options = [*case.job.options, _NEVER_AGAIN[scheduler]]
+        if case.max_pending_time is None:
+            case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
+
+
+def ended(job) -> str:
+    """How something else than the program ended the job, with its id and nodes; '' where nothing did."""
+    words = [word for word in str(job.state or '').split(',') if word in _ENDED]
+    if not words:
+        return ''
+    on = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
+    return f'{_ENDED[words[0]]}{_limit(words[0], job)} (job {job.jobid}{on}: {words[0]})'
+
+
+def _limit(word: str, job) -> str:
+    return f', {job.time_limit:g} s' if word == 'TIMEOUT' and job.time_limit else ''

@@ -1,0 +1,47 @@
+"""What is asked of a batch system for every case, what is refused before, and how a job was ended."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Made
+
+import pytest
+
+from conftest import shell
+from parity import scheduled, traps
+
+
+def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=()):
+    part = Made(scheduler=Made(registered_name=scheduler), extras={'nodes': nodes}, fullname='site:cpu')
+    job = Made(sched_access=list(access), options=list(options), cli_options=list(cli))
+    return Made(num_tasks=tasks, num_tasks_per_node=each, current_partition=part, job=job, max_pending_time=None)
+
+
+@pytest.mark.parametrize('made, said', [
+    (case(), ''), (case(tasks=5), '5 tasks, 2 a node'), (case('slurm', tasks=5), ''),
+    (case(tasks=200), '100 nodes can never be had: site:cpu has 64'), (case('slurm', tasks=200), '100 nodes can never'),
+    (case(nodes=None, tasks=200), ''), (case(access=['-j oe']), 'waits for both for ever'),
+    (case(options=['-joe']), 'waits for both for ever'), (case(cli=['-j eo']), 'waits for both for ever'),
+    (case('slurm', access=['-j oe']), '')])
+def test_what_a_scheduler_would_misread_is_refused(made, said):
+    assert said in traps.problem(made) and bool(said) == bool(traps.problem(made))
+
+
+def test_a_job_option_that_reframe_would_wait_for_ever_for_ends_the_case(checkout):
+    done = shell('. ci/activate && reframe --system example-pbs:cpu -c checks -n Hpl -J j=oe --dry-run', checkout)
+    assert done.returncode == 1 and '-j oe: joins the files of a PBS job' in done.stdout
+
+
+@pytest.mark.parametrize('state, said', [
+    ('COMPLETED', ''), ('FAILED', ''), (None, ''), ('RUNNING', ''),
+    ('TIMEOUT', 'time limit reached, 600 s (job 7 on v3: TIMEOUT)'), ('OUT_OF_MEMORY', 'memory exceeded (job 7 on v3'),
+    ('COMPLETED,NODE_FAIL', 'a node failed (job 7 on v3: NODE_FAIL)'), ('CANCELLED', 'cancelled (job 7 on v3')])
+def test_what_ended_a_job_is_told_whatever_its_exit_code_says(state, said):
+    told = scheduled.ended(Made(state=state, jobid='7', nodelist=['v3'], time_limit=600.0, exitcode=0))
+    assert told.startswith(said) and bool(told) == bool(said)
+
+
+@pytest.mark.parametrize('scheduler, option', [('slurm', ['--no-requeue']), ('pbs', ['-r n']), ('local', [])])
+def test_a_measurement_is_never_begun_again_on_another_node(scheduler, option):
+    made = case(scheduler)
+    scheduled.begin(made)
+    assert made.job.options == option and made.max_pending_time == ('6h' if option else None)
