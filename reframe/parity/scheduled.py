@@ -6,12 +6,17 @@ came back, both end with 0. So the scheduler's own word for the end comes first.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 #: A measurement that is begun again on another node is another measurement, and writes into one output.
 _NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n', 'pbspro': '-r n'}
 #: Backends whose jobs wait in a queue: 'local' has none.
 QUEUED = tuple(_NEVER_AGAIN)
 #: How long a job may wait for its nodes, where the partition states nothing (`extras: max_pending_time`).
 LONGEST_WAIT = '6h'
+
+#: The job writes into it what node.sh says.
+_NODE = 'node.txt'
 
 #: How Slurm says that it was not the program that ended the job (sacct(1), JOB STATE CODES).
 _ENDED = {
@@ -25,9 +30,21 @@ def begin(case) -> None:
     """Ask what every job asks for; ``case`` is a ReFrame test after its set-up."""
     scheduler = case.current_partition.scheduler.registered_name
     if scheduler in QUEUED:
+        if not case.standalone:
+            case.stage_program('node.sh')
+            case.prerun_cmds = [f'./node.sh >{_NODE}', *case.prerun_cmds]
         case.job.options = [*case.job.options, _NEVER_AGAIN[scheduler]]
         if case.max_pending_time is None:
             case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
+
+
+def node(stagedir: str) -> dict[str, str]:
+    """What the node that ran the job said of itself (programs/node.sh); {} where it did not get so far."""
+    try:
+        lines = Path(stagedir, _NODE).read_text(errors='replace').splitlines()
+    except OSError:
+        return {}
+    return {key: value.strip()[:200] for key, _, value in (line.partition(':') for line in lines) if value}
 
 
 def ended(job) -> str:

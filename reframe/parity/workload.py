@@ -213,6 +213,7 @@ class Workload(rfm.RegressionTestPlugin):
         """Parse what the program printed; nothing but complete, right, finite figures passes."""
         if self.is_dry_run():
             return True
+        self.parity['node'] = scheduled.node(self.stagedir)
         if why := scheduled.ended(self.job):
             self._parity_refuse('failed', f'{why}{self._parity_complaint()}')
         try:

@@ -56,7 +56,8 @@ def _place(run: Run) -> dict[str, Any]:
     nodes = run.raw.get('job_nodelist') or []
     kept = run.raw.get('outputdir') if run.raw.get('result') == 'pass' else run.raw.get('stagedir')
     return {'nodes': [nodes] if isinstance(nodes, str) else list(nodes), 'jobid': str(run.raw.get('jobid') or ''),
-            'outputdir': str(kept or '')}
+            'outputdir': str(kept or ''),
+            'virtualisation': str(run.record.get('node', {}).get('virtualisation', ''))}
 
 
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:

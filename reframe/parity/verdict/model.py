@@ -42,6 +42,7 @@ class Cell(BaseModel):
     reason: str = ''
     attempt: int = 1                 # 1: first run; more: how many runs were needed
     nodes: list[str] = Field(default_factory=list)
+    virtualisation: str = ''         # of the node, as it says itself: none, kvm, uml; '' where it was not asked
     jobid: str = ''
     outputdir: str = ''              # where script and outputs are kept ('' if nothing ran)
 

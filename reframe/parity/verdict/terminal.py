@@ -63,7 +63,8 @@ def _grouped(cells: list[Cell]) -> list[list[Cell]]:
 
 def _columns(group: list[Cell]) -> tuple[str, str, str, str, str]:
     c = group[0]
-    where = ' · '.join(filter(None, (f'{c.partition}+{c.environ}' if c.environ else c.partition, *c.nodes[:3])))
+    place = f'{c.partition}+{c.environ}' if c.environ else c.partition
+    where = ' · '.join(filter(None, (place, *c.nodes[:3], c.virtualisation)))
     if len(group) > 1:
         return _several(group), where, '', '', c.reason
     value = '' if c.value is None else figure(c.value, c.unit)

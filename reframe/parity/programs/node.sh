@@ -1,0 +1,27 @@
+#!/bin/sh
+# What the node that runs a job says of itself, a fact a line: what may have changed since a better night.
+said() { [ -z "$2" ] || printf '%s: %s\n' "$1" "$2"; }
+first() { head -n 1 "$1" 2>/dev/null; }
+of_cpu() { sed -n "s/^$1[[:space:]]*: *//p" /proc/cpuinfo | head -n 1; }
+
+# the kernel of a guest of User-mode Linux calls itself the processor; others leave that to their tools
+if [ "$(of_cpu vendor_id)" = 'User Mode Linux' ]; then
+    virtualisation=uml
+elif command -v systemd-detect-virt >/dev/null; then
+    virtualisation=$(systemd-detect-virt --vm)
+elif grep -qw '^flags.*hypervisor' /proc/cpuinfo; then
+    virtualisation=$(first /sys/class/dmi/id/product_name)
+    virtualisation=${virtualisation:-unknown hypervisor}
+else
+    virtualisation=none
+fi
+said node "$(uname -n)"
+said kernel "$(uname -r)"
+said virtualisation "$virtualisation"
+said processor "$(of_cpu 'model name')"
+said microcode "$(of_cpu microcode)"
+said firmware "$(first /sys/class/dmi/id/bios_version)"
+said governor "$(first /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor)"
+said clocksource "$(first /sys/devices/system/clocksource/clocksource0/current_clocksource)"
+said gpu_driver "$(first /sys/module/nvidia/version)"
+said vulnerable "$(cd /sys/devices/system/cpu/vulnerabilities 2>/dev/null && grep -l '^Vulnerable' -- * | tr '\n' ' ')"

@@ -1,0 +1,203 @@
+"""The cluster that ci/cluster makes of one machine: a small real suite, and every fault in mid-run.
+
+Skipped unless `ci/test --full` has brought it up. Every fault ends as `failed` with its reason and exit
+code 4; what the session measured beside it is kept, nothing is called a regression, the next night runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from conftest import TOP, shell
+
+pytestmark = pytest.mark.skipif(not os.environ.get('PARITY_CLUSTER'),
+                                reason='no cluster here: ci/test --full brings one up (root, Slurm, User-mode Linux)')
+#: A case that is over at once, to be measured beside the one that a fault meets.
+BESIDE = "-n 'FileCopy%mode=small-write%clients=one%sync=durable'"
+
+
+def cluster(verb: str, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([TOP / 'ci' / 'cluster', verb, *arguments], capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def night(monkeypatch):
+    """A folder for results that all nodes may write; returns it. The cluster is well before and after."""
+    shared = json.loads(Path('/run/parity-cluster/state.json').read_text())['shared']
+    folder = Path(shared) / 'cluster-tests' / uuid.uuid4().hex[:8]
+    folder.mkdir(parents=True)
+    monkeypatch.setenv('PARITY_RESULTS', str(folder))
+    assert cluster('status').returncode == 0, cluster('status').stdout
+    yield folder
+    up = cluster('up')
+    assert up.returncode == 0, up.stderr
+
+
+def begin(options: str) -> subprocess.Popen:
+    """ci/nightly, in the background."""
+    return subprocess.Popen(['bash', '-c', f'ci/nightly --system {options}'], cwd=TOP, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ended(process: subprocess.Popen, code: int) -> list[dict]:
+    """The cells that the night was judged to; it has ended with ``code``."""
+    printed, _ = process.communicate(timeout=400)
+    assert process.returncode == code, printed[-4000:]
+    assert 'Traceback' not in printed, printed[-4000:]
+    judged = json.loads(shell('. ci/activate && parity verdict --json', TOP).stdout)
+    return judged['cells']
+
+
+def run(options: str, code: int) -> list[dict]:
+    return ended(begin(options), code)
+
+
+def words(cells: list[dict], check: str) -> set[str]:
+    return {c['verdict'] for c in cells if c['check'] == check}
+
+
+def failed(cells: list[dict], reason: str, check: str = 'Hpcc') -> None:
+    """All of the check's cells failed for that reason, what ran beside was measured, nothing regressed."""
+    of_check = [c for c in cells if c['check'] == check]
+    assert of_check and {c['verdict'] for c in of_check} == {'failed'}, {(c['verdict'], c['reason']) for c in cells}
+    assert all(re.search(reason, c['reason']) for c in of_check), of_check[0]['reason']
+    assert words(cells, 'FileCopy') <= {'unreferenced', 'skipped'}
+    assert any(c['value'] is not None for c in cells if c['check'] == 'FileCopy') or not words(cells, 'FileCopy')
+
+
+@contextlib.contextmanager
+def while_running(job: str = 'rfm_Hpcc'):
+    """Once the job runs."""
+    for _ in range(600):
+        if re.search(rf'^{job}\S* R', shell("squeue -h -o '%j %t'", TOP).stdout, re.M):
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError(f'{job} never ran: ' + shell('squeue', TOP).stdout)
+    time.sleep(2)
+    yield
+
+
+@pytest.mark.parametrize('partition', ['physical', 'virtual'])
+def test_nodes_are_real_and_unprivileged_jobs_run_on_them(night, partition):
+    done = cluster('exec', 'head', 'srun', '-p', partition, '-N2', '-n2', 'hostname')
+    assert sorted(done.stdout.split()) == [f'{partition[0]}1', f'{partition[0]}2']
+    night.chmod(0o777)
+    done = shell(f'setpriv --reuid nobody --regid nogroup --clear-groups srun -p {partition} id -un', night)
+    assert done.stdout == 'nobody\n', done.stderr
+
+
+def test_a_night_on_both_partitions(night):
+    cells = run(f'onebox -n Hpcc {BESIDE}', 0)
+    for partition, backend in (('physical', None), ('virtual', 'uml')):
+        here = [c for c in cells if c['partition'] == partition and c['value'] is not None]
+        assert {c['check'] for c in here} == {'Hpcc', 'FileCopy'}
+        assert {c['nodes'][0][0] for c in here} == {partition[0]}
+        assert backend is None or {c['virtualisation'] for c in here} == {backend}
+    times = shell('sacct -n -P -X -o Start,End,JobName -S now-10minutes', TOP).stdout
+    spans = sorted(line.split('|')[:2] for line in times.splitlines() if '|rfm_' in line)
+    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False)), 'measured each other'
+
+
+@pytest.mark.parametrize('nodes', [2, 4])
+def test_hpcc_on_more_nodes(night, nodes):
+    cells = run(f'onebox:physical -n Hpcc -S nodes={nodes}', 0)
+    assert {len(c['nodes']) for c in cells if c['value'] is not None} == {nodes}
+
+
+def test_jobs_are_submitted_followed_and_cancelled(night):
+    def parity(line: str, code: int = 0) -> str:
+        done = shell(f'. ci/activate && parity jobs {line}', TOP)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout.strip()
+
+    for job in ('build', 'nightly', 'campaign'):
+        script = night / 'script.sh'
+        script.write_text(parity(f'render {job} --system onebox') + '\n')
+        tested = shell(f'sbatch --test-only {script}', night)
+        assert tested.returncode == 0 and 'to start at' in tested.stderr, f'{job}: {tested.stderr}'
+    name = parity('submit workload --system onebox --partition physical --check hpcc')
+    assert name.isdecimal() and name in parity('list')
+    parity(f'wait {name}')
+    output, = (night / 'jobs').glob('parity-Hpcc-*.out')
+    assert shell(f'. ci/activate && parity parse hpcc {output}', TOP).returncode == 0
+    name = parity('submit nightly --system onebox --partition physical')
+    parity(f'cancel {name}')
+    assert 'CANCELLED' in parity(f'wait {name}', 4) and 'exit code 4' in parity('list')
+    later = parity(f'submit nightly --system onebox --after {name}')
+    parity(f'wait {later}', 4)
+    done = shell('. ci/activate && parity jobs submit nightly --system onebox --after 99999', TOP)
+    assert done.returncode == 1 and 'sbatch: ' in done.stderr and 'Traceback' not in done.stderr
+
+
+# ---- faults
+
+def test_slurmctld_killed_and_restarted_in_mid_run(night):
+    process = begin(f'onebox:physical -n Hpcc {BESIDE}')
+    with while_running():
+        assert cluster('kill', 'slurmctld').returncode == 0
+        time.sleep(3)
+        assert cluster('start', 'slurmctld').returncode == 0
+    assert words(ended(process, 0), 'Hpcc') == {'unreferenced', 'skipped'}
+
+
+def test_a_node_that_is_down(night):
+    shell('scontrol update nodename=p3 state=down reason=test', TOP)
+    failed(run(f'onebox:physical -n Hpcc {BESIDE} -S Hpcc.nodes=4 -S max_pending_time=20s', 4), 'ReqNodeNotAvail|pending time')
+    shell('scontrol update nodename=p3 state=resume', TOP)
+
+
+def test_the_time_limit_is_reached(night):
+    failed(run(f'onebox:physical -n Hpcc {BESIDE} -S Hpcc.size=nightly -S time_limit=1m', 4), r'time limit reached, 60 s \(job \d+ on p1: TIMEOUT\)')
+
+
+@pytest.mark.parametrize('partition', ['physical', 'virtual'])
+def test_memory_is_exceeded(night, partition):
+    failed(run(f'onebox:{partition} -n Hpcc -J mem=60M', 4), r'memory exceeded \(job \d+ on [pv]1: OUT_OF_MEMORY\)')
+
+
+def test_a_guest_is_killed(night):
+    process = begin(f'onebox:virtual -n Hpcc {BESIDE}')
+    with while_running():
+        assert cluster('kill', 'v1').returncode == 0
+    failed(ended(process, 4), r'a node failed \(job \d+ on v1: NODE_FAIL\)')
+
+
+def test_a_guest_is_killed_and_restarted_at_once(night):
+    process = begin(f'onebox:virtual -n Hpcc {BESIDE}')
+    with while_running():
+        assert cluster('kill', 'v1').returncode == 0
+        assert cluster('start', 'v1').returncode == 0
+    failed(ended(process, 4), 'a node failed|output incomplete|cancelled')
+
+
+def test_a_queue_that_never_starts_the_job(night):
+    shell('scontrol update partitionname=physical state=down', TOP)
+    try:
+        failed(run('onebox:physical -n Hpcc -S max_pending_time=10s', 4), 'pending time|cancelled')
+    finally:
+        shell('scontrol update partitionname=physical state=up', TOP)
+
+
+def test_the_accounting_is_gone(night):
+    process = begin(f'onebox:physical -n Hpcc {BESIDE}')
+    with while_running():
+        assert cluster('kill', 'slurmdbd').returncode == 0
+    failed(ended(process, 4), 'sacct|accounting')
+
+
+def test_sbatch_refuses(night):
+    failed(run('onebox:physical -n Hpcc -J qos=nosuch', 4), 'sbatch|[Ii]nvalid')
+
+
+def test_the_next_night_runs(night):
+    assert words(run(f'onebox:physical {BESIDE}', 0), 'FileCopy') <= {'unreferenced', 'skipped'}
