@@ -1,0 +1,98 @@
+"""What changes on this machine itself, and how each change is taken back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import network
+import process
+from model import STATE, Cluster
+from slurm_conf import PLACE, SOCKET
+from told import Told
+
+MAPS = Path('/proc/sys/vm/max_map_count')
+#: Guests of 1 GiB under a load such as STREAM need that many.
+MAPS_WANTED = 1048576
+MAPS_BEFORE = STATE / 'max_map_count'
+CONF = STATE / 'slurm.conf'
+NEEDED = ('slurmctld', 'slurmd', 'slurmdbd', 'sinfo', 'munged', 'mariadbd', 'mariadb-install-db', 'ip', 'tc',
+          'nsenter', 'unshare', 'taskset', 'findmnt')
+
+
+def check() -> None:
+    """Refuse, before anything is changed, what cannot work."""
+    missing = [name for name in NEEDED if not shutil.which(name, path=process.ENVIRON['PATH'])]
+    if missing:
+        raise Told(4, f'not here: {", ".join(missing)} (Debian: slurm-wlm slurmdbd slurm-wlm-mysql-plugin munge '
+                      'mariadb-server iproute2 util-linux)')
+    if os.geteuid():
+        raise Told(4, 'needs root (namespaces, links, cgroups)')
+    if os.path.lexists(PLACE) and not _ours():
+        raise Told(4, f'{PLACE} is there and not from ci/cluster: a Slurm is configured here already')
+    if os.environ.get('SLURM_CONF', str(PLACE)) != str(PLACE):
+        raise Told(2, f'SLURM_CONF is {os.environ["SLURM_CONF"]}: clients here would ask another Slurm; unset it')
+
+
+def make_state() -> None:
+    """The state folder: programs of the nodes, room for logs and records."""
+    for folder in ('bin', 'log', 'pids', 'run', 'munge', 'head/slurmctld', 'head/mysql', 'mail', 'uml', 'etc',
+                   'nodes'):
+        (STATE / folder).mkdir(mode=0o755, parents=True)
+    (STATE / 'mail').chmod(0o700)
+    shutil.chown(STATE / 'head/mysql', 'mysql')
+    for name in ('node', 'physical', 'guest', 'guest-init'):
+        shutil.copy(Path(__file__).parent / name, STATE / 'bin' / name)
+
+
+def ensure(cluster: Cluster) -> None:
+    """Clients of this machine: slurm.conf where they look for it, a munged with the cluster's key."""
+    if cluster.backend == 'uml' and int(MAPS.read_text()) < MAPS_WANTED:
+        MAPS_BEFORE.write_text(MAPS.read_text())
+        MAPS.write_text(str(MAPS_WANTED))
+    if not process.alive('munged'):
+        SOCKET.unlink(missing_ok=True)
+        process.spawn('munged', ['munged', '--foreground', f'--key-file={STATE}/munge/key', f'--socket={SOCKET}',
+                                 f'--pid-file={STATE}/munge/pid', f'--seed-file={STATE}/munge/seed', '--force'])
+    if not _ours():
+        PLACE.parent.mkdir(exist_ok=True)
+        PLACE.symlink_to(CONF)
+
+
+def clear() -> list[str]:
+    """Take everything back; what is still there afterwards."""
+    left = [f'process {pid}' for pid in process.end_all()]
+    if Path(f'/sys/class/net/{network.LINK}').exists():
+        subprocess.run(['ip', 'link', 'del', network.LINK], capture_output=True)
+    if _ours():
+        PLACE.unlink()
+    if MAPS_BEFORE.exists() and int(MAPS.read_text()) == MAPS_WANTED:
+        MAPS.write_text(MAPS_BEFORE.read_text())
+    left += _clear_cgroups()
+    shutil.rmtree(STATE, ignore_errors=True)
+    return left + ([str(STATE)] if STATE.exists() else [])
+
+
+def _ours() -> bool:
+    """A link into the state folder: after a reboot it leads nowhere, and clients say so at once."""
+    return PLACE.is_symlink() and os.readlink(PLACE) == str(CONF)
+
+
+def _clear_cgroups() -> list[str]:
+    """Children before parents; the kernel removes only what is empty."""
+    tops = [top for pattern in ('parity-cluster', '*/parity-cluster')
+            for top in Path('/sys/fs/cgroup').glob(pattern)]
+    for top in tops:
+        process.wait(5, lambda top=top: _removed(top), f'{top}: processes still there')
+    return [str(top) for top in tops if top.exists()]
+
+
+def _removed(top: Path) -> bool:
+    for folder, _, _ in os.walk(top, topdown=False):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            pass
+    return not top.exists()

@@ -1,0 +1,85 @@
+"""What the cluster is: one record, kept in the state folder, from which everything else follows."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+#: Everything that runs keeps its files here; `down` removes the folder.
+STATE = Path('/run/parity-cluster')
+RECORD = STATE / 'state.json'
+#: Of a node, so that nodes of both kinds fit the same problem sizes.
+MEMORY_MIB = 1200
+#: A guest's own kernel and daemons take the rest.
+GUEST_MIB = 1400
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    kind: str               # head, physical or virtual
+    address: str
+    cpus: int
+    cores: list[int]        # of this machine; nodes with a core in common share it
+    rate: str | None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    nodes: int              # a partition
+    virtual_nodes: int
+    cpus: int
+    physical_rate: str | None
+    virtual_rate: str | None
+    shared: str
+    backend: str            # of the virtual nodes: uml, or none
+    files: str              # how guests reach the shared folder: 9p or hostfs
+    network: str            # the first three numbers of its addresses
+
+    def head(self) -> Node:
+        return Node('head', 'head', f'{self.network}.1', 1, self._cores(0, 1), None)
+
+    def computes(self) -> list[Node]:
+        physical = [Node(f'p{i + 1}', 'physical', f'{self.network}.{10 + i + 1}', self.cpus,
+                         self._cores(i * self.cpus, self.cpus), self.physical_rate) for i in range(self.nodes)]
+        virtual = [Node(f'v{i + 1}', 'virtual', f'{self.network}.{30 + i + 1}', 1,
+                        self._cores(i, 1), self.virtual_rate) for i in range(self.virtual_nodes)]
+        return physical + virtual
+
+    def all(self) -> list[Node]:
+        return [self.head(), *self.computes()]
+
+    def node(self, name: str) -> Node | None:
+        return next((node for node in self.all() if node.name == name), None)
+
+    @property
+    def host(self) -> str:
+        """This machine's address on the cluster's network."""
+        return f'{self.network}.254'
+
+    @property
+    def files_address(self) -> str:
+        """The file server's."""
+        return f'{self.network}.2'
+
+    def _cores(self, first: int, count: int) -> list[int]:
+        here = sorted(os.sched_getaffinity(0))
+        return sorted({here[(first + i) % len(here)] for i in range(count)})
+
+    def save(self) -> None:
+        """Whole or not at all; the nodes' own facts beside the options, for readers."""
+        record = {**asdict(self), 'members': [asdict(node) for node in self.all()]}
+        new = RECORD.with_suffix('.new')
+        new.write_text(json.dumps(record, indent=2) + '\n')
+        new.replace(RECORD)
+
+
+def load() -> Cluster | None:
+    try:
+        record = json.loads(RECORD.read_text())
+        record.pop('members')
+        return Cluster(**record)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # not up, or cut off before its record was written

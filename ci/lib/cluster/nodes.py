@@ -1,0 +1,111 @@
+"""Compute nodes: started, stopped, and reached from outside Slurm."""
+
+from __future__ import annotations
+
+import datetime
+import mailbox
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import network
+import process
+from model import GUEST_MIB, STATE, Cluster, Node
+
+#: Parts of a guest's kernel that no node uses and that take 1 s of its start: RAID speed trials above all.
+UNUSED = 'initcall_blacklist=raid6_select_algo,init_btrfs_fs,init_zswap'
+
+
+def ensure(cluster: Cluster, node: Node) -> None:
+    if process.alive(node.name):
+        return
+    if node.kind == 'virtual':
+        _start_guest(node)
+    else:
+        pid = process.spawn(node.name, [*_pinned(node), *process.new_node('physical', node.name)], inner=True)
+        network.plug_namespace(node, pid)
+
+
+def execute(node: Node, command: list[str], folder: str) -> int:
+    if node.kind == 'virtual':
+        return mailbox.execute(node.name, command, folder)
+    pid = process.alive(node.name)
+    there = folder if Path(f'/proc/{pid}/root{folder}').is_dir() else '/'
+    words = process.inside(pid, *process.NODE)[:-1]
+    return subprocess.run([*words, f'--wdns={there}', '--', *command]).returncode
+
+
+def _start_guest(node: Node) -> None:
+    """User-mode Linux: a guest kernel as processes of this machine, on this machine's own files."""
+    network.plug_guest(node)
+    place = STATE / 'uml' / node.name
+    shutil.rmtree(place, ignore_errors=True)  # a former guest's; it would refuse to start
+    place.mkdir(parents=True)
+    console = mailbox.console(node.name)
+    last = int(node.address.rpartition('.')[2])
+    net = f'vec0:transport=tap,ifname={node.name},depth=128,gro=1,mac=02:70:61:72:00:{last:02x}'
+    switch = process.alive('switch')
+    words = [*process.inside(switch, 'net'), *_pinned(node), 'unshare', '--pid', '--fork', '--kill-child', '--',
+             'linux.uml', f'mem={GUEST_MIB}M', 'root=/dev/root', 'rootfstype=hostfs', 'rootflags=/', 'ro',
+             f'init={STATE}/bin/guest-init', 'quiet', UNUSED, 'panic=-1', net,
+             'con=null', 'con0=fd:0,fd:1', 'ssl=null', f'uml_dir={place}/', f'umid={node.name}',
+             f'node={node.name}']
+    with os.fdopen(os.open(console, os.O_RDWR), 'r+b', buffering=0) as stdin:
+        process.spawn(node.name, words, inner=True, stdin=stdin, env={'TMPDIR': '/dev/shm'})
+
+
+def _pinned(node: Node) -> list[str]:
+    return ['taskset', '-c', ','.join(map(str, node.cores))]
+
+
+def wait_until_well(names: list[str], seconds: float) -> list[str]:
+    """Those that are not, in the controller's words, once all are or the time is over."""
+    deadline = time.monotonic() + seconds
+    while True:
+        states = slurm_states()
+        bad = [f'{name} is {states.get(name, "unknown")}' for name in names if not is_well(states.get(name, ''))]
+        if not bad or time.monotonic() > deadline:
+            return bad
+        time.sleep(0.1)
+
+
+def cancel_jobs() -> None:
+    """Before the end, so that an srun that waits for its job does not wait for ever."""
+    if jobs := _ask('squeue', '-h', '-o', '%A').split():
+        _ask('scancel', '--quiet', *jobs)
+        deadline = time.monotonic() + 5
+        while _ask('squeue', '-h', '-o', '%A') and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+
+def slurm_states() -> dict[str, str]:
+    """What the controller says of each node; nothing where it does not answer."""
+    wanted = r'(NodeName|State|SlurmdStartTime)=(\S+)'
+    facts = [dict(re.findall(wanted, line)) for line in _ask('scontrol', '-o', 'show', 'node').splitlines()]
+    return {node['NodeName']: _state(**node) for node in facts if 'NodeName' in node}
+
+
+def _ask(*words: str) -> str:
+    """What Slurm answers; nothing where it does not."""
+    try:
+        return subprocess.run(words, capture_output=True, text=True, timeout=5, env=process.ENVIRON).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ''
+
+
+def _state(NodeName: str, State: str = '', SlurmdStartTime: str = '') -> str:  # noqa: N803  # Slurm's words
+    """A node started again is what it was before until its new slurmd has come forward."""
+    started = process.since(NodeName)
+    try:
+        registered = datetime.datetime.fromisoformat(SlurmdStartTime).timestamp()
+    except ValueError:
+        registered = 0
+    return State.lower() if registered >= int(started) else 'unregistered'
+
+
+def is_well(state: str) -> bool:
+    base, *flags = state.split('+')
+    return base in ('idle', 'allocated', 'mixed') and set(flags) <= {'completing', 'planned'}

@@ -1,0 +1,147 @@
+"""The cluster's processes: started apart from this one, known by id and start time, ended for sure."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from model import STATE
+from told import Told
+
+#: In the environment of all that the cluster starts on this machine: found again without any record.
+MARK = f'PARITY_CLUSTER={STATE}'
+#: Nothing of the caller's environment gets into the daemons.
+ENVIRON = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LANG': 'C.UTF-8', 'PARITY_CLUSTER': str(STATE)}
+
+
+#: The namespaces that a node has of its own.
+NODE = ('net', 'uts', 'ipc', 'mount', 'pid')
+
+
+def log(name: str) -> Path:
+    return STATE / 'log' / f'{name}.log'
+
+
+def spawn(name: str, argv: list[str], inner: bool = False, **more) -> int:
+    """Start a daemon that outlives us; `inner`: the record is of its child, process 1 of a new namespace."""
+    env = ENVIRON | more.pop('env', {})
+    more.setdefault('stdin', subprocess.DEVNULL)
+    with log(name).open('ab') as out:
+        pid = subprocess.Popen(argv, stdout=out, stderr=out, start_new_session=True, cwd='/', env=env, **more).pid
+    if inner:
+        pid = wait(5, lambda: _child(pid), f'{name} did not start: {log(name)}')
+    record = STATE / 'pids' / name
+    record.write_text(f'{pid} {_started(pid)}\n')
+    return pid
+
+
+def alive(name: str) -> int | None:
+    """The id of a process that was started by this name and still runs."""
+    try:
+        pid, started = (STATE / 'pids' / name).read_text().split()
+    except (OSError, ValueError):
+        return None
+    return int(pid) if _started(int(pid)) == started else None
+
+
+def since(name: str) -> float:
+    """When the process of this name was started; 0 where it was ended."""
+    record = STATE / 'pids' / name
+    return record.stat().st_mtime if record.exists() else 0
+
+
+def end(name: str) -> None:
+    """kill -9, and wait until it is gone: with process 1 of a namespace all in it end."""
+    while pid := alive(name):
+        _kill([pid])
+        time.sleep(0.01)
+    (STATE / 'pids' / name).unlink(missing_ok=True)
+
+
+def end_all() -> list[int]:
+    """Everything that carries the mark; what could not be ended."""
+    deadline = time.monotonic() + 10
+    while (found := marked()) and time.monotonic() < deadline:
+        _kill(found)
+        time.sleep(0.02)
+    return found
+
+
+def marked() -> list[int]:
+    ours = os.getpid()
+    return [int(entry.name) for entry in Path('/proc').iterdir()
+            if entry.name.isdigit() and int(entry.name) != ours and _is_marked(entry)]
+
+
+def wait(seconds: float, ready: Callable, otherwise: str, needs: str | None = None):
+    """What `ready` answers once it is true; no longer than the process `needs` lives."""
+    deadline = time.monotonic() + seconds
+    while not (answer := ready()):
+        if time.monotonic() > deadline or needs and not alive(needs):
+            raise Told(4, f'{otherwise}: {_last_line(needs)}' if needs else otherwise)
+        time.sleep(0.03)
+    return answer
+
+
+def run(*argv: str, text: str | None = None) -> str:
+    """A command that must succeed."""
+    done = subprocess.run(argv, input=text, capture_output=True, text=True)
+    if done.returncode:
+        raise Told(4, f'{" ".join(argv)}: {done.stderr.strip() or f"exit code {done.returncode}"}')
+    return done.stdout
+
+
+def inside(pid: int, *kinds: str) -> list[str]:
+    """The words that run a command in the namespaces of a process."""
+    return ['nsenter', '-t', str(pid), *(f'--{kind}' for kind in kinds), '--']
+
+
+def new_node(kind: str, name: str) -> list[str]:
+    """The words that start process 1 of a node of namespaces."""
+    return ['unshare', *(f'--{own}' for own in NODE), '--fork', '--kill-child', '--mount-proc', '--',
+            'bash', f'{STATE}/bin/node', kind, name]
+
+
+def _last_line(name: str) -> str:
+    lines = log(name).read_text(errors='replace').split('\n')
+    return next((line for line in reversed(lines) if line.strip()), 'no word in its log')
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    except OSError:
+        return []
+
+
+def _started(pid: int) -> str | None:
+    """When a process began, in clock ticks: with the id, its name for ever. A zombie is gone."""
+    stat = _stat(pid)
+    return stat[19] if stat and stat[0] not in 'ZX' else None
+
+
+def _child(pid: int) -> int | None:
+    try:
+        children = Path(f'/proc/{pid}/task/{pid}/children').read_text().split()
+    except OSError:
+        return None
+    return int(children[0]) if children else None
+
+
+def _is_marked(entry: Path) -> bool:
+    try:
+        return MARK.encode() in (entry / 'environ').read_bytes().split(b'\0')
+    except OSError:
+        return False

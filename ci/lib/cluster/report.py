@@ -1,0 +1,54 @@
+"""What is said about the cluster: status and logs. Nothing here needs root, or changes anything."""
+
+from __future__ import annotations
+
+import subprocess
+
+import head
+import model
+import nodes
+import process
+from told import Told
+
+
+def status() -> int:
+    cluster = model.load()
+    if cluster is None:
+        print('not up' if not model.STATE.exists() else 'not up: cut off while it started; ci/cluster up or down')
+        return 3
+    print(f'virtual backend  {cluster.backend}')
+    print(f'shared folder    {cluster.shared}')
+    print(f'link rates       physical {cluster.physical_rate or "unlimited"}, '
+          f'virtual {cluster.virtual_rate or "unlimited"}')
+    daemons = [_daemon(name) for name in ('munged', 'switch', *(['files'] if cluster.files == '9p' else []),
+                                            'head', *head.DAEMONS)]
+    states = nodes.slurm_states()
+    computes = [_compute(node, states.get(node.name, 'unknown')) for node in cluster.computes()]
+    return 0 if all(daemons) and all(computes) else 4
+
+
+def logs(name: str | None) -> int:
+    folder = model.STATE / 'log'
+    known = sorted(file.stem for file in folder.glob('*.log')) if folder.is_dir() else []
+    if not known:
+        raise Told(3, 'not up: no logs')
+    if name is None:
+        print(*(folder / f'{each}.log' for each in known), sep='\n')
+        return 0
+    if name not in known:
+        raise Told(2, f'{name!r}: no such log; valid: {", ".join(known)}')
+    return subprocess.run(['tail', '-n', '60', str(folder / f'{name}.log')]).returncode
+
+
+def _daemon(name: str) -> bool:
+    pid = process.alive(name)
+    print(f'{name:<10} {f"pid {pid}" if pid else "DOES NOT RUN"}')
+    return pid is not None
+
+
+def _compute(node: model.Node, state: str) -> bool:
+    pid = process.alive(node.name)
+    cores = ','.join(map(str, node.cores))
+    print(f'{node.name:<10} {f"pid {pid}" if pid else "DOES NOT RUN":<12} {state:<10} {node.kind:<8} '
+          f'{node.address} core {cores}')
+    return pid is not None and nodes.is_well(state)

@@ -1,0 +1,13 @@
+"""What is said to the person, and the end with a reason instead of a traceback."""
+
+
+class Told(Exception):
+    """Ends the command with one line and an exit code: 2 usage, 3 not up, 4 cannot be had."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+def say(what: str) -> None:
+    print(f'parity: {what}', flush=True)
