@@ -23,6 +23,8 @@ pytestmark = pytest.mark.skipif(not os.environ.get('PARITY_CLUSTER'),
                                 reason='no cluster here: ci/test --full brings one up (root, Slurm, User-mode Linux)')
 #: A case that is over at once, to be measured beside the one that a fault meets.
 BESIDE = "-n 'FileCopy%mode=small-write%clients=one%sync=durable'"
+#: One that needs no more than python3 and lasts most of a minute.
+LASTING = "-n 'FileCopy%mode=small-copy%clients=one%sync=durable' -S FileCopy.size=nightly"
 
 
 def cluster(verb: str, *arguments: str) -> subprocess.CompletedProcess:
@@ -97,10 +99,10 @@ def test_nodes_are_real_and_unprivileged_jobs_run_on_them(night, partition):
 
 
 def test_a_night_on_both_partitions(night):
-    cells = run(f'onebox -n Hpcc {BESIDE}', 0)
+    cells = run(f'onebox {BESIDE}', 0)
     for partition, backend in (('physical', None), ('virtual', 'uml')):
         here = [c for c in cells if c['partition'] == partition and c['value'] is not None]
-        assert {c['check'] for c in here} == {'Hpcc', 'FileCopy'}
+        assert {c['check'] for c in here} == {'FileCopy'}
         assert {c['nodes'][0][0] for c in here} == {partition[0]}
         assert backend is None or {c['virtualisation'] for c in here} == {backend}
     times = shell('sacct -n -P -X -o Start,End,JobName -S now-10minutes', TOP).stdout
@@ -109,8 +111,8 @@ def test_a_night_on_both_partitions(night):
 
 
 @pytest.mark.parametrize('nodes', [2, 4])
-def test_hpcc_on_more_nodes(night, nodes):
-    cells = run(f'onebox:physical -n Hpcc -S nodes={nodes}', 0)
+def test_a_case_on_more_nodes(night, nodes):
+    cells = run(f"onebox:physical -n 'Fileset%file=10KB%mode=read' -S nodes={nodes}", 0)
     assert {len(c['nodes']) for c in cells if c['value'] is not None} == {nodes}
 
 
@@ -125,11 +127,12 @@ def test_jobs_are_submitted_followed_and_cancelled(night):
         script.write_text(parity(f'render {job} --system onebox') + '\n')
         tested = shell(f'sbatch --test-only {script}', night)
         assert tested.returncode == 0 and 'to start at' in tested.stderr, f'{job}: {tested.stderr}'
-    name = parity('submit workload --system onebox --partition physical --check hpcc')
+    case = 'FileCopy%mode=small-write%clients=one%sync=durable'
+    name = parity(f'submit workload --system onebox --partition physical --check {case}')
     assert name.isdecimal() and name in parity('list')
     parity(f'wait {name}')
-    output, = (night / 'jobs').glob('parity-Hpcc-*.out')
-    assert shell(f'. ci/activate && parity parse hpcc {output}', TOP).returncode == 0
+    output, = (night / 'jobs').glob('parity-FileCopy-*.out')
+    assert shell(f'. ci/activate && parity parse filecopy {output}', TOP).returncode == 0
     name = parity('submit nightly --system onebox --partition physical')
     parity(f'cancel {name}')
     assert 'CANCELLED' in parity(f'wait {name}', 4) and 'exit code 4' in parity('list')
@@ -142,12 +145,12 @@ def test_jobs_are_submitted_followed_and_cancelled(night):
 # ---- faults
 
 def test_slurmctld_killed_and_restarted_in_mid_run(night):
-    process = begin(f'onebox:physical -n Hpcc {BESIDE}')
-    with while_running():
+    process = begin(f'onebox:physical {LASTING}')
+    with while_running('rfm_FileCopy'):
         assert cluster('kill', 'slurmctld').returncode == 0
         time.sleep(3)
         assert cluster('start', 'slurmctld').returncode == 0
-    assert words(ended(process, 0), 'Hpcc') == {'unreferenced', 'skipped'}
+    assert words(ended(process, 0), 'FileCopy') == {'unreferenced'}
 
 
 def test_a_node_that_is_down(night):
