@@ -23,8 +23,7 @@ pytestmark = pytest.mark.skipif(not os.environ.get('PARITY_CLUSTER'),
                                 reason='no cluster here: ci/test --full brings one up (root, Slurm, User-mode Linux)')
 #: A case that is over at once, to be measured beside the one that a fault meets.
 BESIDE = "-n 'FileCopy%mode=small-write%clients=one%sync=durable'"
-#: One that needs no more than python3 and lasts most of a minute.
-LASTING = "-n 'FileCopy%mode=small-copy%clients=one%sync=durable' -S FileCopy.size=nightly"
+_BEGUN: list[subprocess.Popen] = []
 
 
 def cluster(verb: str, *arguments: str) -> subprocess.CompletedProcess:
@@ -40,14 +39,22 @@ def night(monkeypatch):
     monkeypatch.setenv('PARITY_RESULTS', str(folder))
     assert cluster('status').returncode == 0, cluster('status').stdout
     yield folder
+    for process in _BEGUN:        # of a test that failed before its night was over
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=60)
+    _BEGUN.clear()
+    shell('scancel -u root', TOP)
     up = cluster('up')
     assert up.returncode == 0, up.stderr
 
 
 def begin(options: str) -> subprocess.Popen:
     """ci/nightly, in the background."""
-    return subprocess.Popen(['bash', '-c', f'ci/nightly --system {options}'], cwd=TOP, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(['bash', '-c', f'exec ci/nightly --system {options}'], cwd=TOP,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    _BEGUN.append(process)
+    return process
 
 
 def ended(process: subprocess.Popen, code: int) -> list[dict]:
@@ -112,14 +119,14 @@ def test_a_night_on_both_partitions(night):
 
 @pytest.mark.parametrize('nodes', [2, 4])
 def test_a_case_on_more_nodes(night, nodes):
-    cells = run(f"onebox:physical -n 'Fileset%file=10KB%mode=read' -S nodes={nodes}", 0)
+    cells = run(f"onebox:physical -n 'Fileset%file=10KB%mode=read$' -S nodes={nodes}", 0)
     assert {len(c['nodes']) for c in cells if c['value'] is not None} == {nodes}
 
 
 def test_jobs_are_submitted_followed_and_cancelled(night):
-    def parity(line: str, code: int = 0) -> str:
+    def parity(line: str, *codes: int) -> str:
         done = shell(f'. ci/activate && parity jobs {line}', TOP)
-        assert done.returncode == code, done.stdout + done.stderr
+        assert done.returncode in (codes or (0,)), done.stdout + done.stderr
         return done.stdout.strip()
 
     for job in ('build', 'nightly', 'campaign'):
@@ -135,28 +142,38 @@ def test_jobs_are_submitted_followed_and_cancelled(night):
     assert shell(f'. ci/activate && parity parse filecopy {output}', TOP).returncode == 0
     name = parity('submit nightly --system onebox --partition physical')
     parity(f'cancel {name}')
-    assert 'CANCELLED' in parity(f'wait {name}', 4) and 'exit code 4' in parity('list')
+    # 4 where it had not begun, else the code of the signal that ended it
+    assert 'CANCELLED' in parity(f'wait {name}', 4, 128 + 15) and 'CANCELLED' in parity('list')
     later = parity(f'submit nightly --system onebox --after {name}')
     parity(f'wait {later}', 4)
     done = shell('. ci/activate && parity jobs submit nightly --system onebox --after 99999', TOP)
-    assert done.returncode == 1 and 'sbatch: ' in done.stderr and 'Traceback' not in done.stderr
+    assert done.returncode == 1 and '--after 99999: ' in done.stderr and 'Traceback' not in done.stderr
 
 
 # ---- faults
 
 def test_slurmctld_killed_and_restarted_in_mid_run(night):
-    process = begin(f'onebox:physical {LASTING}')
-    with while_running('rfm_FileCopy'):
+    process = begin('onebox:physical -n Hpcc')
+    with while_running():
+        time.sleep(6)    # it writes down which jobs run some seconds late: killed before that, it knows no better
         assert cluster('kill', 'slurmctld').returncode == 0
         time.sleep(3)
         assert cluster('start', 'slurmctld').returncode == 0
-    assert words(ended(process, 0), 'FileCopy') == {'unreferenced'}
+    cells = ended(process, 0)
+    assert words(cells, 'Hpcc') <= {'unreferenced', 'skipped'} and all(c['value'] is not None for c in cells if c['verdict'] == 'unreferenced')
 
 
-def test_a_node_that_is_down(night):
-    shell('scontrol update nodename=p3 state=down reason=test', TOP)
-    failed(run(f'onebox:physical -n Hpcc {BESIDE} -S Hpcc.nodes=4 -S max_pending_time=20s', 4), 'ReqNodeNotAvail|pending time')
-    shell('scontrol update nodename=p3 state=resume', TOP)
+def test_a_node_is_set_down_in_mid_run(night):
+    process = begin(f'onebox:physical -n Hpcc {BESIDE}')
+    with while_running():
+        shell('scontrol update nodename=p1 state=down reason=test', TOP)
+    failed(ended(process, 4), r'a node failed \(job \d+ on p1: NODE_FAIL\)|cancelled')
+
+
+def test_a_node_that_is_not_there_to_begin_with(night):
+    shell('scontrol update nodename=p3 state=drain reason=test', TOP)
+    failed(run(f'onebox:physical -n Hpcc {BESIDE} -S Hpcc.nodes=4 -S max_pending_time=20s', 4),
+           r'waited in the queue, at most 20 s \(job \d+: CANCELLED, Reason \w+|ReqNodeNotAvail')
 
 
 def test_the_time_limit_is_reached(night):
@@ -186,7 +203,7 @@ def test_a_guest_is_killed_and_restarted_at_once(night):
 def test_a_queue_that_never_starts_the_job(night):
     shell('scontrol update partitionname=physical state=down', TOP)
     try:
-        failed(run('onebox:physical -n Hpcc -S max_pending_time=10s', 4), 'pending time|cancelled')
+        failed(run('onebox:physical -n Hpcc -S max_pending_time=10s', 4), 'waited in the queue, at most 10 s .*PartitionDown')
     finally:
         shell('scontrol update partitionname=physical state=up', TOP)
 

@@ -40,6 +40,26 @@ def test_what_ended_a_job_is_told_whatever_its_exit_code_says(state, said):
     assert told.startswith(said) and bool(told) == bool(said)
 
 
+@pytest.mark.parametrize('complaint, said', [
+    ('slurmstepd-v1: error: Detected 1 oom-kill event(s) in StepId=46.0. Some of your processes may have been killed', 'memory exceeded (job 7 on v3: OUT_OF_MEMORY)'),
+    ('slurmstepd: error: Detected 2 oom_kill events in StepId=46.batch.', 'memory exceeded'),
+    ('srun: error: Node failure on v1', 'a node failed'), ('srun: error: v1: task 0: Exited with exit code 1', '')])
+def test_a_step_that_was_killed_is_told_although_the_job_was_completed(complaint, said):
+    job = Made(state='COMPLETED', jobid='7', nodelist=['v3'], time_limit=600.0, exitcode=0)
+    assert scheduled.ended(job, f'a line before\n{complaint}\n').startswith(said)
+    assert bool(scheduled.ended(job, complaint)) == bool(said)
+
+
+@pytest.mark.parametrize('answer, said', [
+    ('echo Licenses', 'cancelled while it waited in the queue, at most 20 s (job 7: CANCELLED, Reason Licenses)'),
+    ('exit 1', 'cancelled while it waited in the queue, at most 20 s (job 7: CANCELLED)')])
+def test_a_job_that_never_began_is_told_with_what_it_waited_for(tmp_path, monkeypatch, answer, said):
+    (tmp_path / 'sacct').write_text(f'#!/bin/sh\n{answer}\n')
+    (tmp_path / 'sacct').chmod(0o755)
+    monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
+    assert scheduled.ended(Made(state='CANCELLED', jobid='7', nodelist=[], max_pending_time=20.0)) == said
+
+
 @pytest.mark.parametrize('scheduler, option', [('slurm', ['--no-requeue']), ('pbs', ['-r n']), ('local', [])])
 def test_a_measurement_is_never_begun_again_on_another_node(scheduler, option):
     made = case(scheduler)

@@ -6,6 +6,8 @@ came back, both end with 0. So the scheduler's own word for the end comes first.
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 #: A measurement that is begun again on another node is another measurement, and writes into one output.
@@ -23,6 +25,11 @@ _ENDED = {
     'TIMEOUT': 'time limit reached', 'DEADLINE': 'deadline reached', 'OUT_OF_MEMORY': 'memory exceeded',
     'NODE_FAIL': 'a node failed', 'BOOT_FAIL': 'a node did not start', 'PREEMPTED': 'preempted by another job',
     'CANCELLED': 'cancelled', 'REVOKED': 'cancelled by a sibling',
+}
+#: What srun and slurmstepd say of a step that ended so, although the job went on.
+_OF_A_STEP = {
+    'OUT_OF_MEMORY': re.compile(r'^slurmstepd\S*: error: Detected \d+ oom.kill event', re.M),
+    'NODE_FAIL': re.compile(r'^srun: error: Node failure on ', re.M),
 }
 
 
@@ -47,14 +54,39 @@ def node(stagedir: str) -> dict[str, str]:
     return {key: value.strip()[:200] for key, _, value in (line.partition(':') for line in lines) if value}
 
 
-def ended(job) -> str:
-    """How something else than the program ended the job, with its id and nodes; '' where nothing did."""
+def ended(job, complaints: str = '') -> str:
+    """How something else than the program ended the job, with its id and nodes; '' where nothing did.
+
+    ``complaints`` is the job's standard error: a step that was killed for its memory, or with its node,
+    is told there alone, as the script went on after it and the job itself was COMPLETED.
+    """
     words = [word for word in str(job.state or '').split(',') if word in _ENDED]
+    words += [word for word, sign in _OF_A_STEP.items() if sign.search(complaints)]
     if not words:
         return ''
+    if words[0] == 'CANCELLED' and not job.nodelist:
+        return _never_began(job)
     on = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
     return f'{_ENDED[words[0]]}{_limit(words[0], job)} (job {job.jobid}{on}: {words[0]})'
 
 
 def _limit(word: str, job) -> str:
     return f', {job.time_limit:g} s' if word == 'TIMEOUT' and job.time_limit else ''
+
+
+def _never_began(job) -> str:
+    """ReFrame ends a job that has waited too long, and says no word of it."""
+    reason = _waited_for(job.jobid)
+    longest = f', at most {job.max_pending_time:g} s' if job.max_pending_time else ''
+    return (f'cancelled while it waited in the queue{longest} (job {job.jobid}: CANCELLED'
+            + (f', Reason {reason})' if reason else ')'))
+
+
+def _waited_for(jobid: str) -> str:
+    """Slurm's last word of why a job waited; '' where it has none, or does not answer."""
+    try:
+        done = subprocess.run(['sacct', '-n', '-X', '-P', '-j', jobid, '-o', 'Reason'],
+                              capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return ''
+    return next((word for word in done.stdout.split() if word not in ('None', 'Unknown')), '')

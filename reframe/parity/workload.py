@@ -214,7 +214,7 @@ class Workload(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return True
         self.parity['node'] = scheduled.node(self.stagedir)
-        if why := scheduled.ended(self.job):
+        if why := scheduled.ended(self.job, self._parity_text(self.stderr)):
             self._parity_refuse('failed', f'{why}{self._parity_complaint()}')
         try:
             values = self.parse(self._parity_text(self.stdout)) | self.parity_beside()

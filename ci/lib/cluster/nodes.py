@@ -14,6 +14,7 @@ from pathlib import Path
 import network
 import process
 from model import GUEST_MIB, STATE, Cluster, Node
+from told import say
 
 #: Parts of a guest's kernel that no node uses and that take 1 s of its start: RAID speed trials above all.
 UNUSED = 'initcall_blacklist=raid6_select_algo,init_btrfs_fs,init_zswap'
@@ -70,6 +71,14 @@ def wait_until_well(names: list[str], seconds: float) -> list[str]:
         if not bad or time.monotonic() > deadline:
             return bad
         time.sleep(0.1)
+
+
+def resume() -> None:
+    """Nodes that run but were taken out of service, by hand or by a fault, take jobs again."""
+    for name, state in slurm_states().items():
+        if process.alive(name) and {'drain', 'down'} & set(re.split(r'[+*]', state)):
+            say(f'{name} was {state}: resumed')
+            _ask('scontrol', 'update', f'nodename={name}', 'state=resume')
 
 
 def cancel_jobs() -> None:

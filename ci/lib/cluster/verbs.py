@@ -36,6 +36,7 @@ def up(args: Namespace) -> int:
         else:
             cluster = _new(_stated(args))
         _ensure(cluster)
+        nodes.resume()
         _demand_well([node.name for node in cluster.computes()])
     say(f'up in {time.monotonic() - begun:.1f} s: {cluster.nodes} physical nodes, {cluster.virtual_nodes} virtual '
         f'({cluster.backend}); shared folder {cluster.shared}')

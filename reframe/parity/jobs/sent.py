@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from parity import errors, paths
 from parity.jobs import pbs, slurm
 from parity.jobs.request import Request
-from parity.jobs.state import State
+from parity.jobs.state import SchedulerError, State
 
 SCHEDULERS: dict[str, ModuleType] = {'slurm': slurm, 'pbs': pbs}
 
@@ -40,11 +40,21 @@ def folder() -> Path:
     return paths.results() / 'jobs'
 
 
+def _demand_known(request: Request) -> None:
+    """Slurm takes a dependency on a job that it never heard of for met."""
+    try:
+        SCHEDULERS[request.scheduler].states(request.after)
+    except SchedulerError as err:
+        raise SchedulerError(f'--after {request.after}: {err}', err.exit_code) from None
+
+
 def submit(job: str, system: str, request: Request, script: str) -> Sent:
     """Send the script from results/jobs, where its output will be. UsageError where there is no scheduler."""
     if request.scheduler not in SCHEDULERS:
         raise errors.UsageError(f'{system} has no scheduler to submit to; '
                                 f'parity jobs render {job} --system {system} | bash runs it here')
+    if request.after:
+        _demand_known(request)
     now = datetime.datetime.now().astimezone()
     folder().mkdir(parents=True, exist_ok=True)
     file = folder() / f'{request.name}-{now:%Y%m%d-%H%M%S-%f}.sh'

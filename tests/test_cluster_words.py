@@ -1,0 +1,69 @@
+"""What ci/cluster says of its options and of what it needs: nothing here starts a cluster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import TOP
+
+LIB = TOP / 'ci' / 'lib' / 'cluster'
+
+
+@pytest.fixture
+def lib(monkeypatch):
+    """The modules of ci/lib/cluster, which is a program and no package."""
+    monkeypatch.syspath_prepend(str(LIB))
+    import backend
+    import model
+    import slurm_conf
+    yield backend, model, slurm_conf
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, '__file__', '') or '').startswith(str(LIB)):
+            del sys.modules[name]
+
+
+def asked(*words: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, '-B', LIB, *words], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize('words, said', [
+    ((), 'VERB'), (('begin',), 'invalid choice'), (('up', '--nodes', '0'), 'valid are 1 to 16 nodes'),
+    (('up', '--nodes', '2;id'), 'valid are 1 to 16'), (('up', '--cpus', '99'), 'valid are 1 to'),
+    (('up', '--virtual-rate', 'fast'), 'valid are 1mbit to 100gbit'), (('up', '--physical-rate', '0kbit'), 'valid are'),
+    (('up', '--shared', '/etc'), 'a folder of the system'), (('up', '--shared', '/tmp/a,b'), 'a comma')])
+def test_a_bad_option_is_refused_before_anything_starts(words, said):
+    done = asked(*words)
+    assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
+
+
+@pytest.mark.skipif(Path('/run/parity-cluster').exists(), reason='the cluster is up')
+@pytest.mark.parametrize('words', [('exec', 'head', 'true'), ('kill', 'v1'), ('logs',)])
+def test_what_needs_a_cluster_says_that_none_is_up(words):
+    assert asked('status').returncode == 3
+    done = asked(*words)
+    assert done.returncode == 3 and 'not up' in done.stderr
+
+
+def test_a_machine_without_guests_has_no_partition_virtual(lib, monkeypatch, capsys):
+    backend, model, slurm_conf = lib
+    monkeypatch.setattr(backend.shutil, 'which', lambda name: None)
+    assert backend.choose(4) == ('none', 0)
+    assert 'no partition virtual' in capsys.readouterr().out
+    made = model.Cluster(nodes=2, virtual_nodes=0, cpus=1, physical_rate=None, virtual_rate=None, shared='/srv/results',
+                         backend='none', network='10.77.61', files='none')
+    text = slurm_conf.slurm_conf(made)
+    assert 'PartitionName=physical Nodes=p1,p2' in text and 'PartitionName=virtual' not in text
+
+
+def test_fewer_guests_where_memory_is_short(lib, monkeypatch, capsys):
+    backend, *_ = lib
+    monkeypatch.setattr(backend.shutil, 'which', lambda name: name)
+    monkeypatch.setattr(backend.Path, 'is_dir', lambda path: True)
+    monkeypatch.setattr(backend.Path, 'exists', lambda path: True)
+    monkeypatch.setattr(backend, '_room', lambda: 3 * backend.GUEST_MIB)
+    assert backend.choose(4) == ('uml', 2)
+    assert '2 of 4: memory for more is short' in capsys.readouterr().out
