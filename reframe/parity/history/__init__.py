@@ -1,0 +1,7 @@
+"""The figures of every stored session of a system: regressions, references and comparisons judge from these."""
+
+from parity.history.cells import CELL, cell_id
+from parity.history.facts import SessionFacts, sessions
+from parity.history.figures import RERUN_OF, load
+
+__all__ = ['CELL', 'RERUN_OF', 'SessionFacts', 'cell_id', 'load', 'sessions']

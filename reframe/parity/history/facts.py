@@ -1,0 +1,51 @@
+"""What each session knew of the machine and of its nodes: what may have changed since a better night."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from parity.session import database
+from parity.verdict import runs
+
+
+@dataclass(frozen=True)
+class SessionFacts:
+    """``machine``: nested facts of where ReFrame ran. ``nodes``: what each node of a batch system said of
+    itself (programs/node.sh), by name. ``software``: identities of what the cases ran."""
+
+    uuid: str
+    start: float
+    system: str
+    cmdline: str
+    reframe: str
+    machine: dict[str, Any] = field(default_factory=dict)
+    nodes: dict[str, dict[str, str]] = field(default_factory=dict)
+    software: tuple[str, ...] = ()
+
+
+def sessions(system: str, last: int | None = None) -> list[SessionFacts]:
+    """The facts of the system's newest ``last`` sessions (all: None), oldest first."""
+    found: list[SessionFacts] = []
+    for uuid in reversed(database.uuids()):
+        if last is not None and len(found) == last:
+            break
+        report = database.report(uuid)
+        if (facts := of_report(report)).system == system:
+            found.append(facts)
+    return found[::-1]
+
+
+def of_report(report: dict[str, Any]) -> SessionFacts:
+    """The facts of one session as ReFrame stores it."""
+    raws = [raw for run in report['runs'] for raw in run['testcases']]
+    kept = next((s for s in [*(r.get('parity_session') for r in raws), report.get('parity_session')] if s), {})
+    records = [run.record for attempts in runs.of_report(report).values() for run in attempts]
+    nodes = {said['node']: said for r in records if (said := r.get('node') or {}).get('node')}
+    software = {str((r.get('software') or {}).get('identity', '')) for r in records}
+    info = report['session_info']
+    return SessionFacts(
+        uuid=info['uuid'], start=info['time_start_unix'], cmdline=info.get('cmdline', ''),
+        system=kept.get('plan', {}).get('system') or next((r['system'] for r in raws), ''),
+        reframe=info.get('version', ''), machine=kept.get('facts', {}), nodes=nodes,
+        software=tuple(sorted(software - {''})))

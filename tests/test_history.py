@@ -1,0 +1,89 @@
+"""The figures of stored sessions as one frame: what regressions, references and comparisons judge from."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+
+import sessions as made
+from parity import history, paths
+
+PLAN = [made.planned()]
+METRICS = {m['name']: {'unit': m['unit'], 'better': m['better']} for m in made.METRICS}
+
+
+def case(hpl: float, **other):
+    parity = {'metrics': METRICS, 'size': 'quick', **other.pop('parity', {})}
+    return made.ran(hpl=hpl, parity=parity, **other)
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Puts sessions into a database as ReFrame has it; each begins a day after the one before."""
+    monkeypatch.setenv('PARITY_RESULTS', str(tmp_path))
+    database = sqlite3.connect(paths.database())
+    database.execute('CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, json_blob TEXT)')
+
+    def store(uuid: str, *cases, retries=(), **info):
+        start = 1795190000.0 + 86400 * database.execute('SELECT count(*) FROM sessions').fetchone()[0]
+        report = made.report(list(cases), PLAN, list(retries), uuid=uuid, time_start_unix=start, **info)
+        database.execute('INSERT INTO sessions VALUES (?, ?, ?)', (uuid, start, json.dumps(report)))
+        database.commit()
+    return store
+
+
+def hpl(**options):
+    frame = history.load('local', **options)
+    return frame.filter(frame['metric'] == 'hpl')
+
+
+def test_every_figure_of_a_system_oldest_first(stored):
+    stored('a', case(100.0), case(101.0))
+    stored('b', case(99.0), {**case(7.0), 'system': 'other'})
+    assert hpl().select('session', 'run', 'value').rows() == [('a', 0, 100.0), ('a', 1, 101.0), ('b', 0, 99.0)]
+    assert history.cell_id(hpl().row(0, named=True)) == 'Toy.hpl@local:default'
+
+
+def test_what_failed_and_what_was_tried_again_is_no_figure(stored):
+    stored('a', {**case(1.0), 'result': 'fail', 'fail_phase': 'run'}, retries=[case(100.0)])
+    stored('b', case(float('nan')), case(99.0))
+    assert hpl()['value'].to_list() == [99.0]
+
+
+def test_labels_and_unusual_placements_are_told(stored):
+    stored('a', case(100.0, parity={'labels': {'hpl': {'word': 'cached'}}, 'unusual': {'nodes': 4}}))
+    assert hpl().select('label', 'unusual', 'node', 'software').rows() == [('cached', True, 'node01', 'x')]
+
+
+def test_the_newest_nights_come_with_their_reruns(stored):
+    for uuid in 'abc':
+        stored(uuid, case(100.0))
+    stored('d', case(99.0), parity_rerun_of='c')
+    assert set(hpl(nights=1)['session']) == {'c', 'd'}
+    assert hpl(nights=1).filter(hpl(nights=1)['session'] == 'd')['rerun_of'].to_list() == ['c']
+
+
+def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monkeypatch):
+    stored('a', case(100.0))
+    assert len(hpl()) == 1
+    stored('b', case(99.0))
+    read = []
+    report = history.figures.database.report
+    monkeypatch.setattr(history.figures.database, 'report', lambda uuid: read.append(uuid) or report(uuid))
+    assert len(hpl()) == 2 and read == ['b']
+    sqlite3.connect(paths.database()).execute('DELETE FROM sessions WHERE uuid = "a"').connection.commit()
+    assert hpl()['session'].to_list() == ['b']
+
+
+def test_nothing_stored_is_an_empty_history(tmp_path, monkeypatch):
+    monkeypatch.setenv('PARITY_RESULTS', str(tmp_path))
+    assert history.load('local').is_empty() and history.sessions('local') == []
+
+
+def test_what_each_node_said_of_itself_is_kept_by_session(stored):
+    stored('a', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.187'}}))
+    stored('b', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.192'}}))
+    assert [s.nodes['v3']['kernel'] for s in history.sessions('local')] == ['6.1.187', '6.1.192']
+    assert [s.uuid for s in history.sessions('local', last=1)] == ['b']
