@@ -14,8 +14,9 @@ SECONDS = 60
 def answer(command: list[str], folder: Path | None = None) -> str:
     """What ``command`` prints. SchedulerError with what it complains of, and its exit code."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=SECONDS,
-                              cwd=folder)
+        # what is no UTF-8 is replaced: qstat garbles every path with a letter beyond ASCII
+        done = subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=SECONDS,
+                              stdin=subprocess.DEVNULL, cwd=folder)
     except FileNotFoundError:
         raise SchedulerError(f'{command[0]} is not here: this must be a machine that can submit jobs') from None
     except subprocess.TimeoutExpired:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
 
 from parity.errors import INFRASTRUCTURE
@@ -13,6 +13,9 @@ _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun
 #: Exit_status of a job that was ended by a signal: 256 and the signal's number.
 _KILLED = 256
+#: `substate` of a job that was deleted.
+_DELETED = '91'
+_HOLDS = {'u': 'its user', 'o': 'an operator', 's': 'PBS', 'p': 'a password that is wrong'}
 
 
 def submit(script: Path) -> str:
@@ -25,23 +28,37 @@ def cancel(job: str) -> None:
 
 
 def states(job: str) -> list[State]:
-    """The job, or the elements of its array. SchedulerError where PBS has forgotten it."""
+    """The job, or the elements of its array. SchedulerError where PBS has forgotten it.
+
+    Asked for text with a line for each attribute (-w): the JSON of OpenPBS 23.06 is none where a path holds a
+    backslash or a letter beyond ASCII, or an account is `inf` and a variable `.5`.
+    """
     try:
-        return _read(answer(['qstat', '-x', '-t', '-f', '-F', 'json', job]))
-    except SchedulerError:
-        pass                            # a server that keeps no history refuses -x
-    try:
-        return _read(answer(['qstat', '-t', '-f', '-F', 'json', job]))
+        found = answer(['qstat', '-x', '-t', '-f', '-w', job])
     except SchedulerError as err:
+        if 'history' not in str(err):
+            raise
+        found = ''
+    # a server that keeps no history complains of -x, prints nothing, and exits with 0
+    return read(found) if 'Job Id:' in found else _without_history(job)
+
+
+def _without_history(job: str) -> list[State]:
+    try:
+        return read(answer(['qstat', '-t', '-f', '-w', job]))
+    except SchedulerError as err:
+        if 'Unknown Job Id' not in str(err):
+            raise
         raise SchedulerError(f'{err}; once a job has ended, its exit code is known only where the server keeps '
                              'a history (set server job_history_enable = True)', err.exit_code) from None
 
 
-def _read(text: str) -> list[State]:
-    try:
-        jobs = json.loads(text).get('Jobs', {})
-    except ValueError as err:
-        raise SchedulerError(f'qstat printed no JSON: {err}') from None
+def read(text: str) -> list[State]:
+    """The jobs that `qstat -f -w` tells of: `Job Id: NAME`, then lines `    attribute = value`."""
+    jobs = {}
+    for block in re.split(r'^Job Id: ', text, flags=re.MULTILINE)[1:]:
+        name, _, rest = block.partition('\n')
+        jobs[name.strip()] = dict(re.findall(r'^    (\S+) = (.*)$', rest, re.MULTILINE))
     # of an array its elements tell; without any, it tells of itself
     elements = {name: job for name, job in jobs.items() if '[]' not in name}
     found = [_state(name, job) for name, job in (elements or jobs).items()]
@@ -50,18 +67,34 @@ def _read(text: str) -> list[State]:
     return found
 
 
-def _state(name: str, job: dict) -> State:
+def _state(name: str, job: dict[str, str]) -> State:
     word, comment = job['job_state'], job.get('comment', '')
     phase = 'pending' if word in _PENDING else 'running' if word in _RUNNING else 'ended'
-    used = job.get('resources_used', {})
-    return State(name, phase, word, _exit_code(job) if phase == 'ended' else None, comment,
-                 job.get('exec_host', ''), str(used.get('walltime', '')),
+    return State(name, phase, word, _exit_code(job) if phase == 'ended' else None, _reason(name, phase, job),
+                 job.get('exec_host', ''), job.get('resources_used.walltime', ''),
                  comment if phase == 'pending' and comment.startswith('Can Never Run') else '')
 
 
-def _exit_code(job: dict) -> int:
-    """Negative: PBS ended it (-29: its time was over); none: it was deleted before it ran."""
-    status = job.get('Exit_status')
-    if status is None or int(status) < 0:
+def _reason(name: str, phase: str, job: dict[str, str]) -> str:
+    """PBS's own comment, or what it leaves unsaid of a job that is held, or that never had a host."""
+    comment = job.get('comment', '')
+    after = f'waits for {job["depend"]}' if 'depend' in job else ''
+    if job['job_state'] == 'H':
+        held = ' and '.join(_HOLDS[letter] for letter in job.get('Hold_Types', '') if letter in _HOLDS)
+        return after or (f'held by {held}' if held else comment)
+    if phase == 'ended' and 'exec_host' not in job:
+        # an element may have run: with its array deleted, or without a history, PBS keeps nothing of it
+        what = 'deleted, or its end is not known' if '[' in name else 'deleted before it ran'
+        return '; '.join(filter(None, (what, comment or after)))
+    return comment
+
+
+def _exit_code(job: dict[str, str]) -> int:
+    """The job's own, or 4: PBS ended it (negative; -29: its time was over), it was deleted, or never ran.
+
+    An element of an array that PBS has kept nothing of has no host, and the Exit_status of another element.
+    """
+    status = int(job.get('Exit_status', -1))
+    if status < 0 or 'exec_host' not in job or (status == 0 and job.get('substate') == _DELETED):
         return INFRASTRUCTURE
-    return SIGNAL + int(status) - _KILLED if int(status) > _KILLED else int(status)
+    return SIGNAL + status - _KILLED if status > _KILLED else status

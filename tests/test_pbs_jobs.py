@@ -1,0 +1,122 @@
+"""How jobs of PBS stand: what a real OpenPBS printed in each situation, and what it refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from conftest import TOP
+from parity.jobs import pbs
+from parity.jobs.state import SchedulerError, together
+
+RECORDED = TOP / 'tests' / 'recorded' / 'pbs'
+COMMANDS = json.loads((RECORDED / 'commands.json').read_text())
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """qstat, qsub and qdel that answer as the real ones did: {the options that it is asked with: the answer}."""
+    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
+
+    def answers(name: str, cases: dict[str, dict]) -> None:
+        lines = ['#!/bin/bash', 'case " $* " in']
+        for options, said in cases.items():
+            for stream in ('stdout', 'stderr'):
+                raw = said[stream] if isinstance(said[stream], bytes) else said[stream].encode()
+                (tmp_path / f'{options}.{stream}').write_bytes(raw)
+            files = [shlex.quote(str(tmp_path / f'{options}.{stream}')) for stream in ('stdout', 'stderr')]
+            lines.append(f'*{shlex.quote(f" {options} ")}*) cat {files[0]}; cat {files[1]} >&2; exit {said["exit_code"]} ;;')
+        (tmp_path / name).write_text('\n'.join([*lines, '*) echo unexpected: "$*" >&2; exit 99', 'esac', '']))
+        (tmp_path / name).chmod(0o755)
+    return answers
+
+
+@pytest.fixture
+def stands(server):
+    """The states that parity reads from a recording."""
+    def states(name: str):
+        server('qstat', {'-x -t -f -w': {'stdout': (RECORDED / f'{name}.txt').read_bytes(), 'stderr': '', 'exit_code': 0}})
+        return pbs.states('1')
+    return states
+
+
+@pytest.mark.parametrize('name, word, phase, exit_code, reason, nodes', [
+    ('queued', 'Q', 'pending', None, 'Not Running: Not enough free nodes available', ''),
+    ('held', 'H', 'pending', None, 'held by its user', ''),
+    ('never', 'Q', 'pending', None, 'Can Never Run: Insufficient amount of resource: ncpus (R: 99 A: 4 T: 4)', ''),
+    ('running', 'R', 'running', None, 'Job run at', 'pbs1/0*2+pbs2/0*2'),
+    ('ended0', 'F', 'ended', 0, 'and finished', 'pbs1/0'),
+    ('exit7', 'F', 'ended', 7, 'and failed', 'pbs1/0'),
+    ('segv', 'F', 'ended', 139, 'and failed', 'pbs1/1'),
+    ('over-walltime', 'F', 'ended', 4, 'exceeded resource walltime', 'pbs1/0'),
+    ('deleted-while-running', 'F', 'ended', 143, 'terminated by user@pbs0', 'pbs2/0'),
+    ('deleted-while-queued', 'F', 'ended', 4, 'deleted before it ran; Not Running: Not enough free nodes', ''),
+    ('never-deleted', 'F', 'ended', 4, 'deleted before it ran; Can Never Run', ''),
+    ('after-failed', 'F', 'ended', 4, 'deleted before it ran; waits for afterok:112.pbs0@pbs0', ''),
+    ('umlaut', 'F', 'ended', 0, 'and finished', 'pbs1/0'),
+])
+def test_how_a_job_stands(stands, name, word, phase, exit_code, reason, nodes):
+    state, = stands(name)
+    assert (state.word, state.phase, state.exit_code, state.nodes) == (word, phase, exit_code, nodes)
+    assert reason in state.reason and bool(state.never) is (name == 'never')
+
+
+@pytest.mark.parametrize('name, words, codes, whole', [
+    ('array-running', 'XRQQ', [0, None, None, None], ('running', None)),
+    ('array-ended', 'FFFF', [0, 1, 2, 3], ('ended', 3)),
+    ('array-element-deleted', 'RQXQ', [None, None, 4, None], ('running', None)),
+    # PBS prints the deleted element with the exit code of another one: it is not its own
+    ('array-element-deleted-ended', 'FFFF', [0, 0, 4, 0], ('ended', 4)),
+    ('array-deleted', 'FFFF', [4, 143, 4, 4], ('ended', 143)),
+])
+def test_how_an_array_stands(stands, name, words, codes, whole):
+    states = stands(name)
+    assert ''.join(s.word for s in states) == words
+    assert [s.exit_code for s in states] == codes and together(states) == whole
+    assert [s.id.partition('[')[2] for s in states] == [f'{i}].pbs0' for i in range(4)]
+    assert all('not known' in s.reason for s in states if s.exit_code == 4)
+
+
+def test_a_job_deleted_while_it_ran_is_not_well_whatever_its_exit_code():
+    text = (RECORDED / 'deleted-while-running.txt').read_text().replace('Exit_status = 271', 'Exit_status = 0')
+    assert pbs.read(text)[0].exit_code == 4         # seen where root deleted it
+
+
+def test_a_server_without_history_tells_of_jobs_that_run_and_says_what_it_lacks(server):
+    running = {'stdout': (RECORDED / 'running.txt').read_bytes(), 'stderr': '', 'exit_code': 0}
+    server('qstat', {'-x -t -f -w': COMMANDS['nohistory-x-ended'], '-t -f -w': running})
+    assert pbs.states('96.pbs0')[0].word == 'R'
+    server('qstat', {'-x -t -f -w': COMMANDS['nohistory-x-ended'], '-t -f -w': COMMANDS['nohistory-ended']})
+    with pytest.raises(SchedulerError, match='Unknown Job Id.*job_history_enable = True') as caught:
+        pbs.states('96.pbs0')
+    assert caught.value.exit_code == 153
+
+
+@pytest.mark.parametrize('said, told', [
+    (COMMANDS['qstat-unknown'], 'Unknown Job Id 99999'),
+    ({'stdout': '', 'stderr': 'Connection refused\nqstat: cannot connect to server pbs0 (errno=15010)\n', 'exit_code': 255},
+     'cannot connect to server')])
+def test_what_is_no_question_of_history_is_told_as_it_is(server, said, told):
+    server('qstat', {'-x -t -f -w': said})
+    with pytest.raises(SchedulerError, match=told) as caught:
+        pbs.states('99999')
+    assert 'history' not in str(caught.value) and caught.value.exit_code == said['exit_code']
+
+
+@pytest.mark.parametrize('name', [n for n in COMMANDS if n.startswith('qsub') and COMMANDS[n]['exit_code']])
+def test_what_qsub_refuses_is_told_in_its_words_with_its_exit_code(server, tmp_path, name):
+    server('qsub', {'t.sh': COMMANDS[name]})
+    with pytest.raises(SchedulerError) as caught:
+        pbs.submit(tmp_path / 't.sh')
+    assert caught.value.exit_code == COMMANDS[name]['exit_code']
+    assert COMMANDS[name]['stderr'].split()[-1] in str(caught.value)
+
+
+def test_the_id_that_qsub_prints_and_what_qdel_does_not_know(server, tmp_path):
+    server('qsub', {'t.sh': COMMANDS['qsub-bad-depend']})
+    assert pbs.submit(tmp_path / 't.sh') == '36.pbs0'
+    server('qdel', {'99999': COMMANDS['qdel-unknown']})
+    with pytest.raises(SchedulerError, match='qdel: Unknown Job Id 99999'):
+        pbs.cancel('99999')
