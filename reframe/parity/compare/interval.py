@@ -1,0 +1,185 @@
+"""The ratio of two medians, with its interval: one method for every metric, chosen beforehand.
+
+All is done on logarithms. The interval of one side's median comes from its order statistics
+(Hettmansperger and Sheather, 1986: two neighbouring ones interpolated), which assumes nothing of the
+noise's form; fewer than 6 runs hold no such interval of 95 %, so 3 to 5 runs take Student's t, and 1 or
+2 have none. Two sides are put together by MOVER (Zou and Donner, 2008): the distance of each limit of
+the ratio is the root of the sum of the squared distances of the two medians' limits. Runs that were
+interleaved in time are pairs: the median of the pairs' quotients, in the same way as one side's.
+
+Two things that break such intervals on real series make them wider: runs that depend on one another
+(lag-1 autocorrelation), and a timer or a print-out with few digits, which may be half a step off.
+Measured coverage: docs/compare.md, `python -m parity.compare.coverage`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from statistics import fmean, median, quantiles, stdev
+
+CONFIDENCE = 0.95
+#: Below it nothing can be said of the noise.
+FEWEST = 3
+#: Quantiles of Student's t at 97.5 % by the number of runs.
+_T = {3: 4.302653, 4: 3.182446, 5: 2.776445}
+#: From so many runs on, one-sided 5 % of independent series show the autocorrelation that widens.
+_FEWEST_FOR_LAG = 10
+#: A factor of e^300 between runs is no noise, and no number that can be calculated with.
+_FARTHEST = 300.0
+_Z95, _Z975 = 1.644854, 1.959964
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """candidate / baseline. ``low`` and ``high`` are None where there is no interval: ``why`` says it."""
+
+    ratio: float | None
+    low: float | None = None
+    high: float | None = None
+    why: str = ''
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The runs of one side in the order of time, all in one unit.
+
+    ``step``: what the timer or the print-out resolves, in the unit of the values; None: as many decimals
+    as the values show.
+    """
+
+    values: tuple[float, ...]
+    step: float | None = None
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+    @property
+    def half_step(self) -> float:
+        """Half a step as a share of the median."""
+        step = decimals(self.values) if self.step is None else self.step
+        return step / 2 / abs(self.median)
+
+
+def ratio(baseline: Sample, candidate: Sample) -> Ratio:
+    """The quotient of the two sides' medians."""
+    if why := _no_ratio(baseline, candidate):
+        return Ratio(None, why=why)
+    at = candidate.median / baseline.median
+    if not 0 < at < math.inf:
+        return Ratio(None, why='the medians are too far apart: no ratio')
+    fewest = min(len(baseline.values), len(candidate.values))
+    if fewest < FEWEST:
+        return Ratio(at, why=_too_few(fewest, 'run'))
+    (below, _, above, lag), (c_below, _, c_above, c_lag) = _of_median(baseline), _of_median(candidate)
+    return _widened(at, math.hypot(c_below, above), math.hypot(c_above, below), baseline, candidate,
+                    max(lag, c_lag))
+
+
+def paired(baseline: Sample, candidate: Sample) -> Ratio:
+    """The median of the quotients of pairs: run i of one side beside run i of the other."""
+    if why := _no_ratio(baseline, candidate):
+        return Ratio(None, why=why)
+    quotients = tuple(c / b for b, c in zip(baseline.values, candidate.values, strict=True))
+    if not all(0 < q < math.inf for q in quotients):
+        return Ratio(None, why='the values of a pair are too far apart: no ratio')
+    if len(quotients) < FEWEST:
+        return Ratio(median(quotients), why=_too_few(len(quotients), 'pair'))
+    below, at, above, lag = _of_median(Sample(quotients))
+    return _widened(math.exp(at), below, above, baseline, candidate, lag)
+
+
+def spread(values: Sequence[float]) -> float | None:
+    """The robust standard deviation 0.7413 x IQR as a share of the median; None of one value, or about 0."""
+    middle = median(values)
+    if len(values) < 2 or not middle:
+        return None
+    first, _, third = quantiles(values, n=4, method='inclusive')
+    return 0.7413 * (third - first) / abs(middle)
+
+
+def decimals(values: Sequence[float]) -> float:
+    """The step that the values' decimals show: 0.01 of 1.8 and 1.78, 1 of 45 and 44."""
+    exponents = [Decimal(repr(float(v))).normalize().as_tuple().exponent for v in values]
+    return 10.0 ** min(0, *exponents)
+
+
+def _no_ratio(baseline: Sample, candidate: Sample) -> str:
+    if min(*baseline.values, *candidate.values, math.inf) <= 0:
+        return 'values at or below 0: no ratio'
+    return ''
+
+
+def _too_few(count: int, what: str) -> str:
+    return f'{count} {what}{"s" if count > 1 else ""}: no interval, {FEWEST} are needed'
+
+
+def _widened(at: float, below: float, above: float, baseline: Sample, candidate: Sample, lag: float) -> Ratio:
+    """The interval from its distances on the logarithm, with the steps of both sides and what to know of it."""
+    if max(below, above) > _FARTHEST:
+        return Ratio(at, why='the runs are too far apart: no interval')
+    if (coarsest := max(baseline.half_step, candidate.half_step)) >= 0.5:
+        return Ratio(at, why=f'a step of the timer is {200 * coarsest:.0f} % of the median: no interval')
+    low = at * math.exp(-below) * (1 - candidate.half_step) / (1 + baseline.half_step)
+    high = at * math.exp(above) * (1 + candidate.half_step) / (1 - baseline.half_step)
+    notes = (f'runs depend on one another (lag-1 {lag:.2f}): wider by {_factor(lag):.2f}',) if lag else ()
+    return Ratio(at, low, high, notes=notes)
+
+
+def _of_median(sample: Sample) -> tuple[float, float, float, float]:
+    """(distance below, log of the median, distance above, lag-1 autocorrelation where it widens, else 0)."""
+    logs = [math.log(v) for v in sample.values]
+    middle = median(logs)
+    low, high = _limits(logs)
+    lag = _lag(logs)
+    return (middle - low) * _factor(lag), middle, (high - middle) * _factor(lag), lag
+
+
+def _limits(logs: list[float]) -> tuple[float, float]:
+    n = len(logs)
+    if n in _T:
+        half = _T[n] * stdev(logs) / math.sqrt(n)
+        return fmean(logs) - half, fmean(logs) + half
+    ordered = sorted(logs)
+    k, weight = _position(n)
+    return ((1 - weight) * ordered[k - 1] + weight * ordered[k],
+            (1 - weight) * ordered[n - k] + weight * ordered[n - k - 1])
+
+
+@lru_cache
+def _position(n: int) -> tuple[int, float]:
+    """(k, weight) of the limits: order statistic k, and how far towards k + 1 (Hettmansperger, Sheather)."""
+    if n > 500:                                     # the binomial is normal
+        at = (n + 1 - _Z975 * math.sqrt(n)) / 2
+        return int(at), at - int(at)
+    k = 1
+    while _confidence(n, k + 1) >= CONFIDENCE:
+        k += 1
+    inner, outer = _confidence(n, k + 1), _confidence(n, k)
+    share = (outer - CONFIDENCE) / (outer - inner)
+    return k, (n - k) * share / (k + (n - 2 * k) * share)
+
+
+def _confidence(n: int, k: int) -> float:
+    """That the median is between order statistics k and n + 1 - k."""
+    return 1 - 2 * sum(math.comb(n, i) for i in range(k)) / 2 ** n
+
+
+def _lag(logs: list[float]) -> float:
+    """Lag-1 autocorrelation, 0 where the runs are few or it may be chance."""
+    n, mean = len(logs), fmean(logs)
+    total = sum((x - mean) ** 2 for x in logs)
+    if n < _FEWEST_FOR_LAG or not total:
+        return 0.0
+    lag = sum((a - mean) * (b - mean) for a, b in zip(logs, logs[1:], strict=False)) / total
+    return min(lag, 0.9) if lag > _Z95 / math.sqrt(n) else 0.0
+
+
+def _factor(lag: float) -> float:
+    """How much wider the interval of a mean is in a series of this lag-1 autocorrelation (AR 1)."""
+    return math.sqrt((1 + lag) / (1 - lag))
