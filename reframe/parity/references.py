@@ -34,7 +34,7 @@ def problems(system: System, plan: Plan) -> list[str]:
     found: list[str] = []
     for file in sorted(folder.glob('*')):
         if file.suffix != '.yaml' or file.stem not in partitions:
-            found.append(f'{file}:1: {_unknown("partition", file.name, [f"{p}.yaml" for p in partitions])}')
+            found.append(f'{file}:1: {unknown("partition", file.name, [f"{p}.yaml" for p in partitions])}')
             continue
         try:
             data, node = yamlfile.load(file)
@@ -55,7 +55,7 @@ def _entries(data: Any, plan: Plan) -> Iterator[tuple[tuple, str]]:
         if check == PROVENANCE:
             continue
         if check not in checks:
-            yield (check,), _unknown('check', check, list(checks))
+            yield (check,), unknown('check', check, list(checks))
         elif not isinstance(entry, dict):
             yield (check,), f'{check} must be a mapping'
         else:
@@ -86,7 +86,7 @@ def _level(entry: Any, keys: tuple, index: list[tuple[str, list[str]]], units: d
     name, valid = index[0] if index else ('metric', list(units))
     for key, value in entry.items():
         if str(key) not in valid:
-            yield (*keys, key), _unknown(name, str(key), valid)
+            yield (*keys, key), unknown(name, str(key), valid)
         elif index:
             yield from _level(value, (*keys, key), index[1:], units)
         elif what := _tuple(value, units[key]):
@@ -116,7 +116,8 @@ def _number(x: Any) -> bool:
     return x is None or (isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x))
 
 
-def _unknown(kind: str, name: str, valid: list[str]) -> str:
+def unknown(kind: str, name: str, valid: list[str]) -> str:
+    """The sentence for a name that is not there: what it may have meant, and what is valid."""
     name = str(name)
     near = get_close_matches(name, valid, n=1)
     return f'unknown {kind} {name!r}' + (f'; did you mean {near[0]!r}?' if near else '') \

@@ -41,6 +41,23 @@ def report(session: str = SESSION):
         typer.echo(file)
 
 
+BASELINE = typer.Argument(help='system:partition (its last 14 days), a session, or a file (.json, .csv).')
+CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
+LABEL = typer.Option(False, '--label', help='Compare what is not like for like, too, and say what differs.')
+MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='So near to 1 a ratio is equivalent.')
+
+
+@app.command('compare')
+def compare_sides(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JSON,
+                  label: bool = LABEL, margin: float = MARGIN):
+    """Compare two partitions, sessions or files: ratios with intervals, like for like.
+
+    Exit code: 0 compared, 1 a declared expectation is broken, 2 usage or not like for like, 3 nothing in common.
+    """
+    from parity.cli import compare as command
+    raise typer.Exit(command.run(baseline, candidate, as_json, label, margin))
+
+
 @app.command('parse')
 def parse_output(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE):
     """Read a code's output ('-': standard input). Exit code: 0 complete and verified, 1 not, 2 usage."""

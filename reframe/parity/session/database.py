@@ -45,6 +45,23 @@ def uuids() -> list[str]:
     return [u for u, in _query('SELECT uuid FROM sessions ORDER BY session_start_unix, rowid')]
 
 
+def partitions() -> list[str]:
+    """system:partition of every case that is stored."""
+    return [f'{system}:{name}' for system, name in
+            _query('SELECT DISTINCT system, partition FROM testcases ORDER BY system, partition')]
+
+
+def sessions_of(system: str, partition: str, days: float, until: str = '') -> list[str]:
+    """The sessions with cases of the partition, the newest last: those of the ``days`` days before the
+    newest, or before the session ``until``, these included."""
+    found = _query('SELECT uuid, session_start_unix FROM sessions WHERE uuid IN (SELECT DISTINCT session_uuid '
+                   'FROM testcases WHERE system = ? AND partition = ?) ORDER BY session_start_unix, rowid',
+                   system, partition)
+    ends = _query('SELECT session_start_unix FROM sessions WHERE uuid = ?', until) if until else [
+        (start,) for _, start in found[-1:]]
+    return [u for u, start in found if ends and ends[0][0] - days * 86400 <= start <= ends[0][0]]
+
+
 def report(session: str = '') -> dict[str, Any]:
     """ReFrame's report of a session: the newest, or the one whose uuid starts with ``session``.
 

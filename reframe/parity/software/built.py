@@ -40,6 +40,12 @@ def _offered(name: str, package: str) -> tuple[str, ...]:
     return _FEATURES.get(package, (package,)) if name == 'spack' else _GPU_FEATURES.get(package, ())
 
 
+def package_of(feature: str, name: str = 'spack') -> str:
+    """The package whose binaries offer the feature in the environment ``name``; the feature itself if unknown."""
+    known = _FEATURES if name == 'spack' else _GPU_FEATURES
+    return next((package for package, features in known.items() if feature in features), feature)
+
+
 def _identity(package: manifest.Package) -> dict[str, str]:
     return {key: getattr(package, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
 

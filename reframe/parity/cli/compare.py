@@ -1,0 +1,50 @@
+"""`parity compare BASELINE CANDIDATE`: one side against another, metric by metric."""
+
+from __future__ import annotations
+
+import sys
+
+from parity import errors
+from parity.errors import UsageError
+
+#: Where nobody reads on a terminal, lines are not folded before this.
+_WIDE = 200
+
+
+def run(baseline: str, candidate: str, as_json: bool, label: bool, margin: float) -> int:
+    """Print the comparison. Returns 0 compared; 1 a declared expectation is broken; 2 not like for like;
+    3 nothing in common was measured. Raises UsageError for what names no side, and for a bad margin."""
+    if not 0 < margin < 50:
+        raise UsageError(f'--margin {margin:g}: must be a percentage above 0 and below 50')
+    from parity.compare import join, resolve
+    one, other = resolve.sides(baseline, candidate)
+    found = join.compare(one, other, margin / 100, label)
+    if as_json:
+        sys.stdout.write(found.model_dump_json(indent=1) + '\n')
+    else:
+        printed(found)
+    return _code(found)
+
+
+def printed(found) -> None:
+    """The comparison on standard output; colours only on a terminal."""
+    from rich.console import Console
+
+    from parity.compare import terminal
+    width = None if sys.stdout.isatty() else _WIDE
+    Console(highlight=False, emoji=False, width=width).print(terminal.rendered(found))
+
+
+def _code(found) -> int:
+    if unlike := [r for r in found.rows if r.refused]:
+        facts = ', '.join(dict.fromkeys(d.fact for r in unlike for d in r.differs))
+        print(f'parity: {len(unlike)} of {len(found.rows)} metrics are not like for like ({facts}): refused; '
+              '--label compares them and says what differs', file=sys.stderr)
+        return errors.USAGE
+    if any(r.expected.endswith('regressed') for r in found.rows):
+        return errors.REGRESSED
+    if not any(r.n for r in found.rows):
+        print(f'parity: {found.baseline.name} and {found.candidate.name} measured nothing in common',
+              file=sys.stderr)
+        return errors.MISSING
+    return errors.OK

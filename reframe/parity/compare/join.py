@@ -1,0 +1,107 @@
+"""Two sides joined, case by case and metric by metric; what one side lacks is a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from parity.compare.decide import means
+from parity.compare.interval import CONFIDENCE
+from parity.compare.model import Comparison, Difference, Row, SideTold
+from parity.compare.rows import Terms, row
+from parity.compare.sides import Measured, Side
+
+_ORDER = ('compute', 'memory', 'network', 'storage', 'gpu')
+
+
+def compare(baseline: Side, candidate: Side, margin: float, label: bool) -> Comparison:
+    """The comparison of two sides. Nothing is raised: rows say what could not be compared, and why."""
+    terms = Terms(baseline.name, candidate.name, margin, label)
+    pairs = list(_joined(baseline, candidate))
+    rows = [row(one, other, terms) for one, other in pairs if one.values or other.values]
+    rows.sort(key=lambda r: (_ORDER.index(r.subsystem) if r.subsystem in _ORDER else len(_ORDER), r.subsystem))
+    neither = len(pairs) - len(rows)
+    notes = [f'{neither} metrics were measured on neither side'] if neither else []
+    return Comparison(
+        baseline=_told(baseline), candidate=_told(candidate), confidence=CONFIDENCE, margin=margin,
+        alike=_alike(pairs, rows), differs=_differs(rows), labelled=label, rows=rows, means=means(rows),
+        notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *_unknown(pairs)])
+
+
+def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
+    """Cells of the same case and metric, first in the same environment, then in the only one each side has.
+
+    The partition counts only where a side has several: otherwise it is what is compared.
+    """
+    by_place = len(baseline.places) > 1 or len(candidate.places) > 1
+
+    def broad(cell: Measured) -> tuple:
+        return cell.case, cell.metric, cell.place if by_place else ''
+
+    ones, others = ({(*broad(c), c.environ): c for c in side.cells} for side in (baseline, candidate))
+    for key in [k for k in ones if k in others]:
+        if ones[key].values or others[key].values:
+            yield ones.pop(key), others.pop(key)
+    left = _by(broad, ones.values()), _by(broad, others.values())
+    for key in dict.fromkeys((*left[0], *left[1])):
+        yield from _rest(left[0].get(key, []), left[1].get(key, []))
+
+
+def _by(broad, cells: Iterable[Measured]) -> dict[tuple, list[Measured]]:
+    found: dict[tuple, list[Measured]] = {}
+    for cell in cells:
+        found.setdefault(broad(cell), []).append(cell)
+    return found
+
+
+def _rest(ones: list[Measured], others: list[Measured]) -> Iterable[tuple[Measured, Measured]]:
+    """What is left of one case and metric: one beside one; else each beside what the other side says of it."""
+    if len(ones) == len(others) == 1:
+        yield ones[0], others[0]
+        return
+    for one in ones:
+        yield one, _nothing(one, others)
+    for other in others:
+        yield _nothing(other, ones), other
+
+
+def _nothing(like: Measured, there: list[Measured]) -> Measured:
+    reason = next((c.reason for c in there if not c.values and c.reason), '')
+    if not reason and (elsewhere := sorted({c.environ for c in there if c.values} - {like.environ})):
+        reason = f'measured in another environment: {", ".join(elsewhere)}'
+    return replace(like, values=[], label='', reason=reason)
+
+
+def _told(side: Side) -> SideTold:
+    return SideTold(name=side.name, kind=side.kind, sessions=side.sessions, facts=side.context)
+
+
+def _alike(pairs: list[tuple[Measured, Measured]], rows: list[Row]) -> dict[str, str]:
+    """The facts that are the same on both sides and in all rows that were compared."""
+    shared: dict[str, set[str]] = {}
+    for one, other in pairs:
+        if one.values and other.values:
+            for fact in one.facts.keys() | other.facts.keys():
+                shared.setdefault(fact, set()).update(
+                    (one.facts.get(fact, 'not known'), other.facts.get(fact, 'not known')))
+    return {fact: values.pop() for fact, values in sorted(shared.items()) if len(values) == 1}
+
+
+def _differs(rows: list[Row]) -> list[Difference]:
+    counted: dict[tuple[str, str, str], int] = {}
+    for d in (d for r in rows for d in r.differs):
+        key = d.fact, d.baseline, d.candidate
+        counted[key] = counted.get(key, 0) + 1
+    return [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
+
+
+def _unknown(pairs: list[tuple[Measured, Measured]]) -> list[str]:
+    """Facts of which only one side tells: whether they are alike is not known."""
+    counted: dict[str, int] = {}
+    for one, other in pairs:
+        if one.values and other.values:
+            for fact in one.facts.keys() ^ other.facts.keys():
+                counted[fact] = counted.get(fact, 0) + 1
+            if not one.facts and not other.facts:
+                counted['anything'] = counted.get('anything', 0) + 1
+    return [f'whether {fact} is alike is not known of {n} metrics' for fact, n in sorted(counted.items())]

@@ -1,0 +1,93 @@
+"""What a comparison is: data that the terminal, JSON and the page render alike."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Word = Literal['faster', 'slower', 'equivalent', 'undecided']
+#: In the order in which they are counted.
+WORDS: tuple[Word, ...] = ('faster', 'slower', 'equivalent', 'undecided')
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+
+class Difference(Frozen):
+    """A fact that makes two measurements unlike."""
+
+    fact: str                        # software, MPI, ranks, size ...
+    baseline: str
+    candidate: str
+    metrics: int = 1                 # how many rows it concerns
+
+
+class Row(Frozen):
+    """One metric of one case on both sides. What one side lacks is None, and ``reason`` says why."""
+
+    subsystem: str
+    check: str
+    benchmark: str                   # the case: the check with its parameters
+    metric: str
+    unit: str
+    better: Literal['higher', 'lower', '']      # '': the direction is not known
+    n: int                           # runs of the side that has fewer; pairs where it is paired
+    n_baseline: int
+    n_candidate: int
+    baseline: float | None = None    # median
+    candidate: float | None = None
+    spread_baseline: float | None = None        # robust standard deviation as a share of the median
+    spread_candidate: float | None = None
+    ratio: float | None = None       # candidate / baseline
+    low: float | None = None         # its interval
+    high: float | None = None
+    paired: bool = False
+    verdict: Word = 'undecided'
+    reason: str = ''                 # why there is no ratio, no interval, or no verdict
+    notes: list[str] = Field(default_factory=list)
+    refused: bool = False            # not like for like
+    label: str = ''                  # 'cached': the figure is not what it seems
+    differs: list[Difference] = Field(default_factory=list)
+    expected: str = ''               # of the declared pair, and how it stands: 'at least 0.97: ok'
+
+    @property
+    def speed(self) -> float | None:
+        """The candidate's speed as a share of the baseline's: a ratio of times turned over."""
+        if not self.ratio or not self.better or self.refused or self.label:
+            return None
+        return self.ratio if self.better == 'higher' else 1 / self.ratio
+
+
+class Mean(Frozen):
+    """The geometric mean of a subsystem's speeds; each check counts once, whatever its cases and metrics."""
+
+    subsystem: str
+    speed: float                     # of the candidate, the baseline being 1
+    checks: dict[str, float]         # what is in it
+    metrics: int
+
+
+class SideTold(Frozen):
+    """One side as it is named in the title."""
+
+    name: str
+    kind: Literal['partition', 'session', 'file', 'published']
+    sessions: list[str] = Field(default_factory=list)
+    facts: dict[str, list[str]] = Field(default_factory=dict)     # virtualisation, kernel, file system ...
+
+
+class Comparison(Frozen):
+    """Everything that is said of two sides. ``notes`` are part of the answer."""
+
+    baseline: SideTold
+    candidate: SideTold
+    confidence: float
+    margin: float                    # equivalent: the whole interval is within it of 1
+    alike: dict[str, str]            # what all rows that were compared have in common
+    differs: list[Difference]        # what makes them unlike, refused or labelled
+    labelled: bool                   # what differs was compared all the same
+    rows: list[Row]
+    means: list[Mean]
+    notes: list[str]

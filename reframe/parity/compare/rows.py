@@ -1,0 +1,104 @@
+"""One metric on both sides becomes a row: medians, ratio, interval, and one word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from parity.compare import interleaved, interval
+from parity.compare.decide import word
+from parity.compare.interval import Ratio, Sample
+from parity.compare.model import Difference, Row
+from parity.compare.sides import Measured, Value, differing
+
+#: More runs of one metric than anybody makes: the newest of them are taken.
+MOST = 5000
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How the sides are called, what counts as equivalent, and whether unlike ones are compared."""
+
+    baseline: str
+    candidate: str
+    margin: float
+    label: bool
+
+
+def row(baseline: Measured, candidate: Measured, terms: Terms) -> Row:
+    """The row of two cells with the same case and metric; either may have no values."""
+    differs = _differences(baseline, candidate)
+    measured = baseline.values and candidate.values
+    known = baseline if baseline.values else candidate
+    fields: dict[str, Any] = {
+        'subsystem': known.subsystem, 'check': known.check, 'benchmark': known.case, 'metric': known.metric,
+        'unit': known.unit, 'better': known.better, 'differs': differs,
+        'label': baseline.label or candidate.label}
+    unlike = [d for d in differs if not terms.label or d.fact in _NEVER]
+    if not measured or unlike:
+        why = _lacking(baseline, candidate, terms) if not measured else \
+            'not like for like: ' + '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in unlike)
+        return Row(**fields, **_sides(baseline.values, candidate.values), refused=bool(measured), reason=why)
+    return _compared(fields, baseline, candidate, terms)
+
+
+#: What no label makes comparable.
+_NEVER = ('unit', 'direction')
+
+
+def _differences(baseline: Measured, candidate: Measured) -> list[Difference]:
+    if not baseline.values or not candidate.values:
+        return []
+    one = {'unit': baseline.unit, 'direction': baseline.better, **baseline.facts}
+    other = {'unit': candidate.unit, 'direction': candidate.better, **candidate.facts}
+    return [Difference(fact=fact, baseline=one[fact], candidate=other[fact]) for fact in differing(one, other)]
+
+
+def _lacking(baseline: Measured, candidate: Measured, terms: Terms) -> str:
+    sides = [(baseline, terms.baseline), (candidate, terms.candidate)]
+    return '; '.join(f'not measured on {name}: {side.reason or "not among its cases"}'
+                     for side, name in sides if not side.values)
+
+
+def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, terms: Terms) -> Row:
+    one, other = baseline.values[-MOST:], candidate.values[-MOST:]
+    pairs = interleaved.pairs(one, other)
+    notes = []
+    if pairs:
+        if alone := len(one) + len(other) - 2 * len(pairs):
+            notes.append(f'{alone} runs without a neighbour in time were left out')
+        one, other = [p[0] for p in pairs], [p[1] for p in pairs]
+    found = _ratio(_sample(one, baseline), _sample(other, candidate), bool(pairs))
+    sides = _sides(one, other)
+    verdict = word(found.low, found.high, fields['better'], terms.margin)
+    if found.ratio is None and {v.value for v in (*one, *other)} == {0} and sides['n'] >= interval.FEWEST:
+        verdict, found = 'equivalent', replace(found, why='always 0 on both sides')
+    reasons = [found.why, *(f'{name}: newest {side.reason}' for side, name in
+                            ((baseline, terms.baseline), (candidate, terms.candidate)) if side.reason)]
+    if not fields['better']:
+        reasons.append('whether higher or lower is better is not known')
+    if fields['label']:
+        verdict, reasons = 'undecided', [fields['label'], *reasons]
+    return Row(**fields, **sides, ratio=found.ratio, low=found.low, high=found.high, paired=bool(pairs),
+               verdict=verdict, reason='; '.join(filter(None, reasons)), notes=[*notes, *found.notes])
+
+
+def _sample(values: Sequence[Value], side: Measured) -> Sample:
+    return Sample(tuple(v.value for v in values), side.step)
+
+
+def _ratio(baseline: Sample, candidate: Sample, in_pairs: bool) -> Ratio:
+    return (interval.paired if in_pairs else interval.ratio)(baseline, candidate)
+
+
+def _sides(baseline: Sequence[Value], candidate: Sequence[Value]) -> dict[str, Any]:
+    """Counts, medians and spreads; None where a side has no runs."""
+    fields: dict[str, Any] = {'n': min(len(baseline), len(candidate)), 'n_baseline': len(baseline),
+                              'n_candidate': len(candidate)}
+    for name, values in (('baseline', baseline), ('candidate', candidate)):
+        figures = [v.value for v in values]
+        fields[name] = median(figures) if figures else None
+        fields[f'spread_{name}'] = interval.spread(figures) if figures else None
+    return fields

@@ -1,0 +1,133 @@
+"""A comparison as a person reads it: one row a metric, both sides with their spread, the ratio, one word."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from parity.compare.model import WORDS, Comparison, Row, SideTold
+from parity.figures import NOTHING, alike, number, percent
+from parity.report.text import brief, visible
+
+_STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
+_BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'none': 'no hypervisor'}
+#: What stands in the head of its own accord, or says nothing there.
+_SAID = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check', 'nodes')
+
+
+def rendered(c: Comparison) -> RenderableType:
+    """Everything, in the order: what was compared, how far it is alike, the rows, the means, the notes."""
+    parts: list[RenderableType] = [_line(title(c), 'bold'), *map(_line, _head(c))]
+    compared = [r for r in c.rows if r.ratio is not None]
+    if compared:
+        parts += [_line(''), _table(c, compared)]
+    if c.means:
+        parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: ' + ' · '.join(
+            f'{m.subsystem or "all"} {number(m.speed, pad=True)} ({", ".join(m.checks)})' for m in c.means))]
+    parts += map(_line, _footnotes(c))
+    return Group(*parts)
+
+
+def title(c: Comparison) -> str:
+    """Both sides, each with what virtualises it."""
+    return f'{_named(c.baseline)} against {_named(c.candidate)}'
+
+
+def _named(side: SideTold) -> str:
+    backends = side.facts.get('virtualisation', [])
+    said = ', '.join(_BACKENDS.get(b, b) for b in backends)
+    return f'{side.name} ({said})' if said else side.name
+
+
+def _line(text: str, style: str = '') -> Text:
+    return Text(visible(text), style=style, overflow='fold')
+
+
+def _head(c: Comparison) -> list[str]:
+    alike_ = '; '.join(f'{fact} {value}' for fact, value in c.alike.items() if fact not in _SAID)
+    said = [f'like for like: {alike_}'] if alike_ else []
+    word = 'compared all the same' if c.labelled else 'refused'
+    said += [f'not like for like, {word}: {d.fact} {brief(d.baseline, 80)} | {brief(d.candidate, 80)} '
+             f'({_metrics(d.metrics)})' for d in c.differs]
+    other = [f'{fact} {", ".join(one)} | {", ".join(two)}' for fact, one, two in _by_nature(c)]
+    said += [f'other nodes: {"; ".join(other)}'] if other else []
+    counts = Counter(r.verdict for r in c.rows)
+    said.append(f'{_metrics(len(c.rows))}: ' + ' · '.join(f'{counts[w]} {w}' for w in WORDS if counts[w]))
+    return said
+
+
+def _by_nature(c: Comparison) -> list[tuple[str, list[str], list[str]]]:
+    both = c.baseline.facts.keys() & c.candidate.facts.keys() - {'virtualisation'}
+    return [(fact, c.baseline.facts[fact], c.candidate.facts[fact]) for fact in c.baseline.facts
+            if fact in both and set(c.baseline.facts[fact]) != set(c.candidate.facts[fact])]
+
+
+def _table(c: Comparison, rows: list[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style='')
+    table.add_column('', overflow='fold')
+    for name in (c.baseline.name, c.candidate.name, 'n', 'ratio', f'{100 * c.confidence:g} %', ''):
+        table.add_column(Text(visible(name)), overflow='fold', justify='left' if not name else 'right')
+    subsystem = None
+    for row in rows:
+        if row.subsystem != subsystem:
+            subsystem = row.subsystem
+            table.add_row(_line(subsystem.upper(), 'bold'))
+        table.add_row(*_cells(row, c.margin))
+    return table
+
+
+def _cells(row: Row, margin: float) -> list[Text]:
+    (one, two), unit = alike(row.unit, row.baseline, row.candidate)
+    lower = ' (lower is better)' if row.better == 'lower' else ''
+    within = f' (within {100 * margin:g} %)' if row.verdict == 'equivalent' else ''
+    label = f' ({row.label.partition(":")[0]})' if row.label else ''
+    expected = f'  {row.expected}' if row.expected else ''
+    limits = f'[{number(row.low, pad=True)}, {number(row.high, pad=True)}]' if row.low is not None else NOTHING
+    style = 'bold red' if row.expected.endswith('regressed') else _STYLES[row.verdict]
+    return [_line(f'  {row.benchmark}: {row.metric}{lower}'),
+            _line(f'{one} {unit}{_spread(row.spread_baseline)}'), _line(f'{two}{_spread(row.spread_candidate)}'),
+            _line(_number_of(row)), _line(number(row.ratio, pad=True)), _line(limits),
+            _line(f'{row.verdict}{within}{label}{expected}', style)]
+
+
+def _spread(share: float | None) -> str:
+    return '' if share is None else f' ± {percent(share)}'
+
+
+def _number_of(row: Row) -> str:
+    if row.paired:
+        return f'{row.n} pairs'
+    return str(row.n) if row.n_baseline == row.n_candidate else f'{row.n_baseline}+{row.n_candidate}'
+
+
+def _footnotes(c: Comparison) -> list[str]:
+    said = ['']
+    for why, rows in _why(c.rows).items():
+        named = f'{rows[0].benchmark}: {rows[0].metric}' if len(rows) == 1 else \
+            f'{_metrics(len(rows))} ({", ".join(dict.fromkeys(r.check for r in rows))})'
+        said.append(f'{named}: {why}')
+    if any(r.paired for r in c.rows):
+        said.append('pairs: the runs of both sides took turns; neighbours in time were compared with each other')
+    counted = sum(r.low is not None for r in c.rows)
+    if counted:
+        misses = round((1 - c.confidence) * counted)
+        said.append(f'each interval holds with {100 * c.confidence:g} % by itself, not all of them together'
+                    + (f': of {counted} about {misses} may miss' if misses else ''))
+    return [*said, *(f'note: {n}' for n in c.notes)]
+
+
+def _why(rows: list[Row]) -> dict[str, list[Row]]:
+    """Rows by what is to be said of them: those that were not compared, and what made an interval wider."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        widened = ('wider for lag-1 dependence between runs' if 'lag-1' in n else n for n in row.notes)
+        for why in filter(None, (row.reason, *widened)):
+            found.setdefault(why, []).append(row)
+    return found
+
+
+def _metrics(count: int) -> str:
+    return f'{count} metric{"" if count == 1 else "s"}'
