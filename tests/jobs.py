@@ -15,7 +15,7 @@ HPCC = shutil.which('hpcc') and shutil.which('mpirun')
 #: Hpcc 22, Npb 8 x 3, Hpl 2, Stream 3 x 4, FileCopy 12 x 4, Fileset 16 x 3, Ior 8 x 2, Mdtest 12 x 7,
 #: OsuLatency 8 x 3, OsuBandwidth 6 x 3, OsuAtOnce 3, OsuBarrier 2, Imb 6 x 3, Pairs 4 x 3: whether or not a code is here
 CELLS = 333
-QUICK = "-n 'FileCopy.*(large-copy|small-write).*clients=one'"
+QUICK = "--repeat=1 -n 'FileCopy.*(large-copy|small-write).*clients=one'"
 
 
 def sessions_of(checkout) -> list[dict]:

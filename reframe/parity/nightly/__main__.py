@@ -1,4 +1,4 @@
-"""``ci/nightly [--dry-run] [--time-limit HOURS] [reframe options]``: guard, run, verdict, report."""
+"""``ci/nightly [--dry-run] [--time-limit HOURS] [--repeats N] [reframe options]``: guard, run, verdict, report."""
 
 from __future__ import annotations
 
@@ -16,9 +16,15 @@ def arguments(given: list[str]):
     parser.add_argument('--dry-run', action='store_true', help='do all but run; exit 0 when all is well')
     parser.add_argument('--time-limit', type=float, default=8.0, metavar='HOURS',
                         help='end the run after so long (default 8); what had finished is judged')
+    parser.add_argument('--repeats', type=int, default=3, metavar='N',
+                        help="runs of each case (default 3; reframe's --repeat); their median is judged")
     own, reframe_options = parser.parse_known_args(given)
     if not own.time_limit > 0:
         raise errors.UsageError(f'--time-limit {own.time_limit:g}: must be a number of hours above 0')
+    if own.repeats < 1:
+        raise errors.UsageError(f'--repeats {own.repeats}: must be at least 1')
+    if own.repeats > 1 and not any(o.partition('=')[0] == '--repeat' for o in reframe_options):
+        reframe_options.append(f'--repeat={own.repeats}')
     return own, reframe_options
 
 
@@ -44,8 +50,8 @@ def nightly() -> None:
     checks = ['-c', str(paths.root() / 'checks')]
     planned = plan.of_command([*checks, '-r', *options])
     guard.everything(planned, options)
-    cells = sum(len(c.metrics) for c in planned.cases)
-    print(f'parity: {planned.system}: {len(planned.cases)} cases, {cells} cells planned', flush=True)
+    cases = {(c.case, c.partition, c.environ): len(c.metrics) for c in planned.cases}    # repeats are one case
+    print(f'parity: {planned.system}: {len(cases)} cases, {sum(cases.values())} cells planned', flush=True)
     if not own.dry_run:
         sys.exit(run.judged([*checks, '-r', *options], own.time_limit * 3600, began))
     run.rehearse([*checks, '--dry-run', *options])
