@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parity.outputs import Incomplete, Wrong, imb, osu
+from parity.outputs import Incomplete, Wrong, imb, osu, pingpong
 from replay import RECORDED, Replay, check
 
 OSU = {'OsuLatency': ('latency', 'allreduce', 'alltoall', 'bcast'), 'OsuBandwidth': ('bw', 'bibw', 'mbw_mr'),
@@ -52,3 +52,14 @@ def test_pairs_name_the_slowest():
     values = case.replay((RECORDED / 'pairs' / 'latency-8B-4nodes.txt').read_text())
     assert case.facts['slowest'] == 'n1 n2' and case.facts['pairs']['n1 n2'] == values['worst']
     assert len(case.facts['pairs']) == 6
+
+
+def test_pingpong_gives_every_metric_it_declares_and_keeps_the_curve():
+    text = (RECORDED / 'pingpong' / 'np2-1MiB.txt').read_text()
+    case = Replay(check('network/pingpong.py', 'Pingpong'), {})
+    values = case.replay(text)
+    curve = pingpong.parse(text, 1 << 20)
+    assert values == {'latency_8B': curve['latency_8'], 'latency_8KiB': curve['latency_8192'], 'bandwidth_1MiB': curve['bandwidth_1048576']}
+    assert case.facts['curve'] == curve
+    with pytest.raises(Incomplete):
+        case.replay(text[:-60])

@@ -135,7 +135,7 @@ def test_distro_offers_what_starts(stocked):
     found = find(stocked)
     distro, = found.environs
     assert (distro.name, distro.provider) == ('distro', 'distro')
-    assert distro.features == ['hpcc', 'mpi', 'python', 'filecopy', 'fileset']
+    assert distro.features == ['hpcc', 'mpi', 'python', 'filecopy', 'fileset', 'pingpong']
     facts = distro.software['programs']['hpcc']
     assert facts['path'] == str(stocked.bin / 'hpcc') and facts['version'] == '1.5.0'
     assert facts['sha256'] == hashlib.sha256((stocked.bin / 'hpcc').read_bytes()).hexdigest()
@@ -160,7 +160,7 @@ def test_hpcc_without_mpirun_is_not_offered(stocked):
 def test_an_hpcc_that_fails_is_not_offered_and_the_reason_is_told(stocked):
     script(stocked.bin / 'hpcc', 'echo "error while loading shared libraries: libmpi.so.40" >&2; exit 127')
     found = find(stocked)
-    assert found.environs[0].features == ['mpi', 'python', 'filecopy', 'fileset']
+    assert found.environs[0].features == ['mpi', 'python', 'filecopy', 'fileset', 'pingpong']
     assert any('does not start: exit code 127: error while loading' in note for note in found.notes)
 
 

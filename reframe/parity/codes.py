@@ -24,7 +24,7 @@ CODES = (
     Code('HPL', 'hpl', 'hpcc', ('hpl',)),
     Code('STREAM', 'stream', 'hpcc', ('stream_star_',)),
     Code('NPB', 'npb'),
-    Code('OSU', 'osu'),
+    Code('OSU', 'osu', 'pingpong', ('latency_', 'bandwidth_')),
     Code('IMB', 'imb'),
     Code('IOR', 'ior'),
     Code('mdtest', 'mdtest'),
@@ -37,10 +37,11 @@ CODES = (
 )
 
 #: Every name that `requires`, a waiver or a modules environment may use.
-FEATURES = tuple(sorted({code.feature for code in CODES} | {'filecopy', 'fileset', 'babelstream-gpu', 'osu-gpu'}))
+FEATURES = tuple(sorted({code.feature for code in CODES}
+                        | {'filecopy', 'fileset', 'pingpong', 'babelstream-gpu', 'osu-gpu'}))
 
 #: What each provider can offer at best: what `requires: offered` demands of a system.
 OFFERED_BY = {
-    'distro': ('hpcc', 'filecopy', 'fileset'),
+    'distro': ('hpcc', 'filecopy', 'fileset', 'pingpong'),
     'spack': ('npb', 'hpl', 'stream', 'osu', 'imb', 'ior', 'mdtest'),
 }

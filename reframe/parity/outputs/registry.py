@@ -19,10 +19,10 @@ class Code(NamedTuple):
 CODES: dict[str, Callable[[], Code]] = {
     name: lambda name=name: _load(name)
     for name in ('npb', 'hpl', 'stream', 'hpcc', 'filecopy', 'fileset', 'ior', 'mdtest', 'mpip',
-                 'osu', 'imb')}
+                 'osu', 'imb', 'pingpong')}
 
 #: Codes whose ``parse`` and ``facts`` take ``max_size``, the last message size (bytes) that was asked for.
-SIZED = ('osu', 'imb')
+SIZED = ('osu', 'imb', 'pingpong')
 
 # Unit of the metrics of a code whose names match; the first match wins, none is a count or a ratio.
 _UNITS = {
@@ -38,6 +38,7 @@ _UNITS = {
     'mpip': (('.*_seconds_.*', 's'), ('mpi_share', '%')),
     'osu': (('message_rate_.*', '1/s'), ('(bw|bibw|mbw_mr)_.*', 'MB/s'), ('.*', 'us')),
     'imb': (('.*_time_.*', 'us'), ('.*_bandwidth_.*', 'MB/s')),
+    'pingpong': (('latency_.*', 'us'), ('bandwidth_.*', 'MB/s')),
 }
 
 

@@ -142,6 +142,7 @@ FEATURES = {
     'python': ('python3',),
     'filecopy': ('python3',),           # our own programs
     'fileset': ('python3', 'mpirun'),
+    'pingpong': ('python3', 'mpirun'),  # mpi4py's, of our own environment
 }
 
 

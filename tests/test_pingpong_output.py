@@ -1,0 +1,119 @@
+"""The ping-pong of mpi4py: the curves of real runs, and that no damaged output passes for a good one."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mutations
+from mutations import mutated, outcome
+from parity.outputs import Incomplete, Wrong, pingpong
+
+RECORDED = Path(__file__).parent / 'recorded' / 'pingpong'
+ALL = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
+TEXTS = {name: text for name, text in ALL.items() if 'fail' not in name}
+ACCEPTED = {name: (pingpong.parse(text), pingpong.facts(text)) for name, text in TEXTS.items()}
+SMALL = TEXTS['np2-1MiB']
+
+
+class ToTheEnd:
+    """The parser with the last size that was asked for."""
+
+    def __init__(self, name):
+        self.last = int(ACCEPTED[name][1]['last_size'])
+
+    def parse(self, text):
+        return pingpong.parse(text, self.last)
+
+    def facts(self, text):
+        return pingpong.facts(text, self.last)
+
+
+@pytest.mark.parametrize('name, first, last', [('np2-1MiB', 1, 1 << 20), ('np2-4KiB-64MiB', 4096, 1 << 26), ('np4-64KiB', 1, 1 << 16)])
+def test_every_recorded_run_is_the_one_its_name_says(name, first, last):
+    metrics, facts = ACCEPTED[name]
+    assert (facts['first_size'], facts['last_size']) == (first, last)
+    sizes = [1 << log for log in range(31) if first <= 1 << log <= last]
+    assert list(metrics) == [f'{figure}_{size}' for figure in ('latency', 'bandwidth') for size in sizes]
+    assert all(value > 0 for value in metrics.values())
+
+
+def test_figures():
+    assert '         8              1.71 | 4.6682273e-06 ± 1.0193e-04     2000\n' in SMALL
+    metrics, facts = ACCEPTED['np2-1MiB']
+    assert metrics['latency_8'] == pytest.approx(4.6682273) and metrics['bandwidth_8'] == 1.71
+    assert facts['deviation_8'] == pytest.approx(101.93) and (facts['samples_8'], facts['samples_1048576']) == (2000, 200)
+
+
+def test_crlf_lines_of_the_job_and_a_job_without_utf8_do_not_matter():
+    assert outcome(pingpong, 'module load x\n' + SMALL.replace('\n', '\r\n') + 'real 1.0 s\n') == ACCEPTED['np2-1MiB']
+    assert outcome(pingpong, SMALL.replace('±', '\ufffd')) == ACCEPTED['np2-1MiB']
+
+
+@pytest.mark.parametrize('text', ['', 'mpirun noticed that\n', SMALL.partition('         1 ')[0], SMALL.partition('      4096')[0],
+                                  ALL['no-header-np2-fail']])
+def test_an_output_that_is_not_whole_is_incomplete(text):
+    with pytest.raises(Incomplete, match=r'^line \d+: '):
+        pingpong.parse(text)
+
+
+def test_the_table_must_go_to_the_last_size():
+    with pytest.raises(Incomplete, match='ends at 1048576 B, not at 2097152 B'):
+        pingpong.parse(SMALL, 1 << 21)
+    with pytest.raises(Wrong, match='goes on to 1048576 B, beyond 524288 B'):
+        pingpong.parse(SMALL, 1 << 19)
+
+
+@pytest.mark.parametrize('pattern, replacement, message', [
+    (r'(?s)(.*)', r'\1\1', '2 tables'), (r'\n +8 .*', '', '16 B is not the size'), (r'(\n +8 .*)', r'\1\1', '8 B is not'),
+    ('1.71', '1.81', '8 B: 1.81 MB/s in 0.0000046682273 s are not one message'), ('4.6682273', '4.8682273', 'are not one message'),
+    ('4.6682273e-06', '0.0000000e-06', 'above zero'), ('2000\n', '   0\n', '0 samples'), ('1.71', ' nan', 'no row'), ('1.71', '1.7 ', 'no row'),
+    (r'1.71 \|', '1.71  ', 'no row'), ('         8', '         9', '9 B is not|not one message'), ('  8  ', ' ٣8  ', 'no row')])
+def test_wrong(pattern, replacement, message):
+    text, count = re.subn(pattern, replacement, SMALL, count=1)
+    assert count and text != SMALL
+    with pytest.raises(Wrong, match=message):
+        pingpong.parse(text)
+
+
+def test_a_table_without_statistics_is_not_read():
+    with pytest.raises(Wrong, match='--no-stats is not read'):
+        pingpong.parse(ALL['no-stats-np2-fail'])
+
+
+def told(result, first=0):
+    """Without the deviations and counts, which stand alone, and without sizes before ``first``."""
+    metrics, facts = result
+    return {name: value for name, value in metrics.items() if int(name.rpartition('_')[2]) >= first}, facts['last_size']
+
+
+@pytest.mark.parametrize('kind', sorted(set(mutations.KINDS) - {'scaled_number'}))
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
+    """A table that begins later is what -m makes, and sound."""
+    result = outcome(ToTheEnd(name), mutations.KINDS[kind](data.draw, TEXTS[name]))
+    assert result is None or told(result) == told(ACCEPTED[name], result[1]['first_size'])
+
+
+@pytest.mark.parametrize('kind', ['scaled_number', 'changed_digit'])
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_an_altered_figure_is_noticed_or_below_the_digits_printed(kind, name, data):
+    result = outcome(ToTheEnd(name), getattr(mutations, kind)(data.draw, TEXTS[name]))
+    if not result:
+        return
+    assert list(result[0]) == list(ACCEPTED[name][0])
+    for figure, old in ACCEPTED[name][0].items():
+        rate = ACCEPTED[name][0][figure.replace('latency', 'bandwidth')]
+        assert result[0][figure] == pytest.approx(old, rel=0.0101 / rate + 1e-7)
+
+
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_truncated_output_is_incomplete(name, data):
+    text = TEXTS[name].rstrip()
+    with pytest.raises(Incomplete, match=r'^line \d+: '):
+        ToTheEnd(name).parse(text[:data.draw(st.integers(0, len(text) - 1))])
