@@ -211,7 +211,7 @@ def test_modules_offer_the_codes_that_the_site_states(results):
     gcc = environments('example-slurm')['gcc']
     assert gcc['features'] == ['npb', 'hpl', 'stream', 'osu', 'imb', 'ior', 'mdtest', 'hpcc', 'filecopy', 'fileset', 'mpi']
     assert gcc['target_systems'] == ['example-slurm'] and gcc['extras']['provider'] == 'modules'
-    assert gcc['extras']['identity'] != environments('example-pbs')['intel']['extras']['identity']
+    assert gcc['extras']['identities']['hpl'] != environments('example-pbs')['intel']['extras']['identities']['hpl']
 
 
 def test_what_spack_has_built_for_a_site_is_offered(results):

@@ -184,7 +184,8 @@ def environ(**changes):
         for folder in folders:
             place = place[folder]
         place[last] = value
-    return Environ(name='distro', provider='distro', software=facts)
+    return Environ(name='distro', provider='distro', software=facts, env_vars={'OPENBLAS_CORETYPE': 'SkylakeX'},
+                   parts={'hpcc': ['hpcc', 'mpirun'], 'filecopy': ['python3'], 'fileset': ['python3', 'mpirun']})
 
 
 def test_identity_is_of_the_programs_not_of_where_they_lie():
@@ -193,6 +194,15 @@ def test_identity_is_of_the_programs_not_of_where_they_lie():
     changes = ({'programs__hpcc__sha256': 'c'}, {'programs__hpcc__package_version': '1.5.0-4'},
                {'mpi__version': '5'}, {'blas__core': 'Prescott'}, {'programs__python3__version': '3.12.0'})
     assert len({environ(**change).identity for change in changes} | {environ().identity}) == len(changes) + 1
+
+
+@pytest.mark.parametrize('change, features', [
+    ({'programs__hpcc__sha256': 'c'}, {'hpcc'}), ({'blas__core': 'Prescott'}, {'hpcc'}), ({'mpi__version': '5'}, {'hpcc', 'fileset'}),
+    ({'programs__python3__version': '3.12.0'}, {'filecopy', 'fileset'}), ({'programs__iperf3': {'version': '3.17'}}, set())])
+def test_the_identity_of_a_feature_is_of_what_makes_it_and_of_nothing_else(change, features):
+    changed = {f for f in environ().parts if environ(**change).identity_of(f) != environ().identity_of(f)}
+    assert changed == features
+    assert len({environ().identity_of(f) for f in environ().parts}) == 3
 
 
 # --- OpenBLAS ---

@@ -73,13 +73,15 @@ class Workload(rfm.RegressionTestPlugin):
         from parity import session
         current = session.enter(self)
         extras = self.current_environ.extras
+        known = extras.get('identities', {})
         self.parity = {
             'journal': current.id,
             'subsystem': self.parity_subsystem,
             'size': self.size,
             'needs': sorted(self.needs),
             'metrics': {m.name: self._parity_metric(m) for m in self.metrics},
-            'software': {'provider': extras.get('provider', ''), 'identity': extras.get('identity', '')},
+            'software': {'provider': extras.get('provider', ''),
+                         'identity': '+'.join(known.get(need, '') for need in sorted(self.needs))},
             'labels': {},
             'left_out': {},
             'sizing': {},

@@ -123,8 +123,8 @@ def _environment(system: System, environ) -> dict:
         'features': list(environ.features),
         'modules': [shlex.quote(name) for name in environ.modules],
         'env_vars': [[k, v] for k, v in environ.env_vars.items()],
-        'extras': {'provider': environ.provider, 'identity': environ.identity,
-                   'software': environ.software},
+        'extras': {'provider': environ.provider, 'software': environ.software,
+                   'identities': {feature: environ.identity_of(feature) for feature in environ.features}},
         'target_systems': [system.name],
     }
 

@@ -32,8 +32,10 @@ def environ(built: manifest.View, env: Mapping[str, str], flags: frozenset[str],
     facts: dict[str, Any] = {'view': built.view, 'packages': identities}
     if math:
         facts['blas'] = math
+    offered = {package: _offered(name, package) for package in whole}
     return Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
-                   features=[feature for package in whole for feature in _offered(name, package)]), notes
+                   features=[name for features in offered.values() for name in features],
+                   parts={name: [package] for package, features in offered.items() for name in features}), notes
 
 
 def _offered(name: str, package: str) -> tuple[str, ...]:

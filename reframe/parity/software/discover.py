@@ -92,7 +92,8 @@ def _spack(root: Path, env: Mapping[str, str]) -> _Answer:
 
 def _answer(name: str, provider: str, loaded: list[str], seen: Survey, keep: bool) -> _Answer:
     environ = Environ(name=name, provider=provider, features=seen.features, modules=loaded,
-                      env_vars=seen.env_vars, software=seen.software)
+                      env_vars=seen.env_vars, software=seen.software,
+                      parts={feature: list(FEATURES[feature]) for feature in seen.features})
     return {'environ': environ.model_dump(), 'notes': seen.notes}, keep, seen.files
 
 

@@ -27,6 +27,7 @@ class Environ(_Frozen):
     modules: list[str] = []
     env_vars: dict[str, str] = {}
     software: dict[str, Any] = {}
+    parts: dict[str, list[str]] = {}    # of a feature: the programs or packages that make it
 
     @property
     def identity(self) -> str:
@@ -35,7 +36,23 @@ class Environ(_Frozen):
         Where files lie does not count. Of Python only the version does: its security updates
         are no reason to break the history of HPL.
         """
-        facts = json.loads(json.dumps(self.software))
+        return self._hash(self.software)
+
+    def identity_of(self, feature: str) -> str:
+        """The same over what makes this feature alone: a newer iperf3 is no reason to break it either."""
+        if feature not in self.parts:
+            return self.identity
+        own, facts = set(self.parts[feature]), dict(self.software)
+        for kind in ('programs', 'packages'):
+            if kind in facts:
+                facts[kind] = {name: of for name, of in facts[kind].items() if name in own}
+        for kind, users in _USERS.items():
+            if not own & users:
+                facts.pop(kind, None)
+        return self._hash(facts)
+
+    def _hash(self, software: dict[str, Any]) -> str:
+        facts = json.loads(json.dumps(software))
         for program in facts.get('programs', {}).values():
             program.pop('path', None)
         facts.get('blas', {}).pop('library', None)
@@ -43,8 +60,13 @@ class Environ(_Frozen):
         python = facts.get('programs', {}).get('python3')
         if python:
             facts['programs']['python3'] = python.get('version')
-        facts['env_vars'] = {k: v for k, v in self.env_vars.items() if k.startswith('OPENBLAS_')}
+        if 'blas' in facts:
+            facts['env_vars'] = {k: v for k, v in self.env_vars.items() if k.startswith('OPENBLAS_')}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+#: Which programs and packages use what an environment has once.
+_USERS = {'mpi': {'mpirun'}, 'blas': {'hpcc', 'hpl'}}
 
 
 class SpackFound(_Frozen):
