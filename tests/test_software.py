@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import stat
+import sys
 import time
 from types import SimpleNamespace
 
@@ -129,6 +130,29 @@ def test_an_old_python_copies_no_files(place):
     assert not found.ok and '3.9 or later' in found.why
 
 
+@pytest.mark.parametrize('name, says, ok, version', [
+    ('iperf3', 'iperf 3.12 (cJSON 1.7.15)', True, '3.12'), ('iperf3', 'iperf 3.9 (cJSON 1.7.13)', True, '3.9'),
+    ('iperf3', 'iperf 3.7 (cJSON 1.5.2)', False, '3.7'), ('iperf3', 'iperf version 2.0.13', False, None),
+    ('fio', 'fio-3.33', True, '3.33'), ('fio', 'fio-2.21', False, '2.21'), ('fio', 'fio-3.37-12-gabcdef', True, '3.37')])
+def test_a_tool_too_old_is_not_offered(place, name, says, ok, version):
+    path = script(place.bin / name, f'[ "$1" = --version ] && echo "{says}"')
+    found = programs.PROGRAMS[name].probe(str(path), dict(os.environ))
+    assert (found.ok, found.version) == (ok, version)
+    assert ok or 'or later is needed' in found.why or 'unexpected answer' in found.why
+
+
+def test_a_compiler_without_openmp_is_not_offered(place):
+    bad = script(place.bin / 'cc', "echo \"cc: error: unrecognised option '-fopenmp'\" >&2; exit 1")
+    found = programs.compiler(str(bad), dict(os.environ))
+    assert not found.ok and "unrecognised option '-fopenmp'" in found.why
+
+
+@pytest.mark.skipif(not shutil.which('cc'), reason='no C compiler here')
+def test_a_compiler_is_tried_for_real():
+    found = programs.compiler(shutil.which('cc'), dict(os.environ))
+    assert found.ok and found.version
+
+
 # --- distro ---
 
 def test_distro_offers_what_starts(stocked):
@@ -169,6 +193,13 @@ def test_root_may_run_mpi(stocked, monkeypatch):
     assert find(stocked).environs[0].env_vars['OMPI_ALLOW_RUN_AS_ROOT'] == '1'
     monkeypatch.setattr(os, 'geteuid', lambda: 1000)
     assert 'OMPI_ALLOW_RUN_AS_ROOT' not in find(stocked).environs[0].env_vars
+
+
+def test_what_spack_has_built_is_not_measured_twice():
+    distro = Environ(name='distro', provider='distro', features=['mpi', 'iperf3', 'fio'])
+    spack = Environ(name='spack', provider='spack', features=['iperf3'])
+    assert [e.features for e in sys.modules['parity.software.discover']._once([spack, distro])] == [['iperf3'], ['mpi', 'fio']]
+    assert sys.modules['parity.software.discover']._once([distro]) == [distro]
 
 
 # --- identity ---

@@ -38,10 +38,10 @@ CODES = (
 
 #: Every name that `requires`, a waiver or a modules environment may use.
 FEATURES = tuple(sorted({code.feature for code in CODES}
-                        | {'filecopy', 'fileset', 'pingpong', 'babelstream-gpu', 'osu-gpu'}))
+                        | {'filecopy', 'fileset', 'pingpong', 'cc', 'babelstream-gpu', 'osu-gpu'}))
 
 #: What each provider can offer at best: what `requires: offered` demands of a system.
 OFFERED_BY = {
-    'distro': ('hpcc', 'filecopy', 'fileset', 'pingpong'),
-    'spack': ('npb', 'hpl', 'stream', 'osu', 'imb', 'ior', 'mdtest'),
+    'distro': ('hpcc', 'filecopy', 'fileset', 'pingpong', 'iperf3', 'fio', 'cc'),
+    'spack': ('npb', 'hpl', 'stream', 'osu', 'imb', 'ior', 'mdtest', 'iperf3', 'fio'),
 }

@@ -30,6 +30,7 @@ def _contents(software: dict[str, Any]) -> str:
     if blas:
         core = f'as {blas["core"]}' if blas.get('core') else None
         names.append(' '.join(filter(None, [blas['name'], blas['version'], core])))
+    names += [f'{name} {programs[name]["version"] or "?"}' for name in ('iperf3', 'fio', 'cc') if name in programs]
     if not names and 'python3' in programs:
         names.append(f'only python {programs["python3"]["version"]}')
     return ', '.join(names) or 'nothing'

@@ -20,7 +20,7 @@ from parity.software.survey import Survey, paths, survey
 from parity.spackenv import manifest
 
 #: What the distribution is asked for.
-_DISTRO = ('hpcc', 'mpi', 'python', 'filecopy', 'fileset', 'pingpong')
+_DISTRO = ('hpcc', 'mpi', 'python', 'filecopy', 'fileset', 'pingpong', 'iperf3', 'fio', 'cc')
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')
 
@@ -48,11 +48,18 @@ def discover(root: Path | str, site_environments: Iterable[Any] = (),
     for entry in map(_plain, site_environments):
         answers.append(memory.recall(entry['name'], {'entry': entry}, lambda e=entry: _modules(e, env, flags)))
     memory.keep()
-    environs = [Environ.model_validate(answer['environ']) for answer in answers]
+    environs = _once([Environ.model_validate(answer['environ']) for answer in answers])
     notes = [note for answer in (*answers, found) for note in answer['notes']]
     installed = SpackFound.model_validate(found['spack']) if found['spack'] else None
     return Software(environs=environs, spack=installed, notes=notes,
                     announcement=announcement(environs, installed))
+
+
+def _once(environs: list[Environ]) -> list[Environ]:
+    """What Spack has built is measured with Spack's: the distribution's iperf3 would measure the machine again."""
+    built = {feature for environ in environs if environ.provider == 'spack' for feature in environ.features}
+    return [environ.model_copy(update={'features': [f for f in environ.features if f not in built]})
+            if environ.provider == 'distro' else environ for environ in environs]
 
 
 def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:

@@ -2,123 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
-from parity.software.probe import attempt
-
-#: What hpcc needs to say that it works, in 30 ms. Without an input file it would run its defaults
-#: for 7 s. The lines are those of HPL.dat (HPCC 1.5.0, examples/_hpccinf.txt).
-_TINY_HPCC = """\
-HPLinpack benchmark input file
-parity: does it start?
-HPL.out output file name
-8 device out
-1 # of problems sizes (N)
-16 Ns
-1 # of NBs
-8 NBs
-0 PMAP process mapping
-1 # of process grids (P x Q)
-1 Ps
-1 Qs
-16.0 threshold
-1 # of panel fact
-2 PFACTs
-1 # of recursive stopping criterium
-4 NBMINs
-1 # of panels in recursion
-2 NDIVs
-1 # of recursive panel fact.
-1 RFACTs
-1 # of broadcast
-1 BCASTs
-1 # of lookahead depth
-1 DEPTHs
-2 SWAP
-64 swapping threshold
-0 L1 in form
-0 U in form
-1 Equilibration
-8 memory alignment in double
-"""
-
-
-class Found(NamedTuple):
-    """A program that was looked at. ``path`` is what runs, behind wrappers and links."""
-
-    ok: bool
-    why: str = ''
-    version: str | None = None
-    path: str | None = None
-    name: str | None = None             # of an MPI: Open MPI, MPICH, Intel MPI
-
-
-def hpcc(path: str, env: Mapping[str, str]) -> Found:
-    """One rank of HPL with N = 16, and the other six codes at the sizes that follow from it."""
-    try:
-        with tempfile.TemporaryDirectory(prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
-            Path(folder, 'hpccinf.txt').write_text(_TINY_HPCC)
-            outcome = attempt([path], env, cwd=folder)
-            if not outcome.ok:
-                return Found(False, outcome.why)
-            text = Path(folder, 'hpccoutf.txt').read_text(errors='replace')
-    except OSError as error:
-        return Found(False, f'{error.filename or ""}: {error.strerror or error}'.lstrip(': '))
-    version = [re.search(rf'^Version{part}=(\d+)$', text, re.MULTILINE) for part in ('Major', 'Minor', 'Micro')]
-    if not re.search(r'^Success=1$', text, re.MULTILINE):
-        return Found(False, 'ran, but its output does not say Success=1')
-    return Found(True, version='.'.join(v[1] for v in version if v) or None, path=path)
-
-
-#: First line of `mpirun --version`.
-_MPI_VERSIONS = (
-    ('Open MPI', r'\(Open ?(?:MPI|RTE)\) (\d[\w.]*)'),
-    ('Intel MPI', r'Intel\(R\) MPI Library.*?Version ([\d.]+)'),
-    ('MPICH', r'HYDRA build details:\s+Version:\s+([\w.]+)'),
-)
-
-
-def mpirun(path: str, env: Mapping[str, str]) -> Found:
-    """Starts one process for real: a mere --version works in places where nothing else does."""
-    said = attempt([path, '--version'], env)
-    if not said.ok:
-        return Found(False, said.why)
-    name, version = 'MPI', None
-    for known, pattern in _MPI_VERSIONS:
-        match = re.search(pattern, said.out + said.err)
-        if match:
-            name, version = known, match[1]
-            break
-    true = shutil.which('true', path=env.get('PATH')) or '/bin/true'
-    ran = attempt([path, '-np', '1', true], env)
-    why = '' if ran.ok else f'mpirun -np 1 true: {ran.why}'
-    return Found(ran.ok, why, version, path, name)
-
-
-_MIN_PYTHON = (3, 9)
-_ASK_PYTHON = 'import json, os, sys; print(json.dumps([sys.version_info[:3], os.path.realpath(sys.executable)]))'
-
-
-def python(path: str, env: Mapping[str, str]) -> Found:
-    """The interpreter itself, behind a virtual environment's link or a pyenv shim."""
-    said = attempt([path, '-I', '-c', _ASK_PYTHON], env)
-    if not said.ok:
-        return Found(False, said.why)
-    try:
-        version, executable = json.loads(said.out)
-    except ValueError:
-        return Found(False, f'unexpected answer: {said.out[:80]!r}')
-    text = '.'.join(map(str, version))
-    if tuple(version) < _MIN_PYTHON:
-        return Found(False, f'version {text}; 3.9 or later is needed', text, executable)
-    return Found(True, '', text, executable)
+from parity.software.probes import Found, compiler, hpcc, mpirun, python, versioned
 
 
 class Program(NamedTuple):
@@ -133,6 +21,10 @@ PROGRAMS = {
     'hpcc': Program('hpcc', hpcc, 'Debian and Ubuntu: apt install hpcc'),
     'mpirun': Program('mpirun', mpirun, 'Debian and Ubuntu: apt install openmpi-bin'),
     'python3': Program('python3', python, 'Debian and Ubuntu: apt install python3-minimal'),
+    # its JSON before 3.9 lacks what is checked; fio 3 is the first that counts in nanoseconds
+    'iperf3': Program('iperf3', versioned(r'^iperf (\d+\.\d+)', (3, 9)), 'Debian and Ubuntu: apt install iperf3'),
+    'fio': Program('fio', versioned(r'^fio-(\d+\.\d+)', (3, 0)), 'Debian and Ubuntu: apt install fio'),
+    'cc': Program('cc', compiler, 'Debian and Ubuntu: apt install gcc libc6-dev'),
 }
 
 #: Feature -> the programs that must all start.
@@ -143,6 +35,9 @@ FEATURES = {
     'filecopy': ('python3',),           # our own programs
     'fileset': ('python3', 'mpirun'),
     'pingpong': ('python3', 'mpirun'),  # mpi4py's, of our own environment
+    'iperf3': ('iperf3', 'python3'),
+    'fio': ('fio', 'python3'),
+    'cc': ('cc',),                      # what our kernels in C are compiled with
 }
 
 
