@@ -1,0 +1,155 @@
+"""iperf3's JSON: figures of real runs of five versions, and that no damaged or failed output passes for a good one."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mutations
+from mutations import mutated, outcome
+from parity.outputs import Incomplete, Wrong, iperf3
+
+RECORDED = Path(__file__).parent / 'recorded' / 'iperf3'
+ALL = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
+TEXTS = {name: text for name, text in ALL.items() if 'fail' not in name}
+ACCEPTED = {name: (iperf3.parse(text), iperf3.facts(text)) for name, text in TEXTS.items()}
+TCP, UDP = TEXTS['3.12-tcp-4'], TEXTS['3.17-udp-4']
+
+
+# ---- what real runs say
+
+@pytest.mark.parametrize('name', sorted(TEXTS))
+def test_every_recorded_run_is_the_one_its_name_says(name):
+    metrics, facts = ACCEPTED[name]
+    version, *_, protocol, streams = name.split('-')
+    assert facts['version'].startswith(version) and (facts['protocol'], facts['streams']) == (protocol, int(streams))
+    assert facts['threading'] == ('single-threaded' if version in ('3.9', '3.12') else 'multi-threaded')
+    assert facts['local'] == facts['remote'] == '127.0.0.1'
+    told = {'tcp': ['rate', 'sent_rate', 'retransmits', 'window', 'rtt_min', 'rtt_mean', 'rtt_max'],
+            'udp': ['rate', 'sent_rate', 'loss', 'jitter']}
+    assert list(metrics) == told[protocol] and ('congestion' in facts) == (protocol == 'tcp')
+
+
+@pytest.mark.parametrize('version, threading', [('3.9', 0), ('3.15', 0), ('3.15.2', 0), ('3.16', 1), ('3.16.1', 1), ('3.21', 1), ('3.100', 1)])
+def test_a_thread_a_stream_came_with_3_16(version, threading):
+    assert iperf3.threading(version) == iperf3.THREADING[threading]
+
+
+def test_figures_are_those_of_the_document():
+    end = json.loads(TCP)['end']
+    metrics = ACCEPTED['3.12-tcp-4'][0]
+    assert metrics['rate'] == pytest.approx(end['sum_received']['bytes'] / end['sum_received']['seconds'] / 1e6)
+    assert metrics['retransmits'] == 19 and metrics['window'] == max(s['sender']['max_snd_cwnd'] for s in end['streams'])
+    assert metrics['rtt_mean'] == sum(s['sender']['mean_rtt'] for s in end['streams']) / 4
+
+
+@pytest.mark.parametrize('name', ['3.9-udp-8', '3.12-udp-4', '3.17-udp-4', '3.16-udp-1'])
+def test_loss_is_of_all_packets_that_were_sent(name):
+    """iperf3's own percentage leaves out the last packets, after which nothing came to show that they were lost."""
+    metrics, end = ACCEPTED[name][0], json.loads(TEXTS[name])['end']
+    assert metrics['loss'] >= end['sum']['lost_percent'] - 1e-9
+    assert metrics['rate'] == pytest.approx(metrics['sent_rate'] * (1 - metrics['loss'] / 100), rel=0.03)
+    if 'sum_received' in end:
+        assert metrics['rate'] == pytest.approx(end['sum_received']['bits_per_second'] / 8e6)
+
+
+@pytest.mark.parametrize('name', sorted(TEXTS))
+def test_crlf_and_lines_of_the_job_do_not_matter(name):
+    text = TEXTS[name].replace('\n', '\r\n')
+    assert outcome(iperf3, f'module load iperf3\n{{not ours}}\n{text}\nreal 2.74\n') == ACCEPTED[name]
+
+
+# ---- incomplete and wrong
+
+@pytest.mark.parametrize('name, message', [
+    ('3.12-refused-fail', 'iperf3: unable to connect to server: Connection refused'),
+    ('3.12-interrupted-fail', 'iperf3: interrupt - the client has terminated')])
+def test_an_error_is_told_in_the_words_of_iperf3(name, message):
+    with pytest.raises(Incomplete, match=message):
+        iperf3.parse(ALL[name])
+
+
+@pytest.mark.parametrize('name, option', [('3.12-omit-fail', 'omit'), ('3.12-reverse-fail', 'reverse')])
+def test_what_is_no_plain_transfer_is_not_read(name, option):
+    with pytest.raises(Wrong, match=f'--{option} is not read'):
+        iperf3.parse(ALL[name])
+
+
+@pytest.mark.parametrize('text', ['', 'iperf3: error - unable to connect\n', '{}', '{\n', '{\n"start": 1', '{\n}\n'])
+def test_no_document_is_incomplete(text):
+    with pytest.raises(Incomplete):
+        iperf3.parse(text)
+
+
+@pytest.mark.parametrize('name', ['start', 'end', 'sum_sent', 'sum_received', 'test_start', 'version', 'connected', 'intervals'])
+def test_a_lost_value_is_named(name):
+    with pytest.raises(Incomplete, match=f'{name} is absent'):
+        iperf3.parse(re.sub(f'"{name}":\t(?=[{{"[])', '"x":\t', TCP, count=1))
+
+
+CHANGES = [
+    (TCP, r'(?s)(.*)', r'\1\1', 'several JSON documents'), (TCP, 'iperf 3.12', 'iperf 2.0.9', 'is not read; valid is iperf 3.9'),
+    (TCP, '"protocol":\t"TCP"', '"protocol":\t"SCTP"', "protocol 'SCTP'"), (TCP, '"num_streams":\t4', '"num_streams":\t2', 'asked for 2 streams; 4'),
+    (TCP, '"num_streams":\t4', '"num_streams":\t"4"', 'not a count'), (TCP, '"num_streams":\t4', '"num_streams":\ttrue', 'not a count'),
+    (TCP, '"num_streams":\t4', '"num_streams":\t-4', 'not a count'), (TCP, '"blksize":\t131072', '"blksize":\tNaN', 'NaN is no finite number'),
+    (TCP, '"rtt":\t205', '"rtt":\t1e999', '1e999 is no finite'), (TCP, '"rtt":\t205', '"rtt":\t' + '9' * 400, 'too many digits'),
+    (TCP, '"rtt":\t205', '"rtt":\t205, "rtt": 206', "'rtt' is there twice"), (TCP, '"rtt":\t205', '"rtt":\t4205', 'minimum 205, mean 451'),
+    (TCP, '"bytes":\t2132017152', '"bytes":\t2132017153', 'bytes sent: 2132017153 and 2132017152'),
+    (TCP, '"retransmits":\t19,\n\t\t\t"sender"', '"retransmits":\t18,\n\t\t\t"sender"', 'retransmits sent: 18 and 19'),
+    (TCP, '8488519669', '8588519669', 'sum_received.bits_per_second is 8.58852e.09, 8.48852e.09 by'),
+    (TCP, '"max_snd_cwnd":\t2357388', '"max_snd_cwnd":\t2357', 'max_snd_cwnd is 2357: an interval had'),
+    (UDP, '"lost_packets":\t72046', '"lost_packets":\t72047', 'lost packets: 72047 and 72046'),
+    (UDP, '"jitter_ms":\t0.6969', '"jitter_ms":\t0.7969', 'jitter_ms is 0.79'), (UDP, '"packets":\t96468', '"packets":\t96469', 'packets sent: 96469'),
+    (UDP, '"blksize":\t32768', '"blksize":\t1460', '96468 packets of 1460 bytes'),
+]
+
+
+@pytest.mark.parametrize('text, pattern, replacement, message', CHANGES, ids=range(len(CHANGES)))
+def test_what_contradicts_itself_is_wrong(text, pattern, replacement, message):
+    changed, count = re.subn(pattern, replacement, text, count=1)
+    assert count and changed != text, f'{pattern} is not in the recorded output'
+    with pytest.raises(Wrong, match=message):
+        iperf3.parse(changed)
+
+
+def test_a_transfer_that_ended_early_is_incomplete():
+    with pytest.raises(Incomplete, match='ended after 2.00333 s of 10 s'):
+        iperf3.parse(TCP.replace('"duration":\t2', '"duration":\t10'))
+
+
+# ---- mutations
+
+#: What one version tells in one place only: nothing could contradict it.
+ALONE = ('version', 'threading', 'seconds', 'local', 'remote', 'cpu_local', 'cpu_remote', 'congestion', 'block')
+
+
+def told(result):
+    return result[0], {name: value for name, value in result[1].items() if name not in ALONE}
+
+
+@pytest.mark.parametrize('kind', sorted(mutations.KINDS))
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
+    """The kernel's times and windows are told once more by interval, which bounds them on one side."""
+    result = outcome(iperf3, mutations.KINDS[kind](data.draw, TEXTS[name]))
+    if result is None:
+        return
+    (metrics, facts), (was, before) = told(result), told(ACCEPTED[name])
+    assert facts == before and list(metrics) == list(was)
+    for metric in was:
+        if metric.startswith('rtt') or metric == 'window':
+            assert metrics['rtt_min'] <= metrics['rtt_mean'] <= metrics['rtt_max']
+        else:
+            assert metrics[metric] == pytest.approx(was[metric], rel=3e-6, abs=1e-6)
+
+
+@mutated
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_truncated_output_is_incomplete(name, data):
+    text = TEXTS[name].rstrip()
+    with pytest.raises(Incomplete):
+        iperf3.parse(text[:data.draw(st.integers(0, len(text) - 1))])
