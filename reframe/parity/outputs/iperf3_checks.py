@@ -56,9 +56,9 @@ def udp(run: Run) -> dict[str, float]:
     _near('end.sum.lost_percent', told.figure('lost_percent'), 100 * lost / packets)
     jitter = {'jitter': 1000 * told.figure('jitter_ms')}
     if 'sum_received' not in run.end:               # before 3.10: the sender's bytes, the receiver's losses
-        came, seconds = packets - lost, _positive(told, 'seconds')
+        came, seconds = packets - lost, _seconds(told)
         _near(told.named('bits_per_second'), told.figure('bits_per_second'),
-              8 * told.count('bytes') / _positive(streams[0], 'seconds'))
+              8 * told.count('bytes') / _seconds(streams[0]))
         rates = {'rate': came * block / seconds / 1e6, 'sent_rate': told.figure('bits_per_second') / 8e6}
     else:
         sent, received = run.end.object('sum_sent'), run.end.object('sum_received')
@@ -92,8 +92,14 @@ def _long_enough(run: Run, ended: Object) -> None:
 def _rate(told: Object) -> float:
     """MB/s (10^6 bytes)."""
     _near(told.named('bits_per_second'), told.figure('bits_per_second'),
-          8 * told.count('bytes') / _positive(told, 'seconds'))
+          8 * told.count('bytes') / _seconds(told))
     return _positive(told, 'bits_per_second') / 8e6
+
+
+def _seconds(told: Object) -> float:
+    value = _positive(told, 'seconds')
+    _near(told.named('seconds'), value, told.figure('end') - told.figure('start'))
+    return value
 
 
 def _positive(told: Object, name: str) -> float:
