@@ -31,6 +31,11 @@ class Run:
     streams: int
 
     @property
+    def release(self) -> tuple[int, ...]:
+        """For instance (3, 12)."""
+        return _release(self.version)
+
+    @property
     def is_udp(self) -> bool:
         return self.test.text('protocol') == 'UDP'
 
@@ -66,7 +71,11 @@ def facts(text: str) -> dict[str, float | str]:
 
 def threading(version: str) -> str:
     """Whether streams share one thread in this version, for instance 3.12, or have one each."""
-    return THREADING[tuple(map(int, version.split('.')[:2])) >= _THREADED]
+    return THREADING[_release(version) >= _THREADED]
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split('.')[:2]))
 
 
 def _read(text: str) -> Run:

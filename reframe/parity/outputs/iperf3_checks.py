@@ -55,7 +55,7 @@ def udp(run: Run) -> dict[str, float]:
         raise Wrong(f'{packets} packets of {block} bytes, {lost} lost, are not {told.count("bytes")} bytes')
     _near('end.sum.lost_percent', told.figure('lost_percent'), 100 * lost / packets)
     jitter = {'jitter': 1000 * told.figure('jitter_ms')}
-    if 'sum_received' not in run.end:               # before 3.10: the sender's bytes, the receiver's losses
+    if run.release < (3, 11):                       # these tell the sender's bytes and the receiver's losses
         came, seconds = packets - lost, _seconds(told)
         _near(told.named('bits_per_second'), told.figure('bits_per_second'),
               8 * told.count('bytes') / _seconds(streams[0]))
