@@ -31,6 +31,8 @@ from jobs import CELLS, HPCC, QUICK
      '', "default.yaml:3: unknown size 'quik'; did you mean 'quick'?"),
     (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size, moed]\n  quick: {}\n'), '', 'default.yaml:2: Hpcc needs an $index'),
     (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n'), '', 'Hpcc has no reference'),
+    (('systems/local/references/default.yaml', 'Tcp:\n  $index: [size, where]\n  quick: {}\n'),
+     '', 'default.yaml:2: Tcp needs an $index with size and threading'),
     (('systems/local/references/default.yaml', ''), '', 'holds none'),
     (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quick:\n    hpl: [.nan, -0.1, 0.1, Gflop/s]\n'),
      '', 'default.yaml:4: hpl: nan is no finite number'),

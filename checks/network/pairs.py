@@ -6,18 +6,18 @@ start when they start, so what the network shares is not loaded evenly: that is 
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_after, variable
 
 from parity import placement
 from parity.metric import Metric
 from parity.outputs import pairs
-from parity.workload import Workload
+from parity.paired import Paired
 
 #: One after another, more pairs than this only with size=acceptance: at a second each, 8 minutes.
 MOST = 500
 
 
-class Pairs(rfm.RunOnlyRegressionTest, Workload):
+class Pairs(rfm.RunOnlyRegressionTest, Paired):
     """OSU between all pairs of all nodes; the slowest pair is named in the case's facts."""
 
     needs = frozenset({'osu'})
@@ -28,23 +28,11 @@ class Pairs(rfm.RunOnlyRegressionTest, Workload):
     def place(self):
         nodes = self.extra('nodes') or 1
         count = nodes * (nodes - 1) // 2
-        if nodes < 2:
-            self.skip_case(f'nodes: {self.current_partition.fullname} has one, or does not state `nodes`')
         if self.how == 'one-by-one' and count > MOST and self.size != 'acceptance':
             self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
-        self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = nodes, 1, self.extra('cores') or 1
-        self.without_launcher()
-        self.env_vars.update(placement.variables(placement.Asked(nodes, nodes, self.binding)))
-        launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
         osu = self.program(f'../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_{self.benchmark}')
-        self.executable, self.executable_opts = 'python3', [
-            f'pairs.py --launcher {launcher}', f'--in-flight {1 if self.how == "one-by-one" else nodes // 2}',
-            f'-- {osu} -m {self.bytes}:{self.bytes} -i {self.iterations}']
-
-    @run_before('run')
-    def stage_programs(self):
-        self.stage_program('pairs.py')
-        self.stage_program('rank.sh')
+        self.pair_up(nodes, 1 if self.how == 'one-by-one' else nodes // 2,
+                     [f'{osu} -m {self.bytes}:{self.bytes} -i {self.iterations}'], self.binding)
 
     def parse(self, text):
         sweep = pairs.read(text, self.bytes)

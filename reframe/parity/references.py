@@ -63,12 +63,13 @@ def _entries(data: Any, plan: Plan) -> Iterator[tuple[tuple, str]]:
 
 
 def _check(check: LoadedCheck, entry: dict) -> Iterator[tuple[tuple, str]]:
-    """One check's entry: $index names `size` and parameters; every value on the way is one they have."""
-    valid = {'size': list(SIZES), **check.parameters}
+    """One check's entry: $index names `size`, variants and parameters; every value on the way is one they have."""
+    needed = ['size', *check.variants]
+    valid = {'size': list(SIZES), **check.variants, **check.parameters}
     index = entry.get('$index')
-    if not isinstance(index, list) or 'size' not in index or set(map(str, index)) - set(valid):
-        yield (check.check, '$index'), (f'{check.check} needs an $index with size, for instance [size]; '
-                                        f'valid: {", ".join(valid)}')
+    if not isinstance(index, list) or set(needed) - set(map(str, index)) or set(map(str, index)) - set(valid):
+        yield (check.check, '$index'), (f'{check.check} needs an $index with {" and ".join(needed)}, for instance '
+                                        f'[{", ".join(needed)}]; valid: {", ".join(valid)}')
     elif len(entry) < 2:
         yield (check.check,), f'{check.check} has no reference'
     else:

@@ -43,6 +43,9 @@ class Workload(rfm.RegressionTestPlugin):
     partition_needs = frozenset()
     #: tuple of parity.metric.Metric
     metrics = ()
+    #: What makes two programs of one, found only when it has run: name -> values. References name it in their
+    #: $index beside `size`, and no runs of which it differs are compared.
+    variants = {}
     #: The script is for somebody who has neither parity nor its builds (parity.jobs.standalone).
     standalone = False
 
@@ -83,6 +86,7 @@ class Workload(rfm.RegressionTestPlugin):
             'software': {'provider': extras.get('provider', ''),
                          'identity': '+'.join(known.get(need, '') for need in sorted(self.needs))},
             'labels': {},
+            'variant': {},
             'left_out': {},
             'sizing': {},
             'unusual': self.parity_unusual(),
@@ -156,6 +160,14 @@ class Workload(rfm.RegressionTestPlugin):
     def note(self, facts):
         """Keep what the output says beside its figures: sizes, file systems, versions."""
         self.parity['facts'] = facts
+
+    def variant(self, **found):
+        """Keep which of the check's ``variants`` this run is; raises Wrong for one that it does not declare."""
+        for name, value in found.items():
+            if value not in self.variants[name]:
+                raise Wrong(f'{name} is {value}: valid are {", ".join(self.variants[name])}')
+            setattr(self, name, value)
+        self.parity['variant'] = found
 
     def stage(self, name, text):
         """Write an input file into the case's stage directory."""

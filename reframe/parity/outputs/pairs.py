@@ -1,4 +1,4 @@
-"""programs/pairs.py: an OSU benchmark between every two nodes of a job."""
+"""programs/pairs.py: a program of two ranks, such as an OSU benchmark, between every two nodes of a job."""
 
 from __future__ import annotations
 
@@ -44,23 +44,31 @@ def read(text: str, size: int) -> Sweep:
 def curves(text: str, largest: int) -> dict[tuple[str, str], tuple[dict, dict]]:
     """(metrics, facts) of OSU for each pair of nodes.
 
-    Raises Incomplete where a pair or the end is absent, or a pair failed; Wrong where one came twice, or ran
-    another benchmark than the others.
+    Raises as ``outputs`` does, and Wrong where one ran another benchmark than the others.
+    """
+    found = {pair: (osu.parse(own, largest), osu.facts(own, largest)) for pair, own in outputs(text).items()}
+    if len({facts['benchmark'] for _, facts in found.values()}) != 1:
+        raise Wrong('the pairs ran different benchmarks')
+    return found
+
+
+def outputs(text: str) -> dict[tuple[str, str], str]:
+    """What the program printed for each pair of nodes.
+
+    Raises Incomplete where a pair or the end is absent, or a pair failed; Wrong where one came twice.
     """
     lines = [line.rstrip('\r') for line in text.split('\n')]
     nodes, failed = _head(lines)
-    found: dict[tuple[str, str], tuple[dict, dict]] = {}
+    found: dict[tuple[str, str], str] = {}
     for pair, own in _blocks(lines):
         if pair in found or pair[::-1] in found:
             raise Wrong(f'pair {" ".join(pair)}: twice')
-        found[pair] = osu.parse(own, largest), osu.facts(own, largest)
+        found[pair] = own
     if failed:
         raise Incomplete(f'line {len(lines)}: {failed} pairs failed')
     names = {name for pair in found for name in pair}
     if len(names) != nodes or len(found) != len(list(combinations(names, 2))):
         raise Incomplete(f'line {len(lines)}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')
-    if len({facts['benchmark'] for _, facts in found.values()}) != 1:
-        raise Wrong('the pairs ran different benchmarks')
     return found
 
 

@@ -77,7 +77,8 @@ def _file(check) -> str:
 def _loaded(check) -> dict[str, Any]:
     parameters = {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()}
     return {'check': type(check).__name__, 'file': _file(check), 'needs': sorted(getattr(check, 'needs', ())),
-            'parameters': parameters, 'metrics': _metrics(check)}
+            'parameters': parameters, 'metrics': _metrics(check),
+            'variants': {name: list(values) for name, values in getattr(check, 'variants', {}).items()}}
 
 
 def _unset(variables, checks) -> list[dict[str, str]]:

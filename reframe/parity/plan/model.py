@@ -38,6 +38,7 @@ class LoadedCheck(Frozen):
     file: str
     needs: list[str] = []
     parameters: dict[str, list[str]] = {}
+    variants: dict[str, list[str]] = {}     # that a reference must name
     metrics: list[PlannedMetric]
 
 

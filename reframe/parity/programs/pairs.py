@@ -1,11 +1,12 @@
 """A two-rank program between every two nodes of a job, so many pairs at once; python3 alone, 3.9 or later.
 
-    python3 pairs.py --launcher srun|mpirun --in-flight N [--nodes a,b,c] -- PROGRAM ARGUMENTS
+    python3 pairs.py --launcher srun|mpirun --in-flight N [--nodes a,b,c] [--cpus N] -- PROGRAM ARGUMENTS
 
 The nodes are those of the job (Slurm, PBS) unless named. Pairs come in rounds, as in a tournament: in
-a round every node is in one pair at most, so that pairs in flight share no node. Prints what the
-program prints of each pair between two lines of its own. rank.sh, which notes where ranks run, lies
-beside it. Exit codes: 0, 1 if a pair failed, 2 for what it cannot start with.
+a round every node is in one pair at most, so that pairs in flight share no node. In the arguments {pair}
+stands for the names of the two nodes, with a comma. Prints what the program prints of each pair between
+two lines of its own. rank.sh, which notes where ranks run, lies beside it. Exit codes: 0, 1 if a pair
+failed, 2 for what it cannot start with.
 """
 
 import argparse
@@ -38,10 +39,10 @@ def job_nodes():
     return []
 
 
-def command(launcher, pair, program):
-    """One rank on each of the two nodes."""
+def command(launcher, pair, program, cpus):
+    """One rank on each of the two nodes, with so many CPUs where srun gives them out."""
     if launcher == 'srun':
-        return ['srun', '--overlap', '--nodes=2', '--ntasks=2', '--ntasks-per-node=1', '--cpus-per-task=1',
+        return ['srun', '--overlap', '--nodes=2', '--ntasks=2', '--ntasks-per-node=1', f'--cpus-per-task={cpus}',
                 f'--nodelist={",".join(pair)}', *program]
     if is_open_mpi():
         return ['mpirun', '-np', '2', '--host', ','.join(f'{node}:1' for node in pair), *program]
@@ -54,12 +55,14 @@ def is_open_mpi():
     return 'Open MPI' in said or 'OpenRTE' in said
 
 
-def one(launcher, pair, program, limit):
-    """(exit code, what it printed) of a pair: 124 after ``limit`` seconds, 125 if the ranks shared a node."""
+def one(options, pair):
+    """(exit code, what it printed) of a pair: 124 after the limit, 125 if the ranks shared a node."""
     start = time.perf_counter()
     ranks = f'ranks-{pair[0]}-{pair[1]}'
     os.makedirs(ranks, exist_ok=True)
-    code, said = run(command(launcher, pair, ['./rank.sh', '--into', ranks, *program]), limit)
+    program = [word.replace('{pair}', ','.join(pair)) for word in options.program]
+    program = ['./rank.sh', '--into', ranks, *program]
+    code, said = run(command(options.launcher, pair, program, options.cpus), options.limit)
     if code == 0 and len({words[1] for words in noted(ranks)}) != 2:
         code, said = 125, said + 'the two ranks did not run on two nodes\n'
     seconds = time.perf_counter() - start
@@ -95,6 +98,7 @@ def main(arguments):
     parser.add_argument('--launcher', choices=('srun', 'mpirun'), required=True)
     parser.add_argument('--in-flight', type=int, required=True)
     parser.add_argument('--limit', type=int, default=120, help='seconds that a pair may take (120)')
+    parser.add_argument('--cpus', type=int, default=1, help='of a rank (1)')
     parser.add_argument('--nodes', type=lambda names: names.split(','), default=[])
     parser.add_argument('program', nargs='+')
     options = parser.parse_args(arguments)
@@ -105,7 +109,7 @@ def main(arguments):
     failed = 0
     with ThreadPoolExecutor(options.in_flight) as pool:
         for pairs in rounds(nodes):
-            ended = pool.map(lambda pair: one(options.launcher, pair, options.program, options.limit), pairs)
+            ended = pool.map(lambda pair: one(options, pair), pairs)
             for code, said in ended:
                 failed += code != 0
                 print(said, end='', flush=True)

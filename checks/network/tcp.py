@@ -1,0 +1,105 @@
+"""iperf3 over TCP and UDP, with 1 to 8 streams, and the round-trip time idle and while streams flow.
+
+On one machine its loopback, else between two nodes, and between every two nodes of the partition. From
+3.16 on iperf3 has a thread a stream: what came before is another program, and never compared with it.
+"""
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity.metric import Metric
+from parity.outputs import iperf3, pairs, tcp
+from parity.paired import Paired
+
+STREAMS = (1, 2, 4, 8)
+# streams that are run, seconds of each run; by size
+SIZES = {'quick': ((1, 4), 1), 'nightly': (STREAMS, 5), 'acceptance': (STREAMS, 30)}
+UNRUN = {size: {f'{what}_{n}' for what in ('rate', 'loss') for n in STREAMS if n not in streams}
+         for size, (streams, _) in SIZES.items()}
+#: One after another, more pairs than this only with size=acceptance.
+MOST = 500
+
+
+class Iperf3(rfm.RunOnlyRegressionTest, Paired):
+    """programs/tcp.py at both ends; all CPUs of a node are free for it."""
+
+    needs = frozenset({'iperf3'})
+    programs = ('tcp.py', *Paired.programs)
+    variants = {'threading': iperf3.THREADING}
+
+    def command(self, runs, seconds, *options):
+        return [*options, f'--runs {",".join(runs)} --seconds {seconds}', '--', self.program('iperf3')]
+
+    def at_both_ends(self, nodes, in_flight, runs, seconds, *options):
+        limit = 120 + 2 * seconds * (2 + len(runs))
+        self.pair_up(nodes, in_flight, ['python3 tcp.py --pair {pair}', *self.command(runs, seconds, *options)],
+                     binding='none', cpus=self.extra('cores') or 1, limit=limit)
+
+
+@rfm.simple_test
+class Tcp(Iperf3):
+    """Rates of all streams together; of UDP what came, and the share that did not."""
+
+    where = parameter(['within', 'between'])
+    protocol = parameter(['tcp', 'udp'])
+
+    @run_after('init')
+    def declare(self):
+        limit = 'link_bandwidth' if self.where == 'between' else None
+        self.metrics = tuple(Metric(f'rate_{n}', 'MB/s', 'higher', limit=limit) for n in STREAMS)
+        self.metrics += tuple(Metric(f'loss_{n}', '%', 'lower') for n in STREAMS) if self.protocol == 'udp' else (
+            Metric('retransmits', '1/GB', 'lower'), Metric('rtt_idle', 'us', 'lower'),
+            Metric('rtt_loaded', 'us', 'lower'))
+
+    @run_after('setup')
+    def place(self):
+        streams, seconds = SIZES[self.size]
+        self.runs = [f'{self.protocol}:{n}' for n in streams]
+        self.leave_out([m.name for m in self.metrics if m.name in UNRUN[self.size]],
+                       f'size={self.size} runs {" and ".join(map(str, streams))} streams')
+        options = ['--round-trips'] if self.protocol == 'tcp' else []
+        if self.where == 'between':
+            self.at_both_ends(2, 1, self.runs, seconds, *options)
+        else:
+            self.without_launcher()
+            self.num_cpus_per_task = self.extra('cores') or 1
+            self.executable = 'python3'
+            self.executable_opts = ['tcp.py', *self.command(self.runs, seconds, *options)]
+
+    def parse(self, text):
+        found = tcp.read(text if self.where == 'within' else ''.join(pairs.outputs(text).values()), self.runs)
+        self.variant(threading=found.threading)
+        self.note({'runs': {name: {**found.facts[name], **found.metrics[name]} for name in found.metrics},
+                   'round_trips': found.trips})
+        own = {run[4:]: found.metrics[run] for run in self.runs}
+        values = {f'rate_{n}': metrics['rate'] for n, metrics in own.items()}
+        if self.protocol == 'udp':
+            return values | {f'loss_{n}': metrics['loss'] for n, metrics in own.items()}
+        sent = SIZES[self.size][1] * sum(metrics['sent_rate'] for metrics in own.values()) / 1000
+        return values | {'retransmits': sum(metrics['retransmits'] for metrics in own.values()) / sent,
+                         'rtt_idle': found.trips['idle']['median'], 'rtt_loaded': found.trips['loaded']['median']}
+
+
+@rfm.simple_test
+class TcpPairs(Iperf3):
+    """Four streams from one node to the other of every pair: one pair after another, and all nodes at once."""
+
+    how = parameter(['one-by-one', 'at-once'])
+    metrics = (Metric('median', 'MB/s', 'higher', limit='link_bandwidth'),
+               Metric('worst', 'MB/s', 'higher', limit='link_bandwidth'), Metric('worst_over_median', '', 'lower'))
+
+    @run_after('setup')
+    def place(self):
+        nodes = self.extra('nodes') or 1
+        count = nodes * (nodes - 1) // 2
+        if self.how == 'one-by-one' and count > MOST and self.size != 'acceptance':
+            self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
+        self.at_both_ends(nodes, 1 if self.how == 'one-by-one' else nodes // 2, ['tcp:4'], SIZES[self.size][1])
+
+    def parse(self, text):
+        found = {pair: tcp.read(own, ['tcp:4']) for pair, own in pairs.outputs(text).items()}
+        self.variant(threading='+'.join(sorted({ends.threading for ends in found.values()})))
+        sweep = pairs.Sweep({pair: ends.metrics['tcp:4']['rate'] for pair, ends in found.items()}, is_time=False)
+        self.note({'slowest': ' '.join(sweep.slowest()[1]),
+                   'pairs': {' '.join(pair): ends.metrics['tcp:4'] for pair, ends in found.items()}})
+        return sweep.metrics()

@@ -1,0 +1,228 @@
+"""iperf3 and round-trip times, from one end to the other of a pair of nodes, or within one machine.
+
+    python3 tcp.py --runs tcp:1,tcp:4 --seconds 1 --round-trips -- iperf3            # within this machine
+    python3 pairs.py ... -- python3 tcp.py --pair {pair} --runs udp:1 --seconds 1 -- iperf3
+
+python3 alone, 3.9 or later. With --pair it is started on both nodes: on the second it serves iperf3 and
+echoes bytes, on ports that are free, until the first, which finds it by its name, has done all runs. A run
+is PROTOCOL:STREAMS. The first prints what iperf3 prints between lines of its own; the last has a checksum
+of all others. Exit codes: 0, 1 if a run failed, 2 for what it cannot start with.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zlib
+
+PATIENCE = 60                           # seconds that the other end, or the end of a run, may be late
+DOORS = 16                              # ports that the server may be behind, if others use the first
+LOAD, SETTLE = 4, 0.3                   # streams that are the load of round trips, seconds until they flow
+sealed = []
+
+
+def say(line):
+    sealed.append(line)
+    print(line, flush=True)
+
+
+# The server
+
+def serve(options):
+    """Serve until the client, which knows the token, goes away; the exit code: 1 where none comes."""
+    door = next(opened for opened in map(listen, doors(options.token)) if opened)
+    serving = start_iperf3(options.iperf3)
+    echoing = socket.create_server(('', 0))
+    threading.Thread(target=accepting, args=(echoing, echo), daemon=True).start()
+    come, gone = threading.Event(), threading.Event()
+
+    def greet(conn):
+        conn.sendall(f'{options.token} {serving} {echoing.getsockname()[1]}\n'.encode())
+        if conn.recv(2) == b'go':
+            come.set()
+            conn.recv(1)
+            gone.set()
+
+    threading.Thread(target=accepting, args=(door, greet), daemon=True).start()
+    if not come.wait(PATIENCE):
+        print(f'tcp.py: no client came within {PATIENCE} s', file=sys.stderr)
+        return 1
+    gone.wait()
+    return 0
+
+
+def doors(token):
+    first = 20000 + zlib.crc32(token.encode()) % 12000
+    return range(first, first + DOORS)
+
+
+def listen(port):
+    with contextlib.suppress(OSError):
+        return socket.create_server(('', port))
+
+
+def accepting(listening, work):
+    while True:
+        conn, _ = listening.accept()
+        conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=quietly, args=(work, conn), daemon=True).start()
+
+
+def quietly(work, conn):
+    with contextlib.suppress(OSError), conn:
+        work(conn)
+
+
+def echo(conn):
+    while data := conn.recv(64):
+        conn.sendall(data)
+
+
+def start_iperf3(iperf3):
+    """The port of an iperf3 server that ends with this process."""
+    with socket.create_server(('', 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen([iperf3, '-s', '-p', str(port)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              preexec_fn=die_with_parent)
+    until = time.monotonic() + 10
+    while not is_open(port):
+        if server.poll() is not None or time.monotonic() > until:
+            sys.exit(f'tcp.py: {iperf3} -s does not serve on {platform.node()}')
+        time.sleep(0.02)
+    return port
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)          # PR_SET_PDEATHSIG
+
+
+def is_open(port):
+    """Whether something listens; a connection, to try it, would be taken for a client."""
+    for name in ('tcp', 'tcp6'):
+        with contextlib.suppress(OSError), open(f'/proc/net/{name}') as table:
+            if any(row[1].endswith(f':{port:04X}') and row[3] == '0A' for row in map(str.split, table)):
+                return True
+    return False
+
+
+# The client
+
+def find(host, token):
+    """The server's connection, and the ports of its iperf3 and its echo."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        for port in doors(token):
+            with contextlib.suppress(OSError):
+                conn = socket.create_connection((host, port), 5)
+                said = conn.makefile().readline().split()
+                if said[:1] == [token]:
+                    conn.settimeout(None)
+                    conn.sendall(b'go')
+                    return conn, said[1], int(said[2])
+                conn.close()
+        time.sleep(0.1)
+    sys.exit(f'tcp.py: no server on {host} within {PATIENCE} s: is its port closed to this node?')
+
+
+def transfer(options, host, port, run):
+    """(exit code, iperf3's JSON) of one run, such as tcp:4."""
+    protocol, _, streams = run.partition(':')
+    command = [options.iperf3, '-c', host, '-p', port, '-J', '-t', str(options.seconds), '-P', streams]
+    try:
+        done = subprocess.run(command + (['-u', '-b', '0'] if protocol == 'udp' else []), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace',
+                              timeout=options.seconds + PATIENCE, preexec_fn=die_with_parent)
+        return done.returncode, done.stdout.rstrip('\n')
+    except subprocess.TimeoutExpired:
+        return 124, f'iperf3 did not end within {options.seconds + PATIENCE} s'
+
+
+def round_trips(host, port, seconds):
+    """One byte to and fro, again and again: one line with the times in us."""
+    times = []
+    with socket.create_connection((host, port), 10) as conn:
+        conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        until = time.perf_counter() + seconds
+        while (start := time.perf_counter()) < until:
+            conn.sendall(b'x')
+            if conn.recv(1) != b'x':
+                return 1, 'the echo went away'
+            times.append((time.perf_counter() - start) * 1e6)
+    times.sort()
+    middle, high = times[len(times) // 2], times[len(times) * 99 // 100]
+    return 0, f'samples {len(times)} min {times[0]:.2f} median {middle:.2f} p99 {high:.2f} max {times[-1]:.2f} us'
+
+
+def told(name, code, said):
+    """Print one run; 1 if it failed, the reason on standard error."""
+    if code:
+        reason = [line for line in said.splitlines() if '"error"' in line] or said.splitlines()[-1:] or ['']
+        print(f'tcp.py: {name}: exit code {code}: {reason[0].strip()[:200]}', file=sys.stderr)
+    say(f'parity-tcp-run {name}')
+    say(said)
+    say(f'parity-tcp-end {name} exit {code}')
+    return code != 0
+
+
+def measure(options, host):
+    conn, serving, echoing = find(host, options.token)
+    with conn:
+        say(f'parity-tcp 1 {host} seconds {options.seconds} runs {",".join(options.runs)}')
+        failed = 0
+        if options.round_trips:
+            failed += told('idle', *round_trips(host, echoing, options.seconds / 2))
+        for run in options.runs:
+            failed += told(run, *transfer(options, host, serving, run))
+        if options.round_trips:
+            failed += loaded(options, host, serving, echoing)
+        say(f'parity-tcp-last failed {failed}')
+        print(f'parity-tcp-crc32 {zlib.crc32(chr(10).join(sealed).encode()):08x}', flush=True)
+    return 1 if failed else 0
+
+
+def loaded(options, host, serving, echoing):
+    """Round trips while streams flow: these are told, too, so that it is known that they did."""
+    load = []
+    flowing = threading.Thread(target=lambda: load.append(transfer(options, host, serving, f'tcp:{LOAD}')))
+    flowing.start()
+    time.sleep(SETTLE)
+    trips = round_trips(host, echoing, options.seconds - 2 * SETTLE)
+    flowing.join()
+    return told(f'load-tcp:{LOAD}', *load[0]) + told('loaded', *trips)
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog='tcp.py', description=__doc__.split('\n')[0])
+    parser.add_argument('--pair', type=lambda names: names.split(','), help='client and server, by their names')
+    parser.add_argument('--runs', type=lambda names: names.split(','), required=True)
+    parser.add_argument('--seconds', type=int, default=1, help='of one run (1)')
+    parser.add_argument('--round-trips', action='store_true')
+    parser.add_argument('--serve', action='store_true', help=argparse.SUPPRESS)
+    parser.add_argument('iperf3')
+    options = parser.parse_args(arguments)
+    # one folder, one pair: what tells this server from those of other jobs
+    options.token = f'parity-tcp-{zlib.crc32(f"{os.getcwd()} {options.pair}".encode()):08x}'
+    here = platform.node().split('.')[0]
+    if options.pair and here not in (ends := [name.split('.')[0] for name in options.pair]):
+        parser.error(f'--pair {",".join(options.pair)}: this is {here}')
+    if options.serve or (options.pair and here == ends[1]):
+        return serve(options)
+    if options.pair:
+        return measure(options, options.pair[1])
+    server = subprocess.Popen([sys.executable, __file__, '--serve', *arguments], preexec_fn=die_with_parent)
+    try:
+        return measure(options, '127.0.0.1')
+    finally:
+        server.terminate()
+        server.wait()
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,136 @@
+"""programs/tcp.py and its parser: real transfers on this machine, and real outputs of jobs on one node and several."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mutations
+from conftest import TOP
+from mutations import mutated
+from parity.outputs import Incomplete, Wrong, pairs, tcp
+from replay import RECORDED, Replay, check
+
+PROGRAM = TOP / 'reframe' / 'parity' / 'programs' / 'tcp.py'
+TEXTS = {file.stem: file.read_text() for file in sorted((RECORDED / 'tcp').glob('*.txt'))}
+WITHIN = TEXTS['within-tcp']
+CHECK = TOP / 'checks' / 'network' / 'tcp.py'
+
+
+def run(folder, *arguments):
+    return subprocess.run([sys.executable, PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.skipif(not shutil.which('iperf3'), reason='no iperf3 here')
+def test_a_real_run_within_this_machine(tmp_path):
+    done = run(tmp_path, '--runs', 'tcp:1,udp:2', '--seconds', '1', '--round-trips', '--', 'iperf3')
+    assert done.returncode == 0, done.stderr
+    found = tcp.read(done.stdout, ['tcp:1', 'udp:2'])
+    assert list(found.metrics) == ['tcp:1', 'udp:2', 'load-tcp:4'] and list(found.trips) == ['idle', 'loaded']
+    assert all(metrics['rate'] > 0 for metrics in found.metrics.values())
+    assert 0 < found.trips['idle']['min'] <= found.trips['idle']['median'] <= found.trips['idle']['p99']
+
+
+@pytest.mark.parametrize('iperf3, why', [('no-such-iperf3', 'no-such-iperf3'), ('false', 'does not serve')])
+def test_an_iperf3_that_does_not_serve_is_told(tmp_path, iperf3, why, monkeypatch):
+    """The client would wait a minute for the server: it is the server that is asked here."""
+    done = run(tmp_path, '--serve', '--runs', 'tcp:1', '--', iperf3)
+    assert done.returncode == 1 and why in done.stderr
+
+
+def test_a_node_that_is_no_end_of_the_pair_is_refused(tmp_path):
+    done = run(tmp_path, '--pair', 'no-such-node,another', '--runs', 'tcp:1', '--', 'iperf3')
+    assert done.returncode == 2 and '--pair no-such-node,another: this is' in done.stderr
+
+
+@pytest.mark.parametrize('name', sorted(TEXTS))
+def test_every_recorded_job_is_read(name):
+    own = [TEXTS[name]] if name.startswith('within') else list(pairs.outputs(TEXTS[name]).values())
+    runs = {'pairs': ['tcp:4']}.get(name.split('-')[0], [f'{name[-3:]}:1', f'{name[-3:]}:4'])
+    found = [tcp.read(text, runs) for text in own]
+    assert len(found) == (6 if name.startswith('pairs') else 1) and {each.threading for each in found} == {'single-threaded'}
+    assert bool(found[0].trips) == name.endswith('-tcp')
+
+
+CHANGES = [
+    ('parity-tcp-last failed 0', 'parity-tcp-last failed 1', Incomplete, 'the checksum does not fit'),
+    ('"bytes":', '"bites":', Incomplete, 'the checksum'), ('median', 'medium', Incomplete, 'the checksum'),
+    ('parity-tcp 1 ', 'parity-tcp 2 ', Incomplete, '0 beginnings and 1 ends'), ('parity-tcp-crc32', '', Incomplete, '1 beginnings and 0 ends'),
+    ('(?s)(.*)', r'\1\1', Incomplete, '2 beginnings and 2 ends')]
+
+
+@pytest.mark.parametrize('pattern, replacement, error, why', CHANGES)
+def test_what_was_altered_is_refused(pattern, replacement, error, why):
+    changed, count = re.subn(pattern, replacement, WITHIN, count=1)
+    assert count
+    with pytest.raises(error, match=why):
+        tcp.read(changed, ['tcp:1', 'tcp:4'])
+
+
+def sealed(text: str) -> str:
+    """The text with the checksum that fits it: what a program would print that did something else."""
+    lines = text.split('\n')
+    at = next(i for i, line in enumerate(lines) if line.startswith('parity-tcp-crc32'))
+    lines[at] = f'parity-tcp-crc32 {tcp.zlib.crc32(chr(10).join(lines[:at]).encode()):08x}'
+    return '\n'.join(lines)
+
+
+@pytest.mark.parametrize('old, new, error, why', [
+    ('failed 0', 'failed 1', Incomplete, '1 runs failed'), ('run tcp:4\n', 'run tcp:8\n', Wrong, 'ran tcp:4 for 1 s, asked for tcp:8'),
+    ('seconds 1 ', 'seconds 5 ', Wrong, 'ran tcp:1 for 1 s, asked for tcp:1 for 5 s'), ('runs tcp:1,tcp:4', 'runs tcp:1,tcp:2', Wrong, 'ran tcp:1, tcp:2, asked for'),
+    ('end tcp:1 exit 0', 'end tcp:1 exit 1', Incomplete, 'run tcp:1: exit code 1'), ('samples', 'simples', Incomplete, 'no round trips')])
+def test_a_job_that_did_something_else_is_refused(old, new, error, why):
+    assert old in WITHIN
+    with pytest.raises(error, match=why):
+        tcp.read(sealed(WITHIN.replace(old, new, 1)), ['tcp:1', 'tcp:4'])
+
+
+@pytest.mark.parametrize('kind', sorted(mutations.KINDS))
+@mutated
+@given(data=st.data())
+def test_no_damaged_output_passes_for_another(kind, data):
+    text = mutations.KINDS[kind](data.draw, WITHIN)
+    try:
+        found = tcp.read(text, ['tcp:1', 'tcp:4'])
+    except (Incomplete, Wrong):
+        return
+    assert found == tcp.read(WITHIN, ['tcp:1', 'tcp:4'])
+
+
+# ---- the check
+
+def case(name: str, **attributes) -> Replay:
+    cls = check('network/tcp.py', name)
+    made = Replay(cls, {}, variants=cls.variants, found={}, **{'size': 'quick', **attributes})
+    made.variant = made.found.update
+    return made
+
+
+@pytest.mark.parametrize('where', ['within', 'between'])
+@pytest.mark.parametrize('protocol', ['tcp', 'udp'])
+def test_tcp_gives_every_metric_that_quick_runs(where, protocol):
+    made = case('Tcp', where=where, protocol=protocol, runs=[f'{protocol}:1', f'{protocol}:4'])
+    values = made.replay(TEXTS[f'{where}-{protocol}'])
+    names = {'tcp': {'rate_1', 'rate_4', 'retransmits', 'rtt_idle', 'rtt_loaded'}, 'udp': {'rate_1', 'rate_4', 'loss_1', 'loss_4'}}
+    assert set(values) == names[protocol] and made.found == {'threading': 'single-threaded'}
+    assert made.facts['runs'][f'{protocol}:4']['version'] == '3.12'
+    if protocol == 'tcp':
+        assert {'window', 'rtt_mean', 'retransmits'} <= set(made.facts['runs']['tcp:1']) and made.facts['round_trips']['loaded']['p99'] > 0
+
+
+def test_a_run_that_is_not_there_is_noticed():
+    with pytest.raises(Wrong, match='ran tcp:1, tcp:4, asked for tcp:1, tcp:8'):
+        case('Tcp', where='within', protocol='tcp', runs=['tcp:1', 'tcp:8']).replay(WITHIN)
+
+
+def test_pairs_name_the_slowest():
+    made = case('TcpPairs')
+    values = made.replay(TEXTS['pairs-at-once-4nodes'])
+    rates = {pair: figures['rate'] for pair, figures in made.facts['pairs'].items()}
+    assert values['worst'] == min(rates.values()) == rates[made.facts['slowest']] and len(rates) == 6
