@@ -46,7 +46,8 @@ def _side(word: str) -> Side:
         return partition(word)
     if not re.fullmatch(r'[0-9a-fA-F-]+', word):
         raise UsageError(f'{word!r} is none of these: {_VALID}')
-    return _read(f'session {word[:8]}', 'session', [database.report(word)])
+    report = database.report(word)
+    return _read(f'session {report["session_info"]["uuid"][:8]}', 'session', [report])
 
 
 def partition(word: str, until: str = '') -> Side:

@@ -73,8 +73,9 @@ def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, t
     found = _ratio(_sample(one, baseline), _sample(other, candidate), bool(pairs))
     sides = _sides(one, other)
     verdict = word(found.low, found.high, fields['better'], terms.margin)
-    if found.ratio is None and {v.value for v in (*one, *other)} == {0} and sides['n'] >= interval.FEWEST:
-        verdict, found = 'equivalent', replace(found, why='always 0 on both sides')
+    if {v.value for v in (*one, *other)} == {0}:
+        verdict = 'equivalent' if sides['n'] >= interval.FEWEST else 'undecided'
+        found = replace(found, why=f'always 0 on both sides, {sides["n"]} run{"s" if sides["n"] > 1 else ""}')
     reasons = [found.why, *(f'{name}: newest {side.reason}' for side, name in
                             ((baseline, terms.baseline), (candidate, terms.candidate)) if side.reason)]
     if not fields['better']:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -23,7 +25,7 @@ def rendered(c: Comparison) -> RenderableType:
     parts: list[RenderableType] = [_line(title(c), 'bold'), *map(_line, _head(c))]
     compared = [r for r in c.rows if r.ratio is not None]
     if compared:
-        parts += [_line(''), _table(c, compared)]
+        parts += [_line(''), *_table(c, compared)]
     if c.means:
         parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: ' + ' · '.join(
             f'{m.subsystem or "all"} {number(m.speed, pad=True)} ({", ".join(m.checks)})' for m in c.means))]
@@ -65,32 +67,50 @@ def _by_nature(c: Comparison) -> list[tuple[str, list[str], list[str]]]:
             if fact in both and set(c.baseline.facts[fact]) != set(c.candidate.facts[fact])]
 
 
-def _table(c: Comparison, rows: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style='')
-    table.add_column('', overflow='fold')
-    for name in (c.baseline.name, c.candidate.name, 'n', 'ratio', f'{100 * c.confidence:g} %', ''):
-        table.add_column(Text(visible(name)), overflow='fold', justify='left' if not name else 'right')
-    subsystem = None
-    for row in rows:
-        if row.subsystem != subsystem:
-            subsystem = row.subsystem
-            table.add_row(_line(subsystem.upper(), 'bold'))
-        table.add_row(*_cells(row, c.margin))
+def _table(c: Comparison, rows: list[Row]) -> Iterator[RenderableType]:
+    """Blocks of one case each below its name; all with the same columns."""
+    head = ['', c.baseline.name, c.candidate.name, 'n', 'ratio', f'{100 * c.confidence:g} %', '']
+    lines = [_cells(row, c.margin) for row in rows]
+    widths = [max(map(len, column)) for column in zip(map(visible, head), *lines, strict=True)]
+    yield _block([head], widths)
+    for subsystem, in_it in groupby(zip(rows, lines, strict=True), lambda r: r[0].subsystem):
+        if subsystem:
+            yield _line(subsystem.upper(), 'bold')
+        for case, block in groupby(in_it, lambda r: r[0].benchmark):
+            found = list(block)
+            yield _line(f'  {case}')
+            yield _block([cells for _, cells in found], widths, [_style(row) for row, _ in found])
+
+
+def _block(lines: list[list[str]], widths: list[int], styles: list[str] | None = None) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for i, width in enumerate(widths):
+        table.add_column(width=width, overflow='fold', justify='left' if i in (0, len(widths) - 1) else 'right')
+    for cells, style in zip(lines, styles or [''] * len(lines), strict=True):
+        table.add_row(*map(_line, cells[:-1]), _line(cells[-1], style))
     return table
 
 
-def _cells(row: Row, margin: float) -> list[Text]:
+def _cells(row: Row, margin: float) -> list[str]:
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
-    lower = ' (lower is better)' if row.better == 'lower' else ''
-    within = f' (within {100 * margin:g} %)' if row.verdict == 'equivalent' else ''
-    label = f' ({row.label.partition(":")[0]})' if row.label else ''
-    expected = f'  {row.expected}' if row.expected else ''
     limits = f'[{number(row.low, pad=True)}, {number(row.high, pad=True)}]' if row.low is not None else NOTHING
-    style = 'bold red' if row.expected.endswith('regressed') else _STYLES[row.verdict]
-    return [_line(f'  {row.benchmark}: {row.metric}{lower}'),
-            _line(f'{one} {unit}{_spread(row.spread_baseline)}'), _line(f'{two}{_spread(row.spread_candidate)}'),
-            _line(_number_of(row)), _line(number(row.ratio, pad=True)), _line(limits),
-            _line(f'{row.verdict}{within}{label}{expected}', style)]
+    cells = [f'    {row.metric}', f'{one} {unit}{_spread(row.spread_baseline)}',
+             f'{two}{_spread(row.spread_candidate)}', _number_of(row), number(row.ratio, pad=True), limits,
+             _word(row, margin)]
+    return [visible(cell) for cell in cells]
+
+
+def _word(row: Row, margin: float) -> str:
+    """faster, slower ..., and what belongs to the word."""
+    beside = {'equivalent': f' (within {100 * margin:g} %)'}.get(row.verdict, '')
+    if row.verdict in ('faster', 'slower') and row.better == 'lower':
+        beside = ' (lower is better)'
+    label = f' ({row.label.partition(":")[0]})' if row.label else ''
+    return row.verdict + beside + label + (f'; expected {row.expected}' if row.expected else '')
+
+
+def _style(row: Row) -> str:
+    return 'bold red' if row.expected.endswith('regressed') else _STYLES[row.verdict]
 
 
 def _spread(share: float | None) -> str:
