@@ -31,8 +31,8 @@ def printed(found) -> None:
     from rich.console import Console
 
     from parity.compare import terminal
-    width = None if sys.stdout.isatty() else _WIDE
-    Console(highlight=False, emoji=False, width=width).print(terminal.rendered(found))
+    console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
+    console.print(terminal.rendered(found, console.width))
 
 
 def _code(found) -> int:

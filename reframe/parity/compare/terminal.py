@@ -16,16 +16,18 @@ from parity.report.text import brief, visible
 
 _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'none': 'no hypervisor'}
+#: Sides of which it is known when they ran.
+_TIMED = ('partition', 'session')
 #: What stands in the head of its own accord, or says nothing there.
 _SAID = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check', 'nodes')
 
 
-def rendered(c: Comparison) -> RenderableType:
-    """Everything, in the order: what was compared, how far it is alike, the rows, the means, the notes."""
+def rendered(c: Comparison, width: int) -> RenderableType:
+    """Everything, so many characters wide: what was compared, how far it is alike, rows, means, notes."""
     parts: list[RenderableType] = [_line(title(c), 'bold'), *map(_line, _head(c))]
     compared = [r for r in c.rows if r.ratio is not None]
     if compared:
-        parts += [_line(''), *_table(c, compared)]
+        parts += [_line(''), *_table(c, compared, width)]
     if c.means:
         parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: ' + ' · '.join(
             f'{m.subsystem or "all"} {number(m.speed, pad=True)} ({", ".join(m.checks)})' for m in c.means))]
@@ -67,11 +69,11 @@ def _by_nature(c: Comparison) -> list[tuple[str, list[str], list[str]]]:
             if fact in both and set(c.baseline.facts[fact]) != set(c.candidate.facts[fact])]
 
 
-def _table(c: Comparison, rows: list[Row]) -> Iterator[RenderableType]:
+def _table(c: Comparison, rows: list[Row], room: int) -> Iterator[RenderableType]:
     """Blocks of one case each below its name; all with the same columns."""
     head = ['', c.baseline.name, c.candidate.name, 'n', 'ratio', f'{100 * c.confidence:g} %', '']
     lines = [_cells(row, c.margin) for row in rows]
-    widths = [max(map(len, column)) for column in zip(map(visible, head), *lines, strict=True)]
+    widths = _fitted([max(map(len, column)) for column in zip(map(visible, head), *lines, strict=True)], room)
     yield _block([head], widths)
     for subsystem, in_it in groupby(zip(rows, lines, strict=True), lambda r: r[0].subsystem):
         if subsystem:
@@ -80,6 +82,15 @@ def _table(c: Comparison, rows: list[Row]) -> Iterator[RenderableType]:
             found = list(block)
             yield _line(f'  {case}')
             yield _block([cells for _, cells in found], widths, [_style(row) for row, _ in found])
+
+
+def _fitted(widths: list[int], room: int) -> list[int]:
+    """Where it is narrow, words, medians and names are folded; n, ratio and interval never."""
+    fitted = list(widths)
+    for i, least in ((6, 10), (1, 9), (2, 9), (0, 10)):
+        excess = sum(fitted) + 2 * (len(fitted) - 1) - room
+        fitted[i] -= max(0, min(excess, fitted[i] - least))
+    return fitted
 
 
 def _block(lines: list[list[str]], widths: list[int], styles: list[str] | None = None) -> Table:
@@ -131,6 +142,8 @@ def _footnotes(c: Comparison) -> list[str]:
         said.append(f'{named}: {why}')
     if any(r.paired for r in c.rows):
         said.append('pairs: the runs of both sides took turns; neighbours in time were compared with each other')
+    elif c.baseline.kind in _TIMED and c.candidate.kind in _TIMED:
+        said.append('the sides did not take turns: what else changed between their times is in the ratios, too')
     counted = sum(r.low is not None for r in c.rows)
     if counted:
         misses = round((1 - c.confidence) * counted)
