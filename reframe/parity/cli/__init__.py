@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from parity import errors
-from parity.cli import jobs
+from parity.cli import jobs, study
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help='What got slower, what never ran, and how one partition compares with another.',
@@ -106,6 +106,7 @@ def software_cache(directory: str, system: str = SYSTEM):
 
 
 app.add_typer(jobs.app, name='jobs')
+app.add_typer(study.app, name='study')
 
 
 def main() -> None:

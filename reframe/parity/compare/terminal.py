@@ -16,6 +16,8 @@ from parity.report.text import brief, visible
 
 _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'none': 'no hypervisor'}
+#: A name that leaves room for figures beside it.
+_SHORT = 44
 #: Sides of which it is known when they ran.
 _TIMED = ('partition', 'session')
 #: What stands in the head of its own accord, or says nothing there.
@@ -70,18 +72,21 @@ def _by_nature(c: Comparison) -> list[tuple[str, list[str], list[str]]]:
 
 
 def _table(c: Comparison, rows: list[Row], room: int) -> Iterator[RenderableType]:
-    """Blocks of one case each below its name; all with the same columns."""
+    """The metrics of a case below its name, or behind it where it has one; all in the same columns."""
     head = ['', c.baseline.name, c.candidate.name, 'n', 'ratio', f'{100 * c.confidence:g} %', '']
-    lines = [_cells(row, c.margin) for row in rows]
+    count = Counter(r.benchmark for r in rows)
+    alone = [count[r.benchmark] == 1 and len(r.benchmark) <= _SHORT for r in rows]
+    lines = [_cells(row, single, c.margin) for row, single in zip(rows, alone, strict=True)]
     widths = _fitted([max(map(len, column)) for column in zip(map(visible, head), *lines, strict=True)], room)
     yield _block([head], widths)
-    for subsystem, in_it in groupby(zip(rows, lines, strict=True), lambda r: r[0].subsystem):
+    for subsystem, in_it in groupby(zip(rows, lines, alone, strict=True), lambda r: r[0].subsystem):
         if subsystem:
             yield _line(subsystem.upper(), 'bold')
-        for case, block in groupby(in_it, lambda r: r[0].benchmark):
+        for case, block in groupby(in_it, lambda r: '' if r[2] else r[0].benchmark):
             found = list(block)
-            yield _line(f'  {case}')
-            yield _block([cells for _, cells in found], widths, [_style(row) for row, _ in found])
+            if case:
+                yield _line(f'  {case}')
+            yield _block([cells for _, cells, _ in found], widths, [_style(row) for row, *_ in found])
 
 
 def _fitted(widths: list[int], room: int) -> list[int]:
@@ -102,10 +107,10 @@ def _block(lines: list[list[str]], widths: list[int], styles: list[str] | None =
     return table
 
 
-def _cells(row: Row, margin: float) -> list[str]:
+def _cells(row: Row, alone: bool, margin: float) -> list[str]:
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
     limits = f'[{number(row.low, pad=True)}, {number(row.high, pad=True)}]' if row.low is not None else NOTHING
-    cells = [f'    {row.metric}', f'{one} {unit}{_spread(row.spread_baseline)}',
+    cells = [f'  {row.benchmark}: {row.metric}' if alone else f'    {row.metric}', f'{one} {unit}{_spread(row.spread_baseline)}',
              f'{two}{_spread(row.spread_candidate)}', _number_of(row), number(row.ratio, pad=True), limits,
              _word(row, margin)]
     return [visible(cell) for cell in cells]

@@ -1,0 +1,1 @@
+"""Published experiments: what a document prints, read, checked against itself, and compared."""

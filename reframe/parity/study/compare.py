@@ -1,0 +1,74 @@
+"""A published study's two sides as a comparison, with what its own averages do not match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from statistics import fmean
+
+from parity.compare import join
+from parity.compare.decide import MARGIN
+from parity.compare.model import Comparison
+from parity.compare.sides import Measured, Side, Value
+from parity.study import schema, table
+from parity.study.schema import Printed, Study
+from parity.study.table import Key, Series
+
+
+def of_study(name: str, margin: float = MARGIN) -> Comparison:
+    """candidate / baseline of a study, benchmark by benchmark. UsageError where its files are wrong."""
+    study = schema.read(name)
+    series = table.read(study, schema.folder() / name)
+    cells, notes = _cells(study, series)
+    one, other = (Side(side, 'published', cells[side]) for side in (study.baseline, study.candidate))
+    found = join.compare(one, other, margin, label=False)
+    return found.model_copy(update={'notes': [*_head(study), *notes, *_mismatches(study, series), *study.notes]})
+
+
+def _cells(study: Study, series: dict[Key, Series]) -> tuple[dict[str, list[Measured]], list[str]]:
+    """Both sides' cells: of series that ran together only those that both sides have."""
+    cells: dict[str, list[Measured]] = {study.baseline: [], study.candidate: []}
+    notes = []
+    for (benchmark, metric, side), found in series.items():
+        other = series.get((benchmark, metric, study.candidate if side == study.baseline else study.baseline))
+        parts = [p for p in found.parts if other is None or p in other.parts]
+        if not found.compared:
+            continue
+        if len(parts) < len(found.parts):
+            alone = ', '.join(p for p in found.parts if p not in parts)
+            notes.append(f'{benchmark} {metric}: {found.table.at_once} {alone} is on {side} only, and left out')
+        cells[side].append(_cell(found, parts))
+    return cells, notes
+
+
+def _cell(series: Series, parts: list[str]) -> Measured:
+    check = series.benchmark.partition(' %')[0]
+    return Measured(series.table.subsystem, check, series.benchmark, series.metric, series.unit,
+                    series.table.direction, step=series.table.step,
+                    values=[Value(v) for v in series.runs(parts)])
+
+
+def _head(study: Study) -> Iterator[str]:
+    yield f'published: {study.source}: {study.title}'
+    if study.confounders:
+        differ = '; '.join(f'{c.what}: {c.why}' for c in study.confounders)
+        yield (f'each ratio is of these two clusters as a whole, and no measure of a single one of their '
+               f'differences; what differs beside {study.candidate} and {study.baseline}: {differ}')
+
+
+def _mismatches(study: Study, series: dict[Key, Series]) -> Iterator[str]:
+    for printed in study.printed:
+        found = series.get((printed.benchmark, printed.metric, printed.side))
+        runs = found.runs(list(found.parts)) if found else []
+        if runs and not agrees(printed, fmean(runs)):
+            yield (f'{printed.benchmark} {printed.side} {printed.metric}: the printed average {printed.mean} is '
+                   f'not that of the {len(runs)} printed rows, {fmean(runs):.{_digits(printed)}f}: {printed.why}')
+
+
+def agrees(printed: Printed, mean: float) -> bool:
+    """Whether the mean is, in the digits that are printed, the printed one."""
+    return abs(Decimal(mean) - Decimal(printed.mean)) <= Decimal(10) ** -_digits(printed) / 2
+
+
+def _digits(printed: Printed) -> int:
+    return len(printed.mean.partition('.')[2])
