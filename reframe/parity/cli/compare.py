@@ -16,9 +16,9 @@ def run(baseline: str, candidate: str, as_json: bool, label: bool, margin: float
     3 nothing in common was measured. Raises UsageError for what names no side, and for a bad margin."""
     if not 0 < margin < 50:
         raise UsageError(f'--margin {margin:g}: must be a percentage above 0 and below 50')
-    from parity.compare import join, resolve
+    from parity.compare import expected, join, resolve
     one, other = resolve.sides(baseline, candidate)
-    found = join.compare(one, other, margin / 100, label)
+    found = expected.marked(join.compare(one, other, margin / 100, label))
     if as_json:
         sys.stdout.write(found.model_dump_json(indent=1) + '\n')
     else:
@@ -41,7 +41,7 @@ def _code(found) -> int:
         print(f'parity: {len(unlike)} of {len(found.rows)} metrics are not like for like ({facts}): refused; '
               '--label compares them and says what differs', file=sys.stderr)
         return errors.USAGE
-    if any(r.expected.endswith('regressed') for r in found.rows):
+    if any(r.state == 'regressed' for r in found.rows):
         return errors.REGRESSED
     if not any(r.n for r in found.rows):
         print(f'parity: {found.baseline.name} and {found.candidate.name} measured nothing in common',

@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Word = Literal['faster', 'slower', 'equivalent', 'undecided']
+#: How an expectation of a declared pair stands.
+State = Literal['ok', 'regressed', 'insufficient']
 #: In the order in which they are counted.
 WORDS: tuple[Word, ...] = ('faster', 'slower', 'equivalent', 'undecided')
 
@@ -50,7 +52,8 @@ class Row(Frozen):
     refused: bool = False            # not like for like
     label: str = ''                  # 'cached': the figure is not what it seems
     differs: list[Difference] = Field(default_factory=list)
-    expected: str = ''               # of the declared pair, and how it stands: 'at least 0.97: ok'
+    expected: str = ''               # of the declared pair (systems/<name>/pairs.yaml): 'at least 0.97'
+    state: State | Literal[''] = ''  # how that stands
 
     @property
     def speed(self) -> float | None:
@@ -67,6 +70,23 @@ class Mean(Frozen):
     speed: float                     # of the candidate, the baseline being 1
     checks: dict[str, float]         # what is in it
     metrics: int
+
+
+class Outcome(Frozen):
+    """How one expectation of a declared pair stands, for one case."""
+
+    baseline: str                    # system:partition
+    candidate: str
+    subsystem: str
+    benchmark: str                   # the case; the check where no case was measured
+    metric: str
+    expected: str                    # 'at least 0.97'
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    state: State
+    why: str = ''
 
 
 class SideTold(Frozen):

@@ -50,13 +50,13 @@ def _side(word: str) -> Side:
     return _read(f'session {report["session_info"]["uuid"][:8]}', 'session', [report])
 
 
-def partition(word: str, until: str = '') -> Side:
+def partition(word: str, until: str = '', empty: bool = False) -> Side:
     """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before
-    the session ``until``."""
+    the session ``until``. Raises UsageError or NothingMeasured where there are none, unless ``empty``."""
     if not _PLACE.fullmatch(word):
         raise UsageError(f'{word!r}: a partition is written system:partition')
     found = database.sessions_of(*word.split(':'), days=DAYS, until=until)
-    if not found:
+    if not found and not empty:
         raise _no_such(word)
     return _read(word, 'partition', [database.report(uuid) for uuid in found], place=word)
 

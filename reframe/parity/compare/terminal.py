@@ -110,9 +110,9 @@ def _block(lines: list[list[str]], widths: list[int], styles: list[str] | None =
 def _cells(row: Row, alone: bool, margin: float) -> list[str]:
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
     limits = f'[{number(row.low, pad=True)}, {number(row.high, pad=True)}]' if row.low is not None else NOTHING
-    cells = [f'  {row.benchmark}: {row.metric}' if alone else f'    {row.metric}', f'{one} {unit}{_spread(row.spread_baseline)}',
-             f'{two}{_spread(row.spread_candidate)}', _number_of(row), number(row.ratio, pad=True), limits,
-             _word(row, margin)]
+    name = f'  {row.benchmark}: {row.metric}' if alone else f'    {row.metric}'
+    cells = [name, f'{one} {unit}{_spread(row.spread_baseline)}', f'{two}{_spread(row.spread_candidate)}',
+             _number_of(row), number(row.ratio, pad=True), limits, _word(row, margin)]
     return [visible(cell) for cell in cells]
 
 
@@ -122,11 +122,11 @@ def _word(row: Row, margin: float) -> str:
     if row.verdict in ('faster', 'slower') and row.better == 'lower':
         beside = ' (lower is better)'
     label = f' ({row.label.partition(":")[0]})' if row.label else ''
-    return row.verdict + beside + label + (f'; expected {row.expected}' if row.expected else '')
+    return row.verdict + beside + label + (f'; {row.expected}: {row.state}' if row.expected else '')
 
 
 def _style(row: Row) -> str:
-    return 'bold red' if row.expected.endswith('regressed') else _STYLES[row.verdict]
+    return 'bold red' if row.state == 'regressed' else _STYLES[row.verdict]
 
 
 def _spread(share: float | None) -> str:

@@ -1,0 +1,81 @@
+"""How a declared pair stands: its ratios against what was expected of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from parity.compare import join, pairs, resolve
+from parity.compare.decide import MARGIN
+from parity.compare.model import Comparison, Outcome, Row, State
+from parity.compare.pairs import Expectation, Pair
+from parity.compare.sides import newest_alike
+from parity.site import systems
+from parity.site.schema import System
+
+
+def judge(pair: Pair, compared: Comparison) -> list[Outcome]:
+    """How every expectation of the pair stands: a row for each case that it speaks of."""
+    return [outcome for expected in pair.expect for outcome in _outcomes(expected, compared)]
+
+
+def _outcomes(expected: Expectation, compared: Comparison) -> Iterator[Outcome]:
+    both = {'baseline': compared.baseline.name, 'candidate': compared.candidate.name, 'expected': expected.said}
+    rows = [r for r in compared.rows if expected.fits(r)]
+    for row in rows:
+        state, why = _state(expected, row)
+        yield Outcome(**both, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric, ratio=row.ratio,
+                      low=row.low, high=row.high, n=row.n, state=state, why=why)
+    if not rows:
+        check, metric = expected.metric.split('.')
+        yield Outcome(**both, subsystem='', benchmark=check, metric=metric, state='insufficient',
+                      why='measured on neither side')
+
+
+def _state(expected: Expectation, row: Row) -> tuple[State, str]:
+    """``regressed``: the whole interval is beyond the bound. Where only the ratio is, or where there is no
+    interval, it is ``insufficient``: nobody is woken by one bad run."""
+    if row.low is None or row.label:
+        return 'insufficient', row.reason or 'no ratio'
+    least, most = expected.at_least or 0.0, expected.at_most or float('inf')
+    said = f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}]'
+    if row.high < least or row.low > most:
+        return 'regressed', f'{said}, expected {expected.said}'
+    if not least <= row.ratio <= most:
+        return 'insufficient', f'{said}: not {expected.said}, but its interval may be: more runs will tell'
+    return 'ok', said
+
+
+def marked(compared: Comparison) -> Comparison:
+    """The comparison of two partitions that are a declared pair, with what was expected in its rows."""
+    names = compared.baseline.name.split(':') + compared.candidate.name.split(':')
+    kinds = {compared.baseline.kind, compared.candidate.kind}
+    if kinds != {'partition'} or names[0] != names[2] or names[0] not in systems.names():
+        return compared
+    rows = list(compared.rows)
+    for pair in pairs.read(systems.read(names[0])):
+        for expected in pair.expect if [pair.baseline, pair.candidate] == [names[1], names[3]] else ():
+            rows = [row.model_copy(update={'expected': expected.said, 'state': _state(expected, row)[0]})
+                    if expected.fits(row) else row for row in rows]
+    return compared.model_copy(update={'rows': rows})
+
+
+def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
+    """The declared pairs of a system as they stood with the session ``uuid``, whose planned cases are given.
+
+    Only cases of this session are judged: what was not selected tonight is not judged again. The runs of
+    both partitions go back ``resolve.DAYS`` days, as in `parity compare`.
+    """
+    cases = {(c.case, c.partition) for c in planned}
+    checks = {(c.check, c.partition) for c in planned}
+    outcomes = []
+    for pair in pairs.read(system):
+        sides = [resolve.partition(f'{system.name}:{name}', until=uuid, empty=True)
+                 for name in (pair.baseline, pair.candidate)]
+        for side in sides:
+            newest_alike(side.cells)
+        both = (pair.baseline, pair.candidate)
+        outcomes += [o for o in judge(pair, join.compare(*sides, MARGIN, label=False))
+                     if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
+                            for name in both)]
+    return outcomes

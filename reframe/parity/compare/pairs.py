@@ -1,0 +1,135 @@
+"""Pairs of partitions that are declared comparable: systems/<name>/pairs.yaml.
+
+    pairs:
+      - baseline: physical
+        candidate: virtual
+        expect:
+          - {metric: Stream.triad, at_least: 0.97}
+          - {metric: OsuLatency.latency_8B, parameters: {where: between}, at_most: 1.2}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from parity import paths, yamlfile
+from parity.compare.model import Row
+from parity.errors import UsageError
+from parity.plan.model import LoadedCheck, Plan
+from parity.references import unknown
+from parity.site.schema import Name, System
+
+
+def _words(given: Any) -> Any:
+    """Parameters as ReFrame prints them. YAML reads yes and no as truth values: those must be quoted."""
+    if not isinstance(given, dict):
+        return given
+    if wrong := [name for name, value in given.items() if isinstance(value, bool) or value is None]:
+        raise ValueError(f'{wrong[0]}: {given[wrong[0]]!r} is no text; put it in quotes')
+    return {str(name): str(value) for name, value in given.items()}
+
+
+Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+
+class Expectation(_Strict):
+    """What a ratio candidate / baseline must be, of every case of the check that has the parameters."""
+
+    metric: Annotated[str, StringConstraints(pattern=r'^\w+\.\w+$')]        # Check.metric
+    parameters: Annotated[dict[str, str], BeforeValidator(_words)] = {}
+    at_least: Bound = None
+    at_most: Bound = None
+    why: str = ''
+
+    @model_validator(mode='after')
+    def _bounded(self) -> Expectation:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError('needs at_least or at_most')
+        if None not in (self.at_least, self.at_most) and self.at_least > self.at_most:
+            raise ValueError(f'at_least {self.at_least:g} is above at_most {self.at_most:g}')
+        return self
+
+    @property
+    def said(self) -> str:
+        low = [f'at least {self.at_least:g}'] if self.at_least is not None else []
+        return ' and '.join(low + ([f'at most {self.at_most:g}'] if self.at_most is not None else []))
+
+    def fits(self, row: Row) -> bool:
+        words = row.benchmark.split()[1:]
+        return f'{row.check}.{row.metric}' == self.metric and all(
+            f'%{name}={value}' in words for name, value in self.parameters.items())
+
+
+class Pair(_Strict):
+    baseline: Name
+    candidate: Name
+    expect: list[Expectation] = Field(min_length=1)
+
+
+class Pairs(_Strict):
+    pairs: list[Pair]
+
+
+def file_of(system: str) -> Path:
+    return paths.root() / 'systems' / system / 'pairs.yaml'
+
+
+def read(system: System) -> list[Pair]:
+    """The declared pairs of a system; [] where it has no file. UsageError with file, line and what is valid."""
+    file = file_of(system.name)
+    if not file.exists():
+        return []
+    found = yamlfile.read(file, Pairs).pairs
+    if wrong := list(_partitions_wrong(system, found)):
+        node = yamlfile.load(file)[1]
+        raise UsageError('\n'.join(f'{file}:{yamlfile.line_of(node, keys)}: {why}' for keys, why in wrong))
+    return found
+
+
+def _partitions_wrong(system: System, found: list[Pair]) -> Iterator[tuple[tuple, str]]:
+    valid, seen = [p.name for p in system.partitions], set()
+    for i, pair in enumerate(found):
+        for key in ('baseline', 'candidate'):
+            if getattr(pair, key) not in valid:
+                yield ('pairs', i, key), unknown('partition', getattr(pair, key), valid)
+        if pair.baseline == pair.candidate:
+            yield ('pairs', i, 'candidate'), f'{pair.candidate} is its own baseline'
+        if (both := (pair.baseline, pair.candidate)) in seen:
+            yield ('pairs', i), f'{pair.baseline} and {pair.candidate} are declared twice'
+        seen.add(both)
+
+
+def problems(system: System, plan: Plan) -> list[str]:
+    """One sentence with file and line for every expectation that fits no check, metric or parameter."""
+    file, checks = file_of(system.name), {c.check: c for c in plan.checks}
+    try:
+        declared = read(system)
+    except UsageError as err:
+        return [str(err)]
+    node = yamlfile.load(file)[1] if declared else None
+    return [f'{file}:{yamlfile.line_of(node, ("pairs", i, "expect", j))}: {why}'
+            for i, pair in enumerate(declared) for j, expected in enumerate(pair.expect)
+            if (why := _fits_nothing(expected, checks))]
+
+
+def _fits_nothing(expected: Expectation, checks: dict[str, LoadedCheck]) -> str:
+    check, metric = expected.metric.split('.')
+    if check not in checks:
+        return unknown('check', check, list(checks))
+    if metric not in (valid := [m.name for m in checks[check].metrics]):
+        return unknown('metric', metric, valid)
+    for name, value in expected.parameters.items():
+        of = checks[check].parameters
+        if name not in of:
+            return unknown('parameter', name, list(of) or ['none'])
+        if value not in of[name]:
+            return unknown(name, value, of[name])
+    return ''
