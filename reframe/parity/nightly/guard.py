@@ -7,6 +7,7 @@ import os
 import tempfile
 
 from parity import paths, references
+from parity.compare import pairs
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import Plan
 from parity.plan.model import Problem
@@ -40,7 +41,8 @@ def everything(plan: Plan, options: list[str]) -> None:
     if not plan.cases and not wrong:
         checks = ', '.join(sorted(c.check for c in plan.checks)) or 'none'
         wrong.append(f'the selection is empty: {" ".join(options)} fits no case (checks: {checks})')
-    wrong += references.problems(systems.read(plan.system), plan)
+    system = systems.read(plan.system)
+    wrong += references.problems(system, plan) + pairs.problems(system, plan)
     if wrong:
         raise UsageError('\n'.join(wrong))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from parity import errors, paths, plan
+from parity.compare import expected
+from parity.compare.model import Outcome
 from parity.errors import InfrastructureError
 from parity.plan import Plan, PlannedCase
 from parity.session import database, recovery
@@ -44,6 +47,7 @@ def of_report(report: dict[str, Any]) -> Verdict:
     cells = _cells(planned, found, demands)
     cover = coverage.of_cells(cells, planned, 'no check' if 'spack' in providers else 'no Spack')
     counts = Counter(c.verdict for c in cells)
+    pairs = expected.of_session(system, report['session_info']['uuid'], planned.cases)
     return Verdict(
         session=_session(report, planned, kept),
         coverage=cover,
@@ -51,14 +55,15 @@ def of_report(report: dict[str, Any]) -> Verdict:
         trust=_trust(cells),
         warnings=[*warnings, *expired],
         next=_next(cells, planned.system),
-        exit_code=errors.USAGE if planned.problems else exit_code(cells),
+        exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
         cells=cells,
+        pairs=pairs,
     )
 
 
-def exit_code(cells: list[Cell]) -> int:
+def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:
     """1 regressed, impossible or wrong; 4 infrastructure; 3 missing or nothing measured; 0 otherwise."""
-    words = {c.verdict for c in cells}
+    words = {c.verdict for c in cells} | {p.state for p in pairs if p.state == 'regressed'}
     if words & {'regressed', 'impossible', 'wrong'}:
         return errors.REGRESSED
     if 'failed' in words:

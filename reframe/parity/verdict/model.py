@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from parity.compare.model import Outcome
+
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
                'skipped', 'unreferenced', 'insufficient']
 
@@ -99,3 +101,4 @@ class Verdict(BaseModel):
     next: str                        # the next command
     exit_code: int
     cells: list[Cell]
+    pairs: list[Outcome] = Field(default_factory=list)     # declared pairs of partitions, how they stand

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 
 from parity.figures import figure
@@ -25,8 +26,20 @@ def lines(verdict: Verdict, everything: bool = False) -> list[tuple[str, str]]:
         for subsystem in sorted({c.subsystem for c in cells}):
             said += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]
             said += [(text, '') for text in _rows([c for c in cells if c.subsystem == subsystem])]
+    said += _pairs(verdict, everything)
     said += [('', ''), (f'next: {verdict.next}', '')]
     return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
+
+
+def _pairs(v: Verdict, everything: bool) -> list[tuple[str, str]]:
+    """How the declared pairs stand: one line of counts, and a row for what is not ok."""
+    if not v.pairs:
+        return []
+    counts = Counter(p.state for p in v.pairs)
+    said = [('', ''), ('PAIRS  ' + ' · '.join(f'{n} {state}' for state, n in sorted(counts.items())), '')]
+    listed = [p for p in v.pairs if everything or p.state != 'ok']
+    return said + [(f'  {p.candidate} / {p.baseline}   {p.benchmark}: {p.metric} {p.expected}   '
+                    f'{p.state}: {p.why}', STYLES.get(p.state, '')) for p in listed]
 
 
 def _head(v: Verdict) -> str:
