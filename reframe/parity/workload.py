@@ -14,6 +14,7 @@ import math
 import os
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import reframe as rfm
@@ -26,6 +27,7 @@ from reframe.core.exceptions import ReframeError, SanityError
 from parity import paths, scheduled, sizing, traps
 from parity.limits import measured
 from parity.outputs import Incomplete, Wrong
+from parity.plan import identity
 
 
 class Workload(rfm.RegressionTestPlugin):
@@ -90,6 +92,7 @@ class Workload(rfm.RegressionTestPlugin):
             'left_out': {},
             'sizing': {},
             'unusual': self.parity_unusual(),
+            'check': identity.version(sys.modules[type(self).__module__].__file__),
         }
         self.env_vars['PARITY_SESSION'] = current.id
         self._parity_reference()
