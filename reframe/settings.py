@@ -7,6 +7,7 @@ import logging
 import sys
 
 from parity import errors, paths, session
+from parity.pbs import backend
 from parity.site import assemble, quick, spaces
 
 logging.raiseExceptions = False  # a log on a full disk is no reason for a traceback a line
@@ -18,6 +19,7 @@ def configure():
     site_configuration = assemble.site_configuration()
     spaces.allow_in(paths.results())
     quick.skip_silenced_warnings()
+    backend.install()
     session.begin(sys.argv[1:])
 
 

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-
 import pytest
 
-from conftest import TOP
+import pbs_server
 from parity.jobs import pbs
 from parity.jobs.state import SchedulerError, together
-
-RECORDED = TOP / 'tests' / 'recorded' / 'pbs'
-COMMANDS = json.loads((RECORDED / 'commands.json').read_text())
+from pbs_server import COMMANDS, RECORDED
 
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """qstat, qsub and qdel that answer as the real ones did: {the options that it is asked with: the answer}."""
-    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
-
-    def answers(name: str, cases: dict[str, dict]) -> None:
-        lines = ['#!/bin/bash', 'case " $* " in']
-        for options, said in cases.items():
-            for stream in ('stdout', 'stderr'):
-                raw = said[stream] if isinstance(said[stream], bytes) else said[stream].encode()
-                (tmp_path / f'{options}.{stream}').write_bytes(raw)
-            files = [shlex.quote(str(tmp_path / f'{options}.{stream}')) for stream in ('stdout', 'stderr')]
-            lines.append(f'*{shlex.quote(f" {options} ")}*) cat {files[0]}; cat {files[1]} >&2; exit {said["exit_code"]} ;;')
-        (tmp_path / name).write_text('\n'.join([*lines, '*) echo unexpected: "$*" >&2; exit 99', 'esac', '']))
-        (tmp_path / name).chmod(0o755)
-    return answers
+    return pbs_server.at(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -96,8 +78,7 @@ def test_a_server_without_history_tells_of_jobs_that_run_and_says_what_it_lacks(
 
 @pytest.mark.parametrize('said, told', [
     (COMMANDS['qstat-unknown'], 'Unknown Job Id 99999'),
-    ({'stdout': '', 'stderr': 'Connection refused\nqstat: cannot connect to server pbs0 (errno=15010)\n', 'exit_code': 255},
-     'cannot connect to server')])
+    (COMMANDS['server-down'], 'cannot connect to server')])
 def test_what_is_no_question_of_history_is_told_as_it_is(server, said, told):
     server('qstat', {'-x -t -f -w': said})
     with pytest.raises(SchedulerError, match=told) as caught:

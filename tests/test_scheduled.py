@@ -12,8 +12,9 @@ from parity import scheduled, traps
 
 def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=()):
     part = Made(scheduler=Made(registered_name=scheduler), extras={'nodes': nodes}, fullname='site:cpu')
-    job = Made(sched_access=list(access), options=list(options), cli_options=list(cli))
-    return Made(num_tasks=tasks, num_tasks_per_node=each, current_partition=part, job=job, max_pending_time=None)
+    job = Made(sched_access=list(access), options=list(options), cli_options=list(cli), pin_nodes=[])
+    return Made(num_tasks=tasks, num_tasks_per_node=each, current_partition=part, job=job, max_pending_time=None,
+                standalone=True)
 
 
 @pytest.mark.parametrize('made, said', [

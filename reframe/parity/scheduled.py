@@ -10,6 +10,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from parity.jobs import pbs
+
 #: A measurement that is begun again on another node is another measurement, and writes into one output.
 _NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n', 'pbspro': '-r n'}
 #: Backends whose jobs wait in a queue: 'local' has none.
@@ -31,6 +33,11 @@ _OF_A_STEP = {
     'OUT_OF_MEMORY': re.compile(r'^slurmstepd\S*: error: Detected \d+ oom.kill event', re.M),
     'NODE_FAIL': re.compile(r'^srun: error: Node failure on ', re.M),
 }
+#: The same of PBS (JOB_EXEC_KILL_* of its job.h).
+_ENDED_BY_PBS = {
+    -24: 'more cores used than asked for', -25: 'more cores used than asked for', -26: 'virtual memory exceeded',
+    -27: 'memory exceeded', -28: 'CPU time limit reached', -29: _ENDED['TIMEOUT'],
+}
 
 
 def begin(case) -> None:
@@ -40,9 +47,17 @@ def begin(case) -> None:
         if not case.standalone:
             case.stage_program('node.sh')
             case.prerun_cmds = [f'./node.sh >{_NODE}', *case.prerun_cmds]
+        _one_node(case)
         case.job.options = [*case.job.options, _NEVER_AGAIN[scheduler]]
         if case.max_pending_time is None:
             case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
+
+
+def _one_node(case) -> None:
+    """Skip a case on several nodes that is to run on every node by itself (reframe --distribute)."""
+    nodes = -(-(case.num_tasks or 1) // (case.num_tasks_per_node or 1))
+    if case.job.pin_nodes and nodes > len(case.job.pin_nodes):
+        case.skip_case(f'nodes: needs {nodes}, and is to run on {", ".join(case.job.pin_nodes)} alone')
 
 
 def node(stagedir: str) -> dict[str, str]:
@@ -62,16 +77,14 @@ def ended(job, complaints: str = '') -> str:
     """
     words = [word for word in str(job.state or '').split(',') if word in _ENDED]
     words += [word for word, sign in _OF_A_STEP.items() if sign.search(complaints)]
-    if not words:
-        return ''
-    if words[0] == 'CANCELLED' and not job.nodelist:
+    if words[:1] == ['CANCELLED'] and not job.nodelist:
         return _never_began(job)
+    what, word = (_ENDED[words[0]], words[0]) if words else _ended_by_pbs(getattr(job, 'pbs', {}))
+    if not what:
+        return ''
     on = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
-    return f'{_ENDED[words[0]]}{_limit(words[0], job)} (job {job.jobid}{on}: {words[0]})'
-
-
-def _limit(word: str, job) -> str:
-    return f', {job.time_limit:g} s' if word == 'TIMEOUT' and job.time_limit else ''
+    limit = f', {job.time_limit:g} s' if what == _ENDED['TIMEOUT'] and job.time_limit else ''
+    return f'{what}{limit} (job {job.jobid}{on}: {word})'
 
 
 def _never_began(job) -> str:
@@ -90,3 +103,14 @@ def _waited_for(jobid: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ''
     return next((word for word in done.stdout.split() if word not in ('None', 'Unknown')), '')
+
+
+def _ended_by_pbs(record: dict[str, str]) -> tuple[str, str]:
+    """What PBS's own attributes of a job say (parity.pbs.backend), and where."""
+    status = int(record.get('Exit_status', 0))
+    told = f'Exit_status {status}'
+    if record.get('substate') == pbs.DELETED:
+        return _ENDED['CANCELLED'], record.get('comment') or told
+    if status < 0:
+        return _ENDED_BY_PBS.get(status, 'PBS could not run it'), told
+    return (f'ended by signal {status - pbs.KILLED}', told) if status > pbs.KILLED else ('', '')

@@ -12,9 +12,9 @@ from parity.jobs.state import SIGNAL, SchedulerError, State
 _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun
 #: Exit_status of a job that was ended by a signal: 256 and the signal's number.
-_KILLED = 256
+KILLED = 256
 #: `substate` of a job that was deleted.
-_DELETED = '91'
+DELETED = '91'
 _HOLDS = {'u': 'its user', 'o': 'an operator', 's': 'PBS', 'p': 'a password that is wrong'}
 
 
@@ -54,20 +54,27 @@ def _without_history(job: str) -> list[State]:
 
 
 def read(text: str) -> list[State]:
-    """The jobs that `qstat -f -w` tells of: `Job Id: NAME`, then lines `    attribute = value`."""
-    jobs = {}
-    for block in re.split(r'^Job Id: ', text, flags=re.MULTILINE)[1:]:
-        name, _, rest = block.partition('\n')
-        jobs[name.strip()] = dict(re.findall(r'^    (\S+) = (.*)$', rest, re.MULTILINE))
+    """The jobs that `qstat -f -w` tells of."""
+    jobs = records(text)
     # of an array its elements tell; without any, it tells of itself
     elements = {name: job for name, job in jobs.items() if '[]' not in name}
-    found = [_state(name, job) for name, job in (elements or jobs).items()]
+    found = [state(name, job) for name, job in (elements or jobs).items()]
     if not found:
         raise SchedulerError('qstat knows no such job')
     return found
 
 
-def _state(name: str, job: dict[str, str]) -> State:
+def records(text: str) -> dict[str, dict[str, str]]:
+    """The attributes of each job: `Job Id: NAME`, then lines `    attribute = value`."""
+    jobs = {}
+    for block in re.split(r'^Job Id: ', text, flags=re.MULTILINE)[1:]:
+        name, _, rest = block.partition('\n')
+        jobs[name.strip()] = dict(re.findall(r'^    (\S+) = (.*)$', rest, re.MULTILINE))
+    return jobs
+
+
+def state(name: str, job: dict[str, str]) -> State:
+    """How a job stands, from its attributes."""
     word, comment = job['job_state'], job.get('comment', '')
     phase = 'pending' if word in _PENDING else 'running' if word in _RUNNING else 'ended'
     return State(name, phase, word, _exit_code(job) if phase == 'ended' else None, _reason(name, phase, job),
@@ -95,6 +102,6 @@ def _exit_code(job: dict[str, str]) -> int:
     An element of an array that PBS has kept nothing of has no host, and the Exit_status of another element.
     """
     status = int(job.get('Exit_status', -1))
-    if status < 0 or 'exec_host' not in job or (status == 0 and job.get('substate') == _DELETED):
+    if status < 0 or 'exec_host' not in job or (status == 0 and job.get('substate') == DELETED):
         return INFRASTRUCTURE
-    return SIGNAL + status - _KILLED if status > _KILLED else status
+    return SIGNAL + status - KILLED if status > KILLED else status

@@ -1,0 +1,140 @@
+"""ReFrame's backend `pbs`, with what it lacks: nodes, and jobs that end otherwise than by themselves.
+
+ReFrame 4.10 lists no nodes of PBS, so that nothing can be distributed over them. It waits for ever for the
+output of a job that was deleted before it ran, ends the whole session when the server is restarted, says of
+a job that waited too long neither that it is held nor that it can never run, and of one that PBS ended
+nothing but a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+
+from reframe.core.backends import _schedulers
+from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError
+from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
+
+from parity.jobs import access, command, pbs
+from parity.jobs.state import SchedulerError, State
+from parity.pbs import nodes
+
+#: How long (seconds) output may take to appear once its job has ended: a file system tells other nodes late.
+OUTPUT_WAIT = 120
+#: How long a job that can never run is left in the queue: the answer may be that of a server which starts.
+NEVER_WAIT = 60
+FORGOTTEN = 'PBS has forgotten it (set server job_history_enable = True)'
+#: qstat's exit codes where it knows not all of the jobs, or some have ended (pbs_error.h, modulo 256).
+_SOME_UNKNOWN = (0, 35, 153)
+
+
+class Scheduler(PbsJobScheduler):
+    """Stands in ReFrame's table for its own."""
+
+    # ---- nodes
+
+    def allnodes(self):
+        return nodes.read(_asked('pbsnodes', '-a'))
+
+    def filternodes(self, job, known):
+        options = [*job.sched_access, *job.options, *job.cli_options]
+        queue = access.read('pbs', options).where.get('queue', '')
+        chunk = dict(word.split('=', 1) for o in options if not o.startswith(('-', '#'))
+                     for word in o.split(':') if '=' in word)
+        return set(nodes.left(known, queue, {**_of_queue(queue), **chunk}))
+
+    def is_node_avail(self, node):
+        return node.is_available
+
+    def _emit_lselect_option(self, job):
+        """A job that is pinned to nodes asks for them by name, a chunk each."""
+        lines = super()._emit_lselect_option(job)
+        found = re.fullmatch(r'(.*-l select=)\d+:(.*)', lines[0]) if lines and job.pin_nodes else None
+        if found:
+            lines[0] = found[1] + '+'.join(f'1:{found[2]}:host={name}' for name in job.pin_nodes)
+        return lines
+
+    # ---- jobs
+
+    def poll(self, *jobs):
+        jobs = [job for job in jobs if job is not None and not job.completed]
+        if not jobs:
+            return
+        known = self._records([job.jobid for job in jobs])
+        if known is None:       # the server is restarted: it is asked again
+            return
+        for job in jobs:
+            record = known.get(_number(job.jobid))
+            state = pbs.state(job.jobid, record) if record else State(job.jobid, 'ended', 'F', reason=FORGOTTEN)
+            job._state = JOB_STATES.get(state.word, 'COMPLETED' if state.phase == 'ended' else state.word)
+            if state.nodes:
+                self._update_nodelist(job, state.nodes)
+            if state.phase == 'pending':
+                self._waits(job, state)
+            elif state.phase == 'ended':
+                self._ended(job, state, record)
+
+    def _records(self, ids):
+        """The attributes of the jobs that PBS knows, by their number; None where it does not answer."""
+        for history in (['-x'], []):    # a server that keeps none refuses -x
+            try:
+                done = command.run(['qstat', *history, '-f', '-w', *ids])
+            except SchedulerError as err:
+                self.log(str(err))
+                return None
+            if done.returncode not in _SOME_UNKNOWN:
+                self.log(f'qstat does not answer: {done.stderr.strip()}')
+                return None
+            if 'history' not in done.stderr:
+                break
+        return {_number(name): record for name, record in pbs.records(done.stdout).items()}
+
+    def _waits(self, job, state):
+        waited = time.time() - job.submit_time
+        too_long = job.max_pending_time and waited >= job.max_pending_time
+        if too_long or (state.never and waited >= NEVER_WAIT):
+            what = 'maximum pending time exceeded' if too_long else 'can never run'
+            with contextlib.suppress(SpawnedProcessError):      # it has ended meanwhile
+                self.cancel(job)
+            job._exception = JobError('; '.join(filter(None, (what, state.reason))), job.jobid)
+            job._completed = True
+
+    def _ended(self, job, state, record):
+        job.pbs = record or {}
+        job._exitcode = int(job.pbs['Exit_status']) if 'Exit_status' in job.pbs else None
+        files = [os.path.join(job.workdir, name) for name in (job.stdout, job.stderr)]
+        if job.cancelled or all(map(os.path.exists, files)):
+            job._completed = True
+            return
+        job.ended_at = getattr(job, 'ended_at', time.time())
+        never_ran = record and not state.nodes
+        if never_ran or time.time() - job.ended_at > OUTPUT_WAIT:
+            what = '' if never_ran else f'its output did not come to {job.workdir} within {OUTPUT_WAIT} s'
+            job._exception = JobError('; '.join(filter(None, (what, state.reason))), job.jobid)
+            job._completed = True
+
+
+def _number(name: str) -> str:
+    """A job's id without the server, which qsub may name otherwise than qstat."""
+    return name.partition('.')[0]
+
+
+def _asked(*words: str) -> str:
+    try:
+        return command.answer(list(words))
+    except SchedulerError as err:
+        raise JobSchedulerError(str(err)) from None
+
+
+def _of_queue(queue: str) -> dict[str, str]:
+    """What a queue asks of each node for all of its jobs: its default_chunk."""
+    said = _asked('qstat', '-Q', '-f', queue) if queue else ''
+    return {name: value for name, value in re.findall(r'^ +default_chunk\.(\S+) = (.*)$', said, re.M)
+            if name != 'ncpus'}
+
+
+def install() -> None:
+    """Let `scheduler: pbs` be this one."""
+    _schedulers['pbs'] = (Scheduler, None)
