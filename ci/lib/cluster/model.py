@@ -7,8 +7,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-#: Everything that runs keeps its files here; `down` removes the folder.
-STATE = Path('/run/parity-cluster')
+#: Everything that runs keeps its files here; `down` removes the folder. ci/pbs has one of its own.
+STATE = Path(os.environ.get('PARITY_CLUSTER_STATE', '/run/parity-cluster'))
 RECORD = STATE / 'state.json'
 #: Of a node, so that nodes of both kinds fit the same problem sizes.
 MEMORY_MIB = 1200

@@ -31,13 +31,19 @@ def free() -> str:
 def ensure(cluster: Cluster) -> None:
     if process.alive('switch'):
         return
-    switch = process.spawn('switch', ['unshare', '--net', '--', 'sleep', 'infinity'])
-    process.wait(5, lambda: _own_net(switch), 'no network namespace to be had')
+    switch = new_switch()
     subprocess.run(['ip', 'link', 'del', LINK], capture_output=True)
     _batch(None, f'link add {LINK} type veth peer name host netns {switch}',
            f'addr add {cluster.host}/24 dev {LINK}', f'link set {LINK} up')
-    _batch(switch, 'link add br0 type bridge', f'addr add {cluster.files_address}/24 dev br0', 'link set br0 up',
-           'link set host master br0', 'link set host up')
+    _batch(switch, f'addr add {cluster.files_address}/24 dev br0', 'link set host master br0', 'link set host up')
+
+
+def new_switch() -> int:
+    """A bridge in a namespace of its own, without a link to this machine."""
+    switch = process.spawn('switch', ['unshare', '--net', '--', 'sleep', 'infinity'])
+    process.wait(5, lambda: _own_net(switch), 'no network namespace to be had')
+    _batch(switch, 'link add br0 type bridge', 'link set br0 up')
+    return switch
 
 
 def plug_namespace(node: Node, pid: int) -> None:

@@ -72,7 +72,7 @@ def _run(cluster: Cluster, node: Node, key: bytes) -> None:
     (etc / 'slurm/slurm.conf').write_text(slurm_conf.slurm_conf(cluster))
     (etc / 'slurm/cgroup.conf').write_text(slurm_conf.cgroup_conf(node))
     (etc / 'hosts').write_text(_hosts(cluster))
-    (etc / 'nsswitch.conf').write_text(_nsswitch())
+    (etc / 'nsswitch.conf').write_text(nsswitch())
     (etc / 'openmpi-mca-params.conf').write_text(OPENMPI)
     over = [f'{STATE}/etc/{name} {place} none bind\n' for name, place in OVER.items() if Path(place).exists()]
     (etc / 'fstab').write_text(TABLE + ''.join(over))
@@ -99,7 +99,7 @@ def _hosts(cluster: Cluster) -> str:
     return '\n'.join(['127.0.0.1 localhost', *names, f'{cluster.host} {socket.gethostname()}']) + '\n'
 
 
-def _nsswitch() -> str:
+def nsswitch() -> str:
     """This machine's, except that names of hosts come from the file: there is no name server there."""
     lines = Path('/etc/nsswitch.conf').read_text().splitlines()
     kept = [line for line in lines if not line.startswith('hosts:')]
