@@ -129,6 +129,11 @@ def _environment(system: System, environ) -> dict:
     }
 
 
+#: An accounting database that does not answer ends the whole night when so many polls in a row have failed
+#: (ReFrame's own: 3, which are 3 seconds): long enough for one that is restarted.
+_PATIENCE = {'max_sacct_failures': 100}
+
+
 def _partition(stated: Partition, detect, machine, environs: list[str], software) -> dict:
     """A partition as stated, completed by what was detected; what is stated wins."""
     part = stated.model_dump(exclude={'extras'}, exclude_none=True, exclude_defaults=True)
@@ -136,6 +141,8 @@ def _partition(stated: Partition, detect, machine, environs: list[str], software
     part['environs'] = [e for e in wanted if e in environs]
     part['max_jobs'] = stated.max_jobs
     part['env_vars'] = [list(v) for v in stated.env_vars]
+    if stated.scheduler == 'slurm':
+        part['sched_options'] = {**_PATIENCE, **(stated.sched_options or {})}
     extras = stated.extras.model_dump(exclude_none=True)
     extras['filesystems'] = {n: _expand(p) for n, p in stated.extras.filesystems.items()}
     if detect == 'host':

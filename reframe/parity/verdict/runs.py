@@ -8,6 +8,10 @@ from statistics import median
 from typing import Any
 
 from parity.plan.identity import case_name
+from parity.session import stopped
+
+#: What ReFrame calls the result of a case that it did not come to the end of.
+_NEVER_ENDED = '<unknown>'
 
 Key = tuple[str, str, str]  # case, partition, environ
 
@@ -28,6 +32,7 @@ class Run:
 
     raw: dict[str, Any]
     record: dict[str, Any] = field(default_factory=dict)
+    stopped: str = ''        # why ReFrame gave up the session, where it did
     retry: bool = False      # run again because the attempt before it failed (ReFrame's --max-retries)
 
     @property
@@ -49,6 +54,8 @@ class Run:
         said = self.record.get('reason') or self.raw.get('fail_reason') or ''
         if said:
             return ' '.join(str(said).split())
+        if self.raw.get('result') == _NEVER_ENDED:
+            return 'ReFrame stopped before it ended' + (f': {self.stopped}' if self.stopped else '')
         return f'{self.raw.get("result")} in {self.raw.get("fail_phase")}'
 
     def values(self) -> dict[str, float]:
@@ -88,7 +95,8 @@ def of_report(report: dict[str, Any]) -> dict[Key, list[Run]]:
                 key = (case_name(raw.get('display_name') or raw['name']), raw['partition'], raw['environ'])
                 attempt = (raw['unique_name'], *key)
                 retry = before.get(attempt, 'pass') != 'pass'
-                found.setdefault(key, []).append(Run(raw, raw.get('parity') or {}, retry))
+                why = stopped.why(report['session_info']) if raw['result'] == _NEVER_ENDED else ''
+                found.setdefault(key, []).append(Run(raw, raw.get('parity') or {}, why, retry))
                 before[attempt] = raw['result']
     return found
 
