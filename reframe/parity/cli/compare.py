@@ -38,8 +38,9 @@ def printed(found) -> None:
 def _code(found) -> int:
     if unlike := [r for r in found.rows if r.refused]:
         facts = ', '.join(dict.fromkeys(d.fact for r in unlike for d in r.differs))
-        print(f'parity: {len(unlike)} of {len(found.rows)} metrics are not like for like ({facts}): refused; '
-              '--label compares them and says what differs', file=sys.stderr)
+        way = 'no label helps' if found.labelled else '--label compares them and says what differs'
+        print(f'parity: {len(unlike)} of {len(found.rows)} metrics are not like for like ({facts}), refused: '
+              f'{way}', file=sys.stderr)
         return errors.USAGE
     if any(r.state == 'regressed' for r in found.rows):
         return errors.REGRESSED

@@ -54,7 +54,7 @@ def _cells(file: str, text) -> list[Measured]:
                                               row.get('direction') or _DIRECTIONS[0]))
         said = row.get('unit', ''), row.get('direction') or _DIRECTIONS[0]
         if said != (cell.unit, cell.better):
-            raise UsageError(f'{file}:{line}: {key[0]} {key[1]}: unit and direction {said}, before '
+            raise UsageError(f'{file}:{line}: {key}: unit and direction {said}, before '
                              f'{(cell.unit, cell.better)}')
         cell.values.append(Value(_number(f'{file}:{line}: value', row['value'])))
     if not cells:

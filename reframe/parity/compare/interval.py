@@ -121,12 +121,12 @@ def _too_few(count: int, what: str) -> str:
 
 def _widened(at: float, below: float, above: float, baseline: Sample, candidate: Sample, lag: float) -> Ratio:
     """The interval from its distances on the logarithm, with the steps of both sides and what to know of it."""
-    if max(below, above) > _FARTHEST:
-        return Ratio(at, why='the runs are too far apart: no interval')
     if (coarsest := max(baseline.half_step, candidate.half_step)) >= 0.5:
         return Ratio(at, why=f'a step of the timer is {200 * coarsest:.0f} % of the median: no interval')
     low = at * math.exp(-below) * (1 - candidate.half_step) / (1 + baseline.half_step)
-    high = at * math.exp(above) * (1 + candidate.half_step) / (1 - baseline.half_step)
+    high = at * math.exp(min(above, _FARTHEST)) * (1 + candidate.half_step) / (1 - baseline.half_step)
+    if not 0 < low <= high < math.inf or above > _FARTHEST:
+        return Ratio(at, why='the runs are too far apart: no interval')
     notes = (f'runs depend on one another (lag-1 {lag:.2f}): wider by {_factor(lag):.2f}',) if lag else ()
     return Ratio(at, low, high, notes=notes)
 

@@ -100,8 +100,11 @@ def _unknown(pairs: list[tuple[Measured, Measured]]) -> list[str]:
     counted: dict[str, int] = {}
     for one, other in pairs:
         if one.values and other.values:
-            for fact in one.facts.keys() ^ other.facts.keys():
+            nothing = not one.facts or not other.facts
+            for fact in [_NOTHING] if nothing else one.facts.keys() ^ other.facts.keys():
                 counted[fact] = counted.get(fact, 0) + 1
-            if not one.facts and not other.facts:
-                counted['anything'] = counted.get('anything', 0) + 1
-    return [f'whether {fact} is alike is not known of {n} metrics' for fact, n in sorted(counted.items())]
+    return [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(counted.items())]
+
+
+#: What a file of bare figures does not tell.
+_NOTHING = 'software, ranks, size and all else'

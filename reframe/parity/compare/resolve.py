@@ -28,9 +28,10 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
     for side, against in ((one, other), (other, one)):
         if side.kind == 'partition':
             _without(side, against)
-    same = [c for side in (one, other) for c in side.cells if c.values] and _values(one) == _values(other)
-    if same or baseline == candidate:
+    if baseline == candidate or _runs(one) & _runs(other):
         raise UsageError(f'{baseline} and {candidate} are the same runs: nothing to compare')
+    if one.name == other.name:
+        one.name, other.name = baseline, candidate
     for side in (one, other):
         if left_out := newest_alike(side.cells):
             side.notes.append(f'{left_out} older runs left out: not like the newest (software, size, ranks ...)')
@@ -105,5 +106,7 @@ def _without(window: Side, against: Side) -> None:
     window.notes.append(f'without the runs of {against.name}')
 
 
-def _values(side: Side) -> set[tuple]:
-    return {(c.case, c.metric, c.place, v.session, v.when, v.value) for c in side.cells for v in c.values}
+def _runs(side: Side) -> set[tuple]:
+    """The stored runs of a side; a CSV has none that could be told from others."""
+    return {(c.case, c.metric, c.place, c.environ, v.session, v.when)
+            for c in side.cells for v in c.values if v.session}

@@ -111,7 +111,8 @@ def _cells(row: Row, alone: bool, margin: float) -> list[str]:
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
     limits = f'[{number(row.low, pad=True)}, {number(row.high, pad=True)}]' if row.low is not None else NOTHING
     name = f'  {row.benchmark}: {row.metric}' if alone else f'    {row.metric}'
-    cells = [name, f'{one} {unit}{_spread(row.spread_baseline)}', f'{two}{_spread(row.spread_candidate)}',
+    first = f'{one} {unit}'.strip()
+    cells = [name, first + _spread(row.spread_baseline), two + _spread(row.spread_candidate),
              _number_of(row), number(row.ratio, pad=True), limits, _word(row, margin)]
     return [visible(cell) for cell in cells]
 
@@ -146,7 +147,8 @@ def _footnotes(c: Comparison) -> list[str]:
             f'{_metrics(len(rows))} ({", ".join(dict.fromkeys(r.check for r in rows))})'
         said.append(f'{named}: {why}')
     if any(r.paired for r in c.rows):
-        said.append('pairs: the runs of both sides took turns; neighbours in time were compared with each other')
+        said.append('pairs: the runs of both sides took turns; neighbours in time were divided by each other, and '
+                    'the ratio is the median of these quotients')
     elif c.baseline.kind in _TIMED and c.candidate.kind in _TIMED:
         said.append('the sides did not take turns: what else changed between their times is in the ratios, too')
     counted = sum(r.low is not None for r in c.rows)

@@ -1,0 +1,450 @@
+"""Ratios with intervals that hold what they state; like for like; exit codes; pairs."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import sqlite3
+import subprocess
+import sys
+import uuid
+from contextlib import closing
+
+import pytest
+
+import sessions
+from conftest import TOP
+from parity import paths
+from parity.compare import coverage, decide, expected, interleaved, interval, join, pairs, resolve
+from parity.compare import sessions as taken
+from parity.compare.interval import Sample, ratio
+from parity.compare.sides import Measured, Side, Value
+from parity.errors import NothingMeasured, UsageError
+from parity.plan import Plan
+from parity.site import systems
+from sessions import planned, ran
+
+# --- the interval
+
+@pytest.mark.parametrize('family', coverage.FAMILIES)
+@pytest.mark.parametrize('numbers, noise', [((3, 3), 1.0), ((6, 6), 5.0), ((35, 35), 1.0), ((3, 20), 5.0)])
+def test_intervals_hold_what_they_state(family, numbers, noise):
+    """95 % are stated; of 500 trials fewer than 92.5 % are three standard errors below."""
+    assert coverage.share(family, numbers, noise, trials=500) >= 0.925
+
+
+@pytest.mark.parametrize('family', coverage.FAMILIES)
+@pytest.mark.parametrize('n', [3, 6, 20])
+def test_intervals_of_pairs_hold_what_they_state(family, n):
+    assert coverage.share(family, (n, n), pairs=True, trials=500) >= 0.925
+
+
+def test_runs_that_depend_on_one_another_make_the_interval_wider():
+    assert coverage.dependent(0.5, 35, trials=500) >= 0.92
+    drifting = Sample(tuple(100 + i * 0.1 for i in range(30)))
+    shuffled = Sample(tuple(100 + (i * 17 % 30) * 0.1 for i in range(30)))
+    still = Sample((100.25, 99.75) * 15)
+    wide, narrow = ratio(still, drifting), ratio(still, shuffled)
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+    assert 'lag-1' in wide.notes[0] and not narrow.notes
+
+
+@pytest.mark.parametrize('n', [1, 2])
+def test_one_or_two_runs_have_a_ratio_and_no_interval(n):
+    found = ratio(Sample((2.0,) * n), Sample((3.0,) * 9))
+    assert found.ratio == 1.5 and found.low is None and '3 are needed' in found.why
+
+
+def test_a_timer_of_whole_seconds_is_half_a_step_off_on_both_sides():
+    found = ratio(Sample((45.0,) * 20), Sample((45.0,) * 20))
+    assert (found.low, found.high) == pytest.approx((44.5 / 45.5, 45.5 / 44.5))
+    assert decide.word(found.low, found.high, 'lower', 0.02) == 'undecided'
+    coarse = ratio(Sample((1.0,) * 20), Sample((1.0,) * 20))
+    assert coarse.low is None and 'step' in coarse.why
+
+
+def test_the_step_is_read_from_the_decimals():
+    assert interval.decimals((1.8, 1.78)) == 0.01 and interval.decimals((100.0, 45.0)) == 1
+
+
+@pytest.mark.parametrize('values', [(0.0, 1.0, 2.0), (-1.0, 1.0, 2.0), (1e-320, 1e308, 1.0), (1e308,) * 3])
+def test_what_has_no_ratio_says_so(values):
+    found = ratio(Sample((1e-9, 1.0, 3.0)), Sample(values))
+    assert found.low is None or math.isfinite(found.high)
+    assert found.low is not None or found.why
+
+
+# --- the word
+
+@pytest.mark.parametrize('low, high, better, word', [
+    (1.03, 1.05, 'higher', 'faster'), (1.03, 1.05, 'lower', 'slower'), (0.9, 0.95, 'higher', 'slower'),
+    (0.9, 0.95, 'lower', 'faster'), (0.981, 1.019, 'lower', 'equivalent'), (0.99, 1.03, 'higher', 'undecided'),
+    (1.001, 1.01, 'higher', 'equivalent'), (None, None, 'higher', 'undecided'), (1.03, 1.05, '', 'undecided'),
+])
+def test_the_word_follows_the_interval_and_the_direction(low, high, better, word):
+    assert decide.word(low, high, better, 0.02) == word
+
+
+def cell(values=(), metric='hpl', better='higher', case='Toy', facts=None, times=None, **other) -> Measured:
+    times = times or [None] * len(values)
+    return Measured('compute', case.split()[0], case, metric, 'Gflop/s', better,
+                    values=[Value(v, t, 's', facts or {}) for v, t in zip(values, times, strict=True)], **other)
+
+
+def compared(baseline, candidate, label=False, margin=0.02):
+    return join.compare(Side('A', 'session', baseline), Side('B', 'session', candidate), margin, label)
+
+
+def test_what_one_side_lacks_is_a_row_with_the_reason():
+    found = compared([cell((1.0, 2.0)), cell((1.0,), 'dgemm')],
+                     [cell((), reason='failed: node down'), cell((1.0,), 'ptrans'), cell((), 'neither')])
+    rows = {r.metric: r for r in found.rows}
+    assert rows['hpl'].reason == 'not measured on B: failed: node down' and rows['hpl'].n == 0
+    assert rows['hpl'].baseline == 1.5 and rows['hpl'].candidate is None and rows['hpl'].verdict == 'undecided'
+    assert rows['dgemm'].reason == 'not measured on B: not among its cases'
+    assert rows['ptrans'].reason == 'not measured on A: not among its cases'
+    assert 'neither' not in rows
+
+
+def test_a_cached_figure_has_no_verdict_and_is_in_no_mean():
+    found = compared([cell((1.0,) * 9)], [cell((2.0,) * 9, label='cached: fits in L3')])
+    assert found.rows[0].ratio == 2 and found.rows[0].verdict == 'undecided' and not found.means
+
+
+def test_zeros_on_both_sides_are_equivalent_and_zeros_on_one_have_no_ratio():
+    both = compared([cell((0.0,) * 4, better='lower')], [cell((0.0,) * 3, better='lower')]).rows[0]
+    assert (both.verdict, both.ratio) == ('equivalent', None) and 'always 0' in both.reason
+    one = compared([cell((0.0,) * 4, better='lower')], [cell((5.0,) * 4, better='lower')]).rows[0]
+    assert one.verdict == 'undecided' and 'no ratio' in one.reason and one.candidate == 5
+
+
+def test_a_geometric_mean_counts_a_check_once_and_turns_times_over():
+    baseline = [cell((100.0,) * 3), cell((1.0,) * 3, 'seconds', 'lower'), cell((1.0,) * 3, case='Other %a=1'),
+                cell((1.0,) * 3, case='Other %a=2')]
+    candidate = [cell((50.0,) * 3), cell((2.0,) * 3, 'seconds', 'lower'), cell((2.0,) * 3, case='Other %a=1'),
+                 cell((2.0,) * 3, case='Other %a=2')]
+    mean, = compared(baseline, candidate).means
+    assert mean.checks == pytest.approx({'Toy': 0.5, 'Other': 2.0})
+    assert mean.speed == pytest.approx(1.0) and mean.metrics == 4
+
+
+# --- taking turns
+
+def test_runs_that_took_turns_are_pairs_and_what_drifts_cancels_out():
+    drift = [100.0 * 1.1 ** i for i in range(6)]
+    baseline = cell(drift, times=[10.0 * i for i in range(6)])
+    candidate = cell([v * (0.951 + i % 2 / 1000) for i, v in enumerate(drift)], times=[10.0 * i + 5 for i in range(6)])
+    row, = compared([baseline], [candidate]).rows
+    assert row.paired and row.n == 6 and row.verdict == 'slower' and row.low > 0.94
+    alone = [Value(v.value, v.when + 1000) for v in candidate.values]
+    assert interleaved.pairs(baseline.values, alone) == []
+
+
+def test_a_run_that_failed_breaks_no_pairs_and_unknown_times_make_none():
+    baseline = [Value(1.0, float(t)) for t in (0, 2, 4, 6, 8)]
+    candidate = [Value(1.0, float(t)) for t in (1, 3, 7, 9)]
+    assert len(interleaved.pairs(baseline, candidate)) == 4
+    assert interleaved.pairs(baseline, [Value(1.0)] * 5) == []
+    assert interleaved.pairs(baseline[:2], candidate[:2]) == []         # fewer than three say nothing
+
+
+# --- like for like
+
+ALIKE = {'software': 'hpl@2.3 /abc', 'ranks': '4', 'size': 'quick'}
+
+
+@pytest.mark.parametrize('fact, value', [('software', 'hpl@2.2 /def'), ('ranks', '8'), ('size', 'nightly')])
+def test_what_is_not_like_for_like_is_refused_or_labelled(fact, value):
+    sides = [cell((1.0,) * 5, facts=ALIKE)], [cell((2.0,) * 5, facts={**ALIKE, fact: value})]
+    refused, = compared(*sides).rows
+    assert refused.refused and refused.ratio is None and f'{fact} {ALIKE[fact]} | {value}' in refused.reason
+    found = compared(*sides, label=True)
+    assert found.rows[0].ratio == 2 and found.differs[0].fact == fact and found.labelled
+    assert fact not in found.alike and len(found.alike) == 2
+
+
+def test_no_label_makes_units_or_directions_alike():
+    other = cell((2.0,) * 5)
+    other.unit = 'Mflop/s'
+    assert compared([cell((1.0,) * 5)], [other], label=True).rows[0].refused
+
+
+def test_what_only_one_side_tells_is_named_and_not_refused():
+    found = compared([cell((1.0,) * 5, facts=ALIKE)], [cell((1.0,) * 5, facts={'size': 'quick'})])
+    assert not found.rows[0].refused
+    assert [n for n in found.notes if 'software of 1' in n] and [n for n in found.notes if 'ranks of 1' in n]
+
+
+def test_of_a_window_the_runs_that_are_like_the_newest_are_kept():
+    old, new = {'software': 'hpl@2.2'}, {'software': 'hpl@2.3'}
+    window = cell((1.0, 1.0, 2.0))
+    window.values = [Value(1.0, facts=old), Value(1.0, facts={}), Value(2.0, facts=new)]
+    assert resolve.newest_alike([window]) == 1 and [v.value for v in window.values] == [1.0, 2.0]
+
+
+# --- sessions, as ReFrame stores them
+
+SOFTWARE = {'distro': {'programs': {'hpcc': {'version': '1.5.0', 'package_version': '1.5.0-3', 'sha256': 'a' * 64},
+                                    'mpirun': {'package_version': '4.1.4-3'}},
+                       'mpi': {'name': 'Open MPI', 'version': '4.1.4'},
+                       'blas': {'name': 'OpenBLAS', 'version': '0.3.21', 'core': 'Zen'}}}
+
+
+def session(values, start=1795190000.0, partition='default', software=SOFTWARE, **other):
+    """A stored session of so many runs of one case on a partition; returns its uuid."""
+    cases = []
+    for i, value in enumerate(values):
+        record = {'needs': ['hpcc'], 'size': 'quick', 'placement': {'nodes': 1, 'ranks': 2, 'binding': 'core'},
+                  'subsystem': 'compute', 'metrics': {m['name']: m for m in sessions.METRICS}}
+        case = ran(hpl=value, parity=record, display_name=f'Toy %.repeat_no={i}', num_tasks=2, num_tasks_per_node=2,
+                   env_vars={'OMP_NUM_THREADS': 1}, executable_opts=['-n', '4', '--out=/a/b'], scheduler='local',
+                   job_completion_time_unix=start + i, **other)
+        case |= {'partition': partition, 'perfvalues': {
+            k.replace(':default:', f':{partition}:'): v for k, v in case['perfvalues'].items()}}
+        cases.append(case)
+    made = sessions.report(cases, [planned(partition=partition), planned('Never', partition=partition)],
+                           time_start_unix=start, time_end_unix=start + 10)
+    made['parity_session']['facts'] = {'software': software, 'machine': {'backend': 'kvm', 'kernel': '6.1'}}
+    made['session_info']['uuid'] = str(uuid.uuid4())
+    return stored(made)
+
+
+def stored(report):
+    """Put a report into a database with ReFrame's tables."""
+    info = report['session_info']
+    with closing(sqlite3.connect(paths.database())) as db, db:
+        db.execute('CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, '
+                   'session_end_unix REAL, json_blob TEXT, report_file TEXT)')
+        db.execute('CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, '
+                   'job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT)')
+        db.execute('INSERT INTO sessions VALUES (?, ?, ?, ?, NULL)',
+                   (info['uuid'], info['time_start_unix'], info['time_end_unix'], json.dumps(report)))
+        db.executemany('INSERT INTO testcases VALUES (?, ?, ?, ?, NULL, ?, NULL)', [
+            (c['name'], c['system'], c['partition'], c['environ'], info['uuid']) for c in report['runs'][0]['testcases']])
+    return info['uuid']
+
+
+def parity(*arguments):
+    done = subprocess.run([sys.executable, '-m', 'parity.cli', *arguments], capture_output=True, text=True, cwd=TOP)
+    assert 'Traceback' not in done.stderr, done.stderr
+    return done
+
+
+FAST, SLOW = [100.0, 101.2, 99.1, 100.3, 100.9, 99.7], [90.1, 91.3, 89.2, 90.7, 90.9, 89.9]
+
+
+def test_two_sessions_are_compared(results):
+    one, other = session(FAST), session(SLOW, 1795190100.0)
+    done = parity('compare', one[:13], other, '--json')
+    told = json.loads(done.stdout)
+    rows = {r['metric']: r for r in told['rows']}
+    assert done.returncode == 0 and set(rows) == {'hpl', 'latency'}
+    hpl = rows['hpl']
+    assert hpl['ratio'] == pytest.approx(90.4 / 100.15) and hpl['low'] < hpl['ratio'] < hpl['high'] < 1
+    assert (hpl['verdict'], hpl['n'], hpl['better'], hpl['paired']) == ('slower', 6, 'higher', False)
+    assert told['alike']['software'] == 'hpcc 1.5.0-3 sha256 aaaaaaaaaaaa' and told['alike']['ranks'] == '2'
+    assert told['alike']['MPI'] == 'Open MPI 4.1.4 (4.1.4-3)' and told['alike']['arguments'] == '-n 4'
+    assert told['baseline']['facts']['virtualisation'] == ['kvm'] and told['margin'] == 0.02
+    assert told['notes'] == ['2 metrics were measured on neither side']
+    text = parity('compare', one, other)
+    assert text.returncode == 0 and '(KVM)' in text.stdout and 'slower' in text.stdout
+    assert 'each interval holds with 95 % by itself' in text.stdout and 'did not take turns' in text.stdout
+
+
+def test_other_software_is_exit_code_2_and_named(results):
+    other = copy.deepcopy(SOFTWARE)
+    other['distro']['programs']['hpcc']['sha256'] = 'b' * 64
+    one, two = session(FAST), session(SLOW, 1795190100.0, software=other)
+    done = parity('compare', one, two, '--json')
+    assert done.returncode == 2 and 'not like for like (software), refused' in done.stderr
+    assert all(r['refused'] for r in json.loads(done.stdout)['rows'])
+    labelled = parity('compare', one, two, '--label')
+    assert labelled.returncode == 0
+    assert 'compared all the same: software hpcc 1.5.0-3 sha256 aaaaaaaaaaaa | ' in labelled.stdout
+
+
+def test_nothing_in_common_is_exit_code_3(results):
+    one = session(FAST)
+    two = session([math.nan], 1795190100.0, result='fail', fail_phase='run', fail_reason='node down')
+    done = parity('compare', one, two)
+    assert done.returncode == 3 and 'nothing in common' in done.stderr
+    assert 'failed: node down' in done.stdout
+
+
+def test_a_partition_is_its_last_days_without_the_session_beside_it(results):
+    session([50.0] * 3, 1795190000.0 - 20 * 86400)
+    session(FAST, 1795190000.0)
+    newest = session(SLOW, 1795190100.0)
+    one, other = resolve.sides('local:default', newest)
+    assert len(one.sessions) == 1 and 'without the runs of session' in one.notes[0]
+    assert [v.value for c in one.cells if c.metric == 'hpl' and c.case == 'Toy' for v in c.values] == FAST
+    assert other.context['kernel'] == ['6.1']
+    assert len(resolve.partition('local:default').sessions) == 2
+
+
+def test_a_session_of_several_partitions_beside_one(results):
+    only = session(FAST, partition='default')
+    session(SLOW, 1795190100.0, partition='other')
+    with pytest.raises(NothingMeasured, match='no other runs'):
+        resolve.sides('local:default', only)
+    found = join.compare(*resolve.sides('local:default', 'local:other'), 0.02, False)
+    assert {r.metric for r in found.rows if r.verdict == 'slower'} == {'hpl'}
+
+
+def test_of_two_sides_with_several_partitions_like_ones_are_joined():
+    both = [cell((1.0,) * 3, place='s:a'), cell((2.0,) * 3, place='s:b')]
+    more = [cell((1.0,) * 3, place='s:b'), cell((2.0,) * 3, place='s:a')]
+    assert [r.ratio for r in compared(both, more).rows] == [2.0, 0.5]
+    one = resolve._one_place(Side('X', 'session', more), Side('Y', 'session', both[1:]))
+    assert one.places == ['s:b'] and one.notes == ['its runs on s:b only']
+    with pytest.raises(UsageError, match='several partitions .s:a, s:b.'):
+        resolve._one_place(Side('X', 'session', both), Side('Y', 'session', [cell((1.0,), place='s:c')]))
+
+
+@pytest.mark.parametrize('baseline, candidate, error, said', [
+    ('', 'x', UsageError, 'must be system:partition'), ('nope!', 'x', UsageError, 'none of these'),
+    ('local:defalt', 'x', UsageError, "did you mean 'local:default'"), ('a:b:c', 'x', UsageError, 'system:partition'),
+    ('onebox:virtual', 'x', NothingMeasured, 'nothing of it is stored'), ('beef', 'x', UsageError, 'no session'),
+    ('no.csv', 'x', UsageError, 'No such file'), ('.', 'x', UsageError, 'none of these'),
+])
+def test_a_word_that_means_nothing_says_what_is_valid(results, baseline, candidate, error, said):
+    session(FAST)
+    with pytest.raises(error, match=said.replace('(', r'\(')):
+        resolve.sides(baseline, candidate)
+
+
+def test_a_cell_of_a_retry_has_no_figure_and_one_left_out_has_its_reason():
+    failed, again = ran(result='fail', fail_phase='run', fail_reason='OOM'), ran()
+    left = ran('Other', parity={'left_out': {'latency': 'one rank'}}, latency='absent')
+    made = sessions.report([failed, left], [planned(), planned('Other'), planned('No', environ='')], [again])
+    cells, _ = taken.measured(made)
+    reasons = {(k[0], k[3]): c.reason for k, c in cells.items() if not c.values}
+    assert reasons[('Toy', 'hpl')] == 'failed: OOM' and reasons[('Other', 'latency')] == 'skipped: one rank'
+    assert reasons[('No', 'hpl')] == 'skipped: no environment offers hpcc'
+    assert [c.values[0].value for k, c in cells.items() if k[0] == 'Other' and c.values] == [100.0]
+
+
+# --- files
+
+def csv(path, *rows, head='benchmark,metric,value,unit,direction'):
+    path.write_text('\n'.join([head, *rows]) + '\n')
+    return str(path)
+
+
+def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
+    evil = '[red]x\x1b[31m\u202e<script>'
+    one = csv(tmp_path / 'a.csv', *(f'OSU,latency,{v},us,lower' for v in FAST), *(f'{evil},m,{v},,' for v in FAST))
+    two = csv(tmp_path / 'b.csv', *(f'OSU,latency,{v},us,lower' for v in SLOW), *(f'{evil},m,{v},,' for v in FAST))
+    done = parity('compare', one, two)
+    assert done.returncode == 0 and 'faster (lower is better)' in done.stdout
+    assert '\x1b' not in done.stdout and '\u202e' not in done.stdout and '[red]x\\x1b' in done.stdout
+    assert 'not known to be like for like' in done.stdout
+    assert json.loads(parity('compare', one, two, '--json').stdout)['rows'][0]['verdict'] == 'faster'
+
+
+@pytest.mark.parametrize('text, said', [
+    ('', ':1: no column benchmark'), ('benchmark,metric,value\n', 'no row'),
+    ('benchmark,metric,value\nA,m,x\n', ":2: value 'x' is no finite number"),
+    ('benchmark,metric,value\nA,m,inf\n', 'no finite number'), ('benchmark,metric,value\nA,m\n', 'must have 3 columns'),
+    ('benchmark,metric,value,node\nA,m,1,n\n', "unknown column 'node'"),
+    ('benchmark,metric,value,value\nA,m,1,2\n', 'twice'), ('benchmark,metric,value\n,m,1\n', 'must not be empty'),
+    ('benchmark,metric,value,direction\nA,m,1,up\n', 'valid: higher, lower'),
+    ('benchmark,metric,value,unit\nA,m,1,s\nA,m,1,ms\n', 'unit and direction'),
+    ('benchmark,metric,value\n"A,m,1\n', 'not a .csv'), ('benchmark,metric,value\nA,m,1\0\n', 'no finite number|NUL'),
+])
+def test_a_bad_csv_is_one_line_with_file_and_line(tmp_path, text, said):
+    file = tmp_path / 'bad.csv'
+    file.write_text(text)
+    with pytest.raises(UsageError, match=f'bad.csv.*{said}'):
+        resolve.sides(str(file), str(file))
+
+
+@pytest.mark.parametrize('text', ['{"a":', '[1,2]', '{}', '"x"', 'null', '[' * 100000, '{"runs":[],"session_info":{}}'])
+def test_a_json_that_is_no_report_is_one_line(tmp_path, text):
+    file = tmp_path / 'bad.json'
+    file.write_text(text)
+    with pytest.raises(UsageError, match='bad.json'):
+        resolve.sides(str(file), 'x')
+
+
+# --- declared pairs
+
+def declared(monkeypatch, tmp_path, text):
+    file = tmp_path / 'pairs.yaml'
+    file.write_text(text)
+    monkeypatch.setattr(pairs, 'file_of', lambda _: file)
+    return systems.read('onebox')
+
+
+@pytest.mark.parametrize('expect, said', [
+    ('{metric: Stream.triad, at_least: 0.9}', ''), ('{metric: Stream.triad}', 'needs at_least or at_most'),
+    ('{metric: Stream.triad, at_least: 2, at_most: 1}', 'is above'), ('{metric: triad, at_least: 1}', 'pattern'),
+    ('{metric: Stream.triad, atleast: 1}', "did you mean 'at_least'"), ('{metric: A.b, at_least: -1}', 'greater than 0'),
+    ('{metric: A.b, at_least: 1, parameters: {a: yes}}', 'put it in quotes'),
+])
+def test_a_bad_pair_is_named_with_file_and_line(monkeypatch, tmp_path, expect, said):
+    text = f'pairs:\n  - baseline: physical\n    candidate: virtual\n    expect:\n      - {expect}\n'
+    system = declared(monkeypatch, tmp_path, text)
+    if not said:
+        assert pairs.read(system)[0].expect[0].said == 'at least 0.9'
+        return
+    with pytest.raises(UsageError, match=rf'pairs.yaml:5: .*{said}'):
+        pairs.read(system)
+
+
+def test_a_pair_of_unknown_partitions_checks_and_metrics_is_refused(monkeypatch, tmp_path):
+    text = 'pairs:\n  - {baseline: physical, candidate: vitual, expect: [{metric: Toy.hpl, at_least: 1}]}\n'
+    with pytest.raises(UsageError, match=r"pairs.yaml:2: unknown partition 'vitual'; did you mean 'virtual'"):
+        pairs.read(declared(monkeypatch, tmp_path, text))
+    text = ('pairs:\n  - baseline: physical\n    candidate: virtual\n    expect:\n'
+            '      - {metric: Toy.hpl, at_least: 1}\n      - {metric: Toy.hpx, at_least: 1}\n'
+            '      - {metric: Tod.hpl, at_least: 1}\n      - {metric: Toy.hpl, parameters: {mode: x}, at_least: 1}\n')
+    system = declared(monkeypatch, tmp_path, text)
+    check = {'check': 'Toy', 'file': 'toy.py', 'needs': [], 'parameters': {'mode': ['a']}, 'metrics': sessions.METRICS}
+    plan = Plan(system='onebox', cases=[], checks=[check], problems=[])
+    said = pairs.problems(system, plan)
+    assert [s.partition('pairs.yaml:')[2][:2] for s in said] == ['6:', '7:', '8:'] and "unknown mode 'x'" in said[2]
+
+
+def test_the_pairs_of_this_checkout_fit_their_partitions():
+    assert sum(len(pairs.read(systems.read(name))) for name in systems.names()) >= 3
+
+
+@pytest.mark.parametrize('candidate, state', [
+    ([97.5, 98.0, 97.9, 98.2, 97.7, 98.1], 'ok'), (SLOW, 'regressed'), ([96.0, 97.2, 96.8, 93.0, 99.0, 96.5], 'insufficient'),
+    ([90.0], 'insufficient'),
+])
+def test_an_expectation_is_broken_only_where_the_whole_interval_is_beyond(candidate, state):
+    pair = pairs.Pair(baseline='a', candidate='b', expect=[{'metric': 'Toy.hpl', 'at_least': 0.97}])
+    outcome, = expected.judge(pair, compared([cell(FAST)], [cell(candidate)]))
+    assert outcome.state == state and outcome.expected == 'at least 0.97' and outcome.why
+    none, = expected.judge(pair, compared([cell(FAST, 'x')], []))
+    assert none.state == 'insufficient' and 'neither' in none.why
+
+
+def test_a_latency_may_be_at_most(results):
+    pair = pairs.Pair(baseline='a', candidate='b', expect=[
+        {'metric': 'Toy.latency', 'parameters': {'where': 'between'}, 'at_most': 1.2}])
+    sides = [[cell([v * f for v in FAST], 'latency', 'lower', f'Toy %where={w}') for w in ('between', 'within')]
+             for f in (1, 1.5)]
+    outcome, = expected.judge(pair, compared(*sides))
+    assert outcome.benchmark == 'Toy %where=between' and outcome.state == 'regressed'
+
+
+def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monkeypatch, tmp_path):
+    from parity.cli import compare as command
+    from parity.verdict import judge, terminal
+    session(FAST)
+    newest = session(SLOW, 1795190100.0, partition='other')
+    text = 'pairs:\n  - {baseline: default, candidate: other, expect: [{metric: Toy.hpl, at_least: 0.97}]}\n'
+    declared(monkeypatch, tmp_path, text)
+    local = systems.read('local')
+    both = local.model_copy(update={'partitions': [*local.partitions,
+                                                   local.partitions[0].model_copy(update={'name': 'other'})]})
+    monkeypatch.setattr(systems, 'read', lambda _: both)
+    assert command.run('local:default', 'local:other', True, False, 2.0) == 1
+    verdict = judge.newest(newest)
+    assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1
+    assert any('local:other / local:default   Toy: hpl at least 0.97   regressed' in line
+               for line, _ in terminal.lines(verdict))
