@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from parity.outputs import Wrong, fileset, ior, mdtest
+from parity.outputs import Wrong, fileset, fio, ior, mdtest
 from replay import RECORDED, Replay, check
 
 GIB = 1 << 30
@@ -90,3 +90,37 @@ def test_fileset_gives_every_metric_it_declares(name):
     case.files += 1
     with pytest.raises(Wrong, match='asked for'):
         case.replay(text)
+
+
+def fio_case(text: str, operation: str, memory=GIB, direct=True, kind='ext4') -> Replay:
+    cls = check('storage/fio.py', 'Fio')
+    made = Replay(cls, {'memory_bytes': memory}, operation=operation, blocks=('4KiB', '1MiB'), jobs=(1,), bytes=160 << 20, direct=direct,
+                  caches_known=dict, is_memory=lambda: kind == 'tmpfs', filesystem_type=lambda: kind,
+                  rw=lambda: {'read': 'randread', 'mixed': 'rw'}[operation], label_memory=lambda: cls.label_memory(made))
+    made.metrics = cls.of(made, ('4KiB', '1MiB'), (1,))
+    return made
+
+
+@pytest.mark.parametrize('operation, name, names', [
+    ('read', '3.33-randread-quick', {'p50_4KiB', 'p99_1MiB'}), ('mixed', '3.33-rw-quick', {'read_p50_4KiB', 'write_p99_1MiB'})])
+def test_fio_gives_every_metric_that_quick_runs(operation, name, names):
+    text = (RECORDED / 'fio' / f'{name}.txt').read_text()
+    made = fio_case(text, operation)
+    values = made.replay(text)
+    assert {'rate_4KiB_1', 'rate_1MiB_1'} | names <= set(values) and not made.labels
+    if operation == 'mixed':
+        assert values['rate_1MiB_1'] == sum(fio.parse(text)[f'1MiB_1_{way}_rate'] for way in ('read', 'write'))
+    for wrong in ({'jobs': (2,)}, {'direct': False}, {'rw': lambda: 'write'}, {'blocks': ('4KiB',)}):
+        with pytest.raises(Wrong, match='asked for'):
+            vars(made).update(wrong)
+            made.replay(text)
+
+
+@pytest.mark.parametrize('direct, kind, memory, why', [
+    (False, 'ext4', GIB, 'no direct I/O on ext4'), (False, 'ext4', 1 << 20, ''), (False, 'ext4', None, 'no direct I/O'), (True, 'tmpfs', GIB, 'tmpfs is memory'),
+    (True, 'ext4', GIB, '')])
+def test_fio_figures_that_memory_may_have_made_are_labelled(direct, kind, memory, why):
+    text = (RECORDED / 'fio' / '3.33-randread-quick.txt').read_text().replace('"direct" : "1"', f'"direct" : "{int(direct)}"')
+    made = fio_case(text, 'read', memory, direct, kind)
+    made.replay(text)
+    assert bool(made.labels) == bool(why) and all(why in reason for _, reason in made.labels.values())

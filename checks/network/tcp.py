@@ -14,8 +14,6 @@ from parity.paired import Paired
 STREAMS = (1, 2, 4, 8)
 # streams that are run, seconds of each run; by size
 SIZES = {'quick': ((1, 4), 1), 'nightly': (STREAMS, 5), 'acceptance': (STREAMS, 30)}
-UNRUN = {size: {f'{what}_{n}' for what in ('rate', 'loss') for n in STREAMS if n not in streams}
-         for size, (streams, _) in SIZES.items()}
 #: One after another, more pairs than this only with size=acceptance.
 MOST = 500
 
@@ -45,17 +43,22 @@ class Tcp(Iperf3):
 
     @run_after('init')
     def declare(self):
+        self.metrics = self.of(STREAMS)
+        if self.protocol == 'tcp':
+            self.metrics += (Metric('retransmits', '1/GB', 'lower'), Metric('rtt_idle', 'us', 'lower'),
+                             Metric('rtt_loaded', 'us', 'lower'))
+
+    def of(self, streams):
+        """The metrics of runs with so many streams."""
         limit = 'link_bandwidth' if self.where == 'between' else None
-        self.metrics = tuple(Metric(f'rate_{n}', 'MB/s', 'higher', limit=limit) for n in STREAMS)
-        self.metrics += tuple(Metric(f'loss_{n}', '%', 'lower') for n in STREAMS) if self.protocol == 'udp' else (
-            Metric('retransmits', '1/GB', 'lower'), Metric('rtt_idle', 'us', 'lower'),
-            Metric('rtt_loaded', 'us', 'lower'))
+        rates = tuple(Metric(f'rate_{n}', 'MB/s', 'higher', limit=limit) for n in streams)
+        return rates + tuple(Metric(f'loss_{n}', '%', 'lower') for n in streams if self.protocol == 'udp')
 
     @run_after('setup')
     def place(self):
         streams, seconds = SIZES[self.size]
-        self.runs = [f'{self.protocol}:{n}' for n in streams]
-        self.leave_out([m.name for m in self.metrics if m.name in UNRUN[self.size]],
+        self.runs, run = [f'{self.protocol}:{n}' for n in streams], self.of(streams)
+        self.leave_out([m.name for m in self.of(STREAMS) if m not in run],
                        f'size={self.size} runs {" and ".join(map(str, streams))} streams')
         options = ['--round-trips'] if self.protocol == 'tcp' else []
         if self.where == 'between':

@@ -1,4 +1,4 @@
-"""The mixin under storage checks that are MPI programs: a folder of their own, with room, taken away after."""
+"""The mixins under storage checks: a folder of their own, with room, taken away after."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from reframe.core.builtins import run_before, variable
+from reframe.core.pipeline import RegressionTestPlugin
 
 from parity.mpi import Mpi
 
@@ -15,8 +16,12 @@ from parity.mpi import Mpi
 _LOCAL = {'ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'tmpfs', 'ramfs', 'overlay', 'vfat'}
 
 
-class Storage(Mpi):
-    """``on`` is the file system by the name that the partition has for it."""
+#: And of these, those that are memory: direct I/O may be taken there, and means nothing.
+_MEMORY = {'tmpfs', 'ramfs'}
+
+
+class Room(RegressionTestPlugin):
+    """Beside Workload: ``on`` is the file system by the name that the partition has for it."""
 
     on = variable(str, value='scratch')
 
@@ -55,6 +60,14 @@ class Storage(Mpi):
         except (OSError, ValueError, KeyError):
             return 'unknown'
 
+    def is_memory(self):
+        """True where the file system has no disk."""
+        return self.filesystem_type() in _MEMORY
+
     def is_local(self):
         """True where one kernel has the file system: nodes that share it are one machine, with one cache."""
         return self.filesystem_type() in _LOCAL
+
+
+class Storage(Mpi, Room):
+    """Storage checks that are MPI programs."""

@@ -64,11 +64,13 @@ class Object:
         return value
 
 
-def only(text: str) -> Object:
+def only(text: str, repeats: bool = False) -> Object:
     """The document that begins with the one line that is ``{`` and goes to its closing brace.
 
+    ``repeats``: the program may tell a key again with the same value.
+
     Raises Incomplete with the line where there is none or it is not whole, Wrong for several, for a key
-    that is there with two values and for what is no number of JSON (NaN, 1e999).
+    that is there twice and for what is no number of JSON (NaN, 1e999).
     """
     lines = text.replace('\r\n', '\n').split('\n')
     starts = [at for at, line in enumerate(lines) if line == '{']
@@ -76,7 +78,7 @@ def only(text: str) -> Object:
         raise Incomplete(f'line {len(lines)}: the output ends without a line "{{", where its JSON begins')
     body = '\n'.join(lines[starts[0]:])
     try:
-        values, end = _DECODER.raw_decode(body)
+        values, end = _decoder(repeats).raw_decode(body)
     except json.JSONDecodeError as err:
         raise Incomplete(f'line {starts[0] + err.lineno}: the JSON is not whole: {err.msg}') from None
     except RecursionError:
@@ -86,12 +88,17 @@ def only(text: str) -> Object:
     return Object(values)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if found.setdefault(name, value) != value:      # iperf3 before 3.16 repeats a key for every stream
-            raise Wrong(f'{name[:40]!r} is there twice in one object')
-    return found
+def _decoder(repeats: bool) -> json.JSONDecoder:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in found and (not repeats or found[name] != value):
+                raise Wrong(f'{name[:40]!r} is there twice in one object')
+            found[name] = value
+        return found
+
+    return json.JSONDecoder(object_pairs_hook=unique, parse_float=_float, parse_int=_whole,
+                            parse_constant=_constant)
 
 
 def _float(token: str) -> float:
@@ -110,6 +117,3 @@ def _whole(token: str) -> int:
 def _constant(token: str) -> float:
     raise Wrong(f'{token} is no finite number')
 
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_float, parse_int=_whole,
-                            parse_constant=_constant)

@@ -79,7 +79,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _read(text: str) -> Run:
-    whole = document.only(text)
+    whole = document.only(text, repeats=True)           # before 3.16, of sockets for every stream
     if 'error' in whole:
         raise Incomplete(f'iperf3: {whole.text("error")[:160]}')
     start, end = whole.object('start'), whole.object('end')
