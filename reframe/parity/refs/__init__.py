@@ -1,0 +1,1 @@
+"""Accepted values with a life: proposed from the history, accepted with a reason, shown, linted, expired."""

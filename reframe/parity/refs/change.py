@@ -1,0 +1,86 @@
+"""Whether something changed among the nights that a reference would stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import median
+
+#: A quiet history that moves more than LEAST_EFFECT by chance is refused in so many cases.
+ALPHA = 0.05
+#: A smaller step (a share of the value) is half of what every bound allows for.
+LEAST_EFFECT = 0.015
+#: On either side of a change there are at least so many nights: fewer are single bad nights.
+_SIDE = 3
+_PERMUTATIONS = 4000
+
+
+@dataclass(frozen=True)
+class Change:
+    """``at`` is the first night (from 0) after it; ``effect`` the later median to the earlier, less 1."""
+
+    at: int
+    effect: float
+    p: float
+
+
+def found(values: Sequence[float]) -> Change | None:
+    """The most likely change among ``values``, oldest first, if chance does not explain it.
+
+    Every split with 3 nights or more on either side is looked at: the standardised rank sum
+    (Mann-Whitney) of the later ones, the largest of which is compared with those of random orders of
+    the same values. That is exact whatever their distribution, ties included, and pays for the
+    number of splits (Pettitt, A non-parametric approach to the change-point problem, 1979, with
+    the permutations in the place of his approximation). Nights must not depend on each other.
+    """
+    from scipy.stats import rankdata
+    ranks = tuple(rankdata(values))
+    if len(ranks) < 2 * _SIDE or len(set(ranks)) == 1:
+        return None
+    scores = _scores([ranks])[0]
+    at = int(abs(scores).argmax())
+    largest = abs(scores[at])
+    p = (1 + int((_chance(tuple(sorted(ranks))) >= largest - 1e-9).sum())) / (1 + _PERMUTATIONS)
+    before, after = median(values[:at + _SIDE]), median(values[at + _SIDE:])
+    effect = (after - before) / abs(before) if before else float('inf')
+    return Change(at + _SIDE, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
+
+
+def _scores(orders):
+    """The standardised rank sum of the nights from each split on: (orders, splits)."""
+    import numpy as np
+    ranks = np.asarray(orders, float)
+    n = ranks.shape[1]
+    later = n - np.arange(_SIDE, n - _SIDE + 1)
+    sums = ranks[:, ::-1].cumsum(axis=1)[:, ::-1][:, _SIDE:n - _SIDE + 1]
+    mean = later * (n + 1) / 2
+    return (sums - mean) / np.sqrt(later * (n - later) * ranks[0].var() / (n - 1))
+
+
+@lru_cache(maxsize=256)
+def _chance(ranks: tuple[float, ...]):
+    """The largest score of each random order of ``ranks``; the orders are the same in every run."""
+    import numpy as np
+    rng = np.random.default_rng(len(ranks))
+    orders = rng.permuted(np.tile(ranks, (_PERMUTATIONS, 1)), axis=1)
+    return abs(_scores(orders)).max(axis=1)
+
+
+def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, float] | None:
+    """A place (a node, or the nodes of a case) whose nights differ from those elsewhere, and by what share.
+
+    Places with 3 nights or more are compared with all others (Mann-Whitney), ALPHA shared among them.
+    """
+    from scipy.stats import mannwhitneyu
+    often = [p for p in sorted(set(places)) if places.count(p) >= _SIDE]
+    for place in often:
+        here = [v for v, p in zip(values, places, strict=True) if p == place]
+        there = [v for v, p in zip(values, places, strict=True) if p != place]
+        if len(there) < _SIDE:
+            continue
+        method = 'exact' if len(set(values)) == len(values) else 'asymptotic'
+        effect = (median(here) - median(there)) / abs(median(there)) if median(there) else float('inf')
+        if abs(effect) >= LEAST_EFFECT and mannwhitneyu(here, there, method=method).pvalue <= ALPHA / len(often):
+            return place, effect
+    return None
