@@ -37,7 +37,16 @@ def load(path: Path) -> tuple[Any, yaml.Node | None]:
     Raises UsageError naming file and line where the file cannot be read or is not YAML.
     """
     try:
-        text = path.read_text(encoding='utf-8')
+        return parse(path, path.read_text(encoding='utf-8'))
+    except UnicodeDecodeError as err:
+        raise UsageError(f'{path}: not YAML in UTF-8: {err}') from None
+    except OSError as err:
+        raise UsageError(f'{path}: {err.strerror}') from None
+
+
+def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
+    """What ``load`` gives, of the text that ``path`` has or will have."""
+    try:
         loader = _UniqueKeys(text)
         try:
             node = loader.get_single_node()
@@ -47,10 +56,8 @@ def load(path: Path) -> tuple[Any, yaml.Node | None]:
     except yaml.MarkedYAMLError as err:
         line = err.problem_mark.line + 1 if err.problem_mark else 1
         raise UsageError(f'{path}:{line}: {err.problem}') from None
-    except (yaml.YAMLError, UnicodeDecodeError) as err:
+    except yaml.YAMLError as err:
         raise UsageError(f'{path}: not YAML in UTF-8: {err}') from None
-    except OSError as err:
-        raise UsageError(f'{path}: {err.strerror}') from None
 
 
 def line_of(node: yaml.Node | None, keys: tuple) -> int:

@@ -1,0 +1,149 @@
+"""The nights of each cell, and which of them a reference may stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from parity import history
+from parity.refs import bounds
+
+
+class Refused(Exception):
+    """Why no reference is proposed for a cell."""
+
+
+@dataclass(frozen=True)
+class Night:
+    """What one session measured of a cell; ``value`` is the median of its ``runs``."""
+
+    session: str
+    night: str                      # local date and time of its start
+    value: float
+    runs: tuple[float, ...]
+    labels: tuple[str, ...]         # of the runs: ('',), ('cached',), or both
+    software: str
+    node: str                       # all that its runs were on
+    unit: str
+    better: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell with its nights, oldest first."""
+
+    system: str
+    check: str
+    partition: str
+    environ: str
+    case: str
+    size: str
+    metric: str
+    several: bool                   # environments run this case on this partition
+    nights: tuple[Night, ...]
+
+    @property
+    def id(self) -> str:
+        return history.cell_id(vars(self), self.several)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        return parameters(self.case)
+
+
+_WHERE = ['system', 'check', *history.CELL]
+
+
+def parameters(case: str) -> dict[str, str]:
+    """Name and value of each parameter of a case: 'Ior %api=POSIX %span=1'."""
+    return dict(each.split('=', 1) for each in case.split(' %')[1:] if '=' in each)
+
+
+def cells(frame, since: str = '') -> list[Cell]:
+    """Every cell of a frame of parity.history, with its nights from ``since`` (a date) on.
+
+    A rerun was made because a figure was bad, and what was placed otherwise than usual has no
+    reference: neither counts. A cell without a night is in the list, too.
+    """
+    import polars as pl
+    own = frame.filter(~pl.col('unusual') & (pl.col('rerun_of') == '') & (pl.col('night') >= since))
+    nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(
+        pl.col('night', 'unit', 'better').first(), pl.col('value').median(), pl.col('value').alias('runs'),
+        pl.col('label').unique().sort().alias('labels'),
+        pl.col('software', 'node').unique().sort().str.join(' '))
+    found: dict[tuple, list[Night]] = {where: [] for where in frame.select(_WHERE).unique(maintain_order=True).rows()}
+    for row in nights.iter_rows(named=True):
+        where = tuple(row.pop(name) for name in _WHERE)
+        found[where].append(Night(**{**row, 'runs': tuple(row['runs']), 'labels': tuple(row['labels'])}))
+    environs: dict[tuple[str, str], set[str]] = {}
+    for _, _, partition, environ, case, *_ in found:
+        environs.setdefault((partition, case), set()).add(environ)
+    return [Cell(**dict(zip(_WHERE, where, strict=True)), several=len(environs[where[2], where[4]]) > 1,
+                 nights=tuple(kept)) for where, kept in found.items()]
+
+
+def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> tuple[Night, ...]:
+    """The newest nights of ``cell`` that are of one software, unit and kind of node.
+
+    ``kinds`` is what the node of a session is, by session and node. Raises Refused where they are too
+    few or of several kinds, or where their figures are never judged.
+    """
+    if not cell.nights:
+        raise Refused('no night counts: placed otherwise than usual, a rerun, or too old')
+    nights, why = _since_the_last_change(cell.nights)
+    nights = nights[-bounds.MOST:]
+    labels = {label for night in nights for label in night.labels}
+    if labels == {next(iter(labels))} and '' not in labels:
+        raise Refused(f'{labels.pop()}: such a figure is never judged')
+    if len(labels) > 1:
+        word = max(labels)
+        raise Refused(f'not alike: {_count(word in n.labels for n in nights)} of {len(nights)} nights are {word}')
+    if len(nights) < bounds.FEWEST:
+        raise Refused(f'{len(nights)} night{"s" if len(nights) > 1 else ""}{why}; {bounds.FEWEST} are needed')
+    of_kind: dict[str, str] = {}
+    for night in nights:
+        for node in night.node.replace(',', ' ').split():
+            if kind := kinds.get((night.session, node)):
+                of_kind.setdefault(kind, f'{node} on {night.night[:10]}')
+    if len(of_kind) > 1:
+        said = '; '.join(f'{kind} ({where})' for kind, where in list(of_kind.items())[:3])
+        raise Refused(f'not alike: nodes of several kinds: {said}')
+    return nights
+
+
+def _since_the_last_change(nights: tuple[Night, ...]) -> tuple[tuple[Night, ...], str]:
+    """The nights that ran what the newest one ran, and since when that is."""
+    now = nights[-1]
+    for at in range(len(nights) - 1, 0, -1):
+        before = nights[at - 1]
+        for what, changed in (('the software', before.software != now.software), ('the unit', before.unit != now.unit),
+                              ('the direction', before.better != now.better)):
+            if changed:
+                return nights[at:], f' since {what} changed ({nights[at].night[:10]})'
+    return nights, ''
+
+
+def _count(each: Iterable[bool]) -> int:
+    return sum(map(bool, each))
+
+
+def kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
+    """What each node of these sessions is, by session and node: virtual or not, and its processor.
+
+    A node of a batch system says so in its job; a case on this very machine is on what the session found.
+    """
+    found = {}
+    for facts in history.sessions(system, last=2 * bounds.MOST):
+        if facts.uuid not in sessions:
+            continue
+        machine: dict[str, Any] = facts.machine.get('machine') or {}
+        if name := machine.get('hostname'):
+            found[facts.uuid, name] = _kind(machine.get('backend') or machine.get('kind'), machine.get('model_name'))
+        for name, said in facts.nodes.items():
+            found[facts.uuid, name] = _kind(said.get('virtualisation'), said.get('processor'))
+    return found
+
+
+def _kind(virtualisation: str | None, processor: str | None) -> str:
+    return ', '.join(filter(None, ('' if virtualisation == 'none' else virtualisation, processor)))
