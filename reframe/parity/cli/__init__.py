@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from parity import errors
-from parity.cli import jobs, study
+from parity.cli import jobs, refs, study
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help='What got slower, what never ran, and how one partition compares with another.',
@@ -107,6 +107,7 @@ def software_cache(directory: str, system: str = SYSTEM):
 
 app.add_typer(jobs.app, name='jobs')
 app.add_typer(study.app, name='study')
+app.add_typer(refs.app, name='refs')
 
 
 def main() -> None:

@@ -34,8 +34,7 @@ def found(values: Sequence[float]) -> Change | None:
     number of splits (Pettitt, A non-parametric approach to the change-point problem, 1979, with
     the permutations in the place of his approximation). Nights must not depend on each other.
     """
-    from scipy.stats import rankdata
-    ranks = tuple(rankdata(values))
+    ranks = _ranks(values)
     if len(ranks) < 2 * _SIDE or len(set(ranks)) == 1:
         return None
     scores = _scores([ranks])[0]
@@ -45,6 +44,13 @@ def found(values: Sequence[float]) -> Change | None:
     before, after = median(values[:at + _SIDE]), median(values[at + _SIDE:])
     effect = (after - before) / abs(before) if before else float('inf')
     return Change(at + _SIDE, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
+
+
+def _ranks(values: Sequence[float]) -> tuple[float, ...]:
+    """From 1; those that are equal share the mean of theirs."""
+    import numpy as np
+    _, which, count = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
+    return tuple((count.cumsum() - (count - 1) / 2)[which])
 
 
 def _scores(orders):

@@ -43,12 +43,10 @@ def merged(file: Path, text: str, tree: Tree) -> str:
     if root is not None and not isinstance(root, yaml.MappingNode):
         raise UsageError(f'{file}:1: must be a mapping of checks to references')
     edits = _of_root(file, text, root, tree) if root else [(len(text), len(text), _block(tree, 0))]
-    new = text
+    new, newline = text, '\r\n' if '\r\n' in text else '\n'
     for start, end, instead in reversed(_in_order(edits)):
         gap = '\n' if start == end and start and new[start - 1] != '\n' else ''
-        new = new[:start] + gap + instead + new[end:]
-    if '\r\n' in text:
-        new = new.replace('\r\n', '\n').replace('\n', '\r\n')
+        new = new[:start] + (gap + instead).replace('\n', newline) + new[end:]
     _as_meant(file, new, _over(data or {}, tree))
     return new
 
@@ -63,7 +61,8 @@ def _of_root(file: Path, text: str, root: yaml.MappingNode, tree: Tree) -> list[
         if below:
             edits += _of_level(file, text, root, {PROVENANCE: tree[PROVENANCE]})
         else:
-            edits.append((len(text), len(text), '\n' + _block({PROVENANCE: tree[PROVENANCE]}, root.start_mark.column)))
+            said = _block({PROVENANCE: tree[PROVENANCE]}, root.start_mark.column)
+            edits.append((len(text), len(text), f'\n{said}'))
     return edits
 
 

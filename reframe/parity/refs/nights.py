@@ -53,6 +53,7 @@ class Cell:
 
 
 _WHERE = ['system', 'check', *history.CELL]
+_WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction'}
 
 
 def parameters(case: str) -> dict[str, str]:
@@ -72,7 +73,8 @@ def cells(frame, since: str = '') -> list[Cell]:
         pl.col('night', 'unit', 'better').first(), pl.col('value').median(), pl.col('value').alias('runs'),
         pl.col('label').unique().sort().alias('labels'),
         pl.col('software', 'node').unique().sort().str.join(' '))
-    found: dict[tuple, list[Night]] = {where: [] for where in frame.select(_WHERE).unique(maintain_order=True).rows()}
+    every = frame.select(_WHERE).unique(maintain_order=True).rows()
+    found: dict[tuple, list[Night]] = {where: [] for where in every}
     for row in nights.iter_rows(named=True):
         where = tuple(row.pop(name) for name in _WHERE)
         found[where].append(Night(**{**row, 'runs': tuple(row['runs']), 'labels': tuple(row['labels'])}))
@@ -114,13 +116,10 @@ def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> tuple[Night, ...]:
 
 def _since_the_last_change(nights: tuple[Night, ...]) -> tuple[tuple[Night, ...], str]:
     """The nights that ran what the newest one ran, and since when that is."""
-    now = nights[-1]
     for at in range(len(nights) - 1, 0, -1):
-        before = nights[at - 1]
-        for what, changed in (('the software', before.software != now.software), ('the unit', before.unit != now.unit),
-                              ('the direction', before.better != now.better)):
-            if changed:
-                return nights[at:], f' since {what} changed ({nights[at].night[:10]})'
+        for what, said in _WORDS.items():
+            if getattr(nights[at - 1], what) != getattr(nights[-1], what):
+                return nights[at:], f' since {said} changed ({nights[at].night[:10]})'
     return nights, ''
 
 
@@ -139,7 +138,8 @@ def kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
             continue
         machine: dict[str, Any] = facts.machine.get('machine') or {}
         if name := machine.get('hostname'):
-            found[facts.uuid, name] = _kind(machine.get('backend') or machine.get('kind'), machine.get('model_name'))
+            virtual = machine.get('backend') or machine.get('kind')
+            found[facts.uuid, name] = _kind(virtual, machine.get('model_name'))
         for name, said in facts.nodes.items():
             found[facts.uuid, name] = _kind(said.get('virtualisation'), said.get('processor'))
     return found

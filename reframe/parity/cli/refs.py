@@ -1,0 +1,29 @@
+"""`parity refs`: accepted values, proposed from the history, accepted with a reason, linted."""
+
+from __future__ import annotations
+
+import typer
+
+from parity import errors
+
+app = typer.Typer(no_args_is_help=True, help='Accepted values: proposed from the history, accepted, linted.')
+SYSTEM = typer.Option(..., '--system', help='The system whose references they are.')
+ANY_SYSTEM = typer.Option('', '--system', help='This one; all if not given.')
+PARTITION = typer.Option('', '--partition', help='This one only.')
+CHECK = typer.Option('', '--check', metavar='NAME', help='This check, or this case of it, only.')
+SINCE = typer.Option('', '--since', metavar='DATE', help='Leave older nights out: something changed then.')
+CELLS = typer.Argument(None, metavar='[CELL]...', help='Cells as `propose` names them.')
+ALL = typer.Option(False, '--all', help='Everything that is proposed.')
+WHY = typer.Option(..., '--why', metavar='TEXT', help='Why these values are right: whoever reads them asks.')
+BY = typer.Option('', '--by', metavar='NAME', help='Who accepts them; the user if not given.')
+EXPIRES = typer.Option('', '--expires', metavar='DATE', help='When to look at them again; else in half a year.')
+
+
+@app.command()
+def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK, since: str = SINCE):
+    """Propose references from the history, for review. Exit code 3 where nothing could be proposed."""
+    from parity.refs import propose as command
+    from parity.refs import table
+    answer = command.run(system, partition, check, since)
+    typer.echo('\n'.join(table.lines(answer)))
+    raise typer.Exit(errors.OK if answer.found else errors.MISSING)

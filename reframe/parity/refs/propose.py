@@ -1,0 +1,120 @@
+"""References proposed from the history: one a cell, or the reason why there is none."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from parity import history, paths
+from parity.errors import NothingMeasured, UsageError
+from parity.figures import percent
+from parity.refs import accepted, bounds, change, nights, proposals, value
+from parity.refs.accepted import Accepted, Index
+from parity.refs.nights import Cell, Night, Refused
+from parity.refs.proposals import Proposal, Reference
+from parity.site import systems
+from parity.site.schema import System
+
+
+@dataclass
+class Proposed:
+    """All that the history gives, for the whole system or the part of it that was named."""
+
+    system: str
+    found: list[tuple[Cell, Proposal]] = field(default_factory=list)
+    refused: list[tuple[Cell, str]] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+
+
+def run(system: str, partition: str = '', check: str = '', since: str = '') -> Proposed:
+    """Propose for every cell of the system that was measured, and keep it for review.
+
+    ``since`` (a date, or date and time) leaves out older nights. Raises UsageError for a name that fits
+    nothing, NothingMeasured where there is no history.
+    """
+    known = _chosen(systems.read(system), partition, check, _moment(since))
+    kinds = nights.kinds(system, {n.session for cell in known for n in cell.nights[-bounds.MOST:]})
+    have, indexes, own = accepted.of_system(system), accepted.indexes(system), _own_parameters(known)
+    answer = Proposed(system)
+    for cell in known:
+        try:
+            index = _index(cell, indexes.get((cell.partition, cell.check)), own[cell.check])
+            there = next((a for a in have if a.is_of(cell)), None)
+            answer.found.append((cell, _proposal(cell, index, nights.alike(cell, kinds), there)))
+        except Refused as why:
+            answer.refused.append((cell, str(why)))
+    by_partition: dict[str, list[Proposal]] = {}
+    for cell, proposal in answer.found:
+        by_partition.setdefault(cell.partition, []).append(proposal)
+    answer.files = proposals.write(system, by_partition)
+    return answer
+
+
+def _moment(since: str) -> str:
+    """As the history writes it: '2026-11-20 00:00'."""
+    try:
+        return datetime.datetime.fromisoformat(since).strftime('%Y-%m-%d %H:%M') if since else ''
+    except ValueError:
+        raise UsageError(f"--since {since!r}: must be a date such as 2026-11-20, or '2026-11-20 02:14'") from None
+
+
+def _chosen(system: System, partition: str, check: str, since: str) -> list[Cell]:
+    parts = [p.name for p in system.partitions]
+    if partition and partition not in parts:
+        raise UsageError(f'no partition {partition!r} in {system.name}; valid: {", ".join(parts)}')
+    known = nights.cells(history.load(system.name), since)
+    if not known:
+        raise NothingMeasured(f'{paths.database()}: no figure of {system.name} is stored; '
+                              f'run: ci/nightly --system {system.name}')
+    wanted = check.replace(' ', '')
+    fitting = [c for c in known if not wanted or wanted in (c.check, c.case.replace(' ', ''))]
+    if not fitting:
+        names = sorted({c.check for c in known} | {c.case.replace(' ', '') for c in known})
+        near = get_close_matches(wanted, names, n=1)
+        hint = f'; did you mean {near[0]!r}?' if near else ''
+        raise UsageError(f'--check {check}: no figure of it is stored{hint} '
+                         f'stored: {", ".join(sorted({c.check for c in known}))}')
+    return [c for c in fitting if not partition or c.partition == partition]
+
+
+def _own_parameters(known: list[Cell]) -> dict[str, set[str]]:
+    """The parameters of each check itself: -P makes more of them, in the same history."""
+    own: dict[str, set[str]] = {}
+    for cell in known:
+        names = set(cell.parameters)
+        own[cell.check] = min(own.get(cell.check, names), names, key=len)
+    return own
+
+
+def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
+    """What leads to the cell's reference, as the file has it already, or in our own order."""
+    if more := set(cell.parameters) - own:
+        raise Refused(f'-P made {", ".join(sorted(more))} a parameter: its reference is that of the case without')
+    has = {'size': cell.size, '$environ': cell.environ, **cell.parameters}
+    needed = [name for name in has if name != '$environ' or cell.several]
+    if there is None:
+        return {name: has[name] for name in needed}
+    if lacking := [name for name in needed if name not in there.names]:
+        raise Refused(f'{there.file}:{there.line}: $index [{", ".join(there.names)}] does not tell '
+                      f'{" and ".join(lacking)}: a reference would be of several cases')
+    if unknown := [name for name in there.names if name not in has]:
+        raise Refused(f'{there.file}:{there.line}: $index: {unknown[0]} is nothing that this case has')
+    return {name: has[name] for name in there.names}
+
+
+def _proposal(cell: Cell, index: dict[str, str], kept: tuple[Night, ...], there: Accepted | None) -> Proposal:
+    found = value.of_nights(kept)
+    old = (there.value, there.lower, there.upper, there.unit) if there else None
+    return Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=found.reference,
+                    replaces=old, observed=found.observed,
+                    remarks=[*found.remarks, *_against(old, found.reference, kept[-1].better)]).sealed()
+
+
+def _against(old: Reference | None, new: Reference, better: str) -> list[str]:
+    """A word where the accepted value would be given up for a worse one: slow drift is not normal."""
+    if not old or not old[0] or old[3] != new[3]:
+        return []
+    gain = (new[0] - old[0]) / abs(old[0]) * (1 if better == 'higher' else -1)
+    return [f'worse than the accepted value by {percent(-gain)}'] if gain <= -change.LEAST_EFFECT else []

@@ -1,0 +1,71 @@
+"""Proposals and refusals as lines of text."""
+
+from __future__ import annotations
+
+from parity.figures import alike, change, percent
+from parity.refs import bounds
+from parity.refs.nights import Cell
+from parity.refs.proposals import Proposal, Reference
+from parity.refs.propose import Proposed
+from parity.report.text import visible
+
+
+def lines(answer: Proposed) -> list[str]:
+    """What is proposed, what is not and why, and the next command."""
+    said = []
+    if answer.found:
+        said += ['PROPOSED', *rows([_columns(cell.size, proposal) for cell, proposal in answer.found]),
+                 *([f'  {bounds.STATED}'] if any(p.reference[0] for _, p in answer.found) else []), '']
+    if answer.refused:
+        said += ['NOT PROPOSED', *rows(_reasons(answer.refused)), '']
+    said += [f'{len(answer.found)} of {len(answer.found) + len(answer.refused)} cells proposed'
+             + (f', in {" ".join(map(str, answer.files))}' if answer.files else '')]
+    said.append(f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.found else
+                f'next: ci/nightly --system {answer.system} (one more night)')
+    return [visible(line) for line in said]
+
+
+def rows(table: list[tuple[str, ...]]) -> list[str]:
+    """Columns of text, two spaces in; the last one is as long as it is."""
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))] if table else []
+    return ['  ' + '   '.join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in table]
+
+
+def _columns(size: str, p: Proposal) -> tuple[str, ...]:
+    middle, wide = p.observed.median, p.observed.spread
+    spread = percent(wide / abs(middle)) if middle else '0'
+    return (p.cell, size, value(p.reference), limits(p.reference), f'n {p.observed.n}', f'spread {spread}',
+            _old(p), '; '.join(p.remarks))
+
+
+def value(ref: Reference) -> str:
+    (text,), unit = alike(ref[3], ref[0])
+    return f'{text} {unit}'.strip()
+
+
+def limits(ref: Reference) -> str:
+    """Its bounds as they stand in the file: shares of the value, absolute where that is 0."""
+    middle, low, high, unit = ref
+    if not middle:
+        said = [f'at least {low:g}'] if low is not None else []
+        return ' and '.join([*said, *([f'at most {high:g}'] if high is not None else [])]) + f' {unit}'
+    low_text = 'no lower bound' if low is None else percent(low)
+    return f'{low_text} .. ' + ('no upper bound' if high is None else f'+{percent(high)}')
+
+
+def _old(p: Proposal) -> str:
+    if p.replaces is None:
+        return 'new'
+    same = f'was {value(p.replaces)}'
+    moved = change(p.reference[0], p.replaces[0]) if p.reference[3] == p.replaces[3] else ''
+    return f'{same} ({limits(p.replaces)})' + (f', {moved}' if moved else '')
+
+
+def _reasons(refused: list[tuple[Cell, str]]) -> list[tuple[str, ...]]:
+    """Cells of one check that are refused alike are one row."""
+    groups: dict[tuple, list[Cell]] = {}
+    for cell, why in refused:
+        groups.setdefault((cell.check, cell.partition, cell.size, why), []).append(cell)
+    return [(cells[0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
+            for (check, partition, size, why), cells in groups.items()]

@@ -1,0 +1,99 @@
+"""The reference of a cell from nights that are alike, or why they say no one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+
+from parity.figures import percent
+from parity.refs import bounds, change
+from parity.refs.nights import Night, Refused
+from parity.refs.proposals import Reference
+from parity.refs.provenance import Observed
+
+#: Digits of a value: the last one is less than 0.05 % of it.
+_DIGITS = 4
+#: Nights on fewer days do not tell how days differ.
+_DAYS = 5
+#: So many names are written out.
+_NAMES = 4
+
+
+@dataclass(frozen=True)
+class Value:
+    reference: Reference
+    observed: Observed
+    remarks: list[str] = field(default_factory=list)
+
+
+def of_nights(kept: tuple[Night, ...]) -> Value:
+    """The median of the nights' medians between two bounds, the side on which it would be better, too.
+
+    A figure that is always 0 (hangs, failed writes) may not rise: its bound is absolute, 0. Raises
+    Refused where a change, another node or the noise keeps one value from speaking for all nights.
+    """
+    values, runs, last = [n.value for n in kept], [v for n in kept for v in n.runs], kept[-1]
+    middle = median(values)
+    if not middle:
+        return Value(_zero(runs, last), _observed(kept, values))
+    _one_level(kept, values)
+    wide = bounds.share(values, runs)
+    if wide > bounds.WIDEST:
+        raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {last.unit} would need bounds of '
+                      f'± {percent(wide)}, at most {percent(bounds.WIDEST)} says something: measure longer or more often')
+    remarks = [*_beyond(kept, middle, wide), *_days(kept)]
+    rounded = float(f'{middle:.{_DIGITS - 1}e}')
+    return Value((rounded, -wide, wide, last.unit), _observed(kept, values), remarks)
+
+
+def _zero(runs: list[float], last: Night) -> Reference:
+    if other := sum(v != 0 for v in runs):
+        raise Refused(f'its median is 0, and {other} of {len(runs)} runs are not: a share of 0 is no bound; '
+                      'write an absolute one by hand')
+    if last.better == 'higher':
+        raise Refused('always 0, and higher is better: there is nothing to fall from')
+    return (0.0, None, 0.0, last.unit)
+
+
+def _one_level(kept: tuple[Night, ...], values: list[float]) -> None:
+    """Refused where some of the nights lie on another level than the others."""
+    if other := change.other_place(values, [n.node for n in kept]):
+        raise Refused(f'not alike: {_few([other[0]])} is {_signed(other[1])} beside the other nodes')
+    if changed := change.found(values):
+        since = kept[changed.at].night
+        raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it is to stay: '
+                      f"{bounds.FEWEST} nights of it, and --since '{since}'")
+
+
+def _beyond(kept: tuple[Night, ...], middle: float, wide: float) -> list[str]:
+    """A word for one night beyond its own bounds; Refused for more: they are no chance."""
+    said = [f'{n.night[:10]} {_signed((n.value - middle) / abs(middle))}' for n in kept
+            if abs(n.value - middle) > wide * abs(middle)]
+    if len(said) > 1:
+        raise Refused(f'{len(said)} of {len(kept)} nights lie beyond the bounds of the others '
+                      f'(± {percent(wide)}): {", ".join(said[:3])}')
+    return [f'one night lies beyond: {said[0]}'] if said else []
+
+
+def _days(kept: tuple[Night, ...]) -> list[str]:
+    days = len({n.night[:10] for n in kept})
+    return [f'all within {days} day{"s" if days > 1 else ""}: how days differ is not in it'] if days < _DAYS else []
+
+
+def _observed(kept: tuple[Night, ...], values: list[float]) -> Observed:
+    first, last = kept[0], kept[-1]
+    same_day = first.night[:10] == last.night[:10]
+    nodes = sorted({node for n in kept for node in n.node.replace(',', ' ').split()})
+    return Observed(
+        n=len(kept), median=float(f'{median(values):.6g}'), spread=float(f'{bounds.spread(values):.3g}'),
+        nights='..'.join(n.night if same_day else n.night[:10] for n in (first, last)),
+        sessions=f'{first.session[:8]}..{last.session[:8]}', nodes=_few(nodes), software=last.software)
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - _NAMES
+    return ', '.join(names[:_NAMES]) + (f' and {more} more' if more > 0 else '')
+
+
+def _signed(share: float) -> str:
+    return ('+' if share > 0 else '') + percent(share)
