@@ -81,6 +81,15 @@ def _loaded(check) -> dict[str, Any]:
             'variants': {name: list(values) for name, values in getattr(check, 'variants', {}).items()}}
 
 
+def _every(checks) -> dict[str, dict[str, Any]]:
+    """Each check once, with the metrics of all its cases: they may depend on parameters."""
+    loaded: dict[str, dict[str, Any]] = {}
+    for check in map(_loaded, checks):
+        known = loaded.setdefault(check['check'], check)
+        known['metrics'] += [m for m in check['metrics'] if m not in known['metrics']]
+    return loaded
+
+
 def _unset(variables, checks) -> list[dict[str, str]]:
     """-S options that set nothing: ReFrame warns of some, and of a test that is not there not at all."""
     found = []
@@ -119,7 +128,7 @@ def _runner(file: str):
         def runall(self, testcases, restored_cases=None):
             import reframe.core.runtime as runtime
             cases = [_case(t) for t in testcases if not t.check.is_fixture()]
-            loaded = {type(c).__name__: _loaded(c) for c in _Loader.checks if not c.is_fixture()}
+            loaded = _every(c for c in _Loader.checks if not c.is_fixture())
             system = runtime.runtime().system
             providers = {e.extras.get('provider', '') for p in system.partitions for e in p.environs}
             with open(file, 'w') as out:
