@@ -17,7 +17,7 @@ from parity.session import database
 
 __all__ = ['RERUN_OF', 'load']
 #: Goes up when SCHEMA, or what its columns mean, changes: frames of another version are made anew.
-_VERSION = 1
+_VERSION = 2
 
 
 def load(system: str, nights: int | None = None) -> pl.DataFrame:

@@ -21,6 +21,7 @@ SCHEMA = {
     'metric': pl.String, 'unit': pl.String, 'better': pl.String, 'run': pl.Int32, 'value': pl.Float64,
     'node': pl.String, 'jobid': pl.String, 'software': pl.String, 'label': pl.String, 'unusual': pl.Boolean,
     'reference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
+    'variant': pl.String,       # which of the check's variants the run was: 'threading=one', '' where it has none
 }
 
 
@@ -57,7 +58,8 @@ def _case(run: runs.Run) -> dict[str, Any]:
             'check': name.partition(' ')[0], 'size': record.get('size', ''),
             'node': nodes if isinstance(nodes, str) else ','.join(nodes), 'jobid': str(raw.get('jobid') or ''),
             'software': str((record.get('software') or {}).get('identity', '')),
-            'unusual': bool(record.get('unusual'))}
+            'unusual': bool(record.get('unusual')),
+            'variant': ','.join(f'{name}={value}' for name, value in (record.get('variant') or {}).items())}
 
 
 def _metric(run: runs.Run, metric: str, reading: runs.Reading) -> dict[str, Any]:
