@@ -4,6 +4,8 @@
       $index: [size]
       quick:
         hpl: [110.3, -0.05, 0.10, Gflop/s]
+    provenance:
+      Hpcc/quick/hpl: {date: 2026-11-20, by: ana, why: first values of the new rack, ...}
 
 ReFrame passes a case whose entry is missing or misspelt without a word; here that is an error.
 """
@@ -18,7 +20,9 @@ from typing import Any
 from parity import paths, yamlfile
 from parity.errors import UsageError
 from parity.plan import Plan
-from parity.plan.model import LoadedCheck
+from parity.plan.model import LoadedCheck, PlannedMetric
+from parity.refs import provenance
+from parity.site.assemble import SPACK
 from parity.site.schema import System
 
 #: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
@@ -41,11 +45,17 @@ def problems(system: System, plan: Plan) -> list[str]:
         except UsageError as err:
             found.append(str(err))
             continue
-        found += [f'{file}:{yamlfile.line_of(node, keys)}: {what}' for keys, what in _entries(data or {}, plan)]
+        found += [f'{file}:{yamlfile.line_of(node, keys)}: {what}'
+                  for keys, what in _entries(data or {}, plan, environments(system))]
     return found
 
 
-def _entries(data: Any, plan: Plan) -> Iterator[tuple[tuple, str]]:
+def environments(system: System) -> list[str]:
+    """The names that an environment of the system can have: what `$environ` may be in an $index."""
+    return ['distro', *SPACK, *(e.name for e in system.environments)]
+
+
+def _entries(data: Any, plan: Plan, environs: list[str]) -> Iterator[tuple[tuple, str]]:
     """(keys, what is wrong) for every bad entry of one file."""
     if not isinstance(data, dict) or not set(data) - {PROVENANCE}:
         yield (), 'must be a mapping of checks to references, and holds none'
@@ -53,19 +63,19 @@ def _entries(data: Any, plan: Plan) -> Iterator[tuple[tuple, str]]:
     checks = {c.check: c for c in plan.checks}
     for check, entry in data.items():
         if check == PROVENANCE:
-            continue
-        if check not in checks:
+            yield from (((PROVENANCE, *keys), what) for keys, what in provenance.wrong(entry))
+        elif check not in checks:
             yield (check,), unknown('check', check, list(checks))
         elif not isinstance(entry, dict):
             yield (check,), f'{check} must be a mapping'
         else:
-            yield from _check(checks[check], entry)
+            yield from _check(checks[check], entry, environs)
 
 
-def _check(check: LoadedCheck, entry: dict) -> Iterator[tuple[tuple, str]]:
+def _check(check: LoadedCheck, entry: dict, environs: list[str]) -> Iterator[tuple[tuple, str]]:
     """One check's entry: $index names `size`, variants and parameters; every value on the way is one they have."""
     needed = ['size', *check.variants]
-    valid = {'size': list(SIZES), **check.variants, **check.parameters}
+    valid = {'size': list(SIZES), **check.variants, '$environ': environs, **check.parameters}
     index = entry.get('$index')
     if not isinstance(index, list) or set(needed) - set(map(str, index)) or set(map(str, index)) - set(valid):
         yield (check.check, '$index'), (f'{check.check} needs an $index with {" and ".join(needed)}, for instance '
@@ -73,25 +83,35 @@ def _check(check: LoadedCheck, entry: dict) -> Iterator[tuple[tuple, str]]:
     elif len(entry) < 2:
         yield (check.check,), f'{check.check} has no reference'
     else:
-        units = {m.name: m.unit for m in check.metrics}
+        metrics = {m.name: m for m in check.metrics}
         body = {key: value for key, value in entry.items() if key != '$index'}
-        yield from _level(body, (check.check,), [(str(name), valid[str(name)]) for name in index], units)
+        yield from _level(body, (check.check,), [(str(name), valid[str(name)]) for name in index], metrics)
 
 
-def _level(entry: Any, keys: tuple, index: list[tuple[str, list[str]]], units: dict[str, str]):
+def _level(entry: Any, keys: tuple, index: list[tuple[str, list[str]]], metrics: dict[str, PlannedMetric]):
     """The entries below ``keys``: values of the next index variable, or metrics where none is left."""
     if not isinstance(entry, dict) or not entry:
         of = '' if index else ' of metrics to [value, lower, upper, unit]'
         yield keys, f'{keys[-1]} must be a mapping{of}'
         return
-    name, valid = index[0] if index else ('metric', list(units))
+    name, valid = index[0] if index else ('metric', list(metrics))
     for key, value in entry.items():
         if str(key) not in valid:
             yield (*keys, key), unknown(name, str(key), valid)
+        elif not isinstance(key, str):      # ReFrame looks for the text, and says nothing when it finds none
+            yield (*keys, key), f"{name} {key!r} is no text to YAML, and never found: write '{key}'"
         elif index:
-            yield from _level(value, (*keys, key), index[1:], units)
-        elif what := _tuple(value, units[key]):
+            yield from _level(value, (*keys, key), index[1:], metrics)
+        elif what := _tuple(value, metrics[key].unit) or _side(value, metrics[key].better):
             yield (*keys, key), f'{key}: {what}'
+
+
+def _side(value: list, better: str) -> str:
+    """A bound is needed where worse lies."""
+    _, low, up, _ = value
+    side = 'lower' if better == 'higher' else 'upper'
+    return f'{better} is better, and it has no {side} bound: it could never be judged regressed' \
+        if (low if side == 'lower' else up) is None else ''
 
 
 def _tuple(value: Any, unit: str) -> str:
@@ -110,6 +130,9 @@ def _tuple(value: Any, unit: str) -> str:
         return 'has no bound: it could never be judged'
     if (low or 0) > 0 or (up or 0) < 0:
         return f'lower {low} must be at most 0 and upper {up} at least 0'
+    if (ref > 0 and (low or 0) < -1) or (ref < 0 and (up or 0) > 1):
+        side, bound = ('lower', low) if ref > 0 else ('upper', up)
+        return f'{side} {bound} is beyond 0: bounds are shares of the value'
     return ''
 
 

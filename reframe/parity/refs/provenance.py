@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
@@ -34,6 +35,18 @@ class Provenance(Observed):
 
     def expired(self, day: datetime.date) -> bool:
         return day > self.expires
+
+
+def wrong(entries: Any) -> Iterator[tuple[tuple, str]]:
+    """(keys, what is wrong) below `provenance`: what no date can be read from would never expire."""
+    if not isinstance(entries, dict):
+        yield (), 'provenance must be a mapping of references to who accepted them'
+        return
+    for path, entry in entries.items():
+        try:
+            of(entry)
+        except ValueError as err:
+            yield (path,), f'provenance of {path}: {err}'
 
 
 def of(entry: Any) -> Provenance:
