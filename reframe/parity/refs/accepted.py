@@ -44,7 +44,7 @@ class Accepted:
 
     def is_of(self, cell: Cell) -> bool:
         """Whether ReFrame applies it to the runs of ``cell``."""
-        has = {'size': cell.size, '$environ': cell.environ, **cell.parameters}
+        has = cell.index
         return (self.partition, self.check, self.metric) == (cell.partition, cell.check, cell.metric) \
             and all(has.get(name) == value for name, value in self.index.items())
 
@@ -94,8 +94,9 @@ def of_file(system: str, file: Path) -> list[Accepted]:
             if isinstance(value, list) and len(value) == 4:
                 path = tuple(map(str, (check, *keys)))
                 line = yamlfile.line_of(node, (check, *keys))
-                found.append(Accepted(system, file.stem, file, line, path[0], dict(zip(index, path[1:-1], strict=True)),
-                                      path[-1], *value, provenance=_told(told, '/'.join(path))))
+                where = dict(zip(map(str, index), path[1:-1], strict=True))
+                found.append(Accepted(system, file.stem, file, line, path[0], where, path[-1], *value,
+                                      provenance=_told(told, '/'.join(path))))
     return found
 
 

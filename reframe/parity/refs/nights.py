@@ -27,6 +27,7 @@ class Night:
     node: str                       # all that its runs were on
     unit: str
     better: str
+    variant: str                    # of the check: 'threading=one', '' where it has none
 
 
 @dataclass(frozen=True)
@@ -49,16 +50,22 @@ class Cell:
 
     @property
     def parameters(self) -> dict[str, str]:
-        return parameters(self.case)
+        """Name and value of each parameter of the case: 'Ior %api=POSIX %span=1'."""
+        return _pairs(self.case.split(' %')[1:])
+
+    @property
+    def index(self) -> dict[str, str]:
+        """All that may lead to its reference, as the newest night has it."""
+        variant = self.nights[-1].variant if self.nights else ''
+        return {'size': self.size, **_pairs(variant.split(',')), '$environ': self.environ, **self.parameters}
 
 
 _WHERE = ['system', 'check', *history.CELL]
-_WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction'}
+_WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction', 'variant': 'the variant'}
 
 
-def parameters(case: str) -> dict[str, str]:
-    """Name and value of each parameter of a case: 'Ior %api=POSIX %span=1'."""
-    return dict(each.split('=', 1) for each in case.split(' %')[1:] if '=' in each)
+def _pairs(said: list[str]) -> dict[str, str]:
+    return dict(each.split('=', 1) for each in said if '=' in each)
 
 
 def cells(frame, since: str = '') -> list[Cell]:
@@ -70,8 +77,8 @@ def cells(frame, since: str = '') -> list[Cell]:
     import polars as pl
     own = frame.filter(~pl.col('unusual') & (pl.col('rerun_of') == '') & (pl.col('night') >= since))
     nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(
-        pl.col('night', 'unit', 'better').first(), pl.col('value').median(), pl.col('value').alias('runs'),
-        pl.col('label').unique().sort().alias('labels'),
+        pl.col('night', 'unit', 'better', 'variant').first(),
+        pl.col('value').median(), pl.col('value').alias('runs'), pl.col('label').unique().sort().alias('labels'),
         pl.col('software', 'node').unique().sort().str.join(' '))
     every = frame.select(_WHERE).unique(maintain_order=True).rows()
     found: dict[tuple, list[Night]] = {where: [] for where in every}

@@ -92,7 +92,7 @@ def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
     """What leads to the cell's reference, as the file has it already, or in our own order."""
     if more := set(cell.parameters) - own:
         raise Refused(f'-P made {", ".join(sorted(more))} a parameter: its reference is that of the case without')
-    has = {'size': cell.size, '$environ': cell.environ, **cell.parameters}
+    has = cell.index
     needed = [name for name in has if name != '$environ' or cell.several]
     if there is None:
         return {name: has[name] for name in needed}

@@ -40,7 +40,7 @@ def of_nights(kept: tuple[Night, ...]) -> Value:
     wide = bounds.share(values, runs)
     if wide > bounds.WIDEST:
         raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {last.unit} would need bounds of '
-                      f'± {percent(wide)}, at most {percent(bounds.WIDEST)} says something: measure longer or more often')
+                      f'± {percent(wide)}, more than {percent(bounds.WIDEST)}: measure longer, or more often')
     remarks = [*_beyond(kept, middle, wide), *_days(kept)]
     rounded = float(f'{middle:.{_DIGITS - 1}e}')
     return Value((rounded, -wide, wide, last.unit), _observed(kept, values), remarks)
@@ -61,8 +61,8 @@ def _one_level(kept: tuple[Night, ...], values: list[float]) -> None:
         raise Refused(f'not alike: {_few([other[0]])} is {_signed(other[1])} beside the other nodes')
     if changed := change.found(values):
         since = kept[changed.at].night
-        raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it is to stay: '
-                      f"{bounds.FEWEST} nights of it, and --since '{since}'")
+        raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
+                      f"--since '{since}', with {bounds.FEWEST} nights of it")
 
 
 def _beyond(kept: tuple[Night, ...], middle: float, wide: float) -> list[str]:
@@ -77,7 +77,8 @@ def _beyond(kept: tuple[Night, ...], middle: float, wide: float) -> list[str]:
 
 def _days(kept: tuple[Night, ...]) -> list[str]:
     days = len({n.night[:10] for n in kept})
-    return [f'all within {days} day{"s" if days > 1 else ""}: how days differ is not in it'] if days < _DAYS else []
+    said = f'on {days} day{"s" if days > 1 else ""} only: how days differ is not in it'
+    return [said] if days < _DAYS else []
 
 
 def _observed(kept: tuple[Night, ...], values: list[float]) -> Observed:
