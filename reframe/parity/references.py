@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from parity import paths, yamlfile
@@ -41,13 +42,20 @@ def problems(system: System, plan: Plan) -> list[str]:
             found.append(f'{file}:1: {unknown("partition", file.name, [f"{p}.yaml" for p in partitions])}')
             continue
         try:
-            data, node = yamlfile.load(file)
-        except UsageError as err:
-            found.append(str(err))
-            continue
-        found += [f'{file}:{yamlfile.line_of(node, keys)}: {what}'
-                  for keys, what in _entries(data or {}, plan, environments(system))]
+            found += problems_of(system, plan, file, file.read_text(encoding='utf-8'))
+        except (OSError, UnicodeDecodeError) as err:
+            found.append(f'{file}: cannot be read: {err}')
     return found
+
+
+def problems_of(system: System, plan: Plan, file: Path, text: str) -> list[str]:
+    """The same of one file, which has, or will have, this text."""
+    try:
+        data, node = yamlfile.parse(file, text)
+    except UsageError as err:
+        return [str(err)]
+    return [f'{file}:{yamlfile.line_of(node, keys)}: {what}'
+            for keys, what in _entries(data or {}, plan, environments(system))]
 
 
 def environments(system: System) -> list[str]:

@@ -27,3 +27,15 @@ def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK
     answer = command.run(system, partition, check, since)
     typer.echo('\n'.join(table.lines(answer)))
     raise typer.Exit(errors.OK if answer.found else errors.MISSING)
+
+
+@app.command()
+def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTEM, why: str = WHY,
+           by: str = BY, expires: str = EXPIRES):
+    """Make references of what was proposed: all of it is merged into the system's files, or nothing."""
+    from parity.refs import accept as command
+    from parity.refs import reason, table
+    if bool(cells) == everything:
+        raise errors.UsageError('accept: name the cells, or --all' + (', not both' if everything else ''))
+    done = command.run(system, cells or [], reason.given(why, by, expires))
+    typer.echo('\n'.join(table.accepted(system, done)))

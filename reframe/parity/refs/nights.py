@@ -1,17 +1,11 @@
-"""The nights of each cell, and which of them a reference may stand on."""
+"""What each night measured of each cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from parity import history
 from parity.refs import bounds
-
-
-class Refused(Exception):
-    """Why no reference is proposed for a cell."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +36,8 @@ class Cell:
     size: str
     metric: str
     several: bool                   # environments run this case on this partition
+    by_environ: bool                # environments run this check on this partition
+    recent: bool                    # it was measured in one of the newest sessions
     nights: tuple[Night, ...]
 
     @property
@@ -60,8 +56,9 @@ class Cell:
         return {'size': self.size, **_pairs(variant.split(',')), '$environ': self.environ, **self.parameters}
 
 
+#: Sessions of a system that tell what it measures today.
+RECENT = 2 * bounds.MOST
 _WHERE = ['system', 'check', *history.CELL]
-_WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction', 'variant': 'the variant'}
 
 
 def _pairs(said: list[str]) -> dict[str, str]:
@@ -85,72 +82,15 @@ def cells(frame, since: str = '') -> list[Cell]:
     for row in nights.iter_rows(named=True):
         where = tuple(row.pop(name) for name in _WHERE)
         found[where].append(Night(**{**row, 'runs': tuple(row['runs']), 'labels': tuple(row['labels'])}))
+    newest = frame.unique('session').sort('start').tail(RECENT)['session'].implode()
+    recent = set(frame.filter(pl.col('session').is_in(newest)).select(_WHERE).unique().rows())
     environs: dict[tuple[str, str], set[str]] = {}
-    for _, _, partition, environ, case, *_ in found:
-        environs.setdefault((partition, case), set()).add(environ)
-    return [Cell(**dict(zip(_WHERE, where, strict=True)), several=len(environs[where[2], where[4]]) > 1,
-                 nights=tuple(kept)) for where, kept in found.items()]
+    for _, check, partition, environ, case, *_ in recent:
+        for what in (check, case):
+            environs.setdefault((partition, what), set()).add(environ)
 
+    def several(partition: str, what: str) -> bool:
+        return len(environs.get((partition, what), ())) > 1
 
-def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> tuple[Night, ...]:
-    """The newest nights of ``cell`` that are of one software, unit and kind of node.
-
-    ``kinds`` is what the node of a session is, by session and node. Raises Refused where they are too
-    few or of several kinds, or where their figures are never judged.
-    """
-    if not cell.nights:
-        raise Refused('no night counts: placed otherwise than usual, a rerun, or too old')
-    nights, why = _since_the_last_change(cell.nights)
-    nights = nights[-bounds.MOST:]
-    labels = {label for night in nights for label in night.labels}
-    if labels == {next(iter(labels))} and '' not in labels:
-        raise Refused(f'{labels.pop()}: such a figure is never judged')
-    if len(labels) > 1:
-        word = max(labels)
-        raise Refused(f'not alike: {_count(word in n.labels for n in nights)} of {len(nights)} nights are {word}')
-    if len(nights) < bounds.FEWEST:
-        raise Refused(f'{len(nights)} night{"s" if len(nights) > 1 else ""}{why}; {bounds.FEWEST} are needed')
-    of_kind: dict[str, str] = {}
-    for night in nights:
-        for node in night.node.replace(',', ' ').split():
-            if kind := kinds.get((night.session, node)):
-                of_kind.setdefault(kind, f'{node} on {night.night[:10]}')
-    if len(of_kind) > 1:
-        said = '; '.join(f'{kind} ({where})' for kind, where in list(of_kind.items())[:3])
-        raise Refused(f'not alike: nodes of several kinds: {said}')
-    return nights
-
-
-def _since_the_last_change(nights: tuple[Night, ...]) -> tuple[tuple[Night, ...], str]:
-    """The nights that ran what the newest one ran, and since when that is."""
-    for at in range(len(nights) - 1, 0, -1):
-        for what, said in _WORDS.items():
-            if getattr(nights[at - 1], what) != getattr(nights[-1], what):
-                return nights[at:], f' since {said} changed ({nights[at].night[:10]})'
-    return nights, ''
-
-
-def _count(each: Iterable[bool]) -> int:
-    return sum(map(bool, each))
-
-
-def kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
-    """What each node of these sessions is, by session and node: virtual or not, and its processor.
-
-    A node of a batch system says so in its job; a case on this very machine is on what the session found.
-    """
-    found = {}
-    for facts in history.sessions(system, last=2 * bounds.MOST):
-        if facts.uuid not in sessions:
-            continue
-        machine: dict[str, Any] = facts.machine.get('machine') or {}
-        if name := machine.get('hostname'):
-            virtual = machine.get('backend') or machine.get('kind')
-            found[facts.uuid, name] = _kind(virtual, machine.get('model_name'))
-        for name, said in facts.nodes.items():
-            found[facts.uuid, name] = _kind(said.get('virtualisation'), said.get('processor'))
-    return found
-
-
-def _kind(virtualisation: str | None, processor: str | None) -> str:
-    return ', '.join(filter(None, ('' if virtualisation == 'none' else virtualisation, processor)))
+    return [Cell(*where, several(where[2], where[4]), several(where[2], where[1]), where in recent, tuple(kept))
+            for where, kept in found.items()]

@@ -10,9 +10,10 @@ from pathlib import Path
 from parity import history, paths
 from parity.errors import NothingMeasured, UsageError
 from parity.figures import percent
-from parity.refs import accepted, bounds, change, nights, proposals, value
+from parity.refs import accepted, alike, bounds, change, nights, proposals, value
 from parity.refs.accepted import Accepted, Index
-from parity.refs.nights import Cell, Night, Refused
+from parity.refs.alike import Refused
+from parity.refs.nights import Cell, Night
 from parity.refs.proposals import Proposal, Reference
 from parity.site import systems
 from parity.site.schema import System
@@ -34,15 +35,17 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     ``since`` (a date, or date and time) leaves out older nights. Raises UsageError for a name that fits
     nothing, NothingMeasured where there is no history.
     """
-    known = _chosen(systems.read(system), partition, check, _moment(since))
-    kinds = nights.kinds(system, {n.session for cell in known for n in cell.nights[-bounds.MOST:]})
+    site = systems.read(system)
+    known = nights.cells(history.load(site.name), _moment(since))
+    chosen = _chosen(site, known, partition, check)
+    kinds = alike.kinds(system, {n.session for cell in chosen for n in cell.nights[-bounds.MOST:]})
     have, indexes, own = accepted.of_system(system), accepted.indexes(system), _own_parameters(known)
     answer = Proposed(system)
-    for cell in known:
+    for cell in chosen:
         try:
             index = _index(cell, indexes.get((cell.partition, cell.check)), own[cell.check])
             there = next((a for a in have if a.is_of(cell)), None)
-            answer.found.append((cell, _proposal(cell, index, nights.alike(cell, kinds), there)))
+            answer.found.append((cell, _proposal(cell, index, alike.nights(cell, kinds), there)))
         except Refused as why:
             answer.refused.append((cell, str(why)))
     by_partition: dict[str, list[Proposal]] = {}
@@ -60,11 +63,10 @@ def _moment(since: str) -> str:
         raise UsageError(f"--since {since!r}: must be a date such as 2026-11-20, or '2026-11-20 02:14'") from None
 
 
-def _chosen(system: System, partition: str, check: str, since: str) -> list[Cell]:
+def _chosen(system: System, known: list[Cell], partition: str, check: str) -> list[Cell]:
     parts = [p.name for p in system.partitions]
     if partition and partition not in parts:
         raise UsageError(f'no partition {partition!r} in {system.name}; valid: {", ".join(parts)}')
-    known = nights.cells(history.load(system.name), since)
     if not known:
         raise NothingMeasured(f'{paths.database()}: no figure of {system.name} is stored; '
                               f'run: ci/nightly --system {system.name}')
@@ -93,7 +95,7 @@ def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
     if more := set(cell.parameters) - own:
         raise Refused(f'-P made {", ".join(sorted(more))} a parameter: its reference is that of the case without')
     has = cell.index
-    needed = [name for name in has if name != '$environ' or cell.several]
+    needed = [name for name in has if name != '$environ' or cell.by_environ]
     if there is None:
         return {name: has[name] for name in needed}
     if lacking := [name for name in needed if name not in there.names]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from parity.figures import alike, change, percent
 from parity.refs import bounds
 from parity.refs.nights import Cell
@@ -22,6 +24,16 @@ def lines(answer: Proposed) -> list[str]:
              + (f', in {" ".join(map(str, answer.files))}' if answer.files else '')]
     said.append(f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.found else
                 f'next: ci/nightly --system {answer.system} (one more night)')
+    return [visible(line) for line in said]
+
+
+def accepted(system: str, files: list[tuple[Path, list[Proposal]]]) -> list[str]:
+    """What was accepted, and where it stands now."""
+    said = []
+    for file, found in files:
+        table = [(p.cell, p.index['size'], value(p.reference), limits(p.reference)) for p in found]
+        said += [str(file), *rows(table)]
+    said += ['', f'next: git diff, commit; parity refs lint --system {system}']
     return [visible(line) for line in said]
 
 

@@ -7,7 +7,8 @@ from statistics import median
 
 from parity.figures import percent
 from parity.refs import bounds, change
-from parity.refs.nights import Night, Refused
+from parity.refs.alike import Refused
+from parity.refs.nights import Night
 from parity.refs.proposals import Reference
 from parity.refs.provenance import Observed
 

@@ -1,0 +1,132 @@
+"""What was proposed becomes a reference: merged into systems/<name>/references/<partition>.yaml."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+from parity import history, paths, plan, references
+from parity.errors import NothingMeasured, UsageError
+from parity.refs import accepted, edit, nights, proposals
+from parity.refs.edit import Line, Tree
+from parity.refs.proposals import Proposal
+from parity.refs.reason import Reason
+from parity.site import systems
+
+#: What a new file begins with.
+_HEAD = '# Accepted values of {}: ReFrame applies them. `parity refs accept` adds to them, and so may you.\n'
+
+
+def run(system: str, cells: list[str], why: Reason) -> list[tuple[Path, list[Proposal]]]:
+    """Accept the proposals for ``cells`` (all: none named); returns them by file. All or none are accepted.
+
+    Raises UsageError for a cell that is not proposed, and where something changed since it was.
+    """
+    site = systems.read(system)
+    waiting = {file.partition: file.proposals for file in proposals.read(system)}
+    chosen = _chosen(system, waiting, cells)
+    planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', system])
+    _refuse(references.problems(site, planned))
+    _refuse(_changed(system, chosen))
+    texts = {_file(system, part): _merged(system, part, found, why) for part, found in chosen.items()}
+    for file, (_, new) in texts.items():
+        _refuse(references.problems_of(site, planned, file, new))
+    for file, (old, new) in texts.items():
+        _replace(file, old, new)
+    proposals.write(system, {partition: [p for p in found if p not in chosen.get(partition, [])]
+                             for partition, found in waiting.items()})
+    return [(_file(system, partition), found) for partition, found in chosen.items()]
+
+
+def _file(system: str, partition: str) -> Path:
+    return paths.root() / 'systems' / system / 'references' / f'{partition}.yaml'
+
+
+def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -> dict[str, list[Proposal]]:
+    """The proposals by partition; a cell that is proposed in several sizes is all of them."""
+    every = sorted({p.cell for found in waiting.values() for p in found})
+    if not every:
+        raise NothingMeasured(f'nothing is proposed for {system}; run: parity refs propose --system {system}')
+    for cell in cells:
+        if cell not in every:
+            near = get_close_matches(cell, every, n=1)
+            hint = f'; did you mean {near[0]}?' if near else ''
+            raise UsageError(f'{cell} is not proposed{hint} proposed: {", ".join(every[:8])}'
+                             + (f' and {len(every) - 8} more' if len(every) > 8 else ''))
+    chosen = {part: [p for p in found if not cells or p.cell in cells] for part, found in waiting.items()}
+    return {part: found for part, found in chosen.items() if found}
+
+
+def _refuse(wrong: Iterable[str]) -> None:
+    if found := list(wrong):
+        raise UsageError('\n'.join([*found, 'nothing was accepted']))
+
+
+def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
+    """What is no longer as it was when it was proposed."""
+    there = {(a.partition, a.path): (a.value, a.lower, a.upper, a.unit) for a in accepted.of_system(system)}
+    indexes, now = accepted.indexes(system), _software(system)
+    again = f'propose again: parity refs propose --system {system}'
+    for part, found in chosen.items():
+        for p in found:
+            index = indexes.get((part, p.check))
+            if p.digest != p.expected_digest():
+                yield (f'{proposals.folder(system) / part}.yaml: {p.cell} was edited by hand: '
+                       f'a value of your own goes into {_file(system, part)}')
+            elif index and index.names != tuple(p.index):
+                names = ', '.join(index.names)
+                yield f'{index.file}:{index.line}: $index [{names}] does not fit {p.cell}; {again}'
+            elif there.get((part, _path(p))) != p.replaces:
+                yield f'{p.cell}: its accepted value changed since it was proposed; {again}'
+            elif now.get(p.cell, p.observed.software) != p.observed.software:
+                yield f'{p.cell}: its software changed since it was proposed; {again}'
+
+
+def _software(system: str) -> dict[str, str]:
+    """What each cell ran last."""
+    return {cell.id: cell.nights[-1].software for cell in nights.cells(history.load(system)) if cell.nights}
+
+
+def _path(p: Proposal) -> str:
+    return '/'.join((p.check, *p.index.values(), p.metric))
+
+
+def _merged(system: str, partition: str, found: list[Proposal], why: Reason) -> tuple[str, str]:
+    """The file as it is, and as it will be."""
+    file = _file(system, partition)
+    text = _text(file)
+    tree: Tree = {}
+    there = accepted.indexes(system)
+    for p in found:
+        level = tree.setdefault(p.check, {} if (partition, p.check) in there else {'$index': Line(list(p.index))})
+        for key in p.index.values():
+            level = level.setdefault(key, {})
+        level[p.metric] = Line(list(p.reference))
+        tree.setdefault(references.PROVENANCE, {})[_path(p)] = Line({**vars(why), **p.observed.model_dump()})
+    return text, edit.merged(file, text or _HEAD.format(f'{system}:{partition}'), tree)
+
+
+def _text(file: Path) -> str:
+    """With the line ends that it has."""
+    try:
+        return file.read_bytes().decode('utf-8')
+    except FileNotFoundError:
+        return ''
+
+
+def _replace(file: Path, old: str, new: str) -> None:
+    """Whole or not at all; a link is followed, and the file keeps its permissions."""
+    if _text(file) != old:
+        raise UsageError(f'{file}: was written while this ran: accept again')
+    file = file.resolve()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_name(f'.{file.name}.{os.getpid()}')
+    try:
+        aside.write_bytes(new.encode('utf-8'))
+        if file.exists():
+            aside.chmod(file.stat().st_mode & 0o777)
+        os.replace(aside, file)
+    finally:
+        aside.unlink(missing_ok=True)
