@@ -1,0 +1,68 @@
+"""What is known of the cause of a slower figure; what is not known stays empty."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+#: Nodes that are named one by one in a sentence.
+_NAMED = 4
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+
+class Change(Frozen):
+    """A fact that differs between the last good night and the bad one."""
+
+    fact: str                        # kernel, microcode, mpi, nodes, ...
+    old: str
+    new: str
+    nodes: list[str] = []            # where it changed; none: not a fact of a node
+    since: float                     # when the first session began that had the new value (Unix time)
+
+    def __str__(self) -> str:
+        day = datetime.datetime.fromtimestamp(self.since).date()
+        on = f' on {several(self.nodes)}' if self.nodes else ''
+        return f'{self.fact} {self.old} -> {self.new}{on} since {day}'
+
+
+class Where(Frozen):
+    """One node, one partition or everything; '' where that cannot be told. ``why`` is the evidence."""
+
+    kind: Literal['node', 'partition', 'everything', ''] = ''
+    name: str = ''
+    why: str = ''
+
+    def __str__(self) -> str:
+        named = {'node': f'this node: {self.name}', 'partition': f'partition {self.name}',
+                 'everything': 'everything', '': 'cannot be told'}[self.kind]
+        return f'{named} ({self.why})' if self.why else named
+
+
+class Subsystem(Frozen):
+    """What part of a machine moves with the cells that are slower; '' where none can be told."""
+
+    name: str = ''
+    why: str = ''
+    cells: list[str] = []            # those that support it, as parity.history.cell_id prints them
+
+    def __str__(self) -> str:
+        return f'{self.name or "cannot be told"} ({self.why})' if self.why else self.name
+
+
+class Attribution(Frozen):
+    """Where, in what part of the machine, and what changed."""
+
+    where: Where = Where()
+    subsystem: Subsystem = Subsystem()
+    changes: list[Change] = []
+
+
+def several(names: list[str]) -> str:
+    """'v1, v2, v3, v4 and 12 more'."""
+    rest = len(names) - _NAMED
+    return ', '.join(names[:_NAMED]) + (f' and {rest} more' if rest > 0 else '')

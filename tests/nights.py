@@ -1,0 +1,49 @@
+"""Histories made by hand: the figures of some nights, the facts of their sessions, cells as they are judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from parity.history.facts import SessionFacts
+from parity.history.rows import SCHEMA
+from parity.verdict.model import Cell
+
+DAY = 86400.0
+FIRST = 1794960000.0         # 2026-11-18, at midnight UTC
+
+
+def start(night: int) -> float:
+    """When night 0, 1, 2... began: at noon, so that the day is the same in most time zones."""
+    return FIRST + night * DAY + DAY / 2
+
+
+def figure(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str, Any]:
+    return {'session': f'night-{night}', 'start': start(night), 'night': '', 'rerun_of': '', 'system': 'onebox',
+            'partition': 'virtual', 'environ': 'distro', 'check': 'Stream', 'case': 'Stream %threads=all',
+            'size': 'quick', 'metric': 'triad', 'unit': 'GB/s', 'better': 'higher', 'run': 0, 'value': value,
+            'node': node, 'jobid': '1', 'software': 'x', 'label': '', 'unusual': False, 'reference': None,
+            'low': None, 'high': None, **other}
+
+
+def rerun(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str, Any]:
+    return figure(night, value, node, session=f'rerun-{night}', rerun_of=f'night-{night}',
+                  start=start(night) + 600, **other)
+
+
+def frame(*rows: dict[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=SCHEMA).sort('start', maintain_order=True)
+
+
+def facts(night: int, nodes: dict[str, dict[str, str]] | None = None, reframe: str = '4.10.4',
+          **machine: Any) -> SessionFacts:
+    return SessionFacts(uuid=f'night-{night}', start=start(night), system='onebox', cmdline='', reframe=reframe,
+                        machine=machine, nodes=nodes or {})
+
+
+def cell(word: str = 'regressed', case: str = 'Stream %threads=all', metric: str = 'triad',
+         subsystem: str = 'memory', **other: Any) -> Cell:
+    return Cell(**{'check': case.split()[0], 'case': case, 'subsystem': subsystem, 'system': 'onebox',
+                   'partition': 'virtual', 'environ': 'distro', 'size': 'quick', 'metric': metric, 'unit': 'GB/s',
+                   'better': 'higher', 'verdict': word, **other})
