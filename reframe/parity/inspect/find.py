@@ -1,0 +1,89 @@
+"""Which cell a person means: its name, or any part of it that fits no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from parity import paths
+from parity.errors import NothingMeasured, UsageError
+from parity.history.rows import RERUN_OF
+from parity.session import database
+from parity.verdict import judge
+from parity.verdict.model import Cell, Verdict
+from parity.verdict.names import names
+
+#: How many sessions back a cell is looked for that the newest ones did not plan.
+SESSIONS = 14
+_APART = re.compile(r'[.@:%=+\s]+')
+
+
+def cell(wanted: str, session: str = '') -> tuple[Verdict, str, Cell]:
+    """The judged session, the cell's name and the cell: of ``session``, or the newest one that planned it.
+
+    Raises UsageError where ``wanted`` fits several cells, or none; NothingMeasured without any session.
+    """
+    seen: set[str] = set()
+    for verdict in _sessions(session):
+        known = names(verdict.cells)
+        seen |= set(known)
+        if found := fitting(wanted, known):
+            name, = _one(wanted, found)
+            return verdict, name, known[name]
+    raise unknown(wanted, seen)
+
+
+def _sessions(session: str) -> Iterable[Verdict]:
+    if session:
+        yield judge.newest(session)
+        return
+    uuids = database.uuids()
+    if not uuids:
+        raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
+    for uuid in uuids[:-SESSIONS - 1:-1]:
+        report = database.report(uuid)
+        if not report['session_info'].get(RERUN_OF):
+            yield judge.judged(report)
+
+
+def fitting(wanted: str, known: Iterable[str]) -> list[str]:
+    """The names that ``wanted`` may mean: that very one, else those that have its words, in that order,
+    else those that have its pieces, in that order. Case and spaces do not count."""
+    exact = wanted.replace(' ', '').lower()
+    pieces = [p for p in _APART.split(wanted.lower()) if p]
+    lower = {name: name.lower() for name in known}
+    if not pieces:
+        return []
+    pattern = re.compile('.*'.join(map(re.escape, pieces)))
+    return ([n for n, low in lower.items() if low == exact]
+            or [n for n, low in lower.items() if _within(pieces, _APART.split(low))]
+            or [n for n, low in lower.items() if pattern.search(low)])
+
+
+def _within(pieces: list[str], words: list[str]) -> bool:
+    rest = iter(words)
+    return all(piece in rest for piece in pieces)
+
+
+def _one(wanted: str, found: list[str]) -> list[str]:
+    if len(found) > 1:
+        shown = '\n  '.join(found[:20]) + (f'\n  and {len(found) - 20} more' if len(found) > 20 else '')
+        raise UsageError(f'{wanted!r} fits {len(found)} cells; name one:\n  {shown}')
+    return found
+
+
+def unknown(wanted: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that fits no cell; it names the nearest."""
+    lower = {name.lower(): name for name in sorted(known)}
+    near = [lower[n] for n in get_close_matches(wanted.replace(' ', '').lower(), lower, n=3, cutoff=0.4)]
+    near = near or _sharing(wanted, lower)
+    return UsageError(f'no cell {wanted!r} in the newest sessions; '
+                      + (f'the nearest: {", ".join(near)}' if near else 'parity verdict --all lists them'))
+
+
+def _sharing(wanted: str, lower: dict[str, str]) -> list[str]:
+    """Names that have a word nearly like one of ``wanted``: 'strem' of a long name."""
+    words = {w for name in lower for w in _APART.split(name)}
+    near = {w for piece in _APART.split(wanted.lower()) for w in get_close_matches(piece, words, n=2, cutoff=0.7)}
+    return [name for low, name in lower.items() if near & set(_APART.split(low))][:3]

@@ -1,0 +1,59 @@
+"""Everything that is stored of a cell: the judged session, its history, its output."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import polars as pl
+
+from parity import attribution, history
+from parity.inspect import find, output, rerun
+from parity.inspect.model import Night, View
+from parity.site import systems
+from parity.verdict.model import Cell, Verdict
+
+#: Nights that are shown, and sessions whose facts are compared.
+NIGHTS, SESSIONS = 14, 40
+
+
+def view(wanted: str, session: str = '') -> View:
+    """What is known of the cell that ``wanted`` names. UsageError where it fits none, or several."""
+    verdict, name, cell = find.cell(wanted, session)
+    uuid = verdict.session.uuid
+    frame = history.load(cell.system)
+    sessions = history.sessions(cell.system, SESSIONS)
+    told = output.of(cell.outputdir, verdict.session.start, verdict.session.end)
+    return View(name=name, session=uuid, start=verdict.session.start, cell=cell, nights=_nights(frame, cell, uuid),
+                attribution=attribution.of_cell(cell, verdict.cells, frame, sessions, uuid),
+                output=told.lines, output_note=told.why, rerun=_rerun(cell, verdict))
+
+
+def _nights(frame: pl.DataFrame, cell: Cell, session: str) -> list[Night]:
+    """The newest nights up to the session; a placement that is unusual stands beside its like only."""
+    own = frame.filter(pl.all_horizontal(pl.col(key) == getattr(cell, key) for key in history.CELL))
+    tonight = own.filter(pl.col('session') == session)
+    unusual = bool(tonight['unusual'][0]) if len(tonight) else False
+    rows = own.filter(pl.col('unusual') == unusual).to_dicts()
+    until = tonight['start'][0] if len(tonight) else None
+    groups: dict[str, list[dict]] = {}
+    for row in rows:
+        if not row['rerun_of'] and (until is None or row['start'] <= until):
+            groups.setdefault(row['session'], []).append(row)
+    return [_night(group, [r for r in rows if r['rerun_of'] == uuid])
+            for uuid, group in list(groups.items())[-NIGHTS:]]
+
+
+def _night(runs: list[dict], reruns: list[dict]) -> Night:
+    values = [r['value'] for r in runs]
+    return Night(session=runs[0]['session'], night=runs[0]['night'], value=median(values), runs=values,
+                 nodes=sorted({node for r in runs for node in r['node'].split(',') if node}),
+                 reruns=[(r['value'], r['node']) for r in reruns])
+
+
+def _rerun(cell: Cell, verdict: Verdict) -> str:
+    if not cell.environ:
+        return ''
+    environs = {c.environ for c in verdict.cells if (c.case, c.partition) == (cell.case, cell.partition)}
+    several = len(systems.read(cell.system).partitions) > 1
+    return rerun.line(cell.case, cell.system, cell.partition if several else '',
+                      cell.environ if len(environs) > 1 else '', cell.size, verdict.session.cmdline)

@@ -1,0 +1,56 @@
+"""Sessions stored as ReFrame stores them, in a database of the test's own."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import sessions as made
+from nights import DAY, start
+from parity import paths
+
+METRICS = {m['name']: {'unit': m['unit'], 'better': m['better']} for m in made.METRICS}
+
+
+class Stored:
+    """``PARITY_RESULTS`` names a folder of the test's own; each session begins a day after the one before."""
+
+    def __init__(self):
+        self.database = sqlite3.connect(paths.database())
+        self.database.execute('CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, json_blob TEXT)')
+        self.count = 0
+
+    def add(self, *cases: dict[str, Any], plan: list[dict] | None = None, uuid: str = '', **info: Any) -> str:
+        """A session of ``cases``; its plan is those cases if none is given. Returns its uuid."""
+        uuid, began = uuid or f'{self.count:08x}-0', start(self.count)
+        planned = [made.planned(c['name'], c['environ']) for c in cases] if plan is None else plan
+        report = made.report(list(cases), planned, **{'uuid': uuid, 'time_start_unix': began,
+                                                      'time_end_unix': began + 100, **info})
+        self.database.execute('INSERT INTO sessions VALUES (?, ?, ?)', (uuid, began, json.dumps(report)))
+        self.database.commit()
+        self.count += 1
+        return uuid
+
+
+def case(hpl: Any = 100.0, name: str = 'Toy', **other: Any) -> dict[str, Any]:
+    """A finished case whose record has what a history needs; keywords as for sessions.ran."""
+    parity = {'metrics': METRICS, 'size': 'quick', **other.pop('parity', {})}
+    return made.ran(name, hpl=hpl, parity=parity, **other)
+
+
+def output(folder: Path, night: int, **files: str) -> str:
+    """A case's folder with what its job printed (out=..., err=...) while session ``night`` ran."""
+    import os
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        file = folder / f'rfm_job.{name}'
+        file.write_bytes(text.encode('utf-8', 'surrogateescape'))
+        os.utime(file, (start(night) + 50, start(night) + 50))
+    return str(folder)
+
+
+def day(night: int) -> str:
+    return datetime.datetime.fromtimestamp(start(0) + night * DAY).strftime('%Y-%m-%d')
