@@ -17,6 +17,10 @@ MAX_SIZE = typer.Option(None, '--max-size', metavar='BYTES',
                         help='The last message size that was asked for (osu, imb): a table must end there.')
 SESSION = typer.Option('', help="A session's uuid or its beginning; the newest if not given.")
 
+CELL = typer.Argument(metavar='CELL', help='CASE.METRIC@SYSTEM:PARTITION, or any part that fits no other cell.')
+OF_SESSION = typer.Option('', '--session', help="A session's uuid or its beginning; the newest that planned the "
+                                                'cell if not given.')
+
 
 @app.command()
 def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION):
@@ -29,6 +33,13 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
     judged = judge.newest(session)
     show.as_json(judged) if as_json else show.as_text(judged, everything)
     raise typer.Exit(judged.exit_code)
+
+
+@app.command('show')
+def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION):
+    """Everything known of one cell: value and band, last nights, nodes, output, cause, the line that reruns it."""
+    from parity.cli import cell as command
+    command.show(cell, as_json, session)
 
 
 @app.command()

@@ -24,11 +24,15 @@ JUDGED = {'ok', 'improved', 'regressed', 'impossible', 'wrong'}
 
 def newest(session: str = '') -> Verdict:
     """The verdict on the newest stored session, or on the one whose uuid starts with ``session``."""
-    report = database.report(session)
+    return judged(database.report(session))
+
+
+def judged(report: dict[str, Any]) -> Verdict:
+    """The verdict on a stored session; InfrastructureError where it is none that parity can read."""
     try:
         return of_report(report)
     except (KeyError, TypeError, AttributeError, ValueError) as err:
-        uuid = report.get('session_info', {}).get('uuid', session) if isinstance(report, dict) else session
+        uuid = report.get('session_info', {}).get('uuid', '') if isinstance(report, dict) else ''
         raise InfrastructureError(f'{paths.database()}: session {uuid} is not one that parity can read '
                                   f'({type(err).__name__}: {" ".join(str(err).split())[:120]})') from err
 
