@@ -34,6 +34,14 @@ def cell(wanted: str, session: str = '') -> tuple[Verdict, str, Cell]:
     raise unknown(wanted, seen)
 
 
+def newest() -> dict[str, Cell]:
+    """Every cell of the newest sessions, by name, as it was when it was planned last."""
+    found: dict[str, Cell] = {}
+    for verdict in _sessions('') if database.uuids() else ():
+        found = names(verdict.cells) | found
+    return found
+
+
 def _sessions(session: str) -> Iterable[Verdict]:
     if session:
         yield judge.newest(session)

@@ -1,0 +1,15 @@
+"""Known faults, systems/<name>/acks.yaml: shown as acknowledged, not hidden, until a day.
+
+    acks:
+      - cell: Stream%threads=all.triad@onebox:virtual
+        until: 2026-12-01
+        why: broken DIMM in v3, replacement ordered
+        by: bea
+        since: 2026-11-20
+        word: regressed
+"""
+
+from parity.acks.apply import applied, fitting
+from parity.acks.file import BAD, Ack, problems, read, write
+
+__all__ = ['BAD', 'Ack', 'applied', 'fitting', 'problems', 'read', 'write']

@@ -1,0 +1,74 @@
+"""`parity ack`: known faults, acknowledged until a day."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import os
+
+from rich.console import Console
+
+from parity import acks
+from parity.errors import UsageError
+from parity.inspect import find
+from parity.report.text import visible
+from parity.site import systems
+from parity.verdict.model import Cell
+
+
+def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
+    """Write the acknowledgement of a cell into its system's acks.yaml. UsageError for what cannot be one."""
+    today = datetime.date.today()
+    day = _until(until, today)
+    if len(why.strip()) < 3:
+        raise UsageError('--why TEXT: say what is broken, and what is done about it')
+    if not wanted:
+        raise UsageError('name the cell: parity ack CELL --until DATE --why TEXT; parity verdict names them')
+    if system:
+        wanted = f'{wanted.partition("@")[0]}@{systems.read(system).name}:{wanted.partition(":")[2]}'
+    _, name, cell = find.cell(wanted)
+    if cell.verdict == 'missing':
+        raise UsageError(f'{name} is missing: {cell.reason}; what never ran cannot be acknowledged '
+                         f'(where a code may be absent, name it in waivers of systems/{cell.system}/system.yaml)')
+    word = cell.verdict if cell.verdict in acks.BAD else None
+    said = acks.Ack(cell=name, until=day, why=why, by=by or _login(), since=today, word=word)
+    file = acks.write(cell.system, said)
+    note = '' if word else f'; it is {cell.verdict} now: whatever befalls it until then is taken as known'
+    print(visible(f'parity: {name}, acknowledged {said}{note}; {file}'))
+
+
+def _until(text: str, today: datetime.date) -> datetime.date:
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        later = today + datetime.timedelta(days=14)
+        raise UsageError(f'--until {text!r}: must be a day such as {later}') from None
+    if day < today:
+        raise UsageError(f'--until {day}: that day is over; today is {today}')
+    return day
+
+
+def _login() -> str:
+    return os.environ.get('SUDO_USER') or getpass.getuser()
+
+
+def listing(system: str) -> None:
+    """Print what is acknowledged on every system, or on one, and how those cells stand."""
+    named = [systems.read(system).name] if system else systems.names()
+    found = [(name, ack) for name in named for ack in acks.read(name)]
+    console = Console(soft_wrap=True, highlight=False, emoji=False, markup=False)
+    newest = find.newest() if found else {}
+    for _, ack in found:
+        state = _state(ack, acks.fitting(ack, newest))
+        console.print(visible(f'{ack.cell}   {state}   {ack} (since {ack.since})'))
+    if not found:
+        console.print('nothing is acknowledged' + (f' on {system}' if system else ''))
+
+
+def _state(ack: acks.Ack, cells: list[Cell]) -> str:
+    words = sorted({cell.verdict for cell in cells})
+    if not ack.holds(datetime.date.today()):
+        return f'EXPIRED: {", ".join(words) or "not measured"}'
+    if not words:
+        return 'not measured in the newest sessions'
+    return ', '.join(words) + (' again: it can go' if set(words) <= {'ok', 'improved'} else '')
