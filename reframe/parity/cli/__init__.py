@@ -21,6 +21,13 @@ CELL = typer.Argument(metavar='CELL', help='CASE.METRIC@SYSTEM:PARTITION, or any
 OF_SESSION = typer.Option('', '--session', help="A session's uuid or its beginning; the newest that planned the "
                                                 'cell if not given.')
 
+ACKED = typer.Argument('', metavar='CELL', help='As for parity show.')
+UNTIL = typer.Option('', metavar='DATE', help='The last day on which it holds, such as 2026-12-01.')
+WHY = typer.Option('', metavar='TEXT', help='What is broken, and what is done about it.')
+BY = typer.Option('', metavar='NAME', help='Who says so; the login name if not given.')
+ACK_SYSTEM = typer.Option('', '--system', help='The system of the cell; --list: of this system only.')
+LIST = typer.Option(False, '--list', help='List what is acknowledged, and how those cells stand.')
+
 
 @app.command()
 def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION):
@@ -40,6 +47,14 @@ def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION)
     """Everything known of one cell: value and band, last nights, nodes, output, cause, the line that reruns it."""
     from parity.cli import cell as command
     command.show(cell, as_json, session)
+
+
+@app.command('ack')
+def acknowledge(cell: str = ACKED, until: str = UNTIL, why: str = WHY, by: str = BY, system: str = ACK_SYSTEM,
+                listed: bool = LIST):
+    """Acknowledge a known fault until a day: it is shown as such, and does not set the exit code."""
+    from parity.cli import ack as command
+    command.listing(system) if listed else command.add(cell, until, why, by, system)
 
 
 @app.command()
