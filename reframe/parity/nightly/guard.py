@@ -6,7 +6,7 @@ import datetime
 import os
 import tempfile
 
-from parity import paths, references
+from parity import acks, paths, references
 from parity.compare import pairs
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import Plan
@@ -42,7 +42,7 @@ def everything(plan: Plan, options: list[str]) -> None:
         checks = ', '.join(sorted(c.check for c in plan.checks)) or 'none'
         wrong.append(f'the selection is empty: {" ".join(options)} fits no case (checks: {checks})')
     system = systems.read(plan.system)
-    wrong += references.problems(system, plan) + pairs.problems(system, plan)
+    wrong += references.problems(system, plan) + pairs.problems(system, plan) + acks.problems(system, plan)
     if wrong:
         raise UsageError('\n'.join(wrong))
 

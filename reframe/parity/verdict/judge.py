@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from parity import errors, paths, plan
+from parity import acks, errors, paths, plan
 from parity.compare import expected
 from parity.compare.model import Outcome
 from parity.errors import InfrastructureError
@@ -48,7 +48,7 @@ def of_report(report: dict[str, Any]) -> Verdict:
     providers = set(planned.providers)
     demands = cellmaker.Demands(frozenset(systems.required(system, providers)), waived,
                                 figures=_figures(planned, found))
-    cells = _cells(planned, found, demands)
+    cells, faults = acks.applied(_cells(planned, found, demands), planned.system, datetime.date.today())
     cover = coverage.of_cells(cells, planned, 'no check' if 'spack' in providers else 'no Spack')
     counts = Counter(c.verdict for c in cells)
     pairs = expected.of_session(system, report['session_info']['uuid'], planned.cases)
@@ -57,7 +57,7 @@ def of_report(report: dict[str, Any]) -> Verdict:
         coverage=cover,
         counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
         trust=_trust(cells),
-        warnings=[*warnings, *expired],
+        warnings=[*warnings, *expired, *faults],
         next=_next(cells, planned.system),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
         cells=cells,
@@ -66,8 +66,11 @@ def of_report(report: dict[str, Any]) -> Verdict:
 
 
 def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:
-    """1 regressed, impossible or wrong; 4 infrastructure; 3 missing or nothing measured; 0 otherwise."""
-    words = {c.verdict for c in cells} | {p.state for p in pairs if p.state == 'regressed'}
+    """1 regressed, impossible or wrong; 4 infrastructure; 3 missing or nothing measured; 0 otherwise.
+
+    What is acknowledged counts as nothing but measured.
+    """
+    words = {c.verdict for c in cells if not c.acknowledged} | {p.state for p in pairs if p.state == 'regressed'}
     if words & {'regressed', 'impossible', 'wrong'}:
         return errors.REGRESSED
     if 'failed' in words:

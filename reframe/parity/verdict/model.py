@@ -42,6 +42,7 @@ class Cell(BaseModel):
     label: str = ''                  # e.g. 'cached': why a figure is not judged as what it seems
     verdict: Word
     reason: str = ''
+    acknowledged: str = ''           # until when, by whom and why a bad word is a known fault (acks.yaml)
     attempt: int = 1                 # 1: first run; more: how many runs were needed
     nodes: list[str] = Field(default_factory=list)
     virtualisation: str = ''         # of the node, as it says itself: none, kvm, uml; '' where it was not asked

@@ -50,7 +50,9 @@ def _head(v: Verdict) -> str:
 
 
 def _counts(v: Verdict) -> str:
-    return ' · '.join(f'{n} {word}' for word, n in v.counts.items()) or 'no cell was planned'
+    known = Counter(c.verdict for c in v.cells if c.acknowledged)
+    return ' · '.join(f'{n} {word}' + (f' ({known[word]} acknowledged)' if known[word] else '')
+                      for word, n in v.counts.items()) or 'no cell was planned'
 
 
 def _rows(cells: list[Cell]) -> Iterable[str]:
