@@ -15,6 +15,7 @@ import stored as storing
 from conftest import TOP
 from parity import plan
 from parity.inspect import draw, find, output, rerun
+from parity.verdict import judge
 from stored import case
 
 BAND = {'hpl': (100.0, -0.05, 0.05)}
@@ -205,3 +206,11 @@ def test_what_minus_p_swept_is_one_value_of_it(results, monkeypatch):
                     '-P size=nightly')
     planned = plan.of_command(['-c', str(TOP / 'checks/storage/filecopy.py'), '-r', *shlex.split(line)[1:]])
     assert [c.case for c in planned.cases] == ['FileCopy %mode=small-write %clients=one %sync=durable %size=nightly']
+
+
+def test_the_verdict_on_an_older_session_names_it_in_the_next_command(stored):
+    old = stored.add(case(50.0, refs=BAND))
+    stored.add(case(100.0, refs=BAND))
+    following = judge.newest(old).next
+    assert following == f'parity show Toy.hpl@local:default --session {old[:8]}'
+    assert 'REGRESSED' in show(*shlex.split(following)[2:]).stdout

@@ -199,3 +199,9 @@ def test_jobs_that_overlap_are_counted_once():
     spans = [(10.0, 20.0), (15.0, 25.0), (16.0, 17.0), (30.0, 31.5), (None, None)]
     raws = [{'job_submit_time': start, 'job_completion_time_unix': end} for start, end in spans]
     assert runs.seconds_run(raws) == 16.5
+
+
+def test_the_next_command_shows_the_worst_cell(results):
+    slow, wrong = ran('Slow', hpl=90.0, refs={'hpl': BAND}), ran('Wrong', hpl=float('nan'))
+    verdict = judge.of_report(sessions.report([slow, wrong], [planned('Slow'), planned('Wrong')]))
+    assert verdict.next == 'parity show Wrong.hpl@local:default'

@@ -18,6 +18,7 @@ from parity.site import systems
 from parity.verdict import cells as cellmaker
 from parity.verdict import coverage, runs
 from parity.verdict.model import WORDS, Cell, Session, Verdict
+from parity.verdict.names import names
 
 JUDGED = {'ok', 'improved', 'regressed', 'impossible', 'wrong'}
 
@@ -58,7 +59,7 @@ def of_report(report: dict[str, Any]) -> Verdict:
         counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
         trust=_trust(cells),
         warnings=[*warnings, *expired, *faults],
-        next=_next(cells, planned.system),
+        next=_next(cells, planned.system, report['session_info']['uuid']),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
         cells=cells,
         pairs=pairs,
@@ -148,10 +149,11 @@ def _trust(cells: list[Cell]) -> str:
     return f'{said} against accepted bounds; a bound set by hand states no false-alarm rate'
 
 
-def _next(cells: list[Cell], system: str) -> str:
-    bad = [c for c in cells if c.verdict in ('wrong', 'impossible', 'regressed', 'failed') and c.jobid]
+def _next(cells: list[Cell], system: str, uuid: str) -> str:
+    bad = {name: c for name, c in names(cells).items() if c.verdict in acks.BAD and not c.acknowledged}
     if bad:
-        return f'less {shlex.quote(bad[0].outputdir)}/rfm_job.out'
+        worst = min(bad, key=lambda name: WORDS.index(bad[name].verdict))
+        return f'parity show {shlex.quote(worst)}{_of(uuid)}'
     if any(c.verdict == 'missing' and not c.environ for c in cells):
         return 'ci/quickstart (installs what is missing)'
     if any(c.verdict == 'missing' for c in cells):
@@ -160,3 +162,9 @@ def _next(cells: list[Cell], system: str) -> str:
         partition = next(c.partition for c in cells if c.verdict == 'unreferenced')
         return f'parity verdict --all; accepted values go to systems/{system}/references/{partition}.yaml'
     return 'parity verdict --all'
+
+
+def _of(uuid: str) -> str:
+    """What names a session that is not the newest one."""
+    newest = database.uuids()[-1:]
+    return f' --session {uuid[:8]}' if newest and newest != [uuid] else ''
