@@ -98,6 +98,13 @@ def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that 
     show.facts(brief)
 
 
+@app.command('probe')
+def probe_site(name: str = typer.Argument(metavar='NAME', help='The new system: systems/NAME/system.yaml.')):
+    """Write a system's file from what the Slurm or PBS of this login node tells; overwrites nothing."""
+    from parity.cli import probe as command
+    command.run(name)
+
+
 software = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
 app.add_typer(software, name='software')
 SYSTEM = typer.Option('local', '--system', help='The system to build for.')

@@ -69,7 +69,7 @@ def _whole(system: System, environs: list[str]) -> None:
 def _environs_wrong(system: System, environs: list[str]) -> Iterator[str]:
     yield from (f'environments: {name!r} is the name of two environments'
                 for name, count in Counter(environs).items() if count > 1)
-    if system.environments and system.modules_system == 'nomod':
+    if any(e.modules for e in system.environments) and system.modules_system == 'nomod':
         yield 'modules_system: nomod loads none of the modules that environments names; valid: envmod, lmod'
 
 
@@ -97,10 +97,10 @@ def _stated(system: System) -> list:
 
 
 def _modules(entry: ModulesEnvironment):
-    """Modules that are said to bring codes, and an MPI; file copies need no more than python3."""
+    """Modules, or the nodes' own packages, that are said to bring codes, and an MPI."""
     from parity.software import Environ
-    return Environ(name=entry.name, provider='modules', features=[*entry.codes, 'mpi'], modules=entry.modules,
-                   software={'modules': entry.modules})
+    return Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
+                   features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
 
 
 def _built(system: str) -> list:

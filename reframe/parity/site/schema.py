@@ -117,10 +117,13 @@ class Partition(Strict):
 
 
 class ModulesEnvironment(Strict):
-    """Modules of the site and the codes they bring; each is offered only if it starts."""
+    """Modules of the site and the codes they bring; each is offered only if it starts.
+
+    Without modules: what lies on the PATH of the nodes themselves, from the distribution's packages.
+    """
 
     name: Name
-    modules: list[Module] = Field(min_length=1)
+    modules: list[Module] = []
     codes: list[CodeName] = Field(min_length=1)
 
 

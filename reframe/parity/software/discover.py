@@ -80,14 +80,15 @@ def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str
     known = [code for code in entry['codes'] if code in FEATURES]
     notes = [f'{label}: no way is known to try {code}: not offered'
              for code in entry['codes'] if code not in FEATURES]
-    shell = modules.load(entry['modules'], env)
+    shell = modules.load(entry['modules'], env) if entry['modules'] else modules.Loaded(dict(env))
     if shell.env is None:
         nothing = Survey([], {}, {}, [*notes, f'{label}: {shell.why}: nothing offered'], False, [])
         return _answer(name, 'modules', entry['modules'], nothing, False)
     seen = survey(label, known, shell.env, flags)
     # what a module lacks may come with the next version of it, which no file here would betray
     whole = seen.sound and seen.features == known
-    return _answer(name, 'modules', entry['modules'], seen._replace(notes=[*notes, *seen.notes]), whole)
+    provider = 'modules' if entry['modules'] else 'distro'
+    return _answer(name, provider, entry['modules'], seen._replace(notes=[*notes, *seen.notes]), whole)
 
 
 def _spack(root: Path, env: Mapping[str, str]) -> _Answer:

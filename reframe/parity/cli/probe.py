@@ -1,0 +1,69 @@
+"""`parity probe NAME`."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import shutil
+import socket
+from pathlib import Path
+
+from parity import paths, yamlfile
+from parity.errors import InfrastructureError, UsageError
+from parity.machine.tree import Tree
+from parity.probe import ask, host, write
+from parity.probe.model import TODO, Cluster, Host
+from parity.site.schema import System
+
+
+def run(name: str) -> None:
+    """Write systems/NAME/system.yaml. UsageError for a name that cannot be, or that is taken."""
+    file = paths.root() / 'systems' / name / 'system.yaml'
+    if not re.fullmatch(r'[A-Za-z0-9_-]+', name):
+        raise UsageError(f'{name!r}: a system\'s name has letters, digits, _ and - only')
+    if file.exists():
+        raise UsageError(f'{file} is there already and is not overwritten: take another name, or move it away')
+    cluster = ask.cluster()
+    if not cluster.nodes:
+        raise InfrastructureError(f'{cluster.version} answers, and has no node in any queue')
+    text = write.system(name, cluster, _host(cluster), datetime.date.today())
+    made = not file.parent.exists()
+    file.parent.mkdir(exist_ok=True)
+    try:
+        with file.open('x') as out:
+            out.write(text)
+        system = yamlfile.read(file, System)
+    except Exception:
+        file.unlink(missing_ok=True)
+        if made:
+            file.parent.rmdir()
+        raise
+    names = ', '.join(p.name for p in system.partitions)
+    print(f'{file}: partitions {names}; {text.count(TODO) - 1} lines with {TODO}')
+    print(f'next: parity doctor --system {name}')
+
+
+def _host(cluster: Cluster) -> Host:
+    from parity import machine
+    here = machine.load(paths.results() / 'cache' / 'machine.json')
+    found, unknown = host.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
+    link, why = host.link(Tree('/'))
+    kinds = {kind for node in cluster.nodes for kind, _ in node.gpus}
+    seen = ask.maybe('nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader') \
+        if kinds and shutil.which('nvidia-smi') else ''
+    system, mpis = ask.modules()
+    return Host(socket.gethostname(), found, unknown, link, why, {k: host.arch(k, seen) for k in kinds},
+                      system, mpis, _codes(), len(here.core_sets), here.llc_bytes or 0)
+
+
+def _codes() -> tuple[str, ...]:
+    """What this node's own packages offer; file copies need python3 alone, and every node has that."""
+    from parity.software.programs import FEATURES, PROGRAMS
+    offered = [feature for feature, programs in FEATURES.items()
+               if all(shutil.which(PROGRAMS[p].executable) for p in programs)]
+    return tuple(code for code in ('hpcc', 'filecopy', 'fileset') if code in offered or code == 'filecopy')
+
+
+def _writable(path: str) -> bool:
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)

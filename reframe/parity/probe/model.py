@@ -1,0 +1,99 @@
+"""What a batch system tells of its nodes and queues, whichever batch system it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+#: What stands in a comment where a person has to say something.
+TODO = 'TODO'
+
+
+@dataclass(frozen=True)
+class Node:
+    """A compute node. ``gpus`` is (type, number) pairs; ``labels`` what the operator calls it."""
+
+    name: str
+    queues: tuple[str, ...]
+    cores: int
+    threads: int                        # hardware threads a core, as far as the batch system knows
+    memory_bytes: int
+    gpus: tuple[tuple[str, int], ...] = ()
+    labels: tuple[str, ...] = ()
+    up: bool = True
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A partition of Slurm or a queue of PBS. Times in seconds; None: without a limit."""
+
+    name: str
+    default: bool = False
+    longest: int | None = None
+    most_nodes: int | None = None
+    closed: str = ''                    # why this user's jobs do not run in it
+    exclusive: bool = False             # jobs have whole nodes without asking
+    memory: str = ''                    # what a job gets that asks for no memory, where that is not all
+
+
+@dataclass(frozen=True)
+class Like:
+    """Like nodes behind one queue: a partition of system.yaml. ``options`` tell them from the queue's others."""
+
+    name: str
+    queue: Queue
+    nodes: tuple[Node, ...]
+    options: tuple[str, ...] = ()
+    mixed: str = ''                     # what kinds its jobs may get, where no option tells them apart
+
+    @property
+    def up(self) -> int:
+        return sum(node.up for node in self.nodes)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A batch system as its login node shows it. ``notes`` are for the file's head."""
+
+    scheduler: str                      # ReFrame's name of the backend
+    version: str
+    name: str
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    source: str                         # the command that told of the nodes
+    account: str = ''
+    licences: tuple[str, ...] = ()
+    launcher: str = ''
+    launcher_source: str = ''
+    mpi_type: str = ''                  # that srun has to be told
+    notes: list[str] = field(default_factory=list)
+
+
+class Filesystem(NamedTuple):
+    name: str
+    path: str
+    source: str
+
+
+class Link(NamedTuple):
+    """The rate of a port in MB/s, one way, and what says so."""
+
+    rate: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the login node itself shows."""
+
+    name: str
+    filesystems: list[Filesystem]
+    unknown: list[str]                      # file systems on which no folder of this user's is known
+    link: Link | None = None
+    no_link: str = ''
+    arches: dict[str, tuple[str, str]] = field(default_factory=dict)    # GPU type -> architecture, source
+    modules_system: str = 'nomod'
+    mpi_modules: list[str] = field(default_factory=list)
+    codes: tuple[str, ...] = ()             # that start on this node, from its own packages
+    cores: int = 0                          # of this node
+    llc_bytes: int = 0                      # its last-level caches together

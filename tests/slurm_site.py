@@ -1,0 +1,90 @@
+"""A Slurm site of any size, in the words of tests/recorded/slurm: what its commands print, for tests."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+RECORDED = Path(__file__).parent / 'recorded' / 'slurm'
+#: In front of everything that a stand-in for a command prints: it knows these questions only.
+_STUB = '#!/bin/bash\ncase "$*" in\n{}\n*) echo "unknown question: $*" >&2; exit 1;;\nesac\n'
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """``count`` like nodes named by ``prefix``; ``other`` replaces keys of the recorded line."""
+
+    prefix: str
+    count: int
+    partitions: str
+    cores: int = 64             # of each of two sockets
+    mib: int = 515_000
+    features: str = 'milan'
+    gres: str = '(null)'
+    state: str = 'IDLE'
+    other: tuple[tuple[str, str], ...] = ()
+
+    def lines(self) -> list[str]:
+        recorded = (RECORDED / 'node.txt').read_text().splitlines()[1]
+        cpus = 4 * self.cores
+        keys = {'CoresPerSocket': self.cores, 'CPUTot': cpus, 'CPUEfctv': cpus, 'Sockets': 2, 'ThreadsPerCore': 2,
+                'AvailableFeatures': self.features, 'ActiveFeatures': self.features, 'Gres': self.gres,
+                'RealMemory': self.mib, 'State': self.state, 'Partitions': self.partitions, **dict(self.other)}
+        line = recorded
+        for key, value in keys.items():
+            line = re.sub(rf'\b{key}=\S*', f'{key}={value}', line)
+        return [line.replace('p2', f'{self.prefix}{number:04}') for number in range(1, self.count + 1)]
+
+
+#: 1,000 nodes as sites have them: one large partition seen through several queues, memories and GPUs of several
+#: kinds, a group's own nodes, some drained.
+THOUSAND = (
+    Nodes('c', 838, 'batch,long,all'), Nodes('d', 10, 'batch,debug,all'),
+    Nodes('e', 12, 'batch,long,all', state='DOWN*+DRAIN', other=(('Owner', 'N/A Reason=State=IDLE [root@2026-11-20]'),)),
+    Nodes('m', 40, 'batch,long,all', mib=1_031_000, features='milan,himem'),
+    Nodes('g', 60, 'gpu,all', cores=32, features='milan', gres='gpu:a100:4(S:0-1)'),
+    Nodes('h', 20, 'gpu,all', cores=32, features='genoa', gres='gpu:h100:4(S:0-1),lscratch:3500'),
+    Nodes('x', 20, 'astro'),
+)
+
+
+def partition(name: str, **keys: str) -> str:
+    line = (RECORDED / 'partition.txt').read_text().splitlines()[1].replace('PartitionName=virtual', f'PartitionName={name}')
+    for key, value in keys.items():
+        line = re.sub(rf'\b{key}=\S*', f'{key}={value}', line)
+    return line
+
+
+PARTITIONS = (
+    partition('batch', Default='YES', MaxTime='1-00:00:00', DefMemPerNode='4000'), partition('long', MaxTime='14-00:00:00', MaxNodes='64'),
+    partition('debug', MaxTime='00:30:00'), partition('all', MaxTime='04:00:00', OverSubscribe='EXCLUSIVE'),
+    partition('gpu', MaxTime='2-00:00:00', MaxNodes='16'), partition('astro', AllowAccounts='astro,cosmo'), partition('empty'),
+)
+
+
+def answers(nodes=THOUSAND, partitions=PARTITIONS, account: str = 'bench') -> dict[str, dict[str, str]]:
+    """What each command prints, by its arguments."""
+    recorded = {name: (RECORDED / f'{name}.txt').read_text() for name in ('config', 'mpi-list')}
+    config = re.sub(r'(MpiDefault +)= .*', r'\1= none', recorded['config']).replace('= onebox', '= thousand')
+    return {
+        'scontrol': {'--oneliner show node': '\n'.join(line for kind in nodes for line in kind.lines()) + '\n',
+                     '--oneliner show partition': '\n'.join(partitions) + '\n', 'show config': config,
+                     '--oneliner show licenses': ''},
+        'sacctmgr': {'-nP show user *': f'{account}|{account}\n{account}|shared\n'},
+        'srun': {'--mpi=list': recorded['mpi-list']},
+    }
+
+
+def install(folder: Path, told: dict[str, dict[str, str]]) -> Path:
+    """Stand-ins for the commands in ``folder``; what is asked otherwise fails."""
+    folder.mkdir(exist_ok=True)
+    for command, questions in told.items():
+        cases = []
+        for number, (question, text) in enumerate(questions.items()):
+            (folder / f'{command}.{number}').write_text(text)
+            cases.append(f'"{question.removesuffix(" *")}"{"*" if question.endswith(" *") else ""}) '
+                         f"/bin/cat '{folder}/{command}.{number}';;")
+        (folder / command).write_text(_STUB.format('\n'.join(cases)))
+        (folder / command).chmod(0o755)
+    return folder

@@ -1,0 +1,299 @@
+"""`parity probe`: what a login node tells, read and written down as a system."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import sys
+import time
+
+import pytest
+import yaml
+
+import slurm_site
+from conftest import shell
+from parity import yamlfile
+from parity.machine.tree import Tree
+from parity.probe import ask, host, likes, pbs, slurm, write
+from parity.probe.model import Cluster, Host, Link, Queue
+from parity.site.schema import System
+
+GIB = 1 << 30
+DAY = datetime.date(2026, 11, 21)
+PBSNODES = """\
+x1001
+     Mom = x1001.cm.example.org
+     ntype = PBS
+     state = job-exclusive
+     pcpus = 64
+     jobs = 41[].server/0, 41[].server/1
+     resources_available.arch = linux
+     resources_available.gputype = A100
+     resources_available.host = x1001
+     resources_available.mem = 527672492kb
+     resources_available.ncpus = 64
+     resources_available.ngpus = 4
+     resources_available.system = polar
+     resources_available.vnode = x1001
+     resv_enable = True
+     sharing = force_exclhost
+
+x1002
+     state = state-unknown,down
+     resources_available.host = x1002
+     resources_available.gputype = A100
+     resources_available.mem = 527672000kb
+     resources_available.ncpus = 64
+     resources_available.ngpus = 4
+     resources_available.system = polar
+     comment = node down: communication closed
+
+c0001
+     state = free
+     queue = private
+     resources_available.mem = 256gb
+     resources_available.ncpus = 48
+
+c0002
+     state = free
+     resources_available.mem = 256gb
+     resources_available.ncpus = 48
+     resources_available.Qlist = workq,long
+"""
+QSTAT_Q = """\
+Queue: workq
+    queue_type = Execution
+    resources_max.walltime = 24:00:00
+    enabled = True
+    started = True
+
+Queue: gpuq
+    queue_type = Execution
+    acl_user_enable = True
+    acl_users = alice,bob,
+\tcarol@*
+    resources_max.walltime = 02:00:00
+    resources_max.nodect = 8
+    default_chunk.system = polar
+    default_chunk.ncpus = 64
+    enabled = True
+    started = True
+
+Queue: private
+    queue_type = Execution
+    acl_group_enable = True
+    acl_groups = physics
+    enabled = True
+    started = True
+
+Queue: old
+    queue_type = Execution
+    enabled = False
+    started = True
+
+Queue: route
+    queue_type = Route
+    enabled = True
+    started = True
+"""
+HERE = Host('login1', [], ['lustre at /lustre/fs1'], None, 'no active port', modules_system='nomod', codes=('filecopy',))
+
+
+def thousand() -> Cluster:
+    told = slurm_site.answers()
+    return Cluster('slurm', 'Slurm 22.05.8', 'thousand', tuple(slurm.nodes(told['scontrol']['--oneliner show node'])),
+                   tuple(slurm.queues('\n'.join(slurm_site.PARTITIONS), set(), {'bench'})), 'scontrol show node', 'bench', launcher='srun',
+                   launcher_source='', mpi_type='pmix')
+
+
+def written(cluster: Cluster, here: Host = HERE) -> tuple[str, dict]:
+    text = write.system('trial', cluster, here, DAY)
+    data = yaml.safe_load(text)
+    System.model_validate(data)
+    return text, {p['name']: p for p in data['partitions']}
+
+
+def test_nodes_of_a_real_slurm():
+    told = slurm.nodes((slurm_site.RECORDED / 'node.txt').read_text())
+    assert [n.name for n in told] == ['p1', 'p2', 'p3', 'p4', 'v1', 'v2', 'v3', 'v4']
+    assert {(n.cores, n.threads, n.memory_bytes, n.gpus, n.up) for n in told} == {(1, 1, 1200 << 20, (), True)}
+    assert told[0].labels == ('namespaces', 'physical') and told[4].queues == ('virtual',)
+    partitions = slurm.queues((slurm_site.RECORDED / 'partition.txt').read_text(), {'root'}, {'root'})
+    assert partitions == [Queue('physical', default=True), Queue('virtual')]
+    shown = slurm.configured((slurm_site.RECORDED / 'config.txt').read_text())
+    assert shown['ClusterName'] == 'onebox' and shown['SLURM_VERSION'] == '22.05.8'
+    assert slurm.licences((slurm_site.RECORDED / 'licenses.txt').read_text()) == ['machine:1']
+
+
+@pytest.mark.parametrize('gres, gpus', [
+    ('(null)', ()), ('gpu:4', (('', 4),)), ('gpu:a100:4(S:0-1),lscratch:300', (('a100', 4),)), ('gpu:a100:2,gpu:v100:2', (('a100', 2), ('v100', 2))),
+    ('craynetwork:4,gpu:mi250x:8', (('mi250x', 8),)), ('mps:100', ()), ('gpu:0', ())])
+def test_gpus_of_a_gres(gres, gpus):
+    assert slurm.gpus(gres) == gpus
+
+
+@pytest.mark.parametrize('time, seconds', [('UNLIMITED', None), ('NONE', None), ('', None), ('2-00:00:00', 172800), ('01:30:00', 5400),
+                                           ('30:00', 1800)])
+def test_times_of_slurm(time, seconds):
+    assert slurm.seconds(time) == seconds
+
+
+@pytest.mark.parametrize('default, word', [('pmix', ''), ('pmix_v4', ''), ('none', 'pmix'), ('', 'pmix')])
+def test_srun_is_told_its_mpi_only_where_it_does_not_know(default, word):
+    assert slurm.mpi_type((slurm_site.RECORDED / 'mpi-list.txt').read_text(), default) == word
+
+
+def test_cores_that_the_site_keeps_for_itself_are_not_measured():
+    line, = slurm_site.Nodes('n', 1, 'a', cores=18, mib=192_000, other=(('CPUEfctv', '64'), ('TmpDisk', '0 MemSpecLimit=16000'))).lines()
+    node, = slurm.nodes(line)
+    assert (node.cores, node.memory_bytes) == (32, 176_000 << 20)
+
+
+def test_a_thousand_nodes_become_the_kinds_that_a_person_would_measure():
+    cluster = thousand()
+    assert len(cluster.nodes) == 1000 and sum(n.up for n in cluster.nodes) == 988
+    found, left = likes.of(cluster.nodes, cluster.queues, ask.ASKS['slurm'])
+    assert {k.name: (len(k.nodes), k.options) for k in found} == {
+        'batch': (860, ()), 'batch-himem': (40, ('--constraint=himem',)), 'gpu-a100': (60, ('--gres=gpu:a100:4',)),
+        'gpu-h100': (20, ('--gres=gpu:h100:4',))}
+    assert left == {'astro': 'AllowAccounts=astro,cosmo', 'empty': 'it has no nodes', 'long': 'its nodes are those of batch, batch-himem',
+                    'debug': 'its nodes are those of batch', 'all': 'its nodes are those of batch, batch-himem, gpu-a100, gpu-h100'}
+
+
+def test_the_file_for_a_thousand_nodes_is_what_a_person_would_write():
+    began = time.monotonic()
+    text, parts = written(thousand())
+    assert time.monotonic() - began < 5
+    assert len(text.splitlines()) < 85 and len(text.splitlines()[0]) < 115
+    batch, gpu = parts['batch'], parts['gpu-h100']
+    assert batch['access'] == ['--partition=batch', '--account=bench', '--exclusive', '--hint=nomultithread', '--mem=0']
+    assert batch['extras'] | {'filesystems': 0} == {'nodes': 848, 'cores': 128, 'memory_bytes': 515_000 << 20, 'filesystems': 0}
+    assert '848 of 860 are up' in text and '860 of 128 cores, 502.9 GiB; 40 of 128 cores, 1007 GiB' in text
+    assert gpu['devices'] == [{'type': 'gpu', 'num_devices': 4}] and gpu['features'] == ['cpu', 'gpu'] and gpu['extras']['nodes'] == 16
+    assert batch['env_vars'] == [['SLURM_MPI_TYPE', 'pmix']] and batch['time_limit'] == '1h'
+    assert 'TODO add physical or virtual' in text and 'none of yours is known on lustre at /lustre/fs1' in text
+
+
+def test_the_word_physical_or_virtual_is_what_the_nodes_are_called():
+    told = slurm.nodes((slurm_site.RECORDED / 'node.txt').read_text())
+    cluster = Cluster('slurm', 'Slurm', 'x', tuple(told), (Queue('physical'), Queue('virtual')), 'scontrol', launcher='srun')
+    assert {n: p['features'] for n, p in written(cluster)[1].items()} == {'physical': ['cpu', 'physical'], 'virtual': ['cpu', 'virtual']}
+
+
+def test_nodes_and_queues_of_pbs():
+    queues = pbs.queues(QSTAT_Q, 'workq', {'physics'}, 'carol')
+    assert [(q.name, q.default, q.longest, q.most_nodes, q.closed) for q in queues] == [
+        ('workq', True, 86400, None, ''), ('gpuq', False, 7200, 8, ''), ('private', False, None, None, ''), ('old', False, None, None, 'enabled = False')]
+    nodes = {n.name: n for n in pbs.nodes(PBSNODES, QSTAT_Q)}
+    assert {name: n.queues for name, n in nodes.items()} == {'x1001': ('workq', 'gpuq', 'old', 'route'), 'x1002': ('workq', 'gpuq', 'old', 'route'),
+                                                             'c0001': ('private',), 'c0002': ('workq',)}
+    assert (nodes['x1001'].cores, nodes['x1001'].gpus, nodes['x1001'].memory_bytes >> 30, nodes['x1001'].up) == (64, (('a100', 4),), 503, True)
+    assert not nodes['x1002'].up and nodes['c0002'].memory_bytes == 256 * GIB
+
+
+def test_a_pbs_site_is_written():
+    cluster = Cluster('pbs', 'PBS 23.06', 'srv', tuple(pbs.nodes(PBSNODES, QSTAT_Q)), tuple(pbs.queues(QSTAT_Q, 'workq', set(), 'dave')),
+                      'pbsnodes -a', launcher='mpirun')
+    text, parts = written(cluster)
+    assert set(parts) == {'workq', 'workq-a100'}
+    gpu = parts['workq-a100']
+    assert gpu['access'][:2] == ['-q workq', '-l place=scatter:excl'] and 'ngpus=4' in gpu['access'] and 'ompthreads=1' in gpu['access']
+    assert gpu['extras']['nodes'] == 1 and '1 of 2 are up' in text
+    assert 'left out: gpuq (acl_users)' in text and 'left out: private (acl_groups)' in text
+
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw,relatime 0 0
+mds1@o2ib:/fs1 /lustre/fs1 lustre rw,flock 0 0
+mds2@o2ib:/fs2 /lustre/fs2 lustre rw,flock 0 0
+nas:/home /home nfs4 rw,vers=4.2 0 0
+nas:/sw /software nfs4 ro,vers=4.2 0 0
+gpfs1 /gpfs/my\\040data gpfs rw 0 0
+cvmfs2 /cvmfs/x fuse ro 0 0
+"""
+
+
+def test_folders_on_parallel_file_systems():
+    env = {'SCRATCH': '/lustre/fs1/users/me/', 'WORK': '/lustre/gone/me', 'HOME': '/home/me', 'USER': 'me'}
+    there = {'/lustre/fs1/users/me', '/home/me', '/lustre/fs2/me'}
+    found, unknown = host.filesystems(MOUNTS, env, there.__contains__)
+    assert [(f.name, f.path) for f in found] == [('scratch', '/lustre/fs1/users/me'), ('home', '/home/me'), ('lustre-fs2', '/lustre/fs2/me')]
+    assert found[0].source == '$SCRATCH, lustre at /lustre/fs1' and unknown == ['gpfs at /gpfs/my data']
+    text, parts = written(thousand(), Host('l', found, unknown, Link(25000, "mlx5_0 port 1: 200 Gb/sec (4X HDR)"), '', codes=('filecopy',)))
+    assert parts['batch']['extras']['filesystems'] == {'scratch': '/lustre/fs1/users/me', 'lustre-fs2': '/lustre/fs2/me'}
+    assert parts['gpu-h100']['extras']['limits']['link_bandwidth'] == {
+        'value': 25000, 'unit': 'MB/s', 'certain': False, 'source': 'login node, mlx5_0 port 1: 200 Gb/sec (4X HDR)'}
+
+
+def test_the_link_is_that_of_an_active_port(tmp_path):
+    assert host.link(Tree(tmp_path)) == (None, 'no active port below /sys/class/infiniband, no hsn interface')
+    for port, rate, state in (('1', '100 Gb/sec (4X EDR)', '4: ACTIVE'), ('2', '400 Gb/sec (4X NDR)', '1: DOWN')):
+        folder = tmp_path / 'sys/class/infiniband/mlx5_0/ports' / port
+        folder.mkdir(parents=True)
+        for name, text in (('rate', rate), ('state', state), ('link_layer', 'InfiniBand')):
+            (folder / name).write_text(text + '\n')
+    assert host.link(Tree(tmp_path))[0] == Link(12500, 'mlx5_0 port 1: 100 Gb/sec (4X EDR), InfiniBand')
+    (tmp_path / 'sys/class/net/hsn0').mkdir(parents=True)
+    (tmp_path / 'sys/class/net/hsn0/speed').write_text('200000\n')
+    assert host.link(Tree(tmp_path))[0] == Link(25000, 'hsn0: 200000 Mb/s; 2 such ports here')
+
+
+@pytest.mark.parametrize('kind, seen, arch', [
+    ('a100', '', 'sm_80'), ('nvidia_h100_80gb_hbm3', '', 'sm_90'), ('mi250x', '', 'gfx90a'), ('', '', ''), ('tesla', '', ''),
+    ('', 'NVIDIA H100 80GB HBM3, 9.0\n', 'sm_90'), ('a100', 'NVIDIA H100 80GB HBM3, 9.0\n', 'sm_80'), ('h100', 'NVIDIA-SMI has failed', 'sm_90')])
+def test_the_architecture_of_gpus(kind, seen, arch):
+    assert host.arch(kind, seen)[0] == arch
+
+
+def test_modules_with_an_mpi():
+    listed = '/apps/modules/Core:\ngcc/\ngcc/13.2.0\nopenmpi/4.1.6-gcc13\nopenmpi/5.0.3 (D)\nnetcdf-mpi/4\nOpenMPI/4.1.5-GCC-12.3.0\ncray-mpich/8.1.28\n'
+    assert ask.mpis(listed) == ['openmpi/4.1.6-gcc13', 'openmpi/5.0.3', 'OpenMPI/4.1.5-GCC-12.3.0', 'cray-mpich/8.1.28']
+
+
+@pytest.fixture
+def login(tmp_path, monkeypatch):
+    """A login node whose PATH has a Slurm that is none; the tests add what else it has."""
+    folder = slurm_site.install(tmp_path / 'bin', slurm_site.answers())
+    monkeypatch.setenv('PATH', f'{folder}:{os.environ["PATH"]}')
+    return folder
+
+
+def test_a_probed_site_lists_its_checks_at_once(checkout, login):
+    done = shell('. ci/activate && parity probe trial && reframe --system trial -c checks/ -l', checkout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert 'partitions batch, batch-himem, gpu-a100, gpu-h100; ' in done.stdout and 'next: parity doctor --system trial' in done.stdout
+    assert 'FileCopy %mode=large-copy' in done.stdout
+    file = checkout / 'systems' / 'trial' / 'system.yaml'
+    by_hand = [line for line in file.read_text().splitlines() if 'TODO' in line]
+    assert len(by_hand) <= 30
+    before = file.read_text()
+    again = shell('. ci/activate && parity probe trial', checkout)
+    assert again.returncode == 2 and 'is not overwritten' in again.stderr and file.read_text() == before
+
+
+def test_the_example_with_a_dry_run(checkout, login):
+    done = shell(""". ci/activate && parity probe trial >/dev/null &&
+                 reframe --system trial:gpu-h100 -c checks/ -n FileCopy%mode=small-copy%clients=one%sync=durable --dry-run""", checkout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    script, = (checkout / 'results' / 'stage').rglob('rfm_job.sh')
+    for line in ('--partition=gpu', '--account=bench', '--gres=gpu:h100:4', '--time=1:0:0'):
+        assert f'#SBATCH {line}' in script.read_text()
+
+
+@pytest.mark.parametrize('line, code, said', [
+    ('parity probe a/b', 2, "'a/b': a system's name has letters"), ('parity probe local', 2, 'is there already'),
+    ("PATH=/nowhere '{python}' -m parity.cli probe x", 2, 'neither Slurm (scontrol) nor PBS'),
+    ('rm {bin}/scontrol.0; parity probe x', 4, 'No such file'), ('echo >{bin}/scontrol.0; parity probe x', 4, 'has no node in any queue')])
+def test_what_cannot_be_probed_is_told_and_leaves_nothing(checkout, login, line, code, said):
+    done = shell('. ci/activate; ' + line.format(bin=login, python=sys.executable), checkout)
+    assert (done.returncode, said in done.stderr, 'Traceback' in done.stderr) == (code, True, False), done.stderr
+    assert not (checkout / 'systems' / 'x').exists()
+
+
+def test_an_environment_without_modules_is_the_nodes_own(tmp_path):
+    file = tmp_path / 'system.yaml'
+    shutil.copy(slurm_site.RECORDED.parents[2] / 'systems' / 'example-slurm' / 'system.yaml', file)
+    text = file.read_text().replace("{name: cuda, modules: [nvhpc/24.7], codes: [babelstream-gpu]}", '{name: distro, codes: [filecopy]}')
+    file.write_text(text)
+    assert yamlfile.read(file, System).environments[1].modules == []
