@@ -2,6 +2,6 @@
 
 from parity.history.cells import CELL, cell_id
 from parity.history.facts import SessionFacts, sessions
-from parity.history.figures import RERUN_OF, load
+from parity.history.figures import load
 
-__all__ = ['CELL', 'RERUN_OF', 'SessionFacts', 'cell_id', 'load', 'sessions']
+__all__ = ['CELL', 'SessionFacts', 'cell_id', 'load', 'sessions']

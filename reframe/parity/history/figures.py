@@ -12,10 +12,9 @@ import polars as pl
 
 from parity import paths
 from parity.history import rows
-from parity.history.rows import RERUN_OF, SCHEMA
+from parity.history.rows import SCHEMA
 from parity.session import database
 
-__all__ = ['RERUN_OF', 'load']
 #: Goes up when SCHEMA, or what its columns mean, changes: frames of another version are made anew.
 _VERSION = 2
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import polars as pl
 
+from parity.session.database import RERUN_OF
 from parity.verdict import runs
-
-#: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
-RERUN_OF = 'parity_rerun_of'
 
 #: Columns and types of every frame of figures. `night` is when the session began, to the minute, local time.
 SCHEMA = {

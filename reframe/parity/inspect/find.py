@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 from parity import paths
 from parity.errors import NothingMeasured, UsageError
-from parity.history.rows import RERUN_OF
 from parity.session import database
+from parity.session.database import RERUN_OF
 from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict
 from parity.verdict.names import names

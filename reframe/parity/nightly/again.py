@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from parity.history.rows import RERUN_OF
+from parity.session.database import RERUN_OF
 from parity.site.schema import System
 from parity.verdict.model import Cell
 

@@ -12,9 +12,11 @@ import time
 from parity import paths, report
 from parity.cli import show
 from parity.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
-from parity.nightly import guard
+from parity.nightly import again, guard
 from parity.session import database
+from parity.site import systems
 from parity.verdict import judge
+from parity.verdict.model import Cell, Verdict
 
 #: How long ReFrame may take to end its jobs and to store the session once it was told to stop.
 GRACE_SECONDS = 60
@@ -49,6 +51,8 @@ def judged(arguments: list[str], limit_seconds: float, began: float) -> int:
         raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
                                   f'see {paths.results() / "reframe.log"}')
     verdict = judge.newest(new[-1])
+    if not stopped:
+        verdict = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))
     code = verdict.exit_code
     show.as_text(verdict)
     if stopped:
@@ -62,6 +66,24 @@ def judged(arguments: list[str], limit_seconds: float, began: float) -> int:
         code = code if code == 1 else InfrastructureError.exit_code
     print(_overhead(verdict.session.run_time, time.time() - began), flush=True)
     return code
+
+
+def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> Verdict:
+    """The verdict once suspicious cells were measured again, in what is left of the night's time."""
+    suspicious = [cell for cell in verdict.cells if cell.suspicious]
+    for more in again.runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments):
+        began = time.monotonic()
+        print(f'parity: measured again before anything is said of it: {_cases(suspicious)}', flush=True)
+        if seconds <= 0 or _run(more, seconds):
+            print('parity: what was not measured again is judged by its first runs', file=sys.stderr)
+            break
+        seconds -= time.monotonic() - began
+    return judge.newest(verdict.session.uuid) if suspicious else verdict
+
+
+def _cases(cells: list[Cell]) -> str:
+    names = sorted({cell.case.replace(' ', '') for cell in cells})
+    return ', '.join(names[:3]) + (f' and {len(names) - 3} more cases' if len(names) > 3 else '')
 
 
 def _overhead(run_time: float, wall: float) -> str:

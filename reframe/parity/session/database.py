@@ -10,6 +10,9 @@ from typing import Any
 from parity import paths
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
 
+#: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
+RERUN_OF = 'parity_rerun_of'
+
 
 def _query(sql: str, *values) -> list[tuple]:
     file = paths.database()
@@ -45,6 +48,14 @@ def uuids() -> list[str]:
     return [u for u, in _query('SELECT uuid FROM sessions ORDER BY session_start_unix, rowid')]
 
 
+def newest() -> str:
+    """The newest session that is a night of its own: none that confirms another; '' where nothing is stored."""
+    for uuid in reversed(uuids()):
+        if not _query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, f'"{RERUN_OF}"'):
+            return uuid
+    return ''
+
+
 def partitions() -> list[str]:
     """system:partition of every case that is stored."""
     return [f'{system}:{name}' for system, name in
@@ -70,7 +81,7 @@ def report(session: str = '') -> dict[str, Any]:
     known = uuids()
     if not known:
         raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
-    fitting = [u for u in known if u.startswith(session)] if session else known[-1:]
+    fitting = [u for u in known if u.startswith(session)] if session else [newest() or known[-1]]
     if len(fitting) != 1:
         what = 'no session starts' if not fitting else f'{len(fitting)} sessions start'
         raise UsageError(f'{what} with {session!r}; the newest: {" ".join(u[:8] for u in known[-5:])}')

@@ -166,5 +166,5 @@ def _next(cells: list[Cell], system: str, uuid: str) -> str:
 
 def _of(uuid: str) -> str:
     """What names a session that is not the newest one."""
-    newest = database.uuids()[-1:]
-    return f' --session {uuid[:8]}' if newest and newest != [uuid] else ''
+    newest = database.newest()
+    return f' --session {uuid[:8]}' if newest and newest != uuid else ''

@@ -44,6 +44,7 @@ class Cell(BaseModel):
     reason: str = ''
     acknowledged: str = ''           # until when, by whom and why a bad word is a known fault (acks.yaml)
     attempt: int = 1                 # 1: first run; more: how many runs were needed
+    suspicious: bool = False         # low among the nights before: worth another run before anything is said
     nodes: list[str] = Field(default_factory=list)
     virtualisation: str = ''         # of the node, as it says itself: none, kvm, uml; '' where it was not asked
     jobid: str = ''

@@ -27,7 +27,7 @@ def up_to(system: str, session: str) -> pl.DataFrame:
     frame = history.load(system).filter((pl.col('label') == '') & ~pl.col('unusual'))
     own = frame.filter((pl.col('session') == session) & (pl.col('rerun_of') == ''))
     if own.is_empty():
-        return own.select(series=pl.lit(''), night=0, kind=pl.lit(''), run='run', value='value', direction='better')
+        return pl.DataFrame(schema=dict.fromkeys(('series', 'night', 'kind', 'run', 'value', 'direction', 'node')))
     start = own['start'][0]
     rerun = pl.col('rerun_of') != ''
     belongs = pl.when(rerun).then('rerun_of').otherwise('session')
