@@ -60,6 +60,12 @@ def alike(unit: str, *values: float | None) -> tuple[list[str], str]:
     return [number(_shift(v, step, moves), pad) for v in values], unit
 
 
+def moved(value: float, unit: str) -> tuple[float, str]:
+    """The factor that brings figures in ``unit`` beside ``figure(value, unit)``, and their unit then."""
+    step, moves, shown = _moved(value, unit)
+    return _shift(1.0, step, moves), shown
+
+
 def band(low: float | None, high: float | None, unit: str = '') -> str:
     """An accepted band, open where a bound is missing; empty when both are."""
     (first, last), unit = alike(unit, low, high)

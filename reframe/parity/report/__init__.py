@@ -1,37 +1,55 @@
-"""The page and the JSON file of one verdict: what a person opens, and what other programs read."""
+"""The page of one verdict, which a person opens, and what other programs read: JSON, and JUnit's XML."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticSerializationError
 
+from parity import paths
 from parity.verdict.model import Verdict
+
+if TYPE_CHECKING:
+    from parity.report.beside import Beside
+    from parity.report.ratios import Pair
 
 PAGE = 'index.html'
 DATA = 'verdict.json'
+JUNIT = 'junit.xml'
 
 
-def write(verdict: Verdict, directory: Path, root: Path) -> list[Path]:
+def of_session(verdict: Verdict, pairs: Sequence[Pair] = ()) -> list[Path]:
+    """Write results/report of a stored session, with what stands beside its verdict; returns its files.
+
+    ``pairs`` are those that the system declares, judged. Raises as `write` does, and InfrastructureError where
+    the database cannot be read.
+    """
+    from parity.report import beside
+    return write(verdict, paths.results() / 'report', paths.root(), beside.of_session(verdict, pairs))
+
+
+def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None = None) -> list[Path]:
     """Write the report into ``directory`` and return its files; the page links outputs below ``root``.
 
-    Both files are written whole beside the old ones and then put in their place, the page last.
+    The files are written whole beside the old ones and then put in their place, the page last.
     When anything fails the old report stands as it was, and the OSError is the caller's.
     """
     # Here and not above: Jinja2 is loaded only where a page is asked for.
-    from parity.report import page
+    from parity.report import junit, page
 
     directory.mkdir(parents=True, exist_ok=True)
     _replace_all(directory, {
         DATA: _json(verdict).encode() + b'\n',
-        PAGE: page.render(verdict, directory, root).encode(),
+        JUNIT: junit.render(verdict),
+        PAGE: page.render(verdict, directory, root, beside).encode(),
     })
-    return [directory / PAGE, directory / DATA]
+    return [directory / name for name in (PAGE, DATA, JUNIT)]
 
 
 def _json(verdict: Verdict) -> str:
