@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 
+from parity.pbs import nodes as listed
 from parity.probe.model import Node, Queue
 
-#: States in which a node takes jobs, now or when those that it has have ended.
-_TAKES = {'free', 'busy', 'job-busy', 'job-exclusive', 'resv-exclusive', 'provisioning', 'wait-provisioning'}
 _BYTES = {'': 1, 'b': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30, 'tb': 1 << 40, 'pb': 1 << 50}
 #: Resources that every node has, and that say nothing of its kind.
 _COMMON = {'arch', 'host', 'vnode', 'mem', 'ncpus', 'ngpus', 'vmem', 'Qlist', 'hbmem', 'naccelerators',
            'accelerator_memory', 'hpmem', 'nmics'}
 
 
-def _records(text: str, title: str = '') -> dict[str, dict[str, str]]:
-    """A name at the start of a line (after ``title``), then indented lines `attribute = value`.
+def _records(text: str, title: str) -> dict[str, dict[str, str]]:
+    """What follows ``title`` at the start of a line, then indented lines `attribute = value`.
 
     A long value goes on in lines that begin with a tab.
     """
-    blocks = re.split(r'^(?=\S)', re.sub(r'\n\t', '', text), flags=re.MULTILINE)
     found = {}
-    for block in blocks:
+    for block in re.split(r'^(?=\S)', re.sub(r'\n\t', '', text), flags=re.MULTILINE):
         name, _, rest = block.partition('\n')
         if name.startswith(title):
             found[name.removeprefix(title).strip()] = dict(re.findall(r'^ +(\S+) = (.*?) *$', rest, re.MULTILINE))
@@ -30,14 +28,13 @@ def _records(text: str, title: str = '') -> dict[str, dict[str, str]]:
 
 def nodes(text: str, queues: str) -> list[Node]:
     """The hosts of `pbsnodes -a`, with the queues of `qstat -Q -f` that they serve."""
-    found: dict[str, dict[str, str]] = {}
-    for name, record in _records(text).items():
-        if 'state' in record:
-            found.setdefault(record.get('resources_available.host', name), record)
-    apart = {record['queue'] for record in found.values() if 'queue' in record}
-    chunks = {name: _chunk(record) for name, record in _records(queues, 'Queue: ').items()}
-    return [_node(host, record, tuple(q for q, chunk in chunks.items() if _serves(record, q, chunk, apart)))
-            for host, record in found.items()]
+    hosts = listed.read(text)
+    served: dict[str, list[str]] = {host.name: [] for host in hosts}
+    for queue, record in _records(queues, 'Queue: ').items():
+        for host in listed.left(hosts, queue, _chunk(record)):
+            if queue in host.resources.get('Qlist', queue).split(','):      # customary, without a default_chunk
+                served[host.name].append(queue)
+    return [_node(host, tuple(served[host.name])) for host in hosts]
 
 
 def _chunk(queue: dict[str, str]) -> dict[str, str]:
@@ -46,26 +43,15 @@ def _chunk(queue: dict[str, str]) -> dict[str, str]:
             if key.startswith('default_chunk.') and size(value) is None}
 
 
-def _serves(node: dict[str, str], queue: str, chunk: dict[str, str], apart: set[str]) -> bool:
-    """Nodes set apart for a queue (attribute, or the customary resource Qlist) serve it, and it has no others."""
-    if 'queue' in node or queue in apart:
-        return node.get('queue') == queue
-    listed = node.get('resources_available.Qlist')
-    if listed is not None and queue not in listed.split(','):
-        return False
-    return all(value in node.get(f'resources_available.{key}', '').split(',') for key, value in chunk.items())
-
-
-def _node(host: str, record: dict[str, str], queues: tuple[str, ...]) -> Node:
-    have = {key.removeprefix('resources_available.'): value for key, value in record.items()}
+def _node(host: listed.PbsNode, queues: tuple[str, ...]) -> Node:
+    have = host.resources
     count = int(have['ngpus']) if have.get('ngpus', '').isdecimal() else 0
     kind = next((value for key, value in have.items() if re.search(r'gpu_?(type|model|name)', key, re.I)), '')
-    labels = tuple(sorted(f'{key.partition(".")[2]}={value}' for key, value in record.items()
-                          if key.startswith('resources_available.') and key.partition('.')[2] not in _COMMON
-                          and re.fullmatch(r'[\w.-]+', value) and not value.isdecimal()))
-    return Node(host, queues, cores=int(have.get('ncpus') or record.get('pcpus') or 1), threads=1,
+    labels = tuple(sorted(f'{key}={value}' for key, value in have.items()
+                          if key not in _COMMON and re.fullmatch(r'[\w.-]+', value) and not value.isdecimal()))
+    return Node(host.name, queues, cores=int(have.get('ncpus') or 1), threads=1,
                 memory_bytes=size(have.get('mem', '')) or 0, gpus=((kind.lower(), count),) if count else (),
-                labels=labels, up=set(record['state'].replace(' ', '').split(',')) <= _TAKES)
+                labels=labels, up=host.is_available)
 
 
 def size(text: str) -> int | None:
