@@ -19,7 +19,7 @@ class Code(NamedTuple):
 CODES: dict[str, Callable[[], Code]] = {
     name: lambda name=name: _load(name)
     for name in ('npb', 'hpl', 'stream', 'hpcc', 'filecopy', 'fileset', 'ior', 'mdtest', 'mpip',
-                 'osu', 'imb', 'pingpong', 'iperf3', 'fio')}
+                 'osu', 'imb', 'pingpong', 'iperf3', 'fio', 'ops', 'blocks')}
 
 #: Codes whose ``parse`` and ``facts`` take ``max_size``, the last message size (bytes) that was asked for.
 SIZED = ('osu', 'imb', 'pingpong')
@@ -39,6 +39,8 @@ _UNITS = {
     'osu': (('message_rate_.*', '1/s'), ('(bw|bibw|mbw_mr)_.*', 'MB/s'), ('.*', 'us')),
     'imb': (('.*_time_.*', 'us'), ('.*_bandwidth_.*', 'MB/s')),
     'pingpong': (('latency_.*', 'us'), ('bandwidth_.*', 'MB/s')),
+    'ops': (('lowest_over_median', ''), ('.*', 'Gop/s')),
+    'blocks': (('.*', 'GB/s'),),
     'fio': (('.*_rate', 'MiB/s'), ('.*_iops', 'op/s'), ('.*', 'us')),
     'iperf3': (('.*rate', 'MB/s'), ('rtt_.*|jitter', 'us'), ('window', 'B'), ('loss', '%')),
 }

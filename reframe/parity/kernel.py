@@ -1,0 +1,32 @@
+"""The mixin under checks of our own kernels in C: compiled by the job, on the node that runs them."""
+
+from __future__ import annotations
+
+from reframe.core.builtins import parameter, run_before
+
+from parity.workload import Workload
+
+
+class Kernel(Workload):
+    """``kernel`` names the program, programs/<kernel>.c; its threads are bound and spread over the cores."""
+
+    needs = frozenset({'cc'})
+    kernel = ''
+    threads = parameter(['one', 'half', 'all'])
+
+    def run_kernel(self, *arguments):
+        """Compile it and run it with so many threads; ``count`` is their number."""
+        cores = self.extra('cores') or 1
+        self.count = {'one': 1, 'half': max(1, cores // 2), 'all': cores}[self.threads]
+        if self.threads != 'one' and self.count == 1:
+            self.skip_case(f'{cores} cores: the same as threads=one')
+        self.num_tasks, self.num_cpus_per_task = 1, cores  # all of them, or a scheduler packs the threads
+        self.without_launcher()
+        self.env_vars.update(OMP_NUM_THREADS=self.count, OMP_PROC_BIND='spread', OMP_PLACES='cores')
+        self.prerun_cmds = [f'./compile.sh {self.kernel} || exit 1']
+        self.executable, self.executable_opts = f'./{self.kernel}', [str(each) for each in arguments]
+
+    @run_before('run')
+    def parity_stage_kernel(self):
+        for name in ('compile.sh', 'kernel.h', f'{self.kernel}.c'):
+            self.stage_program(name)

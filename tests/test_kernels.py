@@ -1,0 +1,225 @@
+"""Our kernels in C, compiled and run here, whole and broken; and their parsers, on real outputs and damaged ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mutations
+from conftest import TOP
+from mutations import mutated, outcome
+from parity import sizing_blocks
+from parity.metric import Metric
+from parity.outputs import Incomplete, Wrong, blocks, ops
+from replay import RECORDED, Replay, check
+
+PROGRAMS = TOP / 'reframe' / 'parity' / 'programs'
+CODES = {'ops': ops, 'blocks': blocks}
+TEXTS = {(name, file.stem): file.read_text() for name in CODES for file in sorted((RECORDED / name).glob('*.txt'))}
+OPS, SAMPLES, BLOCKS = TEXTS['ops', 'threads-2'], TEXTS['ops', 'samples-5-threads-2'], TEXTS['blocks', 'random-threads-2']
+needs_cc = pytest.mark.skipif(not shutil.which('cc'), reason='no C compiler here')
+RUNS = {'ops': ['--seconds', '0.02', *ops.KINDS],
+        'blocks': ['--seconds', '0.01', '--bytes', '1048576', '--order', 'random',
+                   *(f'{what}:{block}' for what in blocks.TOUCHES for block in (1, 8, 64, 1000, 100000))]}
+
+
+def kernel(folder, name, change=None, arguments=None, threads=2, **env):
+    """Compile a kernel as a job does, with one thing changed if asked, and run it."""
+    folder.mkdir(exist_ok=True)
+    for file in ('compile.sh', 'kernel.h', f'{name}.c'):
+        shutil.copy(PROGRAMS / file, folder)
+    if change:
+        source = folder / f'{name}.c'
+        text = source.read_text()
+        assert change[0] in text
+        source.write_text(text.replace(*change))
+    words = ' '.join(RUNS[name] if arguments is None else arguments)
+    return subprocess.run(['sh', '-c', f'./compile.sh {name} && ./{name} {words}'], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, 'OMP_NUM_THREADS': str(threads), **env}, timeout=120)
+
+
+# ---- the programs
+
+@needs_cc
+@pytest.mark.parametrize('name', CODES)
+@pytest.mark.parametrize('threads', [1, 3])
+def test_a_kernel_computes_right_and_says_so(tmp_path, name, threads):
+    done = kernel(tmp_path, name, threads=threads)
+    assert done.returncode == 0, done.stderr
+    assert CODES[name].facts(done.stdout)['threads'] == threads and all(CODES[name].parse(done.stdout).values())
+
+
+@needs_cc
+@pytest.mark.parametrize('order', ['sequential', 'random'])
+@pytest.mark.parametrize('size', [4096, 40960, 1 << 20])
+def test_blocks_of_every_size_in_memory_of_any_size(tmp_path, order, size):
+    """Sizes that are no power of two, blocks that do not divide them, several rounds and parts of one."""
+    runs = [f'{what}:{block}' for what in blocks.TOUCHES for block in (1, 8, 24, 64, 1000, 4096)]
+    done = kernel(tmp_path, 'blocks', arguments=['--seconds', '0.002', '--bytes', str(size), '--order', order, *runs])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(blocks.parse(done.stdout)) == len(runs)
+
+
+@needs_cc
+@pytest.mark.parametrize('name, change', [
+    ('ops', ('x##i = x##i * a + b;', 'x##i = x##i * a + b + b;')), ('ops', ('for (int i = 0; i < CHUNK; i++) {', 'for (int i = 1; i < CHUNK; i++) {')),
+    ('ops', ('x##i = (x##i + a) ^ b;', 'x##i = (x##i + a) ^ b; if (i == 7) x##i ^= 1;')),
+    ('blocks', ('sum += first[i];', 'sum += first[i & ~UINT64_C(1)];')), ('blocks', ('first[i] = what == WRITE', 'first[i | 1] = what == WRITE')),
+    ('blocks', ('(uint8_t)(*byte + 1)', '(uint8_t)(*byte | 1)')), ('blocks', ('done += look;', 'done += look + 1;')),
+    ('blocks', ('UINT64_C(1442695040888963407)) & walk->mask;', 'UINT64_C(2)) & walk->mask;'))])
+def test_a_kernel_that_computes_wrong_is_found_out(tmp_path, name, change):
+    done = kernel(tmp_path, name, change)
+    assert done.returncode == 1
+    with pytest.raises(Wrong, match='computed a wrong result'):
+        CODES[name].parse(done.stdout)
+
+
+@needs_cc
+def test_samples_are_told_once_a_second(tmp_path):
+    done = kernel(tmp_path, 'ops', arguments=['--samples', '2', 'double'])
+    found = ops.parse(done.stdout)
+    assert len(ops.facts(done.stdout)['samples']) == 2 and found['lowest'] <= found['median']
+
+
+@needs_cc
+@pytest.mark.parametrize('name, arguments, why', [
+    ('ops', [], 'nothing to do'), ('ops', ['float'], 'float'), ('ops', ['--seconds', '-1', 'double'], 'double'), ('ops', ['--seconds'], '--seconds'),
+    ('blocks', [], 'nothing to do'), ('blocks', ['--bytes', '4096', 'read:12'], 'read:12'), ('blocks', ['--bytes', '4096', 'swap:8'], 'swap:8'),
+    ('blocks', ['--bytes', '4096', 'read:8192'], 'read:8192'), ('blocks', ['read:8'], 'read:8'), ('blocks', ['--bytes', '4096', 'read'], 'read'),
+    ('blocks', ['--bytes', '99999999999999999', 'read:8'], 'not enough memory')])
+def test_what_it_cannot_start_with_is_told(tmp_path, name, arguments, why):
+    done = kernel(tmp_path, name, arguments=arguments)
+    assert done.returncode == 2 and f'{name}: {why}; usage: ' in done.stderr
+
+
+def test_a_compiler_that_fails_is_told_in_its_words(tmp_path):
+    cc = tmp_path / 'mycc'
+    cc.write_text('#!/bin/sh\necho "mycc: no licence" >&2; exit 1\n')
+    cc.chmod(0o755)
+    done = kernel(tmp_path / 'job', 'ops', CC=str(cc))
+    assert done.returncode == 1 and 'mycc: no licence' in done.stderr and done.stdout == ''
+
+
+@needs_cc
+def test_a_compiler_that_knows_no_march_is_asked_by_mcpu(tmp_path):
+    cc = tmp_path / 'mycc'
+    cc.write_text(f'#!/bin/sh\nfor word; do case $word in -march=*) echo unknown >&2; exit 1;; -mcpu=*) ;; *) set -- "$@" "$word";; esac; shift; done\n'
+                  f'exec {shutil.which("cc")} "$@"\n')
+    cc.chmod(0o755)
+    done = kernel(tmp_path / 'job', 'ops', CC=str(cc))
+    assert done.returncode == 0 and ops.facts(done.stdout)['flags'] == '-O3 -mcpu=native -fopenmp', done.stderr
+
+
+# ---- what they print
+
+@pytest.mark.parametrize('run', sorted(TEXTS), ids='-'.join)
+def test_every_recorded_output_is_read(run):
+    name, stem = run
+    metrics, facts = CODES[name].parse(TEXTS[run]), CODES[name].facts(TEXTS[run])
+    assert facts['threads'] == int(stem[-1]) and facts['compiler'].startswith('cc (Debian') and facts['flags'].startswith('-O3')
+    assert all(value > 0 for value in metrics.values())
+
+
+def test_figures_are_those_of_the_lines():
+    for kind, rate in re.findall(r'^(\w+) threads .* rate (\S+) Gop/s', OPS, re.M):
+        assert ops.parse(OPS)[kind] == float(rate)
+    found, told = ops.parse(SAMPLES), [float(rate) for rate in re.findall(r'^sample .* rate (\S+)', SAMPLES, re.M)]
+    assert ops.facts(SAMPLES)['samples'] == told and len(told) == 5
+    assert (found['lowest'], found['median']) == (min(told), sorted(told)[2]) and found['lowest_over_median'] == min(told) / sorted(told)[2]
+    updated, = re.findall(r'^update random block 64 .* rate (\S+) GB/s', BLOCKS, re.M)
+    assert blocks.parse(BLOCKS)['update_64'] == float(updated) and blocks.facts(BLOCKS)['order'] == 'random'
+
+
+def sealed(name, text):
+    """The text with the checksum that fits it: what a program would print that went wrong."""
+    lines = text.split('\n')
+    first, last = (next(at for at, line in enumerate(lines) if line.startswith(f'{name} {word} ')) for word in ('1', 'end'))
+    crc = zlib.crc32(''.join(f'{line}\n' for line in lines[first:last]).encode())
+    return '\n'.join([*lines[:last], re.sub('crc32 .*', f'crc32 {crc:08x}', lines[last]), *lines[last + 1:]])
+
+
+CHANGES = [
+    ('ops', OPS, 'wrong 0', 'wrong 2', Wrong, '2 threads computed a wrong result'), ('ops', OPS, 'ops end 5', 'ops end 4', Incomplete, '5 results, 4'),
+    ('ops', OPS, 'ops 1 width', 'ops 1 vectors', Incomplete, 'the checksum'), ('ops', OPS, 'compiler: .*\n', '', Incomplete, 'how it was compiled'),
+    ('ops', OPS, 'double threads 2', 'double threads 1', Wrong, 'as many threads'), ('ops', OPS, 'lanes 4', 'lanes 8', Wrong, '8 lanes of double are not 256'),
+    ('ops', OPS, r'(rate )', r'\g<1>9', Wrong, 'x 10.9/s in'), ('ops', OPS, r'rate \S+', 'rate nan', Wrong, 'not a finite'),
+    ('ops', OPS, 'int64 threads', 'double threads', Wrong, 'not of different kinds'), ('ops', OPS, 'int64 threads', 'int48 threads', Wrong, 'is no result'),
+    ('ops', OPS, ' wrong 0', '', Incomplete, '5 results, 5|not whole'), ('ops', SAMPLES, 'sample 3 .*\n', '', Incomplete, 'not numbered'),
+    ('ops', SAMPLES, 'sample 2 double', 'sample 2 int8', Wrong, 'more than the result'), ('ops', SAMPLES, '(sample 2 .* rate )', r'\g<1>9', Wrong, 'x 10.9/s'),
+    ('blocks', BLOCKS, '(block 64 .* rate )', r'\g<1>9', Wrong, 'x 10.9/s'), ('blocks', BLOCKS, 'wrong 0', 'wrong 1', Wrong, 'computed a wrong'),
+    ('blocks', BLOCKS, 'read random', 'read sequential', Wrong, 'in one order'), ('blocks', BLOCKS, 'block 64', 'block 1', Wrong, 'different runs')]
+
+
+@pytest.mark.parametrize('name, text, pattern, replacement, error, why', CHANGES, ids=range(len(CHANGES)))
+def test_what_is_wrong_or_missing(name, text, pattern, replacement, error, why):
+    changed, count = re.subn(pattern, replacement, text, count=1)
+    assert count and changed != text
+    with pytest.raises(error, match=why):
+        CODES[name].parse(sealed(name, changed))
+    with pytest.raises(Incomplete, match='checksum|how it was compiled|results, 4'):
+        CODES[name].parse(changed)
+
+
+@pytest.mark.parametrize('text', ['', 'ops 1 width 256\n', OPS + OPS, OPS.partition('ops end')[0]])
+def test_no_whole_run_is_incomplete(text):
+    with pytest.raises(Incomplete, match='beginnings "ops 1"'):
+        ops.parse(text)
+
+
+@pytest.mark.parametrize('kind', sorted(mutations.KINDS))
+@mutated
+@given(run=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_mutated_output_is_refused_or_means_the_same(kind, run, data):
+    """All but how it was compiled, which stands above the checksum."""
+    code = CODES[run[0]]
+    result = outcome(code, mutations.KINDS[kind](data.draw, TEXTS[run]))
+    if result:
+        facts = {**code.facts(TEXTS[run]), 'compiler': result[1]['compiler'], 'flags': result[1]['flags']}
+        assert result == (code.parse(TEXTS[run]), facts)
+
+
+@mutated
+@given(run=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_a_truncated_output_is_incomplete(run, data):
+    text = TEXTS[run].rstrip()
+    with pytest.raises(Incomplete, match=r'^line \d+: '):
+        CODES[run[0]].parse(text[:data.draw(st.integers(0, len(text) - 1))])
+
+
+# ---- the checks
+
+def test_ops_give_every_metric_they_declare():
+    made = Replay(check('compute/ops.py', 'Ops'), {}, count=2)
+    assert made.replay(OPS) == ops.parse(OPS) and made.facts['threads'] == 2
+    with pytest.raises(Wrong, match='ran 2 threads, asked for 4'):
+        Replay(check('compute/ops.py', 'Ops'), {}, count=4).replay(OPS)
+
+
+def test_blocks_give_every_metric_that_quick_runs_and_label_what_caches_may_hold():
+    cls = check('memory/blocks.py', 'Blocks')
+    for cache, labelled in ((1 << 20, False), (1 << 26, True), (None, True)):
+        made = Replay(cls, {}, count=2, order='random', blocks=('1B', '64B', '1MB'), caches=cache, walk=sizing_blocks.Walk(1 << 26, ''))
+        made.metrics = [Metric(f'{what}_{block}', '', 'higher') for what in blocks.TOUCHES for block in made.blocks]
+        values = made.replay(BLOCKS)
+        assert values['update_1MB'] == blocks.parse(BLOCKS)['update_1000000'] and len(values) == 9
+        assert set(made.labels) == (set(values) if labelled else set())
+    for wrong in ({'count': 1}, {'order': 'sequential'}, {'walk': sizing_blocks.Walk(1 << 20, '')}):
+        with pytest.raises(Wrong, match='asked for'):
+            Replay(cls, {}, **{'count': 2, 'order': 'random', 'blocks': ('1B',), 'caches': 1, 'walk': made.walk, **wrong}).replay(BLOCKS)
+
+
+@pytest.mark.parametrize('threads, cache, memory, size', [
+    (1, 32 << 20, 32 << 30, 128 << 20), (2, 32 << 20, 32 << 30, 64 << 20), (64, 256 << 20, 1 << 40, 64 << 20), (64, 8 << 30, 1 << 40, 512 << 20),
+    (2, 300_000_000, 32 << 30, 1 << 30), (1, None, None, 64 << 20), (4, 1 << 30, 4 << 30, 256 << 20), (3, 1 << 30, 1 << 30, 89_477_120)])
+def test_how_much_memory_is_walked_over(threads, cache, memory, size):
+    walk = sizing_blocks.walk(threads, cache, memory)
+    assert walk.bytes == size and walk.bytes % 4096 == 0
+    assert not memory or threads * walk.bytes <= memory / 4
+    assert threads * walk.bytes >= 4 * (cache or 0) or '% of' in walk.why
