@@ -1,0 +1,88 @@
+"""Series judged night after night, each with only what was known on that night.
+
+A slowdown that has been found is left out of the baseline for as long as it lasts, so that it is not
+adopted as normal. An improvement becomes the baseline once it has lasted long enough to be one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from parity.regression.nights import Nights, Values, place
+from parity.regression.rules import Rules
+from parity.regression.search import FAST, QUIET, SLOW, TOO_FEW, Episode, Kept, first
+
+#: So many nights that are back in order end a slowdown, or an improvement.
+_BACK = 2
+#: Nights that are looked at in one go after the first episode.
+_AHEAD = 4096
+
+
+@dataclass
+class Outcome:
+    """``state`` and ``kept`` (part of the baseline) of each night, and the episodes of each series."""
+
+    state: np.ndarray
+    kept: np.ndarray
+    base: np.ndarray          # where the baseline of each series begins
+    episodes: dict[int, list[Episode]] = field(default_factory=dict)
+
+
+def follow(nights: Nights, values: Values, rules: Rules) -> Outcome:
+    """Judge every night of every series."""
+    start = nights.start
+    state = np.where(place(start) < rules.least + rules.last - 1, TOO_FEW, QUIET)
+    outcome = Outcome(state, np.ones(len(state), dtype=bool), start[:-1].copy())
+    onward = start[:-1].copy()              # the next night to judge, of each series
+    active, ahead = np.arange(len(onward)), len(state)
+    while len(active):
+        until = np.minimum(onward[active] + ahead, start[active + 1])
+        found = first(_kept(nights, values, outcome, active, onward[active], until), rules)
+        onward[active] = until
+        for k, episode in found.items():
+            series = int(active[k])
+            onward[series] = _lived(values.value, rules, outcome, series, episode, int(start[series + 1]))
+        active, ahead = active[onward[active] < start[active + 1]], _AHEAD
+    return outcome
+
+
+def _kept(nights: Nights, values: Values, outcome: Outcome, active, onward, until) -> Kept:
+    """What the active series are judged on: their nights from the base to ``until``, without the slow ones."""
+    rows = np.concatenate([np.arange(a, b) for a, b in zip(outcome.base[active], until, strict=True)])
+    rows = rows[outcome.kept[rows]]
+    start = np.append(np.searchsorted(rows, outcome.base[active]), len(rows))
+    return Kept(rows, start, values.value[rows], values.within[rows], nights.reruns.count[rows] > 0,
+                nights.elsewhere[rows], rows >= np.repeat(onward, np.diff(start)))
+
+
+def _lived(value: np.ndarray, rules: Rules, outcome: Outcome, series: int, episode: Episode, end: int) -> int:
+    """Note how long the episode lasted; the night to judge next.
+
+    A night belongs to it while it is nearer to the level that was found than to the one before, and the last
+    nights together are still clear of the noise. It is over when `_BACK` nights in a row are back; an
+    improvement of a whole history's length is the new baseline.
+    """
+    outcome.episodes.setdefault(series, []).append(episode)
+    enough = rules.least + rules.last - 1
+    stop = min(end, episode.begin + enough) if episode.state == FAST else end
+    side, span = (1 if episode.state == FAST else -1), rules.last if episode.rule else rules.drift
+    moved = side * (value[episode.found + 2 - span:stop] - episode.baseline) / abs(episode.baseline)
+    total = np.append(0.0, np.cumsum(moved))
+    together = (total[span:] - total[:-span]) / span
+    near = moved[span - 1:] > side * episode.change / 2
+    within = near & (together > episode.least)
+    back = np.flatnonzero(~near[1:] & ~near[:-1])
+    lasted = int(back[0]) if len(back) else len(near)       # nights after the one that found it
+    inside = episode.found + 1 + np.flatnonzero(within[:lasted])
+    outcome.state[episode.found], outcome.state[inside] = episode.state, episode.state
+    if not len(back) and stop < end:                           # an improvement that has lasted
+        outcome.base[series], episode.end = episode.begin, stop
+        return stop
+    outcome.kept[episode.begin:episode.found + 1] = False
+    outcome.kept[inside] = False
+    if not len(back):
+        return end
+    episode.end = episode.found + 1 + lasted
+    return episode.end + _BACK - 1
