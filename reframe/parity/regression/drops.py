@@ -20,10 +20,21 @@ class Drops:
     bar: np.ndarray         # standard errors that a drop of three nights must be clear of
 
 
+def _explained(noise: Noise, rules: Rules) -> list[np.ndarray]:
+    """How low the one, two, three nights were to be expected after a low night before them, relative [B] each.
+
+    A low night is followed by phi, phi^2, phi^3 of it where phi is the dependence on the night before.
+    """
+    phi = np.clip(np.where(noise.shared > rules.shared, noise.lag, 0), 0, 0.9)
+    low = np.clip(noise.relative[:, -1], -2.5 * noise.spread, 2.5 * noise.spread)
+    return [low * sum(phi ** j for j in range(1, k + 1)) / k for k in (1, 2, 3)]
+
+
 def bar(noise: Noise, rules: Rules) -> np.ndarray:
     """Standard errors that a drop must be clear of [B]: more where nights depend or the lower tail is long."""
     shared = noise.shared > rules.shared
     lag = np.where(shared, noise.lag, noise.lag - rules.runs_lag)
+    lag = lag + rules.unsettled * (noise.nights ** -0.5 - rules.settled ** -0.5)
     needed = np.interp(lag, rules.lags, rules.bars) * np.where(shared, 1, rules.runs)
     return needed * (1 + rules.skew * np.fmax(0, -noise.skew)) * rules.tighter
 
@@ -40,7 +51,8 @@ def judged(noise: Noise, last: np.ndarray, confirmed: np.ndarray, elsewhere: np.
     highest = np.maximum.accumulate(d, axis=1)
     below = [(noise.relative <= highest[:, [k]] + 1e-12).sum(axis=1) for k in range(3)]
     n = noise.nights
-    clear = [-change[:, k] / (noise.spread * np.sqrt(1 / (k + 1) + 1 / n)) for k in range(3)]
+    before = _explained(noise, rules)
+    clear = [(before[k] - change[:, k]) / (noise.spread * np.sqrt(1 / (k + 1) + 1 / n)) for k in range(3)]
     needed = bar(noise, rules)
     p = exact(below[2], 3, n)
     none_slow = noise.slow == 0

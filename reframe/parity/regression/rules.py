@@ -27,14 +27,17 @@ class Rules:
     suspicious: float = 0.12  # a rerun is wanted where tonight is in this lowest share of the window
     apart: float = 3.5        # a night so many spreads below the median is a slow one, not noise
     shared: float = 1.3       # nights scatter so many times more than their runs do: the night shares noise
-    # the bar: how many standard errors a drop must be clear of, by lag-1 dependence between nights
-    lags: tuple[float, ...] = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55)
-    bars: tuple[float, ...] = (3.4, 3.7, 4.25, 4.85, 5.3, 5.4)
+    # the bar: standard errors that a drop must be clear of, by lag-1 dependence between nights; a history of
+    # fewer nights than `settled` tells the dependence less well, so it is taken to be larger
+    lags: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+    bars: tuple[float, ...] = (3.1, 3.45, 3.95, 4.5, 5.1, 5.2)
+    settled: int = 90
+    unsettled: float = 1.2
     runs_lag: float = 0.15    # where runs scatter as much as nights, dependence up to here is chance
     runs: float = 1.1         # and the bar so many times higher: there is power to spare
-    skew: float = 1.5         # how much a longer lower tail (L-skewness) raises the bar
+    skew: float = 2.0         # how much a longer lower tail (L-skewness) raises the bar
     two: float = 1.45         # the bar of two nights, and of one, relative to that of three
-    one: float = 1.8
+    one: float = 2.0
     exact: float = 0.006      # exact p of the last three nights
     exact_slow: float = 0.003  # the same where the history holds slow nights
     exact_two: float = 0.002
@@ -42,7 +45,7 @@ class Rules:
     at_once: float = 0.10     # one night alone is believed from such a drop on,
     long: int = 115           # or after so many nights without a single slow one
     least_one: float = 0.03   # and never for less than this
-    worst: float = 2.2        # and only so many times below the worst night seen
+    worst: float = 2.5        # and only so many times below the worst night seen
     worst_two: float = 1.3
     drift: int = 10           # the last nights that are held against the accepted value
     drift_effect: float = 0.03
