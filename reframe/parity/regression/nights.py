@@ -25,6 +25,21 @@ class Group:
     count: np.ndarray
     mean: np.ndarray
     median: np.ndarray
+    reach: np.ndarray       # largest minus smallest
+
+
+def grouped(night: np.ndarray, value: np.ndarray, nights: int) -> Group:
+    """Sum up values by night: ``night`` and ``value`` are one entry a value, in any order, all finite."""
+    ordered = value[np.lexsort((value, night))]
+    count = np.bincount(night, minlength=nights)
+    first = np.cumsum(count) - count
+    some = count > 0
+    mean, median, reach = (np.full(nights, np.nan) for _ in range(3))
+    mean[some] = np.bincount(night, value, nights)[some] / count[some]
+    low, high = first[some] + (count[some] - 1) // 2, first[some] + count[some] // 2
+    median[some] = (ordered[low] + ordered[high]) / 2
+    reach[some] = ordered[first[some] + count[some] - 1] - ordered[first[some]]
+    return Group(count, mean, median, reach)
 
 
 @dataclass(frozen=True)
@@ -38,7 +53,6 @@ class Nights:
     runs: Group
     reruns: Group
     both: Group
-    reach: np.ndarray       # largest minus smallest of the night's runs
     elsewhere: np.ndarray   # bool: the reruns were on another node, too
 
 
@@ -59,7 +73,7 @@ def of_nights(nights: Nights, rules: Rules) -> Values:
     suspiciously low the reruns join them; where they contradict the runs the reruns stand alone.
     """
     count = np.minimum(nights.runs.count, len(_RANGE) - 1)
-    run_sd = nights.reach / _RANGE[count]
+    run_sd = nights.runs.reach / _RANGE[count]
     usual = _usual(nights.start, run_sd, rules)
     usual = np.fmax(usual, rules.effect * np.abs(nights.runs.median))
     value = _near(nights.runs, usual)

@@ -1,0 +1,100 @@
+"""What is known of each series on its last night: the state, and the noise it is judged with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parity.regression import drops
+from parity.regression.history import Outcome
+from parity.regression.nights import Nights, Values
+from parity.regression.noise import Noise, of_history
+from parity.regression.rules import Rules
+from parity.regression.search import FAST, QUIET, SLOW, TOO_FEW, Episode
+
+#: A history of fewer nights than this has no spread to speak of.
+_SOME = 5
+
+
+@dataclass(frozen=True)
+class Last:
+    """One series on its last night; relative figures are fractions of ``baseline``, below 0 for worse."""
+
+    state: int
+    night: int               # its place among all nights
+    nights: int              # length of the history it is held against
+    value: float             # of tonight, oriented: higher is better
+    suspicious: bool
+    again: bool              # tonight was run again
+    baseline: float = float('nan')
+    spread: float = float('nan')
+    three: float = float('nan')   # relative, mean of the last three nights
+    bar: float = float('nan')
+    lag: float = 0.0
+    shared: float = 1.0
+    slow: int = 0
+    resolution: float = 0.0
+    episode: Episode | None = None
+
+    @property
+    def change(self) -> float:
+        return (self.value - self.baseline) / abs(self.baseline) if self.baseline else float('nan')
+
+    @property
+    def least(self) -> float:
+        """The change that three nights must be clear of, relative."""
+        return self.bar * self.spread * (1 / 3 + 1 / max(1, self.nights)) ** 0.5
+
+
+def of_series(nights: Nights, values: Values, outcome: Outcome, rules: Rules) -> list[Last]:
+    """The last night of every series."""
+    windows = [_window(nights, outcome, k, rules) for k in range(len(nights.start) - 1)]
+    found: dict[int, Last] = {}
+    by_length: dict[int, list[int]] = {}
+    for k, window in enumerate(windows):
+        by_length.setdefault(len(window), []).append(k)
+    for n, series in by_length.items():
+        if n < _SOME:
+            found |= {k: _bare(nights, values, outcome, k, n) for k in series}
+            continue
+        rows = np.array([windows[k] for k in series])
+        noise = of_history(values.value[rows], values.within[rows], rules)
+        needed = drops.bar(noise, rules)
+        found |= {k: _known(nights, values, outcome, k, noise, needed, i) for i, k in enumerate(series)}
+    return [found[k] for k in range(len(windows))]
+
+
+def _window(nights: Nights, outcome: Outcome, k: int, rules: Rules) -> np.ndarray:
+    """The nights that the last one is held against."""
+    end = int(nights.start[k + 1])
+    episode = _lasting(outcome, k)
+    until = episode.begin if episode else end
+    rows = outcome.base[k] + np.flatnonzero(outcome.kept[outcome.base[k]:until])
+    rows = rows if episode else rows[:-rules.last]
+    return rows[-rules.window:]
+
+
+def _lasting(outcome: Outcome, k: int) -> Episode | None:
+    episodes = outcome.episodes.get(k, [])
+    return episodes[-1] if episodes and episodes[-1].end is None else None
+
+
+def _bare(nights: Nights, values: Values, outcome: Outcome, k: int, n: int) -> Last:
+    night = int(nights.start[k + 1]) - 1
+    return Last(int(outcome.state[night]), night, n, float(values.value[night]), bool(values.suspicious[night]),
+                bool(nights.reruns.count[night]), episode=_lasting(outcome, k))
+
+
+def _known(nights: Nights, values: Values, outcome: Outcome, k: int, noise: Noise, needed, i: int) -> Last:
+    bare = _bare(nights, values, outcome, k, noise.nights)
+    three = values.value[max(int(nights.start[k]), bare.night - 2):bare.night + 1].mean()
+    baseline = float(noise.median[i])
+    return Last(
+        bare.state, bare.night, bare.nights, bare.value, bare.suspicious, bare.again, baseline,
+        float(noise.spread[i]), float((three - baseline) / abs(baseline)) if baseline else float('nan'),
+        float(needed[i]), float(noise.lag[i]), float(noise.shared[i]), int(noise.slow[i]),
+        float(noise.resolution[i]), bare.episode)
+
+
+__all__ = ['FAST', 'QUIET', 'SLOW', 'TOO_FEW', 'Last', 'of_series']
