@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import sessions
 
 TOP = Path(__file__).resolve().parents[1]
 
@@ -28,6 +32,20 @@ def results(tmp_path, monkeypatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv('PARITY_RESULTS', str(folder))
     return folder
+
+
+@pytest.fixture
+def stored(results):
+    """Puts sessions into a database as ReFrame has it; each begins a day after the one before."""
+    database = sqlite3.connect(results / 'results.db')
+    database.execute('CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, json_blob TEXT)')
+
+    def store(uuid: str, *cases, retries=(), **info):
+        start = 1795190000.0 + 86400 * database.execute('SELECT count(*) FROM sessions').fetchone()[0]
+        report = sessions.report(list(cases), [sessions.planned()], list(retries), uuid=uuid, time_start_unix=start, **info)
+        database.execute('INSERT INTO sessions VALUES (?, ?, ?)', (uuid, start, json.dumps(report)))
+        database.commit()
+    return store
 
 
 @pytest.fixture

@@ -2,37 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 
-import pytest
-
-import sessions as made
 from parity import history, paths
-
-PLAN = [made.planned()]
-METRICS = {m['name']: {'unit': m['unit'], 'better': m['better']} for m in made.METRICS}
-
-
-def case(hpl: float, **other):
-    parity = {'metrics': METRICS, 'size': 'quick', **other.pop('parity', {})}
-    return made.ran(hpl=hpl, parity=parity, **other)
-
-
-@pytest.fixture
-def stored(tmp_path, monkeypatch):
-    """Puts sessions into a database as ReFrame has it; each begins a day after the one before."""
-    monkeypatch.setenv('PARITY_RESULTS', str(tmp_path))
-    database = sqlite3.connect(paths.database())
-    database.execute('CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, json_blob TEXT)')
-
-    def store(uuid: str, *cases, retries=(), **info):
-        start = 1795190000.0 + 86400 * database.execute('SELECT count(*) FROM sessions').fetchone()[0]
-        report = made.report(list(cases), PLAN, list(retries), uuid=uuid, time_start_unix=start, **info)
-        database.execute('INSERT INTO sessions VALUES (?, ?, ?)', (uuid, start, json.dumps(report)))
-        database.commit()
-    return store
-
+from sessions import case
 
 def hpl(**options):
     frame = history.load('local', **options)

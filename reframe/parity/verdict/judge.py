@@ -13,10 +13,11 @@ from parity.compare import expected
 from parity.compare.model import Outcome
 from parity.errors import InfrastructureError
 from parity.plan import Plan, PlannedCase
+from parity.regression.rules import DEFAULT, RATE, WHOLE_NIGHT
 from parity.session import database, recovery
 from parity.site import systems
 from parity.verdict import cells as cellmaker
-from parity.verdict import coverage, runs
+from parity.verdict import coverage, join, runs
 from parity.verdict.model import WORDS, Cell, Session, Verdict
 from parity.verdict.names import names
 
@@ -49,7 +50,8 @@ def of_report(report: dict[str, Any]) -> Verdict:
     providers = set(planned.providers)
     demands = cellmaker.Demands(frozenset(systems.required(system, providers)), waived,
                                 figures=_figures(planned, found))
-    cells, faults = acks.applied(_cells(planned, found, demands), planned.system, datetime.date.today())
+    past = join.joined(_cells(planned, found, demands), planned.system, report['session_info']['uuid'])
+    cells, faults = acks.applied(past.cells, planned.system, datetime.date.today())
     cover = coverage.of_cells(cells, planned, 'no check' if 'spack' in providers else 'no Spack')
     counts = Counter(c.verdict for c in cells)
     pairs = expected.of_session(system, report['session_info']['uuid'], planned.cases)
@@ -57,7 +59,7 @@ def of_report(report: dict[str, Any]) -> Verdict:
         session=_session(report, planned, kept),
         coverage=cover,
         counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
-        trust=_trust(cells),
+        trust=_trust(past),
         warnings=[*warnings, *expired, *faults],
         next=_next(cells, planned.system, report['session_info']['uuid']),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
@@ -141,12 +143,16 @@ def _clock(unix: float) -> str:
     return datetime.datetime.fromtimestamp(unix).astimezone().isoformat(timespec='seconds')
 
 
-def _trust(cells: list[Cell]) -> str:
-    judged = sum(c.reference is not None and c.verdict in JUDGED for c in cells)
-    said = f'{judged} of {len(cells)} judged'
-    if not any(c.reference is not None for c in cells):
-        return f'{said}: no reference has been accepted for these cells'
-    return f'{said} against accepted bounds; a bound set by hand states no false-alarm rate'
+def _trust(past: join.Joined) -> str:
+    judged = sum(c.reference is not None and c.verdict in JUDGED for c in past.cells)
+    said = f'{judged} of {len(past.cells)} judged'
+    said += ' against accepted bounds' if judged else ': no reference has been accepted for these cells'
+    if past.judged:
+        said += (f'; {past.judged} against their last nights: at most {1000 * RATE:g} false alarm per 1000 '
+                 f'cell-nights, {WHOLE_NIGHT:g} in all (docs/regression.md)')
+    if past.short:
+        said += f'; {past.short} histories too short for that ({DEFAULT.least + DEFAULT.last} nights)'
+    return said
 
 
 def _next(cells: list[Cell], system: str, uuid: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from parity import history
+from parity import history, regression
 from parity.verdict.model import Cell
 
 #: A series' name: what tells one cell of a system from another.
@@ -17,25 +17,44 @@ def name(cell: Cell) -> str:
     return _APART.join(getattr(cell, part) for part in history.CELL)
 
 
-def up_to(system: str, session: str) -> pl.DataFrame:
-    """series, night, kind, run, value, direction: every figure that was known when the session was judged.
+def of_cells(cells: list[Cell], system: str, session: str) -> dict[str, regression.Cell]:
+    """The history of each cell that has a figure tonight, by name; tonight is its last night."""
+    wanted = {name(cell): cell for cell in cells}
+    frame = _up_to(system, session).filter(pl.col('series').is_in(list(wanted)))
+    if frame.is_empty():
+        return {}
+    found: dict[str, list[regression.Night]] = {}
+    runs = [pl.col(column).filter(pl.col('kind') == kind).alias(f'{column} {kind}')
+            for kind in ('run', 'rerun') for column in ('value', 'node')]
+    last = frame['night'].max()
+    for series, _, label, *lists in frame.group_by('series', 'night', 'label').agg(runs).sort('night').iter_rows():
+        values, where, again, where_again = map(tuple, lists)
+        if values:
+            found.setdefault(series, []).append(regression.Night(values, again, where, where_again, label))
+    tonight = set(frame.filter((pl.col('night') == last) & (pl.col('kind') == 'run'))['series'])
+    return {series: _cell(wanted[series], past) for series, past in found.items() if series in tonight}
 
-    Nights are counted from 0, a session each; the last one is the session itself. Reruns belong to the night of
-    the session that they confirm, and are counted on from its runs. What is labelled, or placed otherwise than
-    usual, is another figure, and left out. Empty where the session has no figure.
+
+def _cell(cell: Cell, past: list[regression.Night]) -> regression.Cell:
+    accepted = None if cell.reference is None else regression.Reference(cell.reference, cell.low, cell.high)
+    return regression.Cell(tuple(past), cell.better, accepted)
+
+
+def _up_to(system: str, session: str) -> pl.DataFrame:
+    """series, night, label, kind, value, node: every figure that was known when the session was judged.
+
+    A night is a session, named by when it began. Reruns belong to the night of the session that they confirm.
+    What is labelled, or placed otherwise than usual, is another figure, and left out. Without rows where the
+    session has no figure.
     """
     frame = history.load(system).filter((pl.col('label') == '') & ~pl.col('unusual'))
-    own = frame.filter((pl.col('session') == session) & (pl.col('rerun_of') == ''))
-    if own.is_empty():
-        return pl.DataFrame(schema=dict.fromkeys(('series', 'night', 'kind', 'run', 'value', 'direction', 'node')))
-    start = own['start'][0]
+    tonight = frame.filter((pl.col('session') == session) & (pl.col('rerun_of') == ''))['start']
+    start = tonight[0] if len(tonight) else float('-inf')
     rerun = pl.col('rerun_of') != ''
-    belongs = pl.when(rerun).then('rerun_of').otherwise('session')
-    known = frame.filter((pl.col('start') <= start) | (pl.col('rerun_of') == session)).with_columns(of=belongs)
-    known = known.filter(pl.col('of').is_in(known.filter(~rerun)['session'].unique().implode())).drop('night')
-    nights = known.filter(~rerun).unique('session').sort('start').select('session').with_row_index('night')
+    known = frame.filter((pl.col('start') <= start) | (pl.col('rerun_of') == session))
+    known = known.with_columns(of=pl.when(rerun).then('rerun_of').otherwise('session')).drop('label')
+    nights = known.filter(~rerun).unique('session').select('session', label='night', night='start')
+    known = known.drop('night')
     return (known.join(nights, left_on='of', right_on='session').sort('night', 'start', 'run', maintain_order=True)
-            .select(series=pl.concat_str(_KEY, separator=_APART), night='night',
-                    kind=pl.when(rerun).then(pl.lit('rerun')).otherwise(pl.lit('run')), run='run', value='value',
-                    direction='better', node='node')
-            .with_columns(run=pl.int_range(pl.len()).over('series', 'night', 'kind')))
+            .select(series=pl.concat_str(_KEY, separator=_APART), night='night', label='label',
+                    kind=pl.when(rerun).then(pl.lit('rerun')).otherwise(pl.lit('run')), value='value', node='node'))

@@ -1,0 +1,57 @@
+"""A cell's word once its history is known, too.
+
+The accepted bounds judge tonight; the history judges tonight against the nights before, at a stated rate of
+false alarms. Worse by either is a regression, unless the same case, run again the same night, says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parity import regression
+from parity.regression import Judgement
+from parity.verdict import nights
+from parity.verdict.model import Cell
+
+#: Words that a history can change: a figure that was judged, or that nothing was accepted for.
+_OPEN = ('ok', 'improved', 'regressed', 'unreferenced')
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The cells, how many of them their history judged, and of how many it is too short."""
+
+    cells: list[Cell]
+    judged: int = 0
+    short: int = 0
+
+
+def joined(cells: list[Cell], system: str, session: str) -> Joined:
+    """Every cell of the session, with its last word."""
+    known = nights.of_cells([c for c in cells if c.verdict in _OPEN], system, session)
+    if not known:
+        return Joined(cells)
+    told = dict(zip(known, regression.judge_all(list(known.values())), strict=True))
+    found = [_joined(cell, known[name], told[name]) if cell.verdict in _OPEN and (name := nights.name(cell)) in told
+             else cell for cell in cells]
+    short = sum(j.verdict == 'insufficient' for j in told.values())
+    return Joined(found, len(told) - short, short)
+
+
+def _joined(cell: Cell, past: regression.Cell, told: Judgement) -> Cell:
+    tonight = past.nights[-1]
+    if cell.verdict == 'regressed' and tonight.reruns and _within(cell, tonight):
+        first = f'{cell.reason} at first; run again it was within its bounds'
+        cell = cell.model_copy(update={'verdict': 'ok', 'reason': first})
+    suspicious = not tonight.reruns and (told.needs_rerun or cell.verdict == 'regressed')
+    update: dict = {'suspicious': suspicious}
+    if told.verdict == 'regressed' or told.verdict == 'improved' and cell.verdict in ('ok', 'unreferenced'):
+        update |= {'verdict': told.verdict, 'reason': '; '.join(filter(None, (cell.reason, told.why)))}
+    return cell.model_copy(update=update)
+
+
+def _within(cell: Cell, tonight: regression.Night) -> bool:
+    """Is the median of all of tonight's runs, those that were run again among them, within the accepted bounds?"""
+    from statistics import median
+    value = median((*tonight.runs, *tonight.reruns))
+    return (cell.low is None or value >= cell.low) and (cell.high is None or value <= cell.high)
