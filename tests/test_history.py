@@ -7,6 +7,7 @@ import sqlite3
 from parity import history, paths
 from sessions import case
 
+
 def hpl(**options):
     frame = history.load('local', **options)
     return frame.filter(frame['metric'] == 'hpl')

@@ -32,8 +32,8 @@ def joined(cells: list[Cell], system: str, session: str) -> Joined:
     if not known:
         return Joined(cells)
     told = dict(zip(known, regression.judge_all(list(known.values())), strict=True))
-    found = [_joined(cell, known[name], told[name]) if cell.verdict in _OPEN and (name := nights.name(cell)) in told
-             else cell for cell in cells]
+    found = [_joined(cell, known[name], told[name])
+             if cell.verdict in _OPEN and (name := nights.name(cell)) in told else cell for cell in cells]
     short = sum(j.verdict == 'insufficient' for j in told.values())
     return Joined(found, len(told) - short, short)
 

@@ -56,5 +56,5 @@ def _up_to(system: str, session: str) -> pl.DataFrame:
     nights = known.filter(~rerun).unique('session').select('session', label='night', night='start')
     known = known.drop('night')
     return (known.join(nights, left_on='of', right_on='session').sort('night', 'start', 'run', maintain_order=True)
-            .select(series=pl.concat_str(_KEY, separator=_APART), night='night', label='label',
-                    kind=pl.when(rerun).then(pl.lit('rerun')).otherwise(pl.lit('run')), value='value', node='node'))
+            .select('night', 'label', 'value', 'node', series=pl.concat_str(_KEY, separator=_APART),
+                    kind=pl.when(rerun).then(pl.lit('rerun')).otherwise(pl.lit('run'))))
