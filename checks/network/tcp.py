@@ -30,7 +30,7 @@ class Iperf3(rfm.RunOnlyRegressionTest, Paired):
 
     def at_both_ends(self, nodes, in_flight, runs, seconds, *options):
         limit = 120 + 2 * seconds * (2 + len(runs))
-        self.pair_up(nodes, in_flight, ['python3 tcp.py --pair {pair}', *self.command(runs, seconds, *options)],
+        self.pair_up(nodes, in_flight, ["python3 tcp.py --pair '{pair}'", *self.command(runs, seconds, *options)],
                      binding='none', cpus=self.extra('cores') or 1, limit=limit)
 
 
