@@ -50,6 +50,19 @@ def test_runs_that_depend_on_one_another_make_the_interval_wider():
     assert 'lag-1' in wide.notes[0] and not narrow.notes
 
 
+def test_the_limits_are_the_root_of_the_sum_of_squares_of_both_sides_distances():
+    """Worked by hand for 6 runs: k = 1, weight 5 J / (1 + 4 J) with J = (.96875 - .95) / (.96875 - .78125)."""
+    share = (0.96875 - 0.95) / (0.96875 - 0.78125)
+    weight = 5 * share / (1 + 4 * share)
+    logs = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    one = Sample(tuple(math.exp(0.01 * x) for x in logs), step=0.0)
+    two = Sample(tuple(math.exp(0.02 * x) for x in logs), step=0.0)
+    half = 2.5 - weight                             # from the middle, 2.5, to the limit, weight
+    found = ratio(one, two)
+    assert math.log(found.high / found.ratio) == pytest.approx(math.hypot(0.01, 0.02) * half, rel=1e-3)
+    assert math.log(found.low / found.ratio) == pytest.approx(-math.hypot(0.01, 0.02) * half, rel=1e-3)
+
+
 @pytest.mark.parametrize('n', [1, 2])
 def test_one_or_two_runs_have_a_ratio_and_no_interval(n):
     found = ratio(Sample((2.0,) * n), Sample((3.0,) * 9))
@@ -139,6 +152,8 @@ def test_runs_that_took_turns_are_pairs_and_what_drifts_cancels_out():
     assert row.paired and row.n == 6 and row.verdict == 'slower' and row.low > 0.94
     alone = [Value(v.value, v.when + 1000) for v in candidate.values]
     assert interleaved.pairs(baseline.values, alone) == []
+    later = [[Value(1.0, 100.0 * side + t) for t in range(1, 7)] for side in (1, 2)]      # turns, then blocks
+    assert interleaved.pairs([*baseline.values, *later[0]], [*candidate.values, *later[1]]) == []
 
 
 def test_a_run_that_failed_breaks_no_pairs_and_unknown_times_make_none():
