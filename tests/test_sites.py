@@ -29,6 +29,7 @@ EXPECTED = {
     'example-slurm': (88, {'cpu': 88, 'virtual': 88, 'gpu': 88}, 3 * CELLS),
     'local': (_LOCAL, {'default': _LOCAL}, CELLS),
     'onebox': (_LOCAL, {'physical': _LOCAL, 'virtual': _LOCAL}, 2 * CELLS),
+    'onebox-pbs': (_LOCAL, {'physical': _LOCAL}, CELLS),
 }
 #: What every job script of a system must ask for: whole nodes, in its own queue.
 DIRECTIVES = {
