@@ -39,3 +39,20 @@ def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTE
         raise errors.UsageError('accept: name the cells, or --all' + (', not both' if everything else ''))
     done = command.run(system, cells or [], reason.given(why, by, expires))
     typer.echo('\n'.join(table.accepted(system, done)))
+
+
+@app.command()
+def show(system: str = ANY_SYSTEM):
+    """Every accepted reference: value, bounds, who accepted it and why, age, expiry, when it was last applied."""
+    from parity.refs import show as command
+    typer.echo('\n'.join(command.lines(system)))
+
+
+@app.command()
+def lint(system: str = ANY_SYSTEM):
+    """What is wrong with accepted references (exit code 2), and what of them deserves a look (0)."""
+    from parity.refs import lint as command
+    from parity.refs import table
+    linted = command.run(system)
+    typer.echo('\n'.join(table.linted(linted)))
+    raise typer.Exit(errors.USAGE if any(each.errors for each in linted) else errors.OK)

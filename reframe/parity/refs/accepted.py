@@ -36,11 +36,20 @@ class Accepted:
         return '/'.join((self.check, *self.index.values(), self.metric))
 
     @property
+    def parameters(self) -> dict[str, str]:
+        """Of the case, and variants."""
+        return {name: value for name, value in self.index.items() if name not in ('size', '$environ')}
+
+    @property
     def id(self) -> str:
         """The name of its cell, as far as the index says which one it is."""
-        said = [f'%{name}={value}' for name, value in self.index.items() if name not in ('size', '$environ')]
+        said = [f'%{name}={value}' for name, value in self.parameters.items()]
         where = '+'.join(filter(None, (self.partition, self.index.get('$environ'))))
         return f'{self.check}{"".join(said)}.{self.metric}@{self.system}:{where}'
+
+    @property
+    def where(self) -> str:
+        return f'{self.file}:{self.line}: {self.path}'
 
     def is_of(self, cell: Cell) -> bool:
         """Whether ReFrame applies it to the runs of ``cell``."""
@@ -71,8 +80,12 @@ def indexes(system: str) -> dict[tuple[str, str], Index]:
     return found
 
 
+def folder(system: str) -> Path:
+    return paths.root() / 'systems' / system / 'references'
+
+
 def files(system: str) -> list[Path]:
-    return sorted((paths.root() / 'systems' / system / 'references').glob('*.yaml'))
+    return sorted(folder(system).glob('*.yaml'))
 
 
 def of_system(system: str) -> list[Accepted]:

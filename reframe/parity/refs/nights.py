@@ -22,6 +22,7 @@ class Night:
     unit: str
     better: str
     variant: str                    # of the check: 'threading=one', '' where it has none
+    applied: bool                   # a reference was
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Cell:
     @property
     def parameters(self) -> dict[str, str]:
         """Name and value of each parameter of the case: 'Ior %api=POSIX %span=1'."""
-        return _pairs(self.case.split(' %')[1:])
+        return parameters(self.case)
 
     @property
     def index(self) -> dict[str, str]:
@@ -59,6 +60,10 @@ class Cell:
 #: Sessions of a system that tell what it measures today.
 RECENT = 2 * bounds.MOST
 _WHERE = ['system', 'check', *history.CELL]
+
+
+def parameters(case: str) -> dict[str, str]:
+    return _pairs(case.split(' %')[1:])
 
 
 def _pairs(said: list[str]) -> dict[str, str]:
@@ -75,7 +80,8 @@ def cells(frame, since: str = '') -> list[Cell]:
     own = frame.filter(~pl.col('unusual') & (pl.col('rerun_of') == '') & (pl.col('night') >= since))
     nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(
         pl.col('night', 'unit', 'better', 'variant').first(),
-        pl.col('value').median(), pl.col('value').alias('runs'), pl.col('label').unique().sort().alias('labels'),
+        pl.col('value').median(), pl.col('value').alias('runs'),
+        pl.col('reference').is_not_null().any().alias('applied'), pl.col('label').unique().sort().alias('labels'),
         pl.col('software', 'node').unique().sort().str.join(' '))
     every = frame.select(_WHERE).unique(maintain_order=True).rows()
     found: dict[tuple, list[Night]] = {where: [] for where in every}

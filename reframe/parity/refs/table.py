@@ -6,6 +6,7 @@ from pathlib import Path
 
 from parity.figures import alike, change, percent
 from parity.refs import bounds
+from parity.refs.lint import Linted
 from parity.refs.nights import Cell
 from parity.refs.proposals import Proposal, Reference
 from parity.refs.propose import Proposed
@@ -81,3 +82,13 @@ def _reasons(refused: list[tuple[Cell, str]]) -> list[tuple[str, ...]]:
         groups.setdefault((cell.check, cell.partition, cell.size, why), []).append(cell)
     return [(cells[0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
             for (check, partition, size, why), cells in groups.items()]
+
+
+def linted(found: list[Linted]) -> list[str]:
+    """Errors, warnings, and how many references there are."""
+    said = []
+    for each in found:
+        said += [f'error: {what}' for what in each.errors] + [f'warning: {what}' for what in each.warnings]
+        said.append(f'{each.system}: {len(each.errors)} errors' if each.errors else
+                    f'{each.system}: {each.references} references, no error, {len(each.warnings)} warnings')
+    return [visible(line) for line in said or ['no reference has been accepted']]

@@ -1,0 +1,112 @@
+"""What is wrong with the accepted references, and what of them deserves a look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from parity import history, paths, plan, references
+from parity.figures import percent
+from parity.plan import Plan
+from parity.refs import accepted, alike, nights, stale, value
+from parity.refs.accepted import Accepted
+from parity.refs.nights import Cell
+from parity.refs.stale import Warned
+from parity.site import systems
+from parity.site.schema import System
+
+#: A reference that so many sessions in a row did not apply is of nothing that is measured.
+UNUSED = 14
+#: A bound so many times as wide as the noise needs lets a real change pass.
+_TOO_WIDE = 2
+
+
+@dataclass(frozen=True)
+class Linted:
+    """Of one system: how many references it has, what is wrong (a run refuses it), what is to be looked at."""
+
+    system: str
+    references: int
+    errors: list[str]
+    warnings: list[Warned]
+
+
+def run(system: str = '') -> list[Linted]:
+    """Lint one system, or all that have references. UsageError for an unknown one."""
+    return [_of_system(systems.read(name)) for name in ([system] if system else systems.names())
+            if system or accepted.folder(name).is_dir()]
+
+
+def _of_system(site: System) -> Linted:
+    if not accepted.folder(site.name).is_dir():
+        return Linted(site.name, 0, [], [])
+    planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', site.name])
+    wrong = references.problems(site, planned)
+    if wrong:
+        return Linted(site.name, 0, wrong, [])
+    found = accepted.of_system(site.name)
+    return Linted(site.name, len(found), [], [*warnings(found), *_against_plan(found, planned)])
+
+
+def warnings(found: list[Accepted]) -> list[Warned]:
+    """What the references of a system say of themselves, and what its history says of them."""
+    if not found:
+        return []
+    frame = history.load(found[0].system)
+    cells = nights.cells(frame)
+    began = sorted(frame['night'].unique())
+    warned = stale.of(found)
+    for each in found:
+        own = [cell for cell in cells if each.is_of(cell) and cell.nights]
+        said = [*_software(each, own), *_width(each, own), *_unused(each, own, began)]
+        warned += [Warned(each, what) for what in said]
+    return warned
+
+
+def _software(each: Accepted, own: list[Cell]) -> Iterator[str]:
+    """It stands on other programs than those that are measured now."""
+    for cell in own:
+        if each.provenance and cell.nights[-1].software != each.provenance.software:
+            yield f'its software changed since it was accepted on {each.provenance.date}'
+            return
+
+
+def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:
+    """The bound where worse lies is far wider than the nights that there are ask for."""
+    if not each.value or not own:
+        return
+    bound = each.lower if own[0].nights[-1].better == 'higher' else each.upper
+    try:
+        needed = [value.of_nights(alike.nights(cell, {})) for cell in own]
+    except alike.Refused:
+        return
+    widest = max(found.reference[2] for found in needed)
+    if bound is not None and widest and abs(bound) > _TOO_WIDE * widest:
+        yield (f'a bound of {percent(abs(bound))} is wider than the noise needs: '
+               f'{needed[0].observed.n} nights ask for {percent(widest)}')
+
+
+def _unused(each: Accepted, own: list[Cell], began: list[str]) -> Iterator[str]:
+    """No session applied it, of those that could."""
+    since = [n for n in began if not each.provenance or n[:10] > str(each.provenance.date)]
+    used = max((n.night for cell in own for n in cell.nights if n.applied), default='')
+    if len(since) >= UNUSED and used < since[-UNUSED]:
+        yield f'not applied by the last {UNUSED} sessions' + (f', not since {used[:10]}' if used else '')
+
+
+def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
+    """References of what a whole run does not measure, and of two things at once."""
+    variants = {check.check: check.variants for check in planned.checks}
+    for each in found:
+        wanted = {name: v for name, v in each.parameters.items() if name not in variants[each.check]}
+        own = [case for case in planned.cases if each.partition == case.partition and each.check == case.check
+               and wanted.items() <= nights.parameters(case.case).items()]
+        environs = {case.environ for case in own} - {''}
+        if not environs:
+            needs = ', '.join(sorted({need for case in own for need in case.needs}))
+            yield Warned(each, f'never applied: no environment offers {needs}' if needs else
+                         'never applied: no case of the plan is of it')
+        elif '$environ' in each.index and each.index['$environ'] not in environs:
+            yield Warned(each, f'never applied: the case runs in {", ".join(sorted(environs))}')
+        elif '$environ' not in each.index and len(environs) > 1:
+            yield Warned(each, f'one value for {" and ".join(sorted(environs))}: put $environ into the $index')
