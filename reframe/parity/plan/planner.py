@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from parity import paths
 from parity.errors import UsageError
 from parity.plan.model import Plan, PlannedCase
 
@@ -39,6 +40,7 @@ def _ask(file: Path, arguments: list[str]) -> tuple[subprocess.Popen, Path]:
     # its own debug log must not overwrite that of the run
     environ = {**os.environ, 'PARITY_REFRAME_LOG': str(file.with_suffix('.log')),
                'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1'}
+    environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, env=environ), file
 
