@@ -52,9 +52,9 @@ def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -
     for cell in cells:
         if cell not in every:
             near = get_close_matches(cell, every, n=1)
-            hint = f'; did you mean {near[0]}?' if near else ''
-            raise UsageError(f'{cell} is not proposed{hint} proposed: {", ".join(every[:8])}'
-                             + (f' and {len(every) - 8} more' if len(every) > 8 else ''))
+            hint = f'did you mean {near[0]}?' if near else f'proposed: {", ".join(every[:8])}' \
+                + (f' and {len(every) - 8} more' if len(every) > 8 else '')
+            raise UsageError(f'{cell} is not proposed; {hint}')
     chosen = {part: [p for p in found if not cells or p.cell in cells] for part, found in waiting.items()}
     return {part: found for part, found in chosen.items() if found}
 
@@ -103,9 +103,13 @@ def _merged(system: str, partition: str, found: list[Proposal], why: Reason) -> 
         level = tree.setdefault(p.check, {} if (partition, p.check) in there else {'$index': Line(list(p.index))})
         for key in p.index.values():
             level = level.setdefault(key, {})
-        level[p.metric] = Line(list(p.reference))
+        level[p.metric] = Line([_plain(part) for part in p.reference])
         tree.setdefault(references.PROVENANCE, {})[_path(p)] = Line({**vars(why), **p.observed.model_dump()})
     return text, edit.merged(file, text or _HEAD.format(f'{system}:{partition}'), tree)
+
+
+def _plain(part: float | str | None) -> float | int | str | None:
+    return int(part) if isinstance(part, float) and part.is_integer() else part
 
 
 def _text(file: Path) -> str:
