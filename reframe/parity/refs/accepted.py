@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parity import paths, yamlfile
 from parity.references import PROVENANCE
 from parity.refs import provenance
-from parity.refs.nights import Cell
 from parity.refs.provenance import Provenance
+
+if TYPE_CHECKING:                       # a verdict reads references without the history
+    from parity.refs.nights import Cell
 
 
 @dataclass(frozen=True)
