@@ -13,6 +13,7 @@ from parity.compare import expected
 from parity.compare.model import Outcome
 from parity.errors import InfrastructureError
 from parity.plan import Plan, PlannedCase
+from parity.refs import bounds, stale
 from parity.regression.rules import DEFAULT, RATE, WHOLE_NIGHT
 from parity.session import database, recovery
 from parity.site import systems
@@ -60,7 +61,7 @@ def of_report(report: dict[str, Any]) -> Verdict:
         coverage=cover,
         counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
         trust=_trust(past),
-        warnings=[*warnings, *expired, *faults],
+        warnings=[*warnings, *expired, *faults, *stale.expired(system.name)],
         next=_next(cells, planned.system, report['session_info']['uuid']),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
         cells=cells,
@@ -165,8 +166,7 @@ def _next(cells: list[Cell], system: str, uuid: str) -> str:
     if any(c.verdict == 'missing' for c in cells):
         return 'ci/nightly (runs what never ran)'
     if any(c.verdict == 'unreferenced' for c in cells):
-        partition = next(c.partition for c in cells if c.verdict == 'unreferenced')
-        return f'parity verdict --all; accepted values go to systems/{system}/references/{partition}.yaml'
+        return f'parity refs propose --system {system} (after {bounds.FEWEST} nights)'
     return 'parity verdict --all'
 
 
