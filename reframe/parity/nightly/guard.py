@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
 import tempfile
 
 from parity import acks, paths, references
@@ -11,6 +12,7 @@ from parity.compare import pairs
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import Plan
 from parity.plan.model import Problem
+from parity.refs import accepted, lint, stale
 from parity.site import systems
 
 #: What a session's database, perflogs, outputs and report may take.
@@ -45,6 +47,12 @@ def everything(plan: Plan, options: list[str]) -> None:
     wrong += references.problems(system, plan) + pairs.problems(system, plan) + acks.problems(system, plan)
     if wrong:
         raise UsageError('\n'.join(wrong))
+
+
+def warn(plan: Plan) -> None:
+    """Tell what of the accepted references deserves a look; it is no reason not to run."""
+    for said in stale.grouped(lint.warnings(accepted.of_system(plan.system))):
+        print(f'parity: warning: {said}', file=sys.stderr)
 
 
 def _each_once(problems: list[Problem]) -> list[str]:
