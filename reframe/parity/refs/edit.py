@@ -118,9 +118,22 @@ def _block(tree: Tree, column: int) -> str:
     return ''.join(lines)
 
 
+class _OneLine(yaml.SafeDumper):
+    """Text with line breaks in it is quoted with escapes, not broken."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    breaks = any(c in text for c in '\n\r\x85\u2028\u2029')
+    return dumper.represent_scalar('tag:yaml.org,2002:str', text, style='"' if breaks else None)
+
+
+_OneLine.add_representer(str, _text)
+
+
 def flow(value: Any) -> str:
     """``value`` on one line, as PyYAML reads it back."""
-    said = yaml.safe_dump(value, default_flow_style=True, width=float('inf'), allow_unicode=True, sort_keys=False)
+    said = yaml.dump(value, Dumper=_OneLine, default_flow_style=True, width=float('inf'), allow_unicode=True,
+                     sort_keys=False)
     return said.removesuffix('\n').removesuffix('\n...')
 
 

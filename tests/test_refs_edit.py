@@ -1,0 +1,153 @@
+"""What is accepted stands in the file as ReFrame reads it, and nothing else in the file moves."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parity.errors import UsageError
+from parity.refs import edit
+from parity.refs.edit import Line
+
+FILE = Path('systems/x/references/default.yaml')
+
+HAND = '''\
+# Agreed with the storage team in March.
+Toy:
+    $index: [size, mode]        # no clients: the same for all
+    quick:
+      copy:
+        rate:   [243.5,-0.05, 0.10, MB/s]   # by hand
+        # seconds is not judged: it says the same
+
+# whoever changes the disks: propose anew
+Other:
+  $index: [size]
+  quick:
+    hpl:
+      - 1.0
+      - -0.1
+      - 0.1
+      - Gflop/s
+provenance:
+  Toy/quick/copy/rate: {by: ana}
+  # the end
+'''
+
+
+def test_comments_order_and_spacing_of_what_was_there_stay():
+    new = edit.merged(FILE, HAND, {
+        'Toy': {'quick': {'copy': {'hangs': Line([0, None, 0, 'count'])}, 'write': {'rate': Line([1.0, -0.1, 0.1, 'MB/s'])}}},
+        'New': {'$index': Line(['size']), 'quick': {'x': Line([1, -0.1, 0.1, ''])}},
+        'provenance': {'New/quick/x': Line({'why': 'first'})}})
+    added = [line for line in new.splitlines() if line not in HAND.splitlines()]
+    kept = iter(new.splitlines())
+    assert all(line in kept for line in HAND.splitlines())
+    assert added == ['        hangs: [0, null, 0, count]', '      write:', '        rate: [1.0, -0.1, 0.1, MB/s]',
+                     'New:', "    x: [1, -0.1, 0.1, '']", '  New/quick/x: {why: first}']
+
+
+def test_a_value_is_replaced_where_it_stands_however_it_was_written():
+    tree = {'Other': {'quick': {'hpl': Line([2.0, -0.03, 0.03, 'Gflop/s'])}},
+            'Toy': {'quick': {'copy': {'rate': Line([250.0, -0.04, 0.04, 'MB/s'])}}}}
+    new = edit.merged(FILE, HAND, tree)
+    assert '        rate:   [250.0, -0.04, 0.04, MB/s]   # by hand\n' in new
+    assert yaml.safe_load(new)['Other']['quick']['hpl'] == [2.0, -0.03, 0.03, 'Gflop/s']
+
+
+def test_a_file_without_checks_provenance_or_a_last_line_end():
+    tree = {'Toy': {'$index': Line(['size']), 'quick': {'x': Line([1, -0.1, 0.1, 's'])}},
+            'provenance': {'a': Line({'on': datetime.date(2026, 11, 20)})}}
+    for text in ('', '# a comment only', '# a comment\n', 'provenance:\n  b: {c: d}', 'Other:\n  $index: [size]\n  quick: {}'):
+        assert yaml.safe_load(edit.merged(FILE, text, tree))['Toy'] == {'$index': ['size'], 'quick': {'x': [1, -0.1, 0.1, 's']}}
+
+
+def test_line_ends_of_windows_stay():
+    new = edit.merged(FILE, HAND.replace('\n', '\r\n'), {'Toy': {'quick': {'new': {'x': Line([1, -0.1, 0.1, 's'])}}}})
+    assert new.count('\n') == new.count('\r\n') > HAND.count('\n')
+
+
+@pytest.mark.parametrize('text, says', [
+    ('Toy: {$index: [size], quick: {}}\n', 'default.yaml:1: written in braces'),
+    ('Toy:\n  $index: [size]\n  quick:\n', 'default.yaml:3: written not as a mapping'),
+    ('- a list\n', 'default.yaml:1: must be a mapping'),
+    ('Toy: [\n', 'default.yaml:2'),
+    ('Toy:\n  $index: [size]\n  quick: &q\n    y: &v [1, -0.1, 0.1, s]\n    x: *v\n', "found undefined alias 'v'"),
+    ('Toy:\n  $index: [size]\n  quick: &q\n    x: [1, -0.1, 0.1, s]\n  nightly: *q\n', 'an anchor'),
+    ('Toy:\n  $index: [size]\n  quick:\n    y: [1, -0.1, 0.1, s]\n...\n', 'nothing can be added to it'),
+])
+def test_what_cannot_be_added_to_is_refused_with_its_line(text, says):
+    tree = {'Toy': {'quick': {'x': Line([2, -0.1, 0.1, 's'])}}, 'provenance': {'a': Line({'b': 'c'})}}
+    with pytest.raises(UsageError, match='default.yaml') as caught:
+        edit.merged(FILE, text, tree)
+    assert says in str(caught.value)
+
+
+def applied(text: str, check: str, **attributes: str) -> dict:
+    """What ReFrame itself takes from a file for a test with these attributes, by metric."""
+    from reframe.core import pipeline
+
+    class Test(pipeline.RegressionTestPlugin):
+        pass
+
+    Test.__name__ = check
+    test = object.__new__(Test)
+    for name, value in attributes.items():
+        object.__setattr__(test, name, value)
+    options = SimpleNamespace(get_option=lambda name: '')
+    with mock.patch.object(pipeline.rt, 'runtime', lambda: options), \
+            mock.patch('builtins.open', mock.mock_open(read_data=text)):
+        found = pipeline._ReferenceDict({'$ref': 'file.yaml'}, test=test)
+    return found[test]
+
+
+#: Names that YAML would take for something else, or that stand in its way.
+NAMES = st.sampled_from(['one', '1', '007', 'yes', 'off', 'null', '~', '1e3', '0x1F', '1:30', '2026-11-20', 'a b', '- x',
+                         '#x', 'ä', '{', "it's", '"', 'x: y', '%', '&a', '*a', '!t', '@', '`', '<<', '=', '.5', '1_000'])
+METRICS = st.sampled_from(['rate', 'seconds', 'hangs', 'y', 'n', '8'])
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-10**12, 10**12)
+TUPLES = st.tuples(NUMBERS, st.none() | NUMBERS, st.none() | NUMBERS, st.sampled_from(['MB/s', '', '%', '1/s', 'null', 'Gflop/s']))
+ENTRIES = st.dictionaries(st.tuples(NAMES, METRICS), TUPLES, min_size=1, max_size=6)
+COMMENTS = st.sampled_from(['', '# a comment', '      # deep', '#: {'])
+TEXTS = st.text(st.characters(exclude_categories=('Cs',)), min_size=1, max_size=60)
+
+
+def by_hand(entries: dict, step: int, comment: str) -> str:
+    """A file as a person writes it: their own spacing, comments between entries."""
+    if not entries:
+        return comment
+    lines = [comment, 'Toy:', ' ' * step + '$index: [size, mode]   # by hand', ' ' * step + 'quick:']
+    for mode in dict.fromkeys(mode for mode, _ in entries):
+        lines.append(' ' * 2 * step + f'{edit.flow(mode)}:   {comment}')
+        for (of, metric), value in entries.items():
+            if of == mode:
+                said = edit.flow(list(value)).replace(', ', ' ,  ')
+                lines += [' ' * 3 * step + f'{edit.flow(metric)}:  {said} {comment}', comment]
+    return '\n'.join(lines)
+
+
+@settings(max_examples=200, deadline=None)
+@given(before=st.just({}) | ENTRIES, after=ENTRIES, step=st.sampled_from([1, 2, 4]), comment=COMMENTS, why=TEXTS)
+def test_what_was_accepted_is_what_reframe_applies(before, after, step, comment, why):
+    text = by_hand(before, step, comment)
+    tree: dict = {'Toy': {} if before else {'$index': Line(['size', 'mode'])},
+                  'provenance': {f'Toy/quick/{mode}/{metric}': Line({'why': why}) for mode, metric in after}}
+    for (mode, metric), value in after.items():
+        tree['Toy'].setdefault('quick', {}).setdefault(mode, {})[metric] = Line(list(value))
+    new = edit.merged(FILE, text, tree)
+    meant = {**before, **after}
+    for mode in {mode for mode, _ in meant}:
+        assert applied(new, 'Toy', size='quick', mode=mode) == {m: v for (of, m), v in meant.items() if of == mode}
+    assert yaml.safe_load(new)['provenance'] == {f'Toy/quick/{mode}/{metric}': {'why': why} for mode, metric in after}
+    kept = iter(new.splitlines())
+    for line in text.splitlines():
+        entry = line.split(':')[0].strip()
+        if not line.strip() or line.strip().startswith('#') or entry in ('Toy', '$index', 'quick'):
+            assert line in kept, f'{line!r} is gone, or was moved'
