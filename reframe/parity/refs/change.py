@@ -76,10 +76,11 @@ def _chance(ranks: tuple[float, ...]):
 def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, float] | None:
     """A place (a node, or the nodes of a case) whose nights differ from those elsewhere, and by what share.
 
-    Places with 3 nights or more are compared with all others (Mann-Whitney), ALPHA shared among them.
+    Places with 3 nights or more, the rarest first, are compared with all others (Mann-Whitney), ALPHA
+    shared among them.
     """
     from scipy.stats import mannwhitneyu
-    often = [p for p in sorted(set(places)) if places.count(p) >= _SIDE]
+    often = sorted((p for p in set(places) if places.count(p) >= _SIDE), key=lambda p: (places.count(p), p))
     for place in often:
         here = [v for v, p in zip(values, places, strict=True) if p == place]
         there = [v for v, p in zip(values, places, strict=True) if p != place]

@@ -1,0 +1,359 @@
+"""References with a life: proposed from alike nights, accepted with a reason, applied, linted, expired."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import shutil
+
+import pytest
+import yaml
+
+import sessions as made
+import stored
+from conftest import TOP
+from parity import paths
+from parity.errors import NothingMeasured, UsageError
+from parity.plan.model import LoadedCheck, Plan
+from parity.refs import accept, lint, propose, reason, show, stale, table
+from parity.verdict import judge
+from stored import case
+
+TODAY = datetime.date(2026, 11, 20)
+NAMES = {'Toy %mode=copy': {'mode': ['copy', 'write']}}
+
+
+@pytest.fixture
+def history(tmp_path, monkeypatch):
+    """Sessions of `local`, in a checkout of the test's own, which has no reference."""
+    root = tmp_path / 'top'
+    shutil.copytree(TOP / 'systems' / 'local', root / 'systems' / 'local', ignore=lambda *_: ['references'])
+    monkeypatch.setenv('PARITY_ROOT', str(root))
+    (root / 'results').mkdir()
+    monkeypatch.setenv('PARITY_RESULTS', str(root / 'results'))
+    monkeypatch.setattr('parity.plan.of_command', lambda arguments: plan())
+    return stored.Stored()
+
+
+def plan(*cases: dict, **check) -> Plan:
+    known = LoadedCheck(**{'check': 'Toy', 'file': 'toy.py', 'metrics': made.METRICS,
+                           'parameters': {'mode': ['copy', 'write']}, **check})
+    return Plan(system='local', cases=list(cases) or [made.planned(), made.planned('Toy %mode=copy')],
+                checks=[known], problems=[])
+
+
+def quiet(n: int = 12, at: float = 100.0, cv: float = 0.005) -> list[float]:
+    rng = random.Random(n)
+    return [round(at * (1 + cv * rng.gauss(0, 1)), 3) for _ in range(n)]
+
+
+def nights(history, values, **other) -> None:
+    for value in values:
+        history.add(case(value, **other))
+
+
+def proposed(**options) -> dict[str, object]:
+    answer = propose.run('local', **options)
+    return {p.metric: p for _, p in answer.found} | {cell.metric: why for cell, why in answer.refused}
+
+
+def accepted(**options):
+    return accept.run('local', [], reason.given(**{'why': 'first values', 'by': 'ana', **options}))
+
+
+def references():
+    return paths.root() / 'systems' / 'local' / 'references' / 'default.yaml'
+
+
+def test_a_quiet_history_gives_its_median_with_bounds_on_both_sides(history):
+    nights(history, quiet(at=123.456), latency=1.5)
+    hpl, latency = proposed()['hpl'], proposed()['latency']
+    assert hpl.reference == (pytest.approx(123.456, rel=0.01), -0.03, 0.03, 'Gflop/s')
+    assert len(f'{hpl.reference[0]:g}') == 5 and hpl.observed.n == 12
+    assert latency.reference == (1.5, -0.1, 0.1, 'us'), 'a timer of 0.1 us may be off by one step of it'
+    assert hpl.observed.nights == f'{stored.day(0)}..{stored.day(11)}'
+    assert hpl.observed.sessions == '00000000..0000000b' and hpl.observed.nodes == 'node01'
+
+
+def test_noise_widens_the_bounds_and_too_much_of_it_is_refused(history):
+    nights(history, quiet(20, cv=0.02))
+    assert 0.05 < proposed()['hpl'].reference[2] < 0.15
+    nights(history, [60.0, 140.0, 100.0] * 10)
+    assert 'noise: nights of' in proposed()['hpl'] and 'measure longer' in proposed()['hpl']
+
+
+def test_what_is_always_zero_may_not_rise(history):
+    nights(history, [0.0] * 12, latency=0.0)
+    found = proposed()
+    assert found['latency'].reference == (0.0, None, 0.0, 'us')
+    assert 'nothing to fall from' in found['hpl']
+    history.add(case(0.0, latency=3.0))
+    assert 'its median is 0, and 1 of 13 runs are not' in proposed()['latency']
+
+
+@pytest.mark.parametrize('then, says', [
+    ({'parity': {'software': {'identity': 'y'}}}, '3 nights since the software changed'),
+    ({'parity': {'labels': {'hpl': {'word': 'cached'}}}}, 'not alike: 3 of 23 nights are cached'),
+    ({'parity': {'variant': {'threading': 'one'}}}, '3 nights since the variant changed'),
+])
+def test_only_nights_that_are_alike_count(history, then, says):
+    nights(history, quiet(20))
+    nights(history, quiet(3), **then)
+    assert says in proposed()['hpl']
+
+
+def test_what_never_is_judged_gets_no_reference(history):
+    nights(history, quiet(), parity={'labels': {'hpl': {'word': 'cached'}}})
+    assert proposed()['hpl'] == 'cached: such a figure is never judged'
+
+
+def test_unusual_placements_and_reruns_are_left_out(history):
+    nights(history, quiet())
+    nights(history, [50.0] * 5, parity={'unusual': {'nodes': 4}})
+    for _ in range(5):
+        history.add(case(50.0), parity_rerun_of='00000003-0')
+    assert proposed()['hpl'].observed.n == 12 and proposed()['hpl'].reference[0] == pytest.approx(100, rel=0.01)
+
+
+def test_too_few_nights(history):
+    nights(history, quiet(9))
+    assert proposed()['hpl'] == '9 nights; 10 are needed'
+
+
+def test_a_change_within_the_nights_is_refused_and_since_leaves_out_what_was_before(history):
+    nights(history, quiet(12) + quiet(10, at=94.0))
+    why = proposed()['hpl']
+    assert f'a change on {stored.day(12)}: -6' in why
+    since = why.partition("--since '")[2].partition("'")[0]
+    assert proposed(since=since)['hpl'].reference[0] == pytest.approx(94, rel=0.01)
+    assert proposed(since=stored.day(15))['hpl'] == '7 nights; 10 are needed'
+    with pytest.raises(UsageError, match='--since .20.11.: must be a date'):
+        propose.run('local', since='20.11')
+
+
+def test_a_slow_node_among_good_ones_is_refused(history):
+    for i, value in enumerate(quiet(20)):
+        slow = i % 4 == 1
+        history.add(case(value * (0.95 if slow else 1), job_nodelist=['v3' if slow else 'v1']))
+    assert 'not alike: v3 is -4.9 %' in proposed()['hpl']
+
+
+def test_one_bad_night_is_told_and_two_are_refused(history):
+    values = quiet(14)
+    values[5] = 70.0
+    nights(history, values)
+    assert proposed()['hpl'].remarks == [f'one night lies beyond: {stored.day(5)} -30 %']
+    history.add(case(71.0))
+    assert '2 of 15 nights lie beyond' in proposed()['hpl']
+
+
+def test_nodes_of_several_kinds_are_not_alike(history):
+    for i, value in enumerate(quiet(12)):
+        said = {'node': 'node01', 'processor': 'EPYC 7763', 'virtualisation': 'kvm' if i > 8 else 'none'}
+        history.add(case(value, parity={'node': said}))
+    assert 'nodes of several kinds: EPYC 7763 (node01 on' in proposed()['hpl']
+
+
+def test_sessions_of_one_day_say_that_days_are_not_in_it(history):
+    for i, value in enumerate(quiet()):
+        history.add(case(value), time_start_unix=1795190000.0 + 60 * i)
+    assert proposed()['hpl'].remarks == ['on 1 day only: how days differ is not in it']
+
+
+def test_names_that_fit_nothing(history):
+    with pytest.raises(NothingMeasured, match='ci/nightly --system local'):
+        propose.run('local')
+    nights(history, quiet())
+    for options, says in (({'system': 'locla'}, "unknown system 'locla'"), ({'partition': 'gpu'}, "no partition 'gpu'"),
+                          ({'check': 'Toi'}, "did you mean 'Toy'")):
+        with pytest.raises(UsageError, match=says):
+            propose.run(**{'system': 'local', **options})
+
+
+def test_accepted_references_stand_in_the_file_with_their_provenance(history):
+    nights(history, quiet(), name='Toy %mode=copy', latency=0.0)
+    assert proposed()['hpl'].index == {'size': 'quick', 'mode': 'copy'}
+    accepted(expires='2027-01-31')
+    data = yaml.safe_load(references().read_text())
+    assert data['Toy'] == {'$index': ['size', 'mode'], 'quick': {'copy': {
+        'hpl': [data['Toy']['quick']['copy']['hpl'][0], -0.03, 0.03, 'Gflop/s'], 'latency': [0, None, 0, 'us']}}}
+    told = data['provenance']['Toy/quick/copy/hpl']
+    assert (told['by'], told['why'], told['expires'], told['n']) == ('ana', 'first values', datetime.date(2027, 1, 31), 12)
+    with pytest.raises(NothingMeasured, match='nothing is proposed for local'):
+        accepted()
+
+
+def test_what_was_accepted_is_kept_in_order_and_replaced_in_its_place(history):
+    references().parent.mkdir()
+    references().write_text('# ours\nToy:\n  $index: [size, mode]\n  quick:\n    write:    # slow\n'
+                            '      hpl: [1.0, -0.1, 0.1, Gflop/s]   # by hand\n    copy:\n      hpl: [90.0, -0.1, null, Gflop/s]\n')
+    nights(history, quiet(), name='Toy %mode=copy')
+    found = proposed()['hpl']
+    assert found.replaces == (90.0, -0.1, None, 'Gflop/s')
+    assert 'was 90' in '\n'.join(table.lines(propose.run('local')))
+    accepted()
+    text = references().read_text()
+    assert text.startswith('# ours\n') and 'write:    # slow\n      hpl: [1.0, -0.1, 0.1, Gflop/s]   # by hand\n' in text
+
+
+def test_a_worse_value_than_the_accepted_one_is_told(history):
+    nights(history, quiet(at=100.0))
+    proposed()
+    accepted()
+    nights(history, quiet(30, at=95.0))
+    assert proposed()['hpl'].remarks[0].startswith('worse than the accepted value by 4.9 %')
+
+
+@pytest.mark.parametrize('change, says', [
+    (lambda file, h: file.write_text(file.read_text().replace('-0.03', '-0.3')), 'edited by hand'),
+    (lambda file, h: h.add(case(100.0, parity={'software': {'identity': 'new'}})), 'its software changed since'),
+    (lambda file, h: (references().parent.mkdir(), references().write_text(
+        'Toy:\n  $index: [size]\n  quick:\n    hpl: [1.0, -0.1, 0.1, Gflop/s]\n')), 'its accepted value changed'),
+    (lambda file, h: (references().parent.mkdir(), references().write_text(
+        'Toy:\n  $index: [mode, size]\n  copy:\n    quick:\n      hpl: [1.0, -0.1, 0.1, Gflop/s]\n')), r'default.yaml:2: \$index \[mode, size\] does not fit'),
+    (lambda file, h: (references().parent.mkdir(), references().write_text(
+        'Toi:\n  $index: [size]\n')), "unknown check 'Toi'"),
+])
+def test_what_changed_since_it_was_proposed_is_not_accepted(history, change, says):
+    nights(history, quiet())
+    change(propose.run('local').files[0], history)
+    before = references().read_text() if references().exists() else ''
+    with pytest.raises(UsageError, match=says):
+        accepted()
+    assert (references().read_text() if references().exists() else '') == before
+
+
+def test_cells_and_reasons_that_are_none(history):
+    nights(history, quiet())
+    propose.run('local')
+    with pytest.raises(UsageError, match='did you mean Toy.hpl@local:default'):
+        accept.run('local', ['Toy.hlp@local:default'], reason.given('x', 'ana'))
+    for options, says in (({'why': ' '}, '--why'), ({'why': 'x', 'expires': '2020-01-01'}, 'after today'),
+                          ({'why': 'x', 'expires': 'soon'}, 'must be a date')):
+        with pytest.raises(UsageError, match=says):
+            reason.given(**options)
+    accept.run('local', ['Toy.hpl@local:default'], reason.given('x', 'ana'))
+    assert set(yaml.safe_load(references().read_text())['Toy']['quick']) == {'hpl'}
+    accept.run('local', ['Toy.latency@local:default'], reason.given('x', 'ana'))
+
+
+def test_several_environments_each_have_their_own(history):
+    for value in quiet():
+        history.add(case(value), case(value * 2, environ='spack', latency=3.0))
+    answer = propose.run('local')
+    assert {p.cell: p.index['$environ'] for _, p in answer.found if p.metric == 'hpl'} == {
+        'Toy.hpl@local:default+distro': 'distro', 'Toy.hpl@local:default+spack': 'spack'}
+    accepted()
+    assert set(yaml.safe_load(references().read_text())['Toy']['quick']) == {'distro', 'spack'}
+
+
+def test_an_index_that_does_not_tell_all_is_refused_with_its_line(history):
+    references().parent.mkdir()
+    references().write_text('Toy:\n  $index: [size]\n  quick:\n    hpl: [1.0, -0.1, 0.1, Gflop/s]\n')
+    nights(history, quiet(), name='Toy %mode=copy')
+    assert 'default.yaml:2: $index [size] does not tell mode' in proposed()['hpl']
+
+
+def test_parameters_of_minus_p_have_no_reference_of_their_own(history):
+    for value in quiet():
+        history.add(case(value), case(value, name='Toy %nodes=1'))
+    answer = propose.run('local')
+    assert {c.case for c, _ in answer.found} == {'Toy'}
+    assert '-P made nodes a parameter' in answer.refused[0][1]
+
+
+def lint_of() -> list[str]:
+    linted, = lint.run('local')
+    return linted.errors + [w.what for w in linted.warnings]
+
+
+def test_lint_is_content_with_what_was_just_accepted(history):
+    nights(history, quiet())
+    proposed()
+    accepted()
+    assert lint_of() == []
+    assert table.linted(lint.run('local')) == ['local: 2 references, no error, 0 warnings']
+
+
+def test_lint_warns_of_what_is_stale_wide_or_unused(history):
+    references().parent.mkdir()
+    references().write_text('Toy:\n  $index: [size, mode]\n  quick:\n    copy:\n      hpl: [100.0, -0.2, 0.2, Gflop/s]\n'
+                            '    write:\n      hpl: [100.0, -0.2, 0.2, Gflop/s]\n')
+    nights(history, quiet(20), name='Toy %mode=copy')
+    assert lint_of() == ['a bound of 20 % is wider than the noise needs: 20 nights ask for 3.0 %',
+                         'not applied by the last 14 sessions', 'not applied by the last 14 sessions',
+                         'never applied: no case of the plan is of it']
+    where = str(lint.run('local')[0].warnings[0])
+    assert where.startswith(f'{references()}:5: Toy/quick/copy/hpl: ')
+
+
+def test_lint_says_that_the_software_is_another(history):
+    nights(history, quiet())
+    proposed()
+    accepted()
+    history.add(case(100.0, parity={'software': {'identity': 'new'}}))
+    assert lint_of() == ['its software changed since it was accepted on ' + str(datetime.date.today())] * 2
+
+
+def test_lint_says_what_two_environments_share(history, monkeypatch):
+    nights(history, quiet())
+    proposed()
+    accepted()
+    monkeypatch.setattr('parity.plan.of_command', lambda arguments: plan(made.planned(), made.planned(environ='spack')))
+    assert set(lint_of()) == {'one value for distro and spack: put $environ into the $index'}
+    monkeypatch.setattr('parity.plan.of_command', lambda arguments: plan(made.planned(environ='')))
+    assert set(lint_of()) == {'never applied: no environment offers hpcc'}
+
+
+ENTRY = 'Toy:\n  $index: [size]\n  quick:\n    {}\n'
+
+
+@pytest.mark.parametrize('text, says', [
+    (ENTRY.format('hpl: [1.0, null, 0.1, Gflop/s]'), ':4: hpl: higher is better, and it has no lower bound'),
+    (ENTRY.format('latency: [1.0, -0.1, null, us]'), ':4: latency: lower is better, and it has no upper bound'),
+    (ENTRY.format('hpl: [1.0, -1.5, null, Gflop/s]'), ':4: hpl: lower -1.5 is beyond 0'),
+    (ENTRY.format('hpl: [1.0, -0.1, null, Gflop/s]') + 'provenance:\n  Toy/quick/hpl: {by: ana}\n', ':6: provenance of Toy/quick/hpl: n: Field required'),
+    (ENTRY.format('hpl: [1.0, -0.1, null, Gflop/s]') + 'provenance: [x]\n', 'provenance must be a mapping'),
+    ('Toy:\n  $index: [size, $environ]\n  quick:\n    destro:\n      hpl: [1.0, -0.1, 0.1, Gflop/s]\n', "did you mean 'distro'?"),
+    ('Toy:\n  $index: [size, mode]\n  quick:\n    1:\n      hpl: [1.0, -0.1, 0.1, Gflop/s]\n', "write '1'"),
+    ('Toy:\n  $index: [size, mode]\n  quick:\n    yes:\n      hpl: [1.0, -0.1, 0.1, Gflop/s]\n', "unknown mode 'True'"),
+])
+def test_what_a_run_would_refuse(history, monkeypatch, text, says):
+    monkeypatch.setattr('parity.plan.of_command', lambda arguments: plan(parameters={'mode': ['copy', '1']}))
+    references().parent.mkdir()
+    references().write_text(text)
+    linted, = lint.run('local')
+    assert any(says in each for each in linted.errors) and str(references()) in linted.errors[0]
+
+
+def test_an_expired_reference_is_applied_and_said_loudly(history):
+    nights(history, quiet())
+    proposed()
+    accepted()
+    text = references().read_text()
+    year = str(reason.given('x').expires)
+    references().write_text(text.replace(year, '2026-01-31'))
+    said, = stale.expired('local')
+    assert said.startswith(f'{references()}:5: Toy/quick/hpl, and 1 more reference: expired on 2026-01-31')
+    verdict = judge.of_report(made.report([made.ran(hpl=80.0, refs={'hpl': (100.0, -0.05, 0.05)})], [made.planned()]))
+    assert said in verdict.warnings and verdict.cells[0].verdict == 'regressed'
+    assert 'expired on 2026-01-31' in '\n'.join(table.linted(lint.run('local')))
+    assert 'expired 2026-01-31' in '\n'.join(show.lines('local'))
+
+
+def test_a_verdict_without_references_names_the_way_to_them(history):
+    assert judge.of_report(made.report([made.ran()], [made.planned()])).next == \
+        'parity refs propose --system local (after 10 nights)'
+
+
+def test_every_reference_is_shown_with_its_provenance(history):
+    assert show.lines() == ['no reference has been accepted', 'next: parity refs propose --system NAME']
+    nights(history, quiet())
+    proposed()
+    accepted(why='first \x1b[31mvalues')
+    history.add(case(100.0, refs={'hpl': (100.0, -0.03, 0.03)}))
+    said = '\n'.join(show.lines('local'))
+    assert 'by ana: first' in said and 'in 183 days' in said and '\x1b' not in said
+    assert f'last applied {stored.day(12)}' in said and 'never applied' in said and 'sessions 00000000..0000000b' in said
+    references().write_text('Toy:\n  $index: [size]\n  quick:\n    hpl: [1.0, -0.1, 0.1, Gflop/s]\n')
+    assert 'by hand' in '\n'.join(show.lines('local'))
