@@ -76,18 +76,21 @@ def _chance(ranks: tuple[float, ...]):
 def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, float] | None:
     """A place (a node, or the nodes of a case) whose nights differ from those elsewhere, and by what share.
 
-    Places with 3 nights or more, the rarest first, are compared with all others (Mann-Whitney), ALPHA
-    shared among them.
+    Places with 3 nights or more are compared with all others (Mann-Whitney), ALPHA shared among them. Of
+    several that differ it is the one farthest from the middle of all places; of two, the rarer.
     """
     from scipy.stats import mannwhitneyu
-    often = sorted((p for p in set(places) if places.count(p) >= _SIDE), key=lambda p: (places.count(p), p))
+    of: dict[str, list[float]] = {}
+    for value, place in zip(values, places, strict=True):
+        of.setdefault(place, []).append(value)
+    middle = median(median(own) for own in of.values())
+    often = [place for place, own in of.items() if len(own) >= _SIDE and len(values) - len(own) >= _SIDE]
+    often.sort(key=lambda place: (-round(abs(median(of[place]) - middle), 9), len(of[place])))
+    method = 'exact' if len(set(values)) == len(values) else 'asymptotic'
     for place in often:
-        here = [v for v, p in zip(values, places, strict=True) if p == place]
         there = [v for v, p in zip(values, places, strict=True) if p != place]
-        if len(there) < _SIDE:
-            continue
-        method = 'exact' if len(set(values)) == len(values) else 'asymptotic'
-        effect = (median(here) - median(there)) / abs(median(there)) if median(there) else float('inf')
-        if abs(effect) >= LEAST_EFFECT and mannwhitneyu(here, there, method=method).pvalue <= ALPHA / len(often):
+        effect = (median(of[place]) - median(there)) / abs(median(there)) if median(there) else float('inf')
+        p = mannwhitneyu(of[place], there, method=method).pvalue
+        if abs(effect) >= LEAST_EFFECT and p <= ALPHA / len(often):
             return place, effect
     return None
