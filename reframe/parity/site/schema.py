@@ -138,6 +138,15 @@ class Waiver(Strict):
         return day <= self.until
 
 
+class Notify(Strict):
+    """Whom to tell when the state of the system changes: a command, run without a shell."""
+
+    command: list[Annotated[str, StringConstraints(pattern=r'^[^\x00]+$')]] = Field(min_length=1)
+    #: A file of mode 600 with KEY=VALUE lines, or names of variables of the environment.
+    secrets: Annotated[str, AfterValidator(_absolute)] | list[Variable] = []
+    reminder: Time = '7d'                       # after which what is still bad is told again
+
+
 class System(Strict):
     """systems/<name>/system.yaml."""
 
@@ -151,6 +160,7 @@ class System(Strict):
     requires: Annotated[Any, AfterValidator(_requirement)]  # 'offered' or a list of codes
     waivers: list[Waiver] = []
     environments: list[ModulesEnvironment] = []
+    notify: Notify | None = None
     partitions: list[Partition] = Field(min_length=1)
 
     @model_validator(mode='after')
