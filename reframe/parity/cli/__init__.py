@@ -28,6 +28,9 @@ BY = typer.Option('', metavar='NAME', help='Who says so; the login name if not g
 ACK_SYSTEM = typer.Option('', '--system', help='The system of the cell; --list: of this system only.')
 LIST = typer.Option(False, '--list', help='List what is acknowledged, and how those cells stand.')
 
+NOTIFY_SYSTEM = typer.Option('local', '--system', help='The system whose notify: is meant.')
+TEST = typer.Option(False, '--test', help='Send a notice by its command.')
+
 
 @app.command()
 def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION):
@@ -55,6 +58,13 @@ def acknowledge(cell: str = ACKED, until: str = UNTIL, why: str = WHY, by: str =
     """Acknowledge a known fault until a day: it is shown as such, and does not set the exit code."""
     from parity.cli import ack as command
     command.listing(system) if listed else command.add(cell, until, why, by, system)
+
+
+@app.command()
+def notify(system: str = NOTIFY_SYSTEM, test: bool = TEST):
+    """Print what was told of a system's state, and when; --test sends a notice that says it is a test."""
+    from parity.cli import notices
+    notices.test(system) if test else notices.show(system)
 
 
 @app.command()
