@@ -34,7 +34,7 @@ def nightly() -> None:
     import time
     began = time.time()
     own, options = arguments(sys.argv[1:])
-    from parity import paths, plan
+    from parity import notify, paths, plan
     from parity.nightly import guard, run
     from parity.session import current, database, recovery
     from parity.session.lock import Lock
@@ -51,10 +51,11 @@ def nightly() -> None:
     planned = plan.of_command([*checks, '-r', *options])
     guard.everything(planned, options)
     guard.warn(planned)
+    notice = notify.prepared(planned.system)
     cases = {(c.case, c.partition, c.environ): len(c.metrics) for c in planned.cases}    # repeats are one case
     print(f'parity: {planned.system}: {len(cases)} cases, {sum(cases.values())} cells planned', flush=True)
     if not own.dry_run:
-        sys.exit(run.judged([*checks, '-r', *options], own.time_limit * 3600, began))
+        sys.exit(run.judged([*checks, '-r', *options], own.time_limit * 3600, began, notice))
     run.rehearse([*checks, '--dry-run', *options])
     guard.nothing_missing(planned)
     print('parity: all is well: the run itself was left out (--dry-run)')

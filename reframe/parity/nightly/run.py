@@ -13,6 +13,7 @@ from parity import paths, report
 from parity.cli import show
 from parity.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
 from parity.nightly import again, guard
+from parity.notify import Notifier
 from parity.session import database
 from parity.site import systems
 from parity.verdict import judge
@@ -41,12 +42,13 @@ def telling(printed: str) -> list[str]:
     return list(dict.fromkeys(lines[:4]))
 
 
-def judged(arguments: list[str], limit_seconds: float, began: float) -> int:
-    """Run, verdict, report; returns the exit code. ``began`` is when the set-up started (Unix time)."""
+def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier) -> int:
+    """Run, verdict, report, notice; returns the exit code. ``began`` is when the set-up started (Unix time)."""
     before = set(database.uuids())
     stopped = _run(arguments, limit_seconds)
     new = [u for u in database.uuids() if u not in before]
     if not new:
+        notice.failed()
         guard.folders()  # a disk that filled in the meantime is named
         raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
                                   f'see {paths.results() / "reframe.log"}')
@@ -65,6 +67,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float) -> int:
         print(f'parity: {paths.results() / "report"}: {err.strerror}: no report was written', file=sys.stderr)
         code = code if code == 1 else InfrastructureError.exit_code
     print(_overhead(verdict.session.run_time, time.time() - began), flush=True)
+    notice.judged(verdict)
     return code
 
 
