@@ -14,29 +14,40 @@ import yaml
 import nights
 from conftest import TOP
 from parity import notify
+from parity.compare.model import Outcome
 from parity.errors import UsageError
-from parity.notify import notifier, secrets, send, state
+from parity.notify import night, notifier, secrets, send, state
 from parity.site.schema import Notify
+from parity.verdict import judge
 from parity.verdict.model import Coverage, Session, Verdict
 
 WEEK = 7 * state.DAY
 HPL, MG = 'Hpl.gflops@onebox:virtual (quick)', 'Npb%benchmark=mg.mops_total@onebox:virtual (quick)'
 
 
+def verdict(*cells, exit_code=None, pairs=()):
+    session = Session(uuid='3f2a91b4', system='onebox', start='2026-11-20T02:14:00', end='2026-11-20T03:26:00',
+                      elapsed=1.0, run_time=1.0)
+    return Verdict(session=session, coverage=Coverage(line='', codes=[], measured=0, total=0, cells=len(cells)),
+                   counts={c.verdict: 1 for c in cells}, trust='', warnings=[], next='parity show x',
+                   exit_code=judge.exit_code(cells, pairs) if exit_code is None else exit_code, cells=list(cells),
+                   pairs=list(pairs))
+
+
 def hpl(word='ok', **other):
-    return nights.cell(word, 'Hpl', 'gflops', 'compute', **other)
+    return nights.cell(word, 'Hpl', 'gflops', 'compute', **{'value': 1.0, **other})
 
 
 def mg(word='ok', **other):
-    return nights.cell(word, 'Npb %benchmark=mg', 'mops_total', 'compute', **other)
+    return nights.cell(word, 'Npb %benchmark=mg', 'mops_total', 'compute', **{'value': 1.0, **other})
 
 
 def after(*turns):
     """What is sent in each of some nights; a turn is (cells, was the notice sent?)."""
     known, said = state.State(), []
-    for night, (cells, sent) in enumerate(turns):
-        now = nights.start(night)
-        known = known.after(cells, now)
+    for number, (cells, sent) in enumerate(turns):
+        now = nights.start(number)
+        known = known.after(night.of(verdict(*cells)), now)
         news = known.news(now, WEEK)
         said.append(news)
         known = known.heard(now if news else None) if sent or not news else known
@@ -91,12 +102,16 @@ def test_cells_of_another_size_are_other_cells():
     assert each(BAD, [hpl(size='nightly'), mg()], BAD) == ['changed', '', '']
 
 
-def verdict(*cells, exit_code=1):
-    session = Session(uuid='3f2a91b4', system='onebox', start='2026-11-20T02:14:00', end='2026-11-20T03:26:00',
-                      elapsed=1.0, run_time=1.0)
-    return Verdict(session=session, coverage=Coverage(line='', codes=[], measured=0, total=0, cells=len(cells)),
-                   counts={c.verdict: 1 for c in cells}, trust='', warnings=[], next='parity show x',
-                   exit_code=exit_code, cells=list(cells))
+def test_a_declared_pair_that_is_broken_is_told():
+    pair = Outcome(baseline='onebox:physical', candidate='onebox:virtual', subsystem='compute', benchmark='Hpl',
+                   metric='gflops', expected='at least 0.97', state='regressed')
+    ok, unknown = (pair.model_copy(update={'state': s}) for s in ('ok', 'insufficient'))
+    known = state.State()
+    for number, (own, news) in enumerate([(ok, ''), (pair, 'changed'), (unknown, ''), (pair, ''), (ok, 'well')]):
+        known = known.after(night.of(verdict(hpl(), pairs=[own])), nights.start(number))
+        assert known.news(nights.start(number), WEEK) == news
+        assert list(known.bad) == ([] if own is ok else ['onebox:virtual / onebox:physical Hpl: gflops'])
+        known = known.heard(nights.start(number) if news else None)
 
 
 @pytest.fixture
@@ -125,7 +140,7 @@ def test_the_command_gets_subject_and_verdict(site, capsys):
     assert capsys.readouterr().out == 'notice sent: parity: onebox: 1 regressed, 1 failed\n'
     own.judged(verdict(hpl('regressed'), mg('failed')))
     assert (site.top / 'got').read_text() == got
-    own.judged(verdict(hpl(), mg(), exit_code=0))
+    own.judged(verdict(hpl(), mg()))
     assert 'Subject: parity: onebox: all is well again\n\nover: ' in (site.top / 'got').read_text()
 
 
@@ -144,9 +159,9 @@ def test_a_night_without_a_session_or_without_a_figure_is_told(site):
     own.failed()
     got = (site.top / 'got').read_text().split('Subject: ')
     assert got[2].startswith('parity: onebox: 1 regressed, 1 failed\n\nnow failed: ci/nightly\n')
-    own.judged(verdict(hpl(), exit_code=0))
+    own.judged(verdict(hpl()))
     assert 'all is well again' in (site.top / 'got').read_text()
-    own.judged(verdict(hpl('skipped'), exit_code=3))
+    own.judged(verdict(hpl('skipped', value=None)))
     assert 'now missing: ci/nightly' in (site.top / 'got').read_text()
 
 

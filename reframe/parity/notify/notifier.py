@@ -7,14 +7,11 @@ import time
 from dataclasses import dataclass, field
 
 from parity import paths, times
-from parity.notify import message, secrets, send, state
+from parity.notify import message, night, secrets, send, state
 from parity.report.text import visible
 from parity.site import systems
 from parity.site.schema import Notify
 from parity.verdict.model import Verdict
-
-#: Stands for the whole night, which stored no session, or measured nothing.
-NIGHT = 'ci/nightly'
 
 
 @dataclass
@@ -27,24 +24,23 @@ class Notifier:
 
     def judged(self, verdict: Verdict) -> None:
         """Tell the verdict if it changes the state. Says what fails, raises nothing: it is no measurement."""
-        nothing = verdict.exit_code and not any(c.verdict in state.BAD for c in verdict.cells)
-        self._told(verdict, {NIGHT: 'missing'} if nothing else {})
+        self._told(night.of(verdict), verdict)
 
     def failed(self) -> None:
         """Tell that the night stored no session."""
-        self._told(None, {NIGHT: 'failed'})
+        self._told(night.failed(), None)
 
     def test(self) -> str:
         """Send a notice that says it is a test; returns '' or why it was not sent."""
         text = message.text(f'parity: {self.system}: a test', ['A test of notify in system.yaml.'], None)
         return send.send(self.notify.command, text, self.secrets)
 
-    def _told(self, verdict: Verdict | None, more: dict[str, str]) -> None:
+    def _told(self, tonight: night.Night, verdict: Verdict | None) -> None:
         if self.notify is None:
             return
         now = time.time()
         try:
-            known = state.load(self.system).after(verdict.cells if verdict else [], now, more)
+            known = state.load(self.system).after(tonight, now)
             if news := known.news(now, times.seconds(self.notify.reminder)):
                 known = self._sent(known, news, verdict, now)
             else:

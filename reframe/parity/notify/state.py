@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from parity import acks, paths
-from parity.verdict.model import Cell
-from parity.verdict.names import names
+from parity import paths
+from parity.notify.night import Night
 
-#: Words that somebody must hear of.
-BAD = (*acks.BAD, 'missing')
 #: What stands for a cell that was told as bad and is acknowledged since.
 ACKNOWLEDGED = 'acknowledged'
 DAY = 86400.0
@@ -33,7 +29,7 @@ class Fault(BaseModel):
 
 
 class State(BaseModel):
-    """By cell, with its size: ``bad``, and ``acknowledged`` apart; ``told``: the words that were last sent."""
+    """By name of cell or pair: ``bad``, and ``acknowledged`` apart; ``told``: the words that were last sent."""
 
     model_config = ConfigDict(extra='forbid')
 
@@ -42,20 +38,13 @@ class State(BaseModel):
     told: dict[str, str] = {}
     told_at: float = 0.0
 
-    def after(self, cells: Iterable[Cell], now: float, more: dict[str, str] | None = None) -> State:
-        """The state once ``cells`` were judged; ``more``: faults that are of no cell, with their word.
-
-        What was bad and was not measured this time stays bad.
-        """
-        measured = {f'{name} ({c.size})': c for name, c in names(cells).items() if c.verdict != 'skipped'}
-        words = {name: c.verdict for name, c in measured.items() if c.verdict in BAD}
-        known = {name: word for name, word in words.items() if measured[name].acknowledged}
-        bad = {name: word for name, word in words.items() if name not in known} | (more or {})
-        bad_now = _faults(bad, self.bad, measured, now)
-        known_now = _faults(known, self.acknowledged, measured, now)
+    def after(self, night: Night, now: float) -> State:
+        """The state once ``night`` was judged, at ``now``. What was bad and was not measured stays bad."""
+        bad = _faults(night.bad, self.bad, night, now)
+        known = _faults(night.known, self.acknowledged, night, now)
         # what is forgotten is not well: of that nothing is known
-        told = {n: w for n, w in self.told.items() if '@' not in n or n in (measured | bad_now | known_now)}
-        return State(bad=bad_now, acknowledged=known_now, told=told, told_at=self.told_at)
+        told = {name: word for name, word in self.told.items() if name in night.measured | set(bad) | set(known)}
+        return State(bad=bad, acknowledged=known, told=told, told_at=self.told_at)
 
     def news(self, now: float, reminder_seconds: float) -> Literal['', 'changed', 'well', 'reminder']:
         """What is to be sent, if anything: a cell is bad, or bad in another way; all is well; a reminder."""
@@ -72,10 +61,9 @@ class State(BaseModel):
         return self.model_copy(update={'told': told, 'told_at': self.told_at if now is None else now})
 
 
-def _faults(words: dict[str, str], before: dict[str, Fault], measured: dict[str, Cell],
-            now: float) -> dict[str, Fault]:
+def _faults(words: dict[str, str], before: dict[str, Fault], night: Night, now: float) -> dict[str, Fault]:
     kept = {name: fault for name, fault in before.items()
-            if name not in measured and '@' in name and now - fault.seen < FORGOTTEN_DAYS * DAY}
+            if name not in night.measured and now - fault.seen < FORGOTTEN_DAYS * DAY}
     for name, word in words.items():
         old = before.get(name)
         kept[name] = Fault(word=word, since=old.since if old and old.word == word else now, seen=now)

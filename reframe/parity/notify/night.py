@@ -1,0 +1,43 @@
+"""What a night says of the state of a system: what is bad by name, what is known, what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from parity import acks
+from parity.verdict.model import Verdict
+from parity.verdict.names import names
+
+#: Words that somebody must hear of.
+BAD = (*acks.BAD, 'missing')
+#: Stands for the whole night, which stored no session, or measured nothing.
+WHOLE = 'ci/nightly'
+
+
+@dataclass(frozen=True)
+class Night:
+    """``bad``: words by name, of what counts; ``known``: of what is acknowledged; ``measured``: all names of
+    which this night says how they are."""
+
+    bad: dict[str, str]
+    known: dict[str, str] = field(default_factory=dict)
+    measured: frozenset[str] = frozenset({WHOLE})
+
+
+def of(verdict: Verdict) -> Night:
+    """Cells, with their size, and declared pairs. What was skipped, or cannot be told yet, was not measured."""
+    cells = {f'{name} ({c.size})': c for name, c in names(verdict.cells).items() if c.verdict != 'skipped'}
+    words = {name: c.verdict for name, c in cells.items() if c.verdict in BAD}
+    known = {name: word for name, word in words.items() if cells[name].acknowledged}
+    pairs = {f'{p.candidate} / {p.baseline} {p.benchmark}: {p.metric}': p.state for p in verdict.pairs
+             if p.state in ('ok', 'regressed')}
+    bad = {name: word for name, word in words.items() if name not in known}
+    bad |= {name: word for name, word in pairs.items() if word == 'regressed'}
+    if verdict.exit_code and not bad and not known:     # nothing at all was measured, or a check is broken
+        bad = {WHOLE: 'missing'}
+    return Night(bad, known, frozenset({WHOLE, *cells, *pairs}))
+
+
+def failed() -> Night:
+    """Of a night that stored no session."""
+    return Night({WHOLE: 'failed'})
