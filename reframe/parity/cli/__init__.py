@@ -108,6 +108,17 @@ def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that 
     show.facts(brief)
 
 
+@app.command('doctor')
+def examine(system: str = typer.Option('', '--system', help="The system; this host's if not given."),
+            as_json: bool = JSON):
+    """Say what is there and what is lacking for the nightly, each with what mends it.
+
+    Exit code: 0 the nightly could run, 2 configuration, 3 something is missing, 4 infrastructure.
+    """
+    from parity.cli import doctor as command
+    raise typer.Exit(command.run(system, as_json))
+
+
 @app.command('probe')
 def probe_site(name: str = typer.Argument(metavar='NAME', help='The new system: systems/NAME/system.yaml.')):
     """Write a system's file from what the Slurm or PBS of this login node tells; overwrites nothing."""

@@ -27,29 +27,32 @@ def cluster() -> Cluster:
     """
     try:
         if shutil.which('scontrol'):
-            return _slurm()
+            return slurm_cluster()
         if shutil.which('pbsnodes') and shutil.which('qstat'):
-            return _pbs()
+            return pbs_cluster()
     except SchedulerError as err:       # its exit code is the command's own
         raise InfrastructureError(str(err)) from None
     raise UsageError('neither Slurm (scontrol) nor PBS (pbsnodes, qstat) is on PATH: run this on a login node; '
                      'a machine without a batch system is the system `local`')
 
 
-def _slurm() -> Cluster:
+def slurm_cluster() -> Cluster:
+    """What Slurm tells. SchedulerError where it does not answer."""
     told = slurm.nodes(answer(['scontrol', '--oneliner', 'show', 'node']))
     shown = slurm.configured(answer(['scontrol', 'show', 'config']))
     who = getpass.getuser()
     default, accounts = slurm.accounts(maybe('sacctmgr', '-nP', 'show', 'user', who, 'withassoc',
                                               'format=defaultaccount,account'))
     queues = slurm.queues(answer(['scontrol', '--oneliner', 'show', 'partition']), _groups(), accounts)
-    plugins = maybe('srun', '--mpi=list')
+    licences = slurm.licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))
+    plugins, mpi = maybe('srun', '--mpi=list'), shown.get('MpiDefault', '')
     return Cluster(
-        'slurm', f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(), shown.get('ClusterName', ''),
-        tuple(told), tuple(queues), 'scontrol show node', default,
-        tuple(slurm.licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))),
-        launcher='srun', launcher_source='scontrol show config: MpiDefault=' + shown.get('MpiDefault', 'none'),
-        mpi_type=slurm.mpi_type(plugins, shown.get('MpiDefault', '')), notes=_slurm_notes(shown, default, plugins))
+        scheduler='slurm', version=f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(),
+        name=shown.get('ClusterName', ''), nodes=tuple(told), queues=tuple(queues), source='scontrol show node',
+        account=default,
+        accounts=tuple(sorted(accounts)), licences=tuple(licences), launcher='srun',
+        launcher_source=f'scontrol show config: MpiDefault={mpi or "none"}', mpi_type=slurm.mpi_type(plugins, mpi),
+        notes=_slurm_notes(shown, default, plugins))
 
 
 def _slurm_notes(shown: dict[str, str], account: str, plugins: str) -> list[str]:
@@ -65,7 +68,8 @@ def _slurm_notes(shown: dict[str, str], account: str, plugins: str) -> list[str]
     return found
 
 
-def _pbs() -> Cluster:
+def pbs_cluster() -> Cluster:
+    """What PBS tells. SchedulerError where it does not answer."""
     shown = answer(['qstat', '-Q', '-f'])
     server = pbs.server(answer(['qstat', '-B', '-f']))
     told = pbs.nodes(answer(['pbsnodes', '-a']), shown)

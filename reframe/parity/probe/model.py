@@ -33,6 +33,7 @@ class Queue:
     most_nodes: int | None = None
     closed: str = ''                    # why this user's jobs do not run in it
     exclusive: bool = False             # jobs have whole nodes without asking
+    up: bool = True                     # whether it takes and starts jobs today
     memory: str = ''                    # what a job gets that asks for no memory, where that is not all
 
 
@@ -61,7 +62,8 @@ class Cluster:
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
     source: str                         # the command that told of the nodes
-    account: str = ''
+    account: str = ''                   # this user's default
+    accounts: tuple[str, ...] = ()      # all of this user's; () where none is known
     licences: tuple[str, ...] = ()
     launcher: str = ''
     launcher_source: str = ''

@@ -56,8 +56,8 @@ def _queue(record: dict[str, str], groups: set[str], accounts: set[str]) -> Queu
     most = record.get('MaxNodes', '')
     return Queue(record['PartitionName'], default=record.get('Default') == 'YES',
                  longest=seconds(record.get('MaxTime', '')), most_nodes=int(most) if most.isdecimal() else None,
-                 closed=_closed(record, groups, accounts), exclusive=record.get('OverSubscribe') == 'EXCLUSIVE',
-                 memory=_less(record))
+                 closed=_closed(record, groups, accounts), up=record.get('State') == 'UP',
+                 exclusive=record.get('OverSubscribe') == 'EXCLUSIVE', memory=_less(record))
 
 
 def _closed(record: dict[str, str], groups: set[str], accounts: set[str]) -> str:

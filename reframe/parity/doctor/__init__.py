@@ -1,0 +1,1 @@
+"""`parity doctor`: what is there and what is lacking for the nightly run of a system."""
