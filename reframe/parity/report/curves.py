@@ -16,6 +16,7 @@ MOST = 60
 #: So many points make a curve.
 FEWEST = 3
 
+_BETWEEN = ' · '
 _BYTES = {'B': 1, 'KB': 1e3, 'MB': 1e6, 'GB': 1e9, 'KiB': 2 ** 10, 'MiB': 2 ** 20, 'GiB': 2 ** 30, 'TiB': 2 ** 40}
 _NUMBER = re.compile(rf'(\d+(?:\.\d+)?)\s?({"|".join(_BYTES)})?')
 _SIZED = re.compile(r'(.+)_(\d+)')
@@ -63,7 +64,16 @@ def of_reports(report: dict[str, Any], before: dict[str, Any] | None) -> list[Pl
             if key in plots and len(values) >= FEWEST:
                 middles = {x: median(values[x]) for x in sorted(values)}
                 plots[key].lines.append(Line(name, middles, earlier))
-    return [p for p in plots.values() if any(not line.earlier for line in p.lines)]
+    shown = [p for p in plots.values() if any(not line.earlier for line in p.lines)]
+    return _named(shown)
+
+
+def _named(plots: list[Plot]) -> list[Plot]:
+    """Lines are partitions; the environment is told where there are several."""
+    if len({line.name.partition(_BETWEEN)[2] for plot in plots for line in plot.lines}) == 1:
+        for line in (line for plot in plots for line in plot.lines):
+            line.name = line.name.partition(_BETWEEN)[0]
+    return plots
 
 
 def _points(report: dict[str, Any]) -> Iterator[Point]:
@@ -83,7 +93,7 @@ def _points(report: dict[str, Any]) -> Iterator[Point]:
 
 
 def _line(partition: str, environ: str) -> str:
-    return f'{partition} · {environ}'
+    return f'{partition}{_BETWEEN}{environ}'
 
 
 def _by_size(case: str, partition: str, environ: str, run: Run) -> Iterator[Point]:
@@ -97,8 +107,8 @@ def _by_size(case: str, partition: str, environ: str, run: Run) -> Iterator[Poin
         found = _SIZED.fullmatch(key)
         if found and found[1] in known and int(found[2]):
             metric, said = known[found[1]]
-            plot = Plot(run.record.get('subsystem', ''), case, 'message size', 'B', metric.rpartition('_')[0] or metric,
-                        said.get('unit', ''), said.get('better', ''))
+            plot = Plot(run.record.get('subsystem', ''), case, 'message size', 'B',
+                        metric.rpartition('_')[0] or metric, said.get('unit', ''), said.get('better', ''))
             yield plot, _line(partition, environ), float(found[2]), value
 
 

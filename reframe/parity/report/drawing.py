@@ -57,12 +57,14 @@ def draw(plot: Plot) -> Drawn | None:
     lines = [(line, points) for line, points in lines if points]
     if not any(not line.earlier for line, _ in lines):
         return None
-    across = _axis([x for _, points in lines for x, _ in points], _LEFT, WIDTH - _RIGHT, _FAR_X, 2.0, False)
+    xs = [x for _, points in lines for x, _ in points]
+    across = _axis(xs, _LEFT, WIDTH - _RIGHT, _FAR_X, _base(xs), False)
     up = _axis([y for _, points in lines for _, y in points], HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
     names = list(dict.fromkeys(line.name for line, _ in sorted(lines, key=lambda pair: pair[0].earlier)))
-    paths = [Path(_path(points, across, up), names.index(line.name), line.earlier, line.name) for line, points in lines]
-    return Drawn(plot, sorted(paths, key=lambda p: not p.earlier), _ticks(across, plot.x_unit), _ticks(up, plot.unit),
-                 _said(plot))
+    paths = [Path(_path(points, across, up), names.index(line.name), line.earlier, line.name)
+             for line, points in lines]
+    return Drawn(plot, sorted(paths, key=lambda p: not p.earlier), _ticks(across, lambda x: _along(x, plot)),
+                 _ticks(up, lambda y: figures.figure(y, plot.unit)), _said(plot))
 
 
 def _path(points: list[tuple[float, float]], across: _Axis, up: _Axis) -> str:
@@ -96,8 +98,25 @@ def _steps(least: float, most: float) -> list[float]:
     return [n * step for n in range(first, int(most / step + 1e-9) + 1)]
 
 
-def _ticks(axis: _Axis, unit: str) -> list[Tick]:
-    return [Tick(round(axis.place(v), 1), figures.figure(v, unit)) for v in axis.ticks]
+def _base(xs: list[float]) -> float:
+    """10 for sizes such as 1, 10 and 100 KB, otherwise 2."""
+    return 10.0 if all(x > 0 and math.log10(x).is_integer() for x in xs) else 2.0
+
+
+def _ticks(axis: _Axis, label: Callable[[float], str]) -> list[Tick]:
+    return [Tick(round(axis.place(v), 1), label(v)) for v in axis.ticks]
+
+
+def _along(x: float, plot: Plot) -> str:
+    return _size(x) if plot.x_unit == 'B' else figures.figure(x, plot.x_unit)
+
+
+def _size(value: float) -> str:
+    """Bytes as a person names them: 1 KiB, 10 KB."""
+    step, mark = (1024, 'i') if value % 1024 == 0 else (1000, '')
+    power = min(int(math.log(value, step) + 1e-9), 4) if value >= step else 0
+    prefix = 'KMGT'[power - 1] + mark if power else ''
+    return f'{value / step ** power:g} {prefix}B'
 
 
 def _said(plot: Plot) -> str:
@@ -106,6 +125,6 @@ def _said(plot: Plot) -> str:
     for line in plot.lines:
         if not line.earlier:
             (x0, y0), (x1, y1) = list(line.points.items())[0], list(line.points.items())[-1]
-            parts.append(f'{line.name}: {figures.figure(y0, plot.unit)} at {figures.figure(x0, plot.x_unit)}, '
-                         f'{figures.figure(y1, plot.unit)} at {figures.figure(x1, plot.x_unit)}')
+            parts.append(f'{line.name}: {figures.figure(y0, plot.unit)} at {_along(x0, plot)}, '
+                         f'{figures.figure(y1, plot.unit)} at {_along(x1, plot)}')
     return f'{plot.metric} by {plot.what}: ' + '; '.join(parts)

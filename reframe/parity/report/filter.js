@@ -1,4 +1,4 @@
-// Filters and keys. Nothing is fetched, nothing is kept.
+// Filters and keys; nothing is kept.
 const form = find('#filter'), rows = all('#all tr[id]');
 let texts = null;                     // what the text filter looks through, made when it is first used
 

@@ -12,6 +12,7 @@ from parity.verdict.model import WORDS, Cell
 
 #: Words that are no fault of a node: a cell that was left out.
 _NOT_RUN = ('skipped', 'missing')
+_HARMLESS = WORDS.index('insufficient')
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Node:
 
 @dataclass
 class Nodes:
-    """``common`` is what all of them say of themselves; ``columns`` are the facts in which they differ."""
+    """``common`` is what all that tell it say alike of themselves; ``columns`` are facts in which they differ."""
 
     rows: list[Node]
     common: dict[str, str]
@@ -42,7 +43,7 @@ def of_session(cells: list[Cell], facts: SessionFacts | None, speeds: dict[str, 
             found.setdefault(name, []).append(cell)
     rows = [_node(name, measured, facts, speeds.get(name)) for name, measured in found.items()]
     names = list(dict.fromkeys(fact for row in rows for fact in row.facts))
-    values = {fact: {row.facts.get(fact, '') for row in rows} for fact in names}
+    values = {fact: {row.facts[fact] for row in rows if fact in row.facts} for fact in names}
     common = {fact: next(iter(said)) for fact, said in values.items() if len(said) == 1}
     return Nodes(sorted(rows, key=_badness), common, [fact for fact in names if fact not in common])
 
@@ -59,8 +60,8 @@ def _node(name: str, cells: list[Cell], facts: SessionFacts | None, speed: tuple
 
 def _badness(node: Node) -> tuple:
     """The worst word, how often; then how far it stays behind the other nodes."""
-    worst = [(WORDS.index(word), -count) for word, count in node.words if WORDS.index(word) < WORDS.index('insufficient')]
-    return worst or [(len(WORDS), 0)], node.speed if node.speed is not None else 1.0, node.name
+    bad = [(WORDS.index(word), -count) for word, count in node.words if WORDS.index(word) < _HARMLESS]
+    return bad or [(_HARMLESS, 0)], 1.0 if node.speed is None else node.speed, node.name
 
 
 def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
@@ -75,6 +76,7 @@ def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
     each = alone.group_by(*CELL, 'better', 'node').agg(pl.col('value').median())
     usual = pl.col('value').median().over(*CELL)
     share = pl.when(pl.col('better') == 'higher').then(pl.col('value') / usual).otherwise(usual / pl.col('value'))
-    compared = each.with_columns(share.alias('share'), pl.len().over(*CELL).alias('nodes')).filter(pl.col('nodes') > 2)
+    shares = each.with_columns(share.alias('share'), pl.len().over(*CELL).alias('nodes'))
+    compared = shares.filter(pl.col('nodes') > 2)
     told = compared.group_by('node').agg(pl.col('share').median(), pl.len().alias('cells'))
     return {name: (value, cells) for name, value, cells in told.iter_rows()}

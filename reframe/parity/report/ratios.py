@@ -69,7 +69,8 @@ def chart(pair: Pair) -> Chart:
 
     dots = [Dot(r, place(r.ratio), place(r.low), place(r.high), figures.number(r.ratio, pad=True), _interval(r))
             for r in pair.rows]
-    return Chart(pair, dots, WIDTH / 2, _apart([(place(m), f'{m:g}') for m in _MARKS if abs(_stretched(m)) <= far]))
+    ticks = [(place(m), f'{m:g}') for m in _MARKS if abs(_stretched(m)) <= far]
+    return Chart(pair, dots, WIDTH / 2, _apart(ticks))
 
 
 def of_comparison(comparison) -> Pair:

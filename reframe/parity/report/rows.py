@@ -35,7 +35,13 @@ class Row:
     efficiency: str
     bar: int | None                  # per cent of the bar that is filled
     reason: str
-    href: str = ''                   # what the job printed, or the run's folder
+    links: tuple[tuple[str, str], ...] = ()      # what is left of the run, and where
+
+    @property
+    def href(self) -> str:
+        """What the job printed, else the run's folder; '' where nothing is left."""
+        return next((address for word, address in self.links if word == 'output'),
+                    self.links[0][1] if self.links else '')
 
     @property
     def id(self) -> str:
@@ -156,7 +162,7 @@ def _case(rows: list[Row], links) -> Case:
     kept = links(cell.outputdir)
     for row in rows:
         row.reason = '' if common else text.brief(row.reason, SHORT)
-        row.href = next((address for word, address in kept if word == 'output'), kept[0][1] if kept else '')
+        row.links = tuple(kept)
     return Case(name=name(cell), facts=_facts(cell), links=kept, output=cell.outputdir,
                 reason=text.brief(common, 2 * SHORT), rows=rows)
 
@@ -167,7 +173,8 @@ def name(cell: Cell) -> str:
 
 def _facts(cell: Cell) -> list[str]:
     nodes = ' '.join(cell.nodes[:4]) + (f' and {len(cell.nodes) - 4} more' if len(cell.nodes) > 4 else '')
-    facts = [place(cell), cell.environ, cell.size, nodes, cell.virtualisation,
+    inside = '' if cell.virtualisation == 'none' else cell.virtualisation
+    facts = [place(cell), cell.environ, cell.size, nodes, inside,
              f'job {cell.jobid}' if cell.jobid else '', f'attempt {cell.attempt}' if cell.attempt > 1 else '']
     return [text.brief(fact, 100) for fact in facts if fact]
 

@@ -34,7 +34,7 @@ class Nights:
 
 
 def recent(frame: pl.DataFrame, session: str, start: float) -> pl.DataFrame:
-    """Of parity.history.load's rows those of the last NIGHTS sessions up to ``session``, begun at ``start`` (Unix).
+    """Of parity.history.load's rows those of the last NIGHTS sessions up to ``session``, begun at ``start``.
 
     Confirmations, and cases that were placed otherwise than usual, are not among them.
     """
@@ -74,11 +74,12 @@ def packed(at: list[int], value: list[float], low: list[float | None], high: lis
 
 def _bands(at: list[int], low: list, high: list, factor: float) -> list[list]:
     found: list[list] = []
+    last: tuple = (None, None)
     for night, *bounds in zip(at, low, high, strict=True):
-        band = [None if b is None else _short(b * factor) for b in bounds]
-        if not found or found[-1][1:] != band:
-            found.append([night, *band])
-    return [] if len(found) == 1 and found[0][1:] == [None, None] else found
+        if tuple(bounds) != last:
+            last = tuple(bounds)
+            found.append([night, *(None if b is None else _short(b * factor) for b in bounds)])
+    return found
 
 
 def _short(value: float) -> float:

@@ -57,22 +57,40 @@ function picture(nights, width, height, pad) {
 
 const figure = value => String(Number(value.toPrecision(4)));
 
+// What a picture of so many nights says, for those who do not see it.
+function told(nights) {
+  const values = nights.points.map(point => point[1]);
+  return `${values.length} nights, ${figure(Math.min(...values))} to ${figure(Math.max(...values))} ${nights.unit}`;
+}
+
 function spark(row) {
   const cell = find('.h', row), nights = cell && !cell.firstChild && nightsOf(row);
   if (!nights) return;
-  const values = nights.points.map(point => point[1]);
-  const said = `${values.length} nights, ${figure(Math.min(...values))} to ${figure(Math.max(...values))} ${nights.unit}`;
-  const button = make('button', {type: 'button', 'aria-expanded': 'false', 'aria-label': `History: ${said}`, title: said});
+  const button = make('button', {type: 'button', 'aria-expanded': 'false', title: told(nights)});
   button.append(picture(nights, 130, 24, 3).svg);
+  button.setAttribute('aria-label', `History: ${told(nights)}`);
   cell.append(button);
 }
 
+// A line of what changed, or is not ok: the nights of the cell that it names.
+function beside(line) {
+  const row = find(find('a', line).hash), nights = row && !find('.h', line) && nightsOf(row);
+  if (!nights) return;
+  const place = make('span', {class: 'h', title: told(nights)});
+  place.append(picture(nights, 130, 20, 3).svg);
+  find('a', line).after(place);
+}
+
+const draw = box => (box.matches('.scroll') ? all('tr[id]', box).forEach(spark) : all('.told li', box).forEach(beside));
 const near = new IntersectionObserver(seen => {
   for (const {isIntersecting, target} of seen) {
-    if (isIntersecting) all('tr[id]', target).forEach(spark);
+    if (isIntersecting) draw(target);
     if (isIntersecting) near.unobserve(target);
   }
 }, {rootMargin: '300px'});
-all('#all .scroll').forEach(table => near.observe(table));
-addEventListener('beforeprint', () => all('#all tr[id]').filter(row => !row.hidden).forEach(spark));
+const boxes = all('#all .scroll, article');
+if (data.nights.length > 1) {
+  boxes.forEach(box => near.observe(box));
+  addEventListener('beforeprint', () => boxes.filter(box => !box.hidden).forEach(draw));
+}
 

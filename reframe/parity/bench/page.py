@@ -1,0 +1,101 @@
+"""How large the report page of a large system is, and how soon a browser shows it."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+from parity.bench.browser import Browser, found
+from parity.verdict.model import Cell, Coverage, Session, Verdict
+
+CELLS, NIGHTS = 5000, 90
+#: What a page of so many cells may weigh and take.
+BYTES, SECONDS = 5e6, 1.0
+_SUBSYSTEMS = {'compute': 'Gflop/s', 'memory': 'GB/s', 'network': 'us', 'storage': 'MB/s'}
+_METRICS = ('copy', 'scale', 'add', 'triad')
+
+
+def run(times: int = 5) -> bool:
+    """Print both figures of a page of CELLS cells with NIGHTS nights; True where they are as they should be."""
+    with tempfile.TemporaryDirectory(prefix='parity-bench-') as folder:
+        page = write(Path(folder))
+        size = page.stat().st_size
+        good = _said(f'the page of {CELLS} cells, {NIGHTS} nights each', size / 1e6, BYTES / 1e6, 'MB')
+        program = found()
+        if program is None:
+            print('skipped: opening the page: no Chromium here')
+            return good
+        with Browser(program) as browser:
+            browser.look(1400)
+            seconds = median(browser.open(page) for _ in range(times))
+        return _said(f'opening it in Chromium, {times} times', seconds, SECONDS, 's') and good
+
+
+def _said(what: str, value: float, at_most: float, unit: str) -> bool:
+    good = value <= at_most
+    word = 'ok' if good else 'ABOVE'
+    print(f'{what:60} {value:5.2f} {unit}   at most {at_most:.2f} {unit}   {word}', flush=True)
+    return good
+
+
+def write(folder: Path) -> Path:
+    """The page, written as the nightly writes it, of a session and a history that were made up."""
+    from parity import report
+    from parity.report import series
+    from parity.report.beside import Beside
+    cells = _cells()
+    today = _verdict(cells, 'today', '2026-11-20')
+    rng = random.Random(2)
+    before = _verdict([c.model_copy(update={'verdict': 'ok'}) if rng.random() < 0.5 else c for c in cells],
+                      'yesterday', '2026-11-19')
+    nights = series.of_recent(series.recent(_history(cells), 'night 89', float(NIGHTS)))
+    return report.write(today, folder, folder, Beside(before=before, nights=nights))[0]
+
+
+def _verdict(cells: list[Cell], uuid: str, day: str) -> Verdict:
+    session = Session(uuid=uuid, system='made-up', start=f'{day}T02:14:00', end=f'{day}T06:40:00',
+                      elapsed=15960.0, run_time=15200.0)
+    coverage = Coverage(line='13 of 13 codes', codes=[], measured=13, total=13, cells=len(cells))
+    return Verdict(session=session, coverage=coverage, counts=Counter(c.verdict for c in cells), trust='made up',
+                   warnings=[], next='', exit_code=1, cells=cells)
+
+
+def _cells() -> list[Cell]:
+    rng = random.Random(1)
+    cells = []
+    for number in range(CELLS // len(_METRICS)):
+        subsystem = list(_SUBSYSTEMS)[number * len(_SUBSYSTEMS) * len(_METRICS) // CELLS]
+        check = f'{subsystem.title()}{number // 25 % 12}'
+        for metric in _METRICS:
+            word = rng.choices(('ok', 'regressed', 'unreferenced', 'failed'), (95, 2, 2, 1))[0]
+            value = None if word == 'failed' else rng.uniform(60, 90)
+            why = f'{word}: -{number % 97 / 10} % of the reference; median of 3'
+            cells.append(Cell(
+                check=check, case=f'{check} %threads={number % 5} %mode={number}', subsystem=subsystem,
+                system='made-up', partition=f'part{number % 4}', environ='spack', size='nightly', metric=metric,
+                unit=_SUBSYSTEMS[subsystem], better='lower' if subsystem == 'network' else 'higher', value=value,
+                reference=75.0, low=71.0, high=79.0, limit=173.0, limit_source='DDR4, stated', efficiency=0.41,
+                verdict=word, reason='' if word == 'ok' else why,
+                nodes=[f'node{number % 200:03}'], jobid=str(880000 + number)))
+    return cells
+
+
+def _history(cells: list[Cell]):
+    """One figure a cell and night, as parity.history.load gives them."""
+    import numpy as np
+    import polars as pl
+
+    from parity.history.rows import SCHEMA
+    at = np.repeat(np.arange(NIGHTS), len(cells))
+    of_cell = {name: [getattr(c, name) for c in cells] * NIGHTS for name in
+               ('system', 'partition', 'environ', 'check', 'case', 'size', 'metric', 'unit', 'better')}
+    values = np.random.default_rng(1).normal(75, 2, at.size)
+    known = {'session': [f'night {n}' for n in at], 'start': at.astype(float), 'night': [f'night {n}' for n in at],
+             'value': values, 'low': np.full(at.size, 71.0), 'high': np.full(at.size, 79.0), **of_cell}
+    empty = {pl.String: '', pl.Boolean: False, pl.Int32: 0, pl.Float64: None}
+    return pl.DataFrame(known).with_columns(
+        *(pl.lit(empty[kind]).cast(kind).alias(name) for name, kind in SCHEMA.items() if name not in known)
+    ).select(list(SCHEMA))
