@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,21 +16,19 @@ from parity.verdict.model import Verdict
 
 if TYPE_CHECKING:
     from parity.report.beside import Beside
-    from parity.report.ratios import Pair
 
 PAGE = 'index.html'
 DATA = 'verdict.json'
 JUNIT = 'junit.xml'
 
 
-def of_session(verdict: Verdict, pairs: Sequence[Pair] = ()) -> list[Path]:
+def of_session(verdict: Verdict) -> list[Path]:
     """Write results/report of a stored session, with what stands beside its verdict; returns its files.
 
-    ``pairs`` are those that the system declares, judged. Raises as `write` does, and InfrastructureError where
-    the database cannot be read.
+    Raises as `write` does, and InfrastructureError where the database cannot be read.
     """
     from parity.report import beside
-    return write(verdict, paths.results() / 'report', paths.root(), beside.of_session(verdict, pairs))
+    return write(verdict, paths.results() / 'report', paths.root(), beside.of_session(verdict))
 
 
 def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None = None) -> list[Path]:

@@ -29,6 +29,7 @@ class Entry:
     rest: int                        # characters of the reason that only verdict.json has
     lines: list[Row]                 # those with a value: told one by one
     names: list[tuple[str, list[Row]]]   # those without: named, by case
+    known: str                       # until when, by whom and why it is acknowledged
     folded: bool
     cells: int
 
@@ -44,10 +45,11 @@ def of_rows(given: list[Row]) -> list[tuple[str, list[Entry]]]:
 def _entries(given: list[Row]) -> list[Entry]:
     count = Counter(r.cell.reason for r in given)
     same: dict[tuple, list[Row]] = {}
-    for row in sorted(given, key=lambda r: WORDS.index(r.cell.verdict)):
+    for row in sorted(given, key=lambda r: (WORDS.index(r.cell.verdict), bool(r.cell.acknowledged))):
         cell = row.cell
         own = _one_by_one(row) and count[cell.reason] == 1 and len(cell.reason) <= rows.SHORT
-        same.setdefault((cell.verdict, rows.place(cell), '' if own else cell.reason), []).append(row)
+        key = cell.verdict, rows.place(cell), '' if own else cell.reason, cell.acknowledged
+        same.setdefault(key, []).append(row)
     return [_entry(*key, group) for key, group in same.items()]
 
 
@@ -55,11 +57,11 @@ def _one_by_one(row: Row) -> bool:
     return bool(row.value) and row.cell.verdict not in QUIET
 
 
-def _entry(word: str, place: str, reason: str, group: list[Row]) -> Entry:
+def _entry(word: str, place: str, reason: str, known: str, group: list[Row]) -> Entry:
     told = {True: [], False: []}
     for row in group:
         told[_one_by_one(row)].append(row)
     names = [(name, list(same)) for name, same in groupby(told[False], lambda r: rows.name(r.cell))]
     short = bool(reason) and len(reason) <= rows.SHORT and '\n' not in reason and not told[True]
     return Entry(word=word, place=place, reason=reason[:FULL], short=short, rest=len(reason[FULL:]),
-                 lines=told[True], names=names, folded=len(names) > MANY, cells=len(group))
+                 lines=told[True], names=names, known=known, folded=len(names) > MANY, cells=len(group))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parity.report.ratios import Pair
 
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
     from parity.report.difference import Difference
     from parity.report.series import Nights
     from parity.verdict.model import Verdict
+
+#: So many regressed cells have their cause looked for, the first ones; sessions whose facts are compared for it.
+CAUSES, SESSIONS = 20, 40
 
 
 @dataclass
@@ -26,11 +28,15 @@ class Beside:
     plots: list[Plot] = field(default_factory=list)
     facts: SessionFacts | None = None
     speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
-    pairs: Sequence[Pair] = ()
+    pairs: list[Pair] = field(default_factory=list)
+    causes: dict[tuple, list[str]] = field(default_factory=dict)     # by changes.key
 
 
-def of_session(verdict: Verdict, pairs: Sequence[Pair] = ()) -> Beside:
-    """Read from ReFrame's database what belongs to the verdict's session."""
+def of_session(verdict: Verdict) -> Beside:
+    """Read from ReFrame's database what belongs to the verdict's session.
+
+    Raises InfrastructureError where the database cannot be read.
+    """
     # Here and not above: these load polars, and a page may be asked for without any of it.
     from parity import history
     from parity.history.facts import of_report
@@ -40,13 +46,44 @@ def of_session(verdict: Verdict, pairs: Sequence[Pair] = ()) -> Beside:
     report = database.report(verdict.session.uuid)
     before = earlier.before(report, verdict.session.system)
     facts = of_report(report)
-    recent = series.recent(history.load(verdict.session.system), verdict.session.uuid,
-                           report['session_info']['time_start_unix'])
+    frame = history.load(verdict.session.system)
+    recent = series.recent(frame, verdict.session.uuid, report['session_info']['time_start_unix'])
     return Beside(
-        before=judge.of_report(before) if before else None,
+        before=judge.judged(before) if before else None,
         differences=difference.of_sessions(of_report(before), facts) if before else [],
         nights=series.of_recent(recent),
         plots=curves.of_reports(report, before),
         facts=facts,
         speeds=nodes.speeds(recent),
-        pairs=pairs)
+        pairs=_pairs(verdict) if verdict.pairs else [],
+        causes=_causes(verdict, frame))
+
+
+def _pairs(verdict: Verdict) -> list[Pair]:
+    """All metrics of the declared pairs of which the session has measured something."""
+    from parity.compare import decide, expected, join, resolve
+    from parity.compare.sides import newest_alike
+    from parity.report import ratios
+    found = []
+    for names in dict.fromkeys((o.baseline, o.candidate) for o in verdict.pairs):
+        sides = [resolve.partition(name, until=verdict.session.uuid, empty=True) for name in names]
+        for side in sides:
+            newest_alike(side.cells)
+        found.append(ratios.of_comparison(expected.marked(join.compare(*sides, decide.MARGIN, label=False))))
+    return found
+
+
+def _causes(verdict: Verdict, frame: Any) -> dict[tuple, list[str]]:
+    """What is known of the first regressed cells: from where, what part of the machine, what changed."""
+    slower = [c for c in verdict.cells if c.verdict == 'regressed'][:CAUSES]
+    if not slower:
+        return {}
+    from parity import attribution, history
+    from parity.report import changes
+    sessions = history.sessions(verdict.session.system, SESSIONS)
+    found = {}
+    for cell in slower:
+        cause = attribution.of_cell(cell, verdict.cells, frame, sessions, verdict.session.uuid)
+        told = map(str, (cause.where, cause.subsystem, *cause.changes))
+        found[changes.key(cell)] = list(filter(None, told))
+    return found

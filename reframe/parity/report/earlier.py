@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from parity.history import RERUN_OF
 from parity.session import database
+from parity.session.database import RERUN_OF
 
 #: So many sessions are looked through: a month of nights, with a few runs by hand.
 FURTHEST = 40

@@ -39,8 +39,14 @@ def render(verdict: Verdict) -> bytes:
 
 
 def _totals(cells: list[Cell]) -> dict[str, str]:
-    counts = Counter(_OUTCOME.get(c.verdict, 'passed') for c in cells)
+    counts = Counter(map(_outcome, cells))
     return {'tests': str(len(cells)), **{total: str(counts[outcome]) for outcome, total in _TOTALS.items()}}
+
+
+def _outcome(cell: Cell) -> str:
+    """failure, error, skipped or '': what is acknowledged is no failure, as it does not set the exit code."""
+    outcome = _OUTCOME.get(cell.verdict, '')
+    return 'skipped' if outcome and cell.acknowledged else outcome
 
 
 def _case(cell: Cell) -> ET.Element:
@@ -49,9 +55,11 @@ def _case(cell: Cell) -> ET.Element:
                     name=f'{cell.case}{environ}: {cell.metric}')
     _properties(case, {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
                 | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
-    outcome = _OUTCOME.get(cell.verdict)
+    outcome = _outcome(cell)
     if outcome:
-        said = _element(outcome, message=cell.reason or cell.verdict, type=cell.verdict)
+        known = f'acknowledged {cell.acknowledged}' if cell.acknowledged else ''
+        said = _element(outcome, message='; '.join(filter(None, (cell.reason or cell.verdict, known))),
+                        type=cell.verdict)
         said.text = visible(f'output: {cell.outputdir}') if cell.outputdir else None
         case.append(said)
     return case

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from parity import figures
+from parity.compare.model import Comparison, Outcome
 
 WIDTH, HEIGHT = 260, 18
 #: How the axis is stretched: near 1 a step is a share, far from it a multiple (asinh of 20 times the logarithm).
@@ -15,15 +18,17 @@ _MARKS = (0.01, 0.1, 0.5, 0.8, 0.95, 1.0, 1.05, 1.25, 2.0, 10.0, 100.0)
 
 @dataclass(frozen=True)
 class Ratio:
-    """One metric of a pair: candidate / baseline with its interval, and what was expected of it."""
+    """One metric of a pair: candidate / baseline with its interval, and what was expected of it.
+
+    ``word`` is how that stands (ok, regressed, insufficient); where nothing was, what the comparison says.
+    """
 
     name: str
     ratio: float | None
     low: float | None = None
     high: float | None = None
     expected: str = ''
-    verdict: str = ''
-    subsystem: str = ''
+    word: str = ''
     better: str = ''
     reason: str = ''                 # why there is no ratio
 
@@ -73,12 +78,32 @@ def chart(pair: Pair) -> Chart:
     return Chart(pair, dots, WIDTH / 2, _apart(ticks))
 
 
-def of_comparison(comparison) -> Pair:
-    """A parity.compare.model.Comparison as a pair of the page."""
-    rows = [Ratio(name=f'{r.benchmark}: {r.metric}', ratio=r.ratio, low=r.low, high=r.high, expected=r.expected,
-                  verdict=r.verdict, subsystem=r.subsystem, better=r.better, reason=r.reason)
-            for r in comparison.rows]
-    return Pair(f'{comparison.candidate.name} / {comparison.baseline.name}', rows, list(comparison.notes))
+def of_comparison(compared: Comparison) -> Pair:
+    """All metrics of a pair, those first of which something is expected; why others have no ratio is a note."""
+    known = [r for r in compared.rows if r.ratio is not None or r.expected]
+    rows = [Ratio(f'{r.benchmark}: {r.metric}', r.ratio, r.low, r.high, r.expected, r.state or r.verdict, r.better,
+                  r.reason) for r in sorted(known, key=lambda r: not r.expected)]
+    without = Counter(r.reason for r in compared.rows if r.ratio is None and not r.expected)
+    notes = [f'{count} {"metric" if count == 1 else "metrics"}: {why}' for why, count in without.most_common()]
+    return Pair(_title(compared.candidate.name, compared.baseline.name), rows, [*_means(compared), *notes])
+
+
+def _means(compared: Comparison) -> list[str]:
+    means = ' · '.join(f'{m.subsystem or "all"} {figures.number(m.speed, pad=True)}' for m in compared.means)
+    return [f'geometric means, as speed of {compared.candidate.name}: {means}'] if means else []
+
+
+def of_outcomes(outcomes: Iterable[Outcome]) -> list[Pair]:
+    """What a verdict says of the declared pairs, where nothing else is known of them."""
+    pairs: dict[str, list[Ratio]] = {}
+    for o in outcomes:
+        pairs.setdefault(_title(o.candidate, o.baseline), []).append(
+            Ratio(f'{o.benchmark}: {o.metric}', o.ratio, o.low, o.high, o.expected, o.state, reason=o.why))
+    return [Pair(title, rows) for title, rows in pairs.items()]
+
+
+def _title(candidate: str, baseline: str) -> str:
+    return f'{candidate} / {baseline}'
 
 
 def _stretched(ratio: float) -> float:

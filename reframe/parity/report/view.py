@@ -21,6 +21,7 @@ class View:
     changes: changes.Changes | None
     differences: list
     attention: list[tuple[str, list[attention.Entry]]]
+    causes: dict[int, list[str]]     # by the number of the row: what is known of a slower figure
     pairs: list[ratios.Chart]
     table: list[tuple[str, list[rows.Table]]]
     columns: set[str]                # of the tables, those that some row fills
@@ -45,7 +46,8 @@ def build(verdict: Verdict, beside: Beside, links: Callable[[str], list[tuple[st
         changes=changes.of_rows(given, beside.before) if beside.before else None,
         differences=beside.differences,
         attention=attention.of_rows(given),
-        pairs=[ratios.chart(pair) for pair in beside.pairs],
+        causes={r.number: beside.causes[key] for r in given if (key := changes.key(r.cell)) in beside.causes},
+        pairs=[ratios.chart(pair) for pair in beside.pairs or ratios.of_outcomes(verdict.pairs)],
         table=rows.tables(given, links),
         columns=_columns(given, beside),
         partitions=sorted({c.partition for c in verdict.cells}),
