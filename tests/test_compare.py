@@ -22,6 +22,7 @@ from parity.compare.interval import Sample, ratio
 from parity.compare.sides import Measured, Side, Value
 from parity.errors import NothingMeasured, UsageError
 from parity.plan import Plan
+from parity.session import database
 from parity.site import systems
 from sessions import planned, ran
 
@@ -206,12 +207,13 @@ SOFTWARE = {'distro': {'programs': {'hpcc': {'version': '1.5.0', 'package_versio
                        'blas': {'name': 'OpenBLAS', 'version': '0.3.21', 'core': 'Zen'}}}
 
 
-def session(values, start=1795190000.0, partition='default', software=SOFTWARE, **other):
+def session(values, start=1795190000.0, partition='default', software=SOFTWARE, info=None, unusual=None, **other):
     """A stored session of so many runs of one case on a partition; returns its uuid."""
     cases = []
     for i, value in enumerate(values):
         record = {'needs': ['hpcc'], 'size': 'quick', 'placement': {'nodes': 1, 'ranks': 2, 'binding': 'core'},
-                  'subsystem': 'compute', 'metrics': {m['name']: m for m in sessions.METRICS}}
+                  'subsystem': 'compute', 'metrics': {m['name']: m for m in sessions.METRICS},
+                  'unusual': unusual or {}}
         case = ran(hpl=value, parity=record, display_name=f'Toy %.repeat_no={i}', num_tasks=2, num_tasks_per_node=2,
                    env_vars={'OMP_NUM_THREADS': 1}, executable_opts=['-n', '4', '--out=/a/b'], scheduler='local',
                    job_completion_time_unix=start + i, **other)
@@ -221,7 +223,7 @@ def session(values, start=1795190000.0, partition='default', software=SOFTWARE, 
     made = sessions.report(cases, [planned(partition=partition), planned('Never', partition=partition)],
                            time_start_unix=start, time_end_unix=start + 10)
     made['parity_session']['facts'] = {'software': software, 'machine': {'backend': 'kvm', 'kernel': '6.1'}}
-    made['session_info']['uuid'] = str(uuid.uuid4())
+    made['session_info'] |= {'uuid': str(uuid.uuid4()), **(info or {})}
     return stored(made)
 
 
@@ -296,6 +298,15 @@ def test_a_partition_is_its_last_days_without_the_session_beside_it(results):
     assert [v.value for c in one.cells if c.metric == 'hpl' and c.case == 'Toy' for v in c.values] == FAST
     assert other.context['kernel'] == ['6.1']
     assert len(resolve.partition('local:default').sessions) == 2
+
+
+def test_a_partition_is_without_confirmations_and_unusual_placements(results):
+    session(FAST, 1795190000.0)
+    session([50.0] * 3, 1795190100.0, info={database.RERUN_OF: 'x'})
+    session([60.0] * 3, 1795190200.0, unusual={'ranks_a_node': '1'})
+    side = resolve.partition('local:default')
+    assert [v.value for c in side.cells if c.metric == 'hpl' and c.case == 'Toy' for v in c.values] == FAST
+    assert side.notes == ['6 runs that were placed or profiled otherwise are left out']
 
 
 def test_a_session_of_several_partitions_beside_one(results):

@@ -37,6 +37,7 @@ def of_run(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]
         'input': _input(record.get('sizing') or {}),
         'arguments': _arguments(raw.get('executable_opts')),
         'check': record.get('check'),
+        'variant': ' '.join(f'{k}={v}' for k, v in (record.get('variant') or {}).items()),
     }
     return {fact: str(value) for fact, value in known.items() if value not in (None, '')}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from parity.compare import files, sessions
-from parity.compare.sides import Side, newest_alike
+from parity.compare.sides import Side, newest_alike, usual_only
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.references import unknown
 from parity.session import database
@@ -53,13 +53,22 @@ def _side(word: str) -> Side:
 
 def partition(word: str, until: str = '', empty: bool = False) -> Side:
     """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before
-    the session ``until``. Raises UsageError or NothingMeasured where there are none, unless ``empty``."""
+    the session ``until``. Raises UsageError or NothingMeasured where there are none, unless ``empty``.
+
+    Sessions that confirm another's figures are left out, because only slow cases are measured again; so are runs
+    that were placed or profiled otherwise, where there are usual ones.
+    """
     if not _PLACE.fullmatch(word):
         raise UsageError(f'{word!r}: a partition is written system:partition')
     found = database.sessions_of(*word.split(':'), days=DAYS, until=until)
     if not found and not empty:
         raise _no_such(word)
-    return _read(word, 'partition', [database.report(uuid) for uuid in found], place=word)
+    reports = [database.report(uuid) for uuid in found]
+    nights = [r for r in reports if not r.get('session_info', {}).get(database.RERUN_OF)]
+    side = _read(word, 'partition', nights, place=word)
+    if left_out := usual_only(side.cells):
+        side.notes.append(f'{left_out} runs that were placed or profiled otherwise are left out')
+    return side
 
 
 def _no_such(word: str) -> Exception:

@@ -69,7 +69,8 @@ def _add(run: Run, session: str, known: dict[str, Any], cells: dict[Key, Measure
         if name in (record.get('left_out') or {}):
             cell.reason = f'skipped: {record["left_out"][name]}'
         elif math.isfinite(figures.get(name, math.nan)):
-            cell.values.append(Value(figures[name], raw.get('job_completion_time_unix'), session, must))
+            cell.values.append(Value(figures[name], raw.get('job_completion_time_unix'), session, must,
+                                     bool(record.get('unusual'))))
             label = (record.get('labels') or {}).get(name)
             cell.reason, cell.label = '', f'{label["word"]}: {label["reason"]}' if label else cell.label
         else:
