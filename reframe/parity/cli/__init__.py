@@ -101,6 +101,16 @@ def parse_output(code: str, file: str, as_json: bool = JSON, max_size: int = MAX
     raise typer.Exit(command.run(code, file, as_json, max_size))
 
 
+@app.command('detect')
+def detect_file(file: str, as_json: bool = JSON):
+    """Judge a history ('-': standard input): a CSV of series,night,kind,run,value[,direction].
+
+    Exit code: 0 no alarm on the last night, 1 one, 2 usage.
+    """
+    from parity.cli import detect as command
+    raise typer.Exit(command.run(file, as_json))
+
+
 @app.command()
 def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that announces the software.')):
     """Print what this machine is, its limits with their source, and the software found on it."""

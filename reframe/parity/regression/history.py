@@ -39,7 +39,7 @@ def follow(nights: Nights, values: Values, rules: Rules) -> Outcome:
     active, ahead = np.arange(len(onward)), len(state)
     while len(active):
         until = np.minimum(onward[active] + ahead, start[active + 1])
-        found = first(_kept(nights, values, outcome, active, onward[active], until), rules)
+        found = first(_kept(nights, values, rules, outcome, active, onward[active], until), rules)
         onward[active] = until
         for k, episode in found.items():
             series = int(active[k])
@@ -48,13 +48,28 @@ def follow(nights: Nights, values: Values, rules: Rules) -> Outcome:
     return outcome
 
 
-def _kept(nights: Nights, values: Values, outcome: Outcome, active, onward, until) -> Kept:
-    """What the active series are judged on: their nights from the base to ``until``, without the slow ones."""
-    rows = np.concatenate([np.arange(a, b) for a, b in zip(outcome.base[active], until, strict=True)])
-    rows = rows[outcome.kept[rows]]
-    start = np.append(np.searchsorted(rows, outcome.base[active]), len(rows))
-    return Kept(rows, start, values.value[rows], values.within[rows], nights.reruns.count[rows] > 0,
-                nights.elsewhere[rows], rows >= np.repeat(onward, np.diff(start)))
+def _kept(nights: Nights, values: Values, rules: Rules, outcome: Outcome, active, onward, until) -> Kept:
+    """What the active series are judged on: the nights of their baselines that a rule looks at, and the open ones."""
+    looked_at, begin = rules.window + rules.last + rules.drift, rules.least + rules.last
+    rows, start, age = [], [0], []
+    level, known, firsts = np.full(len(active), np.nan), [], []
+    for k, (series, now, end) in enumerate(zip(active, onward, until, strict=True)):
+        base = outcome.base[series]
+        past = base + np.flatnonzero(outcome.kept[base:now])
+        ahead = np.arange(now, end)
+        first = np.concatenate((past[:begin], ahead[:max(0, begin - len(past))]))
+        if len(first) == begin:
+            known.append(k)
+            firsts.append(first)
+        rows += [past[-looked_at:], ahead]
+        age.append(max(0, len(past) - looked_at))
+        start.append(start[-1] + min(len(past), looked_at) + len(ahead))
+    if known:
+        level[known] = np.median(values.value[np.array(firsts)], axis=1)
+    night = np.concatenate(rows)
+    start = np.array(start)
+    return Kept(night, start, values.value[night], values.within[night], nights.reruns.count[night] > 0,
+                nights.elsewhere[night], night >= np.repeat(onward, np.diff(start)), level, np.array(age))
 
 
 def _lived(value: np.ndarray, rules: Rules, outcome: Outcome, series: int, episode: Episode, end: int) -> int:

@@ -108,6 +108,8 @@ def rows_by_length(start: np.ndarray, window: int, least: int, lag: int = 0) -> 
 
 def before(values: np.ndarray, rows: np.ndarray, n: int, lag: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(rows, the ``n`` values that end ``lag`` before each of them [rows, n]), in pieces that fit the caches."""
+    if not len(rows):
+        return
     views = np.lib.stride_tricks.sliding_window_view(values, n)
     for i in range(0, len(rows), 8192):
         piece = rows[i:i + 8192]

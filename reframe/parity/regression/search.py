@@ -12,8 +12,9 @@ from parity.regression.rules import Rules
 
 #: What is known of a night.
 TOO_FEW, QUIET, SLOW, FAST = -1, 0, 1, 2
-#: Tonight must be in this lowest (or highest) share of the window before any rule is tried: no rule could speak.
-_TRY = 0.2
+#: No rule can speak unless the last three nights are in this lowest (or highest) share of the window, or tonight
+#: is in that one: the exact p forbid it. Nights outside both, most of them, need no model of the noise.
+_THREE, _TONIGHT = 0.2, 0.04
 
 
 @dataclass
@@ -42,6 +43,8 @@ class Kept:
     again: np.ndarray        # bool: it was run again
     elsewhere: np.ndarray    # bool: on another node, too
     open: np.ndarray         # bool: still to be judged
+    level: np.ndarray        # [series] median of the first nights of the baseline; NaN: too few
+    age: np.ndarray          # [series] nights of the baseline that are older than those here
 
 
 def first(kept: Kept, rules: Rules) -> dict[int, Episode]:
@@ -50,9 +53,10 @@ def first(kept: Kept, rules: Rules) -> dict[int, Episode]:
     found = []
     for n, rows in rows_by_length(kept.start, rules.window, rules.least, rules.last - 1):
         for piece, window in before(kept.value, rows[kept.open[rows]], n, rules.last - 1):
-            tonight = kept.value[piece, None]
-            low = ((window <= tonight).sum(axis=1) <= _TRY * n) | (drifted[piece] < -rules.drift_effect)
-            high = (window >= tonight).sum(axis=1) <= _TRY * n
+            three = kept.value[piece[:, None] - np.arange(rules.last)]
+            low = (_share(window <= three.max(axis=1, keepdims=True)) <= _THREE) | \
+                (_share(window <= three[:, :1]) <= _TONIGHT) | (drifted[piece] < -rules.drift_effect)
+            high = _share(window >= three.min(axis=1, keepdims=True)) <= _THREE
             found.append(_slower(kept, rules, piece[low], window[low], level, drifted))
             found.append(_faster(kept, rules, piece[high], window[high]))
     if not found:
@@ -66,21 +70,23 @@ def first(kept: Kept, rules: Rules) -> dict[int, Episode]:
 def drift(kept: Kept, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
     """The level of a series' first nights, and how far the mean of the last ones is from it, relative [nights].
 
-    A few bad nights move the mean, so a rule asks for their median, too.
-
-    NaN where there are too few nights for both, or the level is 0.
+    NaN where there are too few nights for both, or the level is 0. A few bad nights move the mean, so a rule
+    asks for their median, too.
     """
-    begin = rules.least + rules.last
-    level = np.full(len(kept.value), np.nan)
-    for a, b in zip(kept.start[:-1], kept.start[1:], strict=True):
-        if b - a >= begin + rules.drift:
-            level[a + begin + rules.drift - 1:b] = np.median(kept.value[a:a + begin])
+    length = np.diff(kept.start)
+    level = np.repeat(np.where(kept.level == 0, np.nan, kept.level), length)
+    age = place(kept.start) + np.repeat(kept.age, length)
+    enough = (age >= rules.least + rules.last + rules.drift - 1) & (place(kept.start) >= rules.drift - 1)
     total = np.append(0.0, np.cumsum(kept.value))
-    known = np.flatnonzero(np.isfinite(level) & (level != 0))
+    known = np.flatnonzero(enough & np.isfinite(level))
     change = np.full(len(level), np.nan)
     last = (total[known + 1] - total[known + 1 - rules.drift]) / rules.drift
     change[known] = (last - level[known]) / np.abs(level[known])
     return level, change
+
+
+def _share(true: np.ndarray) -> np.ndarray:
+    return np.count_nonzero(true, axis=1) / true.shape[1]
 
 
 _FOUND = np.dtype([('row', int), ('state', int), ('rule', int), ('baseline', float), ('change', float),

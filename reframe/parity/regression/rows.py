@@ -1,0 +1,137 @@
+"""What is wrong with a history's file, by line and column: read row by row, once it is known to be wrong."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import datetime
+import io
+import math
+import re
+from collections.abc import Iterator
+
+KINDS = ('run', 'rerun')
+#: direction: an empty one is the default, higher.
+SIGNS = {'higher': 1, 'lower': -1, '': 1}
+WHOLE = re.compile(r'^-?[0-9]{1,18}$')
+ISO = re.compile(r'^[0-9]{4}-[0-9]{2}-[0-9]{2}$')
+_NEEDED = ('series', 'night', 'kind', 'run', 'value')
+
+
+def first_mistake(raw: bytes, name: str) -> str:
+    """One sentence with file, line, column, what is wrong and what would be valid."""
+    for line, what in _mistakes(raw):
+        return f'{name}:{line}: {what}'
+    return f'{name}: this cannot be read as a table of {", ".join(_NEEDED)}'
+
+
+def _mistakes(raw: bytes) -> Iterator[tuple[int, str]]:
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        yield 1, 'this is UTF-16; must be UTF-8 text'
+        return
+    try:
+        text = raw.decode('utf-8-sig')
+    except UnicodeDecodeError as err:
+        yield raw[:err.start].count(b'\n') + 1, f'byte {raw[err.start]:#04x} is no UTF-8; must be UTF-8 text'
+        return
+    lines = csv.reader(io.StringIO(text, newline=''), strict=True)
+    try:
+        yield from _of_table(lines)
+    except csv.Error as err:
+        yield lines.line_num, f'no CSV: {err}'
+
+
+def _of_table(lines) -> Iterator[tuple[int, str]]:
+    header = next(lines, [])
+    if not header:
+        yield 1, f'the file is empty; must begin with a line of columns: {",".join(_NEEDED)}'
+        return
+    missing = [column for column in _NEEDED if column not in header]
+    if missing:
+        yield 1, f'no column {", ".join(missing)}; needed are {", ".join(_NEEDED)}, and direction if wanted'
+    twice = [column for column in header if header.count(column) > 1]
+    if twice:
+        yield 1, f'column {twice[0]} stands there twice'
+    if missing or twice:
+        return
+    seen = _Seen()
+    rows = 0
+    for row in lines:
+        rows += 1
+        if len(row) != len(header):
+            yield lines.line_num, f'{len(row)} fields, but the header has {len(header)}'
+            return
+        yield from ((lines.line_num, what) for what in seen.row(dict(zip(header, row, strict=True)), lines.line_num))
+    if not rows:
+        yield 1, 'no rows below the header: nothing was measured'
+    yield from seen.nights_without_runs()
+
+
+class _Seen:
+    """What the rows before have said: of what sort nights are, which runs there are, each series' direction."""
+
+    def __init__(self) -> None:
+        self.sort = ''
+        self.runs: dict[tuple, int] = {}
+        self.direction: dict[str, tuple[str, int]] = {}
+        self.nights: dict[tuple[str, str], tuple[int, bool]] = {}
+
+    def row(self, row: dict[str, str], line: int) -> Iterator[str]:
+        """What is wrong with one row."""
+        series, night, kind = row['series'], row['night'], row['kind']
+        if not series:
+            yield 'series is empty; must be a name'
+        yield from self._night(night)
+        if kind not in KINDS:
+            yield f'kind {kind!r}; valid: {", ".join(KINDS)}'
+        if not WHOLE.match(row['run']):
+            yield f'run {row["run"]!r} is no whole number'
+        yield from _value(row['value'])
+        key = (series, _number(night), kind, _number(row['run']))
+        if key in self.runs:
+            yield f'{kind} {row["run"]} of series {series!r}, night {night}, was on line {self.runs[key]} already'
+        self.runs[key] = line
+        at, ran = self.nights.get((series, night), (line, False))
+        self.nights[series, night] = (at, ran or kind == 'run')
+        yield from self._direction(series, row.get('direction', ''), line)
+
+    def nights_without_runs(self) -> Iterator[tuple[int, str]]:
+        for (series, night), (line, ran) in self.nights.items():
+            if not ran:
+                yield line, f'series {series!r}, night {night} has reruns but no run'
+
+    def _night(self, night: str) -> Iterator[str]:
+        sort = 'whole number' if WHOLE.match(night) else 'date' if _date(night) else ''
+        if not sort:
+            yield f'night {night!r} is neither a whole number nor a date such as 2026-11-20'
+        elif self.sort and sort != self.sort:
+            yield f'night {night!r} is a {sort}, but those before are {self.sort}s: their order is not known'
+        self.sort = self.sort or sort
+
+    def _direction(self, series: str, given: str, line: int) -> Iterator[str]:
+        if given not in SIGNS:
+            yield f'direction {given!r}; valid: higher, lower, or empty for higher'
+        before, at = self.direction.setdefault(series, (given or 'higher', line))
+        if given in SIGNS and (given or 'higher') != before:
+            yield f'series {series!r} is {given or "higher"} here and {before} on line {at}: one series has one direction'
+
+
+def _value(text: str) -> Iterator[str]:
+    try:
+        value = float(text)
+    except ValueError:
+        yield f'value {text!r} is no number'
+        return
+    if not math.isfinite(value):
+        yield f'value {text} is not finite: a run without a figure is left out'
+
+
+def _number(text: str) -> int | str:
+    return int(text) if WHOLE.match(text) else text
+
+
+def _date(text: str) -> bool:
+    try:
+        return bool(ISO.match(text) and datetime.date.fromisoformat(text))
+    except ValueError:
+        return False

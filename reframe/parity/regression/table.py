@@ -1,0 +1,105 @@
+"""A history in a file: columns series, night, kind, run, value, and where wanted direction."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parity.errors import UsageError
+from parity.regression.nights import Nights, grouped
+from parity.regression.rows import ISO, KINDS, SIGNS, WHOLE, first_mistake
+
+if TYPE_CHECKING:
+    import polars as pl
+
+COLUMNS = ('series', 'night', 'kind', 'run', 'value')
+
+
+@dataclass(frozen=True)
+class Table:
+    """The nights of all series, by name; ``labels`` [nights] as they stand in the file, numbers as numbers."""
+
+    names: Sequence[str]
+    signs: Sequence[int]
+    nights: Nights
+    labels: Sequence[int | str]
+
+
+def read(raw: bytes, name: str) -> Table:
+    """The table in the bytes of file ``name``; UsageError names line and column of what is wrong first."""
+    try:
+        frame = _checked(_frame(raw, name))
+    except _Unreadable:
+        raise UsageError(first_mistake(raw, name)) from None
+    return _table(frame)
+
+
+class _Unreadable(Exception):
+    """Something is wrong; `rows.first_mistake` says what and on which line."""
+
+
+def _frame(raw: bytes, name: str) -> pl.DataFrame:
+    import polars as pl
+    try:
+        frame = pl.read_csv(io.BytesIO(raw), infer_schema=False, missing_utf8_is_empty_string=True, n_threads=1)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError):
+        raise _Unreadable from None
+    wanted = [c for c in (*COLUMNS, 'direction') if c in frame.columns]
+    if not set(COLUMNS) <= set(wanted) or not frame.height or len(set(frame.columns)) != len(frame.columns):
+        raise _Unreadable
+    return frame.select(wanted)
+
+
+def _checked(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with numbers as numbers, sorted by series and night, or _Unreadable."""
+    import polars as pl
+    night = frame['night'].str
+    if night.contains(WHOLE.pattern).all():
+        night = night.to_integer(strict=False)
+    elif night.contains(ISO.pattern).all() and night.to_date('%Y-%m-%d', strict=False).null_count() == 0:
+        night = frame['night']
+    else:
+        raise _Unreadable
+    value = frame['value'].str.strip_chars().cast(pl.Float64, strict=False)
+    better = frame['direction'] if 'direction' in frame.columns else pl.Series(['']).new_from_index(0, frame.height)
+    found = pl.DataFrame({
+        'series': frame['series'], 'night': night, 'again': frame['kind'] == KINDS[1],
+        'run': frame['run'].str.to_integer(strict=False), 'value': value,
+        'sign': better.replace_strict(SIGNS, default=None, return_dtype=pl.Int8)})
+    good = (found.null_count().sum_horizontal().item() == 0 and value.is_finite().all()
+            and frame['kind'].is_in(KINDS).all() and frame['run'].str.contains(WHOLE.pattern).all()
+            and (frame['series'] != '').all())
+    if not good:
+        raise _Unreadable
+    found = found.sort('series', 'night', 'again', 'run')
+    key = found.select('series', 'night', 'again', 'run')
+    same = pl.all_horizontal(pl.all().eq(pl.all().shift(1))).fill_null(False)
+    if key.select(same).to_series().any():
+        raise _Unreadable
+    return found
+
+
+def _table(frame: pl.DataFrame) -> Table:
+    import polars as pl
+    new_series = frame['series'].ne_missing(frame['series'].shift(1))
+    new_night = (new_series | frame['night'].ne_missing(frame['night'].shift(1))).to_numpy()
+    night = np.cumsum(new_night) - 1
+    total = int(night[-1]) + 1
+    first = np.flatnonzero(new_night)
+    start = np.append(night[new_series.to_numpy()], total)
+    signs = frame['sign'].to_numpy()
+    one_sign = np.repeat(signs[first][start[:-1]], np.diff(start))[night]
+    again = frame['again'].to_numpy()
+    runs = np.bincount(night[~again], minlength=total)
+    if not runs.all() or (one_sign != signs).any():
+        raise _Unreadable
+    value = frame['value'].to_numpy() * one_sign
+    nights = Nights(start, grouped(night[~again], value[~again], total), grouped(night[again], value[again], total),
+                    grouped(night, value, total), np.zeros(total, dtype=bool))
+    labels = frame['night'].gather(pl.Series(first)).to_list()
+    names = frame['series'].gather(pl.Series(first[start[:-1]])).to_list()
+    return Table(names, one_sign[first[start[:-1]]].tolist(), nights, labels)
