@@ -35,7 +35,8 @@ def _read(file: str) -> bytes:
 
 def _json(series) -> dict[str, Any]:
     told = series.judgement
-    return {'alarms': list(series.alarms), 'verdict': told.verdict, 'why': told.why, 'warnings': list(told.warnings)}
+    return {'alarms': list(series.alarms), 'verdict': told.verdict, 'why': told.why,
+            'warnings': list(told.warnings)}
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -61,7 +61,8 @@ def judged(noise: Noise, last: np.ndarray, confirmed: np.ndarray, elsewhere: np.
         one = ((clear[0] > rules.one * needed) & (below[0] == 0) & believed & confirmed
                & (elsewhere | none_slow & (d[:, 0] < rules.worst * noise.worst)) & (d[:, 0] < -rules.least_one))
         two = ((clear[1] > rules.two * needed) & (exact(below[1], 2, n) <= rules.exact_two) & confirmed
-               & (none_slow | (highest[:, 1] < rules.worst_two * noise.worst)) & (change[:, 1] < -1.5 * rules.effect))
+               & (none_slow | (highest[:, 1] < rules.worst_two * noise.worst))
+               & (change[:, 1] < -1.5 * rules.effect))
         three = ((clear[2] > needed) & (p <= np.where(none_slow, rules.exact, rules.exact_slow))
                  & (none_slow | _unseen(noise, d, rules)) & (change[:, 2] < -rules.effect))
         tonight = d[:, 0] < -rules.effect

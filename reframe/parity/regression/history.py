@@ -49,7 +49,7 @@ def follow(nights: Nights, values: Values, rules: Rules) -> Outcome:
 
 
 def _kept(nights: Nights, values: Values, rules: Rules, outcome: Outcome, active, onward, until) -> Kept:
-    """What the active series are judged on: the nights of their baselines that a rule looks at, and the open ones."""
+    """What the active series are judged on: nights of their baselines that a rule looks at, and the open ones."""
     looked_at, begin = rules.window + rules.last + rules.drift, rules.least + rules.last
     rows, start, age = [], [0], []
     level, known, firsts = np.full(len(active), np.nan), [], []

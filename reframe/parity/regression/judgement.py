@@ -45,7 +45,8 @@ class Judgement:
         return self.verdict == 'regressed'
 
 
-def of_last(last: Last, sign: int, labels: Sequence[str], rules: Rules, reference: Reference | None = None) -> Judgement:
+def of_last(last: Last, sign: int, labels: Sequence[str], rules: Rules,
+            reference: Reference | None = None) -> Judgement:
     """The judgement; ``sign`` is 1 where higher is better, else -1; ``labels`` are the series' nights."""
     word, why = _word(last, sign, labels, rules, reference)
     known = math.isfinite(last.spread) and last.baseline != 0
@@ -65,7 +66,8 @@ def wants_rerun(last: Last, rules: Rules) -> bool:
     return last.suspicious and not last.again and new and not last.change > -rules.effect
 
 
-def _word(last: Last, sign: int, labels: Sequence[str], rules: Rules, reference: Reference | None) -> tuple[Word, str]:
+def _word(last: Last, sign: int, labels: Sequence[str], rules: Rules,
+          reference: Reference | None) -> tuple[Word, str]:
     if last.state == TOO_FEW:
         return 'insufficient', words.too_few(last, rules)
     if not last.baseline:
@@ -79,7 +81,7 @@ def _word(last: Last, sign: int, labels: Sequence[str], rules: Rules, reference:
 
 
 def _beyond(last: Last, sign: int, reference: Reference | None) -> int:
-    """-1 where the last three nights are beyond the bad bound of the reference, clear of the noise; 1 the good one."""
+    """-1: the last three nights are beyond the bad bound of the reference, clear of the noise; 1: the good one."""
     if reference is None or not reference.value:
         return 0
     level = last.baseline + last.three * abs(last.baseline)

@@ -97,10 +97,10 @@ def place(start: np.ndarray) -> np.ndarray:
 
 
 def rows_by_length(start: np.ndarray, window: int, least: int, lag: int = 0) -> Iterator[tuple[int, np.ndarray]]:
-    """(n, the nights with so many of their series before them and ``lag`` more), n from ``least`` to ``window``."""
-    before = np.minimum(place(start) - lag, window)
-    order = np.argsort(before, kind='stable')
-    edges = np.searchsorted(before[order], np.arange(least, window + 2))
+    """(n, the nights with n of their series before them and ``lag`` more), n from ``least`` to ``window``."""
+    length = np.minimum(place(start) - lag, window)
+    order = np.argsort(length, kind='stable')
+    edges = np.searchsorted(length[order], np.arange(least, window + 2))
     for n, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True), least):
         if b > a:
             yield n, order[a:b]

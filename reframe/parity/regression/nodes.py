@@ -26,7 +26,7 @@ def named(told: Judgement, cell: Cell, spread: float) -> Judgement:
 
 
 def slower(cell: Cell, baseline: float, by: float) -> list[tuple[str, float]]:
-    """(node, how much worse, relative) for nodes that are worse than the median of the others by more than ``by``."""
+    """(node, how much worse, relative) for nodes worse than the median of the others by more than ``by``."""
     sign = 1 if cell.better == 'higher' else -1
     values: dict[str, list[float]] = defaultdict(list)
     for night in cell.nights:

@@ -8,21 +8,23 @@ import datetime
 import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
 KINDS = ('run', 'rerun')
 #: direction: an empty one is the default, higher.
 SIGNS = {'higher': 1, 'lower': -1, '': 1}
 WHOLE = re.compile(r'^-?[0-9]{1,18}$')
 ISO = re.compile(r'^[0-9]{4}-[0-9]{2}-[0-9]{2}$')
-_NEEDED = ('series', 'night', 'kind', 'run', 'value')
+NUMBER = re.compile(r'^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$')
+COLUMNS = ('series', 'night', 'kind', 'run', 'value')
 
 
 def first_mistake(raw: bytes, name: str) -> str:
     """One sentence with file, line, column, what is wrong and what would be valid."""
     for line, what in _mistakes(raw):
         return f'{name}:{line}: {what}'
-    return f'{name}: this cannot be read as a table of {", ".join(_NEEDED)}'
+    return f'{name}: this cannot be read as a table of {", ".join(COLUMNS)}'
 
 
 def _mistakes(raw: bytes) -> Iterator[tuple[int, str]]:
@@ -34,7 +36,7 @@ def _mistakes(raw: bytes) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError as err:
         yield raw[:err.start].count(b'\n') + 1, f'byte {raw[err.start]:#04x} is no UTF-8; must be UTF-8 text'
         return
-    lines = csv.reader(io.StringIO(text, newline=''), strict=True)
+    lines = csv.reader(io.StringIO(text.rstrip(), newline=''), strict=True)
     try:
         yield from _of_table(lines)
     except csv.Error as err:
@@ -44,15 +46,10 @@ def _mistakes(raw: bytes) -> Iterator[tuple[int, str]]:
 def _of_table(lines) -> Iterator[tuple[int, str]]:
     header = next(lines, [])
     if not header:
-        yield 1, f'the file is empty; must begin with a line of columns: {",".join(_NEEDED)}'
+        yield 1, f'the file is empty; must begin with a line of columns: {",".join(COLUMNS)}'
         return
-    missing = [column for column in _NEEDED if column not in header]
-    if missing:
-        yield 1, f'no column {", ".join(missing)}; needed are {", ".join(_NEEDED)}, and direction if wanted'
-    twice = [column for column in header if header.count(column) > 1]
-    if twice:
-        yield 1, f'column {twice[0]} stands there twice'
-    if missing or twice:
+    if what := bad_header(header):
+        yield 1, what
         return
     seen = _Seen()
     rows = 0
@@ -61,10 +58,26 @@ def _of_table(lines) -> Iterator[tuple[int, str]]:
         if len(row) != len(header):
             yield lines.line_num, f'{len(row)} fields, but the header has {len(header)}'
             return
-        yield from ((lines.line_num, what) for what in seen.row(dict(zip(header, row, strict=True)), lines.line_num))
+        fields = dict(zip(header, row, strict=True))
+        yield from ((lines.line_num, what) for what in seen.row(fields, lines.line_num))
     if not rows:
         yield 1, 'no rows below the header: nothing was measured'
     yield from seen.nights_without_runs()
+
+
+def bad_header(header: Sequence[str]) -> str:
+    """What is wrong with the columns, '' if nothing; others are left alone unless they look like one of ours."""
+    missing = [column for column in COLUMNS if column not in header]
+    if missing:
+        return f'no column {", ".join(missing)}; needed are {", ".join(COLUMNS)}, and direction if wanted'
+    twice = [column for column in header if header.count(column) > 1]
+    if twice:
+        return f'column {twice[0]} stands there twice'
+    for column in header:
+        near = get_close_matches(column.strip().lower(), (*COLUMNS, 'direction'), n=1, cutoff=0.75)
+        if near and column != near[0]:
+            return f'column {column!r}; did you mean {near[0]}?'
+    return ''
 
 
 class _Seen:
@@ -113,17 +126,14 @@ class _Seen:
             yield f'direction {given!r}; valid: higher, lower, or empty for higher'
         before, at = self.direction.setdefault(series, (given or 'higher', line))
         if given in SIGNS and (given or 'higher') != before:
-            yield f'series {series!r} is {given or "higher"} here and {before} on line {at}: one series has one direction'
+            yield f'series {series!r} is {given or "higher"} here and {before} on line {at}; must be one direction'
 
 
 def _value(text: str) -> Iterator[str]:
-    try:
-        value = float(text)
-    except ValueError:
-        yield f'value {text!r} is no number'
-        return
-    if not math.isfinite(value):
-        yield f'value {text} is not finite: a run without a figure is left out'
+    if re.fullmatch(r'[+-]?(nan|inf|infinity)', text, re.I) or NUMBER.match(text) and math.isinf(float(text)):
+        yield f'value {text} is not finite; a run without a figure is left out of the file'
+    elif not NUMBER.match(text):
+        yield f'value {text!r} is no number, such as 71.2 or 7.12e4'
 
 
 def _number(text: str) -> int | str:

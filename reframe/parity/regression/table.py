@@ -11,12 +11,10 @@ import numpy as np
 
 from parity.errors import UsageError
 from parity.regression.nights import Nights, grouped
-from parity.regression.rows import ISO, KINDS, SIGNS, WHOLE, first_mistake
+from parity.regression.rows import COLUMNS, ISO, KINDS, NUMBER, SIGNS, WHOLE, bad_header, first_mistake
 
 if TYPE_CHECKING:
     import polars as pl
-
-COLUMNS = ('series', 'night', 'kind', 'run', 'value')
 
 
 @dataclass(frozen=True)
@@ -32,24 +30,24 @@ class Table:
 def read(raw: bytes, name: str) -> Table:
     """The table in the bytes of file ``name``; UsageError names line and column of what is wrong first."""
     try:
-        frame = _checked(_frame(raw, name))
+        return _table(_checked(_frame(raw.rstrip())))
     except _Unreadable:
         raise UsageError(first_mistake(raw, name)) from None
-    return _table(frame)
 
 
 class _Unreadable(Exception):
     """Something is wrong; `rows.first_mistake` says what and on which line."""
 
 
-def _frame(raw: bytes, name: str) -> pl.DataFrame:
+def _frame(raw: bytes) -> pl.DataFrame:
     import polars as pl
     try:
         frame = pl.read_csv(io.BytesIO(raw), infer_schema=False, missing_utf8_is_empty_string=True, n_threads=1)
     except (pl.exceptions.PolarsError, UnicodeDecodeError):
         raise _Unreadable from None
     wanted = [c for c in (*COLUMNS, 'direction') if c in frame.columns]
-    if not set(COLUMNS) <= set(wanted) or not frame.height or len(set(frame.columns)) != len(frame.columns):
+    twice = any('_duplicated_' in column for column in frame.columns)     # how polars calls a second one
+    if not frame.height or twice or bad_header(frame.columns):
         raise _Unreadable
     return frame.select(wanted)
 
@@ -64,15 +62,16 @@ def _checked(frame: pl.DataFrame) -> pl.DataFrame:
         night = frame['night']
     else:
         raise _Unreadable
-    value = frame['value'].str.strip_chars().cast(pl.Float64, strict=False)
-    better = frame['direction'] if 'direction' in frame.columns else pl.Series(['']).new_from_index(0, frame.height)
+    value = frame['value'].cast(pl.Float64, strict=False)
+    default = pl.Series(['']).new_from_index(0, frame.height)
+    better = frame['direction'] if 'direction' in frame.columns else default
     found = pl.DataFrame({
         'series': frame['series'], 'night': night, 'again': frame['kind'] == KINDS[1],
         'run': frame['run'].str.to_integer(strict=False), 'value': value,
         'sign': better.replace_strict(SIGNS, default=None, return_dtype=pl.Int8)})
     good = (found.null_count().sum_horizontal().item() == 0 and value.is_finite().all()
             and frame['kind'].is_in(KINDS).all() and frame['run'].str.contains(WHOLE.pattern).all()
-            and (frame['series'] != '').all())
+            and frame['value'].str.contains(NUMBER.pattern).all() and (frame['series'] != '').all())
     if not good:
         raise _Unreadable
     found = found.sort('series', 'night', 'again', 'run')
@@ -98,8 +97,8 @@ def _table(frame: pl.DataFrame) -> Table:
     if not runs.all() or (one_sign != signs).any():
         raise _Unreadable
     value = frame['value'].to_numpy() * one_sign
-    nights = Nights(start, grouped(night[~again], value[~again], total), grouped(night[again], value[again], total),
-                    grouped(night, value, total), np.zeros(total, dtype=bool))
+    run, rerun = (grouped(night[chosen], value[chosen], total) for chosen in (~again, again))
+    nights = Nights(start, run, rerun, grouped(night, value, total), np.zeros(total, dtype=bool))
     labels = frame['night'].gather(pl.Series(first)).to_list()
     names = frame['series'].gather(pl.Series(first[start[:-1]])).to_list()
     return Table(names, one_sign[first[start[:-1]]].tolist(), nights, labels)

@@ -18,7 +18,7 @@ def too_few(last: Last, rules: Rules) -> str:
 
 
 def quiet(last: Last, labels: Sequence[str]) -> str:
-    said = f'tonight is {_off(last.change)} the median of {last.nights} nights, whose spread is {_share(last.spread)}'
+    said = f'tonight is {_off(last.change)} the median of {last.nights} nights; their spread is {_share(last.spread)}'
     if last.episode:
         begin = labels[last.episode.begin - (last.night + 1 - len(labels))]
         return f'{said}; what began on {begin} is not over: it ends with a second night like this one'
@@ -31,13 +31,14 @@ def episode(last: Last, labels: Sequence[str], rules: Rules) -> str:
     first = last.night + 1 - len(labels)
     against = f'the median of the {last.nights} nights before'
     if found.rule == 0:
-        said = f'the last {rules.drift} nights were {_off(found.change)} the first {rules.least + rules.last}: a drift'
+        said = (f'a drift: the last {rules.drift} nights were {_off(found.change)} '
+                f'the first {rules.least + rules.last}')
     elif found.rule == 1:
         said = f'one night was {_off(found.change)} {against}, and its rerun confirmed it'
     elif found.rule == 2:
         said = f'two nights were {_off(found.change)} {against}, and a rerun confirmed it'
     else:
-        said = (f'three nights were {_off(found.change)} {against}, where {_share(last.least)} is clear of the noise; '
+        said = (f'three nights were {_off(found.change)} {against}; {_share(last.least)} is clear of the noise, '
                 f'exact p {found.p:.2g}')
     lasts = last.night - found.begin + 1
     kind = 'better' if found.state == FAST else 'worse'
@@ -56,7 +57,7 @@ def warnings(last: Last, rules: Rules) -> Iterator[str]:
     if not math.isfinite(last.spread) or not last.baseline:
         return
     if math.isfinite(last.shared) and last.shared > rules.shared:
-        yield f'nights scatter {last.shared:.1f} times more than their runs do: a rerun the same night confirms little'
+        yield f'nights scatter {last.shared:.1f} times more than their runs do: a rerun that night confirms little'
     if last.lag > _DEPENDENT and last.shared > rules.shared:
         yield f'nights depend on the night before ({last.lag:.2f}): a change must be larger to be believed'
     if last.slow:
