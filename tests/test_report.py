@@ -107,8 +107,8 @@ class Page(HTMLParser):
         return [e for e in self.all('tr') if re.fullmatch(r'c\d+', e['attrs'].get('id', ''))]
 
 
-def _page(verdict, directory, root=Path('/runs')):
-    report.write(verdict, directory, root)
+def _page(verdict, directory, root=Path('/runs'), beside=None):
+    report.write(verdict, directory, root, beside)
     return Page((directory / 'index.html').read_text(encoding='utf-8'))
 
 
@@ -124,8 +124,27 @@ ATTRIBUTES = set('lang charset http-equiv content name class href id datetime ar
                  'viewbox width height d x y cx cy r'.split())
 
 
+def _hostile_beside():
+    """The same text in everything that stands beside a verdict."""
+    from parity.history import SessionFacts
+    from parity.report import changes, curves, ratios, series
+    from parity.report.beside import Beside
+    from parity.report.difference import Difference
+    cells = _hostile().cells
+    before = _verdict([c.model_copy(update={'verdict': 'ok'}) for c in cells])
+    return Beside(
+        before=before, differences=[Difference(h, h, h, [h]) for h in HOSTILE],
+        nights=series.Nights([(h, h) for h in HOSTILE], {
+            changes.key(c): series.packed([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, c.unit) for c in cells}),
+        plots=[curves.Plot(h, h, h, h, h, h, 'lower', [curves.Line(h, {1.0: 1.0, 2.0: 3.0})]) for h in HOSTILE],
+        facts=SessionFacts('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g}
+                                                       for h, g in zip(HOSTILE, HOSTILE[::-1], strict=True)}),
+        pairs=[ratios.Pair(h, [ratios.Ratio(h, 1.0, 0.9, 1.1, h, 'regressed', 'lower', h)], [h]) for h in HOSTILE],
+        causes={changes.key(c): HOSTILE for c in cells})
+
+
 def test_nothing_that_a_job_printed_becomes_markup(tmp_path):
-    page = _page(_hostile(), tmp_path)
+    page = _page(_hostile(), tmp_path, beside=_hostile_beside())
     assert {e['tag'] for e in page.elements} <= TAGS
     assert {a for e in page.elements for a in e['attrs']} <= ATTRIBUTES
     assert len(page.all('script')) == 2 and len(page.all('style')) == 1

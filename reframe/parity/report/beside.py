@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from parity.errors import ParityError
 from parity.report.ratios import Pair
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Beside:
     """None and empty where nothing is known: the page then says so, or leaves it out."""
 
     before: Verdict | None = None                    # the session before, judged
+    unreadable: str = ''                             # why that cannot be told
     differences: list[Difference] = field(default_factory=list)
     nights: Nights | None = None
     plots: list[Plot] = field(default_factory=list)
@@ -44,12 +46,16 @@ def of_session(verdict: Verdict) -> Beside:
     from parity.session import database
     from parity.verdict import judge
     report = database.report(verdict.session.uuid)
-    before = earlier.before(report, verdict.session.system)
+    before, judged, unreadable = earlier.before(report, verdict.session.system), None, ''
+    try:
+        judged = judge.judged(before) if before else None
+    except ParityError as err:          # one that an older parity stored: tonight's page does not need it
+        before, unreadable = None, str(err)
     facts = of_report(report)
     frame = history.load(verdict.session.system)
     recent = series.recent(frame, verdict.session.uuid, report['session_info']['time_start_unix'])
     return Beside(
-        before=judge.judged(before) if before else None,
+        before=judged, unreadable=unreadable,
         differences=difference.of_sessions(of_report(before), facts) if before else [],
         nights=series.of_recent(recent),
         plots=curves.of_reports(report, before),

@@ -10,7 +10,8 @@ from parity import figures
 from parity.report.curves import Plot
 
 WIDTH, HEIGHT = 340, 190
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 10, 8, 22
+LEFT = 46
+_RIGHT, _TOP, _BOTTOM = 10, 8, 22
 #: An axis whose ends are so far apart is logarithmic.
 _FAR_X, _FAR_Y = 8, 20
 
@@ -32,6 +33,7 @@ class Path:
 @dataclass
 class Drawn:
     plot: Plot
+    unit: str                        # of the labels up the side
     paths: list[Path]
     across: list[Tick]
     up: list[Tick]
@@ -58,13 +60,14 @@ def draw(plot: Plot) -> Drawn | None:
     if not any(not line.earlier for line, _ in lines):
         return None
     xs = [x for _, points in lines for x, _ in points]
-    across = _axis(xs, _LEFT, WIDTH - _RIGHT, _FAR_X, _base(xs), False)
+    across = _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, _base(xs), False)
     up = _axis([y for _, points in lines for _, y in points], HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
     names = list(dict.fromkeys(line.name for line, _ in sorted(lines, key=lambda pair: pair[0].earlier)))
     paths = [Path(_path(points, across, up), names.index(line.name), line.earlier, line.name)
              for line, points in lines]
-    return Drawn(plot, sorted(paths, key=lambda p: not p.earlier), _ticks(across, lambda x: _along(x, plot)),
-                 _ticks(up, lambda y: figures.figure(y, plot.unit)), _said(plot))
+    factor, unit = figures.moved(max(up.ticks), plot.unit)
+    return Drawn(plot, unit, sorted(paths, key=lambda p: not p.earlier), _ticks(across, lambda x: _along(x, plot)),
+                 _ticks(up, lambda y: f'{y * factor:g}'), _said(plot))
 
 
 def _path(points: list[tuple[float, float]], across: _Axis, up: _Axis) -> str:

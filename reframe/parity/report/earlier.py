@@ -44,7 +44,7 @@ def _plan(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cases(plan: dict[str, Any]) -> set[tuple]:
-    return {(c['case'], c['partition'], c['environ'], c['size']) for c in plan.get('cases', [])}
+    return {tuple(c.get(name) for name in ('case', 'partition', 'environ', 'size')) for c in plan.get('cases', [])}
 
 
 def _selection(report: dict[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from parity import __version__, figures
 from parity.report import links, ratios, text, view
 from parity.report.beside import Beside
-from parity.report.drawing import HEIGHT, WIDTH
+from parity.report.drawing import HEIGHT, LEFT, WIDTH
 from parity.verdict.model import Verdict
 
 _HERE = Path(__file__).parent
@@ -34,7 +34,7 @@ def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None 
     v = view.build(verdict, beside or Beside(), lambda path: links.of_run(path, directory, root))
     return environment.get_template('page.html.j2').render(
         v=v, figures=figures, version=__version__, script=Markup(script), script_hash=_hash(script),
-        data=Markup(v.data), plot=(WIDTH, HEIGHT), dots=(ratios.WIDTH, ratios.HEIGHT))
+        data=Markup(v.data), plot=(WIDTH, HEIGHT, LEFT), dots=(ratios.WIDTH, ratios.HEIGHT))
 
 
 def _script() -> str:

@@ -19,6 +19,7 @@ class View:
     when: str
     counts: list[tuple[str, int]]
     changes: changes.Changes | None
+    unreadable: str                  # why there are none, although there was a session before
     differences: list
     attention: list[tuple[str, list[attention.Entry]]]
     causes: dict[int, list[str]]     # by the number of the row: what is known of a slower figure
@@ -44,6 +45,7 @@ def build(verdict: Verdict, beside: Beside, links: Callable[[str], list[tuple[st
         when=verdict.session.start[:16].replace('T', ' '),
         counts=[(word, verdict.counts[word]) for word in (*WORDS[:-1], 'ok') if verdict.counts.get(word)],
         changes=changes.of_rows(given, beside.before) if beside.before else None,
+        unreadable=beside.unreadable,
         differences=beside.differences,
         attention=attention.of_rows(given),
         causes={r.number: beside.causes[key] for r in given if (key := changes.key(r.cell)) in beside.causes},
