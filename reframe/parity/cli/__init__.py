@@ -69,11 +69,10 @@ def notify(system: str = NOTIFY_SYSTEM, test: bool = TEST):
 
 @app.command()
 def report(session: str = SESSION):
-    """Write results/report/index.html and verdict.json, and print where they are."""
-    from parity import paths
+    """Write results/report/index.html, verdict.json and junit.xml, and print where they are."""
     from parity import report as page
     from parity.verdict import judge
-    for file in page.write(judge.newest(session), paths.results() / 'report', paths.root()):
+    for file in page.of_session(judge.newest(session)):
         typer.echo(file)
 
 

@@ -61,7 +61,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
         print(f'parity: {stopped}: what had finished is judged above', file=sys.stderr)
         code = code if code not in (OK, 3) else INFRASTRUCTURE
     try:
-        index, *_ = report.write(verdict, paths.results() / 'report', paths.root())
+        index, *_ = report.of_session(verdict)
         print(f'report: {index}')
     except OSError as err:
         print(f'parity: {paths.results() / "report"}: {err.strerror}: no report was written', file=sys.stderr)
