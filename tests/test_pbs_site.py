@@ -1,0 +1,94 @@
+"""The OpenPBS that ci/pbs makes of one machine: a real case on two hosts, and every way in which a job does not end well.
+
+Skipped unless it is up: PARITY_PBS=1 after ci/pbs up (root, and an OpenPBS that is installed).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+from conftest import TOP
+
+needs_pbs = pytest.mark.skipif(not os.environ.get('PARITY_PBS'),
+                               reason='no PBS here: PARITY_PBS=1 after ci/pbs up (root, OpenPBS installed)')
+SMALL = "-n 'FileCopy%mode=small-write%clients=one%sync=durable'"
+
+
+def pbs(*arguments: str, **more) -> subprocess.CompletedProcess:
+    return subprocess.run([TOP / 'ci' / 'pbs', *arguments], capture_output=True, text=True, timeout=400, **more)
+
+
+def test_without_a_pbs_ci_pbs_says_so():
+    if pbs('status').returncode == 3:
+        done = pbs('exec', 'pbshead', 'true')
+        assert done.returncode in (3, 4) and done.stderr.startswith('parity: ') and 'Traceback' not in done.stderr
+    assert pbs('nosuch').returncode == 2
+
+
+@pytest.fixture
+def head(monkeypatch):
+    """Run a line on the head, with results of its own; `folder` is where they are."""
+    shared = json.loads(Path('/run/parity-pbs/state.json').read_text())['shared']
+    folder = Path(shared) / 'pbs-tests' / uuid.uuid4().hex[:8]
+    folder.mkdir(parents=True)
+
+    def run(line: str, code: int = 0) -> str:
+        line = f'export PARITY_RESULTS={shlex.quote(str(folder))}; . ci/activate; {line}'
+        done = pbs('exec', 'pbshead', 'bash', '-c', line, cwd=TOP)
+        assert done.returncode == code, done.stdout[-4000:] + done.stderr[-2000:]
+        return done.stdout + done.stderr
+    run.folder = folder
+    assert pbs('status').returncode == 0, pbs('status').stdout
+    return run
+
+
+def judged(head) -> list[dict]:
+    return json.loads(head('parity verdict --json; true'))['cells']
+
+
+def failed(cells: list[dict], reason: str) -> None:
+    assert cells and {c['verdict'] for c in cells} == {'failed'}, {(c['verdict'], c['reason']) for c in cells}
+    assert all(re.search(reason, c['reason']) for c in cells), cells[0]['reason']
+
+
+@needs_pbs
+def test_a_case_on_two_hosts_is_run_and_judged(head):
+    head('ci/nightly --system onebox-pbs -n Hpcc -S nodes=2')
+    cells = [c for c in judged(head) if c['value'] is not None]
+    assert {tuple(c['nodes']) for c in cells} == {('pbs1', 'pbs2')} and len(cells) > 10
+
+
+@needs_pbs
+def test_a_sweep_reaches_every_host(head):
+    head(f'ci/nightly --system onebox-pbs {SMALL} --distribute=avail')
+    assert {tuple(c['nodes']) for c in judged(head) if c['value'] is not None} == {('pbs1',), ('pbs2',)}
+
+
+@needs_pbs
+@pytest.mark.parametrize('options, reason', [
+    ('-S time_limit=3s', r'time limit reached, 3 s \(job \d+\.pbshead on pbs\d: Exit_status -29\)'),
+    ('-J h -S max_pending_time=5s', r'maximum pending time exceeded; held by its user'),
+    ("-J 'l software=nosuch' -S max_pending_time=90s", r'can never run|maximum pending time exceeded'),
+])
+def test_what_does_not_end_well_has_failed_with_the_reason(head, options, reason):
+    lasting = "-n 'FileCopy%mode=small-copy%clients=one%sync=durable' -S FileCopy.size=nightly"
+    head(f'ci/nightly --system onebox-pbs {lasting} {options}', 4)
+    failed(judged(head), reason)
+
+
+@needs_pbs
+def test_jobs_are_submitted_followed_and_cancelled(head):
+    submit = "parity jobs submit campaign --system onebox-pbs --check 'FileCopy%mode=small-write%clients=one%sync=durable'"
+    printed = head(f'job=$({submit} --nodes 1 --repeats 2) && parity jobs wait "$job"; echo "code $?"; parity jobs list')
+    assert 'code 0' in printed and re.search(r'\d+\[\]\.pbshead .* ended: F, exit code 0', printed)
+    printed = head(f'job=$({submit} --nodes 1 --repeats 2 --name more) && parity jobs cancel "$job"; echo "code $?"; '
+                   'parity jobs wait "$job"; echo "code $?"')
+    assert re.findall(r'code (\d+)', printed) == ['0', '4']
