@@ -142,7 +142,7 @@ def test_one_bad_night_is_told_and_two_are_refused(history):
     values = quiet(14)
     values[5] = 70.0
     nights(history, values)
-    assert proposed()['hpl'].remarks == [f'one night lies beyond: {stored.day(5)} -30 %']
+    assert proposed()['hpl'].remarks == [f'one night lies beyond, {stored.day(5)} -30 %: unless it was a fault, there will be more']
     history.add(case(71.0))
     assert '2 of 15 nights lie beyond' in proposed()['hpl']
 

@@ -79,12 +79,14 @@ def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, fl
     Places with 3 nights or more are compared with all others (Mann-Whitney), ALPHA shared among them. Of
     several that differ it is the one farthest from the middle of all places; of two, the rarer.
     """
-    from scipy.stats import mannwhitneyu
     of: dict[str, list[float]] = {}
     for value, place in zip(values, places, strict=True):
         of.setdefault(place, []).append(value)
     middle = median(median(own) for own in of.values())
     often = [place for place, own in of.items() if len(own) >= _SIDE and len(values) - len(own) >= _SIDE]
+    if not often:
+        return None
+    from scipy.stats import mannwhitneyu
     often.sort(key=lambda place: (-round(abs(median(of[place]) - middle), 9), len(of[place])))
     method = 'exact' if len(set(values)) == len(values) else 'asymptotic'
     for place in often:

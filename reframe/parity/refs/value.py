@@ -73,7 +73,7 @@ def _beyond(kept: tuple[Night, ...], middle: float, wide: float) -> list[str]:
     if len(said) > 1:
         raise Refused(f'{len(said)} of {len(kept)} nights lie beyond the bounds of the others '
                       f'(± {percent(wide)}): {", ".join(said[:3])}')
-    return [f'one night lies beyond: {said[0]}'] if said else []
+    return [f'one night lies beyond, {said[0]}: unless it was a fault, there will be more'] if said else []
 
 
 def _days(kept: tuple[Night, ...]) -> list[str]:
