@@ -52,6 +52,8 @@ class Run:
     @property
     def reason(self) -> str:
         said = self.record.get('reason') or self.raw.get('fail_reason') or ''
+        if self.raw.get('result') == 'abort' and not self.record.get('reason'):
+            return f'the run was stopped before this case ended ({said})'
         if said:
             return ' '.join(str(said).split())
         if self.raw.get('result') == _NEVER_ENDED:
