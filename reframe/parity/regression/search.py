@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parity.regression import drops, noise
-from parity.regression.nights import before, rows_by_length
+from parity.regression.nights import before, place, rows_by_length
 from parity.regression.rules import Rules
 
 #: What is known of a night.
