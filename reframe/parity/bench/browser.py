@@ -77,9 +77,13 @@ class Browser:
         """Open a file and wait until it is loaded and has been drawn; returns the seconds that took."""
         start = time.perf_counter()
         self('Page.navigate', url=page.resolve().as_uri())
-        self._until(lambda said: said.get('method') == 'Page.loadEventFired', 'loading')
+        self.wait('Page.loadEventFired')
         self.value('new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))')
         return time.perf_counter() - start
+
+    def wait(self, event: str) -> None:
+        """Wait until the browser tells the next such event."""
+        self._until(lambda said: said.get('method') == event, event)
 
     def value(self, expression: str) -> Any:
         """What a JavaScript expression is; a promise is waited for."""
