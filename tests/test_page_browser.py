@@ -24,7 +24,7 @@ def browser():
 def _cells():
     cells = [c.model_copy(update={'subsystem': sub, 'partition': part, 'case': f'{sub} %on={part}', 'nodes': [f'{part}1']})
              for sub in ('memory', 'storage') for part in ('physical', 'virtual') for c in _every_word()]
-    return [*cells, _cell(metric='alone', verdict='ok', case='Alone', reason='r' * 500)]
+    return [*cells, _cell(metric='alone', verdict='ok', case='Stream %a=b', reason='r' * 500)]
 
 
 @pytest.fixture(scope='module')
@@ -118,6 +118,7 @@ def test_keys_walk_the_rows_and_open_them(opened):
     opened.press('Enter')
     assert 'r' * 500 in opened.value('document.querySelector(".more").textContent')
     assert opened.value('document.querySelector(".more svg .line") !== null')
+    assert opened.value('document.querySelector(".more code").textContent') == "parity show 'Stream%a=b.alone@onebox:virtual'"
     opened.press('Enter')
     assert opened.value('document.querySelector(".more")') is None
     opened.press('Escape')

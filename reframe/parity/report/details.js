@@ -16,6 +16,10 @@ function opened(row) {
   if (nights) cell.append(chart(nights, Math.max(space, 240)));
   const reason = data.reasons[row.id.slice(1)];
   if (reason) cell.append(make('p', {class: 'reason'}, reason));
+  const place = find('small', head).firstChild.data.split(' · ')[0];
+  const name = `${head.firstChild.firstChild.data}.${row.cells[0].firstChild.data}@${place}`.replace(/\s/g, '');
+  cell.append(make('p', {}, 'next: '));
+  cell.lastChild.append(make('code', {}, `parity show '${name.replaceAll("'", "'\\''")}'`));
   const facts = make('p', {class: 'soft'});
   facts.append(...[...find('small', head).childNodes].map(node => node.cloneNode(true)), ' · ',
     make('a', {href: '#' + row.id}, 'link to this row'));
