@@ -99,3 +99,45 @@ def test_the_configuration_is_what_reframe_accepts(results):
     assert site.get('systems/0/partitions/0/max_jobs') == 1
     assert site.get('storage/0/enable') and site.get('general/0/check_search_recursive')
     assert site.get('storage/0/sqlite_db_file') == str(results / 'results.db')
+
+
+BAD = {
+    'name: s': 'name: 7', 'hostnames: [x]': 'hostnames: ["("]', 'requires: offered': 'requires: offered\ndetect: maybe', 'scheduler: local': 'scheduler: slrum',
+    'launcher: local': 'launcher: local\n    access: --exclusive', 'cores: 1': 'core: 1', 'nodes: 1': 'nodes: -1', 'memory_bytes: 1': 'memory_bytes: 1.5',
+}
+WORDS = ("1: name: 7 is no valid string", "2: hostnames.0: '(' is no regular expression", "4: detect: 'maybe' is neither true nor false; or 'maybe'; valid: 'host'",
+         "6: partitions.0.scheduler: unknown scheduler 'slrum'; valid: flux,", "8: partitions.0.access: '--exclusive' is no list", "did you mean 'cores'?",
+         '8: partitions.0.extras.nodes: -1 must be greater than 0', '8: partitions.0.extras.memory_bytes: 1.5 is no whole number')
+
+
+@pytest.mark.parametrize('change, said', list(zip(BAD.items(), WORDS, strict=True)), ids=[w.split()[-1] for w in WORDS])
+def test_an_error_says_what_stands_there_and_what_would_be_valid(tmp_path, change, said):
+    file = tmp_path / 'system.yaml'
+    good = ('name: s\nhostnames: [x]\nrequires: offered\npartitions:\n  - name: p\n    scheduler: local\n    launcher: local\n'
+            '    extras: {cores: 1, nodes: 1, memory_bytes: 1}\n')
+    file.write_text(good)
+    assert yamlfile.read(file, System).name == 's'
+    file.write_text(good.replace(*change))
+    with pytest.raises(UsageError) as err:
+        yamlfile.read(file, System)
+    assert said in str(err.value), err.value
+
+
+@pytest.mark.parametrize('text, said', [('until: 2027-02-30\n', ":1: '2027-02-30': day is out of range"), ('a: ' + '[' * 5000, 'nested too deeply'),
+                                        ('- a\n', ':1: must be a mapping')])
+def test_what_no_yaml_can_be_is_told_with_its_line(tmp_path, text, said):
+    file = tmp_path / 'x.yaml'
+    file.write_text(text)
+    with pytest.raises(UsageError, match=said):
+        yamlfile.read(file, System)
+
+
+def test_schedulers_and_launchers_are_those_of_reframe():
+    import importlib
+
+    import reframe.core.backends as backends
+
+    from parity.site import schema
+    for module in (*backends._scheduler_backend_modules, *backends._launcher_backend_modules):
+        importlib.import_module(module)
+    assert (set(schema.SCHEDULERS), set(schema.LAUNCHERS)) == (set(backends._schedulers), set(backends._launchers))

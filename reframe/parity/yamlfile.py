@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from parity import yamlwords
 from parity.errors import UsageError
 
 Model = TypeVar('Model', bound=BaseModel)
@@ -29,6 +29,13 @@ class _UniqueKeys(yaml.SafeLoader):
                     None, None, f'key {key!r} is given twice', key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node, deep=False):
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as err:       # 2027-02-30 looks like a day
+            what = f'{node.value!r}: {err}'
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from None
 
 
 def load(path: Path) -> tuple[Any, yaml.Node | None]:
@@ -58,6 +65,8 @@ def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
         raise UsageError(f'{path}:{line}: {err.problem}') from None
     except yaml.YAMLError as err:
         raise UsageError(f'{path}: not YAML in UTF-8: {err}') from None
+    except RecursionError:
+        raise UsageError(f'{path}: nested too deeply to be read') from None
 
 
 def line_of(node: yaml.Node | None, keys: tuple) -> int:
@@ -78,37 +87,6 @@ def line_of(node: yaml.Node | None, keys: tuple) -> int:
     return line
 
 
-def _valid_keys(model: type[BaseModel], keys: tuple) -> list[str]:
-    """The keys that are valid where ``keys`` point, following nested models as far as they go."""
-    for key in keys:
-        if isinstance(key, int):
-            continue
-        field = model.model_fields.get(key)
-        nested = [a for a in _arguments(field.annotation) if field] if field else []
-        models = [a for a in nested if isinstance(a, type) and issubclass(a, BaseModel)]
-        if not models:
-            return []
-        model = models[0]
-    return sorted(model.model_fields)
-
-
-def _arguments(annotation) -> list:
-    """The annotation itself and everything named inside it: list[X] gives list and X."""
-    inner = getattr(annotation, '__args__', ())
-    return [annotation, *(b for a in inner for b in _arguments(a))]
-
-
-def _sentence(path: Path, node, model: type[BaseModel], error: dict) -> str:
-    keys = tuple(k for k in error['loc'] if not (isinstance(k, str) and k.startswith('function-')))
-    where = f'{path}:{line_of(node, keys)}: {".".join(str(k) for k in keys)}: '
-    if error['type'] == 'extra_forbidden':
-        valid = _valid_keys(model, keys[:-1])
-        near = get_close_matches(str(keys[-1]), valid, n=1)
-        hint = f'; did you mean {near[0]!r}?' if near else ''
-        return where + f'no such key{hint} valid: {", ".join(valid)}'
-    return where + error['msg'].removeprefix('Value error, ')
-
-
 def read(path: Path, model: type[Model]) -> Model:
     """The file as ``model``; UsageError with file, line, key and what would be valid."""
     data, node = load(path)
@@ -117,4 +95,10 @@ def read(path: Path, model: type[Model]) -> Model:
     try:
         return model.model_validate(data)
     except ValidationError as err:
-        raise UsageError('\n'.join(_sentence(path, node, model, e) for e in err.errors())) from None
+        lines = [f'{path}:{line_of(node, keys)}: {_named(keys)}{what}'
+                 for keys, what in yamlwords.told(data, model, err.errors())]
+        raise UsageError('\n'.join(lines)) from None
+
+
+def _named(keys: tuple) -> str:
+    return f'{".".join(map(str, keys))}: ' if keys else ''

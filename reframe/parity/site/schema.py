@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import re
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -45,6 +47,26 @@ def _requirement(value: Any) -> Any:
     return [_known_code(name) for name in value]
 
 
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as err:
+        raise ValueError(f'{text!r} is no regular expression: {err}') from None
+    return text
+
+
+def _one_of(kind: str, valid: tuple[str, ...]) -> AfterValidator:
+    def known(name: str) -> str:
+        if name not in valid:
+            raise ValueError(f'unknown {kind} {name!r}; valid: {", ".join(valid)}')
+        return name
+    return AfterValidator(known)
+
+
+#: What ReFrame 4.10 has of each.
+SCHEDULERS = ('flux', 'local', 'lsf', 'oar', 'pbs', 'pbspro', 'sge', 'slurm', 'squeue', 'ssh', 'torque')
+LAUNCHERS = ('alps', 'clush', 'ibrun', 'local', 'lrun', 'lrun-gpu', 'mpiexec', 'mpirun', 'mpirun-intelmpi',
+             'mpirun-openmpi', 'pdsh', 'srun', 'srunalloc', 'ssh', 'upcrun', 'upcxx-run')
 CodeName = Annotated[str, AfterValidator(_known_code)]
 
 
@@ -78,13 +100,21 @@ class Extras(BaseModel):
 
     model_config = ConfigDict(extra='allow', frozen=True)
 
-    filesystems: dict[Name, Annotated[str, AfterValidator(_absolute)]] = {}
-    limits: dict[LimitName, StatedLimit] = {}
+    filesystems: dict[Name, Annotated[str, AfterValidator(_absolute)]] = {}     # absolute, or from a $VARIABLE
+    limits: dict[LimitName, StatedLimit] = {}   # what no figure can exceed
     nodes: PositiveInt | None = None            # that one job may have; None: not known
-    memory_bytes: PositiveInt | None = None
-    cores: PositiveInt | None = None
-    llc_bytes: PositiveInt | None = None
+    memory_bytes: PositiveInt | None = None     # of a node; required where nothing is detected
+    cores: PositiveInt | None = None            # of a node; required where nothing is detected
+    llc_bytes: PositiveInt | None = None        # last-level caches of a node together
     max_pending_time: Time | None = None        # that a case may wait in the queue
+
+    @model_validator(mode='after')
+    def _no_misspelling(self) -> Extras:
+        known = list(type(self).model_fields)
+        for key in self.model_extra or ():
+            if near := get_close_matches(key, known, n=1, cutoff=0.75):
+                raise ValueError(f'{key}: did you mean {near[0]!r}? parity knows {", ".join(known)}')
+        return self
 
 
 class Partition(Strict):
@@ -92,13 +122,13 @@ class Partition(Strict):
 
     name: Name
     descr: str = ''
-    scheduler: Name
-    launcher: Name
-    access: list[Option] = []
-    environs: list[Name] | None = None
-    max_jobs: PositiveInt = 1
-    time_limit: Time | None = None
-    features: list[Name] = []
+    scheduler: Annotated[str, _one_of('scheduler', SCHEDULERS)]
+    launcher: Annotated[str, _one_of('launcher', LAUNCHERS)]
+    access: list[Option] = []           # queue, account, whole nodes: what every job asks for
+    environs: list[Name] | None = None  # all that are found, where not stated
+    max_jobs: PositiveInt = 1           # cases in the queue or running at once
+    time_limit: Time | None = None      # of a case
+    features: list[Name] = []           # cpu, gpu; physical or virtual
     modules: list[Module] = []
     env_vars: EnvVars = []
     prepare_cmds: list[str] = []
@@ -132,7 +162,7 @@ class Waiver(Strict):
 
     code: CodeName
     reason: str = Field(min_length=3)
-    until: datetime.date
+    until: datetime.date                # the last day on which it holds
 
     def holds(self, day: datetime.date) -> bool:
         return day <= self.until
@@ -152,14 +182,14 @@ class System(Strict):
 
     name: Name
     descr: str = ''
-    hostnames: list[str] = Field(min_length=1)
+    hostnames: list[Annotated[str, AfterValidator(_pattern)]] = Field(min_length=1)  # of login nodes
     modules_system: Literal['nomod', 'lmod', 'envmod'] = 'nomod'
     #: True: the one machine that this is. `host`: nodes that are parts of this machine and run its own root:
     #: software and caches are found here, all else is stated.
     detect: bool | Literal['host'] = False
     requires: Annotated[Any, AfterValidator(_requirement)]  # 'offered' or a list of codes
-    waivers: list[Waiver] = []
-    environments: list[ModulesEnvironment] = []
+    waivers: list[Waiver] = []          # required codes that may be absent
+    environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
     notify: Notify | None = None
     partitions: list[Partition] = Field(min_length=1)
 

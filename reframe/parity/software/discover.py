@@ -20,7 +20,7 @@ from parity.software.survey import Survey, paths, survey
 from parity.spackenv import manifest
 
 #: What the distribution is asked for.
-_DISTRO = ('hpcc', 'mpi', 'python', 'filecopy', 'fileset', 'pingpong', 'iperf3', 'fio', 'cc')
+_DISTRO = tuple(FEATURES)
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')
 

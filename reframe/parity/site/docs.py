@@ -1,0 +1,167 @@
+"""The reference of the YAML files that people edit, as a page: `python -m parity.site.docs >docs/files.md`.
+
+Made of the models that check the files, and of the comments beside their fields, so that it says what holds.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import sys
+import textwrap
+import tokenize
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from parity.acks.file import Acks
+from parity.codes import FEATURES
+from parity.compare.pairs import Pairs
+from parity.jobs.settings import JobsFile
+from parity.site.schema import LimitName, System
+from parity.spackenv.gpu import Gpu
+from parity.study.schema import Study
+
+#: Every file, the model of it, and what it is for.
+FILES = (
+    ('systems/NAME/system.yaml', System,
+     'What a system is. `parity probe NAME` writes it. Keys without an explanation are ReFrame\'s own: its '
+     'manual, "Configuration Reference", has them.'),
+    ('systems/NAME/jobs.yaml', JobsFile,
+     'What parity\'s own jobs ask for on a system, over jobs/jobs.yaml, which has the same keys.'),
+    ('systems/NAME/pairs.yaml', Pairs,
+     'Partitions that are declared comparable, and what is expected of them.'),
+    ('systems/NAME/acks.yaml', Acks, 'Known faults, acknowledged until a day. `parity ack` writes it.'),
+    ('systems/NAME/spack/gpu.yaml', Gpu,
+     'The GPU codes. The other files of that folder are Spack\'s: packages.yaml, concretizer.yaml, spack.lock.'),
+    ('studies/NAME/study.yaml', Study, 'A published experiment, and its tables.'),
+)
+_HEAD = """\
+# The files that people edit
+
+This page is generated (`python -m parity.site.docs >docs/files.md`). Every file is checked when it is read; what
+is wrong is told with file, line, key and what would be valid, and exit code 2. A key that is not listed is an
+error, and so is one given twice. Accepted values have a page of their own.
+
+A name has letters, digits, `_` and `-`. A code is one of {codes}.
+"""
+#: Words of Python's types, as people say them.
+_WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float': 'number', 'Any': 'anything',
+          'PositiveInt': 'whole number above 0', 'Positive': 'number above 0', 'Bound': 'number above 0',
+          'datetime.date': 'day, such as 2027-01-31', 'Time': 'time, such as 30m, 8h, 1d12h',
+          'Name': 'name', 'CodeName': 'code', 'Text': 'text', 'dict': 'mapping', 'Module': 'module',
+          'Option': "option of the scheduler's", 'EnvVars': 'list of [NAME, value]', 'Word': 'word',
+          'Address': 'mail address', 'Digits': 'digits', 'File': 'name of a .csv file',
+          'LimitName': ' or '.join(f'`{name}`' for name in get_args(LimitName))}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_HEAD.format(codes=', '.join(FEATURES))]
+    for name, model, what in FILES:
+        parts.append(f'\n## {name}\n\n{what}\n')
+        parts += [_section(part, part is model) for part in _models(model, [])]
+    return ''.join(parts)
+
+
+def _models(model: type[BaseModel], seen: list[type[BaseModel]]) -> list[type[BaseModel]]:
+    """The model and those of its fields, each once, in the order of the file."""
+    if model not in seen:
+        seen.append(model)
+        for info in model.model_fields.values():
+            for inner in _inside(info.annotation):
+                _models(inner, seen)
+    return seen
+
+
+def _inside(annotation) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in getattr(annotation, '__args__', ()):
+        yield from _inside(argument)
+
+
+def _section(model: type[BaseModel], top: bool) -> str:
+    said = (model.__doc__ or '').partition('\n\n')[0].replace('\n', ' ')
+    head = '' if top else f'\n### {model.__name__}\n' + (f'\n{said}\n' if said else '')
+    rows = ''.join(f'| {" | ".join(row)} |\n' for row in _fields(model))
+    return f'{head}\n| key | value | if not stated | |\n|---|---|---|---|\n{rows}'
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
+    """Key, type, default and comment of each field; those of a base come first, as pydantic has them."""
+    stated: dict[str, tuple[str, str, str]] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            stated |= _source(base)
+    for name in model.model_fields:
+        yield name, *(text.replace('|', '\\|') for text in stated[name])
+
+
+def _source(model: type) -> dict[str, tuple[str, str, str]]:
+    text = textwrap.dedent(inspect.getsource(model))
+    beside, above = _comments(text)
+    known = vars(sys.modules[model.__module__])
+    found = {}
+    for node in ast.parse(text).body[0].body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            comment = beside.get(node.end_lineno) or above.get(node.lineno - 1, '')
+            found[node.target.id] = _kind(node.annotation, known), _default(node.value), comment
+    return found
+
+
+def _comments(text: str) -> tuple[dict[int, str], dict[int, str]]:
+    """By line: the comment beside it, and the lines of `#:` that end there, as one."""
+    beside: dict[int, str] = {}
+    above: dict[int, str] = {}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line, words = token.start[0], token.string.lstrip('#: ')
+            if token.line.strip().startswith('#:'):
+                above[line] = f'{above.pop(line - 1, "")} {words}'.strip()
+            elif not token.line.strip().startswith('#'):
+                beside[line] = words
+    return beside, above
+
+
+def _kind(node: ast.expr, known: dict[str, Any]) -> str:
+    """A type in words; what Annotated adds is checked, and told by the error."""
+    if isinstance(node, ast.Subscript):
+        name = ast.unparse(node.value)
+        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if name == 'Annotated':
+            return _kind(inner[0], known)
+        if name == 'Literal':
+            words = known[inner[0].id] if isinstance(inner[0], ast.Name) else [value.value for value in inner]
+            return ' or '.join(f'`{word}`' for word in words)
+        if name == 'list':
+            return f'list of {_kind(inner[0], known)}'
+        if name == 'dict':
+            return f'mapping of {_kind(inner[0], known)} to {_kind(inner[1], known)}'
+    if isinstance(node, ast.BinOp):
+        return ' or '.join(_kind(side, known) for side in (node.left, node.right) if not _none(side))
+    name = ast.unparse(node)
+    return _WORDS.get(name, name)
+
+
+def _none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _default(node: ast.expr | None) -> str:
+    """What holds where nothing is stated; '' for nothing, or what a model's own fields say."""
+    if isinstance(node, ast.Call):
+        node = next((k.value for k in node.keywords if k.arg == 'default'),
+                    None if ast.unparse(node.func) == 'Field' else ast.Constant(None))
+    if node is None:
+        return '**required**'
+    value = ast.literal_eval(node)
+    if value in (None, '', [], {}):
+        return ''
+    return f'`{", ".join(value) if isinstance(value, list) else str(value).lower()}`'
+
+
+if __name__ == '__main__':
+    sys.stdout.write(page())
