@@ -50,10 +50,12 @@ def uuids() -> list[str]:
 
 def newest() -> str:
     """The newest session that is a night of its own: none that confirms another; '' where nothing is stored."""
-    for uuid in reversed(uuids()):
-        if not _query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, f'"{RERUN_OF}"'):
-            return uuid
-    return ''
+    return next((uuid for uuid in reversed(uuids()) if not confirms(uuid)), '')
+
+
+def confirms(uuid: str) -> bool:
+    """True for a session that confirms another one's figures."""
+    return bool(_query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, f'"{RERUN_OF}"'))
 
 
 def partitions() -> list[str]:
