@@ -102,6 +102,13 @@ def test_a_cell_that_the_newest_session_did_not_plan_is_that_of_the_one_before(s
     assert find.cell('toy.hpl')[2].value == 101.0
 
 
+def test_a_cell_of_long_ago_is_found_by_its_figure(stored):
+    stored.add(case(100.0), case(7.0, 'Rare'))
+    for _ in range(find.SESSIONS + 1):
+        stored.add(case(101.0))
+    assert find.cell('rare.hpl')[0].session.uuid == '00000000-0'
+
+
 def test_reruns_stand_beside_their_night(stored):
     stored.add(case(100.0), case(102.0))
     stored.add(case(97.0, job_nodelist=['node02']), parity_rerun_of='00000000-0')

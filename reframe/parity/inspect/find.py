@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from itertools import chain, islice
 
-from parity import paths
+import polars as pl
+
+from parity import history, paths
 from parity.errors import NothingMeasured, UsageError
 from parity.session import database
-from parity.session.database import RERUN_OF
+from parity.site import systems
 from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict
 from parity.verdict.names import names
 
-#: How many sessions back a cell is looked for that the newest ones did not plan.
-SESSIONS = 14
+#: How many of the newest sessions are judged to find a cell; further back only cells with a figure are known.
+SESSIONS = 3
 _APART = re.compile(r'[.@:%=+\s]+')
 
 
@@ -25,7 +28,7 @@ def cell(wanted: str, session: str = '') -> tuple[Verdict, str, Cell]:
     Raises UsageError where ``wanted`` fits several cells, or none; NothingMeasured without any session.
     """
     seen: set[str] = set()
-    for verdict in _sessions(session):
+    for verdict in chain(_sessions(session), () if session else _older(wanted)):
         known = names(verdict.cells)
         seen |= set(known)
         if found := fitting(wanted, known):
@@ -42,17 +45,28 @@ def newest() -> dict[str, Cell]:
     return found
 
 
-def _sessions(session: str) -> Iterable[Verdict]:
-    if session:
-        yield judge.newest(session)
-        return
-    uuids = database.uuids()
-    if not uuids:
+def _sessions(session: str) -> Iterator[Verdict]:
+    """``session``, or the newest ones that are nights of their own, the newest first."""
+    if not session and not database.uuids():
         raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
-    for uuid in uuids[:-SESSIONS - 1:-1]:
-        report = database.report(uuid)
-        if not report['session_info'].get(RERUN_OF):
-            yield judge.judged(report)
+    for uuid in islice(_nights(), SESSIONS) if not session else (session,):
+        yield judge.newest(uuid)
+
+
+def _nights() -> Iterator[str]:
+    return (uuid for uuid in reversed(database.uuids()) if not database.confirms(uuid))
+
+
+def _older(wanted: str) -> Iterator[Verdict]:
+    """The newest session in which a cell that ``wanted`` may mean has a figure."""
+    last: dict[str, tuple[float, str]] = {}
+    for system in systems.names():
+        frame = history.load(system).filter(pl.col('rerun_of') == '')
+        for row in frame.unique(['system', *history.CELL], keep='last').iter_rows(named=True):
+            for environ in (False, True):
+                last[history.cell_id(row, environ)] = row['start'], row['session']
+    if found := fitting(wanted, last):
+        yield judge.newest(max(last[name] for name in found)[1])
 
 
 def fitting(wanted: str, known: Iterable[str]) -> list[str]:
