@@ -1,0 +1,44 @@
+"""The series of the study of 2012 as noise: block bootstrap of its repeats."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+
+import numpy as np
+
+from parity import paths
+from parity.regression.curve.families import RERUNS, RUNS
+
+#: Repeats in a row that stay together: two nights' runs and reruns.
+_BLOCK = 2 * (RUNS + RERUNS)
+
+
+def series(which: str) -> list[np.ndarray]:
+    """The repeats of each series, oriented so that higher is better, over their median; ``which``: hpc or fs."""
+    found: dict[tuple, list[float]] = defaultdict(list)
+    with (paths.root() / 'studies' / 'jungels2012' / f'jungels2012_{which}.csv').open(newline='') as lines:
+        for row in csv.DictReader(lines):
+            if which == 'fs':
+                found[row['figure'],].append(-float(row['seconds']))
+            elif row['metric'] == 'total':
+                found[row['benchmark'], row['partition']].append(float(row['value']))
+    values = [np.array(v) for v in found.values()]
+    return [v / abs(np.median(v)) + (2 if v[0] < 0 else 0) for v in values]
+
+
+def steady(found: list[np.ndarray], cv: float) -> list[np.ndarray]:
+    """Those whose coefficient of variation is at most ``cv``."""
+    return [v for v in found if v.std() / v.mean() <= cv]
+
+
+def draw(rng: np.random.Generator, found: list[np.ndarray], many: int, nights: int) -> np.ndarray:
+    """Values [many, nights, RUNS + RERUNS] around 1: circular blocks of repeats, cut into nights."""
+    each = nights * (RUNS + RERUNS)
+    blocks = -(-each // _BLOCK)
+    out = np.empty((many, nights, RUNS + RERUNS))
+    for i in range(many):
+        v = found[i % len(found)]
+        begin = rng.integers(0, len(v), blocks)
+        out[i] = v[((begin[:, None] + np.arange(_BLOCK)) % len(v)).ravel()[:each]].reshape(out.shape[1:])
+    return out
