@@ -64,7 +64,7 @@ def test_what_failed_is_told_in_fios_words(name, error, message):
     ('"error" : 0', '"error" : 5', Wrong, '4KiB_1: error 5: Input/output error'), ('"short_ios" : 0', '"short_ios" : 1', Wrong, 'short_ios is 1'),
     ('"drop_ios" : 0', '"drop_ios" : 3', Wrong, 'drop_ios is 3'), ('fio-3.37', 'fio-2.21', Wrong, 'valid is fio 3'),
     ('"rw" : "randrw"', '"rw" : "trim"', Wrong, 'rw=trim is not read; valid are read, write'), ('"rw" : "randrw"', '"rw" : "read"', Wrong, 'asked for read'),
-    ('"bs" : "4096"', '"bs" : "8k"', Wrong, 'operations of 8192 bytes are not'), ('"runtime" : "1"', '"runtime" : "2"', Incomplete, 'ms, asked for 2 s'),
+    ('"bs" : "4096"', '"bs" : "8k"', Wrong, 'operations of 8192 bytes are not'), ('"runtime" : "1"', '"runtime" : "2"', Incomplete, 'ms, asked for 2000 ms'),
     ('"jobname" : "10MiB_8"', '"jobname" : "4KiB_1"', Wrong, 'two groups are called'), ('"50.000000" :', '"50.0" :', Incomplete, '50.000000 is absent'),
     ('"50.000000" : ', '"50.000000" : 9', Wrong, 'percentile: minimum'), ('"N" : [1-9]', '"N" : 7', Wrong, 'there were'),
     ('"bw_bytes" : ', '"bw_bytes" : 1', Wrong, 'bw_bytes is'), ('"iops" : ', '"iops" : 1', Wrong, 'iops is'),

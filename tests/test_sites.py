@@ -15,7 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from conftest import TOP, shell
-from jobs import CELLS
+from jobs import CELLS, LISTED
 from parity import plan, yamlfile
 from parity.errors import UsageError
 from parity.site import assemble, systems
@@ -23,13 +23,12 @@ from parity.site.schema import System
 
 #: What there is, for each system: checks that are listed, cases that dry-run on each partition, and
 #: cells planned (also those that no environment can run). A lost case fails here.
-_LOCAL = 29 if shutil.which('hpcc') and shutil.which('mpirun') else 12
 EXPECTED = {
-    'example-pbs': (88, {'cpu': 88, 'gpu': 88}, 2 * CELLS),
-    'example-slurm': (88, {'cpu': 88, 'virtual': 88, 'gpu': 88}, 3 * CELLS),
-    'local': (_LOCAL, {'default': _LOCAL}, CELLS),
-    'onebox': (_LOCAL, {'physical': _LOCAL, 'virtual': _LOCAL}, 2 * CELLS),
-    'onebox-pbs': (_LOCAL, {'physical': _LOCAL}, CELLS),
+    'example-pbs': (112, {'cpu': 112, 'gpu': 112}, 2 * CELLS),
+    'example-slurm': (112, {'cpu': 112, 'virtual': 112, 'gpu': 112}, 3 * CELLS),
+    'local': (LISTED, {'default': LISTED}, CELLS),
+    'onebox': (LISTED, {'physical': LISTED, 'virtual': LISTED}, 2 * CELLS),
+    'onebox-pbs': (LISTED, {'physical': LISTED}, CELLS),
 }
 #: What every job script of a system must ask for: whole nodes, in its own queue.
 DIRECTIVES = {
@@ -210,7 +209,8 @@ def environments(name: str) -> dict[str, dict]:
 
 def test_modules_offer_the_codes_that_the_site_states(results):
     gcc = environments('example-slurm')['gcc']
-    assert gcc['features'] == ['npb', 'hpl', 'stream', 'osu', 'imb', 'ior', 'mdtest', 'hpcc', 'filecopy', 'fileset', 'mpi']
+    assert gcc['features'] == ['npb', 'hpl', 'stream', 'osu', 'imb', 'ior', 'mdtest', 'hpcc', 'filecopy', 'fileset',
+                               'pingpong', 'iperf3', 'fio', 'cc', 'mpi']
     assert gcc['target_systems'] == ['example-slurm'] and gcc['extras']['provider'] == 'modules'
     assert gcc['extras']['identities']['hpl'] != environments('example-pbs')['intel']['extras']['identities']['hpl']
 

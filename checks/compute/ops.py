@@ -14,7 +14,7 @@ from parity.metric import Metric
 from parity.outputs import Wrong, ops
 
 # seconds of each kind, samples of a second; by size
-SIZES = {'quick': (0.3, 5), 'nightly': (2, 60), 'acceptance': (10, 600)}
+SIZES = {'quick': (0.3, 3), 'nightly': (2, 60), 'acceptance': (10, 600)}
 
 
 class Counted(rfm.RunOnlyRegressionTest, Kernel):

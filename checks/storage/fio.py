@@ -18,10 +18,10 @@ from parity.workload import Workload
 MIB = 1 << 20
 BLOCKS = {'4KiB': 4096, '1MiB': MIB, '10MiB': 10 * MIB}
 JOBS = (1, 2, 4, 8)
-# blocks and jobs that are run, bytes of the file, seconds of each run; by size
-SIZES = {'quick': (('4KiB', '1MiB'), (1,), 160 * MIB, 1),
-         'nightly': (tuple(BLOCKS), (1, 8), 4000 * MIB, 5),
-         'acceptance': (tuple(BLOCKS), JOBS, 32000 * MIB, 30)}
+# blocks and jobs that are run, bytes of the file, milliseconds of each run; by size
+SIZES = {'quick': (('4KiB', '1MiB'), (1,), 160 * MIB, 500),
+         'nightly': (tuple(BLOCKS), (1, 8), 4000 * MIB, 5000),
+         'acceptance': (tuple(BLOCKS), JOBS, 32000 * MIB, 30000)}
 WORDS = {'read': 'read', 'write': 'write', 'mixed': 'rw'}
 
 
@@ -46,7 +46,7 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
 
     @run_after('setup')
     def place(self):
-        self.blocks, self.jobs, size, self.seconds = SIZES[self.size]
+        self.blocks, self.jobs, size, self.milliseconds = SIZES[self.size]
         self.without_launcher()
         self.num_cpus_per_task = self.extra('cores') or 1
         self.direct = self.accepts_direct()
@@ -63,7 +63,8 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
     @run_before('run')
     def write_input(self):
         common = {'filename': '${folder}/data', 'ioengine': 'psync', 'direct': int(self.direct), 'overwrite': 1,
-                  'end_fsync': 1, 'time_based': 1, 'runtime': self.seconds, 'group_reporting': 1, 'rw': self.rw()}
+                  'end_fsync': 1, 'time_based': 1, 'runtime': f'{self.milliseconds}ms', 'group_reporting': 1,
+                  'rw': self.rw()}
         lines = ['[global]', *(f'{key}={value}' for key, value in common.items())]
         for block in self.blocks:
             for jobs in self.jobs:

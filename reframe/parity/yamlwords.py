@@ -52,7 +52,8 @@ def _sentence(error: dict[str, Any], keys: tuple, model: type[BaseModel]) -> str
 
 #: By the beginning of pydantic's name for the error.
 _WORDS = {
-    'string_type': 'is no valid string; in quotes it would be', 'list_type': 'is no list; valid is, for instance, [a, b]',
+    'string_type': 'is no valid string; in quotes it would be',
+    'list_type': 'is no list; valid is, for instance, [a, b]',
     'dict_type': 'is no mapping of keys to values', 'model_type': 'is no mapping of keys to values',
     'bool_': 'is neither true nor false', 'int_': 'is no whole number', 'float_': 'is no number',
     'finite_number': 'is no finite number', 'date_': 'is no valid date; one is 2027-01-31',

@@ -23,6 +23,7 @@ export OMPI_MCA_rmaps_base_mapping_policy=slot
 export PRTE_MCA_rmaps_default_mapping_policy=slot
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
+./node.sh >node.txt
 folder=$(python3 room.py /gpfs/scratch/parity 603979776 144) || exit 2
 trap 'rm -rf -- "$folder"' EXIT
 mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology

@@ -21,4 +21,5 @@ export OMPI_MCA_rmaps_base_mapping_policy=slot
 export PRTE_MCA_rmaps_default_mapping_policy=slot
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
-python3 pairs.py --launcher mpirun --in-flight 32 -- osu_latency -m 8:8 -i 500
+./node.sh >node.txt
+python3 pairs.py --launcher mpirun --in-flight 32 --cpus 1 --limit 120 -- osu_latency -m 8:8 -i 500

@@ -94,10 +94,10 @@ def _direction(name: str, told: Object, options: dict[str, str]) -> dict[str, fl
     block = _bytes(options.get('bs', ''))
     if block and size != count * block:
         raise Wrong(f'{name}: {count} operations of {block} bytes are not {size} bytes')
-    asked = options.get('runtime', '')
-    least = int(asked) if options.get('time_based') == '1' and asked.isascii() and asked.isdecimal() else 0
-    if milliseconds <= 950 * least:
-        raise Incomplete(f'{told.named("runtime")} is {milliseconds} ms, asked for {least} s')
+    asked = re.fullmatch(r'(\d{1,9})(|s|ms)', options.get('runtime', ''), re.ASCII)
+    least = int(asked[1]) * (1 if asked[2] == 'ms' else 1000) if asked and options.get('time_based') == '1' else 0
+    if milliseconds < 0.95 * least:
+        raise Incomplete(f'{told.named("runtime")} is {milliseconds} ms, asked for {least} ms')
     _near(told, 'bw_bytes', 1000 * size / milliseconds, 1)
     _near(told, 'iops', 1000 * count / milliseconds, 1e-5)
     return {'rate': 1000 * size / milliseconds / (1 << 20), 'iops': 1000 * count / milliseconds,
