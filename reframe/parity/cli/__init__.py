@@ -135,6 +135,28 @@ def probe_site(name: str = typer.Argument(metavar='NAME', help='The new system: 
     command.run(name)
 
 
+KEEP = typer.Option(..., '--keep-days', metavar='N', min=1,
+                    help='Of stage, output, run reports and perflogs, keep what is not older.')
+SESSIONS = typer.Option(None, '--sessions-days', metavar='N', min=1,
+                        help='Remove older sessions, too; all are kept if not given.')
+DATABASES = typer.Argument(metavar='DB...', help='results.db of other machines.')
+
+
+@app.command('prune')
+def prune_results(keep_days: int = KEEP, sessions_days: int = SESSIONS,
+                  dry_run: bool = typer.Option(False, '--dry-run', help='Only say what would be removed.')):
+    """Remove old files of results/; the newest session of each system stays."""
+    from parity.cli import keep
+    keep.prune(keep_days, sessions_days, dry_run)
+
+
+@app.command('merge')
+def merge_results(databases: list[str] = DATABASES):
+    """Add the sessions of other results databases to this one; those that are here already are left out."""
+    from parity.cli import keep
+    keep.merge(databases)
+
+
 software = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
 app.add_typer(software, name='software')
 SYSTEM = typer.Option('local', '--system', help='The system to build for.')

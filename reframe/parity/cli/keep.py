@@ -1,0 +1,46 @@
+"""`parity prune` and `parity merge`."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from parity import paths
+from parity.retain import files, sessions
+from parity.session import recovery
+from parity.session.lock import Lock
+from parity.site import systems
+
+_DAY = 86400
+
+
+def prune(keep_days: int, sessions_days: int | None, dry_run: bool) -> None:
+    """Remove what is older; InfrastructureError while something measures."""
+    now = time.time()
+    with ExitStack() as held:
+        _nobody_measures(held)
+        recovery.recover_all()
+        done = files.prune(now - keep_days * _DAY, dry_run)
+        gone = sessions.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
+    verb = 'would be removed' if dry_run else 'removed'
+    print(f'parity: {verb}, older than {keep_days} days: {done.folders} folders of cases, {done.reports} run '
+          f'reports, {done.lines} lines of perflogs ({done.size / 1e6:.1f} MB)')
+    print(f'parity: {verb}, older than {sessions_days} days: {gone} sessions' if sessions_days
+          else 'parity: all sessions are kept: they are the history (--sessions-days)')
+
+
+def _nobody_measures(held: ExitStack) -> None:
+    what = 'parity prune'
+    for lock in (Lock(paths.results() / '.nightly.lock', what),
+                 *(Lock(paths.results() / f'.session-{name}.lock', what) for name in systems.names())):
+        lock.acquire()
+        held.callback(lock.release)
+
+
+def merge(databases: list[str]) -> None:
+    """Add the sessions of each database, all or none of it."""
+    for name in databases:
+        added, known = sessions.merge(Path(name))
+        told = ', '.join(f'{count} of {system}' for system, count in sorted(added.items())) or 'none'
+        print(f'parity: {name}: sessions added: {told}; {known} were here already')

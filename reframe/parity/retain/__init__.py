@@ -1,0 +1,1 @@
+"""What is kept of results, and results of several machines put together."""

@@ -1,0 +1,128 @@
+"""Sessions of the results database: old ones removed, those of other databases added."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from parity import paths
+from parity.errors import InfrastructureError, UsageError
+
+_COLUMNS = {'sessions': 'uuid, session_start_unix, session_end_unix, json_blob, report_file',
+            'testcases': 'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'}
+
+
+def prune(before: float, dry_run: bool) -> int:
+    """Remove the sessions begun before ``before`` (Unix time, s), but the newest of each system.
+
+    Returns how many there are.
+    """
+    if not paths.database().exists():
+        return 0
+    # of the columns beside a MAX, SQLite takes those of the row that has it
+    newest = ('SELECT session_uuid FROM (SELECT session_uuid, MAX(session_start_unix) FROM testcases '
+              'JOIN sessions ON sessions.uuid = session_uuid GROUP BY system)')
+    old = f'session_start_unix < ? AND uuid NOT IN ({newest})'
+    with _database() as conn:
+        count, = conn.execute(f'SELECT COUNT(*) FROM sessions WHERE {old}', (before,)).fetchone()
+        if count and not dry_run:
+            conn.execute(f'DELETE FROM sessions WHERE {old}', (before,))
+            conn.execute('DELETE FROM testcases WHERE session_uuid NOT IN (SELECT uuid FROM sessions)')
+            conn.commit()
+            conn.execute('VACUUM')
+    return count
+
+
+def merge(other: Path) -> tuple[dict[str, int], int]:
+    """Add the sessions of another results database.
+
+    Returns how many of each system, and how many were here already. Raises UsageError for a file that is no
+    results database, or that measured another machine under a name that is taken here; nothing is added then.
+    """
+    if not other.is_file():
+        raise UsageError(f'{other}: no such file; name a results.db')
+    if other.resolve() == paths.database().resolve():
+        raise UsageError(f'{other} is the database of this very checkout')
+    _make()
+    with _database() as conn:
+        if not _attached(conn, other):
+            raise UsageError(f"{other}: not a results database of ReFrame's")
+        _same_machines(conn, other)
+        new = conn.execute('SELECT uuid, json_blob FROM other.sessions WHERE uuid NOT IN '
+                           '(SELECT uuid FROM main.sessions)').fetchall()
+        known, = conn.execute('SELECT COUNT(*) FROM other.sessions').fetchone()
+        for table, key in (('testcases', 'session_uuid'), ('sessions', 'uuid')):
+            names = _COLUMNS[table]
+            conn.execute(f'INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} '
+                         f'WHERE {key} NOT IN (SELECT uuid FROM main.sessions)')
+        conn.commit()
+    return dict(Counter(_system(blob) for _, blob in new)), known - len(new)
+
+
+def _attached(conn: sqlite3.Connection, other: Path) -> bool:
+    """Open the other as `other`, to be read only; False where it is none of ReFrame's, or of another version."""
+    try:
+        conn.execute('ATTACH DATABASE ? AS other', (f'{other.resolve().as_uri()}?mode=ro',))
+        versions = {conn.execute(f'SELECT schema_version FROM {name}.metadata').fetchone()
+                    for name in ('main', 'other')}
+        conn.execute('SELECT uuid FROM other.sessions LIMIT 1')
+    except sqlite3.DatabaseError:
+        return False
+    return len(versions) == 1
+
+
+def _same_machines(conn: sqlite3.Connection, other: Path) -> None:
+    """A system that is the one machine that it runs on (`local`) is another machine elsewhere."""
+    here, there = (_machines(conn, name) for name in ('main', 'other'))
+    for system, hosts in there.items():
+        if here.get(system, hosts) != hosts:
+            theirs, ours = (', '.join(sorted(names)) for names in (hosts, here[system]))
+            raise UsageError(f'{other}: system {system} was measured on {theirs}, here on {ours}: that would be '
+                             f'one history of two machines. Give one of them a name: copy systems/{system} to '
+                             'systems/NAME, and measure with --system NAME')
+
+
+def _machines(conn: sqlite3.Connection, database: str) -> dict[str, set[str]]:
+    """The hosts that each system was, as far as its sessions say that the machine itself was measured."""
+    found: dict[str, set[str]] = {}
+    for blob, in conn.execute(f'SELECT json_blob FROM {database}.sessions'):
+        host = _session(blob).get('facts', {}).get('machine', {}).get('hostname')
+        if host:
+            found.setdefault(_system(blob), set()).add(host)
+    return found
+
+
+def _session(blob: str) -> dict:
+    """Plan and facts: of a case of the session, which its first carries; beside them where nothing ran."""
+    report = json.loads(blob)
+    carried = [case.get('parity_session') for run in report.get('runs', ()) for case in run.get('testcases', ())]
+    return next(filter(None, carried), report.get('parity_session') or {})
+
+
+def _system(blob: str) -> str:
+    plan = _session(blob).get('plan', {})
+    cases = [case['system'] for run in json.loads(blob).get('runs', ()) for case in run.get('testcases', ())]
+    return plan.get('system') or next(iter(cases), 'unknown')
+
+
+def _make() -> None:
+    """ReFrame makes its tables, where there are none yet."""
+    from parity.session import store
+    if not paths.database().exists():
+        from reframe.frontend.reporting.storage import StorageBackend
+        store._runtime()
+        StorageBackend.default()._db_file()
+
+
+@contextmanager
+def _database() -> Iterator[sqlite3.Connection]:
+    """Our database, open for writing; what sqlite refuses is infrastructure."""
+    try:
+        with closing(sqlite3.connect(paths.database().as_uri(), uri=True, timeout=30)) as conn:
+            yield conn
+    except sqlite3.Error as err:
+        raise InfrastructureError(f'{paths.database()}: {err}') from None

@@ -1,0 +1,161 @@
+"""`parity prune` and `parity merge`: what is removed, what stays, and what is never mixed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import pytest
+
+import sessions as made
+from conftest import TOP
+from parity import paths
+from parity.errors import UsageError
+from parity.retain import files, sessions
+from parity.session import database
+from parity.session.lock import Lock
+
+NOW = time.time()
+DAY = 86400
+SCHEMA = """
+CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, json_blob TEXT, report_file TEXT);
+CREATE TABLE testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT);
+CREATE TABLE metadata(schema_version TEXT);
+INSERT INTO metadata VALUES('1.0');
+"""
+
+
+def store(file, uuid: str, days: float = 0, system: str = 'local', host: str = '') -> None:
+    new = not file.exists()
+    report = made.report([made.ran(system=system)], [made.planned(system=system)], uuid=uuid)
+    report['parity_session']['plan']['system'] = system
+    report['parity_session']['facts'] = {'machine': {'hostname': host}} if host else {}
+    began = NOW - days * DAY
+    with closing(sqlite3.connect(file)) as conn, conn:
+        if new:
+            conn.executescript(SCHEMA)
+        conn.execute('INSERT INTO sessions VALUES(?, ?, ?, ?, NULL)', (uuid, began, began + 9, json.dumps(report)))
+        conn.execute('INSERT INTO testcases VALUES(?, ?, ?, ?, ?, ?, ?)', ('Toy', system, 'default', 'distro', began, uuid, f'{uuid}:0:0'))
+
+
+def case(folder, days: float, source_days: float = 0) -> None:
+    folder.mkdir(parents=True)
+    for name, age in (('rfm_job.sh', days), ('rfm_job.out', days), ('copied.py', source_days or days)):
+        (folder / name).write_text('x' * 100)
+        os.utime(folder / name, (NOW - age * DAY,) * 2)
+    os.utime(folder, (NOW - days * DAY,) * 2)
+
+
+def parity(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, '-m', 'parity.cli', *arguments], capture_output=True, text=True, cwd=TOP)
+
+
+def test_old_folders_of_cases_go_and_others_stay(results):
+    case(results / 'output/local/default/distro/Old', 40, source_days=4000)
+    case(results / 'output/local/default/distro/Young', 2, source_days=4000)
+    case(results / 'stage/2026-01-01/local/default/distro/Old', 300)
+    (results / 'stage/by hand').mkdir(parents=True)
+    told = files.prune(NOW - 30 * DAY, dry_run=True)
+    assert told.folders == 2 and told.size > 600 and (results / 'output/local/default/distro/Old').exists()
+    assert files.prune(NOW - 30 * DAY, dry_run=False) == told
+    assert [p.name for p in (results / 'output/local/default/distro').iterdir()] == ['Young']
+    assert [p.name for p in (results / 'stage').iterdir()] == ['by hand']
+
+
+def test_a_link_out_of_the_results_is_not_followed(results, tmp_path):
+    case(tmp_path / 'elsewhere' / 'Case', 400)
+    (results / 'stage').mkdir()
+    (results / 'stage' / 'link').symlink_to(tmp_path / 'elsewhere')
+    assert files.prune(NOW, dry_run=False).folders == 0 and (tmp_path / 'elsewhere' / 'Case').exists()
+
+
+def test_old_lines_of_perflogs_go_and_the_header_stays(results):
+    log = results / 'perflogs/local/default/Toy.log'
+    log.parent.mkdir(parents=True)
+    log.write_text(f'job_completion_time_unix|result\n{NOW - 40 * DAY}|pass\n{NOW - DAY}|pass|a \udcff b\nnull|fail\n', errors='surrogateescape')
+    done = files.prune(NOW - 30 * DAY, dry_run=False)
+    left = log.read_text(errors='surrogateescape')
+    assert done.lines == 1 and left == f'job_completion_time_unix|result\n{NOW - DAY}|pass|a \udcff b\nnull|fail\n'
+    files.prune(NOW + DAY, dry_run=False)
+    assert not log.exists()
+
+
+def test_old_sessions_go_but_the_newest_of_each_system(results):
+    for uuid, days, system in (('a', 400, 'one'), ('b', 300, 'one'), ('c', 3, 'one'), ('d', 500, 'two'), ('e', 450, 'two')):
+        store(paths.database(), uuid, days, system)
+    assert sessions.prune(NOW - 100 * DAY, dry_run=True) == 3 and len(database.uuids()) == 5
+    assert sessions.prune(NOW - 100 * DAY, dry_run=False) == 3
+    assert database.uuids() == ['e', 'c'] and sessions.prune(NOW - 100 * DAY, dry_run=False) == 0
+    with closing(sqlite3.connect(paths.database())) as conn:
+        assert conn.execute('SELECT COUNT(*) FROM testcases').fetchone() == (2,)
+
+
+def test_the_command_keeps_sessions_unless_it_is_told(results):
+    store(paths.database(), 'a', 400)
+    store(paths.database(), 'b', 1)
+    case(results / 'output/x/Old', 40)
+    done = parity('prune', '--keep-days', '30')
+    assert done.returncode == 0 and '1 folders of cases' in done.stdout and 'all sessions are kept' in done.stdout, done.stderr
+    done = parity('prune', '--keep-days', '30', '--sessions-days', '365', '--dry-run')
+    assert 'would be removed, older than 365 days: 1 sessions' in done.stdout and len(database.uuids()) == 2
+    done = parity('prune', '--keep-days', '30', '--sessions-days', '365')
+    assert done.returncode == 0 and database.uuids() == ['b']
+    assert parity('prune').returncode == 2 and parity('prune', '--keep-days', '0').returncode == 2
+
+
+def test_nothing_is_pruned_while_something_measures(results):
+    case(results / 'output/x/Old', 40)
+    held = Lock(results / '.session-local.lock', 'reframe on local')
+    held.acquire()
+    done = parity('prune', '--keep-days', '30')
+    held.release()
+    assert done.returncode == 4 and 'held by reframe on local' in done.stderr and (results / 'output/x/Old').exists()
+
+
+def test_databases_of_several_machines_become_one(results, tmp_path):
+    store(paths.database(), 'a', 2, 'cray')
+    store(tmp_path / 'other.db', 'a', 2, 'cray')
+    store(tmp_path / 'other.db', 'b', 1, 'cray')
+    store(tmp_path / 'other.db', 'c', 1, 'ibm')
+    before = (tmp_path / 'other.db').read_bytes()
+    assert sessions.merge(tmp_path / 'other.db') == ({'cray': 1, 'ibm': 1}, 1)
+    assert sessions.merge(tmp_path / 'other.db') == ({}, 3)
+    assert sorted(database.uuids()) == ['a', 'b', 'c'] and (tmp_path / 'other.db').read_bytes() == before
+    assert database.partitions() == ['cray:default', 'ibm:default']
+    assert database.report('c')['session_info']['uuid'] == 'c'
+
+
+def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):
+    store(paths.database(), 'a', host='alice')
+    store(tmp_path / 'other.db', 'b', host='bob')
+    store(tmp_path / 'other.db', 'c', system='cray')
+    with pytest.raises(UsageError, match='system local was measured on bob, here on alice'):
+        sessions.merge(tmp_path / 'other.db')
+    assert database.uuids() == ['a']
+    store(tmp_path / 'same.db', 'd', host='alice')
+    assert sessions.merge(tmp_path / 'same.db') == ({'local': 1}, 0)
+
+
+def test_merge_into_nothing_makes_the_database(results, tmp_path):
+    store(tmp_path / 'other.db', 'a', 1)
+    done = parity('merge', str(tmp_path / 'other.db'))
+    assert done.returncode == 0 and 'sessions added: 1 of local; 0 were here already' in done.stdout, done.stderr
+    assert parity('verdict', '--session', 'a').stdout.startswith('local')
+
+
+@pytest.mark.parametrize('name, said', [('nosuch.db', 'no such file'), ('text.db', "not a results database of ReFrame's"),
+                                        ('other.db', "not a results database of ReFrame's"), ('results.db', 'of this very checkout')])
+def test_what_is_no_results_database_is_refused(results, tmp_path, name, said):
+    store(paths.database(), 'a')
+    (tmp_path / 'text.db').write_text('no database')
+    with closing(sqlite3.connect(tmp_path / 'other.db')) as conn, conn:
+        conn.execute('CREATE TABLE sessions(uuid TEXT)')
+    file = paths.database() if name == 'results.db' else tmp_path / name
+    done = parity('merge', str(file))
+    assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr, done.stderr
+    assert database.uuids() == ['a']
