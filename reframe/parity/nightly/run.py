@@ -12,7 +12,7 @@ import time
 from parity import paths, report
 from parity.cli import show
 from parity.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
-from parity.nightly import again, guard
+from parity.nightly import again, follow, guard
 from parity.notify import Notifier
 from parity.session import database
 from parity.site import systems
@@ -102,7 +102,8 @@ def _run(arguments: list[str], limit_seconds: float) -> str:
     A Ctrl-C reaches ReFrame by itself (one process group); here it only means to wait until the
     session is stored.
     """
-    process = subprocess.Popen(_reframe(arguments), stdin=subprocess.DEVNULL)
+    process = follow.start(_reframe(arguments))
+    following = follow.Follower(process, arguments)
     deadline = time.monotonic() + limit_seconds
     why = ''
     previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
@@ -121,6 +122,7 @@ def _run(arguments: list[str], limit_seconds: float) -> str:
                     deadline = time.monotonic() + GRACE_SECONDS
     finally:
         signal.signal(signal.SIGTERM, previous)
+        following.end()
     if process.returncode < 0 and not why:
         why = f'ReFrame was killed by {signal.Signals(-process.returncode).name}'
     return why

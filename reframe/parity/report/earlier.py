@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import Any
 
@@ -12,7 +13,7 @@ from parity.session.database import RERUN_OF
 FURTHEST = 40
 
 #: Options that say where things are or how often, not what is run; those with a value of their own.
-_NOT_A_SELECTION = ('-c', '--checkpath', '--repeat', '--session-extras', '--max-retries', '-J', '--job-option')
+_NOT_A_SELECTION = ('--repeat', '--session-extras', '--max-retries', '-J', '--job-option')
 
 
 def before(report: dict[str, Any], system: str) -> dict[str, Any] | None:
@@ -23,19 +24,21 @@ def before(report: dict[str, Any], system: str) -> dict[str, Any] | None:
     """
     known = database.uuids()
     own = report['session_info']['uuid']
-    at = known.index(own) if own in known else len(known)
-    for uuid in reversed(known[max(0, at - FURTHEST):at]):
+    until = known.index(own) if own in known else len(known)
+    return newest(known[:until], system, _words(report), _cases(_plan(report)))
+
+
+def newest(known: list[str], system: str, arguments: list[str], cases: set[tuple] = frozenset()
+           ) -> dict[str, Any] | None:
+    """The newest of the sessions ``known`` that ran on ``system`` what these ``arguments`` of reframe, or these
+    ``cases``, are; None: there is none."""
+    for uuid in reversed(known[-FURTHEST:]):
         other = database.report(uuid)
-        if not other['session_info'].get(RERUN_OF) and _alike(report, other, system):
+        plan = _plan(other)
+        if plan.get('system') == system and not other['session_info'].get(RERUN_OF) and (
+                _selection(_words(other)) == _selection(arguments) or (cases and _cases(plan) == cases)):
             return other
     return None
-
-
-def _alike(report: dict[str, Any], other: dict[str, Any], system: str) -> bool:
-    plan, theirs = _plan(report), _plan(other)
-    if theirs.get('system') != system:
-        return False
-    return _cases(plan) == _cases(theirs) or _selection(report) == _selection(other)
 
 
 def _plan(report: dict[str, Any]) -> dict[str, Any]:
@@ -47,16 +50,19 @@ def _cases(plan: dict[str, Any]) -> set[tuple]:
     return {tuple(c.get(name) for name in ('case', 'partition', 'environ', 'size')) for c in plan.get('cases', [])}
 
 
-def _selection(report: dict[str, Any]) -> list[str]:
-    """The options of a command line that decide what is run, sorted."""
-    try:
-        words = iter(shlex.split(report['session_info'].get('cmdline', ''))[1:])
-    except ValueError:                      # ReFrame joins the words without quotes
-        return [report['session_info']['cmdline']]
+def _words(report: dict[str, Any]) -> list[str]:
+    """The arguments of a session's command line, which ReFrame keeps quoted."""
+    return shlex.split(report['session_info'].get('cmdline', ''))[1:]
+
+
+def _selection(arguments: list[str]) -> list[str]:
+    """The words of a command line that decide what is run, sorted."""
+    words = iter(arguments)
     kept = []
     for word in words:
         if word in _NOT_A_SELECTION:
             next(words, None)
         elif not word.startswith(tuple(f'{o}=' for o in _NOT_A_SELECTION)):
-            kept.append(word)
+            # of a path the last part: a checkout at another place has the same checks
+            kept.append(os.path.basename(word.rstrip('/')))
     return sorted(kept)

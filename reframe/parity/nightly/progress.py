@@ -1,0 +1,117 @@
+"""How far a run is: what runs, what is left, when it will probably end.
+
+Read from what ReFrame prints. It says RUN of a case that only waits for its turn, so what really runs is
+told by the job's output, which is there from the job's start.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parity.figures import duration
+
+_COLOUR = re.compile(r'\x1b\[[0-9;]*m')
+_BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')
+_ENDED = re.compile(r'\[ *[A-Z]+ *\] \( *(\d+)/(\d+)\) .* /(\w+) @\S+')
+#: So many cases that are running are named.
+_NAMED = 3
+#: The share of the cases that must be done before their pace alone says anything of the end.
+_ENOUGH = 0.1
+
+
+@dataclass
+class Earlier:
+    """A session with the same selection: its length, and when its cases ended, in seconds from its start."""
+
+    elapsed: float
+    ends: list[float]
+
+
+def of_report(report: dict[str, Any]) -> Earlier:
+    """What a stored session says; a case without a job (it was skipped) ended at once."""
+    info = report['session_info']
+    start = info['time_start_unix']
+    ends = [(raw.get('job_completion_time_unix') or start) - start
+            for run in report['runs'] for raw in run['testcases'] if not raw.get('fixture')]
+    return Earlier(info['time_elapsed'], sorted(ends))
+
+
+@dataclass
+class _Case:
+    name: str
+    pattern: str                     # of its folder, below ReFrame's stage directory
+    since: float | None = None       # when it was first seen to run
+
+
+@dataclass
+class Progress:
+    """``began`` and every ``now`` are seconds of one clock; ``stage`` is where ReFrame's cases run."""
+
+    stage: Path
+    began: float
+    earlier: Earlier | None = None
+    done: int = 0
+    total: int = 0
+    last: float = 0.0                # when the newest case ended
+    _open: dict[str, _Case] = field(default_factory=dict)
+
+    def read(self, line: str, now: float) -> None:
+        """Take notice of a line of ReFrame's."""
+        line = _COLOUR.sub('', line)
+        if begun := _BEGUN.search(line):
+            name, digest, place = begun.groups()
+            folder = re.sub(r'[:+]', '/', place)
+            self._open[digest] = _Case(re.sub(r' %\.repeat_no=\d+', '', name), f'{folder}/*{digest}*/rfm_job.out')
+        elif ended := _ENDED.search(line):
+            self.done, self.total, self.last = int(ended[1]), int(ended[2]), now
+            self._open.pop(ended[3], None)
+
+    def running(self, now: float) -> list[str]:
+        """The cases whose jobs have begun, with the time that they run, the longest first."""
+        for case in self._open.values():
+            if case.since is None and any(self.stage.glob(case.pattern)):
+                case.since = now
+        begun = sorted((c for c in self._open.values() if c.since is not None), key=lambda c: c.since)
+        more = [f'{len(begun) - _NAMED} more'] if len(begun) > _NAMED else []
+        return [f'{c.name} ({duration(now - c.since)})' for c in begun[:_NAMED]] + more
+
+    def left(self, now: float) -> float | None:
+        """Seconds that are left: as many as were left of the earlier session when as much of it was done.
+
+        None where nothing can be said yet.
+        """
+        if self.total and self.done >= self.total:
+            return 0.0
+        if self.earlier and self.earlier.ends:
+            return self._as_before(now)
+        if self.done < max(1.0, _ENOUGH * self.total):
+            return None
+        return (self.last - self.began) / self.done * (self.total - self.done)
+
+    def _as_before(self, now: float) -> float:
+        ends, whole = self.earlier.ends, self.earlier.elapsed
+        count = self.total or len(ends)
+        at = self.done * len(ends) // count
+        since = now - (self.last or self.began)
+        then = (ends[at - 1] if at else 0.0) + since * len(ends) / count
+        # a case that takes longer than it did then cannot use up what is left for the others
+        return max(0.0, whole - min(then, ends[min(at, len(ends) - 1)])) * count / len(ends)
+
+    def told(self, now: float, clock: float) -> str:
+        """One line; ``clock`` is the Unix time of ``now``."""
+        said = [f'{self.done} of {self.total} done' if self.total else 'nothing done yet']
+        if (left := self.left(now)) is not None and self.done < (self.total or 1):
+            said.append(f'about {duration(left)} left, until {_clock(clock, clock + left)}')
+        if running := self.running(now):
+            said.append(f'running: {", ".join(running)}')
+        return '; '.join(said)
+
+
+def _clock(now: float, then: float) -> str:
+    """The time of day, with the weekday where it is another day."""
+    same = time.localtime(now).tm_yday == time.localtime(then).tm_yday
+    return time.strftime('%H:%M' if same else '%a %H:%M', time.localtime(then))

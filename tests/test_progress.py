@@ -1,0 +1,115 @@
+"""How far a run is: what runs, what is left, when it will end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import sessions as made
+from parity.nightly import follow, progress
+from parity.nightly.progress import Earlier, Progress
+from parity.report import earlier
+
+RUN = '[ \x1b[32mRUN     \x1b[0m ] Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
+OK = '[ \x1b[32m      OK\x1b[0m ] ({:>2}/{}) Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
+
+
+def _progress(tmp_path, **given):
+    return Progress(tmp_path, began=0.0, **given)
+
+
+def _end(state, number, total, now):
+    state.read(OK.format(number, total, number, number), now)
+
+
+def test_lines_of_reframe_are_counted_with_and_without_colours(tmp_path):
+    state = _progress(tmp_path)
+    for line in ('[==========] Running 3 check(s)\n', RUN.format(1, 1), OK.format(1, 3, 1, 1),
+                 '[     FAIL ] ( 2/3) Hpl /aa @local:default+spack\n', '[  PASSED  ] Ran 3/3 test case(s)\n',
+                 '[     SKIP ] (3/3) Npb %c=A /bb @a:b+c [why]\n'):
+        state.read(line, 5.0)
+        assert state.told(5.0, 0.0)
+    assert (state.done, state.total, state.left(5.0)) == (3, 3, 0.0)
+    assert state.told(5.0, 0.0) == '3 of 3 done'
+
+
+def test_a_case_runs_once_its_job_has_an_output(tmp_path):
+    state = _progress(tmp_path)
+    for n in (1, 2):
+        state.read(RUN.format(n, n), 1.0)
+    assert state.running(2.0) == []
+    folder = tmp_path / 'local' / 'default' / 'distro' / 'Stream_5e9ecbc2'
+    folder.mkdir(parents=True)
+    (folder / 'rfm_job.out').touch()
+    assert state.running(3.0) == ['Stream %threads=2 (0.0 s)']
+    assert state.running(93.0) == ['Stream %threads=2 (90 s)']
+    _end(state, 2, 2, 100.0)
+    assert state.running(101.0) == []
+
+
+def test_what_is_left_is_what_was_left_of_the_session_before(tmp_path):
+    state = _progress(tmp_path, earlier=Earlier(110.0, [10.0, 40.0, 100.0]))
+    assert state.left(0.0) == 110.0 and state.left(4.0) == 106.0
+    _end(state, 1, 3, 20.0)         # it took twice as long as then
+    assert state.left(20.0) == 100.0
+    _end(state, 2, 3, 50.0)
+    assert state.left(60.0) == 60.0
+
+
+def test_a_case_that_takes_longer_than_then_leaves_the_others_their_time(tmp_path):
+    state = _progress(tmp_path, earlier=Earlier(110.0, [10.0, 40.0, 100.0]))
+    assert state.left(5000.0) == 100.0
+
+
+def test_three_repeats_take_three_times_as_long_as_one(tmp_path):
+    state = _progress(tmp_path, earlier=Earlier(100.0, [50.0, 100.0]))
+    _end(state, 3, 6, 150.0)
+    assert state.left(150.0) == pytest.approx(150.0)
+
+
+def test_without_an_earlier_session_the_pace_is_told_when_it_is_known(tmp_path):
+    state = _progress(tmp_path)
+    assert state.left(1.0) is None and state.told(1.0, 0.0) == 'nothing done yet'
+    _end(state, 1, 40, 10.0)
+    assert state.left(10.0) is None
+    _end(state, 10, 40, 100.0)
+    assert state.left(100.0) == 300.0
+    assert state.told(100.0, 0.0).startswith('10 of 40 done; about 5 min left, until ')
+
+
+def test_a_session_tells_when_its_cases_ended():
+    told = made.report([made.ran(job_completion_time_unix=1795190060.0), made.ran(job_completion_time_unix=None)], [])
+    assert progress.of_report(told) == Earlier(100.0, [0.0, 60.0])
+
+
+def test_everything_printed_is_handed_on_and_a_line_told_now_and_then(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(follow, 'EVERY_SECONDS', 0.0)
+    code = f'print({OK.format(1, 2, 1, 1)!r}, end=""); print("last, without an end", end="")'
+    process = subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE)
+    follow._in_lines(follow._lines(process.stdout), _progress(tmp_path))
+    process.wait()
+    said = capfd.readouterr().out
+    assert '1/2) Stream %threads=1' in said and 'parity: 1 of 2 done' in said and 'last, without an end' in said
+
+
+def test_a_process_that_holds_the_output_open_is_not_waited_for(results, monkeypatch):
+    monkeypatch.setattr(follow, '_REST_SECONDS', 0.2)
+    process = subprocess.Popen(['bash', '-c', 'sleep 5 & echo said'], stdout=subprocess.PIPE)
+    following = follow.Follower(process, ['-r'])
+    process.wait()
+    following.end()
+    assert threading.active_count() > 1
+
+
+@pytest.mark.parametrize('one, other, same', [
+    (['-c', '/a/checks', '-r'], ['-r', '-c', 'checks/'], True),
+    (['-c', 'checks', '-r', '--repeat=3'], ['-c', 'checks', '-r', '--repeat', '5'], True),
+    (['-c', 'checks', '-r'], ['-c', 'checks', '-r', '-n', 'Hpl'], False),
+    (['-c', 'checks', '-r'], ['-c', 'checks/memory', '-r'], False),
+    (['-c', 'checks', '-r', '-S', 'size=quick'], ['-c', 'checks', '-r', '-S', 'size=nightly'], False),
+])
+def test_which_options_select(one, other, same):
+    assert (earlier._selection(one) == earlier._selection(other)) is same
