@@ -15,7 +15,7 @@ import yaml
 from conftest import TOP
 
 PIPELINES = TOP / 'ci' / 'pipelines'
-CRONTAB = PIPELINES / 'crontab'
+CRONTAB = PIPELINES / 'parity.crontab'
 
 
 def tool(name: str, why: str) -> str:

@@ -11,7 +11,7 @@ from parity import paths
 from parity.doctor.model import Finding, lacking, note, ok
 from parity.errors import INFRASTRUCTURE
 
-_MEND = 'ci/quickstart --no-install makes .venv anew where its lock has changed'
+_MEND = 'ci/venv makes .venv anew where its lock has changed'
 
 
 def findings() -> Iterator[Finding]:
