@@ -22,7 +22,7 @@ from jobs import ALL_HERE, CELLS, QUICK
     (('checks/x.py', 'import reframe as rfm\nfrom parity.workload import Workload\n@rfm.simple_test\n'
       "class R(rfm.RunOnlyRegressionTest, Workload):\n    reference = {'$ref': 'nowhere.yaml'}\n"), '', 'nowhere.yaml'),
     (None, '-n NoSuchCheck', 'the selection is empty: -n NoSuchCheck'),
-    (None, '--system nosuch', "unknown system 'nosuch'; valid: example-pbs, example-slurm, local"),
+    (None, '--system nosuch', "unknown system 'nosuch'; valid: example-pbs, example-slurm, onebox, onebox-pbs, local"),
     (None, '--nonsense', 'nonsense'),
     (None, '--time-limit 0', '--time-limit 0'),
     (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quick:\n    hlp: [1, -0.1, 0.1, Gflop/s]\n'),

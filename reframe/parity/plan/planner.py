@@ -22,6 +22,7 @@ def of_command(arguments: list[str]) -> Plan:
     needs no environment offers is in the second answer only, and is planned with environ ''.
     Raises UsageError with ReFrame's own words when it refuses the arguments.
     """
+    arguments = _once(arguments)
     with tempfile.TemporaryDirectory(prefix='parity-plan-') as folder:
         asked = [_ask(Path(folder) / 'filtered', arguments),
                  _ask(Path(folder) / 'all', [*arguments, '--skip-prgenv-check'])]
@@ -33,6 +34,17 @@ def of_command(arguments: list[str]) -> Plan:
     return Plan(system=filtered['system'], providers=filtered['providers'], checks=filtered['checks'],
                 problems=filtered['problems'],
                 cases=cases + [PlannedCase(**c) for c in impossible.values()])
+
+
+def _once(arguments: list[str]) -> list[str]:
+    """Without --repeat: repeats are one case, and ReFrame forgets those of cases that no environment can run."""
+    left, rest = [], iter(arguments)
+    for argument in rest:
+        if argument == '--repeat':
+            next(rest, None)
+        elif not argument.startswith('--repeat='):
+            left.append(argument)
+    return left
 
 
 def _ask(file: Path, arguments: list[str]) -> tuple[subprocess.Popen, Path]:

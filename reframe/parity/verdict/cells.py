@@ -63,6 +63,8 @@ def _place(run: Run) -> dict[str, Any]:
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
     """The verdict over all first attempts; a retry counts only where a first attempt has no figure."""
     first = [r for r in runs if not r.retry]
+    # of repeats that a stopped run did not come to nothing is known: those that ended are judged
+    first = [r for r in first if not r.unfinished] or first
     retries = [r for r in runs if r.retry]
     bad = [r for r in first if r.status]
     if not bad:

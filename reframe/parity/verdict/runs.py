@@ -50,6 +50,11 @@ class Run:
         return 'wrong' if self.raw.get('fail_phase') == 'sanity' else 'failed'
 
     @property
+    def unfinished(self) -> bool:
+        """Was the whole run stopped before this attempt ended?"""
+        return self.raw.get('result') in ('abort', _NEVER_ENDED) and bool(self.status)
+
+    @property
     def reason(self) -> str:
         said = self.record.get('reason') or self.raw.get('fail_reason') or ''
         if self.raw.get('result') == 'abort' and not self.record.get('reason'):
