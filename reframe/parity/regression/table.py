@@ -42,14 +42,14 @@ class _Unreadable(Exception):
 def _frame(raw: bytes) -> pl.DataFrame:
     import polars as pl
     try:
-        frame = pl.read_csv(io.BytesIO(raw), infer_schema=False, missing_utf8_is_empty_string=True, n_threads=1)
+        frame = pl.read_csv(io.BytesIO(raw), infer_schema=False, n_threads=1)
     except (pl.exceptions.PolarsError, UnicodeDecodeError):
         raise _Unreadable from None
     wanted = [c for c in (*COLUMNS, 'direction') if c in frame.columns]
     twice = any('_duplicated_' in column for column in frame.columns)     # how polars calls a second one
     if not frame.height or twice or bad_header(frame.columns):
         raise _Unreadable
-    return frame.select(wanted)
+    return frame.select(wanted).fill_null('')
 
 
 def _checked(frame: pl.DataFrame) -> pl.DataFrame:
