@@ -67,8 +67,8 @@ def _l_moments(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     n = ordered.shape[1]
     i = np.arange(n)
     b0 = ordered.mean(axis=1)
-    b1 = ordered @ (i / (n - 1)) / n
-    b2 = ordered @ (i * (i - 1) / ((n - 1) * (n - 2))) / n
+    b1 = (ordered * (i / (n - 1))).mean(axis=1)      # no matrix product: its last digit depends on the other rows
+    b2 = (ordered * (i * (i - 1) / ((n - 1) * (n - 2)))).mean(axis=1)
     scale = 2 * b1 - b0
     return b0, scale, np.where(scale > 1e-12, (6 * b2 - 6 * b1 + b0) / np.where(scale > 1e-12, scale, 1), 0.0)
 

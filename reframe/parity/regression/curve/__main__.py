@@ -78,7 +78,7 @@ def _line(row: Row) -> str:
 
 
 def _missed(made: list[Row], amount: Amount) -> list[str]:
-    """What of the target is missed, in words; what chance may explain (one-sided 5 %) is not missed."""
+    """What of the target is missed, in words; what the sample's chance may explain (one-sided 5 %) is not."""
     ours, oracle = made[0], made[-1]
     chance = _SURE * math.sqrt(FALSE * 1000 / amount.series / amount.nights)
     where = f'{ours.kind}: {ours.noise} at CV {ours.cv}'
