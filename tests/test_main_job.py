@@ -55,7 +55,7 @@ def test_without_an_mpi_hpcc_is_missing_not_skipped(checkout, tmp_path):
 
 
 REFERENCES = """\
-provenance: {accepted: 2026-11-20, by: a test}
+# accepted by a test, by hand
 FileCopy:
   $index: [size, mode, sync]
   quick:
