@@ -21,6 +21,16 @@ TOP = Path(__file__).resolve().parents[1]
 LONG = ('test_main_job.py', 'test_interruptions.py', 'test_sites.py', 'test_guards.py')
 
 
+def pytest_configure():
+    """No controller of this machine answers a test: with one, it would be a login node to parity.
+
+    The tests that are of a real one (PARITY_CLUSTER, PARITY_PBS) speak to it.
+    """
+    if not os.environ.get('PARITY_CLUSTER') and not os.environ.get('PARITY_PBS'):
+        os.environ['SLURM_CONF'] = os.environ['PBS_CONF_FILE'] = os.devnull
+        os.environ['PBS_SERVER'] = 'no-server.invalid'
+
+
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name not in LONG)
 

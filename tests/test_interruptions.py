@@ -8,7 +8,8 @@ import signal
 import pytest
 
 from conftest import shell
-from jobs import ALL_HERE, QUICK, finished, processes_of, sessions_of, start, verdict_of, wait_for
+from jobs import QUICK, finished, processes_of, sessions_of, start, verdict_of, wait_for
+from parity.session import recovery
 
 
 def test_a_killed_run_loses_no_finished_case_and_leaves_no_process(checkout):
@@ -86,17 +87,20 @@ def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout, tmp_pa
 
 
 @pytest.mark.parametrize('content', ['[]', '3', '{', '{"id": "x"}', ''])
-def test_a_damaged_journal_is_moved_aside(checkout, content):
+def test_a_damaged_journal_is_moved_aside(results, content, capsys):
+    journal = results / 'running' / 'x.json'
+    journal.parent.mkdir()
+    journal.write_text(content)
+    assert recovery.interrupted() == []
+    assert f'{journal} is no journal of a session: moved to x.json.bad' in capsys.readouterr().err
+    assert journal.with_name('x.json.bad').read_text() == content and not journal.exists()
+
+
+def test_a_damaged_journal_and_an_empty_database_stop_no_nightly(checkout):
     running = checkout / 'results' / 'running'
     running.mkdir(parents=True)
-    (running / 'x.json').write_text(content)
-    done = shell('ci/nightly --dry-run', checkout)
-    assert done.returncode == (0 if ALL_HERE else 3) and 'is no journal of a session' in done.stderr
-    assert (running / 'x.json.bad').exists()
-
-
-def test_an_empty_database_is_begun_anew(checkout):
-    (checkout / 'results').mkdir()
+    (running / 'x.json').write_text('{')
     (checkout / 'results' / 'results.db').touch()
     done = shell(f'ci/nightly {QUICK}', checkout)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr
+    assert 'is no journal of a session' in done.stderr

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 
+import pytest
+
 from conftest import shell
 from jobs import ALL_HERE, CELLS, HPCC, LISTED, QUICK, RUN, one_at_a_time, sessions_of, verdict_of
 
 LINE = '. ci/activate && reframe -c checks/ -r'
 
+
+@pytest.mark.alone
 def test_the_readme_line_runs_every_case_by_itself(checkout):
     done = shell(LINE, checkout, timeout=600)
     assert f'Ran {RUN}/{LISTED} test case(s)' in done.stdout, done.stdout[-2000:]

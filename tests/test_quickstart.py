@@ -20,20 +20,23 @@ def program(folder, name: str, script: str) -> None:
 @pytest.mark.parametrize('name, prints, manager', [
     ('scontrol', 'Slurmctld(primary) at head is UP', 'Slurm'), ('qstat', 'pbs 0 0 Active', 'PBS')])
 @pytest.mark.parametrize('command', ['ci/quickstart', 'ci/nightly --dry-run'])
-def test_a_login_node_is_not_loaded_unless_named(checkout, tmp_path, name, prints, manager, command):
-    tools = tmp_path / 'tools'
-    program(tools, name, f'echo "{prints}"')
-    path = f'{tools}:{os.environ["PATH"]}'
-    done = shell(command, checkout, PATH=path)
+def test_a_login_node_is_not_loaded(checkout, tmp_path, name, prints, manager, command):
+    program(tmp_path / 'tools', name, f'echo "{prints}"')
+    done = shell(command, checkout, PATH=f'{tmp_path / "tools"}:{os.environ["PATH"]}')
     assert done.returncode == 2 and f'a live {manager} controller answers' in done.stderr
-    named = shell('ci/nightly --dry-run --system local', checkout, PATH=path)
-    assert named.returncode == 0, named.stderr
 
 
-def test_a_dead_controller_makes_no_login_node(checkout, tmp_path):
-    tools = tmp_path / 'tools'
-    program(tools, 'scontrol', 'echo "Slurmctld(primary) at head is DOWN"; exit 1')
-    done = shell('ci/nightly --dry-run', checkout, PATH=f'{tools}:{os.environ["PATH"]}')
+@pytest.mark.parametrize('word, options, code', [
+    ('UP', '', 2), ('UP', '--system local', 0), ('UP', '--system=local', 0), ('DOWN', '', 0)])
+def test_a_system_that_is_named_and_a_dead_controller_are_no_login_node(tmp_path, word, options, code):
+    program(tmp_path / 'tools', 'scontrol', f'echo "Slurmctld(primary) at head is {word}"')
+    done = shell(f'. ci/lib/login-node; refuse_login_node {options}', TOP, PATH=f'{tmp_path / "tools"}:{os.environ["PATH"]}')
+    assert done.returncode == code, done.stderr
+
+
+def test_a_login_node_that_is_named_is_rehearsed(checkout, tmp_path):
+    program(tmp_path / 'tools', 'scontrol', 'echo "Slurmctld(primary) at head is UP"')
+    done = shell('ci/nightly --dry-run --system local -n Fileset', checkout, PATH=f'{tmp_path / "tools"}:{os.environ["PATH"]}')
     assert done.returncode == 0, done.stderr
 
 

@@ -66,6 +66,11 @@ def lint(files: list[Path]) -> None:
     assert done.returncode == 0, done.stdout[:2000]
 
 
+def unlike(written: dict[Path, str]) -> list[Path]:
+    """One of the scripts that differ in figures and names of files only: shellcheck takes 0.1 s for each."""
+    return list({re.sub(r'\d+|/\S+|rfm_\S+', '', text): file for file, text in written.items()}.values())
+
+
 def test_the_table_names_every_system():
     assert sorted(EXPECTED) == sorted(systems.names())
 
@@ -84,7 +89,7 @@ def test_every_check_loads_and_dry_runs(checkout, system):
         assert len(written) == len(ran)
         for text in written.values():
             whole_nodes_and_no_path_of_this_machine(system, text)
-    lint(list(scripts(checkout, system)))
+    lint(unlike(scripts(checkout, system)))
 
 
 def whole_nodes_and_no_path_of_this_machine(system: str, text: str) -> None:

@@ -13,9 +13,6 @@ from parity.metric import Metric
 from parity.outputs import pairs
 from parity.paired import Paired
 
-#: One after another, more pairs than this only with size=acceptance: at a second each, 8 minutes.
-MOST = 500
-
 
 class Pairs(rfm.RunOnlyRegressionTest, Paired):
     """OSU between all pairs of all nodes; the slowest pair is named in the case's facts."""
@@ -26,12 +23,8 @@ class Pairs(rfm.RunOnlyRegressionTest, Paired):
 
     @run_after('setup')
     def place(self):
-        nodes = self.extra('nodes') or 1
-        count = nodes * (nodes - 1) // 2
-        if self.how == 'one-by-one' and count > MOST and self.size != 'acceptance':
-            self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
         osu = self.program(f'../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_{self.benchmark}')
-        self.pair_up(nodes, 1 if self.how == 'one-by-one' else nodes // 2,
+        self.pair_up(*self.all_pairs(self.how == 'one-by-one'),
                      [f'{osu} -m {self.bytes}:{self.bytes} -i {self.iterations}'], self.binding)
 
     def parse(self, text):

@@ -14,8 +14,6 @@ from parity.paired import Paired
 STREAMS = (1, 2, 4, 8)
 # streams that are run, seconds of each run; by size
 SIZES = {'quick': ((1, 4), 1), 'nightly': (STREAMS, 5), 'acceptance': (STREAMS, 30)}
-#: One after another, more pairs than this only with size=acceptance.
-MOST = 500
 
 
 class Iperf3(rfm.RunOnlyRegressionTest, Paired):
@@ -93,11 +91,7 @@ class TcpPairs(Iperf3):
 
     @run_after('setup')
     def place(self):
-        nodes = self.extra('nodes') or 1
-        count = nodes * (nodes - 1) // 2
-        if self.how == 'one-by-one' and count > MOST and self.size != 'acceptance':
-            self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
-        self.at_both_ends(nodes, 1 if self.how == 'one-by-one' else nodes // 2, ['tcp:4'], SIZES[self.size][1])
+        self.at_both_ends(*self.all_pairs(self.how == 'one-by-one'), ['tcp:4'], SIZES[self.size][1])
 
     def parse(self, text):
         found = {pair: tcp.read(own, ['tcp:4']) for pair, own in pairs.outputs(text).items()}

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from reframe.core.builtins import parameter, run_before
+from reframe.core.builtins import run_before
 
-from parity.workload import Workload
+from parity.threaded import Threaded
 
 
-class Kernel(Workload):
-    """``kernel`` names the program, programs/<kernel>.c; its threads are bound and spread over the cores."""
+class Kernel(Threaded):
+    """``kernel`` names the program, programs/<kernel>.c; compiled where it runs."""
 
     needs = frozenset({'cc'})
     kernel = ''
-    threads = parameter(['one', 'half', 'all'])
 
     def run_kernel(self, *arguments):
-        """Compile it and run it with so many threads; ``count`` is their number."""
-        cores = self.extra('cores') or 1
-        self.count = {'one': 1, 'half': max(1, cores // 2), 'all': cores}[self.threads]
-        if self.threads != 'one' and self.count == 1:
-            self.skip_case(f'{cores} cores: the same as threads=one')
-        self.num_tasks, self.num_cpus_per_task = 1, cores  # all of them, or a scheduler packs the threads
-        self.without_launcher()
-        self.env_vars.update(OMP_NUM_THREADS=self.count, OMP_PROC_BIND='spread', OMP_PLACES='cores')
+        """Compile it and run it with ``count`` threads."""
+        self.spread_threads()
         self.prerun_cmds = [f'./compile.sh {self.kernel} || exit 1']
         self.executable, self.executable_opts = f'./{self.kernel}', [str(each) for each in arguments]
 

@@ -7,6 +7,9 @@ from reframe.core.builtins import run_before
 from parity import placement
 from parity.workload import Workload
 
+#: One after another, more pairs than this only with size=acceptance: at a second each, 8 minutes.
+MOST = 500
+
 
 class Paired(Workload):
     """Two ranks, one a node; ``programs`` of ours that they need lie beside them."""
@@ -29,6 +32,14 @@ class Paired(Workload):
         self.executable = 'python3'
         self.executable_opts = [f'pairs.py --launcher {launcher}', f'--in-flight {in_flight}',
                                 f'--cpus {cpus} --limit {limit}', '--', *command]
+
+    def all_pairs(self, one_by_one):
+        """Every two nodes of the partition: (nodes, pairs in flight). Skips what would take a night."""
+        nodes = self.extra('nodes') or 1
+        count = nodes * (nodes - 1) // 2
+        if one_by_one and count > MOST and self.size != 'acceptance':
+            self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
+        return nodes, 1 if one_by_one else nodes // 2
 
     @run_before('run')
     def parity_stage_programs(self):

@@ -1,0 +1,23 @@
+"""The mixin under checks of one process with threads: on one core, half of the cores, and all of them."""
+
+from __future__ import annotations
+
+from reframe.core.builtins import parameter
+
+from parity.workload import Workload
+
+
+class Threaded(Workload):
+    """``count`` threads of OpenMP, bound and spread over the cores of one node."""
+
+    threads = parameter(['one', 'half', 'all'])
+
+    def spread_threads(self):
+        """Set ``count``, and the job that has room for it; skips what another case runs already."""
+        cores = self.extra('cores') or 1
+        self.count = {'one': 1, 'half': max(1, cores // 2), 'all': cores}[self.threads]
+        if self.threads != 'one' and self.count == 1:
+            self.skip_case(f'{cores} cores: the same as threads=one')
+        self.num_tasks, self.num_cpus_per_task = 1, cores  # all of them, or a scheduler packs the threads
+        self.without_launcher()
+        self.env_vars.update(OMP_NUM_THREADS=self.count, OMP_PROC_BIND='spread', OMP_PLACES='cores')
