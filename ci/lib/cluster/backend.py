@@ -1,37 +1,92 @@
-"""What the virtual nodes are made of, and how many fit."""
+"""What the virtual nodes are made of, how many fit, and why nothing better: KVM, User-mode Linux, or none."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
+import kernel
+import qemu
 from model import GUEST_MIB
-from told import say
+from told import Told, say
 
 MIB = 2**20
+KVM = Path('/dev/kvm')
+CREATE_VM = 0xae01  # KVM_CREATE_VM of linux/kvm.h
 
 
-def choose(wanted: int) -> tuple[str, int]:
-    """The backend and the number of virtual nodes, said plainly where it is not what one would hope for."""
-    if Path('/dev/kvm').exists():
-        say('virtual nodes: KVM is not supported by ci/cluster: using User-mode Linux')
-    if not shutil.which('linux.uml') or not Path('/usr/lib/uml/modules').is_dir():
-        say('virtual nodes: none: no linux.uml here (Debian: user-mode-linux); no partition virtual')
-        return 'none', 0
-    if not Path('/dev/net/tun').exists():
-        say('virtual nodes: none: no /dev/net/tun here; no partition virtual')
-        return 'none', 0
-    fit = _room() // GUEST_MIB
+@dataclass(frozen=True)
+class Virtual:
+    backend: str            # kvm, uml, none; tcg in a test
+    count: int
+    why: str                # why not KVM; '' where it is
+
+
+def choose(wanted: int) -> Virtual:
+    """The best that this machine has; said plainly where it is not KVM, or fewer nodes than asked for."""
+    accelerator = _accelerator()
+    why = _why_not(accelerator)
+    kind = 'uml' if why else accelerator
+    lacks = _no_link() or (why and _no_uml())
+    if lacks:
+        say(f'virtual nodes: none: {lacks}; no partition virtual')
+        return Virtual('none', 0, '; '.join(filter(None, (f'not KVM: {why}' if why else '', lacks))))
+    if why:
+        say(f'virtual nodes: not KVM: {why}: using User-mode Linux')
+    fit = _room(kind) // GUEST_MIB
     count = wanted if wanted <= fit else min(2, wanted, fit)
     if count < wanted:
         say(f'virtual nodes: {count} of {wanted}: memory for more is short ({GUEST_MIB} MiB each)')
-    return ('uml', count) if count else ('none', 0)
+    return Virtual(kind, count, f'not KVM: {why}' if why else '') if count else \
+        Virtual('none', 0, 'memory is short')
 
 
-def _room() -> int:
-    """MiB that guests may have together: half of what is free, in what /dev/shm still takes."""
+def _accelerator() -> str:
+    """KVM, except where the cluster's own tests ask for emulation; never for a measurement."""
+    asked = os.environ.get('PARITY_CLUSTER_ACCELERATOR', 'kvm')
+    if asked not in qemu.PROCESSORS:
+        raise Told(2, f'PARITY_CLUSTER_ACCELERATOR is {asked!r}; valid: {", ".join(qemu.PROCESSORS)}')
+    return asked
+
+
+def _why_not(accelerator: str) -> str | None:
+    """What speaks against guests of QEMU here. Cheap questions first: only a guest that boots says yes, as a
+    /dev/kvm may answer every question and still boot none."""
+    if accelerator == 'kvm' and (no := _no_kvm()):
+        return no
+    missing = [f'no {name} here (Debian: {package})' for name, package in
+               ((qemu.PROGRAM, 'qemu-system-x86'), ('busybox', 'busybox')) if not shutil.which(name)]
+    if not kernel.find():
+        missing.append(kernel.MISSING)
+    return ', '.join(missing) or qemu.why_none_boots(accelerator)
+
+
+def _no_kvm() -> str | None:
+    try:
+        with KVM.open('r+b', buffering=0) as device:
+            os.close(fcntl.ioctl(device, CREATE_VM, 0))
+    except FileNotFoundError:
+        return f'no {KVM} here'
+    except OSError as error:
+        return f'{KVM}: {error.strerror}'
+    return None
+
+
+def _no_uml() -> str | None:
+    there = shutil.which('linux.uml') and Path('/usr/lib/uml/modules').is_dir()
+    return None if there else 'no linux.uml here (Debian: user-mode-linux)'
+
+
+def _no_link() -> str | None:
+    return None if Path('/dev/net/tun').exists() else 'no /dev/net/tun here'
+
+
+def _room(kind: str) -> int:
+    """MiB that guests may have together: half of what is free; for User-mode Linux, what /dev/shm takes."""
     lines = dict(line.split(':') for line in Path('/proc/meminfo').read_text().splitlines())
-    free = int(lines['MemAvailable'].split()[0]) // 1024
+    half = int(lines['MemAvailable'].split()[0]) // 1024 // 2
     shm = os.statvfs('/dev/shm')
-    return min(free // 2, shm.f_bavail * shm.f_frsize // MIB)
+    return min(half, shm.f_bavail * shm.f_frsize // MIB) if kind == 'uml' else half

@@ -1,4 +1,4 @@
-"""The shared folder of guests: a file server (diod, 9P) on the cluster's own network.
+"""The shared folder of guests of User-mode Linux: a file server (diod, 9P) on the cluster's own network.
 
 hostfs would be simpler, but whatever a guest's user creates through it belongs to root.
 """
@@ -18,8 +18,10 @@ SERVE = 'mount -n --bind "$1/hosts" /etc/hosts && mount -n --bind "$1/nsswitch.c
         'exec diod -f -n -c /dev/null -L stderr -l "$2" -e "$3"'
 
 
-def how() -> str:
-    """By what guests share the folder: 9p, or hostfs where there is no diod."""
+def how(backend: str) -> str:
+    """By what guests share the folder: QEMU's own server; 9p, or hostfs where there is no diod."""
+    if backend != 'uml':
+        return 'none' if backend == 'none' else 'virtio'
     if shutil.which('diod', path=process.ENVIRON['PATH']) and shutil.which('insmod', path=process.ENVIRON['PATH']):
         return '9p'
     say('virtual nodes: no diod or no insmod here (Debian: diod, kmod): only jobs of root can write the shared '

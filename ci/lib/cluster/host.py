@@ -7,8 +7,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import kernel
 import network
 import process
+import qemu
 from model import STATE, Cluster
 from slurm_conf import PLACE, SOCKET
 from told import Told
@@ -36,15 +38,17 @@ def check() -> None:
         raise Told(2, f'SLURM_CONF is {os.environ["SLURM_CONF"]}: clients here would ask another Slurm; unset it')
 
 
-def make_state() -> None:
+def make_state(cluster: Cluster) -> None:
     """The state folder: programs of the nodes, room for logs and records."""
     for folder in ('bin', 'log', 'pids', 'run', 'munge', 'head/slurmctld', 'head/mysql', 'mail', 'uml', 'etc',
                    'nodes'):
         (STATE / folder).mkdir(mode=0o755, parents=True)
     (STATE / 'mail').chmod(0o700)
     shutil.chown(STATE / 'head/mysql', 'mysql')
-    for name in ('node', 'physical', 'guest', 'guest-init'):
+    for name in ('node', 'physical', 'guest', 'guest-init', 'uml', 'qemu'):
         shutil.copy(Path(__file__).parent / name, STATE / 'bin' / name)
+    if cluster.backend in qemu.PROCESSORS:
+        kernel.prepare(qemu.FILES)
 
 
 def ensure(cluster: Cluster) -> None:

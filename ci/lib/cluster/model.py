@@ -25,6 +25,10 @@ class Node:
     cores: list[int]        # of this machine; nodes with a core in common share it
     rate: str | None
 
+    @property
+    def mac(self) -> str:
+        return f'02:70:61:72:00:{int(self.address.rpartition(".")[2]):02x}'
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -34,9 +38,10 @@ class Cluster:
     physical_rate: str | None
     virtual_rate: str | None
     shared: str
-    backend: str            # of the virtual nodes: uml, or none
-    files: str              # how guests reach the shared folder: 9p or hostfs
+    backend: str            # of the virtual nodes: kvm, uml, or none; tcg in a test
+    files: str              # how guests reach the shared folder: virtio, 9p or hostfs
     network: str            # the first three numbers of its addresses
+    why: str = ''           # the backend is no better
 
     def head(self) -> Node:
         return Node('head', 'head', f'{self.network}.1', 1, self._cores(0, 1), None)
@@ -44,8 +49,9 @@ class Cluster:
     def computes(self) -> list[Node]:
         physical = [Node(f'p{i + 1}', 'physical', f'{self.network}.{10 + i + 1}', self.cpus,
                          self._cores(i * self.cpus, self.cpus), self.physical_rate) for i in range(self.nodes)]
-        virtual = [Node(f'v{i + 1}', 'virtual', f'{self.network}.{30 + i + 1}', 1,
-                        self._cores(i, 1), self.virtual_rate) for i in range(self.virtual_nodes)]
+        cpus = 1 if self.backend == 'uml' else self.cpus  # a User-mode Linux kernel has no more
+        virtual = [Node(f'v{i + 1}', 'virtual', f'{self.network}.{30 + i + 1}', cpus,
+                        self._cores(i * cpus, cpus), self.virtual_rate) for i in range(self.virtual_nodes)]
         return physical + virtual
 
     def all(self) -> list[Node]:
@@ -53,6 +59,11 @@ class Cluster:
 
     def node(self, name: str) -> Node | None:
         return next((node for node in self.all() if node.name == name), None)
+
+    @property
+    def patience(self) -> float:
+        """Seconds that nodes may take to start."""
+        return 600 if self.backend == 'tcg' else 30
 
     @property
     def host(self) -> str:

@@ -6,25 +6,23 @@ import datetime
 import mailbox
 import os
 import re
-import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import network
 import process
-from model import GUEST_MIB, STATE, Cluster, Node
+import qemu
+import uml
+from model import Cluster, Node
 from told import say
-
-#: Parts of a guest's kernel that no node uses and that take 1 s of its start: RAID speed trials above all.
-UNUSED = 'initcall_blacklist=raid6_select_algo,init_btrfs_fs,init_zswap'
 
 
 def ensure(cluster: Cluster, node: Node) -> None:
     if process.alive(node.name):
         return
     if node.kind == 'virtual':
-        _start_guest(node)
+        _start_guest(cluster, node)
     else:
         pid = process.spawn(node.name, [*_pinned(node), *process.new_node('physical', node.name)], inner=True)
         network.plug_namespace(node, pid)
@@ -39,23 +37,14 @@ def execute(node: Node, command: list[str], folder: str) -> int:
     return subprocess.run([*words, f'--wdns={there}', '--', *command]).returncode
 
 
-def _start_guest(node: Node) -> None:
-    """User-mode Linux: a guest kernel as processes of this machine, on this machine's own files."""
+def _start_guest(cluster: Cluster, node: Node) -> None:
     network.plug_guest(node)
-    place = STATE / 'uml' / node.name
-    shutil.rmtree(place, ignore_errors=True)  # a former guest's; it would refuse to start
-    place.mkdir(parents=True)
     console = mailbox.console(node.name)
-    last = int(node.address.rpartition('.')[2])
-    net = f'vec0:transport=tap,ifname={node.name},depth=128,gro=1,mac=02:70:61:72:00:{last:02x}'
-    switch = process.alive('switch')
-    words = [*process.inside(switch, 'net'), *_pinned(node), 'unshare', '--pid', '--fork', '--kill-child', '--',
-             'linux.uml', f'mem={GUEST_MIB}M', 'root=/dev/root', 'rootfstype=hostfs', 'rootflags=/', 'ro',
-             f'init={STATE}/bin/guest-init', 'quiet', UNUSED, 'panic=-1', net,
-             'con=null', 'con0=fd:0,fd:1', 'ssl=null', f'uml_dir={place}/', f'umid={node.name}',
-             f'node={node.name}']
+    words = uml.guest(node) if cluster.backend == 'uml' else qemu.guest(cluster.backend, node, cluster.shared)
+    words = [*process.inside(process.alive('switch'), 'net'), *_pinned(node),
+             'unshare', '--pid', '--fork', '--kill-child', '--', *words]
     with os.fdopen(os.open(console, os.O_RDWR), 'r+b', buffering=0) as stdin:
-        process.spawn(node.name, words, inner=True, stdin=stdin, env={'TMPDIR': '/dev/shm'})
+        process.spawn(node.name, words, inner=True, stdin=stdin)
 
 
 def _pinned(node: Node) -> list[str]:

@@ -16,7 +16,7 @@ def status() -> int:
     if cluster is None:
         print('not up' if not model.STATE.exists() else 'not up: cut off while it started; ci/cluster up or down')
         return 3
-    print(f'virtual backend  {cluster.backend}')
+    print(f'virtual backend  {cluster.backend}{f" ({cluster.why})" if cluster.why else ""}')
     print(f'shared folder    {cluster.shared}')
     print(f'link rates       physical {cluster.physical_rate or "unlimited"}, '
           f'virtual {cluster.virtual_rate or "unlimited"}')

@@ -37,7 +37,7 @@ def up(args: Namespace) -> int:
             cluster = _new(_stated(args))
         _ensure(cluster)
         nodes.resume()
-        _demand_well([node.name for node in cluster.computes()])
+        _demand_well(cluster, [node.name for node in cluster.computes()])
     say(f'up in {time.monotonic() - begun:.1f} s: {cluster.nodes} physical nodes, {cluster.virtual_nodes} virtual '
         f'({cluster.backend}); shared folder {cluster.shared}')
     return 0
@@ -68,12 +68,12 @@ def start(name: str) -> int:
         if name in head.DAEMONS:
             head.ensure_node(cluster)
             head.ensure_daemon(name)
-            _demand_well([node.name for node in cluster.computes() if process.alive(node.name)])
+            _demand_well(cluster, [node.name for node in cluster.computes() if process.alive(node.name)])
         elif name == 'head':
             _ensure_head(cluster)
         else:
             nodes.ensure(cluster, cluster.node(name))
-            _demand_well([name])
+            _demand_well(cluster, [name])
     return 0
 
 
@@ -91,13 +91,13 @@ def execute(name: str, command: list[str]) -> int:
 def _stated(args: Namespace) -> Cluster:
     """A cluster as asked for, on what this machine has."""
     wanted = args.nodes or 4
-    kind, virtual = backend.choose(wanted)
-    if kind == 'uml' and (args.cpus or 1) > 1:
-        say('virtual nodes: one CPU each: a User-mode Linux kernel has no more')
     shared = options.folder(str(args.shared or args.results))
-    return Cluster(nodes=wanted, virtual_nodes=virtual, cpus=args.cpus or 1, physical_rate=args.physical_rate,
-                   virtual_rate=args.virtual_rate, shared=str(shared), backend=kind, network=network.free(),
-                   files=fileserver.how() if virtual else 'none')
+    virtual = backend.choose(wanted)
+    if virtual.backend == 'uml' and (args.cpus or 1) > 1:
+        say('virtual nodes: one CPU each: a User-mode Linux kernel has no more')
+    return Cluster(nodes=wanted, virtual_nodes=virtual.count, cpus=args.cpus or 1,
+                   physical_rate=args.physical_rate, virtual_rate=args.virtual_rate, shared=str(shared), backend=virtual.backend,
+                   network=network.free(), files=fileserver.how(virtual.backend), why=virtual.why)
 
 
 def _same(cluster: Cluster, args: Namespace) -> None:
@@ -115,7 +115,7 @@ def _new(cluster: Cluster) -> Cluster:
     if left:
         raise Told(4, f'of a former cluster, could not be removed: {", ".join(left)}')
     os.makedirs(cluster.shared, exist_ok=True)
-    host.make_state()
+    host.make_state(cluster)
     node_files.write(cluster)
     cluster.save()
     return cluster
@@ -137,8 +137,8 @@ def _ensure_head(cluster: Cluster) -> None:
     head.ensure_daemons()
 
 
-def _demand_well(names: list[str]) -> None:
-    bad = nodes.wait_until_well(names, 30)
+def _demand_well(cluster: Cluster, names: list[str]) -> None:
+    bad = nodes.wait_until_well(names, cluster.patience)
     if bad:
         raise Told(4, f'not ready: {", ".join(bad)}; see ci/cluster logs')
 

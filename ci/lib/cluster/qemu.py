@@ -1,0 +1,79 @@
+"""A guest of QEMU: the words that start one, and a trial of whether one boots here at all."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import kernel
+from model import GUEST_MIB, STATE, Node
+
+PROGRAM = 'qemu-system-x86_64'
+FILES = STATE / 'qemu'
+#: The processor that guests see. Emulation (tcg) is for trying the rest of it where KVM boots nothing: it
+#: computes at a twentieth of the speed.
+PROCESSORS = {'kvm': 'host', 'tcg': 'max'}
+SECONDS = {'kvm': 20, 'tcg': 300}
+BOOTED = 'parity: this guest boots'
+#: Where the processor cannot run a guest's kernel, QEMU says so and then waits for ever.
+GIVEN_UP = 'KVM internal error'
+
+
+def guest(accelerator: str, node: Node, shared: str) -> list[str]:
+    """A node: this machine's root read-only, two folders that it may write, a link, its console on stdin."""
+    return [*_machine(accelerator, FILES, f'node={node.name} quiet panic=-1', GUEST_MIB, node.cpus),
+            *_folder('shared', shared), *_folder('mail', f'{STATE}/mail/{node.name}'),
+            '-netdev', f'tap,id=link,ifname={node.name},script=no,downscript=no',
+            '-device', f'virtio-net-pci,netdev=link,mac={node.mac},romfile=']
+
+
+def why_none_boots(accelerator: str) -> str | None:
+    """Boots a guest as far as a program of this machine's root: None, or why it did not get there."""
+    with tempfile.TemporaryDirectory(prefix='parity-guest-') as name:
+        folder = Path(name)
+        kernel.prepare(folder)
+        # the parameter in quotes reaches the first program as one variable
+        words = _machine(accelerator, folder, f'"trial={BOOTED}" quiet panic=-1', 256, 1)
+        said = folder / 'said'
+        with said.open('wb') as out:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            return _watched(process, said, SECONDS[accelerator])
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _watched(process: subprocess.Popen, said: Path, seconds: float) -> str | None:
+    deadline = time.monotonic() + seconds
+    while True:
+        ended = process.poll() is not None  # asked first: what is read then is all that it said
+        text = said.read_text(errors='replace')
+        if BOOTED in text:
+            return None
+        if ended or GIVEN_UP in text:
+            return f'a guest does not boot: {_reason(text)}'
+        if time.monotonic() > deadline:
+            return f'a guest does not boot within {seconds} s'
+        time.sleep(0.05)
+
+
+def _reason(text: str) -> str:
+    lines = [' '.join(line.split()) for line in text.splitlines() if line.isprintable() and line.strip()]
+    return next((line for line in lines if GIVEN_UP in line or 'error' in line.lower()),
+                lines[-1] if lines else 'QEMU said nothing')
+
+
+def _machine(accelerator: str, files: Path, parameters: str, mib: int, cpus: int) -> list[str]:
+    return [PROGRAM, '-nodefaults', '-no-user-config', '-no-reboot', '-display', 'none', '-serial', 'stdio',
+            '-machine', 'q35', '-accel', accelerator, '-cpu', PROCESSORS[accelerator],
+            '-smp', str(cpus), '-m', f'{mib}M', '-kernel', f'{files}/vmlinuz', '-initrd', f'{files}/initramfs',
+            '-append', f'console=ttyS0 {parameters}', *_folder('root', '/', 'readonly=on')]
+
+
+def _folder(tag: str, path: str, *more: str) -> list[str]:
+    """By 9P. passthrough: who makes a file in the guest owns it here. remap: files of all mounts have numbers."""
+    options = ['local', f'path={path}', f'mount_tag={tag}', 'security_model=passthrough', 'multidevs=remap', *more]
+    return ['-virtfs', ','.join(options)]
