@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import kernel
+import machine
 import network
 import process
 import qemu
@@ -26,12 +27,8 @@ NEEDED = ('slurmctld', 'slurmd', 'slurmdbd', 'sinfo', 'munged', 'mariadbd', 'mar
 
 def check() -> None:
     """Refuse, before anything is changed, what cannot work."""
-    missing = [name for name in NEEDED if not shutil.which(name, path=process.ENVIRON['PATH'])]
-    if missing:
-        raise Told(4, f'not here: {", ".join(missing)} (Debian: slurm-wlm slurmdbd slurm-wlm-mysql-plugin munge '
-                      'mariadb-server iproute2 util-linux)')
-    if os.geteuid():
-        raise Told(4, 'needs root (namespaces, links, cgroups)')
+    machine.check('ci/cluster', NEEDED, 'slurm-wlm slurmdbd slurm-wlm-mysql-plugin munge mariadb-server iproute2 '
+                                        'util-linux')
     if os.path.lexists(PLACE) and not _ours():
         raise Told(4, f'{PLACE} is there and not from ci/cluster: a Slurm is configured here already')
     if os.environ.get('SLURM_CONF', str(PLACE)) != str(PLACE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import head
+import machine
 import model
 import nodes
 import process
@@ -14,8 +15,7 @@ from told import Told
 def status() -> int:
     cluster = model.load()
     if cluster is None:
-        print('not up' if not model.STATE.exists() else 'not up: cut off while it started; ci/cluster up or down')
-        return 3
+        return machine.not_up('ci/cluster')
     print(f'virtual backend  {cluster.backend}{f" ({cluster.why})" if cluster.why else ""}')
     print(f'shared folder    {cluster.shared}')
     print(f'link rates       physical {cluster.physical_rate or "unlimited"}, '

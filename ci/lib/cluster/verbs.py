@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import backend
 import fileserver
 import head
 import host
+import machine
 import model
 import network
 import node_files
@@ -22,14 +20,17 @@ import process
 from model import Cluster
 from told import Told, say
 
+#: How it calls itself.
+ME = 'ci/cluster'
+
 
 def up(args: Namespace) -> int:
     begun = time.monotonic()
-    with _locked():
+    with machine.locked(ME):
         host.check()
         cluster = model.load()
         if cluster:
-            _same(cluster, args)
+            machine.demand_same(ME, cluster, args, ('nodes', 'cpus', 'physical_rate', 'virtual_rate', 'shared'))
             if not process.alive('switch'):
                 say('its network is gone: starting it anew')
                 cluster = _new(cluster)
@@ -44,16 +45,7 @@ def up(args: Namespace) -> int:
 
 
 def down() -> int:
-    begun = time.monotonic()
-    with _locked():
-        there = model.STATE.exists()
-        if process.alive('slurmctld'):
-            nodes.cancel_jobs()
-        left = host.clear()
-    if left:
-        raise Told(4, f'could not be removed: {", ".join(left)}')
-    say(f'down in {time.monotonic() - begun:.1f} s' if there else 'not up')
-    return 0
+    return machine.down(ME, _clear)
 
 
 def kill(name: str) -> int:
@@ -63,7 +55,7 @@ def kill(name: str) -> int:
 
 
 def start(name: str) -> int:
-    with _locked():
+    with machine.locked(ME):
         cluster = _known(name)
         if name in head.DAEMONS:
             head.ensure_node(cluster)
@@ -81,11 +73,13 @@ def execute(name: str, command: list[str]) -> int:
     node = _known(name).node(name)
     if node is None:
         raise Told(2, f'{name} is a daemon, not a node')
-    if not command:
-        raise Told(2, 'exec: no command')
-    if not process.alive(name):
-        raise Told(4, f'{name} does not run; ci/cluster start {name}')
-    return nodes.execute(node, command, os.getcwd())
+    return machine.execute(ME, node, command)
+
+
+def _clear() -> list[str]:
+    if process.alive('slurmctld'):
+        nodes.cancel_jobs()
+    return host.clear()
 
 
 def _stated(args: Namespace) -> Cluster:
@@ -96,24 +90,14 @@ def _stated(args: Namespace) -> Cluster:
     if virtual.backend == 'uml' and (args.cpus or 1) > 1:
         say('virtual nodes: one CPU each: a User-mode Linux kernel has no more')
     return Cluster(nodes=wanted, virtual_nodes=virtual.count, cpus=args.cpus or 1,
-                   physical_rate=args.physical_rate, virtual_rate=args.virtual_rate, shared=str(shared), backend=virtual.backend,
-                   network=network.free(), files=fileserver.how(virtual.backend), why=virtual.why)
-
-
-def _same(cluster: Cluster, args: Namespace) -> None:
-    """What is up is as the options say."""
-    for name in ('nodes', 'cpus', 'physical_rate', 'virtual_rate', 'shared'):
-        asked, there = getattr(args, name), getattr(cluster, name)
-        if asked is not None and str(asked) != str(there):
-            option = name.replace('_', '-')
-            raise Told(2, f'up already, with --{option} {there or "not given"}: ci/cluster down first')
+                   physical_rate=args.physical_rate, virtual_rate=args.virtual_rate, shared=str(shared),
+                   backend=virtual.backend, network=network.free(), files=fileserver.how(virtual.backend),
+                   why=virtual.why)
 
 
 def _new(cluster: Cluster) -> Cluster:
     """The state folder of a cluster about to start; what an interrupted or killed one left goes first."""
-    left = host.clear()
-    if left:
-        raise Told(4, f'of a former cluster, could not be removed: {", ".join(left)}')
+    machine.demand_gone(host.clear())
     os.makedirs(cluster.shared, exist_ok=True)
     host.make_state(cluster)
     node_files.write(cluster)
@@ -152,18 +136,3 @@ def _known(name: str) -> Cluster:
     if name not in names:
         raise Told(2, f'{name!r}: unknown; valid: {", ".join(names)}')
     return cluster
-
-
-@contextmanager
-def _locked() -> Iterator[None]:
-    """One at a time changes the cluster, another waits. The folder itself is locked: no file stays."""
-    folder = os.open(model.STATE.parent, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say('another ci/cluster is at work: waiting for it')
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)

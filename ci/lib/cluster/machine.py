@@ -1,0 +1,86 @@
+"""What ci/cluster and ci/pbs have in common: each takes this machine, one of them at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nodes
+import process
+from model import STATE, Node
+from told import Told, say
+
+#: Where each keeps its state while it is up.
+PLACES = {'ci/cluster': Path('/run/parity-cluster'), 'ci/pbs': Path('/run/parity-pbs')}
+
+
+def check(program: str, needed: Iterable[str], debian: str) -> None:
+    """Refuse, before anything is changed, what cannot work."""
+    for other, place in PLACES.items():
+        if other != program and place.exists():
+            raise Told(2, f'{other} is up on this machine: {other} down first: both would measure on the same '
+                          'cores, and answer to the same commands')
+    missing = [name for name in needed if not shutil.which(name, path=process.ENVIRON['PATH'])]
+    if missing:
+        raise Told(4, f'not here: {", ".join(missing)} (Debian: {debian})')
+    if os.geteuid():
+        raise Told(4, 'needs root (namespaces, links, cgroups)')
+
+
+def demand_same(program: str, there: object, args: Namespace, names: Iterable[str]) -> None:
+    """What is up is as the options say."""
+    for name in names:
+        asked, known = getattr(args, name), getattr(there, name)
+        if asked is not None and str(asked) != str(known):
+            option = name.replace('_', '-')
+            raise Told(2, f'up already, with --{option} {known or "not given"}: {program} down first')
+
+
+def demand_gone(left: list[str]) -> None:
+    if left:
+        raise Told(4, f'could not be removed: {", ".join(left)}')
+
+
+def down(program: str, clear: Callable[[], list[str]]) -> int:
+    """Take everything back with `clear`, which says what is still there."""
+    begun = time.monotonic()
+    with locked(program):
+        there = STATE.exists()
+        demand_gone(clear())
+    say(f'down in {time.monotonic() - begun:.1f} s' if there else 'not up')
+    return 0
+
+
+def not_up(program: str) -> int:
+    print('not up' if not STATE.exists() else f'not up: cut off while it started; {program} up or down')
+    return 3
+
+
+def execute(program: str, node: Node, command: list[str], before: Iterable[str] = ()) -> int:
+    """Run a command on a node, `before` in front of it; its exit code."""
+    if not command:
+        raise Told(2, 'exec: no command')
+    if not process.alive(node.name):
+        raise Told(4, f'{node.name} does not run; {program} up')
+    return nodes.execute(node, [*before, *command], os.getcwd())
+
+
+@contextmanager
+def locked(program: str) -> Iterator[None]:
+    """One at a time changes the machine, another waits. The folder above is locked: no file stays."""
+    folder = os.open(STATE.parent, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f'another {program} is at work: waiting for it')
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)

@@ -1,0 +1,40 @@
+"""The command line that ci/cluster and ci/pbs have in common: verbs, their options, and how a command ends."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import options
+from told import Told
+
+
+def parser(name: str, what: str, epilog: str, nodes: str, example: str) -> tuple:
+    """The parser, its verbs (for more of them), and the verb `up` (for more options)."""
+    top = argparse.ArgumentParser(prog=name, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                  description=what, epilog=epilog)
+    top.add_argument('--results', type=Path, help=argparse.SUPPRESS)
+    sub = top.add_subparsers(dest='verb', required=True, metavar='VERB')
+    up = sub.add_parser('up', help='start it, or repair what is not running')
+    up.add_argument('--nodes', type=options.count, metavar='N', help=nodes)
+    up.add_argument('--shared', type=options.folder, metavar='DIR',
+                    help='the one folder that every node may write (default: the results folder)')
+    sub.add_parser('down', help='end it; nothing stays behind')
+    sub.add_parser('status', help='what runs: exit 0 all well, 3 not up, 4 something is broken')
+    run = sub.add_parser('exec', help=f'run a command on a node ({example}) as root, outside the batch system')
+    run.add_argument('node')
+    run.add_argument('command', nargs=argparse.REMAINDER)
+    return top, sub, up
+
+
+def run(name: str, verb: Callable[[], int]) -> int:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader such as head(1) may have seen enough
+    try:
+        return verb()
+    except Told as wrong:
+        print(f'parity: {wrong}', file=sys.stderr)
+        return wrong.code
+    except KeyboardInterrupt:
+        print(f'parity: interrupted; {name} up goes on, {name} down clears', file=sys.stderr)
+        return 4
