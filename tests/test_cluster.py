@@ -20,9 +20,10 @@ import pytest
 from conftest import TOP, shell
 
 pytestmark = pytest.mark.skipif(not os.environ.get('PARITY_CLUSTER'),
-                                reason='no cluster here: ci/test --full brings one up (root, Slurm, User-mode Linux)')
+                                reason='no cluster here: ci/test --full brings one up (root, Slurm, KVM or User-mode Linux)')
 #: A case that is over at once, to be measured beside the one that a fault meets.
 BESIDE = "-n 'FileCopy%mode=small-write%clients=one%sync=durable'"
+STATE = Path('/run/parity-cluster/state.json')
 _BEGUN: list[subprocess.Popen] = []
 
 
@@ -33,7 +34,7 @@ def cluster(verb: str, *arguments: str) -> subprocess.CompletedProcess:
 @pytest.fixture
 def night(monkeypatch):
     """A folder for results that all nodes may write; returns it. The cluster is well before and after."""
-    shared = json.loads(Path('/run/parity-cluster/state.json').read_text())['shared']
+    shared = json.loads(STATE.read_text())['shared']
     folder = Path(shared) / 'cluster-tests' / uuid.uuid4().hex[:8]
     folder.mkdir(parents=True)
     monkeypatch.setenv('PARITY_RESULTS', str(folder))
@@ -107,7 +108,7 @@ def test_nodes_are_real_and_unprivileged_jobs_run_on_them(night, partition):
 
 def test_a_night_on_both_partitions(night):
     cells = run(f'onebox {BESIDE}', 0)
-    for partition, backend in (('physical', None), ('virtual', 'uml')):
+    for partition, backend in (('physical', None), ('virtual', json.loads(STATE.read_text())['backend'])):
         here = [c for c in cells if c['partition'] == partition and c['value'] is not None]
         assert {c['check'] for c in here} == {'FileCopy'}
         assert {c['nodes'][0][0] for c in here} == {partition[0]}

@@ -51,19 +51,10 @@ def test_what_needs_a_cluster_says_that_none_is_up(words):
 def test_a_machine_without_guests_has_no_partition_virtual(lib, monkeypatch, capsys):
     backend, model, slurm_conf = lib
     monkeypatch.setattr(backend.shutil, 'which', lambda name: None)
-    assert backend.choose(4) == ('none', 0)
+    monkeypatch.setattr(backend, 'KVM', Path('/nowhere/kvm'))
+    assert backend.choose(4).backend == 'none'
     assert 'no partition virtual' in capsys.readouterr().out
     made = model.Cluster(nodes=2, virtual_nodes=0, cpus=1, physical_rate=None, virtual_rate=None, shared='/srv/results',
                          backend='none', network='10.77.61', files='none')
     text = slurm_conf.slurm_conf(made)
     assert 'PartitionName=physical Nodes=p1,p2' in text and 'PartitionName=virtual' not in text
-
-
-def test_fewer_guests_where_memory_is_short(lib, monkeypatch, capsys):
-    backend, *_ = lib
-    monkeypatch.setattr(backend.shutil, 'which', lambda name: name)
-    monkeypatch.setattr(backend.Path, 'is_dir', lambda path: True)
-    monkeypatch.setattr(backend.Path, 'exists', lambda path: True)
-    monkeypatch.setattr(backend, '_room', lambda: 3 * backend.GUEST_MIB)
-    assert backend.choose(4) == ('uml', 2)
-    assert '2 of 4: memory for more is short' in capsys.readouterr().out

@@ -28,20 +28,28 @@ class Virtual:
 def choose(wanted: int) -> Virtual:
     """The best that this machine has; said plainly where it is not KVM, or fewer nodes than asked for."""
     accelerator = _accelerator()
-    why = _why_not(accelerator)
-    kind = 'uml' if why else accelerator
-    lacks = _no_link() or (why and _no_uml())
+    lacks = _no_link()
+    refused = None if lacks else _why_not(accelerator)
+    why = f'not KVM: {refused}' if refused else ''
+    if refused:
+        lacks = _no_uml()
     if lacks:
-        say(f'virtual nodes: none: {lacks}; no partition virtual')
-        return Virtual('none', 0, '; '.join(filter(None, (f'not KVM: {why}' if why else '', lacks))))
+        return _none(f'{why}; {lacks}' if why else lacks)
     if why:
-        say(f'virtual nodes: not KVM: {why}: using User-mode Linux')
+        say(f'virtual nodes: {why}: using User-mode Linux')
+    kind = 'uml' if why else accelerator
     fit = _room(kind) // GUEST_MIB
     count = wanted if wanted <= fit else min(2, wanted, fit)
+    if not count:
+        return _none(f'memory is short ({GUEST_MIB} MiB each)')
     if count < wanted:
         say(f'virtual nodes: {count} of {wanted}: memory for more is short ({GUEST_MIB} MiB each)')
-    return Virtual(kind, count, f'not KVM: {why}' if why else '') if count else \
-        Virtual('none', 0, 'memory is short')
+    return Virtual(kind, count, why)
+
+
+def _none(why: str) -> Virtual:
+    say(f'virtual nodes: none: {why}; no partition virtual')
+    return Virtual('none', 0, why)
 
 
 def _accelerator() -> str:

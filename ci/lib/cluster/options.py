@@ -43,6 +43,6 @@ def folder(text: str) -> Path:
     if path.exists() and not path.is_dir():
         raise ArgumentTypeError(f'{text!r} is not a folder')
     system = ('/', '/proc', '/sys', '/dev', '/run', '/tmp', '/etc', '/usr', '/var', '/dev/shm', '/var/tmp')
-    if str(path) in system or str(path).startswith(('/proc/', '/sys/', '/dev/', '/run/parity-cluster')):
+    if str(path) in system or str(path).startswith(('/proc/', '/sys/', '/dev/', '/run/parity-')):
         raise ArgumentTypeError(f'{text!r}: a folder of the system; choose one of your own')
     return path
