@@ -15,7 +15,7 @@ from parity.figures import NOTHING, alike, number, percent
 from parity.report.text import brief, visible
 
 _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
-_BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'none': 'no hypervisor'}
+_BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}
 #: A name that leaves room for figures beside it.
 _SHORT = 44
 #: Sides of which it is known when they ran.

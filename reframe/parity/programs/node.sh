@@ -4,11 +4,15 @@ said() { [ -z "$2" ] || printf '%s: %s\n' "$1" "$2"; }
 first() { head -n 1 "$1" 2>/dev/null; }
 of_cpu() { sed -n "s/^$1[[:space:]]*: *//p" /proc/cpuinfo | head -n 1; }
 
-# the kernel of a guest of User-mode Linux calls itself the processor; others leave that to their tools
+# the kernel of a guest of User-mode Linux calls itself the processor; others leave that to their tools, as the
+# firmware's name of a machine does not tell KVM from an emulation
+hypervisor=$(LC_ALL=C lscpu 2>/dev/null | sed -n 's/^Hypervisor vendor: *//p' | tr '[:upper:]' '[:lower:]')
 if [ "$(of_cpu vendor_id)" = 'User Mode Linux' ]; then
     virtualisation=uml
 elif command -v systemd-detect-virt >/dev/null; then
     virtualisation=$(systemd-detect-virt --vm)
+elif [ -n "$hypervisor" ]; then
+    virtualisation=$hypervisor
 elif grep -qw '^flags.*hypervisor' /proc/cpuinfo; then
     virtualisation=$(first /sys/class/dmi/id/product_name)
     virtualisation=${virtualisation:-unknown hypervisor}
