@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from types import SimpleNamespace as Made
 
 import pytest
 
-from conftest import shell
+from conftest import TOP, shell
 from parity import scheduled, traps
 
 
 def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=()):
-    part = Made(scheduler=Made(registered_name=scheduler), extras={'nodes': nodes}, fullname='site:cpu')
+    part = Made(scheduler=Made(registered_name=scheduler), extras={'nodes': nodes}, fullname='site:cpu',
+                launcher_type=Made(registered_name='mpirun' if scheduler == 'pbs' else 'srun'))
+    staged = []
     job = Made(sched_access=list(access), options=list(options), cli_options=list(cli), pin_nodes=[])
     return Made(num_tasks=tasks, num_tasks_per_node=each, current_partition=part, job=job, max_pending_time=None,
-                standalone=True)
+                standalone=True, prerun_cmds=[], staged=staged, stage_program=staged.append)
 
 
 @pytest.mark.parametrize('made, said', [
@@ -66,3 +69,31 @@ def test_a_measurement_is_never_begun_again_on_another_node(scheduler, option):
     made = case(scheduler)
     scheduled.begin(made)
     assert made.job.options == option and made.max_pending_time == ('6h' if option else None)
+
+
+@pytest.mark.parametrize('scheduler, tasks, staged', [('pbs', 4, ['pbs_rsh.sh']), ('pbs', 2, []), ('slurm', 4, []), ('local', 4, [])])
+def test_a_case_on_several_nodes_of_pbs_brings_its_remote_shell(scheduler, tasks, staged):
+    made = case(scheduler, tasks)
+    scheduled.begin(made)
+    assert made.staged == staged and len(made.prerun_cmds) == len(staged)
+
+
+#: What mpirun does: with its agent, a host and one line for a shell.
+LINE = """  PATH=/opt/mpi/bin:$PATH ; export PATH ; printf '<%s>' "$PATH" "$0" -mca orte_hnp_uri '1.0;tcp://10.0.0.1:4' """
+
+
+def test_the_remote_shell_gives_pbs_a_shell_with_the_job_s_path(tmp_path):
+    (tmp_path / 'pbs_tmrsh').write_text('#!/bin/sh\necho "on $1"; shift; exec env -i "$@"\n')    # a program without a PATH
+    (tmp_path / 'pbs_tmrsh').chmod(0o755)
+    (tmp_path / 'pbs_rsh.sh').write_bytes((TOP / 'reframe/parity/programs/pbs_rsh.sh').read_bytes())
+    (tmp_path / 'pbs_rsh.sh').chmod(0o755)
+    job = f"{scheduled._REMOTE_SHELL}; $OMPI_MCA_plm_rsh_agent n2 {shlex.quote(LINE)}"
+    done = shell(job, tmp_path, PATH=f'{tmp_path}:/usr/bin:/bin')
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (f"on n2\n</opt/mpi/bin:{tmp_path}:/usr/bin:/bin:{tmp_path}></bin/sh>"
+                           '<-mca><orte_hnp_uri><1.0;tcp://10.0.0.1:4>')
+
+
+def test_a_site_s_own_remote_shell_wins(tmp_path):
+    done = shell(f'{scheduled._REMOTE_SHELL}; echo "$OMPI_MCA_plm_rsh_agent $PRTE_MCA_plm_ssh_agent"', tmp_path, OMPI_MCA_plm_rsh_agent='ssh')
+    assert done.stdout == 'ssh pbs_rsh.sh\n'

@@ -89,8 +89,10 @@ class Mpi(Workload):
             self.skip_case(f'{ranks} ranks cannot be spread evenly over {nodes} nodes')
         self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = ranks, ranks // nodes, 1
         self.asked = placement.Asked(nodes, ranks, self.binding, self.order)
-        self.env_vars.update(OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1, **placement.variables(self.asked))
-        if nodes > 1 and placement.needs_node_file(self.current_partition):
+        node_file = nodes > 1 and placement.needs_node_file(self.current_partition)
+        self.env_vars.update(OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1,
+                             **placement.variables(self.asked, node_file))
+        if node_file:
             self.job.launcher.options += ['--hostfile "$PBS_NODEFILE"']
 
     def hpl_problem(self, fraction, seconds):

@@ -27,6 +27,8 @@ _ORDER = {
     'I_MPI_PERHOST': {'block': 'allcores', 'cyclic': '1'},
     'SLURM_DISTRIBUTION': {'block': 'block', 'cyclic': 'cyclic'},
 }
+#: Those of them that take a number of ranks a node.
+_PER_NODE = ('OMPI_MCA_rmaps_base_mapping_policy', 'PRTE_MCA_rmaps_default_mapping_policy')
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,17 @@ def needs_node_file(partition) -> bool:
             and partition.launcher_type.registered_name == 'mpirun')
 
 
-def variables(asked: Asked) -> dict[str, str]:
-    """What asks the launchers that are known for this placement."""
-    return {**{name: words[asked.binding] for name, words in _BIND.items()},
-            **{name: words[asked.order] for name, words in _ORDER.items()}}
+def variables(asked: Asked, node_file: bool = False) -> dict[str, str]:
+    """What asks the launchers that are known for this placement.
+
+    ``node_file``: the nodes come from a file. Open MPI takes a node that is there once for one with as many
+    slots as it has cores, and puts there what belongs on the next: so it is told how many.
+    """
+    found = {**{name: words[asked.binding] for name, words in _BIND.items()},
+             **{name: words[asked.order] for name, words in _ORDER.items()}}
+    if node_file and asked.order == 'block':
+        found.update(dict.fromkeys(_PER_NODE, f'ppr:{-(-asked.ranks // asked.nodes)}:node'))
+    return found
 
 
 def read(folder: Path) -> Ran:

@@ -10,6 +10,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from parity import placement
 from parity.jobs import pbs
 
 #: A measurement that is begun again on another node is another measurement, and writes into one output.
@@ -18,6 +19,10 @@ _NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n'
 QUEUED = tuple(_NEVER_AGAIN)
 #: How long a job may wait for its nodes, where the partition states nothing (`extras: max_pending_time`).
 LONGEST_WAIT = '6h'
+
+#: How mpirun of an Open MPI without `tm` reaches the other nodes of a PBS job, where the site says nothing.
+_REMOTE_SHELL = ('export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" '
+                 'PRTE_MCA_plm_ssh_agent="${PRTE_MCA_plm_ssh_agent:-pbs_rsh.sh}"')
 
 #: The job writes into it what node.sh says.
 _NODE = 'node.txt'
@@ -48,6 +53,9 @@ def begin(case) -> None:
             case.stage_program('node.sh')
             case.prerun_cmds = [f'./node.sh >{_NODE}', *case.prerun_cmds]
         _one_node(case)
+        if _nodes(case) > 1 and placement.needs_node_file(case.current_partition):
+            case.stage_program('pbs_rsh.sh')
+            case.prerun_cmds = [_REMOTE_SHELL, *case.prerun_cmds]
         case.job.options = [*case.job.options, _NEVER_AGAIN[scheduler]]
         if case.max_pending_time is None:
             case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
@@ -55,9 +63,13 @@ def begin(case) -> None:
 
 def _one_node(case) -> None:
     """Skip a case on several nodes that is to run on every node by itself (reframe --distribute)."""
-    nodes = -(-(case.num_tasks or 1) // (case.num_tasks_per_node or 1))
+    nodes = _nodes(case)
     if case.job.pin_nodes and nodes > len(case.job.pin_nodes):
         case.skip_case(f'nodes: needs {nodes}, and is to run on {", ".join(case.job.pin_nodes)} alone')
+
+
+def _nodes(case) -> int:
+    return -(-(case.num_tasks or 1) // (case.num_tasks_per_node or 1))
 
 
 def node(stagedir: str) -> dict[str, str]:

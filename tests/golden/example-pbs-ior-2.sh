@@ -9,7 +9,6 @@
 #PBS -l place=scatter:excl
 #PBS -r n
 cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/Ior_d703d21d'
-export OMPI_MCA_plm_rsh_agent=pbs_tmrsh
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0
@@ -19,10 +18,11 @@ export OMPI_MCA_hwloc_base_binding_policy=core
 export PRTE_MCA_hwloc_default_binding_policy=core
 export I_MPI_PIN_DOMAIN=core
 export SLURM_CPU_BIND=cores
-export OMPI_MCA_rmaps_base_mapping_policy=slot
-export PRTE_MCA_rmaps_default_mapping_policy=slot
+export OMPI_MCA_rmaps_base_mapping_policy=ppr:72:node
+export PRTE_MCA_rmaps_default_mapping_policy=ppr:72:node
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
+export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" PRTE_MCA_plm_ssh_agent="${PRTE_MCA_plm_ssh_agent:-pbs_rsh.sh}"
 ./node.sh >node.txt
 folder=$(python3 room.py /gpfs/scratch/parity 603979776 144) || exit 2
 trap 'rm -rf -- "$folder"' EXIT

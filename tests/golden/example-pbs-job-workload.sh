@@ -49,7 +49,6 @@ HPL.out      output file name (unused)
 8            memory alignment in doubles
 END
 (
-export OMPI_MCA_plm_rsh_agent=pbs_tmrsh
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0

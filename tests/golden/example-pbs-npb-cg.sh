@@ -9,7 +9,6 @@
 #PBS -l place=scatter:excl
 #PBS -r n
 cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/Npb_3e75fbff'
-export OMPI_MCA_plm_rsh_agent=pbs_tmrsh
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0

@@ -9,7 +9,6 @@
 #PBS -l place=scatter:excl
 #PBS -r n
 cd '@CHECKOUT@/results/stage/example-pbs/cpu/intel/PairsLatency_d98f8c5a'
-export OMPI_MCA_plm_rsh_agent=pbs_tmrsh
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0
@@ -21,5 +20,6 @@ export OMPI_MCA_rmaps_base_mapping_policy=slot
 export PRTE_MCA_rmaps_default_mapping_policy=slot
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
+export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" PRTE_MCA_plm_ssh_agent="${PRTE_MCA_plm_ssh_agent:-pbs_rsh.sh}"
 ./node.sh >node.txt
 python3 pairs.py --launcher mpirun --in-flight 32 --cpus 1 --limit 120 -- osu_latency -m 8:8 -i 500

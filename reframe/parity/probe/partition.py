@@ -48,8 +48,7 @@ def _access(like: Like, cluster: Cluster) -> list[tuple]:
     queue = like.queue
     if cluster.scheduler == 'pbs':
         options = [f'-q {queue.name}', "'-l place=scatter:excl'", *like.options, 'ompthreads=1']
-        return [(f'    access: [{", ".join(options)}]', f'{TODO} -A ACCOUNT, where the site wants one'),
-                ('    env_vars: [[OMPI_MCA_plm_rsh_agent, pbs_tmrsh]]', 'for an Open MPI without PBS support')]
+        return [(f'    access: [{", ".join(options)}]', f'{TODO} -A ACCOUNT, where the site wants one')]
     options = [f'--partition={queue.name}', *([f'--account={cluster.account}'] if cluster.account else []),
                *([] if queue.exclusive else ['--exclusive']), *(f"'{o}'" if ':' in o else o for o in like.options),
                *(['--hint=nomultithread'] if like.nodes[0].threads > 1 else []),
