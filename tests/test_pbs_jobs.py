@@ -27,17 +27,21 @@ def stands(server):
 @pytest.mark.parametrize('name, word, phase, exit_code, reason, nodes', [
     ('queued', 'Q', 'pending', None, 'Not Running: Not enough free nodes available', ''),
     ('held', 'H', 'pending', None, 'held by its user', ''),
-    ('never', 'Q', 'pending', None, 'Can Never Run: Insufficient amount of resource: ncpus (R: 99 A: 4 T: 4)', ''),
-    ('running', 'R', 'running', None, 'Job run at', 'pbs1/0*2+pbs2/0*2'),
+    ('never', 'Q', 'pending', None, 'Can Never Run: Insufficient amount of resource: ncpus (R: 99 A: 2 T: 2)', ''),
+    ('running', 'R', 'running', None, 'Job run at', 'pbs1/0+pbs2/0'),
     ('ended0', 'F', 'ended', 0, 'and finished', 'pbs1/0'),
     ('exit7', 'F', 'ended', 7, 'and failed', 'pbs1/0'),
-    ('segv', 'F', 'ended', 139, 'and failed', 'pbs1/1'),
+    ('segv', 'F', 'ended', 139, 'and failed', 'pbs2/0'),
     ('over-walltime', 'F', 'ended', 4, 'exceeded resource walltime', 'pbs1/0'),
-    ('deleted-while-running', 'F', 'ended', 143, 'terminated by user@pbs0', 'pbs2/0'),
+    ('deleted-while-running', 'F', 'ended', 143, 'terminated by user@pbshead', 'pbs1/0'),
     ('deleted-while-queued', 'F', 'ended', 4, 'deleted before it ran; Not Running: Not enough free nodes', ''),
     ('never-deleted', 'F', 'ended', 4, 'deleted before it ran; Can Never Run', ''),
-    ('after-failed', 'F', 'ended', 4, 'deleted before it ran; waits for afterok:112.pbs0@pbs0', ''),
+    ('after-failed', 'F', 'ended', 4, 'deleted before it ran; waits for afterok:5.pbshead@pbshead', ''),
     ('umlaut', 'F', 'ended', 0, 'and finished', 'pbs1/0'),
+    # its folder and a variable hold what looks like the next job
+    ('backslash', 'F', 'ended', 0, 'and finished', 'pbs2/0'),
+    ('waits-for-another', 'H', 'pending', None, 'waits for afterok:5.pbshead@pbshead', ''),
+    ('deleted-by-root', 'F', 'ended', 143, 'terminated by root@pbshead', 'pbs2/0'),
 ])
 def test_how_a_job_stands(stands, name, word, phase, exit_code, reason, nodes):
     state, = stands(name)
@@ -57,7 +61,7 @@ def test_how_an_array_stands(stands, name, words, codes, whole):
     states = stands(name)
     assert ''.join(s.word for s in states) == words
     assert [s.exit_code for s in states] == codes and together(states) == whole
-    assert [s.id.partition('[')[2] for s in states] == [f'{i}].pbs0' for i in range(4)]
+    assert [s.id.partition('[')[2] for s in states] == [f'{i}].pbshead' for i in range(4)]
     assert all('not known' in s.reason for s in states if s.exit_code == 4)
 
 
@@ -68,11 +72,11 @@ def test_a_job_deleted_while_it_ran_is_not_well_whatever_its_exit_code():
 
 def test_a_server_without_history_tells_of_jobs_that_run_and_says_what_it_lacks(server):
     running = {'stdout': (RECORDED / 'running.txt').read_bytes(), 'stderr': '', 'exit_code': 0}
-    server('qstat', {'-x -t -f -w': COMMANDS['nohistory-x-ended'], '-t -f -w': running})
-    assert pbs.states('96.pbs0')[0].word == 'R'
+    server('qstat', {'-x -t -f -w': COMMANDS['nohistory-x-running'], '-t -f -w': running})
+    assert pbs.states('24.pbshead')[0].word == 'R'
     server('qstat', {'-x -t -f -w': COMMANDS['nohistory-x-ended'], '-t -f -w': COMMANDS['nohistory-ended']})
     with pytest.raises(SchedulerError, match='Unknown Job Id.*job_history_enable = True') as caught:
-        pbs.states('96.pbs0')
+        pbs.states('24.pbshead')
     assert caught.value.exit_code == 153
 
 
@@ -96,8 +100,8 @@ def test_what_qsub_refuses_is_told_in_its_words_with_its_exit_code(server, tmp_p
 
 
 def test_the_id_that_qsub_prints_and_what_qdel_does_not_know(server, tmp_path):
-    server('qsub', {'t.sh': COMMANDS['qsub-bad-depend']})
-    assert pbs.submit(tmp_path / 't.sh') == '36.pbs0'
+    server('qsub', {'t.sh': COMMANDS['qsub-unknown-dependency']})
+    assert pbs.submit(tmp_path / 't.sh') == '19.pbshead'
     server('qdel', {'99999': COMMANDS['qdel-unknown']})
     with pytest.raises(SchedulerError, match='qdel: Unknown Job Id 99999'):
         pbs.cancel('99999')

@@ -31,6 +31,16 @@ def test_the_states_of_nodes():
     assert FEW[2].in_state('down') and not FEW[2].in_statex('down') and FEW[2].in_statex('down+offline')
 
 
+@pytest.mark.parametrize('name, states, available, queue', [
+    ('free', 'free', True, ''), ('job-busy', 'job-busy', True, ''), ('job-exclusive', 'job-exclusive', True, ''),
+    ('offline', 'offline', False, ''), ('with-queue', 'free', True, 'workq')])
+def test_what_a_real_pbsnodes_prints(name, states, available, queue):
+    found = nodes.read((pbs_server.RECORDED / f'nodes-{name}.txt').read_text())
+    assert [n.name for n in found] == ['pbs1', 'pbs2']
+    assert states in {word for n in found for word in n.states} and any(n.is_available is available for n in found)
+    assert found[1].queue == queue and found[0].resources['mem'] == '1200mb'
+
+
 def test_reframe_distributes_over_the_nodes_of_a_pbs(checkout, tmp_path, monkeypatch):
     answers = pbs_server.at(tmp_path, monkeypatch)
     printed = ''.join(f'{name}\n     state = {state}\n     resources_available.host = {name}\n     resources_available.ncpus = 72\n\n'
@@ -48,6 +58,6 @@ def test_reframe_distributes_over_the_nodes_of_a_pbs(checkout, tmp_path, monkeyp
 
 def test_a_pbs_that_does_not_answer_is_told(checkout, tmp_path, monkeypatch):
     answers = pbs_server.at(tmp_path, monkeypatch)
-    answers('pbsnodes', {'-a': {'stdout': '', 'stderr': 'pbsnodes: cannot connect to server x, error=111\n', 'exit_code': 1}})
+    answers('pbsnodes', {'-a': pbs_server.COMMANDS['server-down-pbsnodes']})
     done = shell('. ci/activate && reframe --system example-pbs:cpu -c checks -n Hpl --distribute --dry-run', checkout)
     assert done.returncode and 'cannot connect to server' in done.stdout + done.stderr
