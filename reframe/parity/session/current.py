@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parity import paths
+from parity import paths, version
 from parity.errors import ParityError, told
 from parity.session import database, process, recovery, store
 from parity.session.lock import Lock
@@ -110,9 +110,10 @@ def enter(check) -> Current:
 
 
 def _facts(check) -> dict:
-    """What is known of the partition's machine, its limits and its software, for the report."""
+    """What is known of the partition's machine, its limits, its software and of parity, for the report."""
     extras = check.current_partition.extras
     return {
+        'parity': version.text(),
         'machine': extras.get('machine', {}),
         'limits': extras.get('limits', {}),
         'software': {e.name: e.extras.get('software', {}) for e in check.current_partition.environs},

@@ -1,0 +1,50 @@
+"""parity's own version is one of a session's facts: a change of it may have made a figure another."""
+
+from __future__ import annotations
+
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from parity import __version__, version
+from parity.session import current
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    for folder in ('systems', 'checks', 'docs'):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'file').write_text('first\n')
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    return tmp_path
+
+
+def commit(folder) -> None:
+    for words in (['init', '-q'], ['add', '.'], ['-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'x']):
+        subprocess.run(['git', '-C', str(folder), *words], check=True)
+
+
+def test_a_commit_and_a_change_of_what_measures_are_told_and_docs_are_not(checkout):
+    commit(checkout)
+    first = version.text()
+    assert first.startswith(f'{__version__} ') and '+' not in first
+    (checkout / 'docs' / 'file').write_text('second\n')
+    assert version.text() == first
+    (checkout / 'checks' / 'file').write_text('second\n')
+    changed = version.text()
+    assert changed.startswith(f'{first} + ')
+    (checkout / 'checks' / 'file').write_text('third\n')
+    assert version.text() not in (changed, first)
+
+
+def test_without_git_the_version_stands_alone(checkout, monkeypatch):
+    monkeypatch.setenv('GIT_CEILING_DIRECTORIES', str(checkout.parent))
+    assert version.text() == __version__
+    monkeypatch.setenv('PATH', '')
+    assert version.text() == __version__
+
+
+def test_a_session_keeps_it(checkout):
+    partition = SimpleNamespace(extras={}, environs=[])
+    assert current._facts(SimpleNamespace(current_partition=partition))['parity'] == version.text()
