@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
+import pytest
+
 from parity import history, paths
 from sessions import case
 
@@ -61,3 +63,27 @@ def test_what_each_node_said_of_itself_is_kept_by_session(stored):
     stored('b', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.192'}}))
     assert [s.nodes['v3']['kernel'] for s in history.sessions('local')] == ['6.1.187', '6.1.192']
     assert [s.uuid for s in history.sessions('local', last=1)] == ['b']
+
+
+@pytest.mark.parametrize('perfvalues', [
+    ['not', 'by', 'name'], {'local:default:hpl': 100.0}, {'local:default:hpl': []}, 'text',
+    {'local:default:hpl': [[1], 0, None, None, 'Gflop/s', 'pass']}, {'local:default:hpl': ['fast', 0, None, None, '', '']},
+])
+def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(stored, capsys, perfvalues, monkeypatch):
+    monkeypatch.setattr(history.readable, '_told', set())
+    stored('a', case(100.0))
+    stored('broken', {**case(1.0), 'perfvalues': perfvalues})
+    stored('c', case(101.0))
+    assert hpl()['value'].to_list() == [100.0, 101.0]
+    said = capsys.readouterr().err
+    assert 'session broken is not one that parity can read' in said and len(said.splitlines()) == 1
+    assert hpl()['session'].to_list() == ['a', 'c']
+
+
+@pytest.mark.parametrize('blob', ['{', '[]', 'null', '{"session_info": {}}', '[' * 100_000])
+def test_a_report_that_is_none_is_named_and_the_others_are_kept(stored, capsys, blob, monkeypatch):
+    monkeypatch.setattr(history.readable, '_told', set())
+    stored('a', case(100.0))
+    sqlite3.connect(paths.database()).execute('INSERT INTO sessions VALUES ("b", 1.0, ?)', (blob,)).connection.commit()
+    assert hpl()['value'].to_list() == [100.0] and [s.uuid for s in history.sessions('local')] == ['a']
+    assert 'session b is not one' in capsys.readouterr().err

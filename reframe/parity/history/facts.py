@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parity import paths
+from parity.history import readable
 from parity.session import database
 from parity.verdict import runs
 
@@ -41,19 +42,20 @@ def sessions(system: str, last: int | None = None) -> list[SessionFacts]:
     for uuid in reversed(database.uuids()):
         if last is not None and len(found) == last:
             break
-        if (facts := _kept(uuid)).system == system:
+        if (facts := _kept(uuid)) and facts.system == system:
             found.append(facts)
     return found[::-1]
 
 
-def _kept(uuid: str) -> SessionFacts:
+def _kept(uuid: str) -> SessionFacts | None:
     file = paths.results() / 'cache' / 'facts' / f'v{_VERSION}' / f'{uuid}.json'
     try:
         said = json.loads(file.read_bytes())
         return SessionFacts(**{**said, 'software': tuple(said['software'])})
     except (OSError, ValueError, TypeError, KeyError):
-        facts = of_report(database.report(uuid))
-        _keep(facts, file)
+        facts = readable.read(uuid, of_report)
+        if facts:
+            _keep(facts, file)
         return facts
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from parity import paths
-from parity.history import rows
+from parity.history import readable, rows
 from parity.history.rows import SCHEMA
 from parity.session import database
 
@@ -22,16 +22,15 @@ _VERSION = 2
 def load(system: str, nights: int | None = None) -> pl.DataFrame:
     """The figures of the system, oldest first, of its newest ``nights`` sessions (all: None) and their reruns.
 
-    Columns are parity.history.rows.SCHEMA's. InfrastructureError where the database cannot be read.
+    Columns are parity.history.rows.SCHEMA's. A session that cannot be read is left out, with a warning that names
+    it; InfrastructureError where the database cannot be read.
     """
     stored = database.uuids()
     files = [_file(uuid) for uuid in stored]
-    for uuid, file in zip(stored, files, strict=True):
-        if not file.exists():
-            _keep(rows.of_report(database.report(uuid)), file)
-    if not files:
+    kept = [file for uuid, file in zip(stored, files, strict=True) if file.exists() or _made(uuid, file)]
+    if not kept:
         return pl.DataFrame(schema=SCHEMA)
-    frame = pl.concat([pl.scan_parquet(file) for file in files]).filter(pl.col('system') == system)
+    frame = pl.concat([pl.scan_parquet(file) for file in kept]).filter(pl.col('system') == system)
     return _newest(frame.collect(), nights).sort('start', 'run', maintain_order=True)
 
 
@@ -44,6 +43,13 @@ def _newest(frame: pl.DataFrame, nights: int | None) -> pl.DataFrame:
 
 def _file(uuid: str) -> Path:
     return paths.results() / 'cache' / 'history' / f'v{_VERSION}' / f'{uuid}.parquet'
+
+
+def _made(uuid: str, file: Path) -> bool:
+    frame = readable.read(uuid, rows.of_report)
+    if frame is not None:
+        _keep(frame, file)
+    return frame is not None
 
 
 def _keep(frame: pl.DataFrame, file: Path) -> None:

@@ -24,13 +24,19 @@ SCHEMA = {
 
 
 def of_report(report: dict[str, Any]) -> pl.DataFrame:
-    """The figures of a session; a retry, and a run without a figure, has none. Columns are SCHEMA's."""
+    """The figures of a session; a retry, and a run without a figure, has none. Columns are SCHEMA's.
+
+    Raises what reading JSON of another form ends in: KeyError, TypeError, AttributeError, ValueError ...
+    """
     info = report['session_info']
     start = info['time_start_unix']
     night = datetime.datetime.fromtimestamp(start).strftime('%Y-%m-%d %H:%M')
     common = {'session': info['uuid'], 'start': start, 'night': night, 'rerun_of': info.get(RERUN_OF, '')}
     rows = [{**common, **row} for attempts in runs.of_report(report).values() for row in _of_case(attempts)]
-    return pl.DataFrame(rows, schema=SCHEMA)
+    try:
+        return pl.DataFrame(rows, schema=SCHEMA)
+    except pl.exceptions.PolarsError as err:
+        raise ValueError(err) from err
 
 
 def _of_case(attempts: list[runs.Run]) -> list[dict[str, Any]]:
