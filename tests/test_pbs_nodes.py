@@ -56,6 +56,18 @@ def test_reframe_distributes_over_the_nodes_of_a_pbs(checkout, tmp_path, monkeyp
         f'1:mpiprocs=72:ncpus=72:ompthreads=1:host=n{i}' for i in (1, 2)]
 
 
+@pytest.mark.parametrize('named, select', [
+    ('n1,n2', 'select=1:mpiprocs=1:ncpus=1:ompthreads=1:host=n1+1:mpiprocs=1:ncpus=1:ompthreads=1:host=n2'),
+    ('n1', 'nodelist=n1 names 1, the job needs 2')])
+def test_a_node_list_becomes_chunks_on_hosts(checkout, tmp_path, monkeypatch, named, select):
+    pbs_server.at(tmp_path, monkeypatch)
+    run = f'reframe --system example-pbs:cpu -c checks -n "OsuBandwidth.*between.*bibw" -J nodelist={named} -J q=fast --dry-run'
+    done = shell(f'. ci/activate && {run}', checkout, RFM_COLORIZE='n')
+    scripts = [f.read_text() for f in (checkout / 'results' / 'stage').rglob('rfm_job.sh')]
+    assert select in done.stdout + ''.join(scripts)
+    assert all('nodelist' not in text and ('#PBS -q fast' in text or done.returncode) for text in scripts)
+
+
 def test_a_pbs_that_does_not_answer_is_told(checkout, tmp_path, monkeypatch):
     answers = pbs_server.at(tmp_path, monkeypatch)
     answers('pbsnodes', {'-a': pbs_server.COMMANDS['server-down-pbsnodes']})

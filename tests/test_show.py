@@ -124,6 +124,14 @@ def test_an_older_session_shows_no_later_nights_nor_their_output(stored, tmp_pat
     assert 'of the later session' in show('toy.hpl').stdout
 
 
+def test_the_output_that_a_confirming_rerun_left_is_shown_as_such(stored, tmp_path):
+    folder = storing.output(tmp_path / 'out', 1, out='of the rerun')
+    night = stored.add(case(84.0, outputdir=folder))
+    stored.add(case(83.0, outputdir=folder), parity_rerun_of=night)
+    said = show('toy.hpl').stdout
+    assert '  of the rerun' in said and 'the output is of the run that confirms this one (' in said
+
+
 def test_environments_are_told_apart_where_a_case_has_several(stored):
     stored.add(case(100.0), case(90.0, environ='spack'))
     said = show('toy.hpl+spack').stdout
@@ -203,6 +211,24 @@ def test_the_line_selects_that_very_case_and_no_other():
 def test_the_line_keeps_what_made_the_case_what_it_is(cmdline, kept):
     assert rerun.line('Hpl', 'onebox', 'virtual', 'spack', 'nightly', cmdline) \
         == f"ci/nightly --system onebox:virtual -p '^spack$' -n '^Hpl$' {kept}"
+
+
+def test_the_line_names_the_nodes_instead_of_those_that_the_session_chose():
+    cmdline = 'reframe -r -J nodelist=n9 -J exclude=n1 -J w=n9 -J qos=low -J wckey=x'
+    assert rerun.line('Hpl', 'onebox', '', '', 'quick', cmdline, ['n1', 'n2']) \
+        == "ci/nightly --system onebox -n '^Hpl$' -J qos=low -J wckey=x -J nodelist=n1,n2"
+    assert '-J nodelist=n9' in rerun.line('Hpl', 'onebox', '', '', 'quick', cmdline)
+
+
+@pytest.mark.parametrize('system, partition, named', [
+    ('example-slurm', 'cpu', True), ('example-pbs', 'cpu', True), ('local', 'default', False)])
+def test_nodes_are_named_where_a_scheduler_takes_them(stored, system, partition, named):
+    where = {'system': system, 'partition': partition}
+    report = made.report([case(100.0, **where)], [{**made.planned(), **where}], uuid='one')
+    report['parity_session']['plan']['system'] = system
+    stored.database.execute('INSERT INTO sessions VALUES (?, ?, ?)', ('one', 1.0, json.dumps(report)))
+    stored.database.commit()
+    assert ('-J nodelist=node01' in show('toy.hpl').stdout) == named
 
 
 def test_what_minus_p_swept_is_one_value_of_it(results, monkeypatch):

@@ -9,6 +9,7 @@ import polars as pl
 from parity import attribution, history
 from parity.inspect import find, output, rerun
 from parity.inspect.model import Night, View
+from parity.session import database
 from parity.site import systems
 from parity.verdict.model import Cell, Verdict
 
@@ -22,7 +23,9 @@ def view(wanted: str, session: str = '') -> View:
     uuid = verdict.session.uuid
     frame = history.load(cell.system)
     sessions = history.sessions(cell.system, SESSIONS)
-    told = output.of(cell.outputdir, verdict.session.start, verdict.session.end)
+    confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
+    night, *reruns = database.spans((uuid, *confirming))
+    told = output.of(cell.outputdir, night, reruns)
     return View(name=name, session=uuid, start=verdict.session.start, cell=cell, nights=_nights(frame, cell, uuid),
                 attribution=attribution.of_cell(cell, verdict.cells, frame, sessions, uuid),
                 output=told.lines, output_note=told.why, rerun=_rerun(cell, verdict))
@@ -54,6 +57,8 @@ def _rerun(cell: Cell, verdict: Verdict) -> str:
     if not cell.environ:
         return ''
     environs = {c.environ for c in verdict.cells if (c.case, c.partition) == (cell.case, cell.partition)}
-    several = len(systems.read(cell.system).partitions) > 1
-    return rerun.line(cell.case, cell.system, cell.partition if several else '',
-                      cell.environ if len(environs) > 1 else '', cell.size, verdict.session.cmdline)
+    partitions = systems.read(cell.system).partitions
+    queued = any(p.name == cell.partition and p.scheduler in rerun.NAMES_NODES for p in partitions)
+    return rerun.line(cell.case, cell.system, cell.partition if len(partitions) > 1 else '',
+                      cell.environ if len(environs) > 1 else '', cell.size, verdict.session.cmdline,
+                      cell.nodes if queued else ())

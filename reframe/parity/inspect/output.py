@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from parity.report.text import visible
 _BYTES, _LINES, _WIDTH = 1 << 16, {'rfm_job.out': 12, 'rfm_job.err': 6}, 160
 #: Clocks of file servers differ.
 _CLOCKS_SECONDS = 60
+
+#: When a session began and when it ended, Unix time.
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,8 @@ class Output:
     why: str = ''
 
 
-def of(folder: str, start: str, end: str) -> Output:
-    """The output in ``folder`` of a session that ran from ``start`` to ``end`` (ISO 8601).
+def of(folder: str, night: Span, reruns: Iterable[Span] = ()) -> Output:
+    """The output in ``folder`` of a session that ran in ``night``, or of one of its ``reruns``, which says so.
 
     A case has one folder, which every session uses again: an output of another time is not shown.
     """
@@ -34,12 +38,18 @@ def of(folder: str, start: str, end: str) -> Output:
     files = [file for name in _LINES if (file := Path(folder, name)).is_file()]
     if not files:
         return Output(folder, why='the output is not there any more')
-    first, last = (datetime.datetime.fromisoformat(t).timestamp() for t in (start, end))
     written = max(file.stat().st_mtime for file in files)
-    if not first - _CLOCKS_SECONDS <= written <= last + _CLOCKS_SECONDS:
-        at = datetime.datetime.fromtimestamp(written)
-        return Output(folder, why=f'the output there is of another run ({at:%Y-%m-%d %H:%M}): it is not shown')
-    return Output(folder, {file.name: shown for file in files if (shown := tail(file, _LINES[file.name]))})
+    at = f'{datetime.datetime.fromtimestamp(written):%Y-%m-%d %H:%M}'
+    why = ''
+    if not _within(written, night):
+        if not any(_within(written, span) for span in reruns):
+            return Output(folder, why=f'the output there is of another run ({at}): it is not shown')
+        why = f'the output is of the run that confirms this one ({at})'
+    return Output(folder, {file.name: shown for file in files if (shown := tail(file, _LINES[file.name]))}, why)
+
+
+def _within(moment: float, span: Span) -> bool:
+    return span[0] - _CLOCKS_SECONDS <= moment <= span[1] + _CLOCKS_SECONDS
 
 
 def tail(file: Path, count: int) -> list[str]:

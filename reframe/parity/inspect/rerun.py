@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 #: Options of reframe that make a case what it is; each has one argument.
 _KEPT = ('-S', '--setvar', '-P', '--parameterize', '-J', '--job-option', '--mode')
+_JOB = ('-J', '--job-option')
+#: Job options that say where a job runs: a rerun says so itself.
+_PLACES = re.compile(r'(nodelist|exclude|w|x)(=|$)')
+#: Schedulers that are told nodes by `-J nodelist=`: Slurm's own, and PBS by what parity makes of it (parity.pbs).
+NAMES_NODES = ('slurm', 'squeue', 'pbs')
 #: What means something in ReFrame's -n, a regular expression. '@' would make it the name of a variant.
 _SPECIAL = re.compile(r'([.^$*+?{}\[\]\\|()])')
 
 
-def line(case: str, system: str, partition: str, environ: str, size: str, cmdline: str) -> str:
+def line(case: str, system: str, partition: str, environ: str, size: str, cmdline: str,
+         nodes: Sequence[str] = ()) -> str:
     """``ci/nightly ...`` for bash; ``partition`` and ``environ`` are '' where the case has one only.
 
     ``cmdline``: that of its session, for -S, -P, -J and --mode; ``size`` in case it was said by other means.
+    ``nodes``: where it ran, and shall run again; none: wherever the scheduler likes.
     The pattern is met from end to end: the name of one case may be the beginning of another's.
     """
-    kept = _kept(cmdline)
+    kept = [word for word in _kept(cmdline) if not (nodes and word[0] in _JOB and _PLACES.match(word[1]))]
     words = ['ci/nightly', '--system', f'{system}:{partition}' if partition else system]
     words += ['-p', f'^{_pattern(environ)}$'] if environ else []
     # what -P made a parameter of is not in the name yet when ReFrame selects by it
@@ -31,6 +39,8 @@ def line(case: str, system: str, partition: str, environ: str, size: str, cmdlin
         words += ['-S', f'size={size}']
     for parameter in swept:
         words += ['-P', parameter]
+    if nodes:
+        words += ['-J', f'nodelist={",".join(nodes)}']
     return shlex.join(words)
 
 

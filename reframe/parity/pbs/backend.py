@@ -25,6 +25,8 @@ from parity.pbs import nodes
 OUTPUT_WAIT = 120
 #: How long a job that can never run is left in the queue: the answer may be that of a server which starts.
 NEVER_WAIT = 60
+#: What ReFrame makes of `-J nodelist=`, which PBS does not know.
+_NODELIST = '#PBS --nodelist='
 FORGOTTEN = 'PBS has forgotten it (set server job_history_enable = True)'
 #: qstat's exit codes where it knows not all of the jobs, or some have ended (pbs_error.h, modulo 256).
 _SOME_UNKNOWN = (0, 35, 153)
@@ -49,11 +51,16 @@ class Scheduler(PbsJobScheduler):
         return node.is_available
 
     def _emit_lselect_option(self, job):
-        """A job that is pinned to nodes asks for them by name, a chunk each."""
+        """A job that is pinned to nodes, or told them by `-J nodelist=a,b` as for Slurm, asks for each by name."""
         lines = super()._emit_lselect_option(job)
-        found = re.fullmatch(r'(.*-l select=)\d+:(.*)', lines[0]) if lines and job.pin_nodes else None
+        told = [line for line in lines if line.startswith(_NODELIST)]
+        lines = [line for line in lines if line not in told]
+        names = job.pin_nodes or [n for line in told[-1:] for n in line.removeprefix(_NODELIST).split(',') if n]
+        found = re.fullmatch(r'(.*-l select=)(\d+):(.*)', lines[0]) if lines and names else None
+        if found and not job.pin_nodes and len(names) != int(found[2]):
+            raise JobSchedulerError(f'nodelist={",".join(names)} names {len(names)}, the job needs {found[2]}')
         if found:
-            lines[0] = found[1] + '+'.join(f'1:{found[2]}:host={name}' for name in job.pin_nodes)
+            lines[0] = found[1] + '+'.join(f'1:{found[3]}:host={name}' for name in names)
         return lines
 
     # ---- jobs

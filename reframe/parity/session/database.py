@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
@@ -56,6 +57,12 @@ def newest() -> str:
 def confirms(uuid: str) -> bool:
     """True for a session that confirms another one's figures."""
     return bool(_query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, f'"{RERUN_OF}"'))
+
+
+def spans(uuids: Iterable[str]) -> list[tuple[float, float]]:
+    """When each of the sessions began and ended (Unix time)."""
+    infos = [report(uuid)['session_info'] for uuid in uuids]
+    return [(info['time_start_unix'], info['time_end_unix']) for info in infos]
 
 
 def partitions() -> list[str]:
