@@ -31,10 +31,11 @@ $clienthost {HEAD}
 $usecp *:/ /
 $restrict_user_maxsysid 999
 """
-#: Ended jobs keep their exit codes, root may try things, a cycle comes often.
+#: Ended jobs keep their exit codes, root may try things, a job may send jobs (nightly), a cycle comes often.
 SERVER = """\
 set server job_history_enable = True
 set server acl_roots = root@*
+set server flatuid = True
 set server scheduler_iteration = 10
 """
 NODE = """\
