@@ -113,3 +113,19 @@ def test_jobs_are_submitted_followed_and_cancelled(head):
     printed = head(f'job=$({submit} --nodes 1 --repeats 2 --name more) && parity jobs cancel "$job"; echo "code $?"; '
                    'parity jobs wait "$job"; echo "code $?"; timeout 60 bash -c \'while qselect | grep .; do sleep 1; done\'')
     assert re.findall(r'^code (\d+)$', printed, re.M) == ['0', '4']
+
+
+@needs_pbs
+def test_down_leaves_nothing_behind_and_twice_is_fine(head):
+    """The last one: it takes the PBS down in the midst of a job, and starts it again."""
+    state = json.loads(Path('/run/parity-pbs/state.json').read_text())
+    head('echo "sleep 300" | qsub; until qselect -s R | grep .; do sleep 1; done')
+    try:
+        assert [pbs('down').returncode for _ in range(2)] == [0, 0] and pbs('status').returncode == 3
+        assert not Path('/run/parity-pbs').exists() and 'parity-pbs' not in Path('/proc/self/mountinfo').read_text()
+        processes = subprocess.run(['ps', '-eo', 'args'], capture_output=True, text=True).stdout
+        assert not re.findall(rf'.*(?:parity-pbs|{re.escape(state["installed"])}/sbin).*', processes)
+        links = subprocess.run(['ip', '-o', 'addr'], capture_output=True, text=True).stdout
+        assert '10.77.63.' not in links
+    finally:
+        assert pbs('up', '--shared', state['shared'], '--nodes', str(state['nodes'])).returncode == 0

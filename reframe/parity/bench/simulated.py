@@ -1,0 +1,116 @@
+"""A simulated Slurm site: stand-ins for its commands over the words of a real one, and a checkout's checks.
+
+Its jobs end at once with what STREAM really printed; some nodes are slow, down, or out of time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from parity import paths
+from parity.bench import slurm
+from parity.outputs import stream
+
+#: One node in so many is slow, is down, or kills its job.
+_SLOW, _DOWN, _KILLS = 250, 500, 400
+_SLOWDOWN = 0.85
+_SYSTEM = """\
+name: simulated
+descr: {nodes} simulated nodes
+hostnames: ['^nowhere$']
+modules_system: nomod
+detect: false
+requires: [stream]
+environments: [{{name: distro, codes: [stream]}}]
+partitions:
+  - name: batch
+    scheduler: slurm
+    sched_options: {{use_nodes_option: true}}
+    launcher: srun
+    access: [--partition=batch, --exclusive]
+    max_jobs: {in_flight}
+    time_limit: 10m
+    features: [cpu, physical]
+    extras: {{nodes: {nodes}, cores: 2, memory_bytes: 8_000_000_000, llc_bytes: 33_554_432}}
+"""
+
+
+class Site:
+    """``nodes`` nodes, at most ``in_flight`` jobs at once; everything is below ``folder``.
+
+    ``root`` is where commands are started, ``slow`` the nodes that are slow, ``states`` how jobs end elsewhere.
+    """
+
+    def __init__(self, folder: Path, nodes: int, in_flight: int):
+        self.folder, self.root = folder, folder / 'root'
+        self.names = [f'c{number:04}' for number in range(1, nodes + 1)]
+        self.slow = set(self.names[nodes // 8::_SLOW])
+        self.states = {**dict.fromkeys(self.names[nodes // 4::_KILLS], 'TIMEOUT'),
+                       **dict.fromkeys(self.names[nodes // 3::_DOWN], 'PENDING')}
+        self._write_system(nodes, in_flight)
+        self._write_slurm()
+
+    def most_in_flight(self) -> int:
+        """Of how many jobs at once ReFrame had not been told the end."""
+        return slurm.jobs(self.folder).execute('SELECT max(beside) FROM jobs').fetchone()[0]
+
+    def environ(self) -> dict[str, str]:
+        """The variables of a command that measures this site."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(('RFM_', 'PARITY_', 'SLURM_'))}
+        return {**kept, 'PARITY_ROOT': str(self.root), 'PARITY_RESULTS': str(self.folder / 'results'),
+                'RFM_CONFIG_FILES': str(paths.root() / 'reframe/settings.py'), 'RFM_COLORIZE': 'n',
+                'PATH': f'{self.folder / "bin"}:{os.environ["PATH"]}'}
+
+    def _write_system(self, nodes: int, in_flight: int) -> None:
+        system = self.root / 'systems' / 'simulated'
+        (system / 'references').mkdir(parents=True)
+        for name in ('checks', 'jobs', 'reframe', 'spack.yaml'):
+            (self.root / name).symlink_to(paths.root() / name)
+        (system / 'system.yaml').write_text(_SYSTEM.format(nodes=nodes, in_flight=in_flight))
+        lines = ['Stream:', '  $index: [size, threads]', '  quick:']
+        for threads, file in (('one', _recorded(1)), ('all', _recorded(2))):
+            lines += [f'    {threads}:', *(f'      {kernel}: [{rate / 1000}, -0.05, 0.05, GB/s]'
+                                           for kernel, rate in stream.parse(file.read_text()).items())]
+        (system / 'references' / 'batch.yaml').write_text('\n'.join([*lines, '']))
+
+    def _write_slurm(self) -> None:
+        outputs = []
+        for threads in (1, 2):
+            text, slowed = _recorded(threads).read_text(), self.folder / f'slow-{threads}.txt'
+            slowed.write_text(_slower(text, _SLOWDOWN))
+            line = f'export OMP_NUM_THREADS={threads}'
+            outputs += [{'node': name, 'line': line, 'file': str(slowed)} for name in sorted(self.slow)]
+            outputs.append({'node': '', 'line': line, 'file': str(_recorded(threads))})
+        (self.folder / 'site.json').write_text(json.dumps({'outputs': outputs, 'states': self.states}))
+        (self.folder / 'nodes.txt').write_text('\n'.join([*_node_lines(len(self.names)), '']))
+        (self.folder / 'bin').mkdir()
+        for command in slurm.COMMANDS:
+            file = self.folder / 'bin' / command
+            words = shlex.join([sys.executable, '-IS', slurm.__file__, str(self.folder), command])
+            file.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+            file.chmod(0o755)
+
+
+def _node_lines(count: int) -> list[str]:
+    sys.path.append(str(paths.root() / 'tests'))    # which know what a Slurm prints
+    import slurm_site
+    return slurm_site.Nodes('c', count, 'batch').lines()
+
+
+def _recorded(threads: int) -> Path:
+    return paths.root() / f'tests/recorded/stream/stream_c-omp{threads}.txt'
+
+
+def _slower(text: str, share: float) -> str:
+    """STREAM's output with its rates at ``share`` of what they were, and the times that belong to them."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        name, *figures = line.split() or ['']
+        if name.rstrip(':') in stream.ARRAYS and len(figures) == 4:
+            rate, *times = map(float, figures)
+            lines[number] = ' '.join([name, f'{rate * share:.1f}', *(f'{t / share:.6f}' for t in times)])
+    return '\n'.join([*lines, ''])

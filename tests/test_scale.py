@@ -1,0 +1,48 @@
+"""A sweep over every node of a simulated Slurm site: as many nodes as ci/bench sweeps would take minutes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from parity.bench import scale
+from parity.bench.simulated import Site
+
+NODES, IN_FLIGHT = 24, 8
+
+
+@pytest.fixture(scope='module')
+def swept(tmp_path_factory):
+    """The site, what each step printed, and the cells of the verdict."""
+    site = Site(tmp_path_factory.mktemp('simulated'), NODES, IN_FLIGHT)
+    steps = {step.what: step for step in scale.sweep(site)}
+    return site, steps, json.loads(steps['verdict'].printed)['cells']
+
+
+def test_every_node_is_planned_and_gets_its_word(swept):
+    site, steps, cells = swept
+    assert int(steps['plan'].printed) == 3 * NODES and len(cells) == 3 * 4 * NODES
+    assert scale.wrong(site, cells) == []
+    assert steps['verdict'].code == 1 and steps['report'].code == 0
+
+
+def test_no_more_jobs_are_in_flight_than_the_partition_takes(swept):
+    assert swept[0].most_in_flight() == IN_FLIGHT
+
+
+def test_what_did_not_end_well_is_told_by_node(swept):
+    site, _, cells = swept
+    for node, state in site.states.items():
+        said = {c['reason'] for c in cells if c['case'].endswith(node) and c['verdict'] == 'failed'}
+        want = rf'ReqNodeNotAvail, UnavailableNodes:{node}' if state == 'PENDING' else rf'time limit reached, 600 s \(job \d+ on {node}: TIMEOUT\)'
+        assert said and all(re.search(want, reason) for reason in said), said
+
+
+def test_a_verdict_that_is_not_as_the_site_was_made_is_noticed(swept):
+    site, _, cells = swept
+    slow = next(iter(site.slow))
+    better = [{**c, 'verdict': 'ok'} if c['case'].endswith(slow) else c for c in cells]
+    assert scale.wrong(site, better) == [f'{slow}: ok, not regressed']
+    assert scale.wrong(site, [c for c in cells if not c['case'].endswith(site.names[0])]) == [f'{site.names[0]}: nothing, not ok']
