@@ -14,6 +14,8 @@ import yaml
 import slurm_site
 from conftest import shell
 from parity import yamlfile
+from parity.errors import InfrastructureError
+from parity.jobs.state import SchedulerError
 from parity.machine.tree import Tree
 from parity.probe import ask, host, likes, pbs, slurm, write
 from parity.probe.model import Cluster, Host, Link, Queue
@@ -289,6 +291,18 @@ def test_what_cannot_be_probed_is_told_and_leaves_nothing(checkout, login, line,
     done = shell('. ci/activate; ' + line.format(bin=login, python=sys.executable), checkout)
     assert (done.returncode, said in done.stderr, 'Traceback' in done.stderr) == (code, True, False), done.stderr
     assert not (checkout / 'systems' / 'x').exists()
+
+
+def test_a_slurm_that_is_installed_and_does_not_answer_leaves_the_word_to_pbs(monkeypatch):
+    def refuses():
+        raise SchedulerError('scontrol: no controller')
+    monkeypatch.setattr(shutil, 'which', lambda command: f'/usr/bin/{command}')
+    monkeypatch.setattr(ask, 'slurm_cluster', refuses)
+    monkeypatch.setattr(ask, 'pbs_cluster', lambda: 'the PBS')
+    assert ask.cluster() == 'the PBS'
+    monkeypatch.setattr(ask, 'pbs_cluster', refuses)
+    with pytest.raises(InfrastructureError, match='no controller; scontrol: no controller'):
+        ask.cluster()
 
 
 def test_an_environment_without_modules_is_the_nodes_own(tmp_path):

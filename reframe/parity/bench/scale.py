@@ -24,7 +24,7 @@ from parity.bench.simulated import Site
 NODES, IN_FLIGHT = 1000, 100
 #: What a node may cost in all steps together beside its measurement (seconds), and what a step may take (MB).
 SECONDS, MEGABYTES = 0.6, 1000
-_WHAT = ('--system', 'simulated', '-c', 'checks', '-n', 'Stream', '--distribute=all', '-r')
+_WHAT = ('--system', 'simulated', '-c', 'checks', '-n', 'Stream%threads=all', '--distribute=all', '-r')
 
 
 @dataclass(frozen=True)

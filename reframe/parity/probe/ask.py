@@ -21,17 +21,19 @@ ASKS = {'slurm': {'label': '--constraint={}', 'gpu': '--gres=gpu:{}:{}', 'any gp
 
 
 def cluster() -> Cluster:
-    """What Slurm or PBS tells here.
+    """What Slurm tells here, or PBS where there is no Slurm that answers: commands of both may be installed.
 
-    Raises UsageError where neither is here, InfrastructureError where it does not answer.
+    Raises UsageError where neither is here, InfrastructureError where none answers.
     """
-    try:
-        if shutil.which('scontrol'):
-            return slurm_cluster()
-        if shutil.which('pbsnodes') and shutil.which('qstat'):
-            return pbs_cluster()
-    except SchedulerError as err:       # its exit code is the command's own
-        raise InfrastructureError(str(err)) from None
+    refused = []
+    for commands, asked in ((('scontrol',), slurm_cluster), (('pbsnodes', 'qstat'), pbs_cluster)):
+        if all(map(shutil.which, commands)):
+            try:
+                return asked()
+            except SchedulerError as err:       # its exit code is the command's own
+                refused.append(str(err))
+    if refused:
+        raise InfrastructureError('; '.join(refused))
     raise UsageError('neither Slurm (scontrol) nor PBS (pbsnodes, qstat) is on PATH: run this on a login node; '
                      'a machine without a batch system is the system `local`')
 
