@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import nights
+import sessions as made
 from nights import cell, facts, figure, frame, rerun
-from parity.attribution import of_cell, slow, subsystem
+from parity.attribution import cause, slow, subsystem
+from parity.attribution.cause import Night
 from parity.attribution.changes import between
+from parity.attribution.model import Attribution, Change, Where
+from parity.verdict import judge, terminal
 
 GOOD = [figure(n, 79.0 + 0.1 * (n % 3), node) for n in range(10) for node in ('v1', 'v2', 'v3', 'v4')]
+
+
+def of_cell(own, cells, frame, sessions, session):
+    return Night(cells, frame, sessions, session, [own]).of(own)
+
+
 #: Night 10 is the bad one in all that follows.
 BAD = 10
 
@@ -189,3 +201,26 @@ def test_a_cell_that_failed_tells_what_changed_since_its_last_figure():
     found = of_cell(own, [own], frame(*GOOD), kernels('a', 'b', since=10), f'night-{BAD}')
     assert [str(c) for c in found.changes] == ['kernel a -> b on v3 since 2026-11-28']
     assert found.where.kind == found.subsystem.name == ''
+
+
+def test_a_verdict_says_where_and_what_changed_once_for_rows_that_follow_one_another(stored, monkeypatch):
+    band = {'hpl': (100.0, -0.05, 0.05), 'latency': (1.5, -0.05, 0.05)}
+    for night in range(8):
+        stored(str(night), made.case(100.0, refs=band, parity={'node': {'node': 'node01', 'kernel': 'old'}}))
+    with monkeypatch.context() as nothing_is_slower:
+        nothing_is_slower.setattr(cause, 'Night', None)
+        assert not any(c.cause for c in judge.newest().cells)
+    stored('bad', made.case(80.0, latency=1.8, refs=band, parity={'node': {'node': 'node01', 'kernel': 'new'}}))
+    verdict = judge.newest()
+    assert [str(c.cause.where) for c in verdict.cells] == ['cannot be told (only node01 was measured)'] * 2
+    told = [text.strip() for text, _ in terminal.lines(verdict)]
+    changed, = [text for text in told if text.startswith('changed: kernel old -> new on node01 since ')]
+    assert [told.index(changed) - i for i, text in enumerate(told) if text.startswith('Toy: ')] == [3, 2]
+    assert json.loads(verdict.model_dump_json())['cells'][0]['cause']['changes'][0]['new'] == 'new'
+
+
+def test_of_many_facts_that_changed_the_first_are_told():
+    changed = [Change(fact=f'fact {n}', old='a', new='b', since=0.0) for n in range(6)]
+    told = Attribution(where=Where(why='only v3 was measured'), changes=changed)
+    assert told.lines(4)[-1] == 'changed: 2 facts more' and len(told.lines(4)) == 6
+    assert told.lines()[-1].startswith('changed: fact 5') and len(told.lines()) == 7

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pytest
 
 from parity import report
+from parity.attribution.model import Attribution, Change, Subsystem, Where
 from parity.report import facts, text
 from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Session, Verdict
 
@@ -64,7 +65,9 @@ def _every_word():
 def _hostile():
     cells = [_cell(check=h, case=h, subsystem=h, system=h, partition=h, environ=h, metric=h, unit=h,
                    value=1.5, limit=2.0, limit_source=h, efficiency=math.nan, label=h, reason=h, nodes=[h],
-                   jobid=h, outputdir=f'/runs/{h}', verdict=word)
+                   jobid=h, outputdir=f'/runs/{h}', verdict=word, cause=Attribution(
+                       where=Where(kind='node', name=h, why=h), subsystem=Subsystem(name=h, why=h),
+                       changes=[Change(fact=h, old=h, new=h, nodes=[h], since=0.0)]))
              for h, word in zip(HOSTILE, (*WORDS, *WORDS), strict=False)]
     nested = {h: {'text': h, 'list': [h, 1, None], 'deep': [{h: h}], 'value': {'value': 1, 'unit': h}}
               for h in HOSTILE}
@@ -139,8 +142,7 @@ def _hostile_beside():
         plots=[curves.Plot(h, h, h, h, h, h, 'lower', [curves.Line(h, {1.0: 1.0, 2.0: 3.0})]) for h in HOSTILE],
         facts=SessionFacts('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g}
                                                        for h, g in zip(HOSTILE, HOSTILE[::-1], strict=True)}),
-        pairs=[ratios.Pair(h, [ratios.Ratio(h, 1.0, 0.9, 1.1, h, 'regressed', 'lower', h)], [h]) for h in HOSTILE],
-        causes={changes.key(c): HOSTILE for c in cells})
+        pairs=[ratios.Pair(h, [ratios.Ratio(h, 1.0, 0.9, 1.1, h, 'regressed', 'lower', h)], [h]) for h in HOSTILE])
 
 
 def test_nothing_that_a_job_printed_becomes_markup(tmp_path):

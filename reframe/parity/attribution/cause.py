@@ -1,43 +1,110 @@
-"""The three questions put to one cell of a judged session."""
+"""The three questions put to the cells of a judged session."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
 import polars as pl
 
+from parity import history
 from parity.attribution import changes, slow, subsystem, where
-from parity.attribution.model import Attribution, Where
+from parity.attribution.model import Attribution, Change, Subsystem, Where
 from parity.history.facts import SessionFacts
 from parity.verdict.model import Cell
 from parity.verdict.names import names
 
 #: Words that say that a cell is as fast as it should be.
 FINE = ('ok', 'improved')
+#: Sessions whose facts are compared.
+SESSIONS = 40
+_FIGURE = ('case', 'size', 'metric')
 
 
-def of_cell(cell: Cell, cells: list[Cell], frame: pl.DataFrame, nights: list[SessionFacts],
-            session: str) -> Attribution:
-    """What is known of ``cell``, one of ``cells`` of the session with uuid ``session``.
+def told(cells: list[Cell], system: str, session: str) -> list[Cell]:
+    """The cells; where one is slower, what is known of its cause stands in it, and in the suspicious ones, too.
 
-    ``frame``: parity.history.load of the system. ``nights``: parity.history.sessions of it, this one among
-    them; of a cell that is as it should be, only what changed since the figure before is told.
+    Where none is slower nothing is read. InfrastructureError where the database cannot be read.
     """
-    alike = frame.filter((pl.col('case') == cell.case) & (pl.col('size') == cell.size) & ~pl.col('unusual')
-                         & (pl.col('metric') == cell.metric) & (pl.col('label') == '')).to_dicts()
-    own = [r for r in alike if (r['partition'], r['environ']) == (cell.partition, cell.environ)]
-    night = next((n for n in nights if n.uuid == session), None)
-    start = night.start if night else float('inf')
-    alike, own = ([r for r in rows if r['start'] <= start or r['rerun_of'] == session] for rows in (alike, own))
-    good = last_good(own, session, start)
-    found = where.figures(alike, session, float('-inf') if good is None else good)
-    place = _where(cell, cells, frame, found, session) if cell.verdict == 'regressed' else Where()
-    return Attribution(
-        where=place,
-        subsystem=subsystem.of(_judged(cell, cells)) if cell.verdict == 'regressed' else subsystem.Subsystem(),
-        changes=_changes(cell, own, nights, good, start, place, session))
+    if not any(c.verdict == 'regressed' for c in cells):
+        return cells
+    asked = [c for c in cells if _asked(c)]
+    night = Night(cells, history.load(system), history.sessions(system, SESSIONS), session, asked)
+    return [c.model_copy(update={'cause': night.of(c)}) if _asked(c) else c for c in cells]
+
+
+def _asked(cell: Cell) -> bool:
+    return cell.verdict == 'regressed' or cell.suspicious
+
+
+class Night:
+    """One judged session beside its history.
+
+    ``cells``: all of the session with uuid ``session``. ``frame``: parity.history.load of the system; ``nights``:
+    parity.history.sessions of it, this one among them. ``asked``: those of the cells that will be asked of.
+    """
+
+    def __init__(self, cells: list[Cell], frame: pl.DataFrame, nights: list[SessionFacts], session: str,
+                 asked: Iterable[Cell]):
+        self.cells, self.nights, self.session = cells, nights, session
+        night = next((n for n in nights if n.uuid == session), None)
+        self.start = night.start if night else float('inf')
+        wanted = pl.DataFrame({name: [getattr(c, name) for c in asked] for name in _FIGURE}).unique()
+        usual = frame.filter(~pl.col('unusual') & (pl.col('label') == '')
+                             & ((pl.col('start') <= self.start) | (pl.col('rerun_of') == session)))
+        wanted = usual.join(wanted.cast(pl.String), on=_FIGURE, how='semi')
+        self._alike = wanted.partition_by(_FIGURE, as_dict=True)
+        tonight = frame.filter((pl.col('session') == session) & (pl.col('node') != ''))
+        self._ran: dict[tuple, list[frozenset[str]]] = {}
+        for partition, case, node in tonight.select('partition', 'case', 'node').unique().rows():
+            self._ran.setdefault((partition, case), []).append(frozenset(node.split(',')))
+        # asked for every cell of a partition, answered once
+        self._subsystem = functools.cache(self._subsystem_of)
+        self._by_cells = functools.cache(self._node_of)
+        self._between = functools.cache(self._changed)
+
+    def of(self, cell: Cell) -> Attribution:
+        """What is known of ``cell``; of one that is as it should be, only what changed since the figure before."""
+        found = self._alike.get(tuple(getattr(cell, name) for name in _FIGURE))
+        alike = [] if found is None else found.to_dicts()
+        own = [r for r in alike if (r['partition'], r['environ']) == (cell.partition, cell.environ)]
+        good = last_good(own, self.session, self.start)
+        slower = cell.verdict == 'regressed'
+        place = self._where(cell, alike, good) if slower or cell.suspicious else Where()
+        return Attribution(where=place, subsystem=self._subsystem(cell.partition) if slower else Subsystem(),
+                           changes=self._changes(cell, own, good, place))
+
+    def _where(self, cell: Cell, alike: list[dict], good: float | None) -> Where:
+        figures = where.figures(alike, self.session, float('-inf') if good is None else good)
+        told = where.of(figures, cell.partition)
+        if told.kind in ('node', 'everything') or cell.verdict != 'regressed':
+            return told
+        return self._by_cells(cell.partition, cell.subsystem) or told
+
+    def _node_of(self, partition: str, subsystem: str) -> Where | None:
+        alike = [c for c in self.cells if (c.partition, c.subsystem) == (partition, subsystem)]
+        slower = {c.case for c in alike if c.verdict == 'regressed'}
+        fine = {c.case for c in alike if c.verdict in FINE} - slower
+        ran = self._ran
+        return where.by_cells({c: ran[partition, c] for c in slower if (partition, c) in ran},
+                              {c: ran[partition, c] for c in fine if (partition, c) in ran})
+
+    def _subsystem_of(self, partition: str) -> Subsystem:
+        return subsystem.of({name: c.verdict == 'regressed' for name, c in names(self.cells).items()
+                             if c.partition == partition and c.verdict in ('regressed', *FINE)})
+
+    def _changes(self, cell: Cell, own: list[dict], good: float | None, place: Where) -> list[Change]:
+        if good is None:
+            return []
+        was = {node for r in own if r['start'] == good for node in r['node'].split(',') if node}
+        tonight = {node for r in own if r['session'] == self.session for node in r['node'].split(',') if node}
+        nodes = {place.name} if place.kind == 'node' else tonight or set(cell.nodes)
+        return [*changes.of_nodes(was, nodes, self.start), *self._between(good, cell.environ, frozenset(nodes))]
+
+    def _changed(self, good: float, environ: str, nodes: frozenset[str]) -> list[Change]:
+        return changes.between(self.nights, good, self.start, environ, set(nodes))
 
 
 def last_good(own: Iterable[Mapping[str, Any]], session: str, start: float) -> float | None:
@@ -50,34 +117,3 @@ def last_good(own: Iterable[Mapping[str, Any]], session: str, start: float) -> f
             by_session.setdefault(row['start'], []).append(row['value'])
     good = [began for began, values in by_session.items() if level is None or not level.slow(median(values))]
     return max(good, default=None)
-
-
-def _where(cell: Cell, cells: list[Cell], frame: pl.DataFrame, found: list[where.Figure], session: str) -> Where:
-    told = where.of(found, cell.partition)
-    if told.kind in ('node', 'everything'):
-        return told
-    alike = [c for c in cells if (c.partition, c.subsystem) == (cell.partition, cell.subsystem)]
-    tonight = frame.filter((pl.col('session') == session) & (pl.col('partition') == cell.partition)
-                           & (pl.col('node') != ''))
-    ran: dict[str, list[frozenset[str]]] = {}
-    for case, node in tonight.select('case', 'node').unique().rows():
-        ran.setdefault(case, []).append(frozenset(node.split(',')))
-    slower = {c.case for c in alike if c.verdict == 'regressed'}
-    fine = {c.case for c in alike if c.verdict in FINE} - slower
-    return where.by_cells({c: ran[c] for c in slower & set(ran)}, {c: ran[c] for c in fine & set(ran)}) or told
-
-
-def _judged(cell: Cell, cells: list[Cell]) -> dict[str, bool]:
-    return {name: c.verdict == 'regressed' for name, c in names(cells).items()
-            if c.partition == cell.partition and c.verdict in ('regressed', *FINE)}
-
-
-def _changes(cell: Cell, own: list[dict], nights: list[SessionFacts], good: float | None, start: float,
-             place: Where, session: str) -> list:
-    if good is None:
-        return []
-    was = {node for r in own if r['start'] == good for node in r['node'].split(',') if node}
-    tonight = {node for r in own if r['session'] == session for node in r['node'].split(',') if node}
-    nodes = {place.name} if place.kind == 'node' else tonight or set(cell.nodes)
-    known = changes.between(nights, good, start, cell.environ, nodes)
-    return [*changes.of_nodes(was, nodes, start), *known]

@@ -61,6 +61,13 @@ class Attribution(Frozen):
     subsystem: Subsystem = Subsystem()
     changes: list[Change] = []
 
+    def lines(self, changes: int | None = None) -> list[str]:
+        """What is known, a line each, with no more than so many changes; what is not known has none."""
+        told = [f'changed: {change}' for change in self.changes]
+        left = len(told) - len(told[:changes])
+        return list(filter(None, (f'where: {self.where}', f'part: {self.subsystem}' if str(self.subsystem) else '',
+                                  *told[:changes], f'changed: {left} facts more' if left else '')))
+
 
 def several(names: list[str]) -> str:
     """'v1, v2, v3, v4 and 12 more'."""

@@ -6,15 +6,16 @@ from statistics import median
 
 import polars as pl
 
-from parity import attribution, history
+from parity import history
+from parity.attribution import cause
 from parity.inspect import find, output, rerun
 from parity.inspect.model import Night, View
 from parity.session import database
 from parity.site import systems
 from parity.verdict.model import Cell, Verdict
 
-#: Nights that are shown, and sessions whose facts are compared.
-NIGHTS, SESSIONS = 14, 40
+#: Nights that are shown.
+NIGHTS = 14
 
 
 def view(wanted: str, session: str = '') -> View:
@@ -22,12 +23,12 @@ def view(wanted: str, session: str = '') -> View:
     verdict, name, cell = find.cell(wanted, session)
     uuid = verdict.session.uuid
     frame = history.load(cell.system)
-    sessions = history.sessions(cell.system, SESSIONS)
+    sessions = history.sessions(cell.system, cause.SESSIONS)
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
     night, *reruns = database.spans((uuid, *confirming))
     told = output.of(cell.outputdir, night, reruns)
     return View(name=name, session=uuid, start=verdict.session.start, cell=cell, nights=_nights(frame, cell, uuid),
-                attribution=attribution.of_cell(cell, verdict.cells, frame, sessions, uuid),
+                attribution=cause.Night(verdict.cells, frame, sessions, uuid, [cell]).of(cell),
                 output=told.lines, output_note=told.why, rerun=_rerun(cell, verdict))
 
 

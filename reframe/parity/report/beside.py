@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parity.errors import ParityError
 from parity.report.ratios import Pair
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from parity.report.difference import Difference
     from parity.report.series import Nights
     from parity.verdict.model import Verdict
-
-#: So many regressed cells have their cause looked for, the first ones; sessions whose facts are compared for it.
-CAUSES, SESSIONS = 20, 40
 
 
 @dataclass
@@ -31,7 +28,6 @@ class Beside:
     facts: SessionFacts | None = None
     speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
     pairs: list[Pair] = field(default_factory=list)
-    causes: dict[tuple, list[str]] = field(default_factory=dict)     # by changes.key
 
 
 def of_session(verdict: Verdict) -> Beside:
@@ -61,8 +57,7 @@ def of_session(verdict: Verdict) -> Beside:
         plots=curves.of_reports(report, before),
         facts=facts,
         speeds=nodes.speeds(recent),
-        pairs=_pairs(verdict) if verdict.pairs else [],
-        causes=_causes(verdict, frame))
+        pairs=_pairs(verdict) if verdict.pairs else [])
 
 
 def _pairs(verdict: Verdict) -> list[Pair]:
@@ -78,18 +73,3 @@ def _pairs(verdict: Verdict) -> list[Pair]:
         found.append(ratios.of_comparison(expected.marked(join.compare(*sides, decide.MARGIN, label=False))))
     return found
 
-
-def _causes(verdict: Verdict, frame: Any) -> dict[tuple, list[str]]:
-    """What is known of the first regressed cells: from where, what part of the machine, what changed."""
-    slower = [c for c in verdict.cells if c.verdict == 'regressed'][:CAUSES]
-    if not slower:
-        return {}
-    from parity import attribution, history
-    from parity.report import changes
-    sessions = history.sessions(verdict.session.system, SESSIONS)
-    found = {}
-    for cell in slower:
-        cause = attribution.of_cell(cell, verdict.cells, frame, sessions, verdict.session.uuid)
-        told = map(str, (cause.where, cause.subsystem, *cause.changes))
-        found[changes.key(cell)] = list(filter(None, told))
-    return found

@@ -48,7 +48,7 @@ def build(verdict: Verdict, beside: Beside, links: Callable[[str], list[tuple[st
         unreadable=beside.unreadable,
         differences=beside.differences,
         attention=attention.of_rows(given),
-        causes={r.number: beside.causes[key] for r in given if (key := changes.key(r.cell)) in beside.causes},
+        causes={r.number: r.cell.cause.lines() for r in given if r.cell.cause},
         pairs=[ratios.chart(pair) for pair in beside.pairs or ratios.of_outcomes(verdict.pairs)],
         table=rows.tables(given, links),
         columns=_columns(given, beside),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parity import acks, errors, paths, plan
+from parity.attribution import cause
 from parity.compare import expected
 from parity.compare.model import Outcome
 from parity.errors import InfrastructureError
@@ -52,7 +53,8 @@ def of_report(report: dict[str, Any]) -> Verdict:
     demands = cellmaker.Demands(frozenset(systems.required(system, providers)), waived,
                                 figures=_figures(planned, found))
     past = join.joined(_cells(planned, found, demands), planned.system, report['session_info']['uuid'])
-    cells, faults = acks.applied(past.cells, planned.system, datetime.date.today())
+    told = cause.told(past.cells, planned.system, report['session_info']['uuid'])
+    cells, faults = acks.applied(told, planned.system, datetime.date.today())
     cover = coverage.of_cells(cells, planned, 'no check' if 'spack' in providers else 'no Spack')
     counts = Counter(c.verdict for c in cells)
     pairs = expected.of_session(system, report['session_info']['uuid'], planned.cases)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from parity.attribution.model import Attribution
 from parity.compare.model import Outcome
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
@@ -44,6 +45,7 @@ class Cell(BaseModel):
     reason: str = ''
     acknowledged: str = ''           # until when, by whom and why a bad word is a known fault (acks.yaml)
     attempt: int = 1                 # 1: first run; more: how many runs were needed
+    cause: Attribution | None = None # what is known of it where the figure is slower
     suspicious: bool = False         # low among the nights before: worth another run before anything is said
     nodes: list[str] = Field(default_factory=list)
     virtualisation: str = ''         # of the node, as it says itself: none, kvm, uml; '' where it was not asked

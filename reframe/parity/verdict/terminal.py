@@ -15,6 +15,8 @@ STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red'
           'improved': 'bold green', 'ok': 'green'}
 #: Words whose cells are listed only with --all: counted, but nothing to act on tonight.
 QUIET = ('ok', 'unreferenced', 'insufficient', 'improved')
+#: So many of the facts that changed are told; parity show tells all.
+CHANGES = 4
 
 
 def lines(verdict: Verdict, everything: bool = False) -> list[tuple[str, str]]:
@@ -57,12 +59,21 @@ def _counts(v: Verdict) -> str:
 
 def _rows(cells: list[Cell]) -> Iterable[str]:
     """One row a cell; but what was skipped or gave no figure for one reason is one row."""
-    table = [_columns(group) for group in _grouped(cells)]
+    groups = _grouped(cells)
+    table = [_columns(group) for group in groups]
     widths = [max(len(row[i]) for row in table) for i in range(4)]
-    for row in table:
+    causes = [_cause(group[0]) for group in groups]
+    for row, told, following in zip(table, causes, [*causes[1:], []], strict=True):
         fixed = '   '.join(text.rjust(w) if i == 2 else text.ljust(w)
                            for i, (text, w) in enumerate(zip(row[:4], widths, strict=True)))
         yield f'  {fixed}   {row[4]}'.rstrip()
+        if told != following:
+            yield from (f'      {line}' for line in told)
+
+
+def _cause(cell: Cell) -> list[str]:
+    """What is known of a slower figure; rows that follow one another with the same cause are told it once."""
+    return cell.cause.lines(CHANGES) if cell.cause else []
 
 
 def _grouped(cells: list[Cell]) -> list[list[Cell]]:
