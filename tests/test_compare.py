@@ -16,11 +16,11 @@ import pytest
 import sessions
 from conftest import TOP
 from parity import paths
-from parity.compare import coverage, decide, expected, interleaved, interval, join, pairs, resolve
+from parity.compare import coverage, decide, expected, interleaved, interval, join, kept, pairs, resolve
 from parity.compare import sessions as taken
 from parity.compare.interval import Sample, ratio
 from parity.compare.sides import Measured, Side, Value
-from parity.errors import NothingMeasured, UsageError
+from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import Plan
 from parity.session import database
 from parity.site import systems
@@ -474,3 +474,24 @@ def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monke
     assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1
     assert any('local:other / local:default   Toy: hpl at least 0.97   regressed' in line
                for line, _ in terminal.lines(verdict))
+
+
+def test_what_a_session_measured_is_read_once_and_is_the_same_from_the_cache(stored, monkeypatch):
+    noted = {'unusual': {'nodes': 4}, 'labels': {'latency': {'word': 'cached', 'reason': 'why'}}}
+    stored('aa', sessions.case(100.0), sessions.case(101.0, parity=noted), sessions.case(7.0, case='Other'))
+    stored('bb', sessions.case(99.0), parity_rerun_of='aa')
+    first = [kept.night(uuid) for uuid in ('aa', 'bb')]
+    kept._night.cache_clear()
+    monkeypatch.setattr(database, 'report', None)
+    assert [kept.night(uuid) for uuid in ('aa', 'bb')] == first and [n.confirms for n in first] == [False, True]
+    values = [v for cell in first[0].cells.values() for v in cell.values]
+    again = [v for cell in kept.night('aa').cells.values() for v in cell.values]
+    assert [v.facts for v in again] == [v.facts for v in values] and any(v.unusual for v in again)
+
+
+def test_a_session_that_cannot_be_read_is_left_out_of_a_partition_and_named(stored, capsys):
+    stored('aa1', sessions.case(100.0))
+    stored('bb2', {**sessions.case(1.0), 'perfvalues': ['none']})
+    with pytest.raises(InfrastructureError, match='session bb2'):
+        resolve._side('bb2')
+    assert 'session bb2 is not one that parity can read' in capsys.readouterr().err

@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from parity import history, paths
+from parity.session import readable
 from sessions import case
 
 
@@ -70,7 +71,7 @@ def test_what_each_node_said_of_itself_is_kept_by_session(stored):
     {'local:default:hpl': [[1], 0, None, None, 'Gflop/s', 'pass']}, {'local:default:hpl': ['fast', 0, None, None, '', '']},
 ])
 def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(stored, capsys, perfvalues, monkeypatch):
-    monkeypatch.setattr(history.readable, '_told', set())
+    monkeypatch.setattr(readable, '_told', set())
     stored('a', case(100.0))
     stored('broken', {**case(1.0), 'perfvalues': perfvalues})
     stored('c', case(101.0))
@@ -82,7 +83,7 @@ def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(stored, 
 
 @pytest.mark.parametrize('blob', ['{', '[]', 'null', '{"session_info": {}}', '[' * 100_000])
 def test_a_report_that_is_none_is_named_and_the_others_are_kept(stored, capsys, blob, monkeypatch):
-    monkeypatch.setattr(history.readable, '_told', set())
+    monkeypatch.setattr(readable, '_told', set())
     stored('a', case(100.0))
     sqlite3.connect(paths.database()).execute('INSERT INTO sessions VALUES ("b", 1.0, ?)', (blob,)).connection.commit()
     assert hpl()['value'].to_list() == [100.0] and [s.uuid for s in history.sessions('local')] == ['a']

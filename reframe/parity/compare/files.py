@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from parity.compare import sessions
+from parity.compare import kept, sessions
 from parity.compare.sides import Measured, Side, Value
 from parity.errors import UsageError
 
@@ -41,7 +41,7 @@ def side(file: str) -> Side:
 
 def _report(path: Path, report: Any) -> Side:
     try:
-        return sessions.merged(path.name, 'file', [report])
+        return sessions.merged(path.name, 'file', [kept.of_report(report)])
     except (KeyError, TypeError, AttributeError, ValueError, IndexError):
         raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases') from None
 

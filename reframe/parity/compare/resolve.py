@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
-from parity.compare import files, sessions
+from parity.compare import files, kept, sessions
 from parity.compare.sides import Side, newest_alike, usual_only
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.references import unknown
@@ -47,8 +46,8 @@ def _side(word: str) -> Side:
         return partition(word)
     if not re.fullmatch(r'[0-9a-fA-F-]+', word):
         raise UsageError(f'{word!r} is none of these: {_VALID}')
-    report = database.report(word)
-    return _read(f'session {report["session_info"]["uuid"][:8]}', 'session', [report])
+    night = _readable(database.uuid(word))
+    return sessions.merged(f'session {night.uuid[:8]}', 'session', [night])
 
 
 def partition(word: str, until: str = '', empty: bool = False) -> Side:
@@ -63,9 +62,8 @@ def partition(word: str, until: str = '', empty: bool = False) -> Side:
     found = database.sessions_of(*word.split(':'), days=DAYS, until=until)
     if not found and not empty:
         raise _no_such(word)
-    reports = [database.report(uuid) for uuid in found]
-    nights = [r for r in reports if not r.get('session_info', {}).get(database.RERUN_OF)]
-    side = _read(word, 'partition', nights, place=word)
+    nights = [night for uuid in found if (night := kept.night(uuid)) and not night.confirms]
+    side = sessions.merged(word, 'partition', nights, place=word)
     if left_out := usual_only(side.cells):
         side.notes.append(f'{left_out} runs that were placed or profiled otherwise are left out')
     return side
@@ -81,12 +79,11 @@ def _no_such(word: str) -> Exception:
     return UsageError(unknown('partition', word, valid))
 
 
-def _read(name: str, kind: str, reports: list[dict[str, Any]], place: str = '') -> Side:
-    try:
-        return sessions.merged(name, kind, reports, place)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as err:
-        raise InfrastructureError(f'{name}: not one that parity can read ({type(err).__name__}: '
-                                  f'{" ".join(str(err).split())[:120]})') from err
+def _readable(uuid: str) -> kept.Night:
+    found = kept.night(uuid)
+    if found is None:
+        raise InfrastructureError(f'session {uuid}: not one that parity can read')
+    return found
 
 
 def _one_place(side: Side, against: Side) -> Side:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from parity.compare import facts
 from parity.compare.sides import Measured, Side, Value
 from parity.plan.identity import case_name
 from parity.verdict import runs
 from parity.verdict.runs import Run
+
+if TYPE_CHECKING:
+    from parity.compare.kept import Night
 
 #: case, partition's full name, environment, metric
 Key = tuple[str, str, str, str]
@@ -23,11 +27,14 @@ def measured(report: dict[str, Any]) -> tuple[dict[Key, Measured], dict[str, dic
     """
     kept = _kept(report)
     cells = _planned(kept.get('plan') or {})
+    metrics: dict[tuple[str, str, str], list[str]] = {}
+    for *where, metric in cells:
+        metrics.setdefault(tuple(where), []).append(metric)
     context: dict[str, dict[str, list[str]]] = {}
     for attempts in runs.of_report(report).values():
         for run in attempts:
             if not run.retry:
-                _add(run, report['session_info']['uuid'], kept.get('facts') or {}, cells, context)
+                _add(run, report['session_info']['uuid'], kept.get('facts') or {}, cells, metrics, context)
     return cells, context
 
 
@@ -51,21 +58,25 @@ def _planned(plan: dict[str, Any]) -> dict[Key, Measured]:
     return cells
 
 
-def _add(run: Run, session: str, known: dict[str, Any], cells: dict[Key, Measured], context: dict) -> None:
+def _add(run: Run, session: str, known: dict[str, Any], cells: dict[Key, Measured],
+         metrics: dict[tuple[str, str, str], list[str]], context: dict) -> None:
+    """Add one run; ``metrics``: those of each planned case."""
     raw, record = run.raw, run.record
     place = f'{raw["system"]}:{raw["partition"]}'
     case = case_name(raw.get('display_name') or raw['name'])
     where = case, place, raw['environ']
+    planned = metrics.setdefault(where, [])
     if run.status:
-        for key, cell in cells.items():
-            if key[:3] == where:
-                cell.reason = f'{run.status}: {run.reason}'
+        for name in planned:
+            cells[(*where, name)].reason = f'{run.status}: {run.reason}'
         return
     _note(context.setdefault(place, {}), facts.context(record, known.get('machine') or {}))
     must = facts.of_run(raw, record, (known.get('software') or {}).get(raw['environ']) or {})
     figures, units = run.values(), _units(raw)
-    for name in {**figures, **{key[3]: 0 for key in cells if key[:3] == where}}:
-        cell = cells.setdefault((*where, name), _cell(raw, record, case, place, name, units.get(name, '')))
+    for name in dict.fromkeys((*figures, *planned)):
+        if (cell := cells.get((*where, name))) is None:
+            cell = cells[(*where, name)] = _cell(raw, record, case, place, name, units.get(name, ''))
+            planned.append(name)
         if name in (record.get('left_out') or {}):
             cell.reason = f'skipped: {record["left_out"][name]}'
         elif math.isfinite(figures.get(name, math.nan)):
@@ -94,22 +105,22 @@ def _note(context: dict[str, list[str]], said: dict[str, str]) -> None:
             known.append(value)
 
 
-def merged(name: str, kind: str, reports: list[dict[str, Any]], place: str = '') -> Side:
-    """One side from the reports of sessions, the oldest first; ``place`` keeps that partition only."""
+def merged(name: str, kind: str, nights: Iterable[Night], place: str = '') -> Side:
+    """One side from what sessions measured, the oldest first; ``place`` keeps that partition only."""
     cells: dict[Key, Measured] = {}
     context: dict[str, list[str]] = {}
-    for report in reports:
-        found, nodes = measured(report)
-        for key, cell in found.items():
-            if place in ('', key[1]):
-                _join(cells, key, cell)
-        for partition, said in nodes.items():
+    uuids = []
+    for night in nights:
+        uuids.append(night.uuid)
+        for key, cell in night.of(place).cells.items():
+            _join(cells, key, cell)
+        for partition, said in night.context.items():
             for fact, values in said.items() if place in ('', partition) else ():
                 for value in values:
                     _note(context, {fact: value})
     for cell in cells.values():
         cell.values = sorted(cell.values, key=lambda v: v.when or 0.0)
-    return Side(name, kind, list(cells.values()), [r['session_info']['uuid'] for r in reports], context)
+    return Side(name, kind, list(cells.values()), uuids, context)
 
 
 def _join(cells: dict[Key, Measured], key: Key, newer: Measured) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parity import paths
-from parity.history import readable
-from parity.session import database
+from parity.session import database, readable
 from parity.verdict import runs
 
 #: Goes up when SessionFacts, or what its fields mean, changes: what was kept of another version is read anew.

@@ -11,9 +11,9 @@ from pathlib import Path
 import polars as pl
 
 from parity import paths
-from parity.history import readable, rows
+from parity.history import rows
 from parity.history.rows import SCHEMA
-from parity.session import database
+from parity.session import database, readable
 
 #: Goes up when SCHEMA, or what its columns mean, changes: frames of another version are made anew.
 _VERSION = 2

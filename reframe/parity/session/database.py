@@ -82,8 +82,8 @@ def sessions_of(system: str, partition: str, days: float, until: str = '') -> li
     return [u for u, start in found if ends and ends[0][0] - days * 86400 <= start <= ends[0][0]]
 
 
-def report(session: str = '') -> dict[str, Any]:
-    """ReFrame's report of a session: the newest, or the one whose uuid starts with ``session``.
+def uuid(session: str = '') -> str:
+    """The newest session, or the one whose uuid starts with ``session``.
 
     Raises NothingMeasured when nothing is stored, UsageError for a name that fits none or several.
     """
@@ -94,5 +94,10 @@ def report(session: str = '') -> dict[str, Any]:
     if len(fitting) != 1:
         what = 'no session starts' if not fitting else f'{len(fitting)} sessions start'
         raise UsageError(f'{what} with {session!r}; the newest: {" ".join(u[:8] for u in known[-5:])}')
-    blob, = _query('SELECT json_blob FROM sessions WHERE uuid = ?', fitting[0])[0]
+    return fitting[0]
+
+
+def report(session: str = '') -> dict[str, Any]:
+    """ReFrame's report of the session that `uuid` names; the same is raised."""
+    blob, = _query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]
     return json.loads(blob)
