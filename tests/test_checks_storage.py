@@ -15,7 +15,7 @@ GIB = 1 << 30
 def ior_case(text: str, memory=GIB, local=True, **attributes) -> Replay:
     facts = ior.facts(text)
     ran = {'api': facts['api'], 'access': facts['access'], 'span': int(facts['nodes']), 'num_tasks': int(facts['tasks']),
-           'direct': facts['direct'] == 'yes'}
+           'direct_asked': True, 'took_direct': lambda: facts['direct'] == 'yes'}
     return Replay(check('storage/ior.py', 'Ior'), {'memory_bytes': memory}, caches_known=dict, is_local=lambda: local, **{**ran, **attributes})
 
 
@@ -25,7 +25,7 @@ def test_ior_gives_every_metric_it_declares(name):
     text = (RECORDED / 'ior' / f'{name}.txt').read_text()
     case = ior_case(text)
     assert set(case.replay(text)) == {'write', 'read'}
-    for wrong in ({'direct': not case.direct}, {'api': 'X'}, {'access': 'X'}, {'span': 7}, {'num_tasks': 7}):
+    for wrong in ({'took_direct': lambda: not case.took_direct()}, {'api': 'X'}, {'access': 'X'}, {'span': 7}, {'num_tasks': 7}):
         with pytest.raises(Wrong, match='asked for|no -C'):
             ior_case(text, **wrong).replay(text)
 
@@ -94,9 +94,9 @@ def test_fileset_gives_every_metric_it_declares(name):
 
 def fio_case(text: str, operation: str, memory=GIB, direct=True, kind='ext4') -> Replay:
     cls = check('storage/fio.py', 'Fio')
-    made = Replay(cls, {'memory_bytes': memory}, operation=operation, blocks=('4KiB', '1MiB'), jobs=(1,), bytes=160 << 20, direct=direct,
+    made = Replay(cls, {'memory_bytes': memory}, operation=operation, blocks=('4KiB', '1MiB'), jobs=(1,), took_direct=lambda: direct,
                   caches_known=dict, is_memory=lambda: kind == 'tmpfs', filesystem_type=lambda: kind,
-                  rw=lambda: {'read': 'randread', 'mixed': 'rw'}[operation], label_memory=lambda: cls.label_memory(made))
+                  rw=lambda: {'read': 'randread', 'mixed': 'rw'}[operation], label_memory=lambda *told: cls.label_memory(made, *told))
     made.metrics = cls.of(made, ('4KiB', '1MiB'), (1,))
     return made
 
@@ -110,7 +110,7 @@ def test_fio_gives_every_metric_that_quick_runs(operation, name, names):
     assert {'rate_4KiB_1', 'rate_1MiB_1'} | names <= set(values) and not made.labels
     if operation == 'mixed':
         assert values['rate_1MiB_1'] == sum(fio.parse(text)[f'1MiB_1_{way}_rate'] for way in ('read', 'write'))
-    for wrong in ({'jobs': (2,)}, {'direct': False}, {'rw': lambda: 'write'}, {'blocks': ('4KiB',)}):
+    for wrong in ({'jobs': (2,)}, {'took_direct': lambda: False}, {'rw': lambda: 'write'}, {'blocks': ('4KiB',)}):
         with pytest.raises(Wrong, match='asked for'):
             vars(made).update(wrong)
             made.replay(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import importlib.util
 import json
 import os
 import subprocess
@@ -78,3 +80,35 @@ def test_a_quota_is_held(place, tmp_path):
     assert room(place, 50 * 1024, env=env).returncode == 0
     done = room(place, 200 * 1024, env=env)
     assert done.returncode == 2 and 'quota of 1000 KiB' in done.stderr
+
+
+def direct(filesystem):
+    return subprocess.run([sys.executable, ROOM.with_name('direct.py'), str(filesystem)], capture_output=True, text=True)
+
+
+def test_the_node_is_asked_whether_direct_io_is_taken(place):
+    done = direct(place)
+    assert done.returncode == 0 and done.stdout in ('0\n', '1\n'), done.stderr
+    with open('direct.txt') as kept:
+        assert kept.read() == done.stdout
+    assert not list(place.iterdir())
+
+
+def test_where_direct_io_cannot_be_asked_for_the_job_ends(place):
+    done = direct(place / 'nowhere')
+    assert done.returncode == 2 and done.stderr.startswith('direct.py: ') and len(done.stderr.splitlines()) == 1
+
+
+def test_a_file_system_that_takes_no_direct_io(place, monkeypatch):
+    """Some make the file before they refuse the flag."""
+    spec = importlib.util.spec_from_file_location('direct', ROOM.with_name('direct.py'))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    real = os.open
+
+    def refuse(path, *_):
+        os.close(real(path, os.O_CREAT | os.O_WRONLY))
+        raise OSError(errno.EINVAL, 'Invalid argument')
+    monkeypatch.setattr(module.os, 'open', refuse)
+    assert module.takes(place) is False and not list(place.iterdir())

@@ -49,12 +49,11 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
         self.blocks, self.jobs, size, self.milliseconds = SIZES[self.size]
         self.without_launcher()
         self.num_cpus_per_task = self.extra('cores') or 1
-        self.direct = self.accepts_direct()
-        if not self.direct and self.size != 'quick' and self.extra('memory_bytes'):
-            size = 2 * self.extra('memory_bytes')
-        self.bytes = math.ceil(size / (80 * MIB)) * 80 * MIB        # 8 jobs, whole blocks of 10 MiB
-        self.take_room(self.bytes, 1)
-        self.prerun_cmds += ['export folder']
+        # 8 jobs, whole blocks of 10 MiB
+        sizes = (math.ceil(each / (80 * MIB)) * 80 * MIB for each in (size, self.bytes_without_direct(size)))
+        self.take_room_for_direct(*sizes, files=1)
+        self.prerun_cmds += [f'part_{jobs}=$((bytes / {jobs}))' for jobs in self.jobs]
+        self.prerun_cmds += [f'export folder direct {" ".join(f"part_{jobs}" for jobs in self.jobs)}']
         self.executable, self.executable_opts = self.program('fio'), ['--output-format=json', 'case.fio']
         run = self.of(self.blocks, self.jobs)
         self.leave_out([m.name for m in self.metrics if m not in run], f'size={self.size} runs blocks of '
@@ -62,15 +61,14 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
 
     @run_before('run')
     def write_input(self):
-        common = {'filename': '${folder}/data', 'ioengine': 'psync', 'direct': int(self.direct), 'overwrite': 1,
+        common = {'filename': '${folder}/data', 'ioengine': 'psync', 'direct': '${direct}', 'overwrite': 1,
                   'end_fsync': 1, 'time_based': 1, 'runtime': f'{self.milliseconds}ms', 'group_reporting': 1,
                   'rw': self.rw()}
         lines = ['[global]', *(f'{key}={value}' for key, value in common.items())]
         for block in self.blocks:
             for jobs in self.jobs:
-                part = self.bytes // jobs
                 lines += [f'[{block}_{jobs}]', 'stonewall', 'new_group', f'bs={BLOCKS[block]}', f'numjobs={jobs}',
-                          f'size={part}', f'offset_increment={part}']
+                          f'size=${{part_{jobs}}}', f'offset_increment=${{part_{jobs}}}']
         self.stage('case.fio', '\n'.join(lines) + '\n')
 
     def rw(self):
@@ -78,24 +76,28 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
 
     def parse(self, text):
         values, facts = fio.parse(text), fio.facts(text)
-        asked = {f'{block}_{jobs}': (self.rw(), str(BLOCKS[block]), str(jobs), str(int(self.direct)))
+        direct = self.took_direct()
+        asked = {f'{block}_{jobs}': (self.rw(), str(BLOCKS[block]), str(jobs), str(int(direct)))
                  for block in self.blocks for jobs in self.jobs}
         ran = {name: tuple(options.get(key) for key in ('rw', 'bs', 'numjobs', 'direct'))
                for name, options in facts['groups'].items()}
         if ran != asked:
             raise Wrong(f'ran rw, bs, numjobs, direct {ran}, asked for {asked}')
-        self.note({**facts, **self.caches_known(), 'bytes': self.bytes, 'figures': values})
-        self.label_memory()
+        size, *others = {int(options['size']) * int(options['numjobs']) for options in facts['groups'].values()}
+        if others:
+            raise Wrong(f'the runs had files of {sorted([size, *others])} bytes: it is one file')
+        self.note({**facts, **self.caches_known(), 'bytes': size, 'figures': values})
+        self.label_memory(direct, size)
         ways = {'mixed': ('read', 'write')}.get(self.operation, (self.operation,))
         rates = {f'rate_{name}': sum(values[f'{name}_{way}_rate'] for way in ways) for name in asked}
         prefix = {way: f'{way}_' if len(ways) > 1 else '' for way in ways}
         return rates | {f'{prefix[way]}{p}_{block}': values[f'{block}_1_{way}_{p}']
                         for way in ways for p in ('p50', 'p99') for block in self.blocks}
 
-    def label_memory(self):
+    def label_memory(self, direct, size):
         memory, every = self.extra('memory_bytes') or math.inf, [m.name for m in self.metrics]
         if self.is_memory():
             self.label(every, 'cached', f'{self.filesystem_type()} is memory')
-        elif not self.direct and self.bytes < 2 * memory:
+        elif not direct and size < 2 * memory:
             self.label(every, 'cached', f'no direct I/O on {self.filesystem_type()}, and a file of '
-                       f'{self.bytes / 1e9:.3g} GB is less than twice the memory')
+                       f'{size / 1e9:.3g} GB is less than twice the memory')

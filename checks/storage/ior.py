@@ -35,31 +35,34 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
         self.not_taken('nodes')
         self.place_ranks(nodes=self.span)
         size, repetitions = SIZES[self.size]
-        self.direct = self.api == 'POSIX' and self.span == 1 and self.accepts_direct()
-        if self.span == 1 and not self.direct and self.size != 'quick' and self.extra('memory_bytes'):
-            size = 2 * self.extra('memory_bytes')
-        a_node = self.num_tasks_per_node
-        block = max(1, math.ceil(size / a_node / MIB)) * MIB
-        self.take_room(block * self.num_tasks, self.num_tasks)
+        self.direct_asked = self.api == 'POSIX' and self.span == 1
+        other = self.bytes_without_direct(size) if self.span == 1 else size
+        direct, without = (max(1, math.ceil(each / self.num_tasks_per_node / MIB)) * MIB for each in (size, other))
+        if self.direct_asked:
+            self.take_room_for_direct(direct * self.num_tasks, without * self.num_tasks, self.num_tasks)
+        else:
+            self.take_room(without * self.num_tasks, self.num_tasks)
+        block = f'"$((bytes / {self.num_tasks}))"' if self.direct_asked else without
         self.executable = self.program('ior')
         self.executable_opts = [
             f'-a {self.api}', f'-b {block} -t {MIB} -i {repetitions}', '-e -w -r', '-o "$folder/data"',
             *(['-F'] if self.access == 'file-per-process' else []),
-            *(['--posix.odirect'] if self.direct else []),
+            *(['$([ "$direct" = 0 ] || echo --posix.odirect)'] if self.direct_asked else []),
             *(['-C -Q 1'] if self.span > 1 else [])]       # the offset is in nodes
 
     def parse(self, text):
         values, facts = ior.parse(text), ior.facts(text)
         if self.span > 1 and facts.get('task_offset') != 1:
             raise Wrong('every rank reads what it wrote itself: no -C')
+        direct = self.direct_asked and self.took_direct()
         names = ('api', 'access', 'nodes', 'tasks', 'fsync', 'direct')
         ran, asked = tuple(facts[name] for name in names), (
-            self.api, self.access, self.span, self.num_tasks, 'yes', 'yes' if self.direct else 'no')
+            self.api, self.access, self.span, self.num_tasks, 'yes', 'yes' if direct else 'no')
         if ran != asked:
             raise Wrong(f'ran {", ".join(names)} {ran}, asked for {asked}')
         self.note({**facts, **self.caches_known()})
         memory, size = self.extra('memory_bytes') or math.inf, facts['aggregate_bytes']
-        if (self.span == 1 or self.is_local()) and not self.direct and size < 2 * memory:
+        if (self.span == 1 or self.is_local()) and not direct and size < 2 * memory:
             self.label(['read'], 'cached', f'{size / 1e9:.3g} GB that the same kernel wrote may be in its memory: '
                        f'no direct I/O with {self.api} on {self.span} nodes')
         return {m.name: values[m.name] for m in self.metrics}
