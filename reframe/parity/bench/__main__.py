@@ -9,7 +9,7 @@ import time
 from functools import partial
 
 from parity import errors, machine, paths, sizing, software
-from parity.bench import page, pairs
+from parity.bench import page, pairs, scale
 from parity.bench.codes import Codes
 
 PAIRS = 3
@@ -28,8 +28,8 @@ def main() -> None:
         ratios += _codes(Codes(built, here.cores), here)
     else:
         print('skipped: HPL and STREAM: nothing is built (parity software build)')
-    opens = page.run()
-    sys.exit(errors.OK if opens and all(r.good for r in ratios) else errors.REGRESSED)
+    others = [page.run(), scale.run()]
+    sys.exit(errors.OK if all(others) and all(r.good for r in ratios) else errors.REGRESSED)
 
 
 def _said(ratio: pairs.Ratio) -> pairs.Ratio:

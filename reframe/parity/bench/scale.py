@@ -39,7 +39,7 @@ class Step:
 
 
 def sweep(site: Site) -> list[Step]:
-    """STREAM on every node: planned, run, judged, shown."""
+    """STREAM on all cores of every node: planned, run, judged, shown."""
     plan = f'from parity import plan; print(len(plan.of_command({list(_WHAT)}).cases))'
     return [_step(site, 'plan', '-c', plan),
             _step(site, 'run', f'{sys.exec_prefix}/bin/reframe', *_WHAT),
@@ -79,11 +79,12 @@ def run(nodes: int = NODES, in_flight: int = IN_FLIGHT) -> bool:
         for step in steps:
             print(f'{f"{step.what} of STREAM on {nodes} simulated nodes":60} {step.seconds:7.1f} s '
                   f'{step.megabytes:6.0f} MB', flush=True)
-        most = site.most_in_flight()
+        most, asked = site.most_in_flight(), site.asked()
         cells = json.loads(steps[2].printed)['cells']
     amiss = wrong(site, cells)
     if most > in_flight:
         amiss.append(f'{most} jobs in flight, at most {in_flight} allowed')
+    print('Slurm was asked: ' + ', '.join(f'{command} {count} times' for command, count in sorted(asked.items())))
     each = sum(step.seconds for step in steps) / nodes
     words = ', '.join(f'{number} {word}' for word, number in Counter(c['verdict'] for c in cells).most_common())
     good = not amiss and each <= SECONDS and max(step.megabytes for step in steps) <= MEGABYTES
@@ -97,6 +98,8 @@ def main() -> None:
     parser.add_argument('--nodes', type=int, default=NODES)
     parser.add_argument('--in-flight', type=int, default=IN_FLIGHT)
     args = parser.parse_args()
+    if min(args.nodes, args.in_flight) < 1:
+        parser.error('--nodes and --in-flight must be whole numbers above 0')
     sys.exit(errors.OK if run(args.nodes, args.in_flight) else errors.REGRESSED)
 
 

@@ -2,9 +2,9 @@
 
     python slurm.py FOLDER sbatch|sacct|squeue|scancel|scontrol ARGUMENTS...
 
-``simulated`` writes FOLDER: ``nodes.txt`` is what `scontrol show -o nodes` prints, ``site.json`` says what a
-job's program prints and on which nodes it does not end well. What a real Slurm would be asked otherwise
-than ReFrame and parity do is refused.
+``simulated`` writes FOLDER: ``nodes.txt`` is what `scontrol show -o nodes` prints, ``site.json`` what a job's
+program prints by node ('': all others), and on which nodes jobs do not end well. What a real Slurm would be asked
+otherwise than ReFrame and parity do is refused.
 """
 
 import json
@@ -15,25 +15,26 @@ import time
 from pathlib import Path
 
 #: `beside`: jobs that ReFrame had sent and not yet been told the end of, when this one was sent, and itself.
-_TABLE = ('CREATE TABLE IF NOT EXISTS jobs(id INTEGER PRIMARY KEY, node TEXT, state TEXT, end INTEGER,'
-          ' beside INTEGER, told INTEGER DEFAULT 0)')
+_TABLES = ('CREATE TABLE IF NOT EXISTS jobs(id INTEGER PRIMARY KEY, node TEXT, state TEXT, end INTEGER,'
+           ' beside INTEGER, told INTEGER DEFAULT 0)',
+           'CREATE TABLE IF NOT EXISTS asked(command TEXT)')
 
 
 def jobs(folder: Path) -> sqlite3.Connection:
+    """Tables `jobs`, and `asked`: a row for each command that was started."""
     database = sqlite3.connect(folder / 'jobs.db', timeout=60, isolation_level=None)
-    database.execute(_TABLE)
+    for table in _TABLES:
+        database.execute(table)
     return database
 
 
 def sbatch(folder: Path, script: str) -> None:
-    text = Path(script).read_text()
-    asked = dict(re.findall(r'^#SBATCH --(output|error|nodelist)=(\S+)', text, re.M))
+    asked = dict(re.findall(r'^#SBATCH --(output|error|nodelist)=(\S+)', Path(script).read_text(), re.M))
     site = json.loads((folder / 'site.json').read_text())
     node = asked['nodelist']
     state = site['states'].get(node, 'COMPLETED')
     if state != 'PENDING':
-        lines = text.splitlines()
-        printed = next(o['file'] for o in site['outputs'] if o['node'] in ('', node) and o['line'] in lines)
+        printed = site['outputs'].get(node, site['outputs'][''])
         Path(asked['output']).write_text(Path(printed).read_text())
         Path(asked['error']).touch()
         Path('node.txt').write_text(f'node: {node}\n')
@@ -89,4 +90,6 @@ def _asked(folder: Path, numbers: str) -> list[tuple]:
 COMMANDS = {command.__name__: command for command in (sbatch, sacct, squeue, scancel, scontrol)}
 
 if __name__ == '__main__':
-    COMMANDS[sys.argv[2]](Path(sys.argv[1]), *sys.argv[3:])
+    here, name, *words = sys.argv[1:]
+    jobs(Path(here)).execute('INSERT INTO asked VALUES (?)', (name,))
+    COMMANDS[name](Path(here), *words)

@@ -59,10 +59,11 @@ def _host(cluster: Cluster) -> Host:
 
 def _codes() -> tuple[str, ...]:
     """What this node's own packages offer; file copies need python3 alone, and every node has that."""
+    from parity.codes import OFFERED_BY
     from parity.software.programs import FEATURES, PROGRAMS
-    offered = [feature for feature, programs in FEATURES.items()
-               if all(shutil.which(PROGRAMS[p].executable) for p in programs)]
-    return tuple(code for code in ('hpcc', 'filecopy', 'fileset') if code in offered or code == 'filecopy')
+    offered = {feature for feature, programs in FEATURES.items()
+               if all(shutil.which(PROGRAMS[p].executable) for p in programs)}
+    return tuple(code for code in OFFERED_BY['distro'] if code in offered | {'filecopy'})
 
 
 def _writable(path: str) -> bool:
