@@ -32,6 +32,14 @@ def test_no_more_jobs_are_in_flight_than_the_partition_takes(swept):
     assert swept[0].most_in_flight() == IN_FLIGHT
 
 
+def test_slurm_is_asked_little(swept):
+    """One command a job to send it and one for its nodes; all jobs in flight are asked after at once, a time a second."""
+    site, steps, _ = swept
+    asked = site.asked()
+    assert asked['sbatch'] == NODES and asked['scontrol'] <= NODES + 10
+    assert asked['sacct'] <= steps['run'].seconds + len(site.states)
+
+
 def test_what_did_not_end_well_is_told_by_node(swept):
     site, _, cells = swept
     for node, state in site.states.items():

@@ -101,6 +101,23 @@ def test_the_configuration_is_what_reframe_accepts(results):
     assert site.get('storage/0/sqlite_db_file') == str(results / 'results.db')
 
 
+def test_where_many_jobs_are_in_flight_the_scheduler_is_asked_once_a_second(tmp_path, monkeypatch):
+    from reframe.core.config import load_config
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    for name, jobs in (('one', 1), ('many', 50)):
+        (tmp_path / 'systems' / name).mkdir(parents=True)
+        (tmp_path / 'systems' / name / 'system.yaml').write_text(
+            f'name: {name}\nhostnames: [x]\nrequires: []\npartitions:\n  - name: p\n    scheduler: slurm\n    launcher: srun\n'
+            f'    max_jobs: {jobs}\n    extras: {{cores: 1, memory_bytes: 1}}\n')
+    file = tmp_path / 'settings.py'
+    file.write_text('from parity.site import assemble\nsite_configuration = assemble.site_configuration()\n')
+    for name, rate in (('one', 10), ('many', 1)):
+        site = load_config('<builtin>', str(file))
+        site.validate()
+        site.select_subconfig(name, ignore_resolve_errors=True)
+        assert site.get('general/0/poll_rate_max') == rate and site.get('general/0/check_search_recursive')
+
+
 BAD = {
     'name: s': 'name: 7', 'hostnames: [x]': 'hostnames: ["("]', 'requires: offered': 'requires: offered\ndetect: maybe', 'scheduler: local': 'scheduler: slrum',
     'launcher: local': 'launcher: local\n    access: --exclusive', 'cores: 1': 'core: 1', 'nodes: 1': 'nodes: -1', 'memory_bytes: 1': 'memory_bytes: 1.5',

@@ -32,7 +32,7 @@ def site_configuration() -> dict[str, Any]:
         'systems': [system for system, _ in found],
         'environments': [environ for _, environs in found for environ in environs],
         'logging': [_logging()],
-        'general': [_general(), *_with_modules()],
+        'general': [_general(), *_with_modules(), *_with_many_jobs()],
         'storage': [{'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database())}],
         'modes': [{'name': size, 'options': [f'-S size={size}']}
                   for size in ('quick', 'nightly', 'acceptance')],
@@ -189,6 +189,13 @@ def _with_modules() -> list[dict]:
     """
     names = [name for name in systems.names() if systems.read(name).modules_system != 'nomod']
     return [{'resolve_module_conflicts': False, 'use_login_shell': True, 'target_systems': names}] if names else []
+
+
+def _with_many_jobs() -> list[dict]:
+    """Where many jobs are in flight one of them ends every moment, and ReFrame would ask ten times a second how
+    all of them stand: more than an accounting database should bear all night."""
+    names = [name for name in systems.names() if any(p.max_jobs > 1 for p in systems.read(name).partitions)]
+    return [{'poll_rate_max': 1, 'target_systems': names}] if names else []
 
 
 def _logging() -> dict:
