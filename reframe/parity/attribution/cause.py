@@ -63,7 +63,8 @@ class Night:
         # asked for every cell of a partition, answered once
         self._subsystem = functools.cache(self._subsystem_of)
         self._by_cells = functools.cache(self._node_of)
-        self._between = functools.cache(self._changed)
+        self._known = functools.cache(lambda environ: changes.known(nights, self.start, environ))
+        self._since = functools.cache(lambda good, environ: changes.since(self._known(environ), good))
 
     def of(self, cell: Cell) -> Attribution:
         """What is known of ``cell``; of one that is as it should be, only what changed since the figure before."""
@@ -101,10 +102,8 @@ class Night:
         was = {node for r in own if r['start'] == good for node in r['node'].split(',') if node}
         tonight = {node for r in own if r['session'] == self.session for node in r['node'].split(',') if node}
         nodes = {place.name} if place.kind == 'node' else tonight or set(cell.nodes)
-        return [*changes.of_nodes(was, nodes, self.start), *self._between(good, cell.environ, frozenset(nodes))]
-
-    def _changed(self, good: float, environ: str, nodes: frozenset[str]) -> list[Change]:
-        return changes.between(self.nights, good, self.start, environ, set(nodes))
+        known = changes.on(self._since(good, cell.environ), nodes)
+        return [*changes.of_nodes(was, nodes, self.start), *known]
 
 
 def last_good(own: Iterable[Mapping[str, Any]], session: str, start: float) -> float | None:

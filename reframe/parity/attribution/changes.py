@@ -16,19 +16,35 @@ def between(nights: list[SessionFacts], good: float, bad: float, environ: str, n
     in it. ``nodes``: the nodes of the bad figure: what changed on none of them is left out, and where it
     changed elsewhere, too, those nodes are named with them.
     """
-    known: dict[tuple[str, str], Known] = {}
+    return on(since(known(nights, bad, environ), good), nodes)
+
+
+def known(nights: list[SessionFacts], bad: float, environ: str) -> dict[tuple[str, str], Known]:
+    """What was known of each node and fact when, up to the session begun at ``bad``."""
+    found: dict[tuple[str, str], Known] = {}
     for night in nights:
         if night.start <= bad:
             for node, said in facts.of(night, environ).items():
                 for name, text in said.items():
-                    known.setdefault((node, name), []).append((night.start, text))
+                    found.setdefault((node, name), []).append((night.start, text))
+    return found
+
+
+def since(told: dict[tuple[str, str], Known], good: float) -> list[Change]:
+    """All that changed since the session begun at ``good``, with the nodes on which it did."""
     changed: dict[tuple, list[str]] = {}
-    for (node, name), values in known.items():
+    for (node, name), values in told.items():
         if step := _step(values, good):
             changed.setdefault((name, *step), []).append(node)
+    return [Change(fact=name, old=old, new=new, since=began, nodes=sorted(where))
+            for (name, old, new, began), where in changed.items()]
+
+
+def on(changed: list[Change], nodes: set[str]) -> list[Change]:
+    """Those of the changes that concern the nodes, or no node in particular."""
     here = {facts.ANYWHERE, *map(_short, nodes)}
-    return [Change(fact=name, old=old, new=new, since=since, nodes=sorted(filter(None, where)))
-            for (name, old, new, since), where in changed.items() if here & set(map(_short, where))]
+    return [change.model_copy(update={'nodes': [n for n in change.nodes if n]})
+            for change in changed if here & set(map(_short, change.nodes))]
 
 
 def _step(values: Known, good: float) -> tuple[str, str, float] | None:
