@@ -6,9 +6,12 @@ import random
 
 import pytest
 
-from parity.nightly import again
+import nights as made
+from parity import history, regression
+from parity.nightly import again as again_tonight
 from parity.site import systems
 from parity.verdict import judge
+from parity.verdict import nights as by_series
 from sessions import case
 
 
@@ -50,7 +53,7 @@ def test_a_low_night_is_worth_another_run_and_what_confirms_it_is_no_night_of_it
     nights(45)
     nights(1, 0.93)
     cell, verdict = hpl()
-    assert cell.suspicious and again.runs(systems.read('local'), verdict.session.uuid, [cell], ['-r'])
+    assert cell.suspicious and again_tonight.runs(systems.read('local'), verdict.session.uuid, [cell], ['-r'])
     nights(1, 0.93, parity_rerun_of=verdict.session.uuid)
     cell, verdict = hpl()
     assert verdict.session.uuid == 'night-0045' and not cell.suspicious
@@ -73,3 +76,33 @@ def test_an_improvement_is_reported(nights):
     nights(3, 1.08)
     cell, verdict = hpl()
     assert cell.verdict == 'improved' and verdict.exit_code == 0
+
+
+def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
+    """The table is made from the frame at once; parity.regression.judge_all takes nights one by one."""
+    rng = random.Random(3)
+    rows, cells, singly = [], [], []
+    for metric, better, last in (('triad', 'higher', 0.93), ('copy', 'lower', 1.08), ('add', 'higher', 1.0)):
+        past = []
+        for night in range(50):
+            level = 100 * (last if night > 46 else 1.0)
+            runs = [level * rng.gauss(1, 0.01) for _ in range(3)]
+            node, other = f'v{night % 2}', f'v{night % 2 + night % 3}'
+            rows += [made.figure(night, value, node, metric=metric, better=better, run=i) for i, value in enumerate(runs)]
+            again = [level * rng.gauss(1, 0.01) for _ in range(2 * (night % 7 == 0 or night == 49))]
+            rows += [made.rerun(night, value, other, metric=metric, better=better) for value in again]
+            past.append(regression.Night(tuple(runs), tuple(again), (node,) * 3, (other,) * len(again), f'n{night}'))
+        rows.append(made.rerun(50, 1.0, metric=metric, better=better))            # of a night without runs
+        cells.append(made.cell('unreferenced', metric=metric, better=better))
+        singly.append(regression.Cell(tuple(past), better))
+    for row in rows:
+        row['night'] = f'n{(row["rerun_of"] or row["session"]).rpartition("-")[2]}'
+    monkeypatch.setattr(history, 'load', lambda system: made.frame(*rows))
+    found = by_series.of_cells(cells, 'onebox', 'night-49')
+    expected = regression.judge_all(singly)
+    assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
+    for cell, each, past in zip(cells, expected, singly, strict=True):
+        tonight = found[by_series.name(cell)]
+        assert tonight.told.verdict == each.verdict and tonight.told.why == each.why
+        assert tonight.told.needs_rerun == each.needs_rerun and tonight.told.value == pytest.approx(each.value)
+        assert (tonight.runs, tonight.reruns) == (past.nights[-1].runs, past.nights[-1].reruns)

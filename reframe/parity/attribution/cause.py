@@ -21,6 +21,8 @@ FINE = ('ok', 'improved')
 #: Sessions whose facts are compared.
 SESSIONS = 40
 _FIGURE = ('case', 'size', 'metric')
+_COLUMNS = (*_FIGURE, 'partition', 'environ', 'session', 'rerun_of', 'start', 'value', 'better', 'low', 'high',
+            'node')
 
 
 def told(cells: list[Cell], system: str, session: str) -> list[Cell]:
@@ -54,6 +56,7 @@ class Night:
         wanted = pl.DataFrame({name: [getattr(c, name) for c in asked] for name in _FIGURE}).unique()
         usual = frame.filter(~pl.col('unusual') & (pl.col('label') == '')
                              & ((pl.col('start') <= self.start) | (pl.col('rerun_of') == session)))
+        usual = usual.select(_COLUMNS)
         wanted = usual.join(wanted.cast(pl.String), on=_FIGURE, how='semi')
         self._alike = wanted.partition_by(_FIGURE, as_dict=True)
         tonight = frame.filter((pl.col('session') == session) & (pl.col('node') != ''))

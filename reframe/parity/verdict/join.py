@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from parity import regression
-from parity.regression import Judgement
 from parity.verdict import nights
 from parity.verdict.model import Cell
+from parity.verdict.nights import Tonight
 
 #: Words that a history can change: a figure that was judged, or that nothing was accepted for.
 _OPEN = ('ok', 'improved', 'regressed', 'unreferenced')
@@ -31,15 +30,14 @@ def joined(cells: list[Cell], system: str, session: str) -> Joined:
     known = nights.of_cells([c for c in cells if c.verdict in _OPEN], system, session)
     if not known:
         return Joined(cells)
-    told = dict(zip(known, regression.judge_all(list(known.values())), strict=True))
-    found = [_joined(cell, known[name], told[name])
-             if cell.verdict in _OPEN and (name := nights.name(cell)) in told else cell for cell in cells]
-    short = sum(j.verdict == 'insufficient' for j in told.values())
-    return Joined(found, len(told) - short, short)
+    found = [_joined(cell, known[name])
+             if cell.verdict in _OPEN and (name := nights.name(cell)) in known else cell for cell in cells]
+    short = sum(tonight.told.verdict == 'insufficient' for tonight in known.values())
+    return Joined(found, len(known) - short, short)
 
 
-def _joined(cell: Cell, past: regression.Cell, told: Judgement) -> Cell:
-    tonight = past.nights[-1]
+def _joined(cell: Cell, tonight: Tonight) -> Cell:
+    told = tonight.told
     if cell.verdict == 'regressed' and tonight.reruns and _within(cell, tonight):
         first = f'{cell.reason} at first; run again it was within its bounds'
         cell = cell.model_copy(update={'verdict': 'ok', 'reason': first})
@@ -50,7 +48,7 @@ def _joined(cell: Cell, past: regression.Cell, told: Judgement) -> Cell:
     return cell.model_copy(update=update)
 
 
-def _within(cell: Cell, tonight: regression.Night) -> bool:
+def _within(cell: Cell, tonight: Tonight) -> bool:
     """Is the median of all of tonight's runs, those that were run again among them, within the accepted bounds?"""
     from statistics import median
     value = median((*tonight.runs, *tonight.reruns))
