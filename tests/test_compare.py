@@ -481,12 +481,14 @@ def test_what_a_session_measured_is_read_once_and_is_the_same_from_the_cache(sto
     stored('aa', sessions.case(100.0), sessions.case(101.0, parity=noted), sessions.case(7.0, case='Other'))
     stored('bb', sessions.case(99.0), parity_rerun_of='aa')
     first = [kept.night(uuid) for uuid in ('aa', 'bb')]
+    facts = [v.facts for cell in first[0].cells().values() for v in cell.values]
     kept._night.cache_clear()
     monkeypatch.setattr(database, 'report', None)
-    assert [kept.night(uuid) for uuid in ('aa', 'bb')] == first and [n.confirms for n in first] == [False, True]
-    values = [v for cell in first[0].cells.values() for v in cell.values]
-    again = [v for cell in kept.night('aa').cells.values() for v in cell.values]
-    assert [v.facts for v in again] == [v.facts for v in values] and any(v.unusual for v in again)
+    values = [v for cell in kept.night('aa').cells().values() for v in cell.values]
+    assert [n.confirms for n in first] == [False, True]
+    assert kept.night('aa').cells() == first[0].cells() and [v.facts for v in values] == facts
+    assert any(v.unusual for v in values) and set(kept.night('aa').cells(metrics=frozenset([('Other', 'hpl')]))) == {
+        ('Other', 'local:default', 'distro', 'hpl')}
 
 
 def test_a_session_that_cannot_be_read_is_left_out_of_a_partition_and_named(stored, capsys):

@@ -101,8 +101,7 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
     found = by_series.of_cells(cells, 'onebox', 'night-49')
     expected = regression.judge_all(singly)
     assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
-    for cell, each, past in zip(cells, expected, singly, strict=True):
-        tonight = found[by_series.name(cell)]
+    for tonight, each, past in zip(found, expected, singly, strict=True):
         assert tonight.told.verdict == each.verdict and tonight.told.why == each.why
         assert tonight.told.needs_rerun == each.needs_rerun and tonight.told.value == pytest.approx(each.value)
         assert (tonight.runs, tonight.reruns) == (past.nights[-1].runs, past.nights[-1].reruns)

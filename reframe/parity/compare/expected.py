@@ -70,11 +70,10 @@ def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
     checks = {(c.check, c.partition) for c in planned}
     outcomes = []
     for pair in pairs.read(system):
-        sides = [resolve.partition(f'{system.name}:{name}', until=uuid, empty=True)
+        spoken_of = frozenset(tuple(expected.metric.split('.')) for expected in pair.expect)
+        sides = [resolve.partition(f'{system.name}:{name}', until=uuid, empty=True, metrics=spoken_of)
                  for name in (pair.baseline, pair.candidate)]
-        spoken_of = {tuple(expected.metric.split('.')) for expected in pair.expect}
         for side in sides:
-            side.cells = [c for c in side.cells if (c.check, c.metric) in spoken_of]
             newest_alike(side.cells)
         both = (pair.baseline, pair.candidate)
         outcomes += [o for o in judge(pair, join.compare(*sides, MARGIN, label=False))

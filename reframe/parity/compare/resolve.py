@@ -50,9 +50,11 @@ def _side(word: str) -> Side:
     return sessions.merged(f'session {night.uuid[:8]}', 'session', [night])
 
 
-def partition(word: str, until: str = '', empty: bool = False) -> Side:
+def partition(word: str, until: str = '', empty: bool = False,
+              metrics: frozenset[kept.Spoken] | None = None) -> Side:
     """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before
-    the session ``until``. Raises UsageError or NothingMeasured where there are none, unless ``empty``.
+    the session ``until``; of ``metrics`` only where they are given. Raises UsageError or NothingMeasured where
+    there are none, unless ``empty``.
 
     Sessions that confirm another's figures are left out, because only slow cases are measured again; so are runs
     that were placed or profiled otherwise, where there are usual ones.
@@ -63,7 +65,7 @@ def partition(word: str, until: str = '', empty: bool = False) -> Side:
     if not found and not empty:
         raise _no_such(word)
     nights = [night for uuid in found if (night := kept.night(uuid)) and not night.confirms]
-    side = sessions.merged(word, 'partition', nights, place=word)
+    side = sessions.merged(word, 'partition', nights, word, metrics)
     if left_out := usual_only(side.cells):
         side.notes.append(f'{left_out} runs that were placed or profiled otherwise are left out')
     return side

@@ -13,7 +13,7 @@ from parity.verdict import runs
 from parity.verdict.runs import Run
 
 if TYPE_CHECKING:
-    from parity.compare.kept import Night
+    from parity.compare.kept import Night, Spoken
 
 #: case, partition's full name, environment, metric
 Key = tuple[str, str, str, str]
@@ -105,14 +105,16 @@ def _note(context: dict[str, list[str]], said: dict[str, str]) -> None:
             known.append(value)
 
 
-def merged(name: str, kind: str, nights: Iterable[Night], place: str = '') -> Side:
-    """One side from what sessions measured, the oldest first; ``place`` keeps that partition only."""
+def merged(name: str, kind: str, nights: Iterable[Night], place: str = '',
+           metrics: frozenset[Spoken] | None = None) -> Side:
+    """One side from what sessions measured, the oldest first; ``place`` keeps that partition only, ``metrics``
+    those checks' metrics only."""
     cells: dict[Key, Measured] = {}
     context: dict[str, list[str]] = {}
     uuids = []
     for night in nights:
         uuids.append(night.uuid)
-        for key, cell in night.of(place).cells.items():
+        for key, cell in night.cells(place, metrics).items():
             _join(cells, key, cell)
         for partition, said in night.context.items():
             for fact, values in said.items() if place in ('', partition) else ():

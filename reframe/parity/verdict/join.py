@@ -27,13 +27,11 @@ class Joined:
 
 def joined(cells: list[Cell], system: str, session: str) -> Joined:
     """Every cell of the session, with its last word."""
-    known = nights.of_cells([c for c in cells if c.verdict in _OPEN], system, session)
-    if not known:
-        return Joined(cells)
-    found = [_joined(cell, known[name])
-             if cell.verdict in _OPEN and (name := nights.name(cell)) in known else cell for cell in cells]
-    short = sum(tonight.told.verdict == 'insufficient' for tonight in known.values())
-    return Joined(found, len(known) - short, short)
+    known = iter(nights.of_cells([c for c in cells if c.verdict in _OPEN], system, session))
+    tonight = [next(known) if c.verdict in _OPEN else None for c in cells]
+    found = [_joined(cell, own) if own else cell for cell, own in zip(cells, tonight, strict=True)]
+    short = sum(own.told.verdict == 'insufficient' for own in tonight if own)
+    return Joined(found, sum(map(bool, tonight)) - short, short)
 
 
 def _joined(cell: Cell, tonight: Tonight) -> Cell:

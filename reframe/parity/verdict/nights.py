@@ -15,10 +15,6 @@ from parity.regression.nights import Nights, grouped, of_nights
 from parity.regression.rules import DEFAULT
 from parity.verdict.model import Cell
 
-#: A series' name: what tells one cell of a system from another.
-_KEY = [pl.col(name) for name in history.CELL]
-_APART = '\x1f'
-
 
 @dataclass(frozen=True)
 class Tonight:
@@ -29,49 +25,40 @@ class Tonight:
     reruns: tuple[float, ...]
 
 
-def name(cell: Cell) -> str:
-    """The series of a cell."""
-    return _APART.join(getattr(cell, part) for part in history.CELL)
-
-
-def of_cells(cells: list[Cell], system: str, session: str) -> dict[str, Tonight]:
-    """What the history of each cell that has a figure tonight says, by name; tonight is its last night."""
-    wanted = {name(cell): cell for cell in cells}
-    frame = _up_to(system, session).filter(pl.col('series').is_in(list(wanted)))
-    if frame.is_empty():
-        return {}
-    tonight = frame.filter(pl.col('night') == frame['night'].max())
-    here = tonight.filter(~pl.col('again'))['series'].unique().sort()
+def of_cells(cells: list[Cell], system: str, session: str) -> list[Tonight | None]:
+    """What the history of each cell says, None of one without a figure tonight; tonight is its last night."""
+    frame = _up_to(cells, system, session)
+    tonight = frame.filter(pl.col('night') == frame['night'].max()) if len(frame) else frame
+    here = tonight.filter(~pl.col('again'))['cell'].unique().sort()
+    found: list[Tonight | None] = [None] * len(cells)
     if here.is_empty():
-        return {}
-    runs, reruns = (dict(tonight.filter(pl.col('again') == again).group_by('series').agg('value').iter_rows())
-                    for again in (False, True))
-    asked = [wanted[series] for series in here]
-    told = _judged(_table(frame, here, asked), asked)
-    return {series: Tonight(each, tuple(runs[series]), tuple(reruns.get(series, ())))
-            for series, each in zip(here, told, strict=True)}
+        return found
+    runs, reruns = (dict(tonight.filter(pl.col('again') == again).group_by('cell', maintain_order=True).agg('value')
+                         .iter_rows()) for again in (False, True))
+    told = _judged(_table(frame.filter(pl.col('cell').is_in(here.implode()))), [cells[i] for i in here])
+    for i, each in zip(here, told, strict=True):
+        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())))
+    return found
 
 
-def _table(frame: pl.DataFrame, here: pl.Series, asked: list[Cell]) -> tuple[Nights, np.ndarray]:
-    """The nights of the series ``here``, oriented so that higher is better, and the label of each night."""
-    series = pl.DataFrame({'series': here, 'sign': [1 if c.better == 'higher' else -1 for c in asked]})
-    frame = frame.join(series.with_row_index('k'), on='series')
-    frame = frame.join(frame.filter(~pl.col('again')).select('k', 'night').unique(), on=['k', 'night'], how='semi')
-    frame = frame.sort('k', 'night', maintain_order=True)
-    another = (pl.col('k') != pl.col('k').shift(1)) | (pl.col('night') != pl.col('night').shift(1))
+def _table(frame: pl.DataFrame) -> tuple[Nights, np.ndarray]:
+    """The nights of all cells of the frame, cell by cell, and the label of each."""
+    if frame['again'].any():         # a night without a run of its own is none
+        frame = frame.filter(~pl.col('again').all().over('cell', 'night'))
+    another = (pl.col('cell') != pl.col('cell').shift(1)) | (pl.col('night') != pl.col('night').shift(1))
     new = frame.select(another.fill_null(True)).to_series()
     frame = frame.with_columns(at=new.cum_sum() - 1)
-    at, again = frame['at'].to_numpy(), frame['again'].to_numpy()
-    value = (frame['value'] * frame['sign']).to_numpy()
+    at, again, value = (frame[column].to_numpy() for column in ('at', 'again', 'oriented'))
     total = int(at[-1]) + 1
     first = np.flatnonzero(new.to_numpy())
-    of_series = frame['k'].to_numpy()[first]
     run, rerun = (grouped(at[chosen], value[chosen], total) for chosen in (~again, again))
     elsewhere = np.zeros(total, dtype=bool)
-    ran = frame.filter(~pl.col('again')).select('at', 'node').unique()
-    elsewhere[frame.filter('again').join(ran, on=['at', 'node'], how='anti')['at'].to_numpy()] = True
-    start = np.append(np.flatnonzero(np.diff(of_series, prepend=-1)), total)
-    return Nights(start, run, rerun, grouped(at, value, total), elsewhere), frame['label'].to_numpy()[first]
+    reruns = frame.filter('again').select('at', 'node')
+    ran = frame.filter(~pl.col('again')).select('at', 'node').join(reruns.select('at').unique(), on='at', how='semi')
+    elsewhere[reruns.join(ran, on=['at', 'node'], how='anti')['at'].to_numpy()] = True
+    start = np.append(np.flatnonzero(np.diff(frame['cell'].to_numpy()[first].astype(int), prepend=-1)), total)
+    both = grouped(at, value, total) if again.any() else run
+    return Nights(start, run, rerun, both, elsewhere), frame['label'].to_numpy()[first]
 
 
 def _judged(table: tuple[Nights, np.ndarray], cells: list[Cell]) -> list[Judgement]:
@@ -89,22 +76,24 @@ def _accepted(cell: Cell) -> Reference | None:
     return None if cell.reference is None else Reference(cell.reference, cell.low, cell.high)
 
 
-def _up_to(system: str, session: str) -> pl.DataFrame:
-    """series, night, label, again, value, node: every figure that was known when the session was judged.
+def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
+    """cell, night, label, again, value, oriented, node: every figure that was known when the session was judged.
 
-    A night is a session, named by when it began. Reruns (again) belong to the night of the session that they
-    confirm.
-    What is labelled, or placed otherwise than usual, is another figure, and left out. Without rows where the
-    session has no figure.
+    ``cell`` is its place among the cells; in ``oriented`` higher is better. A night is a session, named by when it
+    began. Reruns (again) belong to the night of the session that they confirm. What is labelled, or placed
+    otherwise than usual, is another figure, and left out. Without rows where the session has no figure.
     """
+    wanted = pl.DataFrame({name: [getattr(cell, name) for cell in cells] for name in history.CELL},
+                          schema=dict.fromkeys(history.CELL, pl.String)).with_row_index('cell')
+    sign = pl.Series('sign', [1 if cell.better == 'higher' else -1 for cell in cells], dtype=pl.Int8)
     frame = history.load(system).filter((pl.col('label') == '') & ~pl.col('unusual'))
     tonight = frame.filter((pl.col('session') == session) & (pl.col('rerun_of') == ''))['start']
     start = tonight[0] if len(tonight) else float('-inf')
-    rerun = pl.col('rerun_of') != ''
+    again = pl.col('rerun_of') != ''
     known = frame.filter((pl.col('start') <= start) | (pl.col('rerun_of') == session))
-    known = known.with_columns(of=pl.when(rerun).then('rerun_of').otherwise('session')).drop('label')
-    nights = known.filter(~rerun).unique('session').select('session', label='night', night='start')
-    known = known.drop('night')
-    return (known.join(nights, left_on='of', right_on='session').sort('night', 'start', 'run', maintain_order=True)
-            .select('night', 'label', 'value', 'node', series=pl.concat_str(_KEY, separator=_APART),
-                    again=rerun))
+    known = known.with_columns(of=pl.when(again).then('rerun_of').otherwise('session'))
+    nights = known.filter(~again).unique('session').select(of='session', label='night', night='start')
+    known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', again=again)
+    known = known.join(wanted.with_columns(sign), on=history.CELL).join(nights, on='of').sort(
+        'cell', 'night', 'start', 'run', maintain_order=True)
+    return known.select('cell', 'night', 'label', 'again', 'value', 'node', oriented=pl.col('value') * pl.col('sign'))
