@@ -5,6 +5,7 @@ What was read is kept in results/cache/history, a file a session: it can be remo
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -30,8 +31,13 @@ def load(system: str, nights: int | None = None) -> pl.DataFrame:
     kept = [file for uuid, file in zip(stored, files, strict=True) if file.exists() or _made(uuid, file)]
     if not kept:
         return pl.DataFrame(schema=SCHEMA)
-    frame = pl.concat([pl.scan_parquet(file) for file in kept]).filter(pl.col('system') == system)
-    return _newest(frame.collect(), nights).sort('start', 'run', maintain_order=True)
+    return _newest(_frame(system, tuple(kept)), nights).sort('start', 'run', maintain_order=True)
+
+
+@functools.lru_cache(maxsize=1)
+def _frame(system: str, files: tuple[Path, ...]) -> pl.DataFrame:
+    """One verdict asks for the same figures several times; a session's file never changes."""
+    return pl.concat([pl.scan_parquet(file) for file in files]).filter(pl.col('system') == system).collect()
 
 
 def _newest(frame: pl.DataFrame, nights: int | None) -> pl.DataFrame:

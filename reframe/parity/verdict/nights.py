@@ -33,8 +33,9 @@ def of_cells(cells: list[Cell], system: str, session: str) -> list[Tonight | Non
     found: list[Tonight | None] = [None] * len(cells)
     if here.is_empty():
         return found
-    runs, reruns = (dict(tonight.filter(pl.col('again') == again).group_by('cell', maintain_order=True).agg('value')
-                         .iter_rows()) for again in (False, True))
+    by_cell = [tonight.filter(pl.col('again') == again).group_by('cell', maintain_order=True).agg('value')
+               for again in (False, True)]
+    runs, reruns = (dict(figures.iter_rows()) for figures in by_cell)
     told = _judged(_table(frame.filter(pl.col('cell').is_in(here.implode()))), [cells[i] for i in here])
     for i, each in zip(here, told, strict=True):
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())))
@@ -54,7 +55,7 @@ def _table(frame: pl.DataFrame) -> tuple[Nights, np.ndarray]:
     run, rerun = (grouped(at[chosen], value[chosen], total) for chosen in (~again, again))
     elsewhere = np.zeros(total, dtype=bool)
     reruns = frame.filter('again').select('at', 'node')
-    ran = frame.filter(~pl.col('again')).select('at', 'node').join(reruns.select('at').unique(), on='at', how='semi')
+    ran = frame.filter(~pl.col('again') & pl.col('at').is_in(reruns['at'].unique().implode())).select('at', 'node')
     elsewhere[reruns.join(ran, on=['at', 'node'], how='anti')['at'].to_numpy()] = True
     start = np.append(np.flatnonzero(np.diff(frame['cell'].to_numpy()[first].astype(int), prepend=-1)), total)
     both = grouped(at, value, total) if again.any() else run
@@ -96,4 +97,5 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', again=again)
     known = known.join(wanted.with_columns(sign), on=history.CELL).join(nights, on='of').sort(
         'cell', 'night', 'start', 'run', maintain_order=True)
-    return known.select('cell', 'night', 'label', 'again', 'value', 'node', oriented=pl.col('value') * pl.col('sign'))
+    return known.select('cell', 'night', 'label', 'again', 'value', 'node',
+                        oriented=pl.col('value') * pl.col('sign'))
