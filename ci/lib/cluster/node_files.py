@@ -12,6 +12,8 @@ import network
 import slurm_conf
 from model import STATE, Cluster, Node
 
+CHECKOUT = Path(__file__).resolve().parents[3]
+
 #: No device but the node's own link; ranks of nodes that share a core give way to one another, and
 #: are where taskset put the node: hwloc would put every node's first rank on core 0.
 OPENMPI = """\
@@ -65,7 +67,8 @@ def _run(cluster: Cluster, node: Node, key: bytes) -> None:
     """A node's /run: copied at its start."""
     run, etc = STATE / 'etc' / node.name, _etc(node.name)
     own = run / 'parity-cluster'
-    for folder in (run / 'slurm/spool', run / 'lock', etc / 'slurm', own / 'munge', own / 'shared', own / 'head'):
+    for folder in (run / 'slurm/spool', run / 'lock', etc / 'slurm', own / 'munge', own / 'shared', own / 'head',
+                   own / 'checkout'):
         folder.mkdir(parents=True)
     (own / 'mail').mkdir(mode=0o700)
     _secret(own / 'munge/key', key)
@@ -80,8 +83,8 @@ def _run(cluster: Cluster, node: Node, key: bytes) -> None:
 
 def _facts(cluster: Cluster, node: Node) -> None:
     """What a node's own start script reads."""
-    facts = {'backend': cluster.backend, 'shared': cluster.shared, 'files': cluster.files,
-             'server': cluster.files_address, 'address': node.address, 'rate': node.rate or '',
+    facts = {'backend': cluster.backend, 'checkout': str(CHECKOUT), 'shared': cluster.shared,
+             'files': cluster.files, 'server': cluster.files_address, 'address': node.address, 'rate': node.rate or '',
              'burst': str(network.burst(node.rate)) if node.rate else ''}
     lines = [f'{name}={shlex.quote(value)}\n' for name, value in facts.items()]
     (STATE / 'nodes' / node.name).write_text(''.join(lines))
