@@ -84,8 +84,8 @@ def _run(cluster: Cluster, node: Node, key: bytes) -> None:
 def _facts(cluster: Cluster, node: Node) -> None:
     """What a node's own start script reads."""
     facts = {'backend': cluster.backend, 'checkout': str(CHECKOUT), 'shared': cluster.shared,
-             'files': cluster.files, 'server': cluster.files_address, 'address': node.address, 'rate': node.rate or '',
-             'burst': str(network.burst(node.rate)) if node.rate else ''}
+             'files': cluster.files, 'server': cluster.files_address, 'address': node.address,
+             'rate': node.rate or '', 'burst': str(network.burst(node.rate)) if node.rate else ''}
     lines = [f'{name}={shlex.quote(value)}\n' for name, value in facts.items()]
     (STATE / 'nodes' / node.name).write_text(''.join(lines))
 
