@@ -206,3 +206,55 @@ def test_without_scripts_the_words_and_values_are_there(browser, page):
     assert browser.value('document.querySelector("#filter").checkVisibility()') is False
     text = browser.value('document.querySelector("#c1").textContent')
     assert 'regressed' in browser.value('document.body.innerText') and '71.2 GB/s' in text
+
+
+BAD = '</noscript><script>window.bad = 1</script><img src=x onerror="window.bad = 1">'
+
+
+@pytest.fixture(scope='module')
+def large(tmp_path_factory) -> Path:
+    """A page whose last tables are no elements when it opens."""
+    cells = [_cell(case=f'Stream %n={n}{BAD if n == 199 else ""}', metric=m, value=1.0 + n) for n in range(200)
+             for m in ('copy', 'add', 'triad')]
+    folder = tmp_path_factory.mktemp('large')
+    return report.write(_verdict(cells), folder, folder)[0]
+
+
+def test_a_filter_and_a_link_reach_what_is_far_down(browser, large):
+    assert '<noscript>' in large.read_text()
+    browser.look(1400)
+    for act in ('document.querySelector(".counts .ok").click()', 'location.hash = "c590"'):
+        browser.open(large)
+        browser.value(act)
+        _settle(browser)
+        assert browser.value('document.querySelectorAll("#all tr[id]").length') == 600
+    assert 0 <= browser.value('document.querySelector("#c590").getBoundingClientRect().top') < 900
+
+
+def test_what_is_far_down_is_there_after_a_moment_and_in_a_page_opened_at_a_row(browser, large):
+    browser.open(large)
+    browser.value('new Promise(done => setTimeout(done, 3000))')
+    assert browser.value('document.querySelectorAll("#all tr[id]").length') == 600
+    browser('Page.navigate', url='about:blank')
+    browser('Page.navigate', url=f'{large.as_uri()}#c590')
+    browser.wait('Page.loadEventFired')
+    _settle(browser)
+    assert 0 <= browser.value('document.querySelector("#c590").getBoundingClientRect().top') < 900
+
+
+def test_hostile_text_far_down_stays_text(browser, large):
+    browser.open(large)
+    browser.value('new Promise(done => setTimeout(done, 3000))')
+    assert browser.value('document.querySelectorAll("#all img, #all script").length') == 0
+    assert BAD in browser.value('document.querySelector("#c600").parentElement.textContent')
+    assert browser.value('window.bad') is None
+
+
+def test_without_scripts_nothing_is_left_out(browser, large):
+    browser('Emulation.setScriptExecutionDisabled', value=True)
+    try:
+        browser('Page.navigate', url=large.as_uri())
+        browser.wait('Page.loadEventFired')
+    finally:
+        browser('Emulation.setScriptExecutionDisabled', value=False)
+    assert browser.value('document.querySelectorAll("#all tr[id]").length') == 600

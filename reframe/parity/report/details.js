@@ -11,7 +11,7 @@ function toggle(row) {
 function opened(row) {
   const line = make('tr', {class: 'more'}), cell = make('td', {colspan: row.cells.length});
   line.append(cell);
-  const nights = nightsOf(row), head = find('.case', row.parentElement);
+  const nights = nightsOf(row.id), head = find('.case', row.parentElement);
   const space = Math.min(row.closest('.scroll').clientWidth - 24, 760);
   if (nights) cell.append(chart(nights, Math.max(space, 240)));
   const reason = data.reasons[row.id.slice(1)];

@@ -1,11 +1,16 @@
 // Filters and keys; nothing is kept.
-const form = find('#filter'), rows = all('#all tr[id]');
-let texts = null;                     // what the text filter looks through, made when it is first used
+const form = find('#filter');
+let known = null, texts = null;       // the rows, and what the text filter looks through: made when first used
+
+function rows() {
+  unfoldAll();
+  return known ??= all('#all tr[id]');
+}
 
 const words = () => all('[aria-pressed=true]', form).map(button => button.value);
 
 function textOf(row, at) {
-  texts ??= rows.map(each => {
+  texts ??= rows().map(each => {
     const place = each.closest('.sub').dataset.name, head = find('.case', each.parentElement).textContent;
     return `${place} ${head} ${each.textContent} ${data.reasons[each.id.slice(1)] ?? ''}`.toLowerCase();
   });
@@ -16,7 +21,7 @@ function filter() {
   const chosen = words(), wanted = form.text.value.toLowerCase().split(/\s+/).filter(Boolean);
   const {subsystem, partition} = form;
   let shown = 0;
-  rows.forEach((row, at) => {
+  rows().forEach((row, at) => {
     const fits = (!chosen.length || chosen.includes(row.className))
       && (!subsystem.value || row.closest('.sub').dataset.name === subsystem.value)
       && (!partition.value || row.parentElement.dataset.p === partition.value)
@@ -30,7 +35,7 @@ function filter() {
   emptied('#all .scroll', 'tbody:not([hidden])');
   emptied('#all .sub', '.scroll:not([hidden])');
   find('#none').hidden = shown > 0;
-  find('output', form).textContent = shown === rows.length ? `${shown} cells` : `${shown} of ${rows.length} cells`;
+  find('output', form).textContent = shown === rows().length ? `${shown} cells` : `${shown} of ${rows().length} cells`;
 }
 
 function choose(word, only) {
@@ -44,7 +49,7 @@ function choose(word, only) {
 
 // j and k: the row after, or before, the one that has the focus or is the first in view.
 function step(by) {
-  const shown = rows.filter(row => !row.hidden && !row.closest('[hidden]'));
+  const shown = rows().filter(row => !row.hidden && !row.closest('[hidden]'));
   if (!shown.length) return;
   const own = document.activeElement?.closest('#all tr[id]');
   const seen = shown.findIndex(row => row.getBoundingClientRect().bottom > form.offsetHeight);

@@ -17,6 +17,8 @@ SHORT = 140
 
 #: Rows of one table: a browser lays a table out as a whole, and only those in view.
 MOST_ROWS = 100
+#: So many rows are elements from the start; the tables after them become it when they come near the view.
+AT_ONCE = 300
 
 
 @dataclass(eq=False)
@@ -72,6 +74,7 @@ class Table:
     check: str
     cases: list[Case]
     goes_on: bool                    # the check's cases began in the table before
+    later: bool                      # far down in the page
 
     @property
     def lines(self) -> int:
@@ -98,7 +101,8 @@ def _tables(subsystem: str, check: str, rows: list[Row], links) -> list[Table]:
     for _, same in groupby(rows, lambda r: _identity(r.cell)):
         case = _case(list(same), links)
         if not found or found[-1].lines + len(case.rows) > MOST_ROWS:
-            found.append(Table(subsystem, check, [], goes_on=bool(found)))
+            later = case.rows[0].number > AT_ONCE
+            found.append(Table(subsystem, check, [], goes_on=bool(found), later=later))
         found[-1].cases.append(case)
     return found
 

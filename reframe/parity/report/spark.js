@@ -14,8 +14,8 @@ function make(tag, attributes = {}, text = '') {
 }
 
 // {unit, points: [[night, value], ...], bands: [[from night, low, high], ...]}; null: no night has a figure
-function nightsOf(row) {
-  const packed = data.cells[row.id.slice(1) - 1];
+function nightsOf(id) {
+  const packed = data.cells[id.slice(1) - 1];
   if (!packed) return null;
   const [first, least, most, marks, bands, unit] = packed;
   const points = [];
@@ -64,7 +64,7 @@ function told(nights) {
 }
 
 function spark(row) {
-  const cell = find('.h', row), nights = cell && !cell.firstChild && nightsOf(row);
+  const cell = find('.h', row), nights = cell && !cell.firstChild && nightsOf(row.id);
   if (!nights) return;
   const button = make('button', {type: 'button', 'aria-expanded': 'false', title: told(nights)});
   button.append(picture(nights, 130, 24, 3).svg);
@@ -74,23 +74,53 @@ function spark(row) {
 
 // A line of what changed, or is not ok: the nights of the cell that it names.
 function beside(line) {
-  const row = find(find('a', line).hash), nights = row && !find('.h', line) && nightsOf(row);
+  const nights = !find('.h', line) && nightsOf(find('a', line).hash.slice(1));
   if (!nights) return;
   const place = make('span', {class: 'h', title: told(nights)});
   place.append(picture(nights, 130, 20, 3).svg);
   find('a', line).after(place);
 }
 
+// Tables far down stand in <noscript>, for those who run no scripts: to us that is text, and quick to load.
+function unfold(box) {
+  const kept = find('noscript', box);
+  if (kept) kept.replaceWith(document.createRange().createContextualFragment(kept.textContent));
+}
+
 const draw = box => (box.matches('.scroll') ? all('tr[id]', box).forEach(spark) : all('.told li', box).forEach(beside));
 const near = new IntersectionObserver(seen => {
   for (const {isIntersecting, target} of seen) {
-    if (isIntersecting) draw(target);
-    if (isIntersecting) near.unobserve(target);
+    if (!isIntersecting) continue;
+    near.unobserve(target);
+    unfold(target);
+    if (data.nights.length > 1) draw(target);
   }
 }, {rootMargin: '300px'});
 const boxes = all('#all .scroll, article');
-if (data.nights.length > 1) {
-  boxes.forEach(box => near.observe(box));
-  addEventListener('beforeprint', () => boxes.filter(box => !box.hidden).forEach(draw));
-}
+boxes.forEach(box => near.observe(box));
+
+// The rest while there is nothing else to do: a browser's own search finds it then, too.
+const folded = boxes.filter(box => find('noscript', box));
+const unfoldAll = () => folded.splice(0).forEach(unfold);
+const rest = deadline => {
+  while (folded.length && deadline.timeRemaining() > 5) unfold(folded.shift());
+  if (folded.length) requestIdleCallback(rest);
+};
+addEventListener('load', () => (window.requestIdleCallback ? requestIdleCallback(rest) : setTimeout(unfoldAll, 500)));
+
+// A link to a row that is no element yet.
+const reach = hash => {
+  if (!/^#c\d+$/.test(hash) || find(hash)) return false;
+  unfoldAll();
+  return true;
+};
+const arrive = () => { if (reach(location.hash)) location.replace(location.hash); };
+document.addEventListener('click', event => reach(event.target.closest('a')?.hash ?? ''), true);
+addEventListener('hashchange', arrive);
+arrive();
+
+addEventListener('beforeprint', () => {
+  unfoldAll();
+  if (data.nights.length > 1) boxes.filter(box => !box.hidden).forEach(draw);
+});
 
