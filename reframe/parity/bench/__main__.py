@@ -9,7 +9,7 @@ import time
 from functools import partial
 
 from parity import errors, machine, paths, sizing, software
-from parity.bench import page, pairs, scale
+from parity.bench import large, page, pairs, scale
 from parity.bench.codes import Codes
 
 PAIRS = 3
@@ -28,7 +28,7 @@ def main() -> None:
         ratios += _codes(Codes(built, here.cores), here)
     else:
         print('skipped: HPL and STREAM: nothing is built (parity software build)')
-    others = [page.run(), scale.run()]
+    others = [page.run(), large.run(), scale.run()]
     sys.exit(errors.OK if all(others) and all(r.good for r in ratios) else errors.REGRESSED)
 
 

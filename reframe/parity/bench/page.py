@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from parity.bench.browser import Browser, found
+from parity.bench.said import at_most
 from parity.verdict.model import Cell, Coverage, Session, Verdict
 
 CELLS, NIGHTS = 5000, 90
@@ -23,7 +24,7 @@ def run(times: int = 5) -> bool:
     with tempfile.TemporaryDirectory(prefix='parity-bench-') as folder:
         page = write(Path(folder))
         size = page.stat().st_size
-        good = _said(f'the page of {CELLS} cells, {NIGHTS} nights each', size / 1e6, BYTES / 1e6, 'MB')
+        good = at_most(f'the page of {CELLS} cells, {NIGHTS} nights each', size / 1e6, BYTES / 1e6, 'MB')
         program = found()
         if program is None:
             print('skipped: opening the page: no Chromium here')
@@ -31,14 +32,7 @@ def run(times: int = 5) -> bool:
         with Browser(program) as browser:
             browser.look(1400)
             seconds = median(browser.open(page) for _ in range(times))
-        return _said(f'opening it in Chromium, {times} times', seconds, SECONDS, 's') and good
-
-
-def _said(what: str, value: float, at_most: float, unit: str) -> bool:
-    good = value <= at_most
-    word = 'ok' if good else 'ABOVE'
-    print(f'{what:60} {value:5.2f} {unit}   at most {at_most:.2f} {unit}   {word}', flush=True)
-    return good
+        return at_most(f'opening it in Chromium, {times} times', seconds, SECONDS, 's') and good
 
 
 def write(folder: Path) -> Path:

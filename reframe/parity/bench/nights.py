@@ -1,0 +1,61 @@
+"""Many nights of a large system in ReFrame's own database, stored by ReFrame itself; the figures are made up."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+DAY, FIRST = 86400.0, 1780000000.0
+#: A system of the checkout with two partitions that are a declared pair.
+SYSTEM = 'example-slurm'
+_SOFTWARE = {'provider': 'spack', 'identity': 'made up'}
+
+
+def stored(partitions: dict[str, int], metrics: int, nights: int, slow: float = 0.02) -> None:
+    """Store so many nights below PARITY_RESULTS: of each partition so many cases of so many metrics, one run each.
+
+    In the last two nights the share ``slow`` of the cases is 10 % slower.
+    """
+    from parity.session import store
+    rng = random.Random(1)
+    names = [(p, f'Stream %node=n{i:04}') for p, count in partitions.items() for i in range(count)]
+    noted = {f'metric_{m:02}': {'unit': 'GB/s', 'better': 'higher', 'limit': None, 'ceiling': None}
+             for m in range(metrics)}
+    listed = [{'name': name, 'unit': m['unit'], 'better': m['better']} for name, m in noted.items()]
+    session = {'id': 'bench', 'announcement': 'made up', 'facts': {'machine': {'hostname': 'head'}},
+               'plan': {'system': SYSTEM, 'providers': ['spack'], 'checks': [], 'problems': [],
+                        'cases': [_planned(*place, listed) for place in names]}}
+    for night in range(nights):
+        began = FIRST + night * DAY
+        factors = [0.9 if night >= nights - 2 and i < slow * len(names) else 1.0 for i in range(len(names))]
+        cases = [_ran(*place, noted, factor, rng, began) for place, factor in zip(names, factors, strict=True)]
+        cases[0]['parity_session'] = session
+        store.store(store.as_report({}, cases, began, began + 3600, cmdline='reframe -c checks/ -r'))
+
+
+def _planned(partition: str, case: str, metrics: list[dict]) -> dict[str, Any]:
+    return {'check': 'Stream', 'case': case, 'unique_name': case, 'subsystem': 'memory', 'size': 'nightly',
+            'file': 'checks/memory/stream.py', 'needs': ['stream'], 'system': SYSTEM, 'partition': partition,
+            'environ': 'spack', 'metrics': metrics}
+
+
+def _ran(partition: str, case: str, noted: dict, factor: float, rng: random.Random, began: float) -> dict:
+    """A case that passed, as large as ReFrame's record of one is: 5 kB and its figures."""
+    node = case.rpartition('=')[2]
+    figures = {f'{SYSTEM}:{partition}:{name}': [factor * rng.gauss(75, 0.75), 0, None, None, 'GB/s', 'pass']
+               for name in noted}
+    folder = Path('/results/output', SYSTEM, partition, 'spack', f'Stream_{node}')
+    record = {'journal': 'bench', 'subsystem': 'memory', 'size': 'nightly', 'needs': ['stream'], 'metrics': noted,
+              'software': _SOFTWARE, 'labels': {}, 'left_out': {}, 'sizing': {}, 'unusual': {},
+              'check': '6ddac180b872',
+              'node': {'node': node, 'kernel': '6.1.187', 'processor': 'made up', 'virtualisation': 'none'},
+              'facts': {f'fact {n}': 'of what was printed' * 4 for n in range(20)}}
+    return {'name': case, 'display_name': case, 'unique_name': f'{case} {partition}', 'system': SYSTEM,
+            'partition': partition, 'environ': 'spack', 'result': 'pass', 'fail_phase': None, 'fail_reason': None,
+            'fixture': False, 'perfvalues': figures, 'job_nodelist': [node], 'jobid': '17', 'time_run': 2.0,
+            'job_submit_time': began, 'job_completion_time_unix': began + 60, 'outputdir': str(folder),
+            'stagedir': str(folder), 'num_tasks': 1, 'num_cpus_per_task': 8, 'parity': record,
+            'parity_session': {},
+            'executable_opts': [], 'env_vars': {'OMP_NUM_THREADS': '8'},
+            'variables': {f'variable {n}': 'that ReFrame notes ' * 2 for n in range(40)}}
