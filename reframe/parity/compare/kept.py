@@ -19,7 +19,7 @@ from parity.compare.sides import Measured, Value
 from parity.session import database, readable
 
 #: Goes up when what is kept, or what it means, changes.
-_VERSION = 1
+_VERSION = 2
 #: The first fields of Measured.
 NAMES = ('subsystem', 'check', 'case', 'metric', 'unit', 'better', 'place', 'environ')
 
@@ -31,21 +31,25 @@ Spoken = tuple[str, str]
 class Night:
     """What a session measured, as it is kept.
 
-    ``confirms``: it was made because a figure of another session looked bad. ``rows``: a cell each, the fields in
-    NAMES, its runs, label, reason and step; ``facts``: those that runs share.
+    ``confirms``: it was made because a figure of another session looked bad. ``rows``: a cell each, its place
+    among them, the fields in NAMES, its runs, label, reason and step; as JSON by check and metric, because of all
+    that a large night has a pair speaks of a few.
+    ``facts``: those that runs share.
     """
 
     uuid: str
     confirms: bool
     context: dict[str, dict[str, list[str]]]
     facts: list[dict[str, str]]
-    rows: list[list[Any]]
+    rows: dict[Spoken, str]
 
     def cells(self, place: str = '', metrics: frozenset[Spoken] | None = None) -> dict[Key, Measured]:
         """The cells of a partition ('': of all), of these checks and metrics only where they are given."""
         found = {}
-        for *names, values, label, reason, step in self.rows:
-            if place in ('', names[6]) and (metrics is None or (names[1], names[3]) in metrics):
+        wanted = [text for of, text in self.rows.items() if metrics is None or of in metrics]
+        rows = sorted((row for text in wanted for row in json.loads(text)), key=lambda row: row[0])
+        for _, *names, values, label, reason, step in rows:
+            if place in ('', names[6]):
                 runs = [Value(value, when, session, self.facts[at], unusual)
                         for value, when, session, at, unusual in values]
                 cell = Measured(*names, runs, label, reason, step)
@@ -61,7 +65,7 @@ def night(uuid: str) -> Night | None:
 @lru_cache(maxsize=64)
 def _night(uuid: str, file: Path) -> Night | None:
     try:
-        return Night(**json.loads(file.read_bytes()))
+        return _read(file)
     except (OSError, *readable.MALFORMED):
         found = readable.read(uuid, of_report)
         if found:
@@ -75,20 +79,30 @@ def of_report(report: dict[str, Any]) -> Night:
     cells, context = sessions.measured(report)
     at: dict[int, int] = {}          # the figures of one run share their facts
     facts: list[dict[str, str]] = []
-    rows = []
-    for cell in cells.values():
+    rows: dict[Spoken, list[Any]] = {}
+    for place, cell in enumerate(cells.values()):
         for value in cell.values:
             if id(value.facts) not in at:
                 at[id(value.facts)] = len(facts)
                 facts.append(value.facts)
         values = [(v.value, v.when, v.session, at[id(v.facts)], v.unusual) for v in cell.values]
-        rows.append([*(getattr(cell, name) for name in NAMES), values, cell.label, cell.reason, cell.step])
-    return Night(info['uuid'], bool(info.get(database.RERUN_OF)), context, facts, rows)
+        rows.setdefault((cell.check, cell.metric), []).append(
+            [place, *(getattr(cell, name) for name in NAMES), values, cell.label, cell.reason, cell.step])
+    return Night(info['uuid'], bool(info.get(database.RERUN_OF)), context, facts,
+                 {of: json.dumps(told) for of, told in rows.items()})
+
+
+def _read(file: Path) -> Night:
+    """The first line is all but the rows; then a line of check and metric, and one of their rows, in turn."""
+    first, *lines = file.read_text().split('\n')
+    rows = {tuple(json.loads(of)): text for of, text in zip(lines[::2], lines[1::2], strict=True)}
+    return Night(**{**json.loads(first), 'rows': rows})
 
 
 def _keep(found: Night, file: Path) -> None:
     """Written aside and renamed: another parity may read at the same time."""
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f'.{file.name}.{os.getpid()}')
-    aside.write_text(json.dumps(vars(found)))
+    rows = [line for of, text in found.rows.items() for line in (json.dumps(of), text)]
+    aside.write_text('\n'.join([json.dumps({**vars(found), 'rows': None}), *rows]))
     aside.replace(file)
