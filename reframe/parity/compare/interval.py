@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from statistics import fmean, median, quantiles, stdev
 
 CONFIDENCE = 0.95
@@ -59,7 +59,7 @@ class Sample:
     def median(self) -> float:
         return median(self.values)
 
-    @property
+    @cached_property
     def half_step(self) -> float:
         """Half a step as a share of the median."""
         step = decimals(self.values) if self.step is None else self.step
