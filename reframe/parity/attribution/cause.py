@@ -90,14 +90,14 @@ class Night:
     def _node_of(self, partition: str, subsystem: str) -> Where | None:
         alike = [c for c in self.cells if (c.partition, c.subsystem) == (partition, subsystem)]
         slower = {c.case for c in alike if c.verdict == 'regressed'}
-        fine = {c.case for c in alike if c.verdict in FINE} - slower
+        fine = {c.case for c in alike if _fine(c)} - slower
         ran = self._ran
         return where.by_cells({c: ran[partition, c] for c in slower if (partition, c) in ran},
                               {c: ran[partition, c] for c in fine if (partition, c) in ran})
 
     def _subsystem_of(self, partition: str) -> Subsystem:
         return subsystem.of({name: c.verdict == 'regressed' for name, c in names(self.cells).items()
-                             if c.partition == partition and c.verdict in ('regressed', *FINE)})
+                             if c.partition == partition and (c.verdict == 'regressed' or _fine(c))})
 
     def _changes(self, cell: Cell, own: list[dict], good: float | None, place: Where) -> list[Change]:
         if good is None:
@@ -107,6 +107,11 @@ class Night:
         nodes = {place.name} if place.kind == 'node' else tonight or set(cell.nodes)
         known = changes.on(self._since(good, cell.environ), nodes)
         return [*changes.of_nodes(was, nodes, self.start), *known]
+
+
+def _fine(cell: Cell) -> bool:
+    """Is it as fast as it should be, by its accepted bounds or, where there are none, by its last nights?"""
+    return cell.verdict in FINE or cell.verdict == 'unreferenced' and cell.history in FINE
 
 
 def last_good(own: Iterable[Mapping[str, Any]], session: str, start: float) -> float | None:

@@ -45,6 +45,7 @@ class Cell(BaseModel):
     reason: str = ''
     acknowledged: str = ''           # until when, by whom and why a bad word is a known fault (acks.yaml)
     attempt: int = 1                 # 1: first run; more: how many runs were needed
+    history: str = ''                # what its last nights say: ok, improved, regressed, insufficient; '' unknown
     cause: Attribution | None = None # what is known of it where the figure is slower
     suspicious: bool = False         # low among the nights before: worth another run before anything is said
     nodes: list[str] = Field(default_factory=list)
