@@ -46,10 +46,11 @@ def _of_case(attempts: list[runs.Run]) -> list[dict[str, Any]]:
     for run in attempts:
         if run.retry or run.status:
             continue
+        case = _case(run)
         for metric in run.record.get('metrics', {}):
             reading = run.reading(metric)
             if reading.value is not None and math.isfinite(reading.value):
-                rows.append({**_case(run), **_metric(run, metric, reading), 'run': count[metric]})
+                rows.append({**case, **_metric(run, metric, reading), 'run': count[metric]})
                 count[metric] += 1
     return rows
 
