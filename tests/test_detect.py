@@ -123,7 +123,7 @@ def test_a_night_alarms_in_the_whole_file_if_it_did_when_it_was_the_last(seed, l
     ('series,night,kind,run,value,value\na,1,run,1,5,5\n', ':1:', 'column value stands there twice'),
     ('series,night,kind,run,value,Direction\na,1,run,1,5,lower\n', ':1:', 'did you mean direction?'),
     (HEAD + 'a,1,run,1,5\na,2,run,1,nan\n', ':3:', 'value nan is not finite'),
-    (HEAD + 'a,1,run,1,1e999\n', ':2:', 'not finite'),
+    (HEAD + 'a,1,run,1,1e999\n', ':2:', 'not finite'), (HEAD + 'a,1,run,1,-1e101\n', ':2:', 'must be below 1e+100'),
     (HEAD + 'a,1,run,1,fast\n', ':2:', "value 'fast' is no number"),
     (HEAD + 'a,1,run,1,1_000\n', ':2:', 'is no number'),
     (HEAD + 'a,1,run,1,5\na,1,run,01,6\n', ':3:', 'run 01 of series \'a\', night 1, was on line 2 already'),

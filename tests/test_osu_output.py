@@ -205,6 +205,15 @@ def test_wrong_in_other_tables(name, old, new, message):
         osu.parse(TEXTS[name].replace(old, new, 1))
 
 
+def test_a_bandwidth_of_a_few_bytes_may_be_too_slow_for_two_decimals():
+    """As two guests of one core gave it."""
+    text = re.sub(r'(\n2 +)\S+', lambda row: f'\n2{"0.00":>{len(row[0]) - 2}}', TEXTS['bw-np2'])
+    assert osu.parse(text)['bw_2'] == 0 and osu.parse(text)['bw_1'] == osu.parse(TEXTS['bw-np2'])['bw_1']
+    text = re.sub(r'(\n8 +)\S+', lambda row: f'\n8{"0.00":>{len(row[0]) - 2}}', TEXTS['bw-np2'])
+    with pytest.raises(Wrong, match='8 B is 0.00: it must be above zero'):
+        osu.parse(text)
+
+
 # ---- mutations
 
 def meant(name, result):

@@ -68,6 +68,12 @@ def test_activate_without_a_venv_says_what_to_do(checkout):
     assert shell('ci/nightly --dry-run', checkout).returncode == 2
 
 
+def test_activate_refuses_a_venv_that_has_the_library_of_another_checkout(checkout):
+    done = shell('unset PYTHONPATH; . ci/activate; echo $?', checkout)
+    assert f"{checkout}/.venv has the library {TOP}/reframe/parity, not this checkout's" in done.stderr
+    assert done.stdout.strip() == '2'
+
+
 def test_a_second_set_up_installs_nothing():
     done = shell('install=yes; packages=(); say() { echo "$*"; }; . ci/lib/python; python_packages; make_venv', TOP)
     assert done.returncode == 0 and done.stdout == ''

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, PositiveFloat
 
+#: The bounds that checks stand their figures beside, and what a peak is derived from, with their units.
+UNITS = {'peak_flops': ('Gflop/s',), 'peak_flops_core': ('Gflop/s',), 'memory_bandwidth': ('GB/s',),
+         'link_bandwidth': ('MB/s',), 'clock': ('Hz', 'MHz', 'GHz'), 'flops_per_cycle': ('flop/cycle',)}
 #: A figure is impossible only when it exceeds a certain bound by more than this.
 MARGIN = 0.05
 

@@ -26,7 +26,10 @@ def root() -> Path:
 def results() -> Path:
     """The folder that every run writes to: results/ at the top, or ``PARITY_RESULTS``."""
     named = os.environ.get('PARITY_RESULTS')
-    return Path(named).resolve() if named else root() / 'results'
+    folder = Path(named).resolve() if named else root() / 'results'
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f'{folder}: not a folder; PARITY_RESULTS must name the folder of the results')
+    return folder
 
 
 def database() -> Path:

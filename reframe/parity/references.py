@@ -85,7 +85,10 @@ def _check(check: LoadedCheck, entry: dict, environs: list[str]) -> Iterator[tup
     needed = ['size', *check.variants]
     valid = {'size': list(SIZES), **check.variants, '$environ': environs, **check.parameters}
     index = entry.get('$index')
-    if not isinstance(index, list) or set(needed) - set(map(str, index)) or set(map(str, index)) - set(valid):
+    strange = [str(name) for name in index if str(name) not in valid] if isinstance(index, list) else []
+    if strange:
+        yield (check.check, '$index'), unknown('parameter', strange[0], list(valid))
+    elif not isinstance(index, list) or set(needed) - set(map(str, index)):
         yield (check.check, '$index'), (f'{check.check} needs an $index with {" and ".join(needed)}, for instance '
                                         f'[{", ".join(needed)}]; valid: {", ".join(valid)}')
     elif len(entry) < 2:
@@ -153,4 +156,4 @@ def unknown(kind: str, name: str, valid: list[str]) -> str:
     name = str(name)
     near = get_close_matches(name, valid, n=1)
     return f'unknown {kind} {name!r}' + (f'; did you mean {near[0]!r}?' if near else '') \
-        + f' valid: {", ".join(sorted(valid))}'
+        + f'; valid: {", ".join(sorted(valid))}'

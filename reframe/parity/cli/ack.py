@@ -19,11 +19,11 @@ from parity.verdict.model import Cell
 def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
     """Write the acknowledgement of a cell into its system's acks.yaml. UsageError for what cannot be one."""
     today = datetime.date.today()
-    day = _until(until, today)
-    if len(why.strip()) < 3:
-        raise UsageError('--why TEXT: say what is broken, and what is done about it')
     if not wanted:
         raise UsageError('name the cell: parity ack CELL --until DATE --why TEXT; parity verdict names them')
+    day = _until(until, today)
+    if len(why.strip()) < 3:
+        raise UsageError(f'--why {why!r}: must say in three letters or more what is broken')
     if system:
         wanted = f'{wanted.partition("@")[0]}@{systems.read(system).name}:{wanted.partition(":")[2]}'
     _, name, cell = find.cell(wanted)

@@ -68,7 +68,7 @@ def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, t
     notes = []
     if pairs:
         if alone := len(one) + len(other) - 2 * len(pairs):
-            notes.append(f'{alone} runs without a neighbour in time were left out')
+            notes.append(f'{alone} {"run" if alone == 1 else "runs"} without a neighbour in time left out')
         one, other = [p[0] for p in pairs], [p[1] for p in pairs]
     found = _ratio(_sample(one, baseline), _sample(other, candidate), bool(pairs))
     sides = _sides(one, other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import traceback
 from typing import Any
 
 import jinja2
@@ -64,5 +65,14 @@ def script(job: str, system: str, request: Request, **values: Any) -> str:
             job=request, system=system, checkout=str(paths.root()), environ=environ, **values)
     except jinja2.TemplateSyntaxError as err:
         raise errors.UsageError(f'{err.filename or err.name}:{err.lineno}: {err.message}') from None
+    except jinja2.TemplateNotFound as err:
+        raise errors.UsageError(f'{_line_of(err) or job}: no template {err.name}; they are in '
+                                f'{" and ".join(folders)}') from None
     except jinja2.TemplateError as err:
-        raise errors.UsageError(f'{job}.sh.j2: {err.message}') from None
+        raise errors.UsageError(f'{_line_of(err) or job}: {err.message}') from None
+
+
+def _line_of(error: jinja2.TemplateError) -> str:
+    """file:line of the template in which a value was wrong; '' where none is known."""
+    at = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith('.j2')]
+    return f'{at[-1].filename}:{at[-1].lineno}' if at else ''

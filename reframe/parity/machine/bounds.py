@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from parity.errors import UsageError
-from parity.limits import Limit
+from parity.limits import UNITS, Limit
 from parity.machine.flops import flops_per_cycle
 from parity.machine.model import Machine
 
-#: Units of the bounds that we compute: an override has to use them.
-UNITS = {'peak_flops': 'Gflop/s', 'peak_flops_core': 'Gflop/s', 'memory_bandwidth': 'GB/s',
-         'link_bandwidth': 'MB/s'}
 #: Overrides that are no bounds themselves but what a peak is computed from.
 _CLOCK_UNITS = {'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9}
-_PARTS = {'clock': tuple(_CLOCK_UNITS), 'flops_per_cycle': ('flop/cycle',)}
+_PARTS = ('clock', 'flops_per_cycle')
 #: A reference clock is true to a fraction of a percent: so far may a measured rate exceed a peak.
 _CLOCK_TOLERANCE = 0.01
 
@@ -99,7 +96,7 @@ def _void(found: dict[str, Limit], measured: float) -> list[str]:
 
 def _stated(name: str, entry: Any) -> Limit:
     """One entry of ``limits:`` in system.yaml."""
-    allowed = _PARTS.get(name) or ((UNITS[name],) if name in UNITS else None)
+    allowed = UNITS.get(name)
     try:
         limit = Limit(**{'certain': True, **entry})
     except (TypeError, ValueError) as error:

@@ -34,6 +34,7 @@ _HEADING = re.compile(r'# (?:Size )?(Avg Latency\(us\)|Bandwidth \(MB/s\)|MB/s M
 # The first is told on standard output, the others, where no title follows, on standard error.
 _REFUSALS = ('DATA VALIDATION ERROR', 'This test requires', 'Invalid option')
 _TYPES = {'MPI_CHAR': 1, 'MPI_INT': 4, 'MPI_FLOAT': 4}
+_SMALL = 8                                                   # bytes; of fewer, 0.00 MB/s is a slow network
 _LEAST = 4096                                                # a table that ends below this was cut
 
 
@@ -43,6 +44,7 @@ class _Heading:
 
     line: int
     figures: int
+    bandwidth: bool
     full: bool
     validated: bool
 
@@ -59,9 +61,10 @@ class _Output:
 def parse(text: str, max_size: int | None = None) -> dict[str, float]:
     """<benchmark>_<size> of every message size (bytes): mean latency in us, or MB/s (10^6 bytes).
 
-    mbw_mr has message_rate_<size> (1/s), too; barrier has ``barrier`` (us) and no sizes. ``max_size``:
-    the last size that was asked for, of no meaning for barrier. Raises Incomplete with the line where
-    something is missing, Wrong when the validation failed or figures contradict each other.
+    mbw_mr has message_rate_<size> (1/s), too; barrier has ``barrier`` (us) and no sizes. A bandwidth of messages
+    below 8 B may be 0: OSU prints two decimals. ``max_size``: the last size that was asked for, of no meaning for
+    barrier. Raises Incomplete with the line where something is missing, Wrong when the validation failed or
+    figures contradict each other.
     """
     output = _read(text, max_size)
     if output.benchmark == 'barrier':
@@ -145,7 +148,7 @@ def _heading(lines: list[str], start: int, wanted: str) -> _Heading:
     if not match or match[1] != wanted:
         raise Wrong(f'line {at + 1}: columns {words[2:120]!r} are not read; valid are "{wanted}", '
                     f'those of -f and Validation')
-    return _Heading(at + 1, 2 if wanted == _RATES else 1, bool(match[2]), bool(match[3]))
+    return _Heading(at + 1, 2 if wanted == _RATES else 1, wanted == _BANDWIDTH, bool(match[2]), bool(match[3]))
 
 
 def _rows(lines: list[str], heading: _Heading, sized: bool) -> dict[int, tuple[Decimal, ...]]:
@@ -160,17 +163,19 @@ def _rows(lines: list[str], heading: _Heading, sized: bool) -> dict[int, tuple[D
         size = whole(words.pop(0), f'line {line}: the message size') if sized else 0
         if not curve.follows(size, before):
             raise Wrong(f'line {line}: {size} B is not the size that follows; sizes are powers of two')
-        found[size] = _figures(words, f'line {line}: ' + (f'{size} B' if sized else 'barrier'), heading)
+        small = heading.bandwidth and size < _SMALL
+        found[size] = _figures(words, f'line {line}: ' + (f'{size} B' if sized else 'barrier'), heading, small)
         before = size
     if not found:
         raise Incomplete(f'line {len(lines)}: the output ends without a row in its table')
     return found
 
 
-def _figures(words: list[str], what: str, heading: _Heading) -> tuple[Decimal, ...]:
+def _figures(words: list[str], what: str, heading: _Heading, small: bool) -> tuple[Decimal, ...]:
+    """The figures of one row; ``small``: a bandwidth of messages so small that two decimals may not hold it."""
     if heading.validated and (word := words.pop()) != 'Pass':
         raise Wrong(f'{what}: validation {word[:20]!r}, not Pass')
-    figures = tuple(positive(word, what, 2) for word in words[:heading.figures])
+    figures = tuple((duration if small else positive)(word, what, 2) for word in words[:heading.figures])
     if heading.full:
         least, most = (duration(word, what, 2) for word in words[1:3])
         if not least <= figures[0] <= most:

@@ -76,7 +76,7 @@ def _chosen(system: System, known: list[Cell], partition: str, check: str) -> li
         names = sorted({c.check for c in known} | {c.case.replace(' ', '') for c in known})
         near = get_close_matches(wanted, names, n=1)
         hint = f'; did you mean {near[0]!r}?' if near else ''
-        raise UsageError(f'--check {check}: no figure of it is stored{hint} '
+        raise UsageError(f'--check {check}: no figure of it is stored{hint}; '
                          f'stored: {", ".join(sorted({c.check for c in known}))}')
     return [c for c in fitting if not partition or c.partition == partition]
 

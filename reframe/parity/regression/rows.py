@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 KINDS = ('run', 'rerun')
+#: Nothing is measured in more, and the squares of more are no numbers.
+LARGEST = 1e100
 #: direction: an empty one is the default, higher.
 SIGNS = {'higher': 1, 'lower': -1, '': 1}
 WHOLE = re.compile(r'^-?[0-9]{1,18}$')
@@ -132,6 +134,8 @@ class _Seen:
 def _value(text: str) -> Iterator[str]:
     if re.fullmatch(r'[+-]?(nan|inf|infinity)', text, re.I) or NUMBER.match(text) and math.isinf(float(text)):
         yield f'value {text} is not finite; a run without a figure is left out of the file'
+    elif NUMBER.match(text) and abs(float(text)) >= LARGEST:
+        yield f'value {text} is too large to be a figure; must be below {LARGEST:g}'
     elif not NUMBER.match(text):
         yield f'value {text!r} is no number, such as 71.2 or 7.12e4'
 

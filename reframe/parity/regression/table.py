@@ -11,7 +11,7 @@ import numpy as np
 
 from parity.errors import UsageError
 from parity.regression.nights import Nights, grouped
-from parity.regression.rows import COLUMNS, ISO, KINDS, NUMBER, SIGNS, WHOLE, bad_header, first_mistake
+from parity.regression.rows import COLUMNS, ISO, KINDS, LARGEST, NUMBER, SIGNS, WHOLE, bad_header, first_mistake
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,7 +69,7 @@ def _checked(frame: pl.DataFrame) -> pl.DataFrame:
         'series': frame['series'], 'night': night, 'again': frame['kind'] == KINDS[1],
         'run': frame['run'].str.to_integer(strict=False), 'value': value,
         'sign': better.replace_strict(SIGNS, default=None, return_dtype=pl.Int8)})
-    good = (found.null_count().sum_horizontal().item() == 0 and value.is_finite().all()
+    good = (found.null_count().sum_horizontal().item() == 0 and (value.abs() < LARGEST).all()
             and frame['kind'].is_in(KINDS).all() and frame['run'].str.contains(WHOLE.pattern).all()
             and frame['value'].str.contains(NUMBER.pattern).all() and (frame['series'] != '').all())
     if not good:

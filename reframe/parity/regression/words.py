@@ -20,6 +20,8 @@ def too_few(last: Last, rules: Rules) -> str:
 def quiet(last: Last, labels: Sequence[str]) -> str:
     said = (f'tonight is {_off(last.change)} the median of {last.nights} nights; '
             f'their spread is {_share(last.spread)}')
+    if last.suspicious and not last.again and last.change < -last.least:
+        said += '; it was not run again, and one night alone is not believed'
     if last.episode:
         begin = labels[last.episode.begin - (last.night + 1 - len(labels))]
         return f'{said}; what began on {begin} is not over: it ends with a second night like this one'

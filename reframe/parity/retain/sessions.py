@@ -44,7 +44,8 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
     results database, or that measured another machine under a name that is taken here; nothing is added then.
     """
     if not other.is_file():
-        raise UsageError(f'{other}: no such file; name a results.db')
+        what = 'a folder' if other.is_dir() else 'no such file'
+        raise UsageError(f'{other}: {what}; name a results.db')
     if other.resolve() == paths.database().resolve():
         raise UsageError(f'{other} is the database of this very checkout')
     _make()

@@ -74,11 +74,8 @@ def _environs_wrong(system: System, environs: list[str]) -> Iterator[str]:
 
 
 def _partition_wrong(system: System, stated: Partition, environs: list[str]) -> Iterator[str]:
-    from parity.machine.bounds import UNITS
     yield from (f'unknown environment {name!r}; valid: {", ".join(environs)}'
                 for name in stated.environs or () if name not in (*environs, *SPACK))
-    yield from (f'limits: {name}: unit {limit.unit!r} is not {UNITS[name]}'
-                for name, limit in stated.extras.limits.items() if limit.unit != UNITS.get(name, limit.unit))
     if system.detect is not True:  # a check would take an unknown number of cores for one
         yield from (f'extras: {fact} must be stated: it is not detected' for fact in ('cores', 'memory_bytes')
                     if getattr(stated.extras, fact) is None)

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from parity.codes import FEATURES
+from parity.limits import UNITS
 from parity.times import Time
 from parity.traps import JOINS
 
@@ -70,7 +71,6 @@ LAUNCHERS = ('alps', 'clush', 'ibrun', 'local', 'lrun', 'lrun-gpu', 'mpiexec', '
 CodeName = Annotated[str, AfterValidator(_known_code)]
 
 
-#: The bounds that checks stand their figures beside, and what a peak is derived from.
 LimitName = Literal['peak_flops', 'peak_flops_core', 'memory_bandwidth', 'link_bandwidth', 'clock',
                     'flops_per_cycle']
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -107,6 +107,13 @@ class Extras(BaseModel):
     cores: PositiveInt | None = None            # of a node; required where nothing is detected
     llc_bytes: PositiveInt | None = None        # last-level caches of a node together
     max_pending_time: Time | None = None        # that a case may wait in the queue
+
+    @model_validator(mode='after')
+    def _units(self) -> Extras:
+        for name, limit in self.limits.items():
+            if limit.unit not in UNITS[name]:
+                raise ValueError(f'limits: {name}: unit {limit.unit!r}; valid: {", ".join(UNITS[name])}')
+        return self
 
     @model_validator(mode='after')
     def _no_misspelling(self) -> Extras:

@@ -82,5 +82,5 @@ def read(name: str) -> Study:
     if name not in names():
         near = get_close_matches(name, names(), n=1)
         raise UsageError(f'unknown study {name!r}' + (f'; did you mean {near[0]!r}?' if near else '')
-                         + f' valid: {", ".join(names()) or "none"}')
+                         + f'; valid: {", ".join(names()) or "none"}')
     return yamlfile.read(folder() / name / 'study.yaml', Study)
