@@ -40,6 +40,7 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
         direct, without = (max(1, math.ceil(each / self.num_tasks_per_node / MIB)) * MIB for each in (size, other))
         if self.direct_asked:
             self.take_room_for_direct(direct * self.num_tasks, without * self.num_tasks, self.num_tasks)
+            self.prerun_cmds.append('odirect=(); [ "$direct" = 0 ] || odirect=(--posix.odirect)')
         else:
             self.take_room(without * self.num_tasks, self.num_tasks)
         block = f'"$((bytes / {self.num_tasks}))"' if self.direct_asked else without
@@ -47,7 +48,7 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
         self.executable_opts = [
             f'-a {self.api}', f'-b {block} -t {MIB} -i {repetitions}', '-e -w -r', '-o "$folder/data"',
             *(['-F'] if self.access == 'file-per-process' else []),
-            *(['$([ "$direct" = 0 ] || echo --posix.odirect)'] if self.direct_asked else []),
+            *(['"${odirect[@]}"'] if self.direct_asked else []),
             *(['-C -Q 1'] if self.span > 1 else [])]       # the offset is in nodes
 
     def parse(self, text):
