@@ -29,7 +29,7 @@ from jobs import ALL_HERE, CELLS, QUICK
      '', "default.yaml:4: unknown metric 'hlp'; did you mean 'hpl'?"),
     (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quik:\n    hpl: [1, -0.1, 0.1, Gflop/s]\n'),
      '', "default.yaml:3: unknown size 'quik'; did you mean 'quick'?"),
-    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size, moed]\n  quick: {}\n'), '', 'default.yaml:2: Hpcc needs an $index'),
+    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size, moed]\n  quick: {}\n'), '', "default.yaml:2: unknown parameter 'moed'"),
     (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n'), '', 'Hpcc has no reference'),
     (('systems/local/references/default.yaml', 'Tcp:\n  $index: [size, where]\n  quick: {}\n'),
      '', 'default.yaml:2: Tcp needs an $index with size and threading'),

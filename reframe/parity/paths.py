@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from parity.errors import UsageError
+from parity.errors import InfrastructureError, UsageError
 
 #: Benchmark programs of ours that run on compute nodes: a check names the folder as its `sourcesdir`.
 PROGRAMS = str(Path(__file__).resolve().parent / 'programs')
@@ -28,7 +28,7 @@ def results() -> Path:
     named = os.environ.get('PARITY_RESULTS')
     folder = Path(named).resolve() if named else root() / 'results'
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f'{folder}: not a folder; PARITY_RESULTS must name the folder of the results')
+        raise InfrastructureError(f'{folder}: not a folder; PARITY_RESULTS names where results go')
     return folder
 
 
