@@ -6,17 +6,15 @@ In results/cache/compare, a file a session, that can be removed at any time.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from parity import paths
 from parity.compare import sessions
 from parity.compare.sessions import Key
 from parity.compare.sides import Measured, Value
-from parity.session import database, readable
+from parity.session import cache, database, readable
 
 #: Goes up when what is kept, or what it means, changes.
 _VERSION = 2
@@ -59,7 +57,7 @@ class Night:
 
 def night(uuid: str) -> Night | None:
     """What the session measured; None, and a warning that names it, where parity cannot read it."""
-    return _night(uuid, paths.results() / 'cache' / 'compare' / f'v{_VERSION}' / f'{uuid}.json')
+    return _night(uuid, cache.file('compare', _VERSION, uuid, 'json'))
 
 
 @lru_cache(maxsize=64)
@@ -69,7 +67,7 @@ def _night(uuid: str, file: Path) -> Night | None:
     except (OSError, *readable.MALFORMED):
         found = readable.read(uuid, of_report)
         if found:
-            _keep(found, file)
+            cache.keep(file, lambda aside: aside.write_text(_text(found)))
         return found
 
 
@@ -99,10 +97,6 @@ def _read(file: Path) -> Night:
     return Night(**{**json.loads(first), 'rows': rows})
 
 
-def _keep(found: Night, file: Path) -> None:
-    """Written aside and renamed: another parity may read at the same time."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f'.{file.name}.{os.getpid()}')
+def _text(found: Night) -> str:
     rows = [line for of, text in found.rows.items() for line in (json.dumps(of), text)]
-    aside.write_text('\n'.join([json.dumps({**vars(found), 'rows': None}), *rows]))
-    aside.replace(file)
+    return '\n'.join([json.dumps({**vars(found), 'rows': None}), *rows])

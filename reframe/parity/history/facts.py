@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from parity import paths
-from parity.session import database, readable
+from parity.session import cache, database, readable
 from parity.verdict import runs
 
 #: Goes up when SessionFacts, or what its fields mean, changes: what was kept of another version is read anew.
@@ -47,23 +44,15 @@ def sessions(system: str, last: int | None = None) -> list[SessionFacts]:
 
 
 def _kept(uuid: str) -> SessionFacts | None:
-    file = paths.results() / 'cache' / 'facts' / f'v{_VERSION}' / f'{uuid}.json'
+    file = cache.file('facts', _VERSION, uuid, 'json')
     try:
         said = json.loads(file.read_bytes())
         return SessionFacts(**{**said, 'software': tuple(said['software'])})
     except (OSError, ValueError, TypeError, KeyError):
         facts = readable.read(uuid, of_report)
         if facts:
-            _keep(facts, file)
+            cache.keep(file, lambda aside: aside.write_text(json.dumps(asdict(facts))))
         return facts
-
-
-def _keep(facts: SessionFacts, file: Path) -> None:
-    """Written aside and renamed: another parity may read at the same time."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f'.{file.name}.{os.getpid()}')
-    aside.write_text(json.dumps(asdict(facts)))
-    aside.replace(file)
 
 
 def of_report(report: dict[str, Any]) -> SessionFacts:

@@ -6,15 +6,13 @@ What was read is kept in results/cache/history, a file a session: it can be remo
 from __future__ import annotations
 
 import functools
-import os
 from pathlib import Path
 
 import polars as pl
 
-from parity import paths
 from parity.history import rows
 from parity.history.rows import SCHEMA
-from parity.session import database, readable
+from parity.session import cache, database, readable
 
 #: Goes up when SCHEMA, or what its columns mean, changes: frames of another version are made anew.
 _VERSION = 2
@@ -27,7 +25,7 @@ def load(system: str, nights: int | None = None) -> pl.DataFrame:
     it; InfrastructureError where the database cannot be read.
     """
     stored = database.uuids()
-    files = [_file(uuid) for uuid in stored]
+    files = [cache.file('history', _VERSION, uuid, 'parquet') for uuid in stored]
     kept = [file for uuid, file in zip(stored, files, strict=True) if file.exists() or _made(uuid, file)]
     if not kept:
         return pl.DataFrame(schema=SCHEMA)
@@ -47,20 +45,8 @@ def _newest(frame: pl.DataFrame, nights: int | None) -> pl.DataFrame:
     return frame.filter(pl.col('session').is_in(own) | pl.col('rerun_of').is_in(own))
 
 
-def _file(uuid: str) -> Path:
-    return paths.results() / 'cache' / 'history' / f'v{_VERSION}' / f'{uuid}.parquet'
-
-
 def _made(uuid: str, file: Path) -> bool:
     frame = readable.read(uuid, rows.of_report)
     if frame is not None:
-        _keep(frame, file)
+        cache.keep(file, frame.write_parquet)
     return frame is not None
-
-
-def _keep(frame: pl.DataFrame, file: Path) -> None:
-    """Written aside and renamed: another parity may read at the same time."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f'.{file.name}.{os.getpid()}')
-    frame.write_parquet(aside)
-    aside.replace(file)
