@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity.regression import history, judgement, last
 from parity.regression.judgement import Judgement
-from parity.regression.nights import of_nights
 from parity.regression.rules import DEFAULT, RATE, Rules
 from parity.regression.search import SLOW
+from parity.regression.series import judged
 from parity.regression.table import Table
 
 STATED = (f'stated false-alarm rate: {1000 * RATE:g} per 1000 nights of a series '
@@ -28,14 +27,8 @@ class Series:
 def of_table(table: Table, rules: Rules = DEFAULT) -> dict[str, Series]:
     """Every series of the table by name. Each is judged for itself: the stated rate is that of one series."""
     nights = table.nights
-    values = of_nights(nights, rules)
-    outcome = history.follow(nights, values, rules)
-    lasts = last.of_series(nights, values, outcome, rules)
-    slow = np.flatnonzero(outcome.state == SLOW)
+    found = judged(nights, table.signs, list(map(str, table.labels)), rules)
+    slow = np.flatnonzero(found.outcome.state == SLOW)
     edges = np.searchsorted(slow, nights.start)
-    found = {}
-    for k, name in enumerate(table.names):
-        labels = table.labels[nights.start[k]:nights.start[k + 1]]
-        told = judgement.of_last(lasts[k], table.signs[k], list(map(str, labels)), rules)
-        found[name] = Series(told, tuple(table.labels[i] for i in slow[edges[k]:edges[k + 1]]))
-    return found
+    return {name: Series(told, tuple(table.labels[i] for i in slow[edges[k]:edges[k + 1]]))
+            for k, (name, told) in enumerate(zip(table.names, found.told, strict=True))}

@@ -8,10 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from parity.regression import history, judgement, last, nodes
+from parity.regression import nodes
 from parity.regression.judgement import Judgement, Reference
-from parity.regression.nights import Nights, grouped, of_nights
+from parity.regression.nights import Nights, grouped
 from parity.regression.rules import DEFAULT
+from parity.regression.series import judged
 
 Better = Literal['higher', 'lower']
 
@@ -53,21 +54,15 @@ def judge_all(cells: Sequence[Cell], at_once: int | None = None) -> list[Judgeme
     if not cells:
         return []
     rules = DEFAULT.for_cells(len(cells) if at_once is None else at_once)
-    nights = _table(cells)
-    values = of_nights(nights, rules)
-    found = last.of_series(nights, values, history.follow(nights, values, rules), rules)
-    return [_judged(cell, each, rules) for cell, each in zip(cells, found, strict=True)]
+    labels = [night.label or f'night {i}' for cell in cells for i, night in enumerate(cell.nights, 1)]
+    found = judged(_table(cells), list(map(_sign, cells)), labels, rules, [cell.reference for cell in cells])
+    return [nodes.named(told, cell, each.spread)
+            for told, cell, each in zip(found.told, cells, found.lasts, strict=True)]
 
 
 def needs_rerun(cell: Cell) -> bool:
     """Are tonight's runs low enough to be worth a confirming rerun, before anything is said?"""
     return judge(cell).needs_rerun
-
-
-def _judged(cell: Cell, found: last.Last, rules) -> Judgement:
-    labels = [night.label or f'night {i}' for i, night in enumerate(cell.nights, 1)]
-    told = judgement.of_last(found, _sign(cell), labels, rules, cell.reference)
-    return nodes.named(told, cell, found.spread)
 
 
 def _sign(cell: Cell) -> int:

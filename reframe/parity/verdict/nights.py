@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 
 from parity import history
-from parity.regression import history as followed
-from parity.regression import judgement, last
 from parity.regression.judgement import Judgement, Reference
-from parity.regression.nights import Nights, grouped, of_nights
+from parity.regression.nights import Nights, grouped
 from parity.regression.rules import DEFAULT
+from parity.regression.series import judged
 from parity.verdict.model import Cell
 
 
@@ -63,14 +62,10 @@ def _table(frame: pl.DataFrame) -> tuple[Nights, np.ndarray]:
 
 
 def _judged(table: tuple[Nights, np.ndarray], cells: list[Cell]) -> list[Judgement]:
-    """As parity.regression.judge_all does from nights one by one: the more cells, the stricter the rules."""
+    """As parity.regression.judge_all does: the more cells, the stricter the rules."""
     nights, labels = table
-    rules = DEFAULT.for_cells(len(cells))
-    values = of_nights(nights, rules)
-    lasts = last.of_series(nights, values, followed.follow(nights, values, rules), rules)
-    return [judgement.of_last(each, 1 if cell.better == 'higher' else -1, labels[begin:end].tolist(), rules,
-                              _accepted(cell))
-            for each, cell, begin, end in zip(lasts, cells, nights.start[:-1], nights.start[1:], strict=True)]
+    signs = [1 if cell.better == 'higher' else -1 for cell in cells]
+    return judged(nights, signs, labels.tolist(), DEFAULT.for_cells(len(cells)), list(map(_accepted, cells))).told
 
 
 def _accepted(cell: Cell) -> Reference | None:
