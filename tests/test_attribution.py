@@ -10,10 +10,15 @@ import nights
 import sessions as made
 from nights import cell, facts, figure, frame, rerun
 from parity.attribution import cause, slow, subsystem
+from parity.attribution import changes as changed
 from parity.attribution.cause import Night
-from parity.attribution.changes import between
 from parity.attribution.model import Attribution, Change, Where
 from parity.verdict import judge, terminal
+
+
+def between(sessions, good, bad, environ, nodes):
+    return changed.on(changed.since(changed.known(sessions, bad, environ), good), nodes)
+
 
 GOOD = [figure(n, 79.0 + 0.1 * (n % 3), node) for n in range(10) for node in ('v1', 'v2', 'v3', 'v4')]
 

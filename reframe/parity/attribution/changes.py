@@ -9,18 +9,12 @@ from parity.history.facts import SessionFacts
 Known = list[tuple[float, str]]      # when a session began, and the fact's text in it
 
 
-def between(nights: list[SessionFacts], good: float, bad: float, environ: str, nodes: set[str]) -> list[Change]:
-    """The facts that differ between the session begun at ``good`` and the one begun at ``bad`` (Unix times).
-
-    ``nights``: sessions of one system, oldest first; those before ``good`` tell of nodes that did not run
-    in it. ``nodes``: the nodes of the bad figure: what changed on none of them is left out, and where it
-    changed elsewhere, too, those nodes are named with them.
-    """
-    return on(since(known(nights, bad, environ), good), nodes)
-
-
 def known(nights: list[SessionFacts], bad: float, environ: str) -> dict[tuple[str, str], Known]:
-    """What was known of each node and fact when, up to the session begun at ``bad``."""
+    """What was known of each node and fact when, up to the session begun at ``bad`` (Unix time).
+
+    ``nights``: sessions of one system, oldest first; those before the last good one tell of nodes that did not
+    run in it.
+    """
     found: dict[tuple[str, str], Known] = {}
     for night in nights:
         if night.start <= bad:
@@ -41,7 +35,10 @@ def since(told: dict[tuple[str, str], Known], good: float) -> list[Change]:
 
 
 def on(changed: list[Change], nodes: set[str]) -> list[Change]:
-    """Those of the changes that concern the nodes, or no node in particular."""
+    """Those of the changes that concern the nodes, or no node in particular.
+
+    ``nodes``: those of the bad figure. Where a fact changed elsewhere, too, those nodes are named with them.
+    """
     here = {facts.ANYWHERE, *map(_short, nodes)}
     return [change.model_copy(update={'nodes': [n for n in change.nodes if n]})
             for change in changed if here & set(map(_short, change.nodes))]
