@@ -196,13 +196,17 @@ def test_nothing_is_out_of_sight_to_the_right(browser, page, tmp_path, width):
             box => box.scrollWidth > box.clientWidth + 1).map(box => box.textContent.slice(0, 60))''') == []
 
 
-def test_without_scripts_the_words_and_values_are_there(browser, page):
+def _open_without_scripts(browser, file):
     browser('Emulation.setScriptExecutionDisabled', value=True)
     try:
-        browser('Page.navigate', url=page.as_uri())
+        browser('Page.navigate', url=file.as_uri())
         browser.wait('Page.loadEventFired')
     finally:
         browser('Emulation.setScriptExecutionDisabled', value=False)
+
+
+def test_without_scripts_the_words_and_values_are_there(browser, page):
+    _open_without_scripts(browser, page)
     assert browser.value('document.querySelector("#filter").checkVisibility()') is False
     text = browser.value('document.querySelector("#c1").textContent')
     assert 'regressed' in browser.value('document.body.innerText') and '71.2 GB/s' in text
@@ -251,10 +255,5 @@ def test_hostile_text_far_down_stays_text(browser, large):
 
 
 def test_without_scripts_nothing_is_left_out(browser, large):
-    browser('Emulation.setScriptExecutionDisabled', value=True)
-    try:
-        browser('Page.navigate', url=large.as_uri())
-        browser.wait('Page.loadEventFired')
-    finally:
-        browser('Emulation.setScriptExecutionDisabled', value=False)
+    _open_without_scripts(browser, large)
     assert browser.value('document.querySelectorAll("#all tr[id]").length') == 600
