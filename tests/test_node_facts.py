@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import TOP
+from parity import scheduled
 
 NODE = TOP / 'reframe' / 'parity' / 'programs' / 'node.sh'
 pytestmark = pytest.mark.skipif('User Mode Linux' in Path('/proc/cpuinfo').read_text(), reason='a guest of User-mode Linux knows itself')
@@ -34,3 +36,11 @@ def facts(tmp_path: Path, **programs: str) -> dict[str, str]:
     ({'lscpu': 'echo "Hypervisor vendor: VMware"'}, 'vmware')])
 def test_a_node_names_its_hypervisor(tmp_path, programs, said):
     assert facts(tmp_path, **programs)['virtualisation'] == said
+
+
+def test_the_nodes_of_the_job_are_those_that_slurm_told_it(tmp_path, monkeypatch):
+    monkeypatch.setenv('SLURM_JOB_NODELIST', 'p[1-2]')
+    node = tmp_path / 'node.txt'
+    node.write_text(subprocess.run(['sh', NODE], capture_output=True, text=True).stdout)
+    assert scheduled.hostlist(str(tmp_path)) == 'p[1-2]'
+    assert scheduled.node(str(tmp_path))['node'] == platform.node()

@@ -26,6 +26,8 @@ _REMOTE_SHELL = ('export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_pl
 
 #: The job writes into it what node.sh says.
 _NODE = 'node.txt'
+#: The line of it that is of the job, not of the node.
+_NODES = 'nodes'
 
 #: How Slurm says that it was not the program that ended the job (sacct(1), JOB STATE CODES).
 _ENDED = {
@@ -74,11 +76,20 @@ def _nodes(case) -> int:
 
 def node(stagedir: str) -> dict[str, str]:
     """What the node that ran the job said of itself (programs/node.sh); {} where it did not get so far."""
+    return {key: value[:200] for key, value in _said(stagedir).items() if key != _NODES}
+
+
+def hostlist(stagedir: str) -> str:
+    """The nodes of the job in Slurm's own form, as the job was told them; '' where nothing did."""
+    return _said(stagedir).get(_NODES, '')
+
+
+def _said(stagedir: str) -> dict[str, str]:
     try:
         lines = Path(stagedir, _NODE).read_text(errors='replace').splitlines()
     except OSError:
         return {}
-    return {key: value.strip()[:200] for key, _, value in (line.partition(':') for line in lines) if value}
+    return {key: value.strip() for key, _, value in (line.partition(':') for line in lines) if value}
 
 
 def ended(job, complaints: str = '') -> str:

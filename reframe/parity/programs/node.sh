@@ -20,6 +20,7 @@ else
     virtualisation=none
 fi
 said node "$(uname -n)"
+said nodes "$SLURM_JOB_NODELIST"
 said kernel "$(uname -r)"
 said virtualisation "$virtualisation"
 said processor "$(of_cpu 'model name')"
