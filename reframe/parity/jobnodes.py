@@ -1,9 +1,9 @@
 """The nodes of a job of Slurm: by the job's own word, and asked for once.
 
 For a job on several nodes that ends within seconds sacct names fewer at first (COMPLETED on p1 of p[1-2], seconds
-long: tried on Slurm 22.05), and ReFrame looks no more once a job has ended: a figure of two nodes would be one node's.
-The job itself knows from its start. And ReFrame 4.10 starts `scontrol show hostname` at each look at the nodes of a
-job that has ended, at every line of its log too: ten times a job.
+long: tried on Slurm 22.05), and ReFrame looks no more once a job has ended: a figure of two nodes would be that of
+one. The job itself knows from its start. And ReFrame 4.10 starts `scontrol show hostname` at each look at the
+nodes of a job that has ended, at every line of its log too: ten times a job.
 """
 
 from __future__ import annotations
