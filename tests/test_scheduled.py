@@ -44,6 +44,12 @@ def test_what_ended_a_job_is_told_whatever_its_exit_code_says(state, said):
     assert told.startswith(said) and bool(told) == bool(said)
 
 
+def test_a_job_that_left_no_output_is_told_with_its_nodes_and_the_folder():
+    told = scheduled.no_output(Made(nodelist=['p1', 'p2']), '/local/stage/Hpcc')
+    assert told.startswith('a node of p1, p2 was gone before it wrote any, or does not see /local/stage/Hpcc (')
+    assert scheduled.no_output(Made(nodelist=None), '/stage').startswith('a node was gone')
+
+
 @pytest.mark.parametrize('complaint, said', [
     ('slurmstepd-v1: error: Detected 1 oom-kill event(s) in StepId=46.0. Some of your processes may have been killed', 'memory exceeded (job 7 on v3: OUT_OF_MEMORY)'),
     ('slurmstepd: error: Detected 2 oom_kill events in StepId=46.batch.', 'memory exceeded'),

@@ -110,6 +110,13 @@ def ended(job, complaints: str = '') -> str:
     return f'{what}{limit} (job {job.jobid}{on}: {word})'
 
 
+def no_output(job, stagedir: str) -> str:
+    """Why a job that has ended may have left no output."""
+    on = f' of {", ".join(job.nodelist)}' if job.nodelist else ''
+    return (f'a node{on} was gone before it wrote any, or does not see {stagedir} '
+            '(results must be in a folder that all nodes share: PARITY_RESULTS)')
+
+
 def _never_began(job) -> str:
     """ReFrame ends a job that has waited too long, and says no word of it."""
     reason = _waited_for(job.jobid)

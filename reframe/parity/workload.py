@@ -233,6 +233,9 @@ class Workload(rfm.RegressionTestPlugin):
         self.parity['node'] = scheduled.node(self.stagedir)
         if why := scheduled.ended(self.job, self._parity_text(self.stderr)):
             self._parity_refuse('failed', f'{why}{self._parity_complaint()}')
+        if not Path(str(sn.evaluate(self.stdout))).exists():
+            self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: there is none; '
+                                          + scheduled.no_output(self.job, self.stagedir))
         try:
             values = self.parse(self._parity_text(self.stdout)) | self.parity_beside()
         except Wrong as err:
