@@ -65,8 +65,13 @@ def end(name: str) -> None:
 def end_all() -> list[int]:
     """Everything that carries the mark; what could not be ended."""
     deadline = time.monotonic() + 10
+    ended: set[int] = set()
     while (found := marked()) and time.monotonic() < deadline:
+        ended.update(found)
         _kill(found)
+        time.sleep(0.02)
+    # a process that has ended is listed by ps until this machine's own process 1 has asked for its exit code
+    while any(map(_stat, ended)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return found
 
