@@ -44,7 +44,7 @@ def main() -> None:
     print(f'\nseed {chosen.seed}, {time.monotonic() - started:.0f} s; found: % of slowdowns within '
           f'{", ".join(map(str, WITHIN))} nights of 3 runs, reruns known for every night')
     print(f'\ntarget: at most {FALSE:g} false alarm per 1000 test-nights, {FOUND:.0%} of 5 % within 3 nights '
-          f'where the oracle can;\nmissed is what chance (one-sided 5 %) does not explain in a sample of this size: '
+          'where the oracle can;\nmissed is what chance (one-sided 5 %) does not explain in such a sample: '
           f'above {_false_of_chance(amount):.2f} or below {_found_of_chance(amount):.1%}')
     print('\n'.join([f'missed {len(missed)} times', *missed] if missed else ['held everywhere']))
     sys.exit(errors.REGRESSED if missed else errors.OK)
