@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import typer
 
 from parity import errors
@@ -197,4 +199,5 @@ app.add_typer(refs.app, name='refs')
 
 def main() -> None:
     """Run the command; a person's mistake is one clear line, never a traceback."""
+    gc.set_threshold(100_000)   # to look for garbage among the cells of a large system took a tenth of its verdict
     errors.told(app)

@@ -13,5 +13,4 @@ def names(cells: Iterable[Cell]) -> dict[str, Cell]:
     """The cells by name; the environment is part of it only where a case has several on its partition."""
     cells = list(cells)
     environs = Counter((c.system, c.partition, c.case, c.metric) for c in cells)
-    return {cell_id(c.model_dump(include={'case', 'metric', 'system', 'partition', 'environ'}),
-                    environs[c.system, c.partition, c.case, c.metric] > 1): c for c in cells}
+    return {cell_id(vars(c), environs[c.system, c.partition, c.case, c.metric] > 1): c for c in cells}
