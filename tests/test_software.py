@@ -382,6 +382,17 @@ def test_a_second_look_runs_nothing_and_says_the_same(stocked):
     assert ran > 0 and find(stocked) == first and len(stocked.ran()) == ran
 
 
+def test_systems_with_environments_of_one_name_do_not_forget_each_others(site, monkeypatch):
+    loads = []
+    load = modules.load
+    monkeypatch.setattr(modules, 'load', lambda names, env: loads.append(names) or load(names, env))
+    entries = {system: [{'name': 'site', 'modules': [system], 'codes': ['hpcc']}] for system in ('cluster', 'other')}
+    for _ in range(3):
+        for system, entry in entries.items():
+            assert software.discover(site.root, entry, site.cache, system).environs[1].modules == [system]
+    assert loads == [['cluster'], ['other']]
+
+
 def test_a_changed_program_is_looked_at_again(stocked):
     before = find(stocked).environs[0].identity
     script(stocked.bin / 'hpcc', HPCC + '\n# rebuilt')

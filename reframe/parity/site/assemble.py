@@ -27,12 +27,13 @@ SPACK = ('spack', 'spack-gpu')
 
 def site_configuration() -> dict[str, Any]:
     """The dictionary that reframe/settings.py hands to ReFrame. UsageError for a bad system file."""
-    found = [_system(systems.read(name)) for name in systems.names()]
+    stated = [systems.read(name) for name in systems.names()]
+    found = [_system(system) for system in stated]
     return {
         'systems': [system for system, _ in found],
         'environments': [environ for _, environs in found for environ in environs],
         'logging': [_logging()],
-        'general': [_general(), *_with_modules(), *_with_many_jobs()],
+        'general': [_general(), *_with_modules(stated), *_with_many_jobs(stated)],
         'storage': [{'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database())}],
         'modes': [{'name': size, 'options': [f'-S size={size}']}
                   for size in ('quick', 'nightly', 'acceptance')],
@@ -178,20 +179,20 @@ def _general() -> dict:
     }
 
 
-def _with_modules() -> list[dict]:
+def _with_modules(stated: list[System]) -> list[dict]:
     """Modules are loaded where the job runs: by the job script's own login shell, which knows `module`.
 
     ReFrame would load them here too, to resolve conflicts, and does not start on a machine that
     lacks the module system. Its option for that turns both off.
     """
-    names = [name for name in systems.names() if systems.read(name).modules_system != 'nomod']
+    names = [system.name for system in stated if system.modules_system != 'nomod']
     return [{'resolve_module_conflicts': False, 'use_login_shell': True, 'target_systems': names}] if names else []
 
 
-def _with_many_jobs() -> list[dict]:
+def _with_many_jobs(stated: list[System]) -> list[dict]:
     """Where many jobs are in flight one of them ends every moment, and ReFrame would ask ten times a second how
     all of them stand: more than an accounting database should bear all night."""
-    names = [name for name in systems.names() if any(p.max_jobs > 1 for p in systems.read(name).partitions)]
+    names = [system.name for system in stated if any(p.max_jobs > 1 for p in system.partitions)]
     return [{'poll_rate_max': 1, 'target_systems': names}] if names else []
 
 

@@ -42,11 +42,12 @@ def discover(root: Path | str, site_environments: Iterable[Any] = (),
     found = memory.recall('spack', {'candidates': list(spack.candidates(Path(root), env))},
                           lambda: _spack(Path(root), env))
     made = manifest.read(system) if system else None
-    answers = [memory.recall(f'built {name}', {'stamp': made.stamp, 'changed': manifest.changed(view)},
+    answers = [memory.recall(f'built {system} {name}', {'stamp': made.stamp, 'changed': manifest.changed(view)},
                              lambda n=name, v=view: _built(n, v, env, flags))
                for name, view in (made.views if made else {}).items()] + [distro]
     for entry in map(_plain, site_environments):
-        answers.append(memory.recall(entry['name'], {'entry': entry}, lambda e=entry: _modules(e, env, flags)))
+        answers.append(memory.recall(f'stated {system} {entry["name"]}', {'entry': entry},
+                                     lambda e=entry: _modules(e, env, flags)))
     memory.keep()
     environs = _once([Environ.model_validate(answer['environ']) for answer in answers])
     notes = [note for answer in (*answers, found) for note in answer['notes']]
