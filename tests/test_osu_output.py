@@ -176,7 +176,7 @@ WRONG = [
     (r'\n8   .*', '', '16 B is not the size that follows'), (r'(\n8   .*)', r'\1\1', '8 B is not the size that follows'),
     (r'\n8 ', r'\n9 ', '9 B is not'), (r'(?s)\n1  .*?\n', '\n3                       6.55        6554338.28\n', 'powers of two'),
     ('6480722.26', '6480722.2 ', 'no row'), ('12.96', '22.96', '2 B: 22.96 MB/s are not 6480722.26 messages/s'),
-    ('9274.39', '9274.41', 'are not'), ('12.96', '-2.96', 'negative'), ('12.96', ' 0.00', 'above zero'), ('12.96', '  nan', 'not a finite'),
+    ('9274.39', '9274.41', 'are not'), ('12.96', '-2.96', 'negative'), ('12.96', ' 0.00', '0.00 MB/s are not'), ('12.96', '  nan', 'not a finite'),
     ('12.96', '12960', '2 decimals'), ('12.96', '*****', 'not a finite'), (r'\n2  ', '\nnan', 'not a count'), ('6480722.26', '', 'no row'),
     ('(9724.90 +9274.39)', r'\1              Pass', 'no row'), ('12.96', '1_2.9', 'not a finite'), ('12.96', '1٣.96', 'not a finite'),
 ]
@@ -212,6 +212,12 @@ def test_a_bandwidth_of_a_few_bytes_may_be_too_slow_for_two_decimals():
     text = re.sub(r'(\n8 +)\S+', lambda row: f'\n8{"0.00":>{len(row[0]) - 2}}', TEXTS['bw-np2'])
     with pytest.raises(Wrong, match='8 B is 0.00: it must be above zero'):
         osu.parse(text)
+    slow = re.sub(r'\n1 .*', f'\n1{"0.00":>27}{"4727.64":>18}', TEXTS['mbw_mr-np2'])
+    assert osu.parse(slow) == {**osu.parse(TEXTS['mbw_mr-np2']), 'mbw_mr_1': 0, 'message_rate_1': 4727.64}
+    with pytest.raises(Wrong, match='1 B is 0.00: it must be above zero'):
+        osu.parse(slow.replace('4727.64', '   0.00'))
+    with pytest.raises(Wrong, match='are not 9727.64'):
+        osu.parse(slow.replace('4727.64', '9727.64'))
 
 
 # ---- mutations

@@ -148,7 +148,7 @@ def _heading(lines: list[str], start: int, wanted: str) -> _Heading:
     if not match or match[1] != wanted:
         raise Wrong(f'line {at + 1}: columns {words[2:120]!r} are not read; valid are "{wanted}", '
                     f'those of -f and Validation')
-    return _Heading(at + 1, 2 if wanted == _RATES else 1, wanted == _BANDWIDTH, bool(match[2]), bool(match[3]))
+    return _Heading(at + 1, 2 if wanted == _RATES else 1, wanted != _LATENCY, bool(match[2]), bool(match[3]))
 
 
 def _rows(lines: list[str], heading: _Heading, sized: bool) -> dict[int, tuple[Decimal, ...]]:
@@ -175,7 +175,8 @@ def _figures(words: list[str], what: str, heading: _Heading, small: bool) -> tup
     """The figures of one row; ``small``: a bandwidth of messages so small that two decimals may not hold it."""
     if heading.validated and (word := words.pop()) != 'Pass':
         raise Wrong(f'{what}: validation {word[:20]!r}, not Pass')
-    figures = tuple((duration if small else positive)(word, what, 2) for word in words[:heading.figures])
+    figures = ((duration if small else positive)(words[0], what, 2),
+               *(positive(word, what, 2) for word in words[1:heading.figures]))
     if heading.full:
         least, most = (duration(word, what, 2) for word in words[1:3])
         if not least <= figures[0] <= most:
