@@ -23,13 +23,15 @@ def install() -> None:
     ask = slurm._SlurmJob.nodelist.fget
 
     def nodelist(job):
-        if slurm.slurm_state_completed(job.state):
-            job._nodespec = _told_by_the_job(job) or job._nodespec
         spec, nodes = getattr(job, 'parity_nodes', (None, None))
-        if not nodes or spec != job._nodespec:
-            nodes = ask(job)
-            if slurm.slurm_state_completed(job.state):
-                job.parity_nodes = (job._nodespec, nodes)
+        if nodes and spec == job._nodespec:
+            return nodes
+        ended = slurm.slurm_state_completed(job.state)
+        if ended:
+            job._nodespec = _told_by_the_job(job) or job._nodespec
+        nodes = ask(job)
+        if ended:
+            job.parity_nodes = (job._nodespec, nodes)
         return nodes
 
     slurm._SlurmJob.nodelist = property(nodelist)
