@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
 import pytest
 
-from conftest import shell
+from conftest import run_python, shell
 from jobs import QUICK, finished, processes_of, sessions_of, start, verdict_of, wait_for
 from parity.session import recovery
 
@@ -104,3 +105,31 @@ def test_a_damaged_journal_and_an_empty_database_stop_no_nightly(checkout):
     done = shell(f'ci/nightly {QUICK}', checkout)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr
     assert 'is no journal of a session' in done.stderr
+
+
+def journal_of_a_killed_run(results, system: str, **other) -> str:
+    """Leave behind what a killed run of ``system`` leaves; returns the id of its session."""
+    state = {'id': 'abcdef012345', 'pid': 1, 'started': 'another-boot:1', 'time_start_unix': 1795190000.0,
+             'argv': ['reframe', '-r'], 'system': system, 'session': {'id': 'abcdef012345', 'facts': {}, 'announcement': '',
+             'plan': {'system': system, 'providers': [], 'cases': [], 'checks': [], 'problems': []}}}
+    (results / 'running').mkdir(parents=True, exist_ok=True)
+    (results / 'running' / f'{state["id"]}.json').write_text(json.dumps(state | other))
+    return state['id']
+
+
+def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
+    for name in os.listdir(checkout / 'systems'):
+        if name != 'onebox':
+            (checkout / 'systems' / name).rename(checkout / name)
+    session_id = journal_of_a_killed_run(checkout / 'results', 'onebox')
+    done = run_python('from parity.session import recovery; print(recovery.recover_all())', checkout)
+    assert f'session {session_id} was killed: recovered 0 finished cases' in done.stdout, done.stderr
+    assert len(sessions_of(checkout)) == 1 and not list((checkout / 'results' / 'running').iterdir())
+
+
+def test_a_run_that_recovers_another_makes_its_own_runtime(results):
+    """ReFrame makes one only where there is none: it would be of the system of the recovered run."""
+    journal_of_a_killed_run(results, 'local')
+    done = run_python('from parity.session import recovery; recovery.recover_all()\n'
+                      'from reframe.core import runtime; print(runtime.runtime())', results)
+    assert 'no runtime context is configured' in done.stderr and 'was killed' in done.stderr

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from parity import paths
 from parity.errors import InfrastructureError
+from parity.site import assemble
 
 
 def store(report: dict[str, Any]) -> str:
@@ -19,18 +22,25 @@ def store(report: dict[str, Any]) -> str:
     from reframe.core.exceptions import ReframeError
     from reframe.frontend.reporting.storage import StorageBackend
     try:
-        _runtime()
-        return StorageBackend.default().store(report, '')
+        with _runtime():
+            return StorageBackend.default().store(report, '')
     except (OSError, ReframeError, sqlite3.Error) as err:
         raise InfrastructureError(f'{paths.database()}: {err}: the session was not stored') from None
 
 
-def _runtime() -> None:
-    """ReFrame's storage asks ReFrame's runtime where the database is; give it one if there is none."""
+@contextlib.contextmanager
+def _runtime() -> Iterator[None]:
+    """A runtime of ReFrame that knows where the database is, whatever systems there are.
+
+    A run that recovers another session makes its own runtime afterwards, of its own system.
+    """
     from reframe.core import config, runtime
-    site = config.load_config('<builtin>', str(paths.root() / 'reframe' / 'settings.py'))
-    site.select_subconfig('local', ignore_resolve_errors=True)
-    runtime.init_runtime(site)  # does nothing inside a run, which has its own
+    site = config.load_config('<builtin>')
+    site.update_config({'storage': [assemble.storage()]}, 'parity')
+    site.select_subconfig('generic')
+    with runtime.temp_runtime(None):
+        runtime.init_runtime(site)
+        yield
 
 
 def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float, end: float,

@@ -34,10 +34,15 @@ def site_configuration() -> dict[str, Any]:
         'environments': [environ for _, environs in found for environ in environs],
         'logging': [_logging()],
         'general': [_general(), *_with_modules(stated), *_with_many_jobs(stated)],
-        'storage': [{'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database())}],
+        'storage': [storage()],
         'modes': [{'name': size, 'options': [f'-S size={size}']}
                   for size in ('quick', 'nightly', 'acceptance')],
     }
+
+
+def storage() -> dict[str, Any]:
+    """Where ReFrame keeps its results."""
+    return {'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database())}
 
 
 def _system(system: System) -> tuple[dict, list[dict]]:
