@@ -153,6 +153,36 @@ def test_jobs_are_submitted_followed_and_cancelled(night):
 
 # ---- faults
 
+@pytest.mark.parametrize('node, daemon', [('p1', 'munged'), ('v1', 'munged'), ('p2', 'slurmd'), ('v2', 'slurmd'), ('head', 'munged'),
+                                          ('head', 'slurmctld'), ('head', 'slurmdbd'), ('head', 'mariadbd')])
+def test_up_mends_a_dead_daemon(night, node, daemon):
+    cluster('exec', node, 'pkill', '-9', '-x', daemon)
+    for _ in range(100):
+        if cluster('status').returncode == 4:
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError('called well: ' + cluster('status').stdout)
+    up = cluster('up')
+    assert up.returncode == 0, up.stderr
+    assert cluster('status').returncode == 0, cluster('status').stdout
+
+
+def test_a_partition_that_takes_no_jobs_is_not_called_well_and_up_mends_it(night):
+    shell('scontrol update partitionname=virtual state=drain', TOP)
+    status = cluster('status')
+    assert status.returncode == 4 and re.search('partition +virtual +drain', status.stdout)
+    assert 'partition virtual was drain: resumed' in cluster('up').stdout
+    assert cluster('status').returncode == 0
+
+
+def test_up_fails_where_no_two_ranks_can_run(night):
+    masked = 'for so in /usr/lib/*/pmix2/lib/libpmix.so; do mount --bind /dev/null "$so"; done; ci/cluster up'
+    done = shell(f"unshare --mount bash -c '{masked}'", TOP)
+    assert done.returncode == 4 and 'partition physical runs no job of two ranks: srun: error: ' in done.stderr
+    assert 'can not load PMIx library' in done.stderr
+
+
 def test_slurmctld_killed_and_restarted_in_mid_run(night):
     process = begin('onebox:physical -n Hpcc')
     with while_running():

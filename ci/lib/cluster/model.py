@@ -57,6 +57,11 @@ class Cluster:
     def all(self) -> list[Node]:
         return [self.head(), *self.computes()]
 
+    def partitions(self) -> dict[str, int]:
+        """The nodes of each."""
+        both = {'physical': self.nodes, 'virtual': self.virtual_nodes}
+        return {name: count for name, count in both.items() if count}
+
     def node(self, name: str) -> Node | None:
         return next((node for node in self.all() if node.name == name), None)
 

@@ -63,7 +63,11 @@ def wait_until_well(names: list[str], seconds: float) -> list[str]:
 
 
 def resume() -> None:
-    """Nodes that run but were taken out of service, by hand or by a fault, take jobs again."""
+    """Nodes that run, and partitions, that were taken out of service take jobs again."""
+    for name, state in partition_states().items():
+        if state != 'up':
+            say(f'partition {name} was {state}: resumed')
+            _ask('scontrol', 'update', f'partitionname={name}', 'state=up')
     for name, state in slurm_states().items():
         if process.alive(name) and {'drain', 'down'} & set(re.split(r'[+*]', state)):
             say(f'{name} was {state}: resumed')
@@ -84,6 +88,16 @@ def slurm_states() -> dict[str, str]:
     wanted = r'(NodeName|State|SlurmdStartTime)=(\S+)'
     facts = [dict(re.findall(wanted, line)) for line in _ask('scontrol', '-o', 'show', 'node').splitlines()]
     return {node['NodeName']: _state(**node) for node in facts if 'NodeName' in node}
+
+
+def partition_states() -> dict[str, str]:
+    """The state of each partition that the controller knows; nothing where it does not answer."""
+    told = _ask('scontrol', '-o', 'show', 'partition')
+    return {name: state.lower() for name, state in re.findall(r'PartitionName=(\S+) .* State=(\S+)', told)}
+
+
+def jobs_run() -> bool:
+    return bool(_ask('squeue', '--noheader', '--states=running'))
 
 
 def _ask(*words: str) -> str:

@@ -24,7 +24,9 @@ def status() -> int:
                                             'head', *head.DAEMONS)]
     states = nodes.slurm_states()
     computes = [_compute(node, states.get(node.name, 'unknown')) for node in cluster.computes()]
-    return 0 if all(daemons) and all(computes) else 4
+    states = nodes.partition_states()
+    partitions = [_partition(name, states.get(name, 'unknown')) for name in cluster.partitions()]
+    return 0 if all(daemons) and all(computes) and all(partitions) else 4
 
 
 def logs(name: str | None) -> int:
@@ -44,6 +46,11 @@ def _daemon(name: str) -> bool:
     pid = process.alive(name)
     print(f'{name:<10} {f"pid {pid}" if pid else "DOES NOT RUN"}')
     return pid is not None
+
+
+def _partition(name: str, state: str) -> bool:
+    print(f'partition  {name:<12} {state}')
+    return state == 'up'
 
 
 def _compute(node: model.Node, state: str) -> bool:

@@ -17,6 +17,7 @@ import node_files
 import nodes
 import options
 import process
+import trial
 from model import Cluster
 from told import Told, say
 
@@ -39,6 +40,7 @@ def up(args: Namespace) -> int:
         _ensure(cluster)
         nodes.resume()
         _demand_well(cluster, [node.name for node in cluster.computes()])
+        trial.demand(cluster)
     say(f'up in {time.monotonic() - begun:.1f} s: {cluster.nodes} physical nodes, {cluster.virtual_nodes} virtual '
         f'({cluster.backend}); shared folder {cluster.shared}')
     return 0
