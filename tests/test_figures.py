@@ -82,7 +82,8 @@ def test_change(value, reference, said):
 
 @pytest.mark.parametrize('seconds, said', [
     (None, '—'), (-1, '—'), (math.inf, '—'), (0, '0.0 s'), (9.52, '9.5 s'), (59.7, '60 s'), (720, '12 min'),
-    (3599, '1 h 00 min'), (4321, '1 h 12 min'), (400000, '111 h 07 min'),
+    (3599, '1 h 00 min'), (4321, '1 h 12 min'), (172000, '47 h 47 min'), (180000, '2 d 2 h'),
+    (400000, '4 d 15 h'),
 ])
 def test_duration(seconds, said):
     assert figures.duration(seconds) == said

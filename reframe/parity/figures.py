@@ -102,7 +102,7 @@ def change(value: float | None, reference: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time as a person says it: '9.5 s', '58 s', '12 min', '1 h 12 min'."""
+    """A time as a person says it: '9.5 s', '58 s', '12 min', '1 h 12 min', '3 d 4 h'."""
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
         return NOTHING
     if seconds < 10:
@@ -110,6 +110,9 @@ def duration(seconds: float | None) -> str:
     if seconds < 99.5:
         return f'{seconds:.0f} s'
     hours, minutes = divmod(round(seconds / 60), 60)
+    if hours >= 48:
+        days, hours = divmod(round(seconds / 3600), 24)
+        return f'{days} d {hours} h'
     return f'{hours} h {minutes:02d} min' if hours else f'{minutes} min'
 
 

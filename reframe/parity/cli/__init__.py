@@ -17,6 +17,9 @@ ALL = typer.Option(False, '--all', help='List the cells that are in order, too.'
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 MAX_SIZE = typer.Option(None, '--max-size', metavar='BYTES',
                         help='The last message size that was asked for (osu, imb): a table must end there.')
+MAX_AGE = typer.Option(None, '--max-age', metavar='TIME',
+                       help="End with 3 where the system's newest session ended longer ago, such as 26h, 90m, 2d.")
+OF_SYSTEM = typer.Option('', '--system', help='Judge the newest session of this system.')
 SESSION = typer.Option('', help="A session's uuid or its beginning; the newest if not given.")
 
 CELL = typer.Argument(metavar='CELL', help='CASE.METRIC@SYSTEM:PARTITION, or any part that fits no other cell.')
@@ -35,16 +38,29 @@ TEST = typer.Option(False, '--test', help='Send a notice by its command.')
 
 
 @app.command()
-def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION):
+def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION, system: str = OF_SYSTEM,
+            max_age: str = MAX_AGE):
     """Judge a session: one word for every planned cell.
 
-    Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing, 4 infrastructure.
+    Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure.
     """
     from parity.cli import show
     from parity.verdict import judge
-    judged = judge.newest(session)
+    if session and system:
+        raise errors.UsageError('--session and --system: give one of them')
+    oldest = _seconds('--max-age', max_age) if max_age is not None else 0
+    judged = judge.newest(session, system)
+    judged = judge.not_older(judged, oldest, max_age) if oldest else judged
     show.as_json(judged) if as_json else show.as_text(judged, everything)
     raise typer.Exit(judged.exit_code)
+
+
+def _seconds(option: str, time: str) -> int:
+    from parity import times
+    try:
+        return times.seconds(time)
+    except ValueError as err:
+        raise errors.UsageError(f'{option}: {err}') from None
 
 
 @app.command('show')

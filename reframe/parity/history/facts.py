@@ -10,13 +10,13 @@ from parity.session import cache, database, readable
 from parity.verdict import runs
 
 #: Goes up when SessionFacts, or what its fields mean, changes: what was kept of another version is read anew.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """``machine``: nested facts of where ReFrame ran. ``nodes``: what each node of a batch system said of
-    itself (programs/node.sh), by name. ``software``: identities of what the cases ran."""
+    """``start``, ``end``: Unix times. ``machine``: nested facts of where ReFrame ran. ``nodes``: what each node of
+    a batch system said of itself (programs/node.sh), by name. ``software``: identities of what the cases ran."""
 
     uuid: str
     start: float
@@ -26,6 +26,8 @@ class SessionFacts:
     machine: dict[str, Any] = field(default_factory=dict)
     nodes: dict[str, dict[str, str]] = field(default_factory=dict)
     software: tuple[str, ...] = ()
+    end: float = 0.0
+    rerun_of: str = ''           # the session whose figures this one confirms
 
 
 def sessions(system: str, last: int | None = None) -> list[SessionFacts]:
@@ -41,6 +43,12 @@ def sessions(system: str, last: int | None = None) -> list[SessionFacts]:
         if (facts := _kept(uuid)) and facts.system == system:
             found.append(facts)
     return found[::-1]
+
+
+def newest(system: str) -> SessionFacts | None:
+    """The system's newest session that confirms no other one; None: there is none."""
+    known = map(_kept, reversed(database.uuids()))
+    return next((facts for facts in known if facts and facts.system == system and not facts.rerun_of), None)
 
 
 def _kept(uuid: str) -> SessionFacts | None:
@@ -67,4 +75,5 @@ def of_report(report: dict[str, Any]) -> SessionFacts:
         uuid=info['uuid'], start=info['time_start_unix'], cmdline=info.get('cmdline', ''),
         system=kept.get('plan', {}).get('system') or next((r['system'] for r in raws), ''),
         reframe=info.get('version', ''), machine=kept.get('facts', {}), nodes=nodes,
-        software=tuple(sorted(software - {''})))
+        software=tuple(sorted(software - {''})), end=info['time_end_unix'],
+        rerun_of=info.get(database.RERUN_OF, ''))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime
 import shlex
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from parity import acks, errors, paths, plan
+from parity import acks, errors, history, paths, plan
 from parity.attribution import cause
 from parity.compare import expected
 from parity.compare.model import Outcome
-from parity.errors import InfrastructureError
+from parity.errors import InfrastructureError, NothingMeasured
+from parity.figures import duration
 from parity.plan import Plan, PlannedCase
 from parity.refs import bounds, stale
 from parity.regression.rules import DEFAULT, RATE, WHOLE_NIGHT
@@ -26,9 +28,29 @@ from parity.verdict.names import names
 JUDGED = {'ok', 'improved', 'regressed', 'impossible', 'wrong'}
 
 
-def newest(session: str = '') -> Verdict:
-    """The verdict on the newest stored session, or on the one whose uuid starts with ``session``."""
-    return judged(database.report(session))
+def newest(session: str = '', system: str = '') -> Verdict:
+    """The verdict on the newest stored session, or on the one whose uuid starts with ``session``.
+
+    With ``system``: on the newest session of this system. Raises UsageError for a system that is not there,
+    NothingMeasured for one without a session.
+    """
+    if system and (known := history.newest(systems.read(system).name)) is None:
+        raise NothingMeasured(f'{paths.database()}: no session of {system} is stored; '
+                              f'run: ci/nightly --system {system}')
+    return judged(database.report(known.uuid if system else session))
+
+
+def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
+    """The verdict, with exit code 3 at least and a warning where the newest session of its system ended more
+    than ``seconds`` ago; ``stated`` is how the user wrote them. An age below 0 is unknown: too old, too."""
+    known = history.newest(verdict.session.system)
+    age = time.time() - known.end if known else verdict.session.age
+    if 0 <= age <= seconds:
+        return verdict
+    told = f'is {duration(age)} old: older than {stated}' if age > 0 else 'ends in the future: its age is unknown'
+    said = f'the newest session of {verdict.session.system} {told}'
+    code = verdict.exit_code or errors.MISSING
+    return verdict.model_copy(update={'warnings': [said, *verdict.warnings], 'exit_code': code})
 
 
 def judged(report: dict[str, Any]) -> Verdict:
@@ -137,6 +159,7 @@ def _session(report: dict[str, Any], planned: Plan, kept: dict[str, Any]) -> Ses
     return Session(
         uuid=info['uuid'], system=planned.system, start=_clock(info['time_start_unix']),
         end=_clock(info['time_end_unix']), elapsed=info['time_elapsed'],
+        age=time.time() - info['time_end_unix'],
         run_time=runs.seconds_run(raws),
         interrupted=bool(info.get('interrupted')), cmdline=info.get('cmdline', ''),
         reframe=info.get('version', ''), software=kept.get('announcement', ''), facts=facts)

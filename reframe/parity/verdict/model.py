@@ -85,6 +85,7 @@ class Session(BaseModel):
     start: str                       # local time, ISO 8601 to the second
     end: str
     elapsed: float                   # seconds
+    age: float = 0.0                 # seconds since it ended, when it was judged
     run_time: float                  # seconds that the benchmarks themselves ran
     interrupted: bool = False        # recovered from the perflogs after a kill
     cmdline: str = ''

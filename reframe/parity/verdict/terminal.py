@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 
-from parity.figures import figure
+from parity.figures import duration, figure
 from parity.report.text import visible
 from parity.verdict.model import WORDS, Cell, Verdict
 
@@ -47,7 +47,8 @@ def _pairs(v: Verdict, everything: bool) -> list[tuple[str, str]]:
 def _head(v: Verdict) -> str:
     day, _, clock = v.session.start.partition('T')
     state = ' · interrupted' if v.session.interrupted else ''
-    return (f'{v.session.system} · {day} {clock[:5]} · session {v.session.uuid[:8]}{state} · '
+    age = f' ({duration(v.session.age)} old)' if v.session.age >= 0 else ''
+    return (f'{v.session.system} · {day} {clock[:5]}{age} · session {v.session.uuid[:8]}{state} · '
             f'{v.coverage.line} · {v.coverage.cells} cells')
 
 
