@@ -357,3 +357,70 @@ def test_every_reference_is_shown_with_its_provenance(history):
     assert f'last applied {stored.day(12)}' in said and 'never applied' in said and 'sessions 00000000..0000000b' in said
     references().write_text('Toy:\n  $index: [size]\n  quick:\n    hpl: [1.0, -0.1, 0.1, Gflop/s]\n')
     assert 'by hand' in '\n'.join(show.lines('local'))
+
+
+def judged_hpl(session: str = ''):
+    verdict = judge.newest(session)
+    return next(cell for cell in verdict.cells if cell.metric == 'hpl'), verdict
+
+
+def slower_and_accepted(history, by_hand: bool = False) -> dict[str, tuple]:
+    """Fifty nights at 100, twelve at 92, which are accepted; returns the references that the next run applies."""
+    nights(history, quiet(50))
+    nights(history, quiet(12, at=92.0))
+    cell, verdict = judged_hpl()
+    assert (cell.verdict, verdict.exit_code) == ('regressed', 1)
+    proposed(since=stored.day(50))
+    accepted(why='the new kernel stays')
+    value, low, high, _ = yaml.safe_load(references().read_text())['Toy']['quick']['hpl']
+    if by_hand:
+        references().write_text(f'Toy:\n  $index: [size]\n  quick:\n    hpl: [{value}, {low}, {high}, Gflop/s]\n')
+    return {'hpl': (value, low, high)}
+
+
+@pytest.mark.parametrize('by_hand', [False, True])
+def test_an_accepted_new_value_ends_regressed(history, by_hand):
+    refs = slower_and_accepted(history, by_hand)
+    nights(history, quiet(1, at=92.0), refs=refs)
+    cell, verdict = judged_hpl()
+    assert (cell.verdict, verdict.exit_code) == ('ok', 0) and 'worse since' not in cell.reason
+    before, _ = judged_hpl('0000003d')                 # the last night before the acceptance, judged as it was
+    assert before.verdict == 'regressed'
+
+
+def test_the_accepted_bounds_judge_at_once(history):
+    refs = slower_and_accepted(history)
+    nights(history, [86.0], refs=refs)
+    assert judged_hpl()[0].verdict == 'regressed'
+
+
+@pytest.mark.parametrize('by_hand, until', [(False, 28), (True, 40)])
+def test_the_nights_that_an_accepted_value_stands_on_judge_and_those_before_do_not(history, by_hand, until):
+    refs = slower_and_accepted(history, by_hand)
+    nights(history, quiet(until - 1, at=92.0), refs=refs)
+    assert judged_hpl()[0].history == 'insufficient'
+    nights(history, quiet(1, at=92.0), refs=refs)
+    assert judged_hpl()[0].history == 'ok'
+    nights(history, quiet(3, at=90.2), refs=refs)      # within the bounds of 3 %
+    cell, _ = judged_hpl()
+    assert cell.verdict == 'regressed' and 'median of the 40 nights before' in cell.reason
+
+
+def test_a_value_that_is_accepted_again_unchanged_cuts_nothing(history):
+    refs = {'hpl': (100.0, -0.03, 0.03)}
+    nights(history, quiet(40), refs=refs)
+    references().parent.mkdir()
+    references().write_text('Toy:\n  $index: [size]\n  quick:\n    hpl: [100.0, -0.03, 0.03, Gflop/s]\nprovenance:\n'
+                            '  Toy/quick/hpl: {date: 2027-01-20, by: ana, why: again, expires: 2027-07-20, n: 10, median: 1,'
+                            f" spread: 0, nights: '{stored.day(29)}..{stored.day(39)}', sessions: 0000001d..00000027,"
+                            ' nodes: node01, software: x}\n')
+    nights(history, quiet(1), refs=refs)
+    assert judged_hpl()[0].history == 'ok'
+
+
+def test_an_unreadable_file_of_references_is_a_warning_of_the_verdict(history):
+    nights(history, quiet(3), refs={'hpl': (100.0, -0.03, 0.03)})
+    references().parent.mkdir()
+    references().write_text('Toy: [')
+    cell, verdict = judged_hpl()
+    assert cell.verdict == 'ok' and any('default.yaml:1' in said for said in verdict.warnings)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity import paths, yamlfile
+from parity.errors import UsageError
 from parity.references import PROVENANCE
 from parity.refs import provenance
 from parity.refs.provenance import Provenance
@@ -97,6 +99,16 @@ def of_system(system: str) -> list[Accepted]:
 
 
 def of_file(system: str, file: Path) -> list[Accepted]:
+    """A verdict asks twice, and a file of a thousand references takes a second to read."""
+    try:
+        stat = file.stat()
+    except OSError as err:
+        raise UsageError(f'{file}: {err.strerror}') from None
+    return list(_of_file(system, file, stat.st_mtime_ns, stat.st_size))
+
+
+@functools.lru_cache(maxsize=16)
+def _of_file(system: str, file: Path, _written: int, _size: int) -> tuple[Accepted, ...]:
     data, node = yamlfile.load(file)
     data = data if isinstance(data, dict) else {}
     told = data.get(PROVENANCE) or {}
@@ -112,7 +124,7 @@ def of_file(system: str, file: Path) -> list[Accepted]:
                 where = dict(zip(map(str, index), path[1:-1], strict=True))
                 found.append(Accepted(system, file.stem, file, line, path[0], where, path[-1], *value,
                                       provenance=_told(told, '/'.join(path))))
-    return found
+    return tuple(found)
 
 
 def _told(told: Any, path: str) -> Provenance | None:

@@ -12,6 +12,7 @@ from parity.regression.judgement import Judgement, Reference
 from parity.regression.nights import Nights, grouped
 from parity.regression.rules import DEFAULT
 from parity.regression.series import judged
+from parity.verdict import acceptance
 from parity.verdict.model import Cell
 
 
@@ -77,20 +78,42 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
 
     ``cell`` is its place among the cells; in ``oriented`` higher is better. A night is a session, named by when it
     began. Reruns (again) belong to the night of the session that they confirm. What is labelled, or placed
-    otherwise than usual, is another figure, and left out. Without rows where the session has no figure.
+    otherwise than usual, is another figure, and left out; so are nights before the accepted value (_since).
+    Without rows where the session has no figure.
     """
-    wanted = pl.DataFrame({name: [getattr(cell, name) for cell in cells] for name in history.CELL},
-                          schema=dict.fromkeys(history.CELL, pl.String)).with_row_index('cell')
-    sign = pl.Series('sign', [1 if cell.better == 'higher' else -1 for cell in cells], dtype=pl.Int8)
     frame = history.load(system).filter((pl.col('label') == '') & ~pl.col('unusual'))
+    wanted = _wanted(cells, acceptance.begins(cells, system, frame.unique('session')))
     tonight = frame.filter((pl.col('session') == session) & (pl.col('rerun_of') == ''))['start']
     start = tonight[0] if len(tonight) else float('-inf')
     again = pl.col('rerun_of') != ''
     known = frame.filter((pl.col('start') <= start) | (pl.col('rerun_of') == session))
     known = known.with_columns(of=pl.when(again).then('rerun_of').otherwise('session'))
     nights = known.filter(~again).unique('session').select(of='session', label='night', night='start')
-    known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', again=again)
-    known = known.join(wanted.with_columns(sign), on=history.CELL).join(nights, on='of').sort(
+    known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', 'reference', again=again)
+    known = known.join(wanted, on=history.CELL).join(nights, on='of').sort(
         'cell', 'night', 'start', 'run', maintain_order=True)
-    return known.select('cell', 'night', 'label', 'again', 'value', 'node',
+    return _since(known).select('cell', 'night', 'label', 'again', 'value', 'node',
                         oriented=pl.col('value') * pl.col('sign'))
+
+
+def _wanted(cells: list[Cell], begins: list[float | None]) -> pl.DataFrame:
+    """cell, what names it in a history, sign, accepted (its reference), begins (of what that stands on)."""
+    named = pl.DataFrame({name: [getattr(cell, name) for cell in cells] for name in history.CELL},
+                         schema=dict.fromkeys(history.CELL, pl.String)).with_row_index('cell')
+    return named.with_columns(
+        pl.Series('sign', [1 if cell.better == 'higher' else -1 for cell in cells], dtype=pl.Int8),
+        pl.Series('accepted', [cell.reference for cell in cells], dtype=pl.Float64),
+        pl.Series('begins', begins, dtype=pl.Float64))
+
+
+def _since(known: pl.DataFrame) -> pl.DataFrame:
+    """Without the nights before the accepted value, which are another normal.
+
+    Left are the nights that the value stands on, by its provenance, and those since it is applied: ReFrame keeps
+    with each figure the reference that it applied. A cell without a reference keeps all nights.
+    """
+    before = ~pl.col('again') & (pl.col('night') < pl.col('night').max())
+    another = before & pl.col('accepted').is_not_null() & pl.col('reference').ne_missing(pl.col('accepted'))
+    last = pl.col('night').filter(another).max().over('cell')
+    return known.filter((pl.col('night') > last.fill_null(float('-inf'))) | (pl.col('night') >= pl.col('begins'))
+                        .fill_null(False))
