@@ -6,7 +6,7 @@ ReFrame reads this before it does anything, so a run's session begins here: lock
 import logging
 import sys
 
-from parity import errors, jobnodes, once, paths, session
+from parity import errors, jobnodes, once, paths, session, slurm_queue
 from parity.pbs import backend
 from parity.site import assemble, quick, spaces
 
@@ -20,6 +20,7 @@ def configure():
     spaces.allow_in(paths.results())
     quick.skip_silenced_warnings()
     backend.install()
+    slurm_queue.install()
     jobnodes.install()
     once.install()
     session.begin(sys.argv[1:])

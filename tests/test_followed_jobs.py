@@ -57,10 +57,10 @@ def test_what_slurm_has_forgotten_is_asked_of_the_accounting(monkeypatch):
     def answer(asked, folder=None):
         if asked[0] == 'scontrol':
             raise SchedulerError('scontrol: slurm_load_jobs error: Invalid job id specified', 1)
-        return '8|CANCELLED by 0|0:15|None|p[1-2]|00:01:00\n'
+        return '8|CANCELLED by 0|0:15|None|p[1-2]|00:01:00|2026-11-21T18:15:06|2026-11-21T18:15:16|2026-11-21T18:16:16\n'
     monkeypatch.setattr(slurm, 'answer', answer)
     state, = slurm.states('8')
-    assert (state.word, state.exit_code, state.nodes) == ('CANCELLED', 143, 'p[1-2]')
+    assert (state.word, state.exit_code, state.nodes, state.times) == ('CANCELLED', 143, 'p[1-2]', (10.0, 60.0))
     monkeypatch.setattr(slurm, 'answer', lambda asked, folder=None: answer(asked) if asked[0] == 'scontrol' else '')
     with pytest.raises(SchedulerError, match='Invalid job id'):
         slurm.states('8')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from types import SimpleNamespace as Made
 
@@ -61,6 +62,30 @@ def test_a_job_that_runs_or_waits_is_left_alone(poll):
     assert job._state == 'RUNNING' and len(job._nodelist) == 2 and not job.completed
     job, gone = poll('queued', waited=599, outputs=False)
     assert job._state == 'QUEUED' and not job.completed and not gone
+
+
+@pytest.mark.parametrize('name, waited, ran', [
+    ('ended0', 10.0, 0.0), ('over-walltime', 0.0, 10.0), ('deleted-while-queued', 0.0, 0.0), ('deleted-while-running', 0.0, 3.0)])
+def test_how_long_a_job_waited_and_ran_is_the_word_of_pbs(poll, name, waited, ran):
+    job, _ = poll(name, times={}, waited=99.0)
+    assert job.times == {'submitted': job.submit_time, 'waited': waited, 'ran': ran}
+
+
+def test_a_job_that_is_taken_back_from_the_queue_ran_for_no_time(poll):
+    job, _ = poll('queued', times={}, waited=700.0, outputs=False)
+    assert job.times['ran'] == 0.0 and job.times['waited'] >= 700.0
+
+
+def test_without_a_history_the_job_s_own_files_tell_how_long_it_ran(poll, tmp_path):
+    for name, at in (('node.txt', 40.0), ('rfm_job.out', 90.0)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1000.0 + at, 1000.0 + at))
+    answers = {'-x -f -w': COMMANDS['nohistory-x-ended'], '-f -w': COMMANDS['nohistory-ended']}
+    job, _ = poll('', answers=answers, outputs=False, times={}, submit_time=1000.0)
+    assert not job.completed
+    (tmp_path / 'rfm_job.err').touch()
+    job, _ = poll('', answers=answers, outputs=False, job=job)
+    assert job.times == {'submitted': 1000.0, 'waited': 40.0, 'ran': 50.0}
 
 
 @pytest.mark.parametrize('name, waited, said', [

@@ -198,7 +198,29 @@ def test_what_minus_p_makes_a_parameter_of_is_part_of_the_case_and_a_repeat_is_n
 def test_jobs_that_overlap_are_counted_once():
     spans = [(10.0, 20.0), (15.0, 25.0), (16.0, 17.0), (30.0, 31.5), (None, None)]
     raws = [{'job_submit_time': start, 'job_completion_time_unix': end} for start, end in spans]
-    assert runs.seconds_run(raws) == 16.5
+    assert runs.ran_and_waited(raws) == (16.5, 0.0)
+
+
+def queued(submitted: float, waited: float, ran_for: float) -> dict:
+    """A case of a queue, which ReFrame says began when it was submitted, and ended when it was asked for again."""
+    return {'scheduler': 'slurm', 'job_submit_time': submitted, 'job_completion_time_unix': submitted + waited + ran_for + 3.0,
+            'parity': {'job': {'submitted': submitted, 'waited': waited, 'ran': ran_for}}}
+
+
+def test_time_in_a_queue_is_no_time_of_a_benchmark():
+    assert runs.seconds_run(queued(100.0, 50.0, 7.0)) == 7.0
+    assert runs.ran_and_waited([queued(100.0, 50.0, 7.0)]) == (7.0, 50.0)
+    assert runs.ran_and_waited([queued(100.0, 50.0, 7.0), queued(100.0, 57.0, 10.0)]) == (17.0, 50.0)
+    recovered = {'parity': queued(100.0, 50.0, 7.0)['parity']}      # a perflog has no time of submission
+    assert runs.ran_and_waited([recovered]) == (7.0, 50.0)
+
+
+@pytest.mark.parametrize('raw, seconds', [
+    (queued(100.0, 50.0, 0.0), None), ({'job_submit_time': 3.0, 'job_completion_time_unix': 5.0}, 2.0),
+    ({'scheduler': 'local', 'parity': {}, 'job_submit_time': 3.0, 'job_completion_time_unix': 5.0}, 2.0),
+    ({'scheduler': 'slurm', 'parity': {}, 'job_submit_time': 3.0, 'job_completion_time_unix': 5.0}, None), ({'parity': None}, None)])
+def test_the_seconds_of_a_case_are_known_or_none(raw, seconds):
+    assert runs.seconds_run(raw) == seconds
 
 
 def test_the_next_command_shows_the_worst_cell(results):

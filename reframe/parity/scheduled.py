@@ -59,6 +59,7 @@ def begin(case) -> None:
             case.stage_program('pbs_rsh.sh')
             case.prerun_cmds = [_REMOTE_SHELL, *case.prerun_cmds]
         case.job.options = [*case.job.options, _NEVER_AGAIN[scheduler]]
+        case.job.times = case.parity.setdefault('job', {})
         if case.max_pending_time is None:
             case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
 
@@ -72,6 +73,26 @@ def _one_node(case) -> None:
 
 def _nodes(case) -> int:
     return -(-(case.num_tasks or 1) // (case.num_tasks_per_node or 1))
+
+
+def note_times(job, times: tuple[float, float] | None) -> None:
+    """Keep beside the case's figures how long its job waited in the queue and ran: ``times``, in seconds.
+
+    None: the scheduler does not know. The job's own files tell then, where it came to write any.
+    """
+    kept = getattr(job, 'times', None)
+    times = times or _times_of_files(job)
+    if kept is not None and times:
+        kept.update(submitted=job.submit_time, waited=max(0.0, times[0]), ran=max(0.0, times[1]))
+
+
+def _times_of_files(job) -> tuple[float, float] | None:
+    """A job writes _NODE when it begins, and its output until it ends."""
+    try:
+        began, ended = (Path(job.workdir, name).stat().st_mtime for name in (_NODE, job.stdout))
+    except OSError:
+        return None
+    return began - job.submit_time, ended - began
 
 
 def node(stagedir: str) -> dict[str, str]:

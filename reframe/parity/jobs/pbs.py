@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 from parity.errors import INFRASTRUCTURE
 from parity.jobs.command import answer
-from parity.jobs.state import SIGNAL, SchedulerError, State
+from parity.jobs.state import SIGNAL, SchedulerError, State, seconds
 
 _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun
@@ -79,7 +80,27 @@ def state(name: str, job: dict[str, str]) -> State:
     phase = 'pending' if word in _PENDING else 'running' if word in _RUNNING else 'ended'
     return State(name, phase, word, _exit_code(job) if phase == 'ended' else None, _reason(name, phase, job),
                  job.get('exec_host', ''), job.get('resources_used.walltime', ''),
-                 comment if phase == 'pending' and comment.startswith('Can Never Run') else '')
+                 comment if phase == 'pending' and comment.startswith('Can Never Run') else '',
+                 _times(job) if phase != 'pending' else None)
+
+
+def _times(job: dict[str, str]) -> tuple[float, float] | None:
+    """Seconds that a job waited and ran. Where PBS counted no run time, the server's clock tells."""
+    submitted, began, ended = (_unix(job.get(key, '')) for key in ('ctime', 'stime', 'mtime'))
+    if None in (submitted, ended):
+        return None
+    if 'exec_host' not in job or began is None:
+        return ended - submitted, 0.0
+    ran = seconds(job.get('resources_used.walltime', ''))
+    return began - submitted, ended - began if ran is None else ran
+
+
+def _unix(text: str) -> float | None:
+    """A time as PBS writes it: `Sat Nov 21 18:15:06 2026`."""
+    try:
+        return time.mktime(time.strptime(text))
+    except ValueError:
+        return None
 
 
 def _reason(name: str, phase: str, job: dict[str, str]) -> str:

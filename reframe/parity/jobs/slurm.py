@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 from parity.errors import INFRASTRUCTURE
 from parity.jobs.command import answer
-from parity.jobs.state import SIGNAL, SchedulerError, State
+from parity.jobs.state import SIGNAL, SchedulerError, State, seconds
 
 _PENDING = {'PENDING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT', 'RESV_DEL_HOLD'}
 _RUNNING = {'RUNNING', 'COMPLETING', 'CONFIGURING', 'SUSPENDED', 'STOPPED', 'SIGNALING', 'STAGE_OUT', 'RESIZING'}
@@ -42,22 +43,38 @@ def _controller(line: str) -> State:
     # values may hold spaces (a job's name); those that are read here do not
     facts = dict(word.partition('=')[::2] for word in line.split())
     name = f'{facts["ArrayJobId"]}_{facts["ArrayTaskId"]}' if 'ArrayTaskId' in facts else facts['JobId']
-    said = [facts.get(key, '') for key in ('ExitCode', 'Reason', 'NodeList', 'RunTime')]
+    keys = ('ExitCode', 'Reason', 'NodeList', 'RunTime', 'SubmitTime', 'StartTime', 'EndTime')
+    said = [facts.get(key, '') for key in keys]
     return _state(name, facts['JobState'], *said)
 
 
 def _accounting(job: str) -> list[State]:
-    fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed'
+    fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
     lines = answer(['sacct', '-n', '-P', '-X', '-j', job, '-o', fields]).splitlines()
-    return [_state(name, word.split()[0], code, reason, nodes, elapsed)
-            for name, word, code, reason, nodes, elapsed in (line.split('|') for line in lines if line)]
+    told = (line.split('|') for line in lines if line)
+    return [_state(name, word.split()[0], *said) for name, word, *said in told]
 
 
-def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: str) -> State:
+def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: str, *at: str) -> State:
+    """``at``: when it was submitted, when it began, and when it ended."""
     phase = 'pending' if word in _PENDING else 'running' if word in _RUNNING else 'ended'
     reason, nodes = ('' if text in ('None', '(null)', 'None assigned') else text for text in (reason, nodes))
     return State(name, phase, word, _exit_code(word, code) if phase == 'ended' else None, reason, nodes, elapsed,
-                 f'{reason}: no waiting mends it' if phase == 'pending' and reason in _NEVER else '')
+                 f'{reason}: no waiting mends it' if phase == 'pending' and reason in _NEVER else '',
+                 _times(elapsed, *at) if phase != 'pending' else None)
+
+
+def _times(elapsed: str, submitted: str, began: str, ended: str) -> tuple[float, float] | None:
+    """Seconds that a job waited and ran; one that was cancelled in the queue may have no start."""
+    ran, (since, until) = seconds(elapsed), (_unix(submitted), _unix(began) or _unix(ended))
+    return None if None in (ran, since, until) else (until - since, ran)
+
+
+def _unix(text: str) -> float | None:
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except ValueError:      # Unknown, None, or in a form that a person has chosen (SLURM_TIME_FORMAT)
+        return None
 
 
 def _exit_code(word: str, code: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from parity.errors import INFRASTRUCTURE, OK, ParityError
@@ -34,6 +35,7 @@ class State:
     nodes: str = ''
     elapsed: str = ''
     never: str = ''
+    times: tuple[float, float] | None = None    # seconds that it waited in the queue, and has run
 
 
 def together(states: list[State]) -> tuple[str, int | None]:
@@ -42,3 +44,10 @@ def together(states: list[State]) -> tuple[str, int | None]:
     if phases != {'ended'}:
         return ('running' if 'running' in phases or 'ended' in phases else 'pending'), None
     return 'ended', max((s.exit_code if s.exit_code is not None else INFRASTRUCTURE for s in states), default=OK)
+
+
+def seconds(elapsed: str) -> float | None:
+    """`[days-]hours:minutes:seconds`, as both schedulers write a time, in seconds; None where it is none."""
+    found = re.fullmatch(r'(?:(\d+)-)?(\d+):(\d\d):(\d\d)', elapsed)
+    days, hours, minutes, rest = (int(part or 0) for part in found.groups()) if found else (0,) * 4
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest) if found else None

@@ -66,7 +66,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     except OSError as err:
         print(f'parity: {paths.results() / "report"}: {err.strerror}: no report was written', file=sys.stderr)
         code = code if code == 1 else InfrastructureError.exit_code
-    print(_overhead(verdict.session.run_time, time.time() - began), flush=True)
+    print(_overhead(verdict.session.run_time, verdict.session.wait_time, time.time() - began), flush=True)
     notice.judged(verdict)
     return code
 
@@ -89,11 +89,13 @@ def _cases(cells: list[Cell]) -> str:
     return ', '.join(names[:3]) + (f' and {len(names) - 3} more cases' if len(names) > 3 else '')
 
 
-def _overhead(run_time: float, wall: float) -> str:
-    if run_time < 0.05:     # what failed at once is no benchmark
-        return f'no benchmark ran; {wall:.1f} s in all'
-    return (f'benchmarks ran {run_time:.1f} s of {wall:.1f} s: '
-            f'overhead {100 * (wall - run_time) / run_time:.1f} %')
+def _overhead(ran: float, waited: float, wall: float) -> str:
+    """What a night's seconds were spent on; a queue is no benchmark, and no overhead of parity's."""
+    queues = f', waited {waited:.1f} s in queues' if waited >= 0.05 else ''
+    if ran < 0.05:     # what failed at once is no benchmark
+        return f'no benchmark ran{queues}; {wall:.1f} s in all'
+    return (f'benchmarks ran {ran:.1f} s{queues}{"," if queues else ""} of {wall:.1f} s: '
+            f'overhead {100 * (wall - ran - waited) / ran:.1f} %')
 
 
 def _run(arguments: list[str], limit_seconds: float) -> str:

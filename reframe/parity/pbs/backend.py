@@ -17,6 +17,7 @@ from reframe.core.backends import _schedulers
 from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 
+from parity import scheduled
 from parity.jobs import access, command, pbs
 from parity.jobs.state import SchedulerError, State
 from parity.pbs import nodes
@@ -105,22 +106,27 @@ class Scheduler(PbsJobScheduler):
             what = 'maximum pending time exceeded' if too_long else 'can never run'
             with contextlib.suppress(SpawnedProcessError):      # it has ended meanwhile
                 self.cancel(job)
-            job._exception = JobError('; '.join(filter(None, (what, state.reason))), job.jobid)
-            job._completed = True
+            self._over(job, (waited, 0.0), '; '.join(filter(None, (what, state.reason))))
+
+    def _over(self, job, times, why=''):
+        """The job has come to its end, ``why`` it failed where it did."""
+        scheduled.note_times(job, times)
+        if why:
+            job._exception = JobError(why, job.jobid)
+        job._completed = True
 
     def _ended(self, job, state, record):
         job.pbs = record or {}
         job._exitcode = int(job.pbs['Exit_status']) if 'Exit_status' in job.pbs else None
         files = [os.path.join(job.workdir, name) for name in (job.stdout, job.stderr)]
         if job.cancelled or all(map(os.path.exists, files)):
-            job._completed = True
+            self._over(job, state.times)
             return
         job.ended_at = getattr(job, 'ended_at', time.time())
         never_ran = record and not state.nodes
         if never_ran or time.time() - job.ended_at > OUTPUT_WAIT:
             what = '' if never_ran else f'its output did not come to {job.workdir} within {OUTPUT_WAIT} s'
-            job._exception = JobError('; '.join(filter(None, (what, state.reason))), job.jobid)
-            job._completed = True
+            self._over(job, state.times, '; '.join(filter(None, (what, state.reason))) or 'it never ran')
 
 
 def _number(name: str) -> str:

@@ -156,11 +156,12 @@ def _session(report: dict[str, Any], planned: Plan, kept: dict[str, Any]) -> Ses
         facts['before'], facts['after'] = records[0]['before'], records[-1]['after']
         from parity import machine
         facts['steal_share'] = machine.steal_share(facts['before'], facts['after'])
+    ran, waited = runs.ran_and_waited(raws)
     return Session(
         uuid=info['uuid'], system=planned.system, start=_clock(info['time_start_unix']),
         end=_clock(info['time_end_unix']), elapsed=info['time_elapsed'],
         age=time.time() - info['time_end_unix'],
-        run_time=runs.seconds_run(raws),
+        run_time=ran, wait_time=waited,
         interrupted=bool(info.get('interrupted')), cmdline=info.get('cmdline', ''),
         reframe=info.get('version', ''), software=kept.get('announcement', ''), facts=facts)
 

@@ -87,6 +87,7 @@ class Session(BaseModel):
     elapsed: float                   # seconds
     age: float = 0.0                 # seconds since it ended, when it was judged
     run_time: float                  # seconds that the benchmarks themselves ran
+    wait_time: float = 0.0           # seconds in which jobs waited in queues and none ran
     interrupted: bool = False        # recovered from the perflogs after a kill
     cmdline: str = ''
     reframe: str = ''

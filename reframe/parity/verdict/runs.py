@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from parity import scheduled
 from parity.plan.identity import case_name
 from parity.session import stopped
 
@@ -108,12 +109,39 @@ def of_report(report: dict[str, Any]) -> dict[Key, list[Run]]:
     return found
 
 
-def seconds_run(raws: list[dict[str, Any]]) -> float:
-    """Seconds in which at least one job was in the scheduler's hands: jobs that overlap count once."""
-    spans = sorted((r['job_submit_time'], r['job_completion_time_unix']) for r in raws
-                   if r.get('job_submit_time') and r.get('job_completion_time_unix'))
+def seconds_run(raw: dict[str, Any]) -> float | None:
+    """Seconds that a case's job ran, by the scheduler's word; a queue counts for nothing.
+
+    None where the job never ran, or where nobody knows: older sessions kept no word of the queue.
+    """
+    noted = (raw.get('parity') or {}).get('job') or {}
+    if not noted and raw.get('scheduler') in scheduled.QUEUED:
+        return None
+    times = _times(raw)
+    return (times[2] - times[1]) or None if times else None
+
+
+def ran_and_waited(raws: list[dict[str, Any]]) -> tuple[float, float]:
+    """Seconds in which at least one job ran, and those in which jobs waited in a queue and none ran."""
+    times = [known for known in map(_times, raws) if known]
+    ran = _union([(began, ended) for _, began, ended in times])
+    return ran, _union([(submitted, ended) for submitted, _, ended in times]) - ran
+
+
+def _times(raw: dict[str, Any]) -> tuple[float, float, float] | None:
+    """When a case's job was submitted, began and ended (Unix time); None if it was not submitted."""
+    noted = (raw.get('parity') or {}).get('job') or {}
+    if noted:
+        began = noted['submitted'] + noted['waited']
+        return noted['submitted'], began, began + noted['ran']
+    submitted, ended = raw.get('job_submit_time'), raw.get('job_completion_time_unix')
+    return (submitted, submitted, ended) if submitted and ended else None
+
+
+def _union(spans: list[tuple[float, float]]) -> float:
+    """Seconds that the spans cover together: those that overlap count once."""
     total, until = 0.0, 0.0
-    for start, end in spans:
+    for start, end in sorted(spans):
         total += max(0.0, end - max(start, until))
         until = max(until, end)
     return total
