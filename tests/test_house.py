@@ -7,6 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from setuptools.config.pyprojecttoml import load_file
 
 from conftest import TOP, run_python
 
@@ -24,6 +28,27 @@ def test_the_lock_has_hashes_and_names_no_index():
     assert pins and lock.count('--hash=sha256:') >= len(pins)
     version, = re.findall(r'^reframe-hpc==(\d+)\.(\d+)', lock, re.M)
     assert version[0] == '4' and int(version[1]) >= 10
+
+
+def requirements() -> list[Requirement]:
+    project = load_file(TOP / 'pyproject.toml')
+    extras = project['project']['optional-dependencies'].values()
+    return [Requirement(text) for several in (project['build-system']['requires'], project['project']['dependencies'], *extras)
+            for text in several]
+
+
+def locked(name: str) -> list[Version]:
+    return [Version(v) for v in re.findall(rf'^{canonicalize_name(name)}==(\S+)', (TOP / 'requirements.lock').read_text(), re.M)]
+
+
+@pytest.mark.parametrize('needed', requirements(), ids=lambda r: r.name)
+def test_a_dependency_is_bounded_by_the_next_release_that_may_break_what_is_locked(needed):
+    tested = locked(needed.name)
+    assert tested and all(version in needed.specifier for version in tested)
+    bound, = [Version(s.version) for s in needed.specifier if s.operator == '<']
+    newest = max(tested)
+    following = {(newest.major + 1,), (newest.major, newest.minor + 1)}
+    assert bound.release in following and (newest.major or len(bound.release) == 2)
 
 
 @pytest.mark.parametrize('file', sorted((TOP / 'checks').rglob('*.py')), ids=lambda f: f.stem)

@@ -42,7 +42,7 @@ class _Unreadable(Exception):
 def _frame(raw: bytes) -> pl.DataFrame:
     import polars as pl
     try:
-        frame = pl.read_csv(io.BytesIO(raw), infer_schema=False, n_threads=1)
+        frame = pl.read_csv(io.BytesIO(raw), infer_schema=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError):
         raise _Unreadable from None
     wanted = [c for c in (*COLUMNS, 'direction') if c in frame.columns]
