@@ -86,7 +86,7 @@ def test_old_lines_of_perflogs_go_and_the_header_stays(results):
 
 
 def test_old_sessions_go_but_the_newest_of_each_system(results):
-    for uuid, days, system in (('a', 400, 'one'), ('b', 300, 'one'), ('c', 3, 'one'), ('d', 500, 'two'), ('e', 450, 'two')):
+    for uuid, days, system in (('d', 500, 'two'), ('e', 450, 'two'), ('a', 400, 'one'), ('b', 300, 'one'), ('c', 3, 'one')):
         store(paths.database(), uuid, days, system)
     assert sessions.prune(NOW - 100 * DAY, dry_run=True) == 3 and len(database.uuids()) == 5
     assert sessions.prune(NOW - 100 * DAY, dry_run=False) == 3
@@ -128,6 +128,24 @@ def test_databases_of_several_machines_become_one(results, tmp_path):
     assert sorted(database.uuids()) == ['a', 'b', 'c'] and (tmp_path / 'other.db').read_bytes() == before
     assert database.partitions() == ['cray:default', 'ibm:default']
     assert database.report('c')['session_info']['uuid'] == 'c'
+
+
+def test_the_nights_of_two_databases_follow_one_another_as_they_were_measured(results, tmp_path):
+    for file, days in ((paths.database(), {'c': 8, 'future': -900, 'e': 6, 'g': 4}),
+                       (tmp_path / 'other.db', {'b': 9, 'd': 7, 'f': 5, 'past': 20000, 'h': 3})):
+        for uuid, age in days.items():
+            store(file, uuid, age)
+    sessions.merge(tmp_path / 'other.db')
+    assert database.uuids() == ['b', 'c', 'future', 'd', 'e', 'f', 'past', 'g', 'h']
+    store(tmp_path / 'older.db', 'a', 10)
+    sessions.merge(tmp_path / 'older.db')
+    assert database.uuids()[:2] == ['a', 'b'] and database.newest() == 'h'
+
+
+def test_a_session_from_the_future_is_pruned_when_its_neighbours_are(results):
+    for uuid, days in {'a': 400, 'future': -900, 'b': 399, 'c': 3, 'd': 2}.items():
+        store(paths.database(), uuid, days)
+    assert sessions.prune(NOW - 100 * DAY, dry_run=False) == 3 and database.uuids() == ['c', 'd']
 
 
 def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):

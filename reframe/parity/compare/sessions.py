@@ -120,8 +120,9 @@ def merged(name: str, kind: str, nights: Iterable[Night], place: str = '',
             for fact, values in said.items() if place in ('', partition) else ():
                 for value in values:
                     _note(context, {fact: value})
+    at = {uuid: place for place, uuid in enumerate(uuids)}
     for cell in cells.values():
-        cell.values = sorted(cell.values, key=lambda v: v.when or 0.0)
+        cell.values = sorted(cell.values, key=lambda v: (at[v.session], v.when or 0.0))
     return Side(name, kind, list(cells.values()), uuids, context)
 
 

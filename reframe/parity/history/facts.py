@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from parity.session import cache, database, readable
@@ -37,11 +37,11 @@ def sessions(system: str, last: int | None = None) -> list[SessionFacts]:
     report of a thousand runs takes a tenth of a second to read.
     """
     found: list[SessionFacts] = []
-    for uuid in reversed(database.uuids()):
+    for uuid, start in reversed(database.starts().items()):
         if last is not None and len(found) == last:
             break
         if (facts := _kept(uuid)) and facts.system == system:
-            found.append(facts)
+            found.append(replace(facts, start=start))
     return found[::-1]
 
 

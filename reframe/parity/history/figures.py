@@ -24,18 +24,27 @@ def load(system: str, nights: int | None = None) -> pl.DataFrame:
     Columns are parity.history.rows.SCHEMA's. A session that cannot be read is left out, with a warning that names
     it; InfrastructureError where the database cannot be read.
     """
-    stored = database.uuids()
+    stored = database.starts()
     files = [cache.file('history', _VERSION, uuid, 'parquet') for uuid in stored]
     kept = [file for uuid, file in zip(stored, files, strict=True) if file.exists() or _made(uuid, file)]
     if not kept:
         return pl.DataFrame(schema=SCHEMA)
-    return _newest(_frame(system, tuple(kept)), nights).sort('start', 'run', maintain_order=True)
+    frame = _in_order(_frame(system, tuple(kept)), stored)
+    return _newest(frame, nights).sort('start', 'run', maintain_order=True)
 
 
 @functools.lru_cache(maxsize=1)
 def _frame(system: str, files: tuple[Path, ...]) -> pl.DataFrame:
     """One verdict asks for the same figures several times; a session's file never changes."""
     return pl.concat([pl.scan_parquet(file) for file in files]).filter(pl.col('system') == system).collect()
+
+
+def _in_order(frame: pl.DataFrame, starts: dict[str, float]) -> pl.DataFrame:
+    """The frame with the start of each session as `database.starts` gives it; clocks that were wrong are few."""
+    said = dict(frame.select('session', 'start').unique().iter_rows())
+    if not (moved := {uuid: starts[uuid] for uuid, start in said.items() if start != starts[uuid]}):
+        return frame
+    return frame.with_columns(start=pl.col('session').replace_strict(moved, default=pl.col('start')))
 
 
 def _newest(frame: pl.DataFrame, nights: int | None) -> pl.DataFrame:

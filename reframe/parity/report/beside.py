@@ -49,7 +49,7 @@ def of_session(verdict: Verdict) -> Beside:
         before, unreadable = None, str(err)
     facts = of_report(report)
     frame = history.load(verdict.session.system)
-    recent = series.recent(frame, verdict.session.uuid, report['session_info']['time_start_unix'])
+    recent = series.recent(frame, verdict.session.uuid, database.starts()[verdict.session.uuid])
     return Beside(
         before=judged, unreadable=unreadable,
         differences=difference.of_sessions(of_report(before), facts) if before else [],

@@ -11,30 +11,32 @@ from pathlib import Path
 
 from parity import paths
 from parity.errors import InfrastructureError, UsageError
+from parity.session import clock, database
 
 _COLUMNS = {'sessions': 'uuid, session_start_unix, session_end_unix, json_blob, report_file',
             'testcases': 'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'}
 
 
 def prune(before: float, dry_run: bool) -> int:
-    """Remove the sessions begun before ``before`` (Unix time, s), but the newest of each system.
+    """Remove the sessions begun before ``before`` (Unix time, s; parity.session.database.starts), but the newest
+    of each system.
 
     Returns how many there are.
     """
     if not paths.database().exists():
         return 0
     # of the columns beside a MAX, SQLite takes those of the row that has it
-    newest = ('SELECT session_uuid FROM (SELECT session_uuid, MAX(session_start_unix) FROM testcases '
-              'JOIN sessions ON sessions.uuid = session_uuid GROUP BY system)')
-    old = f'session_start_unix < ? AND uuid NOT IN ({newest})'
+    newest = ('SELECT session_uuid, MAX(sessions.rowid) FROM testcases JOIN sessions '
+              'ON sessions.uuid = session_uuid GROUP BY system')
     with _database() as conn:
-        count, = conn.execute(f'SELECT COUNT(*) FROM sessions WHERE {old}', (before,)).fetchone()
-        if count and not dry_run:
-            conn.execute(f'DELETE FROM sessions WHERE {old}', (before,))
+        kept = {uuid for uuid, _ in conn.execute(newest)}
+        old = [uuid for uuid, start in database.starts().items() if start < before and uuid not in kept]
+        if old and not dry_run:
+            conn.executemany('DELETE FROM sessions WHERE uuid = ?', [(uuid,) for uuid in old])
             conn.execute('DELETE FROM testcases WHERE session_uuid NOT IN (SELECT uuid FROM sessions)')
             conn.commit()
             conn.execute('VACUUM')
-    return count
+    return len(old)
 
 
 def merge(other: Path) -> tuple[dict[str, int], int]:
@@ -56,12 +58,31 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         new = conn.execute('SELECT uuid, json_blob FROM other.sessions WHERE uuid NOT IN '
                            '(SELECT uuid FROM main.sessions)').fetchall()
         known, = conn.execute('SELECT COUNT(*) FROM other.sessions').fetchone()
+        began = [began for name in ('main', 'other') for began in _began(conn, name)]
         for table, key in (('testcases', 'session_uuid'), ('sessions', 'uuid')):
             names = _COLUMNS[table]
             conn.execute(f'INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} '
                          f'WHERE {key} NOT IN (SELECT uuid FROM main.sessions)')
+        _put_in_order(conn, began)
         conn.commit()
     return dict(Counter(_system(blob) for _, blob in new)), known - len(new)
+
+
+def _began(conn: sqlite3.Connection, database: str) -> list[tuple[float, str]]:
+    """When each session began, clocks that were wrong corrected, and its uuid."""
+    stored = conn.execute(f'SELECT uuid, session_start_unix FROM {database}.sessions ORDER BY rowid').fetchall()
+    uuids, said = zip(*stored, strict=True) if stored else ((), ())
+    return list(zip(clock.in_order(said), uuids, strict=True))
+
+
+def _put_in_order(conn: sqlite3.Connection, began: list[tuple[float, str]]) -> None:
+    """Sessions count as stored in the order of their rows: let them be those of one database."""
+    wanted = list(dict.fromkeys(uuid for _, uuid in sorted(began, key=lambda each: each[0])))
+    stored = conn.execute('SELECT uuid, rowid FROM main.sessions ORDER BY rowid').fetchall()
+    alike = next((i for i, (uuid, _) in enumerate(stored) if uuid != wanted[i]), len(stored))
+    last = max((row for _, row in stored), default=0)
+    conn.executemany('UPDATE main.sessions SET rowid = ? WHERE uuid = ?',
+                     [(last + i, uuid) for i, uuid in enumerate(wanted[alike:], 1)])
 
 
 def _attached(conn: sqlite3.Connection, other: Path) -> bool:
@@ -115,8 +136,8 @@ def _make() -> None:
     from parity.session import store
     if not paths.database().exists():
         from reframe.frontend.reporting.storage import StorageBackend
-        store._runtime()
-        StorageBackend.default()._db_file()
+        with store._runtime():
+            StorageBackend.default()._db_file()
 
 
 @contextmanager

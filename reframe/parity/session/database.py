@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
 from parity import paths
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.session import clock
 
 #: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
 RERUN_OF = 'parity_rerun_of'
@@ -44,9 +46,26 @@ def discard_unmade() -> None:
             paths.database().unlink()
 
 
+def clocks() -> list[tuple[str, float]]:
+    """The uuid of every session, and when it began by its clock (Unix time), in the order of storing."""
+    return _query('SELECT uuid, session_start_unix FROM sessions ORDER BY rowid')
+
+
+def starts() -> dict[str, float]:
+    """When each session began (Unix time), by uuid, the newest last: a clock that was wrong changes no order."""
+    stored = clocks()
+    return dict(zip((uuid for uuid, _ in stored), clock.in_order([began for _, began in stored]), strict=True))
+
+
+def wrong_clocks(info: dict[str, Any]) -> list[str]:
+    """A sentence on the clock of the session with this session_info, and one on earlier ones, if wrong."""
+    file = paths.database()
+    return clock.warnings(info, clocks(), file.stat().st_mtime if file.exists() else time.time())
+
+
 def uuids() -> list[str]:
     """Every session, the newest last."""
-    return [u for u, in _query('SELECT uuid FROM sessions ORDER BY session_start_unix, rowid')]
+    return [uuid for uuid, _ in clocks()]
 
 
 def newest() -> str:
@@ -74,12 +93,12 @@ def partitions() -> list[str]:
 def sessions_of(system: str, partition: str, days: float, until: str = '') -> list[str]:
     """The sessions with cases of the partition, the newest last: those of the ``days`` days before the
     newest, or before the session ``until``, these included."""
-    found = _query('SELECT uuid, session_start_unix FROM sessions WHERE uuid IN (SELECT DISTINCT session_uuid '
-                   'FROM testcases WHERE system = ? AND partition = ?) ORDER BY session_start_unix, rowid',
-                   system, partition)
-    ends = _query('SELECT session_start_unix FROM sessions WHERE uuid = ?', until) if until else [
-        (start,) for _, start in found[-1:]]
-    return [u for u, start in found if ends and ends[0][0] - days * 86400 <= start <= ends[0][0]]
+    having = {u for u, in _query('SELECT DISTINCT session_uuid FROM testcases WHERE system = ? AND partition = ?',
+                                 system, partition)}
+    known = starts()
+    found = [u for u in known if u in having]
+    end = known.get(until) if until else known[found[-1]] if found else None
+    return [u for u in found if end is not None and end - days * 86400 <= known[u] <= end]
 
 
 def uuid(session: str = '') -> str:

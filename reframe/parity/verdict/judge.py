@@ -125,6 +125,7 @@ def _warnings(report: dict[str, Any], kept: dict[str, Any]) -> list[str]:
     if not kept:
         said.append('this session kept no plan: it was reconstructed from its command line')
     said += [f'{p["file"]}: {p["what"]}' for p in kept.get('plan', {}).get('problems', [])]
+    said += database.wrong_clocks(report['session_info'])
     said += [f'session {s["id"]} was killed and is not in the database yet: the next run recovers it'
              for s in recovery.interrupted()]
     return said
