@@ -10,10 +10,12 @@ import sys
 import pytest
 import yaml
 
+import nights
 import sessions as made
 import stored as storing
 from conftest import TOP
 from parity import acks, plan
+from parity.acks import level
 from parity.errors import UsageError
 from parity.site import systems
 from parity.verdict import judge, terminal
@@ -153,7 +155,8 @@ def test_a_cell_is_acknowledged_by_any_part_of_its_name(stored, top):
     assert f'{HPL}, acknowledged until {LATER} by bea' in done.stdout
     entry, = yaml.safe_load(top.read_text())['acks']
     assert entry == {'cell': HPL, 'until': LATER, 'why': 'broken: DIMM #3 "äöü"', 'by': 'bea', 'since': TODAY,
-                     'word': 'regressed'}
+                     'word': 'regressed', 'value': 84.0, 'expected': 100.0}
+    assert '; known at 84 Gflop/s (-16.0 % of 100 Gflop/s); ' in done.stdout
     assert verdict().exit_code == 0
 
 
@@ -204,7 +207,7 @@ def test_the_list_says_how_the_cells_stand(stored, top):
                for cell, until in ((HPL, LATER), ('Toy.latency@local:default', OVER), ('Gone.x@local:default', LATER))]
     top.write_text(yaml.safe_dump({'acks': entries}))
     said = ack('--list', '--system', 'local').stdout.splitlines()
-    assert said[0] == f'{HPL}   regressed   until {LATER} by bea: known [bold] (since {TODAY})'
+    assert said[0] == f'{HPL}   regressed   until {LATER} by bea: known [bold] (since {TODAY}, at no level)'
     assert 'EXPIRED: unreferenced' in said[1] and 'not measured in the newest sessions' in said[2]
     stored.add(case(100.0, refs=BAND))
     assert 'ok again: it can go' in ack('--list').stdout
@@ -214,3 +217,78 @@ def test_who_says_so_is_the_login_name(stored, top):
     stored.add(case(84.0, refs=BAND))
     ack('toy.hpl', '--until', str(LATER), '--why', 'broken', SUDO_USER='ada')
     assert acks.read('local')[0].by == 'ada'
+
+
+@pytest.mark.parametrize('value, code', [(84.0, 0), (80.0, 0), (86.0, 0), (78.0, 1), (60.0, 1)])
+def test_a_fault_that_is_plainly_worse_than_acknowledged_counts_again(top, value, code):
+    """Acknowledged at -16 %, with accepted bounds of 5 %: -21 % is the last that is known."""
+    written(top, word='regressed', value=84.0, expected=100.0)
+    judged = verdict(value)
+    assert judged.exit_code == code and bool(judged.cells[0].acknowledged) == (code == 0)
+    said = judged.cells[0].reason
+    assert ('worse than acknowledged' in said) == (code == 1)
+    if code:
+        assert f'{value:g} Gflop/s ({value - 100:+.1f} % of 100 Gflop/s) now, 84 Gflop/s (-16.0 %' in said
+        assert judged.next.startswith('parity show')
+
+
+def test_twice_the_distance_is_plainly_worse_where_nothing_is_accepted():
+    ack = acks.Ack(cell=HPL, until=LATER, why='known', by='bea', since=TODAY, word='regressed', value=97.0,
+                   expected=100.0)
+
+    def worse(value: float, **other) -> bool:
+        return bool(level.worse(nights.cell('regressed', value=value, **other), ack))
+    usual = {'usual': 100.0, 'usual_low': 98.0, 'usual_high': 102.0}
+    assert worse(93.9, **usual) and not worse(94.1, **usual)
+    noisy = {'usual': 100.0, 'usual_low': 90.0, 'usual_high': 110.0}
+    assert worse(86.9, **noisy) and not worse(87.1, **noisy)      # within the noise of a night
+    other = {'usual': 10.0, 'usual_low': 9.9, 'usual_high': 10.1}
+    assert worse(9.3, **other) and not worse(9.5, **other)        # another size: by its own level
+    assert not worse(50.0)                                        # nothing judges it tonight
+    assert not level.worse(nights.cell('regressed', value=50.0, **usual), ack.model_copy(
+        update={'value': None, 'expected': None}))
+
+
+def test_a_count_that_may_not_rise_and_a_limit_have_levels_too():
+    hangs = {'better': 'lower', 'unit': 'count', 'reference': 0.0, 'high': 0.0}
+    ack = acks.Ack(cell=HPL, until=LATER, why='known', by='bea', since=TODAY, value=3.0, expected=0.0)
+    assert level.worse(nights.cell(value=7.0, **hangs), ack).startswith('worse than acknowledged: 7 count now, 3 count')
+    assert not level.worse(nights.cell(value=5.0, **hangs), ack)
+    beyond = acks.Ack(cell=HPL, until=LATER, why='known', by='bea', since=TODAY, value=110.0, expected=100.0)
+    impossible = nights.cell('impossible', value=130.0, limit=100.0, reference=90.0, low=85.0, high=95.0)
+    assert level.worse(impossible, beyond)
+    assert not level.worse(impossible.model_copy(update={'value': 115.0}), beyond)
+
+
+def test_an_acknowledgement_without_a_level_says_so(top):
+    written(top, word='regressed')
+    judged = verdict(60.0)
+    assert judged.exit_code == 0 and 'without a level: any worse figure is taken as known' in judged.cells[0].reason
+
+
+def test_another_word_says_what_was_acknowledged(top):
+    written(top, word='regressed', value=84.0, expected=100.0)
+    judged = verdict(float('nan'))
+    assert (judged.cells[0].verdict, judged.exit_code) == ('wrong', 1)
+    assert f'acknowledged as regressed only (until {LATER} by bea' in judged.cells[0].reason
+
+
+def test_an_environment_that_is_acknowledged_by_itself_keeps_its_own(top):
+    plan_of = [made.planned(), made.planned(environ='spack')]
+    report = made.report([case(84.0, refs=BAND), case(60.0, refs=BAND, environ='spack')], plan_of)
+    written(top, word='regressed', value=84.0, expected=100.0)
+    assert judge.of_report(report).exit_code == 1
+    own = {'cell': f'{HPL}+spack', 'until': LATER, 'why': 'known', 'by': 'bea', 'since': TODAY, 'word': 'regressed',
+           'value': 60.0, 'expected': 100.0}
+    top.write_text(top.read_text() + yaml.safe_dump([own]))
+    assert judge.of_report(report).exit_code == 0
+
+
+@pytest.mark.parametrize('fields, said', [
+    ('value: 1', 'value and expected: must be there both, or neither'),
+    ('value: much\n    expected: 1', 'acks.0.value'), ('value: .inf\n    expected: 1', 'acks.0.value')])
+def test_a_level_that_is_none_is_refused(top, fields, said):
+    top.write_text(f'acks:\n  - cell: {HPL}\n    until: {LATER}\n    why: known\n    by: bea\n    since: {TODAY}\n    {fields}\n')
+    with pytest.raises(UsageError) as err:
+        verdict()
+    assert f'{top}:' in str(err.value) and said in str(err.value)

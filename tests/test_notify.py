@@ -16,7 +16,7 @@ from conftest import TOP
 from parity import notify
 from parity.compare.model import Outcome
 from parity.errors import UsageError
-from parity.notify import night, notifier, secrets, send, state
+from parity.notify import message, night, notifier, secrets, send, state
 from parity.site.schema import Notify
 from parity.verdict import judge
 from parity.verdict.model import Coverage, Session, Verdict
@@ -90,6 +90,17 @@ def test_an_acknowledged_cell_is_no_news_until_that_is_over():
     assert each(known, known, GOOD) == ['', '', '']
     assert each(BAD, known, known, BAD, GOOD) == ['changed', '', '', 'changed', 'well']
     assert each(BAD, *[known] * 10, GOOD) == ['changed', *[''] * 10, 'well']
+
+
+def test_what_is_plainly_worse_than_acknowledged_is_told_again():
+    known = [hpl('regressed', acknowledged='until ...'), mg()]
+    worse = [hpl('regressed', outgrown='worse than acknowledged: 60 now, 94 then', reason='worse than acknowledged: '
+                 '60 now, 94 then'), mg()]
+    assert each(BAD, worse, worse, known, worse) == ['changed', 'changed', '', '', 'changed']
+    state_then = state.State().after(night.of(verdict(*worse)), nights.start(0))
+    assert message.subject('onebox', state_then, 'changed') == 'parity: onebox: 1 regressed (worse than acknowledged)'
+    assert f'now regressed (worse than acknowledged): {HPL}' in message.changes(state_then)
+    assert '60 now, 94 then' in message.text('', message.changes(state_then), verdict(*worse))
 
 
 def test_what_was_not_sent_is_sent_the_next_night():

@@ -7,6 +7,8 @@
         by: bea
         since: 2026-11-20
         word: regressed
+        value: 71.2                  # then
+        expected: 77.6               # what it was judged by
 """
 
 from parity.acks.apply import applied, fitting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 
-from parity.acks import file
+from parity.acks import file, level
 from parity.acks.file import BAD, NAME, Ack
 from parity.verdict.model import Cell
 from parity.verdict.names import names
@@ -18,8 +18,11 @@ def applied(cells: list[Cell], system: str, today: datetime.date) -> tuple[list[
     if not acks:
         return cells, []
     known = names(cells)
-    holding = {id(cell): ack for ack in acks if ack.holds(today) for cell in fitting(ack, known)
-               if cell.verdict in ([ack.word] if ack.word else BAD)}
+    holding: dict[int, Ack] = {}
+    for ack in filter(lambda each: each.holds(today), acks):
+        for cell in fitting(ack, known):
+            if cell.verdict in BAD and (id(cell) not in holding or ack.word in (None, cell.verdict)):
+                holding[id(cell)] = ack
     told = [sentence for ack in acks if (sentence := _warning(ack, fitting(ack, known), today))]
     return [_noted(cell, holding[id(cell)]) if id(cell) in holding else cell for cell in cells], told
 
@@ -33,8 +36,13 @@ def fitting(ack: Ack, known: Mapping[str, Cell]) -> list[Cell]:
 
 
 def _noted(cell: Cell, ack: Ack) -> Cell:
-    reason = '; '.join(filter(None, (cell.reason, f'acknowledged {ack}')))
-    return cell.model_copy(update={'acknowledged': str(ack), 'reason': reason})
+    """Acknowledged, unless the fault is another one now, or plainly worse."""
+    another = f'acknowledged as {ack.word} only ({ack})' if ack.word not in (None, cell.verdict) else ''
+    worse = '' if another else level.worse(cell, ack)
+    no_level = ack.value is None and cell.value is not None
+    known = f'acknowledged {ack}' + ('; without a level: any worse figure is taken as known' if no_level else '')
+    return cell.model_copy(update={'acknowledged': '' if another or worse else str(ack), 'outgrown': worse,
+                                   'reason': '; '.join(filter(None, (cell.reason, another or worse or known)))})
 
 
 def _warning(ack: Ack, cells: list[Cell], today: datetime.date) -> str:

@@ -47,6 +47,16 @@ class Ack(BaseModel):
     since: datetime.date
     #: The word that is known; none: all of them. A cell that was slower and is `wrong` now has another fault.
     word: Literal[BAD] | None = None
+    #: The figure when it was acknowledged. One that is plainly worse counts again; without it none does.
+    value: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    #: What that figure was judged by: the accepted value, the level of the nights before, or the limit.
+    expected: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+    @model_validator(mode='after')
+    def _both_or_none(self) -> Ack:
+        if (self.value is None) != (self.expected is None):
+            raise ValueError('value and expected: must be there both, or neither')
+        return self
 
     def holds(self, day: datetime.date) -> bool:
         return day <= self.until

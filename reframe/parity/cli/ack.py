@@ -9,6 +9,7 @@ import os
 from rich.console import Console
 
 from parity import acks
+from parity.acks import level
 from parity.errors import UsageError
 from parity.inspect import find
 from parity.report.text import visible
@@ -31,9 +32,12 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'{name} is missing: {cell.reason}; what never ran cannot be acknowledged '
                          f'(where a code may be absent, name it in waivers of systems/{cell.system}/system.yaml)')
     word = cell.verdict if cell.verdict in acks.BAD else None
-    said = acks.Ack(cell=name, until=day, why=why, by=by or _login(), since=today, word=word)
+    said = acks.Ack(cell=name, until=day, why=why, by=by or _login(), since=today, word=word,
+                    **level.of(cell) if word else {})
     file = acks.write(cell.system, said)
     note = '' if word else f'; it is {cell.verdict} now: whatever befalls it until then is taken as known'
+    if said.value is not None:
+        note = f'; known at {level.shown(cell.unit, said.value, said.expected)}'
     print(visible(f'parity: {name}, acknowledged {said}{note}; {file}'))
 
 
@@ -60,7 +64,8 @@ def listing(system: str) -> None:
     newest = find.newest() if found else {}
     for _, ack in found:
         state = _state(ack, acks.fitting(ack, newest))
-        console.print(visible(f'{ack.cell}   {state}   {ack} (since {ack.since})'))
+        at = ', at no level' if ack.value is None else f' at {level.shown("", ack.value, ack.expected)}'
+        console.print(visible(f'{ack.cell}   {state}   {ack} (since {ack.since}{at})'))
     if not found:
         console.print('nothing is acknowledged' + (f' on {system}' if system else ''))
 

@@ -10,6 +10,8 @@ from parity.verdict.names import names
 
 #: Words that somebody must hear of.
 BAD = (*acks.BAD, 'missing')
+#: Follows the word of what is plainly worse than when it was acknowledged: it is told again.
+OUTGROWN = ' (worse than acknowledged)'
 #: Stands for the whole night, which stored no session, or measured nothing.
 WHOLE = 'ci/nightly'
 
@@ -27,7 +29,7 @@ class Night:
 def of(verdict: Verdict) -> Night:
     """Cells, with their size, and declared pairs. What was skipped, or cannot be told yet, was not measured."""
     cells = {f'{name} ({c.size})': c for name, c in names(verdict.cells).items() if c.verdict != 'skipped'}
-    words = {name: c.verdict for name, c in cells.items() if c.verdict in BAD}
+    words = {name: c.verdict + (OUTGROWN if c.outgrown else '') for name, c in cells.items() if c.verdict in BAD}
     known = {name: word for name, word in words.items() if cells[name].acknowledged}
     pairs = {f'{p.candidate} / {p.baseline} {p.benchmark}: {p.metric}': p.state for p in verdict.pairs
              if p.state in ('ok', 'regressed')}

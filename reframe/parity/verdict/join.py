@@ -41,6 +41,8 @@ def _joined(cell: Cell, tonight: Tonight) -> Cell:
         cell = cell.model_copy(update={'verdict': 'ok', 'reason': first})
     suspicious = not tonight.reruns and (told.needs_rerun or cell.verdict == 'regressed')
     update: dict = {'suspicious': suspicious, 'history': told.verdict}
+    if told.verdict != 'insufficient':
+        update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high}
     if told.verdict == 'regressed' or told.verdict == 'improved' and cell.verdict in ('ok', 'unreferenced'):
         update |= {'verdict': told.verdict, 'reason': '; '.join(filter(None, (cell.reason, told.why)))}
     return cell.model_copy(update=update)

@@ -44,14 +44,29 @@ class Cell(BaseModel):
     verdict: Word
     reason: str = ''
     acknowledged: str = ''           # until when, by whom and why a bad word is a known fault (acks.yaml)
+    outgrown: str = ''               # it is plainly worse than when it was acknowledged: both levels
     attempt: int = 1                 # 1: first run; more: how many runs were needed
     history: str = ''                # what its last nights say: ok, improved, regressed, insufficient; '' unknown
+    usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
+    usual_low: float | None = None   # band of a single night around it, three spreads wide
+    usual_high: float | None = None
     cause: Attribution | None = None # what is known of it where the figure is slower
     suspicious: bool = False         # low among the nights before: worth another run before anything is said
     nodes: list[str] = Field(default_factory=list)
     virtualisation: str = ''         # of the node, as it says itself: none, kvm, uml; '' where it was not asked
     jobid: str = ''
     outputdir: str = ''              # where script and outputs are kept ('' if nothing ran)
+
+    @property
+    def expected(self) -> float | None:
+        """What its value is judged by, in the metric's unit: the limit that it exceeds, the accepted value, or the
+        level of the nights before where these alone say that it changed. None: nothing judges it."""
+        if self.verdict == 'impossible':
+            return self.limit
+        within = (self.low is None or self.value is None or self.value >= self.low) \
+            and (self.high is None or self.value is None or self.value <= self.high)
+        by_history = self.reference is None or self.verdict in ('regressed', 'improved') and within
+        return self.usual if by_history and self.usual is not None else self.reference
 
 
 class CodeCoverage(BaseModel):
