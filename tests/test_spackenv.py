@@ -20,7 +20,7 @@ from parity.codes import FEATURES
 from parity.errors import InfrastructureError, UsageError
 from parity.site import systems
 from parity.software import built
-from parity.spackenv import binaries, build, bundle, externals, folder, gpu, manifest
+from parity.spackenv import binaries, build, bundle, externals, folder, gpu, manifest, recipes
 from parity.spackenv.command import Spack
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
@@ -93,6 +93,74 @@ def test_a_manifest_that_is_no_environment_is_named(site):
     Path(os.environ['PARITY_ROOT'], 'spack.yaml').write_text('specs: [hpl]\n')
     with pytest.raises(UsageError, match=r'spack\.yaml:1: must be a Spack environment'):
         folder.write(site, FACTS)
+
+
+# the recipes
+
+PIN = yaml.safe_load((TOP / 'spack.yaml').read_text())['spack']['repos']['builtin']
+
+
+def repos(place: Path) -> dict:
+    return yaml.safe_load((place / 'spack.yaml').read_text())['spack']['repos']
+
+
+def test_the_recipes_are_pinned_and_each_tag_is_a_clone_of_its_own(site):
+    assert re.fullmatch(r'v[\d.]+', PIN['tag']) and PIN['destination'].endswith(f'-{PIN["tag"]}')
+    written = repos(folder.write(site, FACTS))
+    assert list(written) == ['parity', 'builtin'] and written['builtin']['tag'] == PIN['tag']
+    file = Path(os.environ['PARITY_ROOT'], 'spack.yaml')
+    file.write_text(file.read_text().replace(f'tag: {PIN["tag"]}', 'tag: v2027.03.0'))
+    other = repos(folder.write(site, FACTS))['builtin']
+    assert other['tag'] == 'v2027.03.0' and other['destination'] != written['builtin']['destination']
+
+
+def test_stream_is_pinned_to_a_commit_and_called_by_its_version(tmp_path):
+    spec, = [s for s in yaml.safe_load((TOP / 'spack.yaml').read_text())['spack']['specs'] if s.startswith('stream')]
+    commit, = re.findall(r'^stream@git\.([0-9a-f]{40})=5\.10 ', spec)
+    lock = {**concrete('stream', 's' * 32), 'version': f'git.{commit}=5.10', 'parameters': {'commit': commit}}
+    (tmp_path / 'spack.lock').write_text(json.dumps({'concrete_specs': {'s': lock}, 'roots': [{'hash': 's'}]}))
+    stream = folder.concrete(tmp_path)['stream']
+    assert stream['spec'] == 'stream@5.10' and stream['parameters']['commit'] == commit
+
+
+RELEASED = {'git': 'https://spack.example.org/packages.git', 'branch': 'releases/v2025.11'}
+
+
+@pytest.mark.parametrize('configured, pinned', [
+    (RELEASED, True), (None, True), ('/site/recipes', False), ({**RELEASED, 'branch': 'develop'}, False)],
+    ids=['as-released', 'none', 'a-folder', 'another-branch'])
+def test_a_spack_that_was_given_recipes_keeps_them(site, tmp_path, configured, pinned):
+    defaults = tmp_path / 'spack' / 'etc' / 'spack' / 'defaults' / 'base' / 'repos.yaml'
+    defaults.parent.mkdir(parents=True)
+    defaults.write_text(yaml.safe_dump({'repos': {'builtin': RELEASED}}))
+    said = json.dumps({'repos': {'builtin': configured} if configured else {}})
+    spack = Spack(str(script(tmp_path / 'spack' / 'bin' / 'spack', f"echo '{said}'")), dict(os.environ))
+    assert ('builtin' in repos(folder.write(site, FACTS, recipes.given(spack)))) == pinned
+
+
+def test_an_interrupted_clone_of_the_recipes_is_made_again(site):
+    clone = Path(repos(folder.write(site, FACTS))['builtin']['destination'])
+    (clone / '.git').mkdir(parents=True)
+    folder.write(site, FACTS)
+    assert not clone.exists()
+    (clone / '.git').mkdir(parents=True)
+    (clone / 'spack-repo-index.yaml').write_text('repo_index: {paths: []}')
+    folder.write(site, FACTS)
+    assert clone.exists()
+
+
+def test_recipes_have_the_version_of_their_own_clone(tmp_path):
+    inside = tmp_path / 'repos' / 'builtin'
+    inside.mkdir(parents=True)
+    (inside / 'repo.yaml').write_text('')
+    assert recipes.version(inside) == ''
+    git = ['git', '-C', str(tmp_path), '-c', 'user.name=n', '-c', 'user.email=e']
+    for command in (['init', '-q'], ['commit', '-q', '--allow-empty', '-m', 'first']):
+        subprocess.run([*git, *command], check=True)
+    assert recipes.version(inside) == ''                 # not of the clone that they lie in
+    for command in (['add', '.'], ['commit', '-q', '-m', 'recipes'], ['tag', 'v2026.06.0']):
+        subprocess.run([*git, *command], check=True)
+    assert re.fullmatch(r'v2026\.06\.0 \([0-9a-f]{10}\)', recipes.version(inside))
 
 
 # the lock
@@ -174,6 +242,14 @@ def test_a_binary_that_is_not_what_was_built_is_noticed(written, change):
 def test_a_manifest_that_cannot_be_read_is_none(written, text):
     manifest.file_of('local').write_text(text)
     assert manifest.read('local') is None
+
+
+def test_the_versions_of_spack_and_its_recipes_are_with_every_result_and_no_part_of_its_identity(written):
+    tools = {'spack': '1.1.0', 'recipes': 'v2026.06.0 (d4f7c711a6)'}
+    before, _ = built.environ(written, os.environ, frozenset())
+    after, _ = built.environ(manifest.write('local', 'a stamp', written, tools=tools), os.environ, frozenset())
+    assert after.software['tools'] == tools and after.identity == before.identity
+    assert manifest.read('local').tools == tools
 
 
 # the distribution's packages

@@ -26,6 +26,8 @@ def status(name: str, as_json: bool) -> int:
         return MISSING
     if as_json:
         print(built.model_dump_json(indent=1))
+    if built.tools and not as_json:
+        print('; '.join(f'{tool} {version}' for tool, version in built.tools.items()))
     for environ, view in built.views.items() if not as_json else ():
         if built.gpu:
             untried = '' if view.started else ' (no GPU driver at the build: none was started)'

@@ -29,7 +29,7 @@ def environ(built: manifest.View, env: Mapping[str, str], flags: frozenset[str],
         if stale else []
     math, env_vars = _math(Path(built.view, 'xhpl'), env, flags, notes) if 'hpl' in whole else ({}, {})
     identities = {package: _identity(p) for package, p in whole.items()}
-    facts: dict[str, Any] = {'view': built.view, 'packages': identities}
+    facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities}
     if math:
         facts['blas'] = math
     offered = {package: _offered(name, package) for package in whole}

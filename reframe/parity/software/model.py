@@ -18,7 +18,7 @@ class Environ(_Frozen):
 
     ``software`` holds the facts: ``programs`` (path, version, package, package_version, sha256
     of each), ``mpi`` (name, version), ``blas`` (name, version, library, package, package_version,
-    sha256, core, core_unaided).
+    sha256, core, core_unaided), ``tools`` (the versions of Spack and of its recipes).
     """
 
     name: str
@@ -56,7 +56,8 @@ class Environ(_Frozen):
         for program in facts.get('programs', {}).values():
             program.pop('path', None)
         facts.get('blas', {}).pop('library', None)
-        facts.pop('view', None)
+        for name in ('view', 'tools'):      # what a recipe changes, the DAG hash tells
+            facts.pop(name, None)
         python = facts.get('programs', {}).get('python3')
         if python:
             facts['programs']['python3'] = python.get('version')

@@ -13,7 +13,7 @@ from parity import paths
 from parity.errors import InfrastructureError, UsageError
 from parity.site.schema import System
 from parity.software import spack
-from parity.spackenv import binaries, bundle, folder, gpu, manifest
+from parity.spackenv import binaries, bundle, folder, gpu, manifest, recipes
 from parity.spackenv.command import Spack
 
 
@@ -24,7 +24,7 @@ def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
     InfrastructureError where the build fails or a binary is missing.
     """
     command = find()
-    place = folder.write(system, facts)
+    place = folder.write(system, facts, _given(command))
     built = manifest.read(system.name)
     if built and built.stamp == folder.stamp(place) and manifest.whole(built):
         print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
@@ -37,7 +37,8 @@ def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
         _drop_views(place)
     command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
     default, for_gpu = _proven(place / 'view', folder.concrete(place)), _proven_gpu(place)
-    written = manifest.write(system.name, folder.stamp(place), default, for_gpu)
+    tools = recipes.tools(command, place)
+    written = manifest.write(system.name, folder.stamp(place), default, for_gpu, tools)
     _commit_lock(system, place)
     count = sum(len(view.packages) for view in written.views.values())
     print(f'parity: {system.name}: built {count} packages in {time.monotonic() - began:.0f} s')
@@ -49,6 +50,13 @@ def _drop_views(place: Path) -> None:
     for name in ('view', 'view-gpu'):
         (place / name).unlink(missing_ok=True)
         shutil.rmtree(place / f'._{name}', ignore_errors=True)
+
+
+def _given(command: Spack) -> Any:
+    """The recipes that this Spack was told to use instead of those that spack.yaml pins, which is said."""
+    if own := recipes.given(command):
+        print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')
+    return own
 
 
 def _proven_gpu(place: Path) -> manifest.View | None:
@@ -95,7 +103,7 @@ def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
     Raises UsageError without a Spack or a compiler, InfrastructureError where nothing concretizes.
     """
     command = find()
-    place = folder.write(system, facts)
+    place = folder.write(system, facts, _given(command))
     _lock(command, system, place)
     _commit_lock(system, place)
     return command, place
@@ -123,7 +131,8 @@ def find() -> Spack:
     found, notes = spack.find(paths.root(), os.environ)
     if found:
         python = os.environ.get('SPACK_PYTHON', sys.executable)
-        return Spack(found.path, {**os.environ, 'SPACK_PYTHON': python, 'SPACK_COLOR': 'never'})
+        return Spack(found.path, {**os.environ, 'SPACK_PYTHON': python, 'SPACK_COLOR': 'never',
+                                  'GIT_TERMINAL_PROMPT': '0'})      # nobody is there to answer
     if before := bundle.unpacked(home):
         return before
     raise UsageError('; '.join([*notes, 'no Spack here: set SPACK_ROOT, put spack on PATH, let ci/quickstart '

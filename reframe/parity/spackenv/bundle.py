@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from parity import paths
 from parity.errors import InfrastructureError, UsageError
+from parity.spackenv import recipes
 from parity.spackenv.command import Spack
 
 #: Names the bundle that `parity software build` is to use.
@@ -45,7 +46,7 @@ class Bundle(BaseModel):
 
     system: str
     spack: str
-    recipes: dict[str, str]       # namespace -> commit, '' where the recipes are no clone
+    recipes: dict[str, str]       # namespace -> tag and commit, '' where the recipes are no clone
     sources: list[str]            # name@version of what is built
     externals: list[str]          # name@version of what must be installed where the bundle is used
     files: dict[str, str]         # path within the bundle -> SHA-256
@@ -64,12 +65,12 @@ def make(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
     _wheels(target / 'wheels')
     print('parity: packing Spack and its recipes', flush=True)
     _pack(target / 'spack.tar.gz', top, [name for name in _OF_SPACK if (top / name).exists()])
-    recipes = {}
+    packed = {}
     for namespace in sorted({'builtin', *(spec['namespace'] for spec in lock)} - {'parity'}):
         repository = Path(spack.ask(place, 'location', '--repo', namespace))
         _pack(target / f'recipes-{namespace}.tar.gz', repository.parent, [repository.name])
-        recipes[namespace] = _commit(repository)
-    made = Bundle(system=system, spack=spack.ask(place, '--version').split()[0], recipes=recipes,
+        packed[namespace] = recipes.version(repository)
+    made = Bundle(system=system, spack=spack.ask(place, '--version').split()[0], recipes=packed,
                   sources=_names(s for s in lock if not s.get('external')),
                   externals=_names(s for s in lock if s.get('external')), files=_sums(target))
     (target / 'bundle.json').write_text(made.model_dump_json(indent=1))
@@ -112,13 +113,6 @@ def _tar(*arguments: str) -> None:
     done = subprocess.run(['tar', *arguments], capture_output=True, text=True)
     if done.returncode:
         raise InfrastructureError(f'tar fails: {(done.stderr.splitlines() or [""])[-1]}')
-
-
-def _commit(repository: Path) -> str:
-    if not shutil.which('git'):
-        return ''
-    return subprocess.run(['git', '-C', str(repository), 'rev-parse', 'HEAD'], capture_output=True,
-                          text=True).stdout.strip()
 
 
 def _sums(target: Path) -> dict[str, str]:
@@ -177,13 +171,13 @@ def unpack(folder: Path, home: Path) -> Spack:
         kept.write_text(said)                    # last: whoever finds it finds all the rest
     else:
         _configure(home, folder, bundle)         # the bundle may lie elsewhere today
-    return Spack(str(home / 'program' / 'bin' / 'spack'), variables(home))
+    return Spack(str(home / 'program' / 'bin' / 'spack'), variables(home), bundle.recipes)
 
 
 def unpacked(home: Path) -> Spack | None:
     """The Spack that an earlier call has unpacked; None where none has."""
     program = home / 'program' / 'bin' / 'spack'
-    return Spack(str(program), variables(home)) if (home / 'bundle.json').exists() else None
+    return Spack(str(program), variables(home), read(home).recipes) if (home / 'bundle.json').exists() else None
 
 
 def _extract(archive: Path, target: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import yaml
@@ -13,17 +15,19 @@ from parity.errors import InfrastructureError
 
 #: What a line of Spack's means to whoever waits.
 _TOLD = (
-    (re.compile(r'==> Installing (\S+?)-([\d.]+\S*?)-\w{32} \[(\d+)/(\d+)\]'), 'building {0} {1} ({2} of {3})'),
-    (re.compile(r'==> Adding package (\S+)@(\S+) to mirror'), 'source of {0} {1}'),
-    (re.compile(r'==> \[(\d+)/(\d+)\] Pushed (\S+)@(\S+?)/'), 'binaries of {2} {3} ({0} of {1})'),
+    (re.compile(r'==> Installing (\S+?)-(?:git\.\w+=)?([\d.]+\S*?)-\w{32} \[(\d+)/(\d+)\]'),
+     'building {0} {1} ({2} of {3})'),
+    (re.compile(r'==> Adding package (\S+)@(?:git\.\w+=)?(\S+) to mirror'), 'source of {0} {1}'),
+    (re.compile(r'==> \[(\d+)/(\d+)\] Pushed (\S+)@(?:git\.\w+=)?(\S+?)/'), 'binaries of {2} {3} ({0} of {1})'),
 )
 
 
 class Spack(NamedTuple):
-    """A Spack, and the environment variables that it is run with."""
+    """A Spack, and the environment variables that it is run with; of a bundle's, the versions of its recipes."""
 
     program: str
     environ: dict[str, str]
+    recipes: Mapping[str, str] = MappingProxyType({})
 
     def run(self, place: Path, *arguments: str) -> None:
         """Run `spack -e PLACE ...`; everything it says goes to PLACE/build.log.
@@ -43,7 +47,11 @@ class Spack(NamedTuple):
 
     def ask(self, place: Path, *arguments: str) -> str:
         """What `spack -e PLACE ...` prints; InfrastructureError where it fails."""
-        done = subprocess.run([self.program, '-e', str(place), *arguments], env=self.environ, text=True,
+        return self.say('-e', str(place), *arguments)
+
+    def say(self, *arguments: str) -> str:
+        """What `spack ...` prints; InfrastructureError where it fails."""
+        done = subprocess.run([self.program, *arguments], env=self.environ, text=True,
                               errors='replace', stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode:
             raise InfrastructureError(f'spack {" ".join(arguments)} fails: {_error(done.stderr.splitlines())}')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from parity import paths, yamlfile
 from parity.errors import UsageError
 from parity.site.schema import System
 from parity.sizing_stream import stream_elements
-from parity.spackenv import externals, gpu
+from parity.spackenv import externals, gpu, recipes
 
 #: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
 _SMALL_MODEL_BYTES = 2 * 10**9
@@ -30,11 +31,12 @@ def committed_lock(system: str) -> Path:
     return paths.root() / 'systems' / system / 'spack' / 'spack.lock'
 
 
-def write(system: System, facts: dict[str, Any]) -> Path:
+def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
     """Write the system's spack.yaml; unchanged text leaves the file alone. Returns the folder.
 
     ``facts`` are those of the partition (llc_bytes, memory_bytes) that decide STREAM's arrays.
-    The lock that is committed for the system is taken as it is.
+    The lock that is committed for the system is taken as it is. ``given`` are the builtin recipes that the
+    Spack at hand was told to use instead of the pinned ones (`recipes.given`).
     """
     folder = of(system.name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +46,8 @@ def write(system: System, facts: dict[str, Any]) -> Path:
     manifest = _manifest()
     manifest['specs'] = [_sized(spec, facts) for spec in manifest['specs']]
     manifest['include'] = scopes
-    manifest['repos'] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
+    manifest['repos'] = recipes.repositories(folder, manifest.get('repos', {}).get('builtin'), given)
+    recipes.drop_interrupted(manifest['repos'])
     manifest['view'] = {'default': {'root': str(folder / 'view'), 'link': 'roots'}}
     if wanted := gpu.specs(system.name):
         gpu.add(manifest, wanted)
@@ -140,7 +143,8 @@ def _facts(specs: dict[str, Any], number: str) -> dict[str, Any]:
         return f'{found["name"]} {found["version"]}' if found else ''
 
     target = spec['arch']['target']
-    return {'spec': f'{spec["name"]}@{spec["version"]}', 'version': spec['version'], 'hash': number,
+    version = re.sub(r'^git\.\w+=', '', spec['version'])         # the commit is among the parameters
+    return {'spec': f'{spec["name"]}@{version}', 'version': version, 'hash': number,
             'namespace': spec['namespace'], 'compiler': named('c') or named('fortran'), 'mpi': named('mpi'),
             'blas': named('blas'), 'target': target if isinstance(target, str) else target['name'],
             'parameters': {k: v for k, v in spec['parameters'].items() if v not in ([], 'none')}}

@@ -37,6 +37,7 @@ class View(BaseModel):
     packages: dict[str, Package]
     files: dict[str, list[int]]   # binary -> size in bytes, time of change in ns
     started: bool = True          # False: that the binaries start could not be tried
+    tools: dict[str, str] = {}    # the versions of Spack and of the recipes that built it
 
 
 class Manifest(View):
@@ -69,9 +70,12 @@ def view(bin_: Path, roots: dict[str, dict[str, Any]], names: dict[str, list[str
                 packages={p: Package(**root, binaries=names[p]) for p, root in roots.items()})
 
 
-def write(system: str, stamp: str, default: View, for_gpu: View | None = None) -> Manifest:
-    """Write the manifest of a build."""
-    made = Manifest(stamp=stamp, gpu=for_gpu, **dict(default))
+def write(system: str, stamp: str, default: View, for_gpu: View | None = None,
+          tools: dict[str, str] | None = None) -> Manifest:
+    """Write the manifest of a build; ``tools`` are the versions of what built it."""
+    with_tools = {'tools': tools or {}}
+    gpu = for_gpu.model_copy(update=with_tools) if for_gpu else None
+    made = Manifest(**{**dict(default), **with_tools, 'stamp': stamp, 'gpu': gpu})
     new = file_of(system).with_suffix('.new')
     new.write_text(made.model_dump_json(indent=1))
     os.replace(new, file_of(system))
