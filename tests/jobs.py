@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -9,8 +10,10 @@ import signal
 import sqlite3
 import subprocess
 import time
+from pathlib import Path
 
 from conftest import shell
+from parity.session import owner
 
 HPCC = shutil.which('hpcc') and shutil.which('mpirun')
 _HALF = 3 * (len(os.sched_getaffinity(0)) > 3)      # of Ops and Blocks: on fewer cores half of them are one
@@ -67,3 +70,20 @@ def finished(checkout) -> int:
 def processes_of(session_id: str) -> list[int]:
     from parity.session import process
     return process.of_session(session_id)
+
+
+def killed() -> owner.Owner:
+    """A process of this machine that has ended."""
+    me = owner.current()
+    return dataclasses.replace(me, started=me.started.partition(':')[0] + ':0')
+
+
+def journal_of(results: Path, process: owner.Owner, system: str, **other) -> str:
+    """Write the journal of a session of ``system`` that ``process`` runs; returns the session's id."""
+    number = f'{process.pid:012x}'
+    plan = {'system': system, 'providers': [], 'cases': [], 'checks': [], 'problems': []}
+    state = {'id': number, **dataclasses.asdict(process), 'time_start_unix': 1795190000.0, 'argv': ['reframe', '-r'],
+             'system': system, 'session': {'id': number, 'facts': {}, 'announcement': '', 'plan': plan}}
+    (results / 'running').mkdir(parents=True, exist_ok=True)
+    (results / 'running' / f'{number}.json').write_text(json.dumps(state | other))
+    return number

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import errno
 import os
+import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from conftest import run_python, shell
-from jobs import QUICK, finished, processes_of, sessions_of, start, verdict_of, wait_for
-from parity.session import recovery
+from conftest import TOP, run_python, shell
+from jobs import QUICK, finished, journal_of, killed, processes_of, sessions_of, start, verdict_of, wait_for
+from parity.errors import InfrastructureError
+from parity.session import lock, owner, recovery
 
 
 def test_a_killed_run_loses_no_finished_case_and_leaves_no_process(checkout):
@@ -92,7 +97,7 @@ def test_a_damaged_journal_is_moved_aside(results, content, capsys):
     journal = results / 'running' / 'x.json'
     journal.parent.mkdir()
     journal.write_text(content)
-    assert recovery.interrupted() == []
+    assert recovery.recover_all() == [] == recovery.warnings()
     assert f'{journal} is no journal of a session: moved to x.json.bad' in capsys.readouterr().err
     assert journal.with_name('x.json.bad').read_text() == content and not journal.exists()
 
@@ -107,21 +112,11 @@ def test_a_damaged_journal_and_an_empty_database_stop_no_nightly(checkout):
     assert 'is no journal of a session' in done.stderr
 
 
-def journal_of_a_killed_run(results, system: str, **other) -> str:
-    """Leave behind what a killed run of ``system`` leaves; returns the id of its session."""
-    state = {'id': 'abcdef012345', 'pid': 1, 'started': 'another-boot:1', 'time_start_unix': 1795190000.0,
-             'argv': ['reframe', '-r'], 'system': system, 'session': {'id': 'abcdef012345', 'facts': {}, 'announcement': '',
-             'plan': {'system': system, 'providers': [], 'cases': [], 'checks': [], 'problems': []}}}
-    (results / 'running').mkdir(parents=True, exist_ok=True)
-    (results / 'running' / f'{state["id"]}.json').write_text(json.dumps(state | other))
-    return state['id']
-
-
 def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
     for name in os.listdir(checkout / 'systems'):
         if name != 'onebox':
             (checkout / 'systems' / name).rename(checkout / name)
-    session_id = journal_of_a_killed_run(checkout / 'results', 'onebox')
+    session_id = journal_of(checkout / 'results', killed(), 'onebox')
     done = run_python('from parity.session import recovery; print(recovery.recover_all())', checkout)
     assert f'session {session_id} was killed: recovered 0 finished cases' in done.stdout, done.stderr
     assert len(sessions_of(checkout)) == 1 and not list((checkout / 'results' / 'running').iterdir())
@@ -129,7 +124,84 @@ def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
 
 def test_a_run_that_recovers_another_makes_its_own_runtime(results):
     """ReFrame makes one only where there is none: it would be of the system of the recovered run."""
-    journal_of_a_killed_run(results, 'local')
+    journal_of(results, killed(), 'local')
     done = run_python('from parity.session import recovery; recovery.recover_all()\n'
                       'from reframe.core import runtime; print(runtime.runtime())', results)
     assert 'no runtime context is configured' in done.stderr and 'was killed' in done.stderr
+
+
+NAMESPACE = 'unshare --pid --fork --mount-proc --kill-child '
+namespaces = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which('unshare')
+                                or subprocess.run([*NAMESPACE.split(), 'true'], capture_output=True).returncode != 0,
+                                reason='needs root and unshare to make a pid namespace')
+
+
+@namespaces
+def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout):
+    inside = start(f"exec {NAMESPACE} bash -c '. ci/activate && exec reframe -c checks/ -r -n FileCopy --repeat=9'", checkout)
+    journals = checkout / 'results' / 'running'
+    wait_for(lambda: list(journals.glob('*.json')))
+    session_id = next(journals.glob('*.json')).stem
+    wait_for(lambda: finished(checkout) >= 1, 120)
+    second = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
+    assert second.returncode == 4 and f'on {os.uname().nodename}): it is measuring now' in second.stderr
+    taken = shell(f'. ci/activate && parity merge --recover {session_id}', checkout)
+    assert taken.returncode == 4 and 'it is measuring now' in taken.stderr
+    assert inside.poll() is None and processes_of(session_id)
+    inside.kill()
+    inside.communicate()
+    wait_for(lambda: not processes_of(session_id))
+    done_before = finished(checkout)
+
+    after = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
+    assert after.returncode == 0 and '(pid namespace ' in after.stderr and 'recovered' not in after.stderr
+    assert f'parity merge --recover {session_id}' in after.stderr and [j.stem for j in journals.iterdir()] == [session_id]
+    assert any('is left alone' in w for w in verdict_of(checkout)[1]['warnings'])
+    taken = shell(f'. ci/activate && parity merge --recover {session_id[:6]}', checkout)
+    assert taken.returncode == 0 and f'recovered {done_before} finished case' in taken.stdout, taken.stderr
+    assert sum(bool(s['session_info'].get('interrupted')) for s in sessions_of(checkout)) == 1 and not list(journals.iterdir())
+    again = shell(f'. ci/activate && parity merge --recover {session_id}', checkout)
+    assert again.returncode == 2 and "is named '" in again.stderr and 'there: none' in again.stderr
+
+
+@namespaces
+def test_a_run_is_left_alone_by_one_in_another_pid_namespace(results):
+    """There its number is another process's, or nobody's."""
+    journal = results / 'running' / f'{journal_of(results, owner.current(), "local")}.json'
+    code = f'{sys.executable} -c "from parity.session import recovery; recovery.recover_all()"'
+    for proc in ('--mount-proc', ''):       # without it /proc shows the processes of the namespace above
+        done = shell(f'unshare --pid --fork {proc} {code}', results)
+        assert done.returncode == 0 and f'process {os.getpid()} on' in done.stderr and 'is left alone' in done.stderr
+    assert journal.exists()
+
+
+def test_a_session_that_runs_is_not_taken(results, capsys):
+    session_id = journal_of(results, owner.current(), 'local')
+    with pytest.raises(InfrastructureError, match=f'session {session_id} still runs: process {os.getpid()} on'):
+        recovery.take(session_id)
+    assert recovery.recover_all() == [] == recovery.warnings() and capsys.readouterr().err == ''
+
+
+@pytest.mark.parametrize('arguments', ['', '--recover nosuch', '--recover ../../x', "--recover '*'"])
+def test_what_is_no_session_to_recover_is_named(results, arguments):
+    done = shell(f'{sys.executable} -m parity.cli merge {arguments}', TOP)
+    assert done.returncode == 2 and 'Traceback' not in done.stderr and '--recover' in done.stderr + arguments
+
+
+def test_the_session_of_another_host_whose_system_is_measured_is_no_leftover(results):
+    """Where locks work between the hosts they tell that it runs."""
+    elsewhere = dataclasses.replace(owner.current(), host='far', started='another-boot:1')
+    journal_of(results, elsewhere, 'onebox')
+    held = lock.of_system('onebox', 'reframe on onebox')
+    read = [sys.executable, '-c', 'from parity.session import recovery; print(recovery.warnings())']
+    with held.held():
+        assert subprocess.check_output(read, text=True) == '[]\n' and recovery.warnings()
+    assert 'on far, is left alone' in subprocess.check_output(read, text=True)
+
+
+def test_a_file_system_without_locks_is_named(results, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOSYS, 'Function not implemented')
+    monkeypatch.setattr(lock.fcntl, 'flock', refused)
+    with pytest.raises(InfrastructureError, match='Function not implemented: results need a file system with locks'):
+        lock.of_system('local', 'reframe on local').acquire()

@@ -157,7 +157,9 @@ KEEP = typer.Option(..., '--keep-days', metavar='N', min=1,
                     help='Of stage, output, run reports and perflogs, keep what is not older.')
 SESSIONS = typer.Option(None, '--sessions-days', metavar='N', min=1,
                         help='Remove older sessions, too; all are kept if not given.')
-DATABASES = typer.Argument(metavar='DB...', help='results.db of other machines.')
+DATABASES = typer.Argument(None, metavar='[DB...]', help='results.db of other machines.')
+RECOVER = typer.Option('', '--recover', metavar='ID',
+                       help='Store what this session had finished; one that still runs is refused.')
 
 
 @app.command('prune')
@@ -169,10 +171,10 @@ def prune_results(keep_days: int = KEEP, sessions_days: int = SESSIONS,
 
 
 @app.command('merge')
-def merge_results(databases: list[str] = DATABASES):
+def merge_results(databases: list[str] = DATABASES, recover: str = RECOVER):
     """Add the sessions of other results databases to this one; those that are here already are left out."""
     from parity.cli import keep
-    keep.merge(databases)
+    keep.merge(databases or [], recover)
 
 
 software = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')

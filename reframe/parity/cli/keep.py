@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from parity import paths
+from parity.errors import UsageError
 from parity.retain import files, sessions
 from parity.session import recovery
-from parity.session.lock import Lock
+from parity.session.lock import Lock, of_system
 from parity.site import systems
 
 _DAY = 86400
@@ -33,13 +34,17 @@ def prune(keep_days: int, sessions_days: int | None, dry_run: bool) -> None:
 def _nobody_measures(held: ExitStack) -> None:
     what = 'parity prune'
     for lock in (Lock(paths.results() / '.nightly.lock', what),
-                 *(Lock(paths.results() / f'.session-{name}.lock', what) for name in systems.names())):
+                 *(of_system(name, what) for name in systems.names())):
         lock.acquire()
         held.callback(lock.release)
 
 
-def merge(databases: list[str]) -> None:
-    """Add the sessions of each database, all or none of it."""
+def merge(databases: list[str], recover: str) -> None:
+    """Recover the session ``recover``; add the sessions of each database, all or none of it."""
+    if not databases and not recover:
+        raise UsageError('merge what? Name a results.db, or a session that was left behind: --recover ID')
+    if recover:
+        print(f'parity: {recovery.take(recover)}')
     for name in databases:
         added, known = sessions.merge(Path(name))
         told = ', '.join(f'{count} of {system}' for system, count in sorted(added.items())) or 'none'

@@ -15,13 +15,13 @@ import re
 import sys
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from parity import paths, version
 from parity.errors import ParityError, told
-from parity.session import database, process, recovery, store
+from parity.session import database, lock, owner, recovery, store
 from parity.session.lock import Lock
 
 #: Set in the processes that only plan: they read the same settings and run nothing.
@@ -78,7 +78,7 @@ def lock_of(argv: list[str]) -> Lock:
     """The lock of the system that `reframe ARGV` measures: one run at a time."""
     from parity.site import systems
     system = systems.named(argv)
-    return Lock(paths.results() / f'.session-{system}.lock', f'reframe on {system}')
+    return lock.of_system(system, f'reframe on {system}')
 
 
 def _open(argv: list[str]) -> None:
@@ -126,8 +126,8 @@ def _write_journal(current: Current, system: str) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix('.new')
     new.write_text(json.dumps({
-        'id': current.id, 'pid': os.getpid(), 'started': process.start_time(os.getpid()),
-        'time_start_unix': current.began, 'system': system, 'argv': sys.argv, 'session': current.session,
+        'id': current.id, **asdict(owner.current()), 'time_start_unix': current.began, 'system': system,
+        'argv': sys.argv, 'session': current.session,
     }))
     os.replace(new, file)
     return file

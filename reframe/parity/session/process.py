@@ -1,36 +1,19 @@
-"""Processes, told apart from later ones with the same number; those a killed session left running."""
+"""The processes that a killed session left running."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from pathlib import Path
 
-PROC = Path('/proc')
-
-
-def start_time(pid: int) -> str:
-    """When the process started, in clock ticks since boot, with the boot's id; '' if it is gone."""
-    try:
-        stat = (PROC / str(pid) / 'stat').read_text()
-        boot = (PROC / 'sys/kernel/random/boot_id').read_text().strip()
-    except OSError:
-        return ''
-    fields = stat.rpartition(')')[2].split()
-    return '' if fields[0] == 'Z' else f'{boot}:{fields[19]}'
-
-
-def alive(pid: int, started: str) -> bool:
-    """True while the very process that had this number and start time is there."""
-    return bool(started) and start_time(pid) == started
+from parity.session.owner import PROC, sees_processes
 
 
 def of_session(session_id: str) -> list[int]:
     """Processes whose environment says that they belong to the session."""
     mark = f'PARITY_SESSION={session_id}'.encode()
     found = []
-    for entry in PROC.iterdir():
+    for entry in PROC.iterdir() if sees_processes() else ():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:

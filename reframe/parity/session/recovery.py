@@ -16,27 +16,61 @@ from pathlib import Path
 from typing import Any
 
 from parity import paths
+from parity.errors import InfrastructureError, UsageError
 from parity.session import database, process, store
+from parity.session.lock import Lock, of_system
+from parity.session.owner import Owner
 from parity.site.assemble import PERFLOG_COLUMNS
 
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
 
 
 def recover_all() -> list[str]:
-    """Recover every session whose process is gone; returns a sentence for each, also printed."""
+    """Recover every session whose process has ended; returns a sentence for each, also printed.
+
+    A session whose process cannot be asked from here is left alone, with a warning.
+    """
     told = []
-    for journal in sorted((paths.results() / 'running').glob('*.json')):
-        state = _read(journal)
-        if state is None or process.alive(state['pid'], state['started']):
+    for state, ended in _left_behind():
+        if not ended:
+            print(f'parity: warning: {_unknown(state)}', file=sys.stderr)
             continue
-        told.append(_recover(state))
-        journal.unlink(missing_ok=True)
-    for sentence in told:
-        print(f'parity: {sentence}', file=sys.stderr)
+        with _lock(state).held():
+            told.append(_recover(state))
+        print(f'parity: {told[-1]}', file=sys.stderr)
     return told
 
 
+def take(name: str) -> str:
+    """Recover the session ``name`` (or its beginning), of a process that may not be asked from here.
+
+    UsageError for a session that is not there, InfrastructureError for one that still runs.
+    """
+    known = _journals()
+    fitting = [state for state in known if state['id'].startswith(name)]
+    if len(fitting) != 1:
+        raise UsageError(f'{"no session" if not fitting else f"{len(fitting)} sessions"} in {_folder()} '
+                         f'{"is" if not fitting else "are"} named {name!r}; there: '
+                         f'{", ".join(state["id"] for state in known) or "none"}')
+    state, = fitting
+    owner = Owner.of(state)
+    runs = owner.runs(state['time_start_unix'])
+    if runs:
+        raise InfrastructureError(f'session {state["id"]} still runs: {owner}')
+    with _lock(state).held():
+        said = _recover(state)
+    return said if runs is False else f'{said}; what it left running elsewhere is not ended'
+
+
 _KEYS = {'id': str, 'pid': int, 'started': str, 'time_start_unix': float, 'argv': list, 'session': dict}
+
+
+def _folder() -> Path:
+    return paths.results() / 'running'
+
+
+def _journals() -> list[dict[str, Any]]:
+    return [state for journal in sorted(_folder().glob('*.json')) if (state := _read(journal))]
 
 
 def _read(journal: Path) -> dict[str, Any] | None:
@@ -44,8 +78,13 @@ def _read(journal: Path) -> dict[str, Any] | None:
     try:
         state = json.loads(journal.read_text())
         if isinstance(state, dict) and all(isinstance(state.get(k), t) for k, t in _KEYS.items()):
-            return state
-    except (OSError, ValueError):
+            return state | {'file': journal}
+    except FileNotFoundError:   # its session has just ended
+        return None
+    except OSError as err:
+        print(f'parity: warning: {journal}: {err.strerror}: its session is left alone', file=sys.stderr)
+        return None
+    except ValueError:
         pass
     print(f'parity: warning: {journal} is no journal of a session: moved to {journal.name}.bad', file=sys.stderr)
     with contextlib.suppress(OSError):
@@ -53,21 +92,44 @@ def _read(journal: Path) -> dict[str, Any] | None:
     return None
 
 
-def interrupted() -> list[dict[str, Any]]:
-    """Journals of sessions that were killed and not recovered yet."""
-    states = map(_read, sorted((paths.results() / 'running').glob('*.json')))
-    return [s for s in states if s and not process.alive(s['pid'], s['started'])]
+def _lock(state: dict[str, Any]) -> Lock:
+    """The lock that the session held while it ran."""
+    return of_system(state.get('system') or 'unknown', f'recovery of session {state["id"]}')
+
+
+def _left_behind() -> list[tuple[dict[str, Any], bool]]:
+    """Journals of sessions that do not run, and whether that is certain: a process elsewhere cannot be asked.
+
+    A session whose system is being measured runs, or is recovered by the run that measures it.
+    """
+    answers = [(state, Owner.of(state).runs(state['time_start_unix'])) for state in _journals()]
+    return [(state, runs is False) for state, runs in answers if not runs and not _lock(state).held_elsewhere()]
+
+
+def warnings() -> list[str]:
+    """A sentence for each session that was begun, and neither runs nor is in the database."""
+    return [f'session {state["id"]} was killed and is not in the database yet: the next run recovers it' if ended
+            else _unknown(state) for state, ended in _left_behind()]
+
+
+def _unknown(state: dict[str, Any]) -> str:
+    return (f'session {state["id"]}, begun by {Owner.of(state)}, is left alone: whether it still runs cannot be '
+            f'known here. If it was killed: parity merge --recover {state["id"]}')
 
 
 def _recover(state: dict[str, Any]) -> str:
+    """What is found of the session is in the database, and its journal gone; says so in a sentence."""
     ended = process.end(state['id'])
     left = f'; ended {ended} processes that it had left running' if ended else ''
     if database.holds(state['id']):
-        return f'session {state["id"]} was complete{left}'
-    cases = cases_of(state['id'])
-    store.store(as_report(state, cases))
-    return (f'session {state["id"]} was killed: recovered {len(cases)} finished '
-            f'case{"" if len(cases) == 1 else "s"} from the perflogs{left}')
+        said = f'session {state["id"]} was complete{left}'
+    else:
+        cases = cases_of(state['id'])
+        store.store(as_report(state, cases))
+        said = (f'session {state["id"]} was killed: recovered {len(cases)} finished '
+                f'case{"" if len(cases) == 1 else "s"} from the perflogs{left}')
+    state['file'].unlink(missing_ok=True)
+    return said
 
 
 def cases_of(journal_id: str) -> list[dict[str, Any]]:

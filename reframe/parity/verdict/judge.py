@@ -126,9 +126,7 @@ def _warnings(report: dict[str, Any], kept: dict[str, Any]) -> list[str]:
         said.append('this session kept no plan: it was reconstructed from its command line')
     said += [f'{p["file"]}: {p["what"]}' for p in kept.get('plan', {}).get('problems', [])]
     said += database.wrong_clocks(report['session_info'])
-    said += [f'session {s["id"]} was killed and is not in the database yet: the next run recovers it'
-             for s in recovery.interrupted()]
-    return said
+    return said + recovery.warnings()
 
 
 def _cells(planned: Plan, found: dict[runs.Key, list[runs.Run]], demands) -> list[Cell]:

@@ -1,0 +1,124 @@
+"""The process that runs a session, and whether it still runs.
+
+Hosts and containers may share a results folder. The number of a process means something only in its own
+pid namespace, and until its machine is started again. A host name is no proof: containers share names,
+cloned machines share machine-ids, and every kernel gives its first pid namespace the same number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROC = Path('/proc')
+#: The pid namespace of a machine itself, not of a container on it (PROC_PID_INIT_INO of the kernel).
+MACHINES_OWN = 0xEFFFFFFC
+
+
+@dataclass(frozen=True)
+class Owner:
+    """``started`` is the boot's id and, behind a colon, the process's start in clock ticks since that boot."""
+
+    pid: int
+    started: str
+    host: str
+    machine_id: str
+    pid_namespace: int
+
+    @classmethod
+    def of(cls, journal: dict[str, Any]) -> Owner:
+        """The owner that a journal names. Older journals name no host: that owner cannot be asked."""
+        return cls(journal['pid'], journal['started'], str(journal.get('host', '')),
+                   str(journal.get('machine_id', '')), journal.get('pid_namespace', 0))
+
+    def runs(self, began: float) -> bool | None:
+        """True while it runs, False once it has ended, None where that cannot be known here.
+
+        ``began`` is when its session began (Unix time, s).
+        """
+        me = current()
+        boot, ours = (owner.started.partition(':')[0] for owner in (self, me))
+        if not boot or not ours:
+            return None
+        if boot != ours:
+            return False if self._before_restart(me, began) else None
+        return _runs(self.pid, self.started) if self.pid_namespace == me.pid_namespace else None
+
+    def _before_restart(self, me: Owner, began: float) -> bool:
+        """True for a process of this very machine, before it was started again.
+
+        A session that began after this machine was started is another machine's, whatever its name.
+        """
+        machines = {(o.host, o.machine_id, o.pid_namespace) for o in (self, me)}
+        return machines == {(me.host, me.machine_id, MACHINES_OWN)} and began < _booted()
+
+    def __str__(self) -> str:
+        namespace = f' (pid namespace {self.pid_namespace})' if self.pid_namespace not in (0, MACHINES_OWN) else ''
+        return f'process {self.pid} on {self.host or "a host that its journal does not name"}{namespace}'
+
+
+def current() -> Owner:
+    """This very process."""
+    return Owner(os.getpid(), start_time('self') or '', socket.gethostname(), _text('/etc/machine-id'),
+                 _namespace())
+
+
+def sees_processes() -> bool:
+    """False where /proc is that of another pid namespace: its numbers are those of other processes."""
+    try:
+        return os.readlink(PROC / 'self') == str(os.getpid())
+    except OSError:
+        return False
+
+
+def start_time(pid: int | str) -> str | None:
+    """When the process started; '' for one that has ended, None for one that /proc does not show."""
+    try:
+        stat = (PROC / str(pid) / 'stat').read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(')')[2].split()
+    boot = _text(PROC / 'sys/kernel/random/boot_id')
+    return f'{boot}:{fields[19]}' if boot and fields[0] != 'Z' else ''
+
+
+def _runs(pid: int, started: str) -> bool | None:
+    if not sees_processes():
+        return None
+    found = start_time(pid)
+    # /proc may hide the processes of other users
+    return found == started if found is not None else None if _exists(pid) else False
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def _namespace() -> int:
+    try:
+        return (PROC / 'self/ns/pid').stat().st_ino
+    except OSError:
+        return 0
+
+
+def _booted() -> float:
+    """When this machine was started (Unix time, s); 0 where the kernel does not tell."""
+    found = re.search(r'^btime (\d+)$', _text(PROC / 'stat'), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def _text(file: str | Path) -> str:
+    try:
+        return Path(file).read_text(errors='replace').strip()
+    except OSError:
+        return ''
