@@ -23,7 +23,7 @@ def figure(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str
     return {'session': f'night-{night}', 'start': start(night), 'night': '', 'rerun_of': '', 'system': 'onebox',
             'partition': 'virtual', 'environ': 'distro', 'check': 'Stream', 'case': 'Stream %threads=all',
             'size': 'quick', 'metric': 'triad', 'unit': 'GB/s', 'better': 'higher', 'run': 0, 'value': value,
-            'node': node, 'jobid': '1', 'software': 'x', 'label': '', 'unusual': False, 'reference': None,
+            'node': node, 'jobid': '1', 'software': 'x', 'label': '', 'changed': '', 'reference': None,
             'low': None, 'high': None, **other}
 
 

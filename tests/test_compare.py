@@ -21,7 +21,7 @@ from parity.compare import sessions as taken
 from parity.compare.interval import Sample, ratio
 from parity.compare.sides import Measured, Side, Value
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
-from parity.plan import Plan
+from parity.plan import Plan, identity
 from parity.session import database
 from parity.site import systems
 from sessions import planned, ran
@@ -207,14 +207,14 @@ SOFTWARE = {'distro': {'programs': {'hpcc': {'version': '1.5.0', 'package_versio
                        'blas': {'name': 'OpenBLAS', 'version': '0.3.21', 'core': 'Zen'}}}
 
 
-def session(values, start=1795190000.0, partition='default', software=SOFTWARE, info=None, unusual=None, **other):
+def session(values, start=1795190000.0, partition='default', software=SOFTWARE, info=None, changed=None, **other):
     """A stored session of so many runs of one case on a partition; returns its uuid."""
     cases = []
     for i, value in enumerate(values):
         record = {'needs': ['hpcc'], 'size': 'quick', 'placement': {'nodes': 1, 'ranks': 2, 'binding': 'core'},
                   'subsystem': 'compute', 'metrics': {m['name']: m for m in sessions.METRICS},
-                  'unusual': unusual or {}}
-        case = ran(hpl=value, parity=record, display_name=f'Toy %.repeat_no={i}', num_tasks=2, num_tasks_per_node=2,
+                  'changed': changed or {}}
+        case = ran(hpl=value, parity=record, display_name=f'Toy %.repeat_no={i}{identity.suffix(changed or {})}', num_tasks=2, num_tasks_per_node=2,
                    env_vars={'OMP_NUM_THREADS': 1}, executable_opts=['-n', '4', '--out=/a/b'], scheduler='local',
                    job_completion_time_unix=start + i, **other)
         case |= {'partition': partition, 'perfvalues': {
@@ -300,13 +300,22 @@ def test_a_partition_is_its_last_days_without_the_session_beside_it(results):
     assert len(resolve.partition('local:default').sessions) == 2
 
 
-def test_a_partition_is_without_confirmations_and_unusual_placements(results):
+def test_a_partition_is_without_confirmations_and_a_changed_case_is_another(results):
     session(FAST, 1795190000.0)
     session([50.0] * 3, 1795190100.0, info={database.RERUN_OF: 'x'})
-    session([60.0] * 3, 1795190200.0, unusual={'ranks_a_node': '1'})
+    session([60.0] * 3, 1795190200.0, changed={'ranks_a_node': '1'})
     side = resolve.partition('local:default')
-    assert [v.value for c in side.cells if c.metric == 'hpl' and c.case == 'Toy' for v in c.values] == FAST
-    assert side.notes == ['6 runs that were placed or profiled otherwise are left out']
+    values = {c.case: (c.changed, [v.value for v in c.values]) for c in side.cells if c.metric == 'hpl'}
+    assert values['Toy'] == (False, FAST) and values['Toy %ranks_a_node=1'] == (True, [60.0] * 3)
+
+
+def test_a_pair_expects_nothing_of_a_changed_case(results):
+    session(FAST, changed={'ranks_a_node': '1'})
+    session(SLOW, 1795190100.0, partition='other', changed={'ranks_a_node': '1'})
+    row, = (r for r in join.compare(*resolve.sides('local:default', 'local:other'), 0.02, False).rows if r.metric == 'hpl')
+    assert row.verdict == 'slower' and row.benchmark == 'Toy %ranks_a_node=1'
+    expected = pairs.Expectation(metric='Toy.hpl', at_least=0.97)
+    assert not expected.fits(row) and expected.fits(row.model_copy(update={'changed': False}))
 
 
 def test_a_session_of_several_partitions_beside_one(results):
@@ -477,7 +486,7 @@ def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monke
 
 
 def test_what_a_session_measured_is_read_once_and_is_the_same_from_the_cache(stored, monkeypatch):
-    noted = {'unusual': {'nodes': 4}, 'labels': {'latency': {'word': 'cached', 'reason': 'why'}}}
+    noted = {'changed': {'nodes': 4}, 'labels': {'latency': {'word': 'cached', 'reason': 'why'}}}
     stored('aa', sessions.case(100.0), sessions.case(101.0, parity=noted), sessions.case(7.0, case='Other'))
     stored('bb', sessions.case(99.0), parity_rerun_of='aa')
     first = [kept.night(uuid) for uuid in ('aa', 'bb')]
@@ -487,7 +496,7 @@ def test_what_a_session_measured_is_read_once_and_is_the_same_from_the_cache(sto
     values = [v for cell in kept.night('aa').cells().values() for v in cell.values]
     assert [n.confirms for n in first] == [False, True]
     assert kept.night('aa').cells() == first[0].cells() and [v.facts for v in values] == facts
-    assert any(v.unusual for v in values) and set(kept.night('aa').cells(metrics=frozenset([('Other', 'hpl')]))) == {
+    assert any(cell.changed for cell in kept.night('aa').cells().values()) and set(kept.night('aa').cells(metrics=frozenset([('Other', 'hpl')]))) == {
         ('Other', 'local:default', 'distro', 'hpl')}
 
 

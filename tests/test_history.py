@@ -29,9 +29,9 @@ def test_what_failed_and_what_was_tried_again_is_no_figure(stored):
     assert hpl()['value'].to_list() == [99.0]
 
 
-def test_labels_and_unusual_placements_are_told(stored):
-    stored('a', case(100.0, parity={'labels': {'hpl': {'word': 'cached'}}, 'unusual': {'nodes': 4}}))
-    assert hpl().select('label', 'unusual', 'node', 'software').rows() == [('cached', True, 'node01', 'x')]
+def test_labels_and_what_was_changed_are_told(stored):
+    stored('a', case(100.0, parity={'labels': {'hpl': {'word': 'cached'}}, 'changed': {'nodes': '4', 'order': 'cyclic'}}))
+    assert hpl().select('label', 'changed', 'node', 'software').rows() == [('cached', 'nodes=4,order=cyclic', 'node01', 'x')]
 
 
 def test_the_newest_nights_come_with_their_reruns(stored):

@@ -107,12 +107,17 @@ def test_what_never_is_judged_gets_no_reference(history):
     assert proposed()['hpl'] == 'cached: such a figure is never judged'
 
 
-def test_unusual_placements_and_reruns_are_left_out(history):
+def test_changed_cases_and_reruns_are_left_out(history):
     nights(history, quiet())
-    nights(history, [50.0] * 5, parity={'unusual': {'nodes': 4}})
+    nights(history, [50.0] * 5, parity={'unusual': {'nodes': 4}})       # as older sessions noted it
+    nights(history, [50.0] * 5, name='Toy %nodes=2', parity={'changed': {'nodes': '2'}})
     for _ in range(5):
         history.add(case(50.0), parity_rerun_of='00000003-0')
-    assert proposed()['hpl'].observed.n == 12 and proposed()['hpl'].reference[0] == pytest.approx(100, rel=0.01)
+    answer = propose.run('local')
+    found, = (p for cell, p in answer.found if cell.metric == 'hpl')
+    assert found.observed.n == 12 and found.reference[0] == pytest.approx(100, rel=0.01)
+    refused = {cell.case: why for cell, why in answer.refused if cell.metric == 'hpl'}
+    assert set(refused) == {'Toy %nodes=4', 'Toy %nodes=2'} and 'set on the command line: nodes=2;' in refused['Toy %nodes=2']
 
 
 def test_too_few_nights(history):

@@ -192,13 +192,13 @@ def test_a_packed_series_is_in_the_unit_of_the_page_and_tells_each_band_once():
 def _history(nights, **given):
     row = {'rerun_of': '', 'system': 'onebox', 'partition': 'virtual', 'environ': 'distro', 'check': 'Stream',
            'case': 'Stream %threads=all', 'size': 'quick', 'metric': 'triad', 'unit': 'MB/s', 'better': 'higher',
-           'run': 0, 'node': 'v1', 'jobid': '', 'software': '', 'label': '', 'unusual': False}
+           'run': 0, 'node': 'v1', 'jobid': '', 'software': '', 'label': '', 'changed': ''}
     return pl.DataFrame([{**row, 'session': f's{n}', 'start': float(n), 'night': f'n{n}', 'value': v, **given, **more}
                          for n, v, more in nights], schema=SCHEMA)
 
 
-def test_a_night_is_the_median_of_its_runs_without_confirmations_and_unusual_placements():
-    frame = _history([(0, 1.0, {}), (0, 2.0, {}), (0, 9.0, {}), (1, 3.0, {'unusual': True}), (2, 4.0, {}),
+def test_a_night_is_the_median_of_its_runs_without_confirmations():
+    frame = _history([(0, 1.0, {}), (0, 2.0, {}), (0, 9.0, {}), (2, 4.0, {}),
                       (3, 7.0, {'rerun_of': 's2'}), (4, 8.0, {})])
     nights = series.of_recent(series.recent(frame, 's2', 2.0))
     assert nights.labels == [('n0', 's0'), ('n2', 's2')]

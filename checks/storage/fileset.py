@@ -30,7 +30,6 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi):
 
     needs = frozenset({'fileset'})
     ranks_a_node = '1'
-    usual = {'ranks_a_node': '1'}
     file = parameter(list(BYTES))
     mode = parameter(['read', 'read-write'])
     source = variable(str, value='scratch')

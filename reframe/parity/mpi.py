@@ -4,8 +4,7 @@
     reframe -c checks/ -n Npb -P ranks_a_node=1,2,all -r       # a sweep
     reframe -c checks/ -n Npb -S profile=yes -r                # time and bytes by MPI call
 
-A case that is placed otherwise than its check does by itself, or profiled, has no reference: its
-figures are not those that were accepted.
+A case that is placed otherwise, or profiled, is another case: its name says so (parity.plan.identity).
 """
 
 from __future__ import annotations
@@ -29,20 +28,16 @@ PROFILE = (
     Metric('computation_seconds_max', 's', 'lower'),
     Metric('imbalance', '', 'lower'),
 )
-#: What the placement is where nobody asks for another.
-_USUAL = {'nodes': '1', 'ranks_a_node': 'all', 'binding': 'core', 'order': 'block', 'profile': False}
 
 
 class Mpi(Workload):
     """``ranks_a_node`` 1, 2 or all cores of ``nodes`` nodes; ``profile`` runs under mpiP."""
 
-    nodes = variable(typ.Str[r'[1-9][0-9]{0,5}'], value=_USUAL['nodes'])
-    ranks_a_node = variable(typ.Str[r'1|2|all'], value=_USUAL['ranks_a_node'])
-    binding = variable(typ.Str['|'.join(placement.BINDINGS)], value=_USUAL['binding'])
-    order = variable(typ.Str['|'.join(placement.ORDERS)], value=_USUAL['order'])
-    profile = variable(typ.Bool, value=_USUAL['profile'])
-    #: Where a check's own placement is another than most have.
-    usual = {}
+    nodes = variable(typ.Str[r'[1-9][0-9]{0,5}'], value='1')
+    ranks_a_node = variable(typ.Str[r'1|2|all'], value='all')
+    binding = variable(typ.Str['|'.join(placement.BINDINGS)], value='core')
+    order = variable(typ.Str['|'.join(placement.ORDERS)], value='block')
+    profile = variable(typ.Bool, value=False)
 
     @run_after('init', always_last=True)
     def parity_declare_placement(self):
@@ -51,11 +46,6 @@ class Mpi(Workload):
             self.metrics = (*self.metrics, *PROFILE)
             self.keep_files = [*self.keep_files, '*.mpiP']
             self.parity_claim()
-
-    def parity_unusual(self):
-        """The placement that was asked for, where it is not the check's own."""
-        usual = {**_USUAL, **self.usual}
-        return {name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]}
 
     def ranks_on(self, nodes):
         """Ranks of ``nodes`` nodes with ``ranks_a_node`` on each; the case is skipped where they cannot be."""
@@ -67,7 +57,7 @@ class Mpi(Workload):
 
     def not_taken(self, *names):
         """Skip the case where a placement was asked for that the check does not take: it has its own."""
-        for name in set(names) & set(self.parity_unusual()):
+        for name in set(names) & set(self.parity_changed()):
             self.skip_case(f'{name}={getattr(self, name)}: this check places its ranks by itself')
 
     def place_where(self, where, ranks=None, even=1):

@@ -55,10 +55,21 @@ class Workload(rfm.RegressionTestPlugin):
     parity = variable(dict, value={}, loggable=True)
     parity_session = variable(dict, value={}, loggable=True)
 
+    @classmethod
+    def setvar(cls, name, value):
+        """ReFrame sets here what -S says: the variable's default is kept, because a change makes another case."""
+        identity.remember_default(cls, name, value)
+        return type(cls).setvar(cls, name, value)
+
     @run_after('init')
     def parity_declare(self):
+        self._rfm_display_name = identity.display_name(self)
         self.tags = {*self.tags, self.parity_subsystem}
         self.parity_claim()
+
+    def parity_changed(self):
+        """The variables that the command line set away from the check's default: name -> value, as text."""
+        return identity.changed(self)
 
     def parity_claim(self):
         """What the check asks of partitions and environments, in ReFrame's own form."""
@@ -91,7 +102,7 @@ class Workload(rfm.RegressionTestPlugin):
             'variant': {},
             'left_out': {},
             'sizing': {},
-            'unusual': self.parity_unusual(),
+            'changed': self.parity_changed(),
             'check': identity.version(sys.modules[type(self).__module__].__file__),
         }
         self.env_vars['PARITY_SESSION'] = current.id
@@ -108,16 +119,13 @@ class Workload(rfm.RegressionTestPlugin):
         """Accepted values of this partition, where there are any: ReFrame's $ref form.
 
         The file is named only when it exists: ReFrame skips a check whose file is missing and
-        says PASSED. Cases without a reference are `unreferenced` in the verdict.
+        says PASSED. Cases without a reference are `unreferenced` in the verdict: so is one that the command
+        line made another, because references are accepted for a check as it is.
         """
         part = self.current_partition
         file = paths.root() / 'systems' / part.fullname.split(':')[0] / 'references' / f'{part.name}.yaml'
-        if file.is_file() and not self.parity_unusual():
+        if file.is_file() and not self.parity_changed():
             self.reference = {'$ref': str(file)}
-
-    def parity_unusual(self):
-        """What makes this case another than its check's own, for which references are accepted; {} if nothing."""
-        return {}
 
     def parity_beside(self):
         """Figures beside those that the program printed. Raises Incomplete or Wrong."""

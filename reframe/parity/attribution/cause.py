@@ -54,7 +54,7 @@ class Night:
         night = next((n for n in nights if n.uuid == session), None)
         self.start = night.start if night else float('inf')
         wanted = pl.DataFrame({name: [getattr(c, name) for c in asked] for name in _FIGURE}).unique()
-        usual = frame.filter(~pl.col('unusual') & (pl.col('label') == '')
+        usual = frame.filter((pl.col('label') == '')
                              & ((pl.col('start') <= self.start) | (pl.col('rerun_of') == session)))
         usual = usual.select(_COLUMNS)
         wanted = usual.join(wanted.cast(pl.String), on=_FIGURE, how='semi')

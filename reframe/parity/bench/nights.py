@@ -47,7 +47,7 @@ def _ran(partition: str, case: str, noted: dict, factor: float, rng: random.Rand
                for name in noted}
     folder = Path('/results/output', SYSTEM, partition, 'spack', f'Stream_{node}')
     record = {'journal': 'bench', 'subsystem': 'memory', 'size': 'nightly', 'needs': ['stream'], 'metrics': noted,
-              'software': _SOFTWARE, 'labels': {}, 'left_out': {}, 'sizing': {}, 'unusual': {},
+              'software': _SOFTWARE, 'labels': {}, 'left_out': {}, 'sizing': {}, 'changed': {},
               'check': '6ddac180b872',
               'node': {'node': node, 'kernel': '6.1.187', 'processor': 'made up', 'virtualisation': 'none'},
               'facts': {f'fact {n}': 'of what was printed' * 4 for n in range(20)}}

@@ -33,7 +33,7 @@ def of_run(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]
         'threads': env.get('OMP_NUM_THREADS') or raw.get('num_cpus_per_task'),
         'binding': placed.get('binding') or env.get('OMP_PROC_BIND'),
         'order': placed.get('order'),
-        'profiled': 'yes' if (record.get('unusual') or {}).get('profile') else 'no',
+        'profiled': 'yes' if record.get('profile') else 'no',
         'input': _input(record.get('sizing') or {}),
         'arguments': _arguments(raw.get('executable_opts')),
         'check': record.get('check'),

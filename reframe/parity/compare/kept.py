@@ -17,9 +17,11 @@ from parity.compare.sides import Measured, Value
 from parity.session import cache, database, readable
 
 #: Goes up when what is kept, or what it means, changes.
-_VERSION = 2
+_VERSION = 3
 #: The first fields of Measured.
 NAMES = ('subsystem', 'check', 'case', 'metric', 'unit', 'better', 'place', 'environ')
+#: And the last ones.
+LAST = ('label', 'reason', 'step', 'changed')
 
 #: A check and one of its metrics.
 Spoken = tuple[str, str]
@@ -30,8 +32,8 @@ class Night:
     """What a session measured, as it is kept.
 
     ``confirms``: it was made because a figure of another session looked bad. ``rows``: a cell each, its place
-    among them, the fields in NAMES, its runs, label, reason and step; as JSON by check and metric, because of all
-    that a large night has a pair speaks of a few.
+    among them, the fields in NAMES, its runs and the fields in LAST; as JSON by check and metric, because of
+    all that a large night has a pair speaks of a few.
     ``facts``: those that runs share.
     """
 
@@ -46,11 +48,11 @@ class Night:
         found = {}
         wanted = [text for of, text in self.rows.items() if metrics is None or of in metrics]
         rows = sorted((row for text in wanted for row in json.loads(text)), key=lambda row: row[0])
-        for _, *names, values, label, reason, step in rows:
+        for _, *names, values, label, reason, step, changed in rows:
             if place in ('', names[6]):
-                runs = [Value(value, when, session, self.facts[at], unusual)
-                        for value, when, session, at, unusual in values]
-                cell = Measured(*names, runs, label, reason, step)
+                runs = [Value(value, when, session, self.facts[at])
+                        for value, when, session, at in values]
+                cell = Measured(*names, runs, label, reason, step, changed)
                 found[cell.case, cell.place, cell.environ, cell.metric] = cell
         return found
 
@@ -83,9 +85,9 @@ def of_report(report: dict[str, Any]) -> Night:
             if id(value.facts) not in at:
                 at[id(value.facts)] = len(facts)
                 facts.append(value.facts)
-        values = [(v.value, v.when, v.session, at[id(v.facts)], v.unusual) for v in cell.values]
+        values = [(v.value, v.when, v.session, at[id(v.facts)]) for v in cell.values]
         rows.setdefault((cell.check, cell.metric), []).append(
-            [place, *(getattr(cell, name) for name in NAMES), values, cell.label, cell.reason, cell.step])
+            [place, *(getattr(cell, name) for name in NAMES), values, *(getattr(cell, name) for name in LAST)])
     return Night(info['uuid'], bool(info.get(database.RERUN_OF)), context, facts,
                  {of: json.dumps(told) for of, told in rows.items()})
 

@@ -51,6 +51,7 @@ class Row(Frozen):
     notes: list[str] = Field(default_factory=list)
     refused: bool = False            # not like for like
     label: str = ''                  # 'cached': the figure is not what it seems
+    changed: bool = False            # the command line changed the case: no pair is declared for it
     differs: list[Difference] = Field(default_factory=list)
     expected: str = ''               # of the declared pair (systems/<name>/pairs.yaml): 'at least 0.97'
     state: State | Literal[''] = ''  # how that stands

@@ -64,7 +64,7 @@ class Expectation(_Strict):
 
     def fits(self, row: Row) -> bool:
         words = row.benchmark.split()[1:]
-        return f'{row.check}.{row.metric}' == self.metric and all(
+        return f'{row.check}.{row.metric}' == self.metric and not row.changed and all(
             f'%{name}={value}' in words for name, value in self.parameters.items())
 
 

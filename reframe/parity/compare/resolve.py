@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from parity.compare import files, kept, sessions
-from parity.compare.sides import Side, newest_alike, usual_only
+from parity.compare.sides import Side, newest_alike
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.references import unknown
 from parity.session import database
@@ -56,8 +56,7 @@ def partition(word: str, until: str = '', empty: bool = False,
     the session ``until``; of ``metrics`` only where they are given. Raises UsageError or NothingMeasured where
     there are none, unless ``empty``.
 
-    Sessions that confirm another's figures are left out, because only slow cases are measured again; so are runs
-    that were placed or profiled otherwise, where there are usual ones.
+    Sessions that confirm another's figures are left out, because only slow cases are measured again.
     """
     if not _PLACE.fullmatch(word):
         raise UsageError(f'{word!r}: a partition is written system:partition')
@@ -65,10 +64,7 @@ def partition(word: str, until: str = '', empty: bool = False,
     if not found and not empty:
         raise _no_such(word)
     nights = [night for uuid in found if (night := kept.night(uuid)) and not night.confirms]
-    side = sessions.merged(word, 'partition', nights, word, metrics)
-    if left_out := usual_only(side.cells):
-        side.notes.append(f'{left_out} runs that were placed or profiled otherwise are left out')
-    return side
+    return sessions.merged(word, 'partition', nights, word, metrics)
 
 
 def _no_such(word: str) -> Exception:

@@ -35,7 +35,7 @@ def row(baseline: Measured, candidate: Measured, terms: Terms) -> Row:
     fields: dict[str, Any] = {
         'subsystem': known.subsystem, 'check': known.check, 'benchmark': known.case, 'metric': known.metric,
         'unit': known.unit, 'better': known.better, 'differs': differs,
-        'label': baseline.label or candidate.label}
+        'label': baseline.label or candidate.label, 'changed': known.changed}
     unlike = [d for d in differs if not terms.label or d.fact in _NEVER]
     if not measured or unlike:
         why = _lacking(baseline, candidate, terms) if not measured else \

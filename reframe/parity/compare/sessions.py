@@ -66,6 +66,8 @@ def _add(run: Run, session: str, known: dict[str, Any], cells: dict[Key, Measure
     case = case_name(raw.get('display_name') or raw['name'])
     where = case, place, raw['environ']
     planned = metrics.setdefault(where, [])
+    for name in planned:
+        cells[(*where, name)].changed = bool(record.get('changed'))
     if run.status:
         for name in planned:
             cells[(*where, name)].reason = f'{run.status}: {run.reason}'
@@ -80,8 +82,7 @@ def _add(run: Run, session: str, known: dict[str, Any], cells: dict[Key, Measure
         if name in (record.get('left_out') or {}):
             cell.reason = f'skipped: {record["left_out"][name]}'
         elif math.isfinite(figures.get(name, math.nan)):
-            cell.values.append(Value(figures[name], raw.get('job_completion_time_unix'), session, must,
-                                     bool(record.get('unusual'))))
+            cell.values.append(Value(figures[name], raw.get('job_completion_time_unix'), session, must))
             label = (record.get('labels') or {}).get(name)
             cell.reason, cell.label = '', f'{label["word"]}: {label["reason"]}' if label else cell.label
         else:
@@ -92,7 +93,7 @@ def _cell(raw: dict, record: dict, case: str, place: str, metric: str, unit: str
     """A cell that no plan names (a report of ReFrame's alone): its direction may not be known."""
     declared = (record.get('metrics') or {}).get(metric, {})
     return Measured(record.get('subsystem', ''), case.split()[0], case, metric, declared.get('unit', unit),
-                    declared.get('better', ''), place, raw['environ'])
+                    declared.get('better', ''), place, raw['environ'], changed=bool(record.get('changed')))
 
 
 def _units(raw: dict[str, Any]) -> dict[str, str]:
@@ -136,4 +137,5 @@ def _join(cells: dict[Key, Measured], key: Key, newer: Measured) -> None:
         newer.values, newer.label = older.values, older.label
     elif older and older.label == newer.label:
         newer.values = [*older.values, *newer.values]
+    newer.changed = newer.changed or bool(older and older.changed)
     cells[key] = newer

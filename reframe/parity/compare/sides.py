@@ -18,8 +18,6 @@ class Value:
     session: str = ''
     #: What must be alike: software, MPI, ranks, size ... What is not known is not in it.
     facts: Facts = field(default_factory=dict, hash=False, compare=False)
-    #: Placed otherwise than its check does by itself, or profiled.
-    unusual: bool = False
 
 
 @dataclass
@@ -38,6 +36,7 @@ class Measured:
     label: str = ''
     reason: str = ''
     step: float | None = None        # what the timer resolves, where it is stated
+    changed: bool = False            # the command line made it another case than its check has by itself
 
     @property
     def facts(self) -> Facts:
@@ -64,17 +63,6 @@ class Side:
 def differing(one: Facts, other: Facts) -> list[str]:
     """The facts that are known of both and not equal, in the order of the first."""
     return [fact for fact, value in one.items() if fact in other and other[fact] != value]
-
-
-def usual_only(cells: Iterable[Measured]) -> int:
-    """Leave out runs that somebody placed or profiled otherwise, of cells that have others; returns how many."""
-    left_out = 0
-    for cell in cells:
-        usual = [v for v in cell.values if not v.unusual]
-        if usual:
-            left_out += len(cell.values) - len(usual)
-            cell.values = usual
-    return left_out
 
 
 def newest_alike(cells: Iterable[Measured]) -> int:

@@ -17,8 +17,9 @@ SCHEMA = {
     'session': pl.String, 'start': pl.Float64, 'night': pl.String, 'rerun_of': pl.String, 'system': pl.String,
     'partition': pl.String, 'environ': pl.String, 'check': pl.String, 'case': pl.String, 'size': pl.String,
     'metric': pl.String, 'unit': pl.String, 'better': pl.String, 'run': pl.Int32, 'value': pl.Float64,
-    'node': pl.String, 'jobid': pl.String, 'software': pl.String, 'label': pl.String, 'unusual': pl.Boolean,
+    'node': pl.String, 'jobid': pl.String, 'software': pl.String, 'label': pl.String,
     'reference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
+    'changed': pl.String,       # what the command line changed in the case: 'destination=other', '' where nothing
     'variant': pl.String,       # which of the check's variants the run was: 'threading=one', '' where it has none
 }
 
@@ -63,8 +64,11 @@ def _case(run: runs.Run) -> dict[str, Any]:
             'check': name.partition(' ')[0], 'size': record.get('size', ''),
             'node': nodes if isinstance(nodes, str) else ','.join(nodes), 'jobid': str(raw.get('jobid') or ''),
             'software': str((record.get('software') or {}).get('identity', '')),
-            'unusual': bool(record.get('unusual')),
-            'variant': ','.join(f'{name}={value}' for name, value in (record.get('variant') or {}).items())}
+            'changed': _said(record.get('changed')), 'variant': _said(record.get('variant'))}
+
+
+def _said(values: dict[str, str] | None) -> str:
+    return ','.join(f'{name}={value}' for name, value in (values or {}).items())
 
 
 def _metric(run: runs.Run, metric: str, reading: runs.Reading) -> dict[str, Any]:

@@ -33,11 +33,10 @@ def view(wanted: str, session: str = '') -> View:
 
 
 def _nights(frame: pl.DataFrame, cell: Cell, session: str) -> list[Night]:
-    """The newest nights up to the session; a placement that is unusual stands beside its like only."""
+    """The newest nights up to the session."""
     own = frame.filter(pl.all_horizontal(pl.col(key) == getattr(cell, key) for key in history.CELL))
     tonight = own.filter(pl.col('session') == session)
-    unusual = bool(tonight['unusual'][0]) if len(tonight) else False
-    rows = own.filter(pl.col('unusual') == unusual).to_dicts()
+    rows = own.to_dicts()
     until = tonight['start'][0] if len(tonight) else None
     groups: dict[str, list[dict]] = {}
     for row in rows:

@@ -6,6 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from parity.plan.identity import swept_apart
+
 #: Options of reframe that make a case what it is; each has one argument.
 _KEPT = ('-S', '--setvar', '-P', '--parameterize', '-J', '--job-option', '--mode')
 _JOB = ('-J', '--job-option')
@@ -28,11 +30,10 @@ def line(case: str, system: str, partition: str, environ: str, size: str, cmdlin
     kept = [word for word in _kept(cmdline) if not (nodes and word[0] in _JOB and _PLACES.match(word[1]))]
     words = ['ci/nightly', '--system', f'{system}:{partition}' if partition else system]
     words += ['-p', f'^{_pattern(environ)}$'] if environ else []
-    # what -P made a parameter of is not in the name yet when ReFrame selects by it
-    parameters = {value.partition('=')[0] for option, value in kept if option in ('-P', '--parameterize')}
-    own = [part for part in case.split() if part.lstrip('%').partition('=')[0] not in parameters]
-    swept = [part.lstrip('%') for part in case.split()[1:] if part not in own]
-    words += ['-n', f'^{_pattern("".join(own))}$']
+    parameters = {value.partition('=')[0].rpartition('.')[2] for option, value in kept
+                  if option in ('-P', '--parameterize')}
+    own, swept = swept_apart(case, parameters)
+    words += ['-n', f'^{_pattern(own.replace(" ", ""))}$']
     for option, value in kept:
         words += [option, value] if option not in ('-P', '--parameterize') else []
     if size != 'quick' and f'size={size}' not in words + swept and '--mode' not in words:

@@ -90,6 +90,6 @@ def _known(system: str, check: str) -> str:
     wanted = check.replace(' ', '').lower()
     for known in planned.cases:
         for name in (known.check, known.case.replace(' ', '')):
-            if name.lower() == wanted:
-                return f'{re.escape(name)}$' if name != known.check else name
+            if name.lower() == wanted:      # a step that sets nodes adds %nodes= to the name
+                return f'^{re.escape(name)}(%|$)' if name != known.check else name
     raise case.no_check(check, planned)

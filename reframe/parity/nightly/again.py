@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
+from parity.plan.identity import swept_apart
 from parity.session.database import RERUN_OF
 from parity.site.schema import System
 from parity.verdict.model import Cell
@@ -18,9 +19,10 @@ from parity.verdict.model import Cell
 #: As many as a night has runs of a case by default: the confirmation is as sharp as the suspicion.
 RUNS = 3
 
+_SWEEPS = ('-P', '--parameterize')
 #: What selects cases on ReFrame's command line: a confirmation selects its own.
 _SELECTS = (('-n', '--name'), ('-x', '--exclude'), ('-t', '--tag'), ('-T', '--exclude-tag'),
-            ('-E', '--filter-expr'), ('-p', '--prgenv'), ('--system',), ('--repeat',))
+            ('-E', '--filter-expr'), ('-p', '--prgenv'), ('--system',), ('--repeat',), _SWEEPS)
 
 
 def runs(system: System, session: str, suspicious: Iterable[Cell], arguments: list[str]) -> list[list[str]]:
@@ -29,13 +31,23 @@ def runs(system: System, session: str, suspicious: Iterable[Cell], arguments: li
     ``arguments`` are those of the session: what they set for the checks is set again.
     """
     found: dict[tuple, set[str]] = defaultdict(set)
+    names = _swept(arguments)
     for cell in suspicious:
-        found[cell.partition, cell.environ, tuple(cell.nodes)].add(cell.case)
+        case, swept = swept_apart(cell.case, names)
+        found[cell.partition, cell.environ, tuple(cell.nodes), tuple(swept)].add(case)
     kept = _without_selection(arguments)
-    return [[*kept, *_selection(system.name, partition, environ, cases), *where, f'--repeat={RUNS}',
-             '--session-extras', f'{RERUN_OF}={session}']
-            for (partition, environ, nodes), cases in sorted(found.items())
+    return [[*kept, *_selection(system.name, partition, environ, cases), *(w for s in swept for w in ('-P', s)),
+             *where, f'--repeat={RUNS}', '--session-extras', f'{RERUN_OF}={session}']
+            for (partition, environ, nodes, swept), cases in sorted(found.items())
             for where in _places(system, partition, nodes)]
+
+
+def _swept(arguments: list[str]) -> set[str]:
+    """The variables that -P made parameters of."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(*_SWEEPS, action='append', default=[])
+    given = parser.parse_known_args(arguments)[0].parameterize
+    return {one.partition('=')[0].rpartition('.')[2] for one in given}
 
 
 def _without_selection(arguments: list[str]) -> list[str]:
@@ -46,8 +58,11 @@ def _without_selection(arguments: list[str]) -> list[str]:
 
 
 def _selection(system: str, partition: str, environ: str, cases: set[str]) -> list[str]:
-    """ReFrame matches a pattern against the start of a name without spaces; a repeat's name goes on with %."""
-    names = [f'^{re.escape(case.replace(" ", ""))}(%|$)' for case in sorted(cases)]
+    """ReFrame matches a pattern against the start of a name without spaces; a repeat's name goes on with %.
+
+    An '@' would make it the name of a variant.
+    """
+    names = [f'^{re.escape(case.replace(" ", "")).replace("@", ".")}(%|$)' for case in sorted(cases)]
     return ['--system', f'{system}:{partition}', '-p', f'^{re.escape(environ)}$', '-n', '|'.join(names)]
 
 

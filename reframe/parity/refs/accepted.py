@@ -59,7 +59,7 @@ class Accepted:
         """Whether ReFrame applies it to the runs of ``cell``."""
         has = cell.index
         return (self.partition, self.check, self.metric) == (cell.partition, cell.check, cell.metric) \
-            and all(has.get(name) == value for name, value in self.index.items())
+            and not cell.changed and all(has.get(name) == value for name, value in self.index.items())
 
 
 @dataclass(frozen=True)

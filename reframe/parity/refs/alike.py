@@ -22,7 +22,7 @@ def nights(cell: Cell, kinds: dict[tuple[str, str], str]) -> tuple[Night, ...]:
     few or of several kinds, or where their figures are never judged.
     """
     if not cell.nights:
-        raise Refused('no night counts: placed otherwise than usual, a rerun, or too old')
+        raise Refused('no night counts: a rerun, or too old')
     if not cell.recent:
         raise Refused(f'not in the last {RECENT} sessions; its last night is {cell.nights[-1].night[:10]}')
     kept, why = _since_the_last_change(cell.nights)

@@ -36,6 +36,7 @@ class Cell:
     case: str
     size: str
     metric: str
+    changed: str                    # what the command line changed in the case: 'destination=other'
     several: bool                   # environments run this case on this partition
     by_environ: bool                # environments run this check on this partition
     recent: bool                    # it was measured in one of the newest sessions
@@ -59,7 +60,7 @@ class Cell:
 
 #: Sessions of a system that tell what it measures today.
 RECENT = 2 * bounds.MOST
-_WHERE = ['system', 'check', *history.CELL]
+_WHERE = ['system', 'check', *history.CELL, 'changed']
 
 
 def parameters(case: str) -> dict[str, str]:
@@ -73,11 +74,10 @@ def _pairs(said: list[str]) -> dict[str, str]:
 def cells(frame, since: str = '') -> list[Cell]:
     """Every cell of a frame of parity.history, with its nights from ``since`` (a date) on.
 
-    A rerun was made because a figure was bad, and what was placed otherwise than usual has no
-    reference: neither counts. A cell without a night is in the list, too.
+    A rerun was made because a figure was bad: it does not count. A cell without a night is in the list, too.
     """
     import polars as pl
-    own = frame.filter(~pl.col('unusual') & (pl.col('rerun_of') == '') & (pl.col('night') >= since))
+    own = frame.filter((pl.col('rerun_of') == '') & (pl.col('night') >= since))
     nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(
         pl.col('night', 'unit', 'better', 'variant').first(),
         pl.col('value').median(), pl.col('value').alias('runs'),

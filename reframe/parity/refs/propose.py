@@ -92,6 +92,8 @@ def _own_parameters(known: list[Cell]) -> dict[str, set[str]]:
 
 def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
     """What leads to the cell's reference, as the file has it already, or in our own order."""
+    if cell.changed:
+        raise Refused(f'set on the command line: {cell.changed}; a reference is of the check without')
     if more := set(cell.parameters) - own:
         raise Refused(f'-P made {", ".join(sorted(more))} a parameter: its reference is that of the case without')
     has = cell.index

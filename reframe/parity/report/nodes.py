@@ -72,7 +72,7 @@ def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
     three nodes or more have measured: of two, nobody can say which of them is the slow one.
     """
     alone = frame.filter(~pl.col('node').str.contains(',') & (pl.col('node') != '') & (pl.col('label') == '')
-                         & ~pl.col('unusual') & (pl.col('value') > 0))
+                         & (pl.col('value') > 0))
     each = alone.group_by(*CELL, 'better', 'node').agg(pl.col('value').median())
     usual = pl.col('value').median().over(*CELL)
     share = pl.when(pl.col('better') == 'higher').then(pl.col('value') / usual).otherwise(usual / pl.col('value'))

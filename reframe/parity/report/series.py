@@ -36,9 +36,9 @@ class Nights:
 def recent(frame: pl.DataFrame, session: str, start: float) -> pl.DataFrame:
     """Of parity.history.load's rows those of the last NIGHTS sessions up to ``session``, begun at ``start``.
 
-    Confirmations, and cases that were placed otherwise than usual, are not among them.
+    Confirmations are not among them.
     """
-    own = frame.filter((pl.col('rerun_of') == '') & ~pl.col('unusual')
+    own = frame.filter((pl.col('rerun_of') == '')
                        & ((pl.col('start') < start) | (pl.col('session') == session)))
     last = own.unique('session').sort('start').tail(NIGHTS)['session']
     return own.filter(pl.col('session').is_in(last.implode()))

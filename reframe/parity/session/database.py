@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import time
 from collections.abc import Iterable
-from contextlib import closing
 from typing import Any
 
 from parity import paths
 from parity.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.plan import identity
 from parity.session import clock
 
 #: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
@@ -22,7 +23,7 @@ def _query(sql: str, *values) -> list[tuple]:
     if not file.exists():
         return []
     try:
-        with closing(sqlite3.connect(f'{file.as_uri()}?mode=ro', uri=True, timeout=30)) as conn:
+        with contextlib.closing(sqlite3.connect(f'{file.as_uri()}?mode=ro', uri=True, timeout=30)) as conn:
             return conn.execute(sql, values).fetchall()
     except sqlite3.OperationalError as err:
         if 'no such table' in str(err):
@@ -119,4 +120,7 @@ def uuid(session: str = '') -> str:
 def report(session: str = '') -> dict[str, Any]:
     """ReFrame's report of the session that `uuid` names; the same is raised."""
     blob, = _query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]
-    return json.loads(blob)
+    found = json.loads(blob)
+    with contextlib.suppress(KeyError, TypeError, AttributeError):      # its readers tell what is no report
+        identity.renamed(found)
+    return found

@@ -77,11 +77,11 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     """cell, night, label, again, value, oriented, node: every figure that was known when the session was judged.
 
     ``cell`` is its place among the cells; in ``oriented`` higher is better. A night is a session, named by when it
-    began. Reruns (again) belong to the night of the session that they confirm. What is labelled, or placed
-    otherwise than usual, is another figure, and left out; so are nights before the accepted value (_since).
-    Without rows where the session has no figure.
+    began. Reruns (again) belong to the night of the session that they confirm. What is labelled is another
+    figure, and left out; so are nights before the accepted value (_since). Without rows where the session has
+    no figure.
     """
-    frame = history.load(system).filter((pl.col('label') == '') & ~pl.col('unusual'))
+    frame = history.load(system).filter(pl.col('label') == '')
     wanted = _wanted(cells, acceptance.begins(cells, system, frame.unique('session')))
     tonight = frame.filter((pl.col('session') == session) & (pl.col('rerun_of') == ''))['start']
     start = tonight[0] if len(tonight) else float('-inf')

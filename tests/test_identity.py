@@ -1,0 +1,169 @@
+"""What the command line sets away from a check's default makes another case, with a history of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from conftest import TOP, shell
+from parity import history, plan
+from parity.nightly import again
+from parity.session import database
+from parity.site import systems
+from parity.verdict import judge
+from sessions import case, planned
+from stored import Stored
+
+CHECKS = ['-c', str(TOP / 'checks'), '-r']
+
+
+def names(*arguments: str) -> set[str]:
+    """The cases that ``reframe ARGUMENTS`` would run or lack a program for."""
+    made = plan.of_command([*CHECKS, *arguments])
+    assert not made.problems
+    return {c.case for c in made.cases}
+
+
+#: TEST.VARIABLE -> what is set, and the end of the names of that check's cases.
+SET = {
+    'FileCopy.destination': ('other', ' %destination=other %source=a%20b%7Cc%25d'),
+    'FileCopy.source': ('a b|c%d', ' %destination=other %source=a%20b%7Cc%25d'),    # one word, in names and perflogs
+    'Fileset.destination': ('scratch', ''),                         # the default, in words
+    'Fileset.ranks_a_node': ('1', ''),                              # the default of Fileset, not of its base
+    'Imb.ranks_a_node': ('1', ' %ranks_a_node=1'),
+    'OsuBandwidth.binding': ('none', ' %binding=none'),             # OsuAtOnce is made of it: nothing is set there
+    'Hpl.dat': ('/x/HPL.dat', ' %dat=/x/HPL.dat'),
+    'Npb.profile': ('true', ' %profile=yes'),
+    'Ior.on': ('home', ' %on=home'), 'Mdtest.on': ('home', ' %on=home'), 'Fio.on': ('home', ' %on=home'),
+    'Stream.env_vars': ('A:1', ' %env_vars=A:1 %exclusive_access=yes'), 'Stream.exclusive_access': ('yes', ' %env_vars=A:1 %exclusive_access=yes'),
+    'Hpcc.time_limit': ('10m', ''), 'Hpcc.tags': ('a,b', ''), 'Hpcc.maintainers': ('me', ''), 'Hpcc.size': ('nightly', ''),
+}
+
+
+def test_what_is_set_away_from_the_default_is_in_the_name_and_nothing_else_is():
+    found = names(*(word for name, (value, _) in SET.items() for word in ('-S', f'{name}={value}')))
+    ends = {name.partition('.')[0]: end for name, (_, end) in SET.items()}
+    assert ends.keys() <= {name.split()[0] for name in found}
+    parameters = {c.check: c.parameters for c in plan.of_command(CHECKS).checks}
+    for name in found:
+        check, *parts = name.split(' %')
+        own = ''.join(f' %{part}' for part in parts if part.partition('=')[0] in parameters[check])
+        assert name == check + own + ends.get(check, '')
+
+
+def test_a_sweep_and_a_setting_make_the_same_case():
+    swept = names('-n', 'Hpcc', '-P', 'nodes=1,2', '-S', 'nodes=4', '--repeat=2')
+    assert swept == {'Hpcc %nodes=1', 'Hpcc %nodes=2'}
+    assert names('-n', 'Hpcc', '-S', 'nodes=2') < swept
+
+
+CHECK = '''
+import os
+import reframe as rfm
+from reframe.core.builtins import run_after, variable
+from parity.metric import Metric
+from parity.workload import Workload
+
+@rfm.simple_test
+class Probe(rfm.RunOnlyRegressionTest, Workload):
+    executable, where, later = 'echo 100', variable(str, value='a'), variable(str, value='a')
+    metrics = (Metric('rate', 'MB/s', 'higher'),)
+
+    @run_after('init')
+    def choose(self):
+        self.later = 'hook'
+
+    @run_after('setup')
+    def place(self):
+        self.where = self.where.upper()
+
+    def parse(self, text):
+        return {'rate': float(text)}
+'''
+
+
+@pytest.fixture
+def probe(tmp_path, results):
+    """Runs a check that takes no time; returns the verdict."""
+    folder = tmp_path / 'mychecks' / 'compute'
+    folder.mkdir(parents=True)
+    (folder / 'probe.py').write_text(CHECK)
+
+    def run(arguments: str = ''):
+        done = shell(f'. ci/activate; reframe -c {folder} -r {arguments}', TOP, PARITY_RESULTS=str(results))
+        assert 'PASSED' in done.stdout, done.stdout + done.stderr
+        return judge.newest()
+    return run
+
+
+def test_a_run_stores_the_cell_under_the_name_that_was_planned(probe):
+    """What a hook sets is no change; what -S sets is, also where a hook changes it further."""
+    ordinary, = probe().cells
+    other, = probe('-S where=b').cells
+    assert (ordinary.case, ordinary.verdict, other.case, other.verdict) == (
+        'Probe', 'unreferenced', 'Probe %where=b', 'unreferenced')
+    stored = history.load('local')
+    assert stored.select('case', 'changed').rows() == [('Probe', ''), ('Probe %where=b', 'where=b')]
+
+
+def nightly_figures(store: Stored, count: int, level: float = 100.0, **other) -> None:
+    noise = random.Random(count)
+    for _ in range(count):
+        store.add(*[case(level * noise.gauss(1, 0.01), **other) for _ in range(3)])
+
+
+def test_a_changed_night_has_no_part_in_the_ordinary_history(results):
+    changed = {'name': 'Toy %on=other', 'parity': {'changed': {'on': 'other'}}}
+    store = Stored()
+    nightly_figures(store, 45)
+    nightly_figures(store, 1)
+    before = [c.model_dump() for c in judge.newest().cells]
+    uuid = store.add(*[case(30.0, **{k: v for k, v in changed.items() if k != 'name'}, case='Toy %on=other')] * 3,
+                     plan=[planned('Toy %on=other')])
+    other = judge.newest(uuid)
+    assert {c.verdict for c in other.cells} == {'unreferenced'} and other.exit_code == 0
+    assert {c.case for c in other.cells} == {'Toy %on=other'} and not any(c.suspicious for c in other.cells)
+    nightly_figures(store, 1)
+    after = judge.newest().cells
+    assert [(c.case, c.verdict, c.history) for c in after] == [('Toy', c['verdict'], c['history']) for c in before]
+    assert history.load('local').filter(case='Toy', metric='hpl').height == 47 * 3
+
+
+@pytest.mark.parametrize('told', [{'nodes': '4'}, True])
+def test_a_session_from_before_names_told_it_stays_out_of_the_ordinary_history(results, told):
+    store = Stored()
+    nightly_figures(store, 12)
+    uuid = store.add(*[case(30.0, parity={'unusual': told})] * 3)
+    name = 'Toy %nodes=4' if told is not True else 'Toy %unusual=yes'
+    cells = judge.newest(uuid).cells
+    assert {(c.case, c.verdict, c.value) for c in cells if c.metric == 'hpl'} == {(name, 'unreferenced', 30.0)}
+    frame = history.load('local')
+    assert set(frame.filter(case='Toy')['session']).isdisjoint({uuid}) and set(frame.filter(case=name)['session']) == {uuid}
+
+
+def test_what_is_no_report_is_left_to_its_readers(results):
+    store = Stored()
+    uuid = store.add(case(1.0))
+    store.database.execute('UPDATE sessions SET json_blob = ?', (json.dumps({'runs': [{'testcases': [7]}]}),))
+    store.database.commit()
+    assert database.report(uuid) == {'runs': [{'testcases': [7]}]}
+
+
+def suspicious(name: str):
+    from nights import cell
+    return cell(case=name, system='local', partition='default', nodes=['here'], suspicious=True)
+
+
+@pytest.mark.parametrize('name, session, given', [
+    ('FileCopy %mode=large-copy %clients=one %sync=durable %destination=other', ['-S', 'destination=other'],
+     ['-S', 'destination=other']),
+    ('Hpcc %nodes=2', ['-P', 'nodes=1,2'], ['-P', 'nodes=2']),
+    ('Hpl %dat=/a@b/HPL.dat', ['-SHpl.dat=/a@b/HPL.dat'], ['-SHpl.dat=/a@b/HPL.dat'])])
+def test_a_rerun_measures_the_very_case_again(name, session, given):
+    arguments, = again.runs(systems.read('local'), 'abc', [suspicious(name)], ['-r', *session, '-n', name.split()[0]])
+    assert all(word in arguments for word in given)
+    selection = [arguments[i:i + 2] for i, word in enumerate(arguments) if word in ('-n', '-S', '-P')]
+    settings = [word for word in arguments if word.startswith('-SHpl')]
+    assert names(*(w for pair in selection for w in pair), *settings) == {name}
