@@ -6,7 +6,7 @@ ReFrame reads this before it does anything, so a run's session begins here: lock
 import logging
 import sys
 
-from parity import errors, jobnodes, once, paths, session, slurm_queue
+from parity import errors, jobnodes, once, paths, reasons, session, slurm_queue
 from parity.pbs import backend
 from parity.site import assemble, quick, spaces
 
@@ -23,6 +23,7 @@ def configure():
     slurm_queue.install()
     jobnodes.install()
     once.install()
+    reasons.install()
     session.begin(sys.argv[1:])
 
 

@@ -24,7 +24,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity import paths, scheduled, sizing, traps
+from parity import paths, reasons, scheduled, sizing, traps
 from parity.limits import measured
 from parity.outputs import Incomplete, Wrong
 from parity.plan import identity
@@ -161,6 +161,7 @@ class Workload(rfm.RegressionTestPlugin):
 
     def skip_case(self, reason):
         """Leave the case out, with the reason that the verdict will show."""
+        reason = reasons.cut(reason)
         self.parity['status'], self.parity['reason'] = 'skipped', reason
         self.skip(reason)
 
@@ -272,14 +273,15 @@ class Workload(rfm.RegressionTestPlugin):
         return [m for m in self.metrics if m.name not in self.parity['left_out']]
 
     def _parity_exit(self):
-        """The exit code, if it is not 0, and the last line that the program complained with."""
+        """The exit code, if it is not 0, and what standard error tells of it."""
         return f'exit code {self.job.exitcode}{self._parity_complaint()}; ' if self.job.exitcode else ''
 
     def _parity_complaint(self):
-        complaint = [line.strip() for line in self._parity_text(self.stderr).splitlines() if line.strip()]
-        return f'; {complaint[-1]}' if complaint else ''
+        complaint = reasons.complaint(self._parity_text(self.stderr))
+        return f'; {complaint}' if complaint else ''
 
     def _parity_refuse(self, status, reason):
+        reason = reasons.cut(reason)
         self.parity['status'], self.parity['reason'] = status, reason
         raise SanityError(f'{status}: {reason}')
 

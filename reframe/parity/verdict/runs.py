@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from parity import scheduled
+from parity import reasons, scheduled
 from parity.plan.identity import case_name
 from parity.session import stopped
 
@@ -57,11 +57,12 @@ class Run:
 
     @property
     def reason(self) -> str:
-        said = self.record.get('reason') or self.raw.get('fail_reason') or ''
+        # a session of before may have lines of megabytes
+        said = reasons.cut(' '.join(str(self.record.get('reason') or self.raw.get('fail_reason') or '').split()))
         if self.raw.get('result') == 'abort' and not self.record.get('reason'):
             return f'the run was stopped before this case ended ({said})'
         if said:
-            return ' '.join(str(said).split())
+            return said
         if self.raw.get('result') == _NEVER_ENDED:
             return 'ReFrame stopped before it ended' + (f': {self.stopped}' if self.stopped else '')
         return f'{self.raw.get("result")} in {self.raw.get("fail_phase")}'

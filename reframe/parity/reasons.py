@@ -1,0 +1,108 @@
+"""Why a case failed, as a person reads it: the first line that tells an error, never longer than a few lines.
+
+A program may print megabytes in one line, and ReFrame keeps a reason several times a case. SQLite refuses a
+session of a gigabyte, and then the whole night is lost: so a reason is cut where it is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+#: Characters of a reason, and of a complaint, which is a part of one.
+LONGEST, COMPLAINT = 400, 240
+#: No line is searched further than this.
+_LINE = 2000
+_RULE = re.compile(r'[-=*_ ]{8,}')
+_ERROR = re.compile(
+    r'\berrors?\b|\bfatal|\babort|\bfail(ed|ure|s)?\b|\bcan ?not\b|\bcan\'t\b|\bcouldn.t\b|\bcould not\b|'
+    r'\bunable\b|\bdenied\b|\binvalid\b|\billegal\b|not found\b|\bno such\b|\bno space\b|\bnot enough\b|'
+    r'\bunknown\b|\bun(recognized|reachable)\b|\brefused\b|\bexceeded\b|\btimed out\b|segmentation fault|'
+    r'\bkilled\b|out.of.memory|oom.kill|bad_alloc|MemoryError|due to time limit|read-only file system', re.I)
+#: What has such a word and is no error.
+_HARMLESS = re.compile(r'\bwarn(ing)?\b|\b(no|0|without) (errors?|failures?)\b|\berrors?\s*[:=]\s*0\b|'
+                       r'another transport will be used|0 to see all help / error messages', re.I)
+#: What tells the end that an error made, not the error: mpirun, srun and slurmstepd of a program that ended badly.
+_AFTER = re.compile(
+    r'^Primary job\s+terminated|^mpi(run|exec) (detected|noticed) that|^srun: Job step aborted|ORTE_ERROR_LOG|'
+    r'^srun: error: \S+: tasks? [\d,-]+: (Exited with|Killed|Terminated|Aborted)|'
+    r'^slurmstepd\S*: error: \*\*\* (STEP|JOB) \S+ ON \S+ CANCELLED(?!.*DUE TO)')
+#: How Open MPI begins what it frames.
+_OPEN_MPI = re.compile(r'mpi(run|exec) |An? (ORTE|PRTE|PMIx)|MPI_|Open MPI')
+_TRACEBACK = 'Traceback (most recent call last):'
+_CHAINED = ('The above exception was', 'During handling of the above')
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """``text``, or its first characters and how many there were."""
+    if len(text) <= longest:
+        return text
+    mark = f' ... (cut: {len(text)} characters)'
+    return text[:longest - len(mark)] + mark
+
+
+def complaint(stderr: str) -> str:
+    """What a job's standard error tells of why it failed; '' where it is empty.
+
+    The first line that tells an error: what comes after it mostly tells its consequences. Of a Python traceback it
+    is the exception, of a paragraph of mpirun the whole paragraph. Where no line tells an error: the last one.
+    """
+    lines = [line.rstrip() for line in stderr.splitlines()]
+    after = ''
+    for told in _telling(lines):
+        if not _AFTER.search(told, 0, _LINE):
+            return cut(told, COMPLAINT)
+        after = after or told
+    said = [line for line in lines if line and not _RULE.fullmatch(line)]
+    return cut(after or (said[-1].strip() if said else ''), COMPLAINT)
+
+
+def _telling(lines: list[str]) -> Iterator[str]:
+    """Whatever tells an error, in order."""
+    at, framed = 0, False
+    while at < len(lines):
+        line, end = lines[at].strip(), at + 1
+        if _RULE.fullmatch(line):
+            framed = not framed and line.startswith('-')
+        elif line == _TRACEBACK:
+            end, line = _exception(lines, at)
+            yield line
+        elif framed and line:                       # mpirun frames what it tells, and breaks its lines
+            close = next((i for i in range(at, len(lines)) if _RULE.fullmatch(lines[i])), len(lines))
+            told = _paragraph([each.strip() for each in lines[at:close]])
+            harmless = any(_HARMLESS.search(each, 0, _LINE) for each in lines[at:close])
+            if (_ERROR.search(told, 0, _LINE) or _OPEN_MPI.match(told)) and not harmless:
+                yield told
+            end = close
+        elif _ERROR.search(line, 0, _LINE) and not _HARMLESS.search(line, 0, _LINE):
+            code = next((each.partition('*** ')[2] for each in lines[at + 1:at + 5] if 'MPI_ERR_' in each), '')
+            yield f'{line}: {code}' if code and 'An error occurred in' in line else line
+        at = end
+
+
+def _paragraph(block: list[str]) -> str:
+    """The first paragraph on one line; the second, too, where the first ends with a colon."""
+    ends = [i for i, line in enumerate(block) if not line] + [len(block)] * 2
+    first = ' '.join(block[:ends[0]])
+    return ' '.join((first, *block[ends[0] + 1:ends[1]])) if first.endswith(':') else first
+
+
+def _exception(lines: list[str], at: int) -> tuple[int, str]:
+    """(where it ends, what it says): the exception of the last traceback of the chain that begins there."""
+    while True:
+        ends = (i for i in range(at + 1, len(lines)) if lines[i] and not lines[i][0].isspace())
+        said = next(ends, len(lines) - 1)
+        then = list(islice((i for i in range(said + 1, len(lines)) if lines[i]), 2))
+        if len(then) < 2 or not lines[then[0]].startswith(_CHAINED) or lines[then[1]] != _TRACEBACK:
+            return said + 1, lines[said].strip()
+        at = then[1]
+
+
+def install() -> None:
+    """ReFrame's own reasons, which may quote all that a command printed, are cut in its report, too."""
+    from reframe.frontend import reporting
+    from reframe.utility import jsonext
+    what, encode = reporting.what, jsonext.encode
+    reporting.what = lambda *info: cut(what(*info))
+    jsonext.encode = lambda obj, **kw: cut(str(obj)) if isinstance(obj, BaseException) else encode(obj, **kw)
