@@ -88,3 +88,14 @@ def install(folder: Path, told: dict[str, dict[str, str]]) -> Path:
         (folder / command).write_text(_STUB.format('\n'.join(cases)))
         (folder / command).chmod(0o755)
     return folder
+
+#: What sbatch of Slurm 22.05 says of limits: those that time mends, and the others.
+REFUSED = {
+    'full': ['sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS '
+             "policy (job submit limit, user's size and/or time limits)",
+             'sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS '
+             "policy (job submit limit, user's size and/or time limits)"],
+    'for ever': ['sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified',
+                 'sbatch: error: QOSMaxWallDurationPerJobLimit\nsbatch: error: Batch job submission failed: Job violates '
+                 "accounting/QOS policy (job submit limit, user's size and/or time limits)"],
+}

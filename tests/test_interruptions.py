@@ -15,6 +15,7 @@ import pytest
 from conftest import TOP, run_python, shell
 from jobs import QUICK, finished, journal_of, killed, processes_of, sessions_of, start, verdict_of, wait_for
 from parity.errors import InfrastructureError
+from parity.nightly import run as nightly_run
 from parity.session import lock, owner, recovery
 
 
@@ -50,6 +51,25 @@ def test_ctrl_c_keeps_what_had_finished(checkout):
     words = [c['verdict'] for c in verdict_of(checkout)[1]['cells'] if c['value'] is not None]
     assert words and 'failed' not in words
     assert (checkout / 'results' / 'report' / 'index.html').is_file()
+
+
+def test_a_nightly_that_is_told_to_stop_ends_reframe_and_judges_what_had_finished(checkout):
+    run = start('exec ci/nightly -n FileCopy', checkout)
+    wait_for(lambda: finished(checkout) >= 1, 120)
+    os.kill(run.pid, signal.SIGTERM)
+    printed, _ = run.communicate(timeout=90)
+    assert run.returncode == 4 and 'parity: told to stop (SIGTERM): what had finished is judged above' in printed, printed[-2000:]
+    assert not list((checkout / 'results' / 'running').glob('*.json')), 'its session is stored'
+
+
+def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch, results):
+    """Told by a Ctrl-C, told again, killed."""
+    monkeypatch.setattr(nightly_run, 'GRACE_SECONDS', 0.1)
+    deaf = [sys.executable, '-c', 'import signal, time; signal.signal(15, signal.SIG_IGN); print("up", flush=True); time.sleep(600)']
+    process = subprocess.Popen(deaf, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    nightly_run._end(process, 0.1)
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_a_second_nightly_is_refused_while_one_runs(checkout):

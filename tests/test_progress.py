@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import threading
 import pytest
 
 import sessions as made
+from parity import waiting
 from parity.nightly import follow, progress
 from parity.nightly.progress import Earlier, Progress
 from parity.report import earlier
@@ -50,6 +52,51 @@ def test_a_case_runs_once_its_job_has_an_output(tmp_path):
     assert state.running(101.0) == []
 
 
+def _queue(tmp_path, number, **standing):
+    folder = tmp_path / 'local' / 'default' / 'distro' / f'Stream_5e9ecbc{number}'
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / waiting.FILE).write_text(json.dumps(standing))
+
+
+def test_a_case_that_waits_in_a_queue_is_told_with_the_time_and_the_scheduler_s_reason(tmp_path):
+    state = _progress(tmp_path, earlier=Earlier(1.2, [1.2]))
+    state.read(RUN.format(1, 1), 1.0)
+    _queue(tmp_path, 1, waits=True, since=400.0, reason='Not Running: Dedicated time conflict')
+    assert state.told(2.0, 1000.0) == ('nothing done yet; about 1.2 s left, once a job starts; waiting in the queue: '
+                                       'Stream %threads=1 (10 min, Not Running: Dedicated time conflict)')
+    _queue(tmp_path, 1, waits=False, since=1000.0, reason='')
+    assert state.running(50.0) == ['Stream %threads=1 (0.0 s)'] and state.waiting(50.0, 1000.0) == []
+    _queue(tmp_path, 1, waits=False, since=1000.0, reason='pbs1 is down (communication closed)')
+    assert state.running(60.0) == ['Stream %threads=1 (10 s, pbs1 is down (communication closed))']
+
+
+def test_many_that_wait_are_counted(tmp_path):
+    state = _progress(tmp_path)
+    for n in range(5):
+        state.read(RUN.format(n, n), 1.0)
+        _queue(tmp_path, n, waits=True, since=100.0 - n, reason='Resources')
+    waits = state.waiting(2.0, 100.0)
+    assert waits[0] == 'Stream %threads=4 (4.0 s, Resources)' and waits[3:] == ['2 more']
+
+
+def test_a_wait_is_told_once_it_is_long_and_again_when_its_reason_changes(tmp_path):
+    state = _progress(tmp_path)
+    state.read(RUN.format(1, 1), 1.0)
+    _queue(tmp_path, 1, waits=True, since=0.0, reason='Priority')
+    assert state.held_up(1.0, 59.0, 60.0) == set() and state.held_up(1.0, 60.0, 60.0) == {'Priority'}
+    _queue(tmp_path, 1, waits=False, since=61.0, reason='')
+    assert state.held_up(1.0, 200.0, 60.0) == set()
+    _queue(tmp_path, 1, waits=False, since=61.0, reason='pbs1 is down (communication closed)')
+    assert state.held_up(1.0, 62.0, 60.0) == {'pbs1 is down (communication closed)'}
+
+
+def test_a_line_tells_of_a_wait_before_its_time(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(follow, '_LOOK_SECONDS', 0.0)
+    _queue(tmp_path, 1, waits=True, since=0.0, reason='Licenses')
+    follow._in_lines(iter([RUN.format(1, 1), '', '']), _progress(tmp_path))
+    assert capfd.readouterr().out.count('waiting in the queue: Stream %threads=1') == 1
+
+
 def test_what_is_left_is_what_was_left_of_the_session_before(tmp_path):
     state = _progress(tmp_path, earlier=Earlier(110.0, [10.0, 40.0, 100.0]))
     assert state.left(0.0) == 110.0 and state.left(4.0) == 106.0
@@ -83,6 +130,14 @@ def test_without_an_earlier_session_the_pace_is_told_when_it_is_known(tmp_path):
 def test_a_session_tells_when_its_cases_ended():
     told = made.report([made.ran(job_completion_time_unix=1795190060.0), made.ran(job_completion_time_unix=None)], [])
     assert progress.of_report(told) == Earlier(100.0, [0.0, 60.0])
+
+
+def test_the_time_that_a_session_s_jobs_waited_is_no_time_that_is_left():
+    job = {'submitted': 1795190000.0, 'waited': 3600.0, 'ran': 10.0}
+    after = {'submitted': 1795193610.0, 'waited': 20.0, 'ran': 30.0}
+    told = made.report([made.ran(parity={'job': job}), made.ran(parity={'job': after}), made.ran(parity={'job': after | {'ran': 5.0}}),
+                        made.ran(parity={'job': {}})], [], time_elapsed=3700.0)
+    assert progress.of_report(told) == Earlier(80.0, [0.0, 10.0, 15.0, 40.0])
 
 
 def test_everything_printed_is_handed_on_and_a_line_told_now_and_then(tmp_path, monkeypatch, capfd):

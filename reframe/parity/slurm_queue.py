@@ -1,24 +1,76 @@
-"""ReFrame's backends `slurm` and `squeue`, with what they lack: how long a job waited, and how long it ran."""
+"""ReFrame's backends `slurm` and `squeue`, with what they lack.
+
+How long a job waited and ran, why it waits, and a queue that is full for now (parity.waiting).
+"""
 
 from __future__ import annotations
 
-from reframe.core.backends import _schedulers
-from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
+import re
+import time
 
-from parity import scheduled
-from parity.jobs import slurm
+from reframe.core.backends import _schedulers
+from reframe.core.exceptions import JobSchedulerError
+from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler, slurm_state_pending
+
+from parity import scheduled, waiting
+from parity.jobs import command, slurm
 from parity.jobs.state import SchedulerError
 
+#: How long (seconds) Slurm may take to end a job that was taken back, before nobody waits for it.
+CANCEL_WAIT = 10
 
-class _Told:
+
+class _Told(waiting.Patient):
     """What both backends lack."""
 
     def poll(self, *jobs):
+        jobs = self.taken(jobs)
         super().poll(*jobs)
-        for job in filter(None, jobs):
-            if self.finished(job) and not getattr(job, 'over', False):
-                job.over = True
-                scheduled.note_times(job, _times(job.jobid))
+        for job in jobs:
+            if self.finished(job):
+                self._over(job)
+            elif job.state:
+                pending = slurm_state_pending(job.state) and 'COMPLETING' not in job.state
+                waiting.note(job, pending, job.standing.reason if pending and job.standing.waits else '')
+
+    def _over(self, job, times=None):
+        if not getattr(job, 'over', False):
+            job.over = True
+            scheduled.note_times(job, times or _times(job.jobid))
+
+    def give_up(self, job, why=''):
+        """End a job that Slurm never took."""
+        job._state, job._nodespec = 'CANCELLED', ''
+        job._exception = JobSchedulerError(why) if why else None
+        self._over(job, (time.time() - job.submit_time, 0.0))
+
+    def cancel_many(self, jobs):
+        """Take jobs back; ReFrame does not end with what scancel answers."""
+        for job in jobs:
+            job._is_cancelling, job.cancelled_at = True, time.time()
+        try:
+            done = command.run(['scancel', *(job.jobid for job in jobs)])
+            self.log(done.stderr.strip())
+        except SchedulerError as err:
+            self.log(str(err))
+
+    def wait(self, job):
+        while job.is_cancelling and not self.finished(job):
+            time.sleep(1)
+            self.poll(job)
+            if time.time() - job.cancelled_at >= CANCEL_WAIT:
+                job._state, job._nodespec = 'CANCELLED', job._nodespec or ''
+        super().wait(job)
+
+    def _cancel_if_blocked(self, jobs, reasons=None):
+        """ReFrame asks why jobs wait, and takes back those that are blocked; the reasons are kept."""
+        waits = [job for job in jobs if slurm_state_pending(job.state)]
+        if reasons is None and waits:
+            reasons = _reasons(self._squeue.split(), [job.jobid for job in waits])
+        for job in waits if reasons else ():
+            waiting.note(job, True, ', '.join(reasons.get(job.jobid, [])))
+        if reasons:
+            super()._cancel_if_blocked(jobs, reasons)
 
 
 class Slurm(_Told, SlurmJobScheduler):
@@ -27,6 +79,18 @@ class Slurm(_Told, SlurmJobScheduler):
 
 class Squeue(_Told, SqueueJobScheduler):
     """Likewise, for a site without accounting."""
+
+
+def _reasons(squeue: list[str], ids: list[str]) -> dict[str, list[str]]:
+    """Why jobs wait, in Slurm's words (squeue(1), JOB REASON CODES): those of each element of an array."""
+    try:
+        lines = command.run([*squeue, '-h', '-j', ','.join(ids), '-o', '%i|%r']).stdout.splitlines()
+    except SchedulerError:
+        return {}
+    found: dict[str, list[str]] = {}
+    for name, _, reason in (line.partition('|') for line in lines):
+        found.setdefault(re.split('[_+]', name)[0], []).append(reason)
+    return found
 
 
 def _times(jobid: str) -> tuple[float, float] | None:

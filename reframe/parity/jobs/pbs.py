@@ -74,6 +74,12 @@ def records(text: str) -> dict[str, dict[str, str]]:
     return jobs
 
 
+def busy(job: dict[str, str]) -> list[str]:
+    """The nodes of a job that runs: `exec_host` is HOST/SLOT*CPUS, joined by +."""
+    parts = job.get('exec_host', '').split('+') if job['job_state'] in _RUNNING else []
+    return [part.partition('/')[0] for part in parts if part]
+
+
 def state(name: str, job: dict[str, str]) -> State:
     """How a job stands, from its attributes."""
     word, comment = job['job_state'], job.get('comment', '')

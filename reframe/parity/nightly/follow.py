@@ -25,6 +25,8 @@ from parity.site import systems
 #: Where nobody sees a bar, progress is told so often.
 EVERY_SECONDS = 600.0
 _POLL_SECONDS = 1.0
+#: A job that waits so long is told of at once, and a new reason, too; how often that is looked for.
+_WAIT_SECONDS, _LOOK_SECONDS = 60.0, 15.0
 #: A process that ReFrame left behind may hold its output open: nobody waits longer for the rest.
 _REST_SECONDS = 5.0
 
@@ -78,7 +80,8 @@ def _lines(output: IO[bytes]) -> Iterator[str]:
 
 
 def _in_lines(lines: Iterator[str], state: Progress) -> None:
-    told = time.monotonic()
+    told = looked = time.monotonic()
+    known: set[str] = set()
     if state.earlier:
         _say(f'parity: {state.told(told, time.time())}\n')
     for line in lines:
@@ -86,8 +89,11 @@ def _in_lines(lines: Iterator[str], state: Progress) -> None:
         if line:
             state.read(line, now)
             _say(line)
-        if now - told >= EVERY_SECONDS:
-            told = now
+        news: set[str] = set()
+        if now - looked >= _LOOK_SECONDS:
+            looked, news = now, state.held_up(now, time.time(), _WAIT_SECONDS) - known
+        if news or now - told >= EVERY_SECONDS:
+            told, known = now, known | news
             _say(f'parity: {state.told(now, time.time())}\n')
 
 

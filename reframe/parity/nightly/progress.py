@@ -1,7 +1,8 @@
 """How far a run is: what runs, what is left, when it will probably end.
 
 Read from what ReFrame prints. It says RUN of a case that only waits for its turn, so what really runs is
-told by the job's output, which is there from the job's start.
+told by the scheduler's word in the case's stage directory (parity.waiting), or where there is no queue by the
+job's output, which is there from the job's start.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parity import waiting
 from parity.figures import duration
+from parity.verdict import runs
+from parity.waiting import Standing
 
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 _BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')
@@ -32,12 +36,11 @@ class Earlier:
 
 
 def of_report(report: dict[str, Any]) -> Earlier:
-    """What a stored session says; a case without a job (it was skipped) ended at once."""
+    """What a stored session says, without the time in which its jobs merely waited in a queue."""
     info = report['session_info']
-    start = info['time_start_unix']
-    ends = [(raw.get('job_completion_time_unix') or start) - start
-            for run in report['runs'] for raw in run['testcases'] if not raw.get('fixture')]
-    return Earlier(info['time_elapsed'], sorted(ends))
+    raws = [raw for run in report['runs'] for raw in run['testcases'] if not raw.get('fixture')]
+    _, waited = runs.ran_and_waited(raws)
+    return Earlier(info['time_elapsed'] - waited, runs.ends(raws, info['time_start_unix']))
 
 
 @dataclass
@@ -45,6 +48,8 @@ class _Case:
     name: str
     pattern: str                     # of its folder, below ReFrame's stage directory
     since: float | None = None       # when it was first seen to run
+    folder: Path | None = None       # once it is there
+    queue: Standing | None = None    # how its job stands with the scheduler; None where there is none
 
 
 @dataclass
@@ -65,19 +70,36 @@ class Progress:
         if begun := _BEGUN.search(line):
             name, digest, place = begun.groups()
             folder = re.sub(r'[:+]', '/', place)
-            self._open[digest] = _Case(re.sub(r' %\.repeat_no=\d+', '', name), f'{folder}/*{digest}*/rfm_job.out')
+            self._open[digest] = _Case(re.sub(r' %\.repeat_no=\d+', '', name), f'{folder}/*{digest}*')
         elif ended := _ENDED.search(line):
             self.done, self.total, self.last = int(ended[1]), int(ended[2]), now
             self._open.pop(ended[3], None)
 
     def running(self, now: float) -> list[str]:
         """The cases whose jobs have begun, with the time that they run, the longest first."""
-        for case in self._open.values():
-            if case.since is None and any(self.stage.glob(case.pattern)):
-                case.since = now
-        begun = sorted((c for c in self._open.values() if c.since is not None), key=lambda c: c.since)
-        more = [f'{len(begun) - _NAMED} more'] if len(begun) > _NAMED else []
-        return [f'{c.name} ({duration(now - c.since)})' for c in begun[:_NAMED]] + more
+        begun = sorted((c for c in self._seen(now) if c.since is not None), key=lambda c: c.since)
+        return _named([_case(c, now - c.since) for c in begun])
+
+    def waiting(self, now: float, clock: float) -> list[str]:
+        """The cases whose jobs wait in a queue, with the time and the scheduler's reason, the longest first."""
+        waits = sorted((c for c in self._seen(now) if c.since is None and c.queue), key=lambda c: c.queue.since)
+        return _named([_case(c, max(0.0, clock - c.queue.since)) for c in waits])
+
+    def held_up(self, now: float, clock: float, least: float) -> set[str]:
+        """Why cases wait in the queue for ``least`` seconds or more, or for a node that is down."""
+        return {c.queue.reason for c in self._seen(now) if c.queue
+                and (clock - c.queue.since >= least if c.queue.waits else c.queue.reason)}
+
+    def _seen(self, now: float) -> list[_Case]:
+        """The open cases, once their stage directories were looked at."""
+        cases = list(self._open.values())
+        for case in cases:
+            case.folder = case.folder or next(self.stage.glob(case.pattern), None)
+            if case.folder:
+                case.queue = waiting.read(case.folder)
+                begun = not case.queue.waits if case.queue else (case.folder / 'rfm_job.out').exists()
+                case.since = (now if case.since is None else case.since) if begun else None
+        return cases
 
     def left(self, now: float) -> float | None:
         """Seconds that are left: as many as were left of the earlier session when as much of it was done.
@@ -104,11 +126,26 @@ class Progress:
     def told(self, now: float, clock: float) -> str:
         """One line; ``clock`` is the Unix time of ``now``."""
         said = [f'{self.done} of {self.total} done' if self.total else 'nothing done yet']
-        if (left := self.left(now)) is not None and self.done < (self.total or 1):
-            said.append(f'about {duration(left)} left, until {_clock(clock, clock + left)}')
-        if running := self.running(now):
+        running, waits = self.running(now), self.waiting(now, clock)
+        held = waits and not running
+        left = self.left(self.last or self.began if held else now)
+        if left is not None and self.done < (self.total or 1):
+            until = 'once a job starts' if held else f'until {_clock(clock, clock + left)}'
+            said.append(f'about {duration(left)} left, {until}')
+        if running:
             said.append(f'running: {", ".join(running)}')
+        if waits:
+            said.append(f'waiting in the queue: {", ".join(waits)}')
         return '; '.join(said)
+
+
+def _case(case: _Case, seconds: float) -> str:
+    reason = f', {case.queue.reason}' if case.queue and case.queue.reason else ''
+    return f'{case.name} ({duration(seconds)}{reason})'
+
+
+def _named(cases: list[str]) -> list[str]:
+    return cases[:_NAMED] + ([f'{len(cases) - _NAMED} more'] if len(cases) > _NAMED else [])
 
 
 def _clock(now: float, then: float) -> str:

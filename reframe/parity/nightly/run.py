@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -21,6 +22,12 @@ from parity.verdict.model import Cell, Verdict
 
 #: How long ReFrame may take to end its jobs and to store the session once it was told to stop.
 GRACE_SECONDS = 60
+#: How long it may take to act on a Ctrl-C.
+_HEARD_SECONDS = 10
+
+
+class _Stopped(Exception):
+    """A SIGTERM came."""
 
 
 def _reframe(arguments: list[str]) -> list[str]:
@@ -101,30 +108,45 @@ def _overhead(ran: float, waited: float, wall: float) -> str:
 def _run(arguments: list[str], limit_seconds: float) -> str:
     """Run ReFrame to its end or to the limit; returns '' or why it was stopped.
 
-    A Ctrl-C reaches ReFrame by itself (one process group); here it only means to wait until the
-    session is stored.
+    A Ctrl-C reaches ReFrame by itself (one process group): it is told again where it has not acted on it.
     """
     process = follow.start(_reframe(arguments))
     following = follow.Follower(process, arguments)
-    deadline = time.monotonic() + limit_seconds
-    why = ''
-    previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    previous = signal.signal(signal.SIGTERM, _stop)
     try:
-        while process.poll() is None:
-            try:
-                process.wait(timeout=max(0.1, deadline - time.monotonic()))
-            except KeyboardInterrupt:
-                why, deadline = 'interrupted', time.monotonic() + GRACE_SECONDS
-            except subprocess.TimeoutExpired:
-                if why:
-                    process.kill()
-                else:
-                    why = f'time limit of {limit_seconds / 3600:g} h reached'
-                    process.terminate()
-                    deadline = time.monotonic() + GRACE_SECONDS
+        why = _wait(process, limit_seconds)
+    except KeyboardInterrupt:
+        why = 'interrupted'
+        _end(process, _HEARD_SECONDS)
+    except _Stopped:
+        why = 'told to stop (SIGTERM)'
+        _end(process)
     finally:
         signal.signal(signal.SIGTERM, previous)
         following.end()
     if process.returncode < 0 and not why:
         why = f'ReFrame was killed by {signal.Signals(-process.returncode).name}'
     return why
+
+
+def _stop(*_) -> None:
+    raise _Stopped
+
+
+def _wait(process: subprocess.Popen, limit_seconds: float) -> str:
+    try:
+        process.wait(limit_seconds)
+        return ''
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return f'time limit of {limit_seconds / 3600:g} h reached'
+
+
+def _end(process: subprocess.Popen, patience: float = 0.0) -> None:
+    """Let ReFrame take back its jobs and store the session; kill it where it does not come to that."""
+    for act, seconds in ((None, patience), (process.terminate, GRACE_SECONDS), (process.kill, None)):
+        if act:
+            act()
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt, _Stopped):
+            process.wait(seconds)
+            return

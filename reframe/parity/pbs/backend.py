@@ -1,23 +1,22 @@
 """ReFrame's backend `pbs`, with what it lacks: nodes, and jobs that end otherwise than by themselves.
 
 ReFrame 4.10 lists no nodes of PBS, so that nothing can be distributed over them. It waits for ever for the
-output of a job that was deleted before it ran, ends the whole session when the server is restarted, says of
-a job that waited too long neither that it is held nor that it can never run, and of one that PBS ended
-nothing but a number.
+output of a job that was deleted before it ran, or whose node is down, ends the whole session when the server
+is restarted, says of a job that waited too long neither that it is held nor that it can never run, and of one
+that PBS ended nothing but a number.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import time
 
 from reframe.core.backends import _schedulers
-from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError
+from reframe.core.exceptions import JobError, JobSchedulerError
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 
-from parity import scheduled
+from parity import scheduled, waiting
 from parity.jobs import access, command, pbs
 from parity.jobs.state import SchedulerError, State
 from parity.pbs import nodes
@@ -26,14 +25,21 @@ from parity.pbs import nodes
 OUTPUT_WAIT = 120
 #: How long a job that can never run is left in the queue: the answer may be that of a server which starts.
 NEVER_WAIT = 60
+#: How often (seconds) the nodes of running jobs are asked for, and how long one may be down: a daemon that is
+#: started again takes its jobs back.
+NODES_EVERY, NODE_WAIT = 15, 60
+#: How long (seconds) PBS may take to end a job that was taken back, before nobody waits for it.
+CANCEL_WAIT = 10
 #: What ReFrame makes of `-J nodelist=`, which PBS does not know.
 _NODELIST = '#PBS --nodelist='
 FORGOTTEN = 'PBS has forgotten it (set server job_history_enable = True)'
+#: What qdel says where the node's own daemon does not answer.
+_NO_ANSWER = re.compile('could not connect to MOM|No route to host|MOM.* communication', re.I)
 #: qstat's exit codes where it knows not all of the jobs, or some have ended (pbs_error.h, modulo 256).
 _SOME_UNKNOWN = (0, 35, 153)
 
 
-class Scheduler(PbsJobScheduler):
+class Scheduler(waiting.Patient, PbsJobScheduler):
     """Stands in ReFrame's table for its own."""
 
     # ---- nodes
@@ -67,12 +73,13 @@ class Scheduler(PbsJobScheduler):
     # ---- jobs
 
     def poll(self, *jobs):
-        jobs = [job for job in jobs if job is not None and not job.completed]
+        jobs = [job for job in self.taken(jobs) if not job.completed]
         if not jobs:
             return
         known = self._records([job.jobid for job in jobs])
         if known is None:       # the server is restarted: it is asked again
             return
+        down = self._down({name for record in known.values() for name in pbs.busy(record)})
         for job in jobs:
             record = known.get(_number(job.jobid))
             state = pbs.state(job.jobid, record) if record else State(job.jobid, 'ended', 'F', reason=FORGOTTEN)
@@ -83,6 +90,8 @@ class Scheduler(PbsJobScheduler):
                 self._waits(job, state)
             elif state.phase == 'ended':
                 self._ended(job, state, record)
+            else:
+                self._runs(job, state, {name: down[name] for name in pbs.busy(record) if name in down})
 
     def _records(self, ids):
         """The attributes of the jobs that PBS knows, by their number; None where it does not answer."""
@@ -99,20 +108,67 @@ class Scheduler(PbsJobScheduler):
                 break
         return {_number(name): record for name, record in pbs.records(done.stdout).items()}
 
+    def _down(self, names: set[str]) -> dict[str, str]:
+        """The nodes that PBS cannot reach, with its comment; its last answer, until it is time to ask."""
+        if names and time.time() - getattr(self, '_asked_at', 0.0) >= NODES_EVERY:
+            self._asked_at = time.time()
+            try:
+                self._known_down = nodes.down(command.run(['pbsnodes', *sorted(names)]).stdout)
+            except SchedulerError as err:
+                self.log(str(err))
+        return getattr(self, '_known_down', {})
+
+    def _runs(self, job, state, down):
+        """A job whose node stays down has failed: PBS itself says that it runs until the node is back."""
+        said = ', '.join(f'{name} is down ({why})' for name, why in down.items())
+        waiting.note(job, False, said)
+        job.down_since = getattr(job, 'down_since', time.time()) if down else time.time()
+        if time.time() - job.down_since >= NODE_WAIT:
+            self.cancel(job)
+            self._over(job, state.times, f'a node failed: {said}')
+
+    def cancel(self, job):
+        """Take a job back, by force where its node does not answer; ReFrame does not wait for what PBS answers."""
+        if not job.jobid:
+            self.give_up(job)
+            return
+        job._cancelled, job.cancelled_at = True, time.time()
+        for force in ([], ['-W', 'force']):
+            try:
+                done = command.run(['qdel', *force, job.jobid])
+            except SchedulerError as err:
+                self.log(str(err))
+                return
+            if not done.returncode or not _NO_ANSWER.search(done.stderr):
+                return
+
+    def wait(self, job):
+        while not self.finished(job):
+            self.poll(job)
+            if job.cancelled and time.time() - job.cancelled_at >= CANCEL_WAIT:
+                self._over(job, None)
+            elif not self.finished(job):
+                time.sleep(1)
+
+    def give_up(self, job, why=''):
+        """End a job that PBS never took."""
+        self._over(job, (time.time() - job.submit_time, 0.0), why)
+
     def _waits(self, job, state):
+        waiting.note(job, True, state.reason)
         waited = time.time() - job.submit_time
         too_long = job.max_pending_time and waited >= job.max_pending_time
         if too_long or (state.never and waited >= NEVER_WAIT):
             what = 'maximum pending time exceeded' if too_long else 'can never run'
-            with contextlib.suppress(SpawnedProcessError):      # it has ended meanwhile
-                self.cancel(job)
-            self._over(job, (waited, 0.0), '; '.join(filter(None, (what, state.reason))))
+            self.cancel(job)
+            taken = waited - getattr(job, 'refused_for', 0.0)
+            self._over(job, (taken, 0.0), '; '.join(filter(None, (what, state.reason))))
 
     def _over(self, job, times, why=''):
         """The job has come to its end, ``why`` it failed where it did."""
         scheduled.note_times(job, times)
         if why:
-            job._exception = JobError(why, job.jobid)
+            job._exception = JobError(why, job.jobid) if job.jobid else JobSchedulerError(why)
         job._completed = True
 
     def _ended(self, job, state, record):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 #: States in which a node takes jobs, now or when those that it has have ended.
 _AVAILABLE = {'free', 'busy', 'job-busy', 'job-exclusive'}
+#: States in which the server has no word of a node's own daemon.
+_UNREACHABLE = {'down', 'state-unknown', 'unresolvable'}
 #: What a chunk asks for that is no property of a node.
 _OF_THE_JOB = ('mpiprocs', 'ompthreads', 'mpiexec')
 _BYTES = {'b': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30, 'tb': 1 << 40, 'pb': 1 << 50}
@@ -20,6 +22,7 @@ class PbsNode:
     states: frozenset[str]
     queue: str = ''
     resources: dict[str, str] = field(default_factory=dict, compare=False)
+    comment: str = field(default='', compare=False)
 
     @property
     def is_available(self) -> bool:
@@ -48,8 +51,14 @@ def read(text: str) -> list[PbsNode]:
                      if key.startswith('resources_available.')}
         name = resources.get('host', block.split()[0])
         states = frozenset(facts['state'].replace(' ', '').split(','))
-        found.setdefault(name, PbsNode(name, states, facts.get('queue', ''), resources))
+        found.setdefault(name, PbsNode(name, states, facts.get('queue', ''), resources, facts.get('comment', '')))
     return list(found.values())
+
+
+def down(text: str) -> dict[str, str]:
+    """Of the hosts that `pbsnodes` prints, those that the server cannot reach, with its comment or their state."""
+    return {node.name: node.comment.removeprefix('node down: ') or ', '.join(sorted(node.states))
+            for node in read(text) if node.states & _UNREACHABLE}
 
 
 def left(nodes: list[PbsNode], queue: str, wanted: dict[str, str]) -> list[PbsNode]:

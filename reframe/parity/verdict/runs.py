@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from statistics import median
 from typing import Any
 
@@ -60,7 +63,7 @@ class Run:
         # a session of before may have lines of megabytes
         said = reasons.cut(' '.join(str(self.record.get('reason') or self.raw.get('fail_reason') or '').split()))
         if self.raw.get('result') == 'abort' and not self.record.get('reason'):
-            return f'the run was stopped before this case ended ({said})'
+            return 'the run was stopped before this case ended' + (f' ({said})' if said else '')
         if said:
             return said
         if self.raw.get('result') == _NEVER_ENDED:
@@ -124,9 +127,39 @@ def seconds_run(raw: dict[str, Any]) -> float | None:
 
 def ran_and_waited(raws: list[dict[str, Any]]) -> tuple[float, float]:
     """Seconds in which at least one job ran, and those in which jobs waited in a queue and none ran."""
+    ran, whole = _spans(raws)
+    return _seconds(ran), _seconds(whole) - _seconds(ran)
+
+
+def ends(raws: list[dict[str, Any]], start: float) -> list[float]:
+    """When each case ended, in seconds from ``start`` (Unix time) in which jobs did not merely wait in a queue.
+
+    A case without a job (it was skipped) ended at once.
+    """
+    ran, whole = map(_before, _spans(raws))
+    found = []
+    for raw in raws:
+        times = _times(raw)
+        end = times[2] if times else raw.get('job_completion_time_unix')
+        found.append(end - start - (whole(end) - ran(end)) if end else 0.0)
+    return sorted(found)
+
+
+def _before(spans: list[tuple[float, float]]) -> Callable[[float], float]:
+    """How many seconds of the spans, which do not overlap and are in order, lie before a time."""
+    lengths = [0.0, *accumulate(end - start for start, end in spans)]
+
+    def seconds(then: float) -> float:
+        count = bisect_left(spans, (then, then))
+        return lengths[count] - (max(0.0, spans[count - 1][1] - then) if count else 0.0)
+    return seconds
+
+
+def _spans(raws: list[dict[str, Any]]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """The spans in which jobs ran, and those in which they waited or ran."""
     times = [known for known in map(_times, raws) if known]
-    ran = _union([(began, ended) for _, began, ended in times])
-    return ran, _union([(submitted, ended) for submitted, _, ended in times]) - ran
+    return (_merged([(began, ended) for _, began, ended in times]),
+            _merged([(submitted, ended) for submitted, _, ended in times]))
 
 
 def _times(raw: dict[str, Any]) -> tuple[float, float, float] | None:
@@ -139,13 +172,19 @@ def _times(raw: dict[str, Any]) -> tuple[float, float, float] | None:
     return (submitted, submitted, ended) if submitted and ended else None
 
 
-def _union(spans: list[tuple[float, float]]) -> float:
-    """Seconds that the spans cover together: those that overlap count once."""
-    total, until = 0.0, 0.0
+def _merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Spans that overlap, as one."""
+    found: list[tuple[float, float]] = []
     for start, end in sorted(spans):
-        total += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return total
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def _seconds(spans: list[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in spans)
 
 
 def middle(readings: list[Reading]) -> Reading:
