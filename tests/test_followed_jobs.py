@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from parity.errors import UsageError
-from parity.jobs import command, sent, slurm
+import slurm_site
+from parity.errors import InfrastructureError, UsageError
+from parity.jobs import command, sent, slurm, write
+from parity.jobs.campaign import Covered
+from parity.jobs.request import Request
 from parity.jobs.state import SchedulerError, State, together
+from parity.jobs.write import Wanted
 
 #: `scontrol --oneliner show job` of Slurm 22.05, shortened behind what is read.
 CONTROLLER = ('JobId=8 JobName=parity-build UserId=root(0) GroupId=root(0) JobState={state} Reason={reason} Dependency=(null) '
@@ -85,3 +91,98 @@ def test_a_job_is_found_by_its_id_and_no_other_is(results):
     (sent.folder() / '13.json').write_text('{')
     with pytest.raises(UsageError, match=r'13\.json: is no record'):
         sent.find('12')
+
+
+# ---- a second campaign
+
+REFUSED = 'measures the same on onebox, and is {}: wait for it .parity jobs wait 8.*parity jobs cancel 8'
+
+
+def covered(partitions=('physical',), nodes=(1, 2), check='FileCopy', name='') -> Covered:
+    return Covered(name=name, partitions=partitions, nodes=nodes, check=check)
+
+
+def submit(number: str = '9', after: str = '', **other) -> sent.Sent:
+    asked = Request('parity-campaign', 'slurm', 60, after=after, covered=covered(**other))
+    return sent.submit('campaign', 'onebox', asked, '#!/bin/bash\n')
+
+
+@pytest.fixture
+def stands(results, tmp_path, monkeypatch):
+    """Campaign 8 was sent; the stand-ins for Slurm's commands say that it stands as told, and take another as 9."""
+    bin = tmp_path / 'bin'
+    monkeypatch.setenv('PATH', f'{bin}:/usr/bin:/bin')
+
+    def stand(said: str, accounting: str | None = '') -> None:
+        slurm_site.install(bin, {'sbatch': {'--parsable *': '9\n'}, 'scontrol': {'--oneliner show job 8': said},
+                                 'sacct': {'-n *': accounting or ''}})
+        if not said.startswith('JobId'):
+            (bin / 'scontrol').write_text(f'#!/bin/sh\necho "slurm_load_jobs error: {said}" >&2\nexit 1\n')
+        if accounting is None:
+            (bin / 'sacct').write_text('#!/bin/sh\necho "sacct: error: Slurm accounting storage is disabled" >&2\nexit 1\n')
+    job = sent.Sent(id='8', scheduler='slurm', job='campaign', system='onebox', script='s', at='2026-11-21T00:00:00+00:00',
+                    covered=covered())
+    sent.folder().mkdir()
+    (sent.folder() / '8.json').write_text(job.model_dump_json())
+    return stand
+
+
+def told(state: str) -> str:
+    return CONTROLLER.format(state=state, reason='None', code='0:0', nodes='p1') + '\n'
+
+
+@pytest.mark.parametrize('said, phase', [(told('RUNNING'), 'running'), (told('PENDING'), 'pending'), (ARRAY, 'running')])
+def test_a_second_campaign_is_refused_with_the_first_ones_id(stands, said, phase):
+    stands(said)
+    with pytest.raises(UsageError, match=REFUSED.format(phase)) as caught:
+        submit()
+    assert caught.value.exit_code == 2 and [s.id for s in sent.everything()] == ['8']
+    assert not list(sent.folder().glob('*.sh')), 'no script of a job that was not sent stays'
+
+
+@pytest.mark.parametrize('said, accounting', [
+    (told('COMPLETED'), ''), (told('CANCELLED'), ''), ('Invalid job id specified', '8|FAILED|1:0|None|p1|00:01:00|2026-11-21T18:15:06|2026-11-21T18:15:16|2026-11-21T18:16:16'),
+    ('Invalid job id specified', ''), ('Invalid job id specified', None)])
+def test_a_campaign_that_has_ended_or_is_forgotten_is_in_nobodys_way(stands, said, accounting):
+    stands(said, accounting)
+    assert submit().id == '9' and [s.id for s in sent.everything()] == ['8', '9']
+
+
+@pytest.mark.parametrize('accounting', ['', None])
+def test_a_campaign_that_cannot_be_asked_for_is_no_silent_yes(stands, accounting):
+    stands('Unable to contact slurm controller (connect failure)', accounting)
+    with pytest.raises(InfrastructureError, match='campaign 8 measures the same.*whether it has ended is not known'):
+        submit()
+    assert len(sent.everything()) == 1
+
+
+@pytest.mark.parametrize('other, overlaps', [
+    ({}, True), ({'check': ''}, True), ({'partitions': ['virtual', 'physical']}, True), ({'nodes': [2, 4]}, True),
+    ({'check': r'FileCopy%mode=small\-write$'}, True), ({'check': 'File'}, True),
+    ({'partitions': ['virtual']}, False), ({'nodes': [4]}, False), ({'check': 'Hpl'}, False), ({'name': 'again'}, False),
+    ({'after': '8'}, False)])
+def test_what_is_the_same_campaign(stands, other, overlaps):
+    stands(told('RUNNING'))
+    if overlaps:
+        with pytest.raises(UsageError, match=REFUSED.format('running')):
+            submit(**other)
+    else:
+        stands(told('RUNNING'))
+        assert submit(**other).id == '9'
+
+
+def test_two_cases_of_one_check_are_two_campaigns():
+    assert not covered(check='Osu%size=1$').overlaps(covered(check='Osu%size=16$'))
+    assert covered(check='').overlaps(covered(check='')) and covered(check='Tcp').overlaps(covered(check='TcpPairs'))
+
+
+def test_a_campaign_that_names_no_cases_may_be_any_of_the_system(stands):
+    stands(told('RUNNING'))
+    (sent.folder() / '8.json').write_text(json.dumps({**json.loads((sent.folder() / '8.json').read_text()), 'covered': None}))
+    with pytest.raises(UsageError, match=REFUSED.format('running')):
+        submit(check='Hpl')
+
+
+def test_a_campaign_says_what_it_measures():
+    asked, _ = write.script(Wanted('campaign', 'example-slurm', ['gpu', 'cpu'], 'filecopy', nodes=[4, 1]))
+    assert asked.covered == Covered(name='', partitions=['cpu', 'gpu'], nodes=[1, 4], check='FileCopy')

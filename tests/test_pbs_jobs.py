@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 import pbs_server
-from parity.jobs import pbs
+from parity.errors import InfrastructureError, UsageError
+from parity.jobs import pbs, sent
+from parity.jobs.campaign import Covered
+from parity.jobs.request import Request
 from parity.jobs.state import SchedulerError, together
 from pbs_server import COMMANDS, RECORDED
 
@@ -105,3 +108,26 @@ def test_the_id_that_qsub_prints_and_what_qdel_does_not_know(server, tmp_path):
     server('qdel', {'99999': COMMANDS['qdel-unknown']})
     with pytest.raises(SchedulerError, match='qdel: Unknown Job Id 99999'):
         pbs.cancel('99999')
+
+
+@pytest.mark.parametrize('qstat, error, said', [
+    ({'stdout': (RECORDED / 'array-running.txt').read_bytes(), 'stderr': '', 'exit_code': 0}, UsageError,
+     'campaign 7.pbshead measures the same on onebox-pbs, and is running: .*parity jobs cancel 7'),
+    (COMMANDS['server-down'], InfrastructureError, 'whether it has ended is not known: .*cannot connect to server'),
+    ({'stdout': (RECORDED / 'array-ended.txt').read_bytes(), 'stderr': '', 'exit_code': 0}, None, ''),
+    (COMMANDS['qstat-unknown'], None, '')])
+def test_a_second_campaign_is_sent_only_when_the_first_has_ended(server, tmp_path, results, qstat, error, said):
+    server('qstat', {'-x -t -f -w 7.pbshead': qstat})
+    server('qsub', {})
+    (tmp_path / 'qsub').write_text('#!/bin/sh\necho 19.pbshead\n')
+    covered = Covered(name='', partitions=['pbs'], nodes=[1], check='')
+    job = sent.Sent(id='7.pbshead', scheduler='pbs', job='campaign', system='onebox-pbs', script='s',
+                    at='2026-11-21T00:00:00+00:00', covered=covered)
+    sent.folder().mkdir()
+    (sent.folder() / '7.pbshead.json').write_text(job.model_dump_json())
+    asked = Request('parity-campaign', 'pbs', 60, covered=covered)
+    if error:
+        with pytest.raises(error, match=said):
+            sent.submit('campaign', 'onebox-pbs', asked, '#!/bin/bash\n')
+    else:
+        assert sent.submit('campaign', 'onebox-pbs', asked, '#!/bin/bash\n').id == '19.pbshead'

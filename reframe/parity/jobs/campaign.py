@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
 
 from parity import errors
 from parity.jobs.settings import Settings
@@ -19,6 +22,34 @@ class Step:
     partition: str
     nodes: int
     repeat: int
+
+
+class Covered(BaseModel):
+    """What a campaign measures. ``check`` is a pattern as `reframe -n` takes it, '' for all checks."""
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    name: str
+    partitions: list[str]
+    nodes: list[int]
+    check: str
+
+    def overlaps(self, other: Covered) -> bool:
+        """True where some case would be measured twice; a campaign of another name is meant to."""
+        return (self.name == other.name and bool(set(self.partitions) & set(other.partitions))
+                and bool(set(self.nodes) & set(other.nodes))
+                and (_selects(self.check, other.check) or _selects(other.check, self.check)))
+
+
+def _selects(pattern: str, other: str) -> bool:
+    """Whether a case that ``other`` names is one of ``pattern``'s."""
+    return bool(re.match(pattern, re.sub(r'\\(.)', r'\1', other).removesuffix('$')))
+
+
+def covered(planned: list[Step], check: str, name: str) -> Covered:
+    """What the steps measure."""
+    return Covered(name=name, check=check, partitions=sorted({s.partition for s in planned}),
+                   nodes=sorted({s.nodes for s in planned}))
 
 
 def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[Step]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parity.errors import INFRASTRUCTURE
 from parity.jobs.command import answer
-from parity.jobs.state import SIGNAL, SchedulerError, State, seconds
+from parity.jobs.state import SIGNAL, Forgotten, SchedulerError, State, seconds
 
 _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun
@@ -37,6 +37,8 @@ def states(job: str) -> list[State]:
     try:
         found = answer(['qstat', '-x', '-t', '-f', '-w', job])
     except SchedulerError as err:
+        if 'Unknown Job Id' in str(err):
+            raise Forgotten(str(err), err.exit_code) from None
         if 'history' not in str(err):
             raise
         found = ''
@@ -50,8 +52,8 @@ def _without_history(job: str) -> list[State]:
     except SchedulerError as err:
         if 'Unknown Job Id' not in str(err):
             raise
-        raise SchedulerError(f'{err}; once a job has ended, its exit code is known only where the server keeps '
-                             'a history (set server job_history_enable = True)', err.exit_code) from None
+        raise Forgotten(f'{err}; once a job has ended, its exit code is known only where the server keeps '
+                        'a history (set server job_history_enable = True)', err.exit_code) from None
 
 
 def read(text: str) -> list[State]:
@@ -61,7 +63,7 @@ def read(text: str) -> list[State]:
     elements = {name: job for name, job in jobs.items() if '[]' not in name}
     found = [state(name, job) for name, job in (elements or jobs).items()]
     if not found:
-        raise SchedulerError('qstat knows no such job')
+        raise Forgotten('qstat knows no such job')
     return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from parity import errors, paths, times
 from parity.jobs import access, settings
+from parity.jobs.campaign import Covered
 from parity.jobs.settings import Mail, Settings
 from parity.site.schema import Partition, System
 from parity.traps import JOINS
@@ -39,6 +40,7 @@ class Request:
     steps: int = 1                      # more than one: an array, one element after another
     options: tuple[str, ...] = ()
     select: tuple[str, ...] = ()        # PBS: resources of the chunk
+    covered: Covered | None = None      # what a campaign measures
 
     @property
     def walltime(self) -> str:

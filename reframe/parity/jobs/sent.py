@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import fcntl
 from pathlib import Path
 from types import ModuleType
 
@@ -10,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from parity import errors, paths
 from parity.jobs import pbs, slurm
+from parity.jobs.campaign import Covered
 from parity.jobs.request import Request
-from parity.jobs.state import SchedulerError, State
+from parity.jobs.state import Forgotten, SchedulerError, State, together
 
 SCHEDULERS: dict[str, ModuleType] = {'slurm': slurm, 'pbs': pbs}
 
@@ -27,6 +29,7 @@ class Sent(BaseModel):
     system: str
     script: str
     at: datetime.datetime
+    covered: Covered | None = None
 
     def states(self) -> list[State]:
         """How it stands; SchedulerError where its scheduler does not tell."""
@@ -49,14 +52,52 @@ def _demand_known(request: Request) -> None:
 
 
 def submit(job: str, system: str, request: Request, script: str) -> Sent:
-    """Send the script from results/jobs, where its output will be. UsageError where there is no scheduler."""
+    """Send the script from results/jobs, where its output will be.
+
+    UsageError where there is no scheduler, or a campaign that has not ended measures the same cases.
+    """
     if request.scheduler not in SCHEDULERS:
         raise errors.UsageError(f'{system} has no scheduler to submit to; '
                                 f'parity jobs render {job} --system {system} | bash runs it here')
     if request.after:
         _demand_known(request)
-    now = datetime.datetime.now().astimezone()
     folder().mkdir(parents=True, exist_ok=True)
+    with (folder() / '.submit.lock').open('a') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if request.covered:
+            _demand_alone(system, request)
+        return _send(job, system, request, script)
+
+
+def _demand_alone(system: str, request: Request) -> None:
+    """UsageError naming a campaign that has not ended and measures some of the same cases.
+
+    InfrastructureError where the scheduler does not tell whether it has.
+    """
+    for earlier in everything():
+        if not _same(earlier, system, request):
+            continue
+        try:
+            phase, _ = together(earlier.states())
+        except Forgotten:
+            continue
+        except SchedulerError as err:
+            raise errors.InfrastructureError(f'campaign {earlier.id} measures the same on {system}, and whether '
+                                             f'it has ended is not known: {err}') from None
+        if phase != 'ended':
+            raise errors.UsageError(
+                f'campaign {earlier.id} measures the same on {system}, and is {phase}: wait for it (parity jobs '
+                f'wait {earlier.id}), or end it (parity jobs cancel {earlier.id}); another one has a --name')
+
+
+def _same(earlier: Sent, system: str, request: Request) -> bool:
+    """True for a campaign with some of the same cases; one that names none was sent by an older parity."""
+    return ((earlier.job, earlier.system) == ('campaign', system) and earlier.id != request.after
+            and (earlier.covered is None or earlier.covered.overlaps(request.covered)))
+
+
+def _send(job: str, system: str, request: Request, script: str) -> Sent:
+    now = datetime.datetime.now().astimezone()
     file = folder() / f'{request.name}-{now:%Y%m%d-%H%M%S-%f}.sh'
     file.write_text(script)
     try:
@@ -64,7 +105,8 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
     except errors.ParityError:
         file.unlink()
         raise
-    sent = Sent(id=name, scheduler=request.scheduler, job=job, system=system, script=str(file), at=now)
+    sent = Sent(id=name, scheduler=request.scheduler, job=job, system=system, script=str(file), at=now,
+                covered=request.covered)
     (folder() / f'{name}.json').write_text(sent.model_dump_json(indent=1) + '\n')
     return sent
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parity.errors import INFRASTRUCTURE
 from parity.jobs.command import answer
-from parity.jobs.state import SIGNAL, SchedulerError, State, seconds
+from parity.jobs.state import SIGNAL, Forgotten, SchedulerError, State, seconds
 
 _PENDING = {'PENDING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT', 'RESV_DEL_HOLD'}
 _RUNNING = {'RUNNING', 'COMPLETING', 'CONFIGURING', 'SUSPENDED', 'STOPPED', 'SIGNALING', 'STAGE_OUT', 'RESIZING'}
@@ -33,10 +33,14 @@ def states(job: str) -> list[State]:
         lines = answer(['scontrol', '--oneliner', 'show', 'job', job]).splitlines()
         return [_controller(line) for line in lines if line]
     except SchedulerError as err:
-        told = _accounting(job)
-        if not told:
-            raise err from None
-        return told
+        unknown = 'Invalid job id' in str(err)
+        try:
+            if told := _accounting(job):
+                return told
+        except SchedulerError:
+            if not unknown:
+                raise
+        raise (Forgotten(str(err), err.exit_code) if unknown else err) from None
 
 
 def _controller(line: str) -> State:

@@ -19,6 +19,10 @@ class SchedulerError(ParityError):
         self.exit_code = code or INFRASTRUCTURE
 
 
+class Forgotten(SchedulerError):
+    """The scheduler answers, and knows no such job (any more)."""
+
+
 @dataclass(frozen=True)
 class State:
     """One job, or one element of an array.

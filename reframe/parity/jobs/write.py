@@ -78,7 +78,8 @@ def _campaign(system: System, parts: list[Partition], wanted: Wanted, asked: Req
     if not re.fullmatch(r'[A-Za-z0-9_-]{0,80}', wanted.name):
         raise errors.UsageError(f'--name {wanted.name!r}: letters, digits, - and _ only')
     name = '-'.join(filter(None, [re.sub(r'\W+', '-', check).strip('-') or 'all', wanted.name]))
-    asked = replace(asked, steps=1 if asked.scheduler == 'plain' else len(steps))
+    asked = replace(asked, steps=1 if asked.scheduler == 'plain' else len(steps),
+                    covered=campaign.covered(steps, check, wanted.name))
     return asked, render.script(
         'campaign', system.name, asked, name=name, steps=steps, check=check, hours=_hours(asked),
         measured=str(paths.results() / 'campaigns' / f'{system.name}-{name}'))
