@@ -9,9 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 import stored as store
+from conftest import TOP
+from parity import report
 from parity.cli import app
 from parity.errors import UsageError
-from sessions import ran
+from parity.notify import night as notify
+from parity.notify.state import State
+from parity.site import systems
+from parity.verdict import judge
+from sessions import planned, ran
 
 
 @pytest.fixture
@@ -64,6 +70,147 @@ def test_the_age_of_a_session_stands_in_the_first_line(nights):
     assert re.search(r' \(3 h 00 min old\) · session', verdict().stdout.splitlines()[0])
 
 
+NIGHTLY = 'reframe -c /opt/parity/checks -r --repeat=3 --session-extras parity_night=yes'
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    """Writes `retired` into a copy of systems/local, and puts that in the place of the real one."""
+    file = tmp_path / 'systems' / 'local' / 'system.yaml'
+    file.parent.mkdir(parents=True)
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+
+    def written(retired: str = '') -> None:
+        text = (TOP / 'systems' / 'local' / 'system.yaml').read_text()
+        file.write_text(text + (f'retired: {retired}\n' if retired else ''))
+    written()
+    return written
+
+
+def night(nights: store.Stored, *names: str, cmdline: str = NIGHTLY, **other) -> None:
+    nights.add(*(store.case(name=name, **other) for name in names), cmdline=cmdline)
+
+
+def missing() -> dict[str, str]:
+    """Why cells of the newest session are missing, by name."""
+    return {f'{c.case}.{c.metric}': c.reason for c in judge.newest().cells if c.verdict == 'missing'}
+
+
+def test_a_cell_that_the_nights_before_had_is_missing_tonight_and_tomorrow(nights):
+    night(nights, 'Toy', 'Stream %threads=all')
+    for _ in range(2):
+        night(nights, 'Toy', 'StreamRenamed %threads=all')
+        said = missing()
+        assert list(said) == ['Stream %threads=all.hpl', 'Stream %threads=all.latency']
+        assert set(said.values()) == {f'not in this plan; planned last on {store.day(0)} (session 00000000)'}
+    done = verdict()
+    assert done.exit_code == 3 and 'MISSING  compute' in done.stdout and '2 missing' in done.stdout
+    assert 'next: bring Stream back, or name it below retired: in systems/local/system.yaml' in done.stdout
+    night(nights, 'Toy', 'Stream %threads=all', 'StreamRenamed %threads=all')
+    assert not missing() and verdict().exit_code == 0
+
+
+def test_a_worse_word_than_missing_decides_the_exit_code(nights):
+    night(nights, 'Toy', 'Other')
+    nights.add(ran(hpl=50.0, refs={'hpl': (100.0, -0.05, 0.05)}), cmdline=NIGHTLY)
+    assert missing() and verdict().exit_code == 1
+
+
+@pytest.mark.parametrize('cmdline', [
+    NIGHTLY + ' -n Toy', NIGHTLY + ' -t memory', NIGHTLY + ' --mode acceptance', NIGHTLY + ' -S size=nightly',
+    'reframe -c checks/ -r', 'reframe -c checks/ -r -n Toy',
+    NIGHTLY + ' --session-extras parity_rerun_of=00000000',
+])
+def test_a_session_of_another_selection_makes_nothing_missing(nights, cmdline):
+    night(nights, 'Toy', 'Stream')
+    extras = {'parity_rerun_of': '00000000-0'} if 'rerun' in cmdline else {}
+    nights.add(store.case(), cmdline=cmdline, **extras)
+    assert judge.newest('00000001').counts.get('missing') is None
+    night(nights, 'Toy', 'Stream')       # and is no night before
+    assert not missing()
+
+
+def test_what_another_selection_had_is_not_missed(nights):
+    night(nights, 'Toy', 'Stream', cmdline='reframe -c checks/ -r')
+    night(nights, 'Toy', 'Stream', cmdline=NIGHTLY + ' -t memory')
+    night(nights, 'Toy')
+    assert not missing()
+    night(nights, 'Toy', cmdline=NIGHTLY + ' -t memory')
+    assert list(missing()) == ['Stream.hpl', 'Stream.latency']
+
+
+def test_cells_of_another_size_are_not_missed(nights):
+    night(nights, 'Toy', 'Stream')
+    plan = [planned(size='nightly')]
+    nights.add(store.case(), plan=plan, cmdline=NIGHTLY)
+    assert not missing()
+
+
+def test_a_case_that_no_environment_can_run_any_more_is_missing(nights):
+    night(nights, 'Toy', 'Stream')
+    nights.add(store.case(), plan=[planned(), planned('Stream', environ='', needs=['stream'])], cmdline=NIGHTLY)
+    assert list(missing()) == ['Stream.hpl', 'Stream.latency']
+    nights.add(store.case(), plan=[planned()], cmdline=NIGHTLY)
+    assert list(missing()) == ['Stream.hpl', 'Stream.latency']
+
+
+def test_a_night_that_was_killed_is_compared_as_well(nights):
+    night(nights, 'Toy', 'Stream')
+    nights.add(store.case(), cmdline=NIGHTLY, interrupted=True)
+    assert list(missing()) == ['Stream.hpl', 'Stream.latency']
+
+
+@pytest.mark.parametrize('entry', [
+    'check: Stream', "check: 'Stream %threads=all'", 'check: Stream%threads=all', 'environ: old',
+    'check: Stream, environ: old', 'check: Stream, partition: default'])
+def test_what_is_retired_is_not_missed_any_more(nights, system, entry):
+    nights.add(store.case(), store.case(name='Stream %threads=all', environ='old'), cmdline=NIGHTLY)
+    night(nights, 'Toy')
+    assert len(missing()) == 2
+    system(f'[{{{entry}, reason: replaced, since: {store.day(1)}}}]')
+    told = judge.newest()
+    assert not missing() and told.exit_code == 0 and len(told.retired) == 2 and not told.warnings
+    system(f'[{{{entry}, reason: replaced, since: {store.day(2)}}}]')
+    assert len(missing()) == 2
+
+
+def test_another_entry_retires_nothing(nights, system):
+    night(nights, 'Toy', 'Stream %threads=all')
+    night(nights, 'Toy')
+    for entry in ('check: Str', 'check: Stream, partition: gpu', 'check: Stream %threads=one', 'environ: old'):
+        system(f"[{{{entry}, reason: replaced, since: {store.day(0)}}}]")
+        assert len(missing()) == 2
+
+
+def test_an_entry_that_is_planned_again_is_a_warning_with_its_line(nights, system):
+    system(f'[{{check: Toy, reason: replaced, since: {store.day(0)}}}]')
+    night(nights, 'Toy')
+    said, = judge.newest().warnings
+    assert re.search(r'system.yaml:\d+: retired: Toy is planned again: take the entry out', said)
+
+
+@pytest.mark.parametrize('entry, said', [
+    ('{reason: replaced, since: 2026-11-22}', 'must name a check, a partition or an environ'),
+    ('{check: Toy, since: 2026-11-22}', 'retired.0.reason'),
+    ('{check: Toy, reason: replaced}', 'retired.0.since'),
+    ('{check: Toy, reason: replaced, since: soon}', 'retired.0.since'),
+    ('{checks: Toy, reason: replaced, since: 2026-11-22}', 'retired.0.checks'),
+    ('{check: [Toy], reason: replaced, since: 2026-11-22}', 'retired.0.check'),
+])
+def test_a_bad_entry_is_refused_with_its_line(system, entry, said):
+    system(f'[{entry}]')
+    with pytest.raises(UsageError, match=r'system.yaml:\d+: ') as refused:
+        systems.read('local')
+    assert said in str(refused.value)
+
+
+def test_the_report_shows_what_is_missing(nights, results):
+    night(nights, 'Toy', 'Stream')
+    night(nights, 'Toy')
+    for file in report.of_session(judge.newest()):
+        assert 'not in this plan; planned last on' in file.read_text()
+
+
 @pytest.mark.parametrize('words, said', [
     (['--max-age', '26'], "--max-age: '26' is no time; valid is, for instance, 30m, 8h or 1d12h"),
     (['--max-age', ''], "--max-age: '' is no time"),
@@ -75,3 +222,13 @@ def test_a_bad_option_of_verdict_is_a_usage_error(nights, words, said):
     ended_ago(nights, 1)
     with pytest.raises(UsageError, match=re.escape(said)):
         verdict(*words)
+
+
+def test_a_missing_cell_is_told_and_is_over_when_it_is_retired(nights, system):
+    night(nights, 'Toy', 'Stream')
+    night(nights, 'Toy')
+    told = State().after(notify.of(judge.newest()), 1.0)
+    assert [fault.word for fault in told.bad.values()] == ['missing', 'missing']
+    system(f'[{{check: Stream, reason: replaced, since: {store.day(1)}}}]')
+    again = told.heard(1.0).after(notify.of(judge.newest()), 2.0)
+    assert not again.bad and again.news(2.0, 1e9) == 'well'

@@ -13,7 +13,7 @@ import sessions as made
 from parity import waiting
 from parity.nightly import follow, progress
 from parity.nightly.progress import Earlier, Progress
-from parity.report import earlier
+from parity.session import selection
 
 RUN = '[ \x1b[32mRUN     \x1b[0m ] Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
 OK = '[ \x1b[32m      OK\x1b[0m ] ({:>2}/{}) Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
@@ -167,4 +167,4 @@ def test_a_process_that_holds_the_output_open_is_not_waited_for(results, monkeyp
     (['-c', 'checks', '-r', '-S', 'size=quick'], ['-c', 'checks', '-r', '-S', 'size=nightly'], False),
 ])
 def test_which_options_select(one, other, same):
-    assert (earlier._selection(one) == earlier._selection(other)) is same
+    assert (selection.of_arguments(one) == selection.of_arguments(other)) is same

@@ -6,11 +6,12 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from parity.session import cache, database, readable
+from parity.history import plans
+from parity.session import cache, database, readable, selection
 from parity.verdict import runs
 
 #: Goes up when SessionFacts, or what its fields mean, changes: what was kept of another version is read anew.
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class SessionFacts:
     software: tuple[str, ...] = ()
     end: float = 0.0
     rerun_of: str = ''           # the session whose figures this one confirms
+    selection: str = ''          # of a night (parity.session.selection); '' of another session
+    planned: str = ''            # which cells were planned (parity.history.plans)
 
 
 def sessions(system: str, last: int | None = None) -> list[SessionFacts]:
@@ -76,4 +79,5 @@ def of_report(report: dict[str, Any]) -> SessionFacts:
         system=kept.get('plan', {}).get('system') or next((r['system'] for r in raws), ''),
         reframe=info.get('version', ''), machine=kept.get('facts', {}), nodes=nodes,
         software=tuple(sorted(software - {''})), end=info['time_end_unix'],
-        rerun_of=info.get(database.RERUN_OF, ''))
+        rerun_of=info.get(database.RERUN_OF, ''), selection=selection.of_night(report),
+        planned=plans.digest(kept.get('plan', {})))

@@ -15,7 +15,7 @@ from parity.cli import show
 from parity.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
 from parity.nightly import again, follow, guard
 from parity.notify import Notifier
-from parity.session import database
+from parity.session import database, selection
 from parity.site import systems
 from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict
@@ -52,7 +52,7 @@ def telling(printed: str) -> list[str]:
 def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier) -> int:
     """Run, verdict, report, notice; returns the exit code. ``began`` is when the set-up started (Unix time)."""
     before = set(database.uuids())
-    stopped = _run(arguments, limit_seconds)
+    stopped = _run([*arguments, *selection.NIGHT], limit_seconds)
     new = [u for u in database.uuids() if u not in before]
     if not new:
         notice.failed()

@@ -28,7 +28,10 @@ class Night:
 
 def of(verdict: Verdict) -> Night:
     """Cells, with their size, and declared pairs. What was skipped, or cannot be told yet, was not measured."""
-    cells = {f'{name} ({c.size})': c for name, c in names(verdict.cells).items() if c.verdict != 'skipped'}
+    gone = {id(c) for c in verdict.retired}
+    every = {f'{name} ({c.size})': c for name, c in names([*verdict.cells, *verdict.retired]).items()}
+    cells = {name: c for name, c in every.items() if id(c) not in gone and c.verdict != 'skipped'}
+    retired = [name for name, c in every.items() if id(c) in gone]      # nobody waits for them
     words = {name: c.verdict + (OUTGROWN if c.outgrown else '') for name, c in cells.items() if c.verdict in BAD}
     known = {name: word for name, word in words.items() if cells[name].acknowledged}
     pairs = {f'{p.candidate} / {p.baseline} {p.benchmark}: {p.metric}': p.state for p in verdict.pairs
@@ -37,7 +40,7 @@ def of(verdict: Verdict) -> Night:
     bad |= {name: word for name, word in pairs.items() if word == 'regressed'}
     if verdict.exit_code and not bad and not known:     # nothing at all was measured, or a check is broken
         bad = {WHOLE: 'missing'}
-    return Night(bad, known, frozenset({WHOLE, *cells, *pairs}))
+    return Night(bad, known, frozenset({WHOLE, *cells, *retired, *pairs}))
 
 
 def failed() -> Night:

@@ -175,6 +175,26 @@ class Waiver(Strict):
         return day <= self.until
 
 
+class Retired(Strict):
+    """What the nights measured and shall not be missed any more: a check, or all of a partition or environment."""
+
+    check: str = ''                     # its class, or a case with its parameters, as `parity verdict` prints it
+    partition: Name = ''                # of this partition only
+    environ: Name = ''                  # of this environment only
+    reason: str = Field(min_length=3)
+    since: datetime.date                # the first night without it
+
+    @model_validator(mode='after')
+    def _names_something(self) -> Retired:
+        if not (self.check or self.partition or self.environ):
+            raise ValueError('must name a check, a partition or an environ')
+        return self
+
+    def __str__(self) -> str:
+        return ' '.join(filter(None, (self.check, self.partition and f'on {self.partition}',
+                                      self.environ and f'with {self.environ}')))
+
+
 class Notify(Strict):
     """Whom to tell when the state of the system changes: a command, run without a shell."""
 
@@ -196,6 +216,7 @@ class System(Strict):
     detect: bool | Literal['host'] = False
     requires: Annotated[Any, AfterValidator(_requirement)]  # 'offered' or a list of codes
     waivers: list[Waiver] = []          # required codes that may be absent
+    retired: list[Retired] = []         # what the nights measured and need not miss any more
     environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
     notify: Notify | None = None
     partitions: list[Partition] = Field(min_length=1)

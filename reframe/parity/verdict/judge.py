@@ -20,8 +20,8 @@ from parity.refs import bounds, stale
 from parity.regression.rules import DEFAULT, RATE, WHOLE_NIGHT
 from parity.session import database, recovery
 from parity.site import systems
+from parity.verdict import absent, coverage, join, runs
 from parity.verdict import cells as cellmaker
-from parity.verdict import coverage, join, runs
 from parity.verdict.model import WORDS, Cell, Session, Verdict
 from parity.verdict.names import names
 
@@ -78,6 +78,8 @@ def of_report(report: dict[str, Any]) -> Verdict:
     told = cause.told(past.cells, planned.system, report['session_info']['uuid'])
     cells, faults = acks.applied(told, planned.system, datetime.date.today())
     cover = coverage.of_cells(cells, planned, 'no check' if 'spack' in providers else 'no Spack')
+    gone = absent.of_session(report, planned.model_dump(include={'cases'}), system)
+    cells = [*cells, *gone.missing]
     counts = Counter(c.verdict for c in cells)
     pairs = expected.of_session(system, report['session_info']['uuid'], planned.cases)
     return Verdict(
@@ -85,10 +87,11 @@ def of_report(report: dict[str, Any]) -> Verdict:
         coverage=cover,
         counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
         trust=_trust(past),
-        warnings=[*warnings, *expired, *faults, *stale.expired(system.name)],
-        next=_next(cells, planned.system, report['session_info']['uuid']),
+        warnings=[*warnings, *expired, *gone.warnings, *faults, *stale.expired(system.name)],
+        next=_next(cells, planned.system, report['session_info']['uuid'], gone.missing),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
         cells=cells,
+        retired=gone.retired,
         pairs=pairs,
     )
 
@@ -181,13 +184,16 @@ def _trust(past: join.Joined) -> str:
     return said
 
 
-def _next(cells: list[Cell], system: str, uuid: str) -> str:
+def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
     bad = {name: c for name, c in names(cells).items() if c.verdict in acks.BAD and not c.acknowledged}
     if bad:
         worst = min(bad, key=lambda name: WORDS.index(bad[name].verdict))
         return f'parity show {shlex.quote(worst)}{_of(uuid)}'
     if any(c.verdict == 'missing' and not c.environ for c in cells):
         return 'ci/quickstart (installs what is missing)'
+    if gone:
+        return (f'bring {gone[0].check} back, or name it below retired: in systems/{system}/system.yaml '
+                '(docs/nightly.md)')
     if any(c.verdict == 'missing' for c in cells):
         return 'ci/nightly (runs what never ran)'
     if any(c.verdict == 'unreferenced' for c in cells):

@@ -123,4 +123,5 @@ class Verdict(BaseModel):
     next: str                        # the next command
     exit_code: int
     cells: list[Cell]
+    retired: list[Cell] = Field(default_factory=list)      # absent, as system.yaml says: they count as nothing
     pairs: list[Outcome] = Field(default_factory=list)     # declared pairs of partitions, how they stand
