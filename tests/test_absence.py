@@ -204,6 +204,49 @@ def test_a_bad_entry_is_refused_with_its_line(system, entry, said):
     assert said in str(refused.value)
 
 
+def lasting(nights: store.Stored, *seconds: float, waited: float = 0.0, **other) -> None:
+    """One night with a run of so many seconds each, which waited in a queue before."""
+    runs = [store.case(unique_name=f'Toy_{i}', parity={'job': {'submitted': 1.0, 'waited': waited, 'ran': each}}, **other)
+            for i, each in enumerate(seconds)]
+    nights.add(*runs, plan=[planned()])
+
+
+def longer() -> list[str]:
+    return [said for said in judge.newest().warnings if ' usual ' in said]
+
+
+def test_a_case_that_takes_twice_its_usual_time_is_a_warning_with_both_times(nights):
+    for seconds in (58, 62, 300, 60, 59, 61):
+        lasting(nights, seconds)
+    assert not longer()
+    lasting(nights, 125, 130, 20)
+    assert longer() == ['Toy on default+distro ran 2 min, usual is 60 s (median of 6 nights)']
+    assert 'warning: Toy on default+distro ran 2 min, usual is 60 s' in verdict().stdout
+    assert judge.newest().exit_code == 0
+
+
+@pytest.mark.parametrize('before, tonight', [
+    ([60] * 5, 119), ([60] * 4, 500), ([0.2] * 9, 0.5), ([4] * 9, 13.9), ([60, 60, 60, 300, 300, 300, 300], 500)])
+def test_a_case_within_its_usual_time_is_no_warning(nights, before, tonight):
+    for seconds in before:
+        lasting(nights, seconds)
+    lasting(nights, tonight)
+    assert not longer()
+
+
+def test_a_queue_makes_no_case_slow(nights):
+    for waited in (0, 0, 0, 0, 0, 3600):
+        lasting(nights, 60, waited=waited)
+    assert not longer()
+
+
+def test_the_time_of_a_case_is_compared_on_its_own_partition(nights):
+    for _ in range(6):
+        lasting(nights, 10)
+    lasting(nights, 60, partition='other')
+    assert not longer()
+
+
 def test_the_report_shows_what_is_missing(nights, results):
     night(nights, 'Toy', 'Stream')
     night(nights, 'Toy')

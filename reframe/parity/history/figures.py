@@ -15,7 +15,7 @@ from parity.history.rows import SCHEMA
 from parity.session import cache, database, readable
 
 #: Goes up when SCHEMA, or what its columns mean, changes: frames of another version are made anew.
-_VERSION = 3
+_VERSION = 4
 
 
 def load(system: str, nights: int | None = None) -> pl.DataFrame:

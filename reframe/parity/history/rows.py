@@ -19,6 +19,7 @@ SCHEMA = {
     'metric': pl.String, 'unit': pl.String, 'better': pl.String, 'run': pl.Int32, 'value': pl.Float64,
     'node': pl.String, 'jobid': pl.String, 'software': pl.String, 'label': pl.String,
     'reference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
+    'seconds': pl.Float64,      # that the run took, without what its job waited in a queue; null: not known
     'changed': pl.String,       # what the command line changed in the case: 'destination=other', '' where nothing
     'variant': pl.String,       # which of the check's variants the run was: 'threading=one', '' where it has none
 }
@@ -64,6 +65,7 @@ def _case(run: runs.Run) -> dict[str, Any]:
             'check': name.partition(' ')[0], 'size': record.get('size', ''),
             'node': nodes if isinstance(nodes, str) else ','.join(nodes), 'jobid': str(raw.get('jobid') or ''),
             'software': str((record.get('software') or {}).get('identity', '')),
+            'seconds': runs.seconds_run(raw),
             'changed': _said(record.get('changed')), 'variant': _said(record.get('variant'))}
 
 

@@ -20,7 +20,7 @@ from parity.refs import bounds, stale
 from parity.regression.rules import DEFAULT, RATE, WHOLE_NIGHT
 from parity.session import database, recovery
 from parity.site import systems
-from parity.verdict import absent, coverage, join, runs
+from parity.verdict import absent, coverage, join, longer, runs
 from parity.verdict import cells as cellmaker
 from parity.verdict.model import WORDS, Cell, Session, Verdict
 from parity.verdict.names import names
@@ -65,7 +65,7 @@ def judged(report: dict[str, Any]) -> Verdict:
 
 def of_report(report: dict[str, Any]) -> Verdict:
     """The verdict on a session as ReFrame reports it."""
-    kept = _kept(report)
+    kept, uuid = _kept(report), report['session_info']['uuid']
     warnings = _warnings(report, kept)
     planned = Plan(**kept['plan']) if kept else _reconstructed(report)
     system = systems.read(planned.system)
@@ -74,21 +74,22 @@ def of_report(report: dict[str, Any]) -> Verdict:
     providers = set(planned.providers)
     demands = cellmaker.Demands(frozenset(systems.required(system, providers)), waived,
                                 figures=_figures(planned, found))
-    past = join.joined(_cells(planned, found, demands), planned.system, report['session_info']['uuid'])
-    told = cause.told(past.cells, planned.system, report['session_info']['uuid'])
+    past = join.joined(_cells(planned, found, demands), planned.system, uuid)
+    told = cause.told(past.cells, planned.system, uuid)
     cells, faults = acks.applied(told, planned.system, datetime.date.today())
     cover = coverage.of_cells(cells, planned, 'no check' if 'spack' in providers else 'no Spack')
     gone = absent.of_session(report, planned.model_dump(include={'cases'}), system)
     cells = [*cells, *gone.missing]
     counts = Counter(c.verdict for c in cells)
-    pairs = expected.of_session(system, report['session_info']['uuid'], planned.cases)
+    pairs = expected.of_session(system, uuid, planned.cases)
     return Verdict(
         session=_session(report, planned, kept),
         coverage=cover,
         counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
         trust=_trust(past),
-        warnings=[*warnings, *expired, *gone.warnings, *faults, *stale.expired(system.name)],
-        next=_next(cells, planned.system, report['session_info']['uuid'], gone.missing),
+        warnings=[*warnings, *expired, *gone.warnings, *longer.warnings(system.name, uuid), *faults,
+                  *stale.expired(system.name)],
+        next=_next(cells, planned.system, uuid, gone.missing),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
         cells=cells,
         retired=gone.retired,
