@@ -87,6 +87,21 @@ def test_cases_that_each_ran_on_one_node_tell_it_together():
     assert where(*rows[:1], figure(BAD, 9.0, 'v2', case='Stream %threads=one'), cells=cells) == ('', '')
 
 
+def test_a_node_is_not_named_where_reruns_were_slow_on_other_nodes_too():
+    cells = [cell(), cell(case='Stream %threads=one'), cell('ok', case='Stream %threads=half')]
+    rows = [figure(BAD, 71.2, 'v3'), figure(BAD, 9.0, 'v3', case='Stream %threads=one'),
+            figure(BAD, 40.0, 'v1', case='Stream %threads=half')]
+    found = told(*rows, rerun(BAD, 71.0, 'v1'), cells=cells).where
+    assert (found.kind, found.name, found.why) == ('partition', 'virtual', 'slow on v1, v3; no other partition was measured')
+    assert where(*rows, rerun(BAD, 71.0, 'v3'), cells=cells) == ('node', 'v3')
+    # the case that was run again tells it of the others, too
+    one = cell(case='Stream %threads=one')
+    rows += [figure(n, 10.0, 'v3', case='Stream %threads=one') for n in range(BAD)]
+    night = Night([*cells[::2], one], frame(*GOOD, *rows, rerun(BAD, 71.0, 'v1')),
+                  [facts(n) for n in range(BAD + 1)], f'night-{BAD}', [one])
+    assert night.of(one).where.kind == ''
+
+
 def test_an_accepted_band_decides_what_is_slow_and_its_direction_counts():
     band = {'low': 70.0, 'high': 90.0}
     assert where(figure(BAD, 71.2, 'v3', **band), rerun(BAD, 79.0, 'v1', **band)) == ('', '')

@@ -30,10 +30,11 @@ def test_words_are_failures_errors_and_skips():
     cases = _cases(_verdict([_cell(metric=word, verdict=word, reason=f'because {word}') for word in WORDS]))
     outcome = {name: [e.tag for e in case if e.tag != 'properties'] for name, case in cases.items()}
     assert outcome == {'regressed': ['failure'], 'wrong': ['failure'], 'impossible': ['failure'], 'failed': ['error'],
-                       'missing': ['error'], 'skipped': ['skipped'], 'ok': [], 'improved': [], 'unreferenced': [],
+                       'missing': ['error'], 'skipped': ['skipped'], 'ok': [], 'improved': ['system-out'], 'unreferenced': [],
                        'insufficient': []}
     assert cases['skipped'].find('skipped').get('message') == 'because skipped'
     assert cases['failed'].find('error').get('type') == 'failed'
+    assert cases['improved'].find('system-out').text == 'improved: because improved'
 
 
 def test_totals_are_counted_for_each_suite_and_for_all():
@@ -61,7 +62,8 @@ def test_figures_are_properties():
 def test_hostile_text_is_text():
     top = _read(_hostile())
     tags = {e.tag for e in top.iter()}
-    assert tags <= {'testsuites', 'testsuite', 'properties', 'property', 'testcase', 'failure', 'error', 'skipped'}
+    assert tags <= {'testsuites', 'testsuite', 'properties', 'property', 'testcase', 'failure', 'error', 'skipped',
+                    'system-out'}
     everything = ' '.join(v for e in top.iter() for v in e.attrib.values())
     for hostile in HOSTILE[:8]:
         assert hostile in everything

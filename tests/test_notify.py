@@ -295,3 +295,8 @@ def test_a_command_can_be_tried_and_the_state_shown(site):
     assert failed.returncode == 4 and failed.stderr == 'parity: notice not sent: sh: exit code 3\n'
     none = parity('notify', '--system', 'nowhere')
     assert none.returncode == 2 and 'unknown system' in none.stderr
+
+
+def test_a_notice_lists_what_improved():
+    told = message.text('', [], verdict(hpl('regressed'), mg('improved', reason='+8 % of the reference')))
+    assert 'IMPROVED  compute' in told and 'Npb %benchmark=mg: mops_total' in told and '+8 % of the reference' in told

@@ -52,7 +52,29 @@ def test_what_became_worse_comes_first_and_the_worst_of_it_first():
 def test_a_change_tells_both_figures():
     found = _changed([_cell(value=77500.0)], [_cell(value=71200.0, verdict='regressed')])
     change = found.turns[0].changes[0]
-    assert (change.before, change.row.value, change.since) == ('77.5 GB/s', '71.2', '-8.1 %')
+    assert (change.before, change.row.value, change.off) == ('77.5 GB/s', '71.2', '')
+
+
+@pytest.mark.parametrize('judged, said', [
+    ({'reference': 80000.0, 'low': 76000.0, 'high': 84000.0}, '-11.0 % of the accepted 80 GB/s'),
+    ({'usual': 75000.0}, '-5.1 % of the usual 75 GB/s'),
+    ({'reference': 72000.0, 'low': 68000.0, 'high': 76000.0, 'usual': 75000.0}, '-5.1 % of the usual 75 GB/s'),
+])
+def test_the_change_beside_a_word_is_against_what_it_is_judged_by(tmp_path, judged, said):
+    """Yesterday's figure judges nothing: a slow drift is never far from it."""
+    found = _changed([_cell(value=71300.0)], [_cell(value=71200.0, verdict='regressed', **judged)])
+    change = found.turns[0].changes[0]
+    assert change.off == said and change.row.change == said.split(' of ')[0]
+    page = _page(_verdict([_cell(value=71200.0, verdict='regressed', **judged)]), tmp_path)
+    attention, = page.all('section', id='attention')
+    assert said.split(' of ')[0] in attention['text']
+
+
+def test_an_improved_cell_is_listed_with_its_change(tmp_path):
+    page = _page(_verdict([_cell(value=80000.0, verdict='improved', reference=70000.0, reason='+14.3 % of the reference')]),
+                 tmp_path)
+    attention, = page.all('section', id='attention')
+    assert 'improved' in attention['text'] and 'triad' in attention['text'] and '+14.3 %' in attention['text']
 
 
 def test_cells_that_are_new_or_gone_are_told_apart_from_changed_ones():

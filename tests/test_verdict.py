@@ -184,6 +184,19 @@ def test_the_terminal_lists_only_what_is_not_in_order_unless_asked():
     assert short.splitlines()[1] == '1 ok · 1 unreferenced · 2 missing'
 
 
+def test_improved_cells_are_listed_the_first_of_them_where_there_are_many():
+    def told(number: int, everything: bool = False) -> str:
+        names = [f'Toy{n:02}' for n in range(number)]
+        cases = [ran(name, hpl=120.0, refs={'hpl': BAND}) for name in names]
+        verdict = judge.of_report(sessions.report(cases, [planned(name) for name in names]))
+        return '\n'.join(text for text, _ in terminal.lines(verdict, everything))
+    assert 'IMPROVED  compute' in told(1) and 'Toy00: hpl' in told(1) and '+20.0 % of the reference' in told(1)
+    assert 'more improved' not in told(10)
+    assert 'Toy09: hpl' in told(12) and 'Toy10: hpl' not in told(12)
+    assert 'and 2 more improved: parity verdict --all' in told(12)
+    assert 'Toy11: hpl' in told(12, everything=True) and 'more improved' not in told(12, everything=True)
+
+
 def test_what_minus_p_makes_a_parameter_of_is_part_of_the_case_and_a_repeat_is_not():
     """ReFrame's names: `name` forgets what -P and --repeat add, `display_name` shows them."""
     cases = [ran('Toy', hpl=value, display_name=f'Toy %.ranks_a_node={each} %.repeat_no={turn}',

@@ -53,7 +53,8 @@ class Night:
         self.cells, self.nights, self.session = cells, nights, session
         night = next((n for n in nights if n.uuid == session), None)
         self.start = night.start if night else float('inf')
-        wanted = pl.DataFrame({name: [getattr(c, name) for c in asked] for name in _FIGURE}).unique()
+        known = [*asked, *(c for c in cells if c.verdict == 'regressed')]     # all slower ones tell a node
+        wanted = pl.DataFrame({name: [getattr(c, name) for c in known] for name in _FIGURE}).unique()
         usual = frame.filter((pl.col('label') == '')
                              & ((pl.col('start') <= self.start) | (pl.col('rerun_of') == session)))
         usual = usual.select(_COLUMNS)
@@ -88,12 +89,26 @@ class Night:
         return self._by_cells(cell.partition, cell.subsystem) or told
 
     def _node_of(self, partition: str, subsystem: str) -> Where | None:
+        """The one node that the slow cells of a partition and subsystem share: no rerun was slow without it."""
         alike = [c for c in self.cells if (c.partition, c.subsystem) == (partition, subsystem)]
         slower = {c.case for c in alike if c.verdict == 'regressed'}
         fine = {c.case for c in alike if _fine(c)} - slower
         ran = self._ran
-        return where.by_cells({c: ran[partition, c] for c in slower if (partition, c) in ran},
-                              {c: ran[partition, c] for c in fine if (partition, c) in ran})
+        slow = {c: ran[partition, c] for c in slower if (partition, c) in ran}
+        for cell in (c for c in alike if c.verdict == 'regressed' and c.case in slow):
+            slow[cell.case] = slow[cell.case] + self._slow_again(cell)
+        return where.by_cells(slow, {c: ran[partition, c] for c in fine if (partition, c) in ran})
+
+    def _slow_again(self, cell: Cell) -> list[frozenset[str]]:
+        """The nodes of each of the cell's reruns of this night that was slow."""
+        found = self._alike.get(tuple(getattr(cell, name) for name in _FIGURE))
+        if found is None or not (found['rerun_of'] == self.session).any():
+            return []
+        own = (pl.col('partition') == cell.partition) & (pl.col('environ') == cell.environ)
+        alike = found.filter(own).to_dicts()
+        good = last_good(alike, self.session, self.start)
+        figures = where.figures(alike, self.session, float('-inf') if good is None else good)
+        return [f.nodes for f in figures if f.tonight and f.slow and f.nodes]
 
     def _subsystem_of(self, partition: str) -> Subsystem:
         return subsystem.of({name: c.verdict == 'regressed' for name, c in names(self.cells).items()

@@ -9,17 +9,19 @@ from parity.report import rows
 from parity.report.rows import Row
 from parity.verdict.model import WORDS, Cell, Verdict
 
+#: What stands before the figure that judges a cell.
+_BY = {'limit': 'limit', 'reference': 'accepted', 'history': 'usual'}
 #: So many cells of a group are told one by one, the rest is folded.
 TOLD = 12
 
 
 @dataclass
 class Change:
-    """A cell whose word is another; ``since`` is how far its value is from the earlier one."""
+    """A cell whose word is another; ``off`` is how far its value is from what judges it."""
 
     row: Row
     before: str                      # its figure in the session before, with the unit
-    since: str
+    off: str
 
 
 @dataclass
@@ -77,7 +79,9 @@ def key(cell: Cell) -> tuple:
 
 def _change(row: Row, was: Cell) -> Change:
     before = '' if was.value is None else figures.figure(was.value, was.unit)
-    return Change(row, before, figures.change(row.cell.value, was.value))
+    expected = figures.figure(row.cell.expected, row.cell.unit)
+    off = f'{row.change} of the {_BY[row.cell.judged_by]} {expected}' if row.change else ''
+    return Change(row, before, off)
 
 
 def _worse(was: str, now: str) -> bool:

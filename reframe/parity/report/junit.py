@@ -56,6 +56,9 @@ def _case(cell: Cell) -> ET.Element:
     _properties(case, {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
                 | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
     outcome = _outcome(cell)
+    if cell.verdict == 'improved':                  # passed, and somebody should know of it
+        better = ET.SubElement(case, 'system-out')
+        better.text = visible(f'improved: {cell.reason}')
     if outcome:
         known = f'acknowledged {cell.acknowledged}' if cell.acknowledged else ''
         said = _element(outcome, message='; '.join(filter(None, (cell.reason or cell.verdict, known))),

@@ -141,7 +141,7 @@ def _row(cell: Cell, number: int, sources: list[str]) -> Row:
     value, reference, low, high, limit = ('' if t == figures.NOTHING else t for t in texts)
     efficiency = '' if cell.efficiency is None else figures.percent(cell.efficiency)
     return Row(cell=cell, number=number, unit=unit if any((value, reference, low, high, limit)) else cell.unit,
-               value=value, change=figures.change(cell.value, cell.reference), reference=reference,
+               value=value, change=figures.change(cell.value, cell.expected), reference=reference,
                band=_band(low, high), limit=limit, note=sources.index(_source(cell)) + 1 if limit else 0,
                efficiency=efficiency, bar=_bar(cell.efficiency), reason=cell.reason)
 

@@ -58,15 +58,22 @@ class Cell(BaseModel):
     outputdir: str = ''              # where script and outputs are kept ('' if nothing ran)
 
     @property
-    def expected(self) -> float | None:
-        """What its value is judged by, in the metric's unit: the limit that it exceeds, the accepted value, or the
-        level of the nights before where these alone say that it changed. None: nothing judges it."""
+    def judged_by(self) -> Literal['limit', 'reference', 'history', '']:
+        """The limit that its value exceeds, the accepted value, or the nights before where these alone say that it
+        changed; '' where nothing judges it."""
         if self.verdict == 'impossible':
-            return self.limit
+            return 'limit'
         within = (self.low is None or self.value is None or self.value >= self.low) \
             and (self.high is None or self.value is None or self.value <= self.high)
         by_history = self.reference is None or self.verdict in ('regressed', 'improved') and within
-        return self.usual if by_history and self.usual is not None else self.reference
+        if by_history and self.usual is not None:
+            return 'history'
+        return '' if self.reference is None else 'reference'
+
+    @property
+    def expected(self) -> float | None:
+        """What its value is judged by, in the metric's unit; None: nothing judges it."""
+        return {'limit': self.limit, 'reference': self.reference, 'history': self.usual, '': None}[self.judged_by]
 
 
 class CodeCoverage(BaseModel):

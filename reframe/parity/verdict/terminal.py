@@ -14,7 +14,9 @@ STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red'
           'missing': 'bold yellow', 'insufficient': 'cyan', 'unreferenced': 'cyan', 'skipped': 'dim',
           'improved': 'bold green', 'ok': 'green'}
 #: Words whose cells are listed only with --all: counted, but nothing to act on tonight.
-QUIET = ('ok', 'unreferenced', 'insufficient', 'improved')
+QUIET = ('ok', 'unreferenced', 'insufficient')
+#: So many improved cells are listed: after an update all of a system may be better.
+IMPROVED = 10
 #: So many of the facts that changed are told; parity show tells all.
 CHANGES = 4
 
@@ -25,9 +27,12 @@ def lines(verdict: Verdict, everything: bool = False) -> list[tuple[str, str]]:
     said += [(f'warning: {w}', 'yellow') for w in verdict.warnings]
     for word in WORDS:
         cells = [c for c in verdict.cells if c.verdict == word and (everything or word not in QUIET)]
+        rest = cells[IMPROVED:] if word == 'improved' and not everything else []
+        cells = cells[:len(cells) - len(rest)]
         for subsystem in sorted({c.subsystem for c in cells}):
             said += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]
             said += [(text, '') for text in _rows([c for c in cells if c.subsystem == subsystem])]
+        said += [(f'  and {len(rest)} more improved: parity verdict --all', '')] if rest else []
     said += _pairs(verdict, everything)
     said += [('', ''), (f'next: {verdict.next}', '')]
     return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
