@@ -145,11 +145,11 @@ def test_which_part_of_the_machine_moves_with_the_cells(words, name):
     assert part(**words).name == name
 
 
-def test_what_only_its_history_calls_fine_is_fine():
-    def told(**history):
-        cells = [cell(), cell('unreferenced', 'OsuLatency %benchmark=latency %where=between', 'latency_8B', **history)]
+def test_what_nothing_judged_is_not_fine():
+    def told(word):
+        cells = [cell(), cell(word, 'OsuLatency %benchmark=latency %where=between', 'latency_8B')]
         return of_cell(cells[0], cells, frame(*GOOD), [], 'night-9').subsystem.name
-    assert told(history='ok') == 'memory' and told(history='insufficient') == told() == ''
+    assert told('ok') == 'memory' and told('unreferenced') == ''
 
 
 def test_a_subsystem_names_the_cells_that_support_it_and_an_unknown_one_says_why():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from conftest import TOP
+from parity import plan
 from parity.outputs import Wrong, hpcc, hpl, npb, stream
 from parity.sizing import HplProblem
 from replay import RECORDED, Replay, check
@@ -13,7 +15,10 @@ def hpcc_case(text: str, llc_bytes=1 << 20, **problem) -> Replay:
     cls = check('compute/hpcc.py', 'Hpcc')
     facts = hpcc.facts(text)
     asked = {k: int(facts[k]) for k in ('n', 'nb', 'p', 'q')} | problem
-    return Replay(cls, {'llc_bytes': llc_bytes}, num_tasks=int(facts['processes']), problem=HplProblem(**asked, why=''))
+    made = Replay(cls, {'llc_bytes': llc_bytes}, num_tasks=int(facts['processes']), problem=HplProblem(**asked, why=''),
+                  place_ranks=lambda: None)
+    cls.place(made)
+    return made
 
 
 @pytest.mark.parametrize('file', [f for f in sorted((RECORDED / 'hpcc').glob('np*.txt')) if 'failed' not in f.name],
@@ -93,3 +98,13 @@ def test_stream_gives_every_metric_it_declares(file):
     assert set(tight.labels) == {'copy', 'scale', 'add', 'triad'}
     with pytest.raises(Wrong, match='asked for 7'):
         Replay(cls, {}, count=7).replay(text)
+
+
+def test_the_plan_knows_what_a_size_never_runs():
+    asked = ['-n', '^(Tcp%|Fio|Blocks|Hpcc)', '-P', 'size=quick,acceptance']
+    cases = plan.of_command(['-c', str(TOP / 'checks'), '-r', *asked]).cases
+    left_out = {(c.check, c.case.endswith('=quick')): {m.name: m.left_out for m in c.metrics if m.left_out} for c in cases}
+    assert left_out['Tcp', True]['rate_2'] == 'size=quick runs 1 and 4 streams' and 'rate_4' not in left_out['Tcp', True]
+    assert 'rate_10MiB_8' in left_out['Fio', True] and 'rate_4KiB_1' not in left_out['Fio', True]
+    assert 'read_1MB' not in left_out['Blocks', True] and 'read_10MB' in left_out['Blocks', True]
+    assert not left_out['Hpcc', True] and not any(names for (_, quick), names in left_out.items() if not quick)

@@ -41,10 +41,12 @@ def test_a_history_of_few_nights_judges_nothing_and_says_so(nights):
 def test_a_slowdown_is_found_within_three_nights_and_the_nights_before_stay_as_they_were(nights):
     nights(45)
     before, verdict = hpl()
-    assert before.verdict == 'unreferenced' and 'at most 1 false alarm per 1000 cell-nights' in verdict.trust
+    assert before.verdict == 'ok' and ' the median of ' in before.reason
+    assert 'at most 1 false alarm per 1000 cell-nights' in verdict.trust
     nights(3, 0.93)
     cell, verdict = hpl()
     assert cell.verdict == 'regressed' and verdict.exit_code == 1 and 'worse than the median of the' in cell.reason
+    assert verdict.trust.startswith('2 of 2 judged: no reference has been accepted for these cells; 2 against their last')
     assert 'worse since 2026-' in cell.reason or 'worse since 2027-' in cell.reason
     assert hpl('night-0044')[0] == before
 
@@ -105,3 +107,13 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
         assert tonight.told.verdict == each.verdict and tonight.told.why == each.why
         assert tonight.told.needs_rerun == each.needs_rerun and tonight.told.value == pytest.approx(each.value)
         assert (tonight.runs, tonight.reruns) == (past.nights[-1].runs, past.nights[-1].reruns)
+
+
+def test_accepted_bounds_and_last_nights_are_counted_each(stored, nights):
+    nights(45)
+    noise = random.Random(2)
+    stored('night-9999', *[case(noise.gauss(100, 1), latency=1.5, refs={'hpl': (100.0, -0.1, 0.1)}) for _ in range(3)])
+    cell, verdict = hpl()
+    assert cell.verdict == 'ok' and not cell.reason.startswith('tonight')        # the accepted bounds said so
+    assert verdict.trust.startswith('2 of 2 judged: 1 against accepted bounds; 1 against their last nights: at most')
+    assert verdict.next.startswith('parity refs propose')

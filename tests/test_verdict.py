@@ -240,3 +240,23 @@ def test_the_next_command_shows_the_worst_cell(results):
     slow, wrong = ran('Slow', hpl=90.0, refs={'hpl': BAND}), ran('Wrong', hpl=float('nan'))
     verdict = judge.of_report(sessions.report([slow, wrong], [planned('Slow'), planned('Wrong')]))
     assert verdict.next == 'parity show Wrong.hpl@local:default'
+
+
+@pytest.mark.parametrize('known', ['plan', 'record'])
+@pytest.mark.parametrize('raw', [{'result': 'fail', 'fail_phase': 'run_wait', 'fail_reason': 'node down'},
+                                 {'result': 'fail', 'fail_phase': 'sanity', 'parity': {'status': 'wrong', 'reason': 'bad'}}])
+def test_a_case_that_failed_fails_nothing_that_its_size_never_runs(raw, known):
+    why = 'size=quick runs 1 and 4 streams'
+    metrics = [{**m, 'left_out': why if (known, m['name']) == ('plan', 'latency') else ''} for m in sessions.METRICS]
+    noted = {'left_out': {'latency': why}} if known == 'record' else {}
+    raw = {**raw, 'parity': {**raw.get('parity', {}), **noted}}
+    verdict = judge.of_report(sessions.report([ran(hpl='absent', latency='absent', **raw)], [planned(metrics=metrics)]))
+    assert [(c.verdict, c.reason == why) for c in verdict.cells] == [
+        ('wrong' if 'status' in raw['parity'] else 'failed', False), ('skipped', True)]
+
+
+def test_what_its_size_never_runs_is_not_missing_where_the_case_never_ran():
+    metrics = [{**m, 'left_out': 'size=quick' if m['name'] == 'latency' else ''} for m in sessions.METRICS]
+    verdict = judge.of_report(sessions.report([ran()], [planned(), planned('Other', metrics=metrics)]))
+    assert [(c.case, c.verdict) for c in verdict.cells[2:]] == [('Other', 'missing'), ('Other', 'skipped')]
+    assert verdict.cells[3].reason == 'size=quick'

@@ -52,12 +52,15 @@ class Tcp(Iperf3):
         rates = tuple(Metric(f'rate_{n}', 'MB/s', 'higher', limit=limit) for n in streams)
         return rates + tuple(Metric(f'loss_{n}', '%', 'lower') for n in streams if self.protocol == 'udp')
 
+    def not_run(self):
+        streams = SIZES[self.size][0]
+        why, run = f'size={self.size} runs {" and ".join(map(str, streams))} streams', self.of(streams)
+        return {m.name: why for m in self.of(STREAMS) if m not in run}
+
     @run_after('setup')
     def place(self):
         streams, seconds = SIZES[self.size]
-        self.runs, run = [f'{self.protocol}:{n}' for n in streams], self.of(streams)
-        self.leave_out([m.name for m in self.of(STREAMS) if m not in run],
-                       f'size={self.size} runs {" and ".join(map(str, streams))} streams')
+        self.runs = [f'{self.protocol}:{n}' for n in streams]
         options = ['--round-trips'] if self.protocol == 'tcp' else []
         if self.where == 'between':
             self.at_both_ends(2, 1, self.runs, seconds, *options)

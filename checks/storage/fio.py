@@ -44,6 +44,12 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
                 *(Metric(f'{kind}{p}_{block}', 'us', 'lower')
                   for kind in kinds for p in ('p50', 'p99') for block in blocks))
 
+    def not_run(self):
+        blocks, jobs, *_ = SIZES[self.size]
+        run = self.of(blocks, jobs)
+        why = f'size={self.size} runs blocks of {", ".join(blocks)}; jobs: {", ".join(map(str, jobs))}'
+        return {m.name: why for m in self.metrics if m not in run}
+
     @run_after('setup')
     def place(self):
         self.blocks, self.jobs, size, self.milliseconds = SIZES[self.size]
@@ -55,9 +61,6 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
         self.prerun_cmds += [f'part_{jobs}=$((bytes / {jobs}))' for jobs in self.jobs]
         self.prerun_cmds += [f'export folder direct {" ".join(f"part_{jobs}" for jobs in self.jobs)}']
         self.executable, self.executable_opts = self.program('fio'), ['--output-format=json', 'case.fio']
-        run = self.of(self.blocks, self.jobs)
-        self.leave_out([m.name for m in self.metrics if m not in run], f'size={self.size} runs blocks of '
-                       f'{", ".join(self.blocks)}; jobs: {", ".join(map(str, self.jobs))}')
 
     @run_before('run')
     def write_input(self):

@@ -67,6 +67,10 @@ class Workload(rfm.RegressionTestPlugin):
         self.tags = {*self.tags, self.parity_subsystem}
         self.parity_claim()
 
+    def not_run(self):
+        """Metrics that a case of this size never has: name -> reason. The plan knows them before the case runs."""
+        return {}
+
     def parity_changed(self):
         """The variables that the command line set away from the check's default: name -> value, as text."""
         return identity.changed(self)
@@ -100,7 +104,7 @@ class Workload(rfm.RegressionTestPlugin):
                          'identity': '+'.join(known.get(need, '') for need in sorted(self.needs))},
             'labels': {},
             'variant': {},
-            'left_out': {},
+            'left_out': self.not_run(),
             'sizing': {},
             'changed': self.parity_changed(),
             'check': identity.version(sys.modules[type(self).__module__].__file__),

@@ -92,7 +92,7 @@ class Night:
         """The one node that the slow cells of a partition and subsystem share: no rerun was slow without it."""
         alike = [c for c in self.cells if (c.partition, c.subsystem) == (partition, subsystem)]
         slower = {c.case for c in alike if c.verdict == 'regressed'}
-        fine = {c.case for c in alike if _fine(c)} - slower
+        fine = {c.case for c in alike if c.verdict in FINE} - slower
         ran = self._ran
         slow = {c: ran[partition, c] for c in slower if (partition, c) in ran}
         for cell in (c for c in alike if c.verdict == 'regressed' and c.case in slow):
@@ -112,7 +112,7 @@ class Night:
 
     def _subsystem_of(self, partition: str) -> Subsystem:
         return subsystem.of({name: c.verdict == 'regressed' for name, c in names(self.cells).items()
-                             if c.partition == partition and (c.verdict == 'regressed' or _fine(c))})
+                             if c.partition == partition and (c.verdict == 'regressed' or c.verdict in FINE)})
 
     def _changes(self, cell: Cell, own: list[dict], good: float | None, place: Where) -> list[Change]:
         if good is None:
@@ -122,11 +122,6 @@ class Night:
         nodes = {place.name} if place.kind == 'node' else tonight or set(cell.nodes)
         known = changes.on(self._since(good, cell.environ), nodes)
         return [*changes.of_nodes(was, nodes, self.start), *known]
-
-
-def _fine(cell: Cell) -> bool:
-    """Is it as fast as it should be, by its accepted bounds or, where there are none, by its last nights?"""
-    return cell.verdict in FINE or cell.verdict == 'unreferenced' and cell.history in FINE
 
 
 def last_good(own: Iterable[Mapping[str, Any]], session: str, start: float) -> float | None:

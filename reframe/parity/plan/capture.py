@@ -104,6 +104,7 @@ def _unset(variables, checks) -> list[dict[str, str]]:
 
 def _case(testcase) -> dict[str, Any]:
     check, partition, environ = testcase.check, testcase.partition, testcase.environ
+    not_run = check.not_run() if hasattr(check, 'not_run') else {}
     return {
         'check': type(check).__name__,
         'case': case_name(check.display_name),
@@ -115,7 +116,7 @@ def _case(testcase) -> dict[str, Any]:
         'system': partition.fullname.split(':')[0],
         'partition': partition.name,
         'environ': environ.name,
-        'metrics': _metrics(check),
+        'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')} for metric in _metrics(check)],
     }
 
 

@@ -13,6 +13,7 @@ class PlannedMetric(Frozen):
     name: str
     unit: str
     better: str
+    left_out: str = ''      # why a case of this size never has it
 
 
 class PlannedCase(Frozen):

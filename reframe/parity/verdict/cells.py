@@ -47,6 +47,8 @@ def _cell(case: PlannedCase, metric: PlannedMetric, runs: list[Run], demands: De
     if not runs:
         verdict, reason = demands.without_environment(case) if not case.environ else \
             ('missing', 'planned, but the session ended before it ran')
+        if verdict == 'missing' and metric.left_out:
+            verdict, reason = 'skipped', metric.left_out
         return Cell(**fields, verdict=verdict, reason=reason)
     return Cell(**{**fields, **_judged(metric, runs, demands.figures)})
 
@@ -75,11 +77,19 @@ def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
         judged = _figure(metric, passed[:1], figures)
         note = f'attempt {attempt}; the first failed: {bad[0].reason}'
         return {**judged, 'attempt': attempt, 'reason': '; '.join(filter(None, (judged['reason'], note)))}
+    left_out = metric.left_out or next(filter(None, (_left_out(metric, r) for r in first)), '')
+    if left_out and any(r.status != 'skipped' for r in bad):     # no fault of a run made it absent
+        return {**_place(bad[0]), 'verdict': 'skipped', 'reason': left_out}
     worst = min(bad, key=lambda r: ('wrong', 'failed', 'skipped').index(r.status))
     among = f' ({len(bad)} of {len(first)} runs)' if len(first) > 1 else ''
     again = f' ({1 + len(retries)} attempts)' if retries else ''
     return {**_place(worst), 'verdict': worst.status, 'reason': worst.reason + among + again,
             'attempt': 1 + len(retries)}
+
+
+def _left_out(metric: PlannedMetric, run: Run) -> str:
+    """Why the run cannot have the metric, as its workload noted it."""
+    return run.record.get('left_out', {}).get(metric.name, '')
 
 
 def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
@@ -88,7 +98,7 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     noted = runs[0].record.get('metrics', {}).get(metric.name, {})
     limit = _bound(noted, metric.unit, runs[0].raw['partition'], figures)
     label = runs[0].record.get('labels', {}).get(metric.name, {})
-    if left_out := runs[0].record.get('left_out', {}).get(metric.name):
+    if left_out := _left_out(metric, runs[0]):
         return {**_place(runs[0]), 'verdict': 'skipped', 'reason': left_out}
     if reading.value is None or not math.isfinite(reading.value):
         said = 'absent from the results' if reading.value is None else f'{reading.value}'

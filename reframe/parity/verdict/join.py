@@ -14,6 +14,8 @@ from parity.verdict.nights import Tonight
 
 #: Words that a history can change: a figure that was judged, or that nothing was accepted for.
 _OPEN = ('ok', 'improved', 'regressed', 'unreferenced')
+#: What was accepted, and what the history says, where that is the last word: not only where it says `regressed`.
+_LAST_WORD = {('ok', 'improved'), ('unreferenced', 'improved'), ('unreferenced', 'ok')}
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def _joined(cell: Cell, tonight: Tonight) -> Cell:
     update: dict = {'suspicious': suspicious, 'history': told.verdict}
     if told.verdict != 'insufficient':
         update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high}
-    if told.verdict == 'regressed' or told.verdict == 'improved' and cell.verdict in ('ok', 'unreferenced'):
+    if (cell.verdict, told.verdict) in _LAST_WORD or told.verdict == 'regressed':
         update |= {'verdict': told.verdict, 'reason': '; '.join(filter(None, (cell.reason, told.why)))}
     return cell.model_copy(update=update)
 

@@ -174,9 +174,12 @@ def _clock(unix: float) -> str:
 
 
 def _trust(past: join.Joined) -> str:
-    judged = sum(c.reference is not None and c.verdict in JUDGED for c in past.cells)
+    """How many cells were judged, by what, and at which rate of false alarms."""
+    bounded = [c.reference is not None and c.verdict in JUDGED for c in past.cells]
+    judged = sum(has or c.history not in ('', 'insufficient') for has, c in zip(bounded, past.cells, strict=True))
     said = f'{judged} of {len(past.cells)} judged'
-    said += ' against accepted bounds' if judged else ': no reference has been accepted for these cells'
+    said += f': {sum(bounded)}' if judged > sum(bounded) > 0 else ''
+    said += ' against accepted bounds' if any(bounded) else ': no reference has been accepted for these cells'
     if past.judged:
         said += (f'; {past.judged} against their last nights: at most {1000 * RATE:g} false alarm per 1000 '
                  f'cell-nights, {WHOLE_NIGHT:g} in all (docs/regression.md)')
@@ -197,7 +200,7 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
                 '(docs/nightly.md)')
     if any(c.verdict == 'missing' for c in cells):
         return 'ci/nightly (runs what never ran)'
-    if any(c.verdict == 'unreferenced' for c in cells):
+    if any(c.verdict in ('unreferenced', 'ok') and c.reference is None for c in cells):
         return f'parity refs propose --system {system} (after {bounds.FEWEST} nights)'
     return 'parity verdict --all'
 
