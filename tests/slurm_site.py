@@ -90,12 +90,10 @@ def install(folder: Path, told: dict[str, dict[str, str]]) -> Path:
     return folder
 
 #: What sbatch of Slurm 22.05 says of limits: those that time mends, and the others.
+_VIOLATES = 'sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user\'s size and/or time limits)'
 REFUSED = {
-    'full': ['sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS '
-             "policy (job submit limit, user's size and/or time limits)",
-             'sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS '
-             "policy (job submit limit, user's size and/or time limits)"],
+    'full': [f'sbatch: error: {limit}\n{_VIOLATES}' for limit in ('QOSMaxSubmitJobPerUserLimit', 'QOSGrpSubmitJobsLimit',
+                                                                  'AssocMaxSubmitJobLimit', 'AssocGrpSubmitJobsLimit')],
     'for ever': ['sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified',
-                 'sbatch: error: QOSMaxWallDurationPerJobLimit\nsbatch: error: Batch job submission failed: Job violates '
-                 "accounting/QOS policy (job submit limit, user's size and/or time limits)"],
+                 'sbatch: error: Unable to open file rfm_job.sh'],
 }

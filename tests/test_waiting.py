@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from types import SimpleNamespace as Made
 
@@ -22,6 +23,7 @@ class Backend:
 
     def submit(self, job):
         answer, *self.answers = self.answers
+        self.folders = [*getattr(self, 'folders', []), os.getcwd()]
         if not answer.isdecimal():
             raise SpawnedProcessError('qsub x', '', answer + '\n', 38)
         job._jobid, job._submit_time = answer, time.time()
@@ -66,6 +68,7 @@ def test_a_full_queue_is_tried_again_until_it_takes_the_job(submitted, job, tmp_
     assert scheduler.taken([job, None]) == [] and scheduler.taken([job]) == [job] and job.jobid == '17'
     assert waiting.read(tmp_path) == waiting.Standing(True, told.since, '')
     assert job.submit_time <= told.since and job.refused_for > 0.0
+    assert scheduler.folders[1:] == [str(tmp_path)] * 2, 'the script is named without its folder'
 
 
 def test_a_full_queue_is_not_asked_at_every_look(submitted, job, monkeypatch):

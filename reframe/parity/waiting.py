@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
+from reframe.utility import osext
 
 #: In a job's stage directory while it is in the scheduler's hands.
 FILE = 'queue.json'
@@ -86,7 +87,8 @@ class Patient:
             self.give_up(job, f'maximum pending time exceeded; {job.refused}')
         elif now - job.tried >= TRY_EVERY:
             try:
-                self.submit(job)
+                with osext.change_dir(job.workdir):     # the script is named without its folder
+                    self.submit(job)
             except JobSchedulerError as err:
                 self.give_up(job, str(err))
 
