@@ -31,7 +31,7 @@ def test_words_are_failures_errors_and_skips():
     outcome = {name: [e.tag for e in case if e.tag != 'properties'] for name, case in cases.items()}
     assert outcome == {'regressed': ['failure'], 'wrong': ['failure'], 'impossible': ['failure'], 'failed': ['error'],
                        'missing': ['error'], 'skipped': ['skipped'], 'ok': [], 'improved': ['system-out'], 'unreferenced': [],
-                       'insufficient': []}
+                       'insufficient': [], 'disturbed': ['skipped']}
     assert cases['skipped'].find('skipped').get('message') == 'because skipped'
     assert cases['failed'].find('error').get('type') == 'failed'
     assert cases['improved'].find('system-out').text == 'improved: because improved'

@@ -55,7 +55,7 @@ def begin(case) -> None:
             case.stage_program('node.sh')
             case.prerun_cmds = [f'./node.sh >{_NODE}', *case.prerun_cmds]
         _one_node(case)
-        if _nodes(case) > 1 and placement.needs_node_file(case.current_partition):
+        if nodes(case) > 1 and placement.needs_node_file(case.current_partition):
             case.stage_program('pbs_rsh.sh')
             case.prerun_cmds = [_REMOTE_SHELL, *case.prerun_cmds]
         case.job.options = [*case.job.options, _NEVER_AGAIN[scheduler]]
@@ -66,12 +66,13 @@ def begin(case) -> None:
 
 def _one_node(case) -> None:
     """Skip a case on several nodes that is to run on every node by itself (reframe --distribute)."""
-    nodes = _nodes(case)
-    if case.job.pin_nodes and nodes > len(case.job.pin_nodes):
-        case.skip_case(f'nodes: needs {nodes}, and is to run on {", ".join(case.job.pin_nodes)} alone')
+    needed = nodes(case)
+    if case.job.pin_nodes and needed > len(case.job.pin_nodes):
+        case.skip_case(f'nodes: needs {needed}, and is to run on {", ".join(case.job.pin_nodes)} alone')
 
 
-def _nodes(case) -> int:
+def nodes(case) -> int:
+    """The nodes that a case is to run on."""
     return -(-(case.num_tasks or 1) // (case.num_tasks_per_node or 1))
 
 

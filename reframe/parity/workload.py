@@ -24,7 +24,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity import paths, reasons, scheduled, sizing, traps
+from parity import paths, reasons, scheduled, sizing, traps, watched
 from parity.limits import measured
 from parity.outputs import Incomplete, Wrong
 from parity.plan import identity
@@ -212,6 +212,7 @@ class Workload(rfm.RegressionTestPlugin):
     @run_before('run', always_last=True)
     def parity_queue(self):
         scheduled.begin(self)
+        watched.begin(self)
         if why := traps.problem(self):
             raise ReframeError(why)
 
@@ -244,6 +245,7 @@ class Workload(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return True
         self.parity['node'] = scheduled.node(self.stagedir)
+        self._parity_watched()
         if why := scheduled.ended(self.job, self._parity_text(self.stderr)):
             self._parity_refuse('failed', f'{why}{self._parity_complaint()}')
         if not Path(str(sn.evaluate(self.stdout))).exists():
@@ -265,6 +267,13 @@ class Workload(rfm.RegressionTestPlugin):
         self._parity_ceilings(values)
         self._parity_perf_variables(values)
         return True
+
+    def _parity_watched(self):
+        """Note who else had the CPUs of the job, and what it left running."""
+        self.parity['watched'] = seen = watched.told(self.stagedir)
+        if self.extra('nodes_share_cpus') and scheduled.nodes(self) > 1:
+            seen |= {'others': None, 'unknown': 'the nodes of the job share CPUs'}
+        self.parity['disturbed'] = watched.disturbed(seen, self.extra('others_cpus'))
 
     @staticmethod
     def _parity_text(file):

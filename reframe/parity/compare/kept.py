@@ -17,7 +17,7 @@ from parity.compare.sides import Measured, Value
 from parity.session import cache, database, readable
 
 #: Goes up when what is kept, or what it means, changes.
-_VERSION = 3
+_VERSION = 4
 #: The first fields of Measured.
 NAMES = ('subsystem', 'check', 'case', 'metric', 'unit', 'better', 'place', 'environ')
 #: And the last ones.

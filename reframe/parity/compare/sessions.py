@@ -72,6 +72,11 @@ def _add(run: Run, session: str, known: dict[str, Any], cells: dict[Key, Measure
         for name in planned:
             cells[(*where, name)].reason = f'{run.status}: {run.reason}'
         return
+    if run.disturbed:
+        for name in planned:
+            if not cells[(*where, name)].values:
+                cells[(*where, name)].reason = f'disturbed: {run.disturbed}'
+        return
     _note(context.setdefault(place, {}), facts.context(record, known.get('machine') or {}))
     must = facts.of_run(raw, record, (known.get('software') or {}).get(raw['environ']) or {})
     figures, units = run.values(), _units(raw)

@@ -15,22 +15,23 @@ from parity.history.rows import SCHEMA
 from parity.session import cache, database, readable
 
 #: Goes up when SCHEMA, or what its columns mean, changes: frames of another version are made anew.
-_VERSION = 4
+_VERSION = 5
 
 
-def load(system: str, nights: int | None = None) -> pl.DataFrame:
+def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.DataFrame:
     """The figures of the system, oldest first, of its newest ``nights`` sessions (all: None) and their reruns.
 
-    Columns are parity.history.rows.SCHEMA's. A session that cannot be read is left out, with a warning that names
-    it; InfrastructureError where the database cannot be read.
+    Columns are parity.history.rows.SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot
+    be read is left out, with a warning that names it; InfrastructureError where the database cannot be read.
     """
     stored = database.starts()
     files = [cache.file('history', _VERSION, uuid, 'parquet') for uuid in stored]
     kept = [file for uuid, file in zip(stored, files, strict=True) if file.exists() or _made(uuid, file)]
     if not kept:
         return pl.DataFrame(schema=SCHEMA)
-    frame = _in_order(_frame(system, tuple(kept)), stored)
-    return _newest(frame, nights).sort('start', 'run', maintain_order=True)
+    frame = _newest(_in_order(_frame(system, tuple(kept)), stored), nights)
+    frame = frame if disturbed else frame.filter(~pl.col('disturbed'))
+    return frame.sort('start', 'run', maintain_order=True)
 
 
 @functools.lru_cache(maxsize=1)

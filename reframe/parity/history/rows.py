@@ -21,6 +21,7 @@ SCHEMA = {
     'reference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
     'seconds': pl.Float64,      # that the run took, without what its job waited in a queue; null: not known
     'changed': pl.String,       # what the command line changed in the case: 'destination=other', '' where nothing
+    'disturbed': pl.Boolean,    # others took the CPUs of the run: it is judged by nobody
     'variant': pl.String,       # which of the check's variants the run was: 'threading=one', '' where it has none
 }
 
@@ -66,7 +67,8 @@ def _case(run: runs.Run) -> dict[str, Any]:
             'node': nodes if isinstance(nodes, str) else ','.join(nodes), 'jobid': str(raw.get('jobid') or ''),
             'software': str((record.get('software') or {}).get('identity', '')),
             'seconds': runs.seconds_run(raw),
-            'changed': _said(record.get('changed')), 'variant': _said(record.get('variant'))}
+            'disturbed': bool(run.disturbed), 'changed': _said(record.get('changed')),
+            'variant': _said(record.get('variant'))}
 
 
 def _said(values: dict[str, str] | None) -> str:

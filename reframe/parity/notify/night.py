@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from parity import acks
+from parity.verdict import judge
 from parity.verdict.model import Verdict
 from parity.verdict.names import names
 
@@ -28,11 +29,13 @@ class Night:
 
 def of(verdict: Verdict) -> Night:
     """Cells, with their size, and declared pairs. What was skipped, or cannot be told yet, was not measured."""
-    gone = {id(c) for c in verdict.retired}
+    gone, often = {id(c) for c in verdict.retired}, {id(c) for c in judge.too_often(verdict.cells)}
     every = {f'{name} ({c.size})': c for name, c in names([*verdict.cells, *verdict.retired]).items()}
-    cells = {name: c for name, c in every.items() if id(c) not in gone and c.verdict != 'skipped'}
+    cells = {name: c for name, c in every.items()
+             if id(c) not in gone and (c.verdict not in ('skipped', 'disturbed') or id(c) in often)}
     retired = [name for name, c in every.items() if id(c) in gone]      # nobody waits for them
-    words = {name: c.verdict + (OUTGROWN if c.outgrown else '') for name, c in cells.items() if c.verdict in BAD}
+    words = {name: c.verdict + (OUTGROWN if c.outgrown else '') for name, c in cells.items()
+             if c.verdict in BAD or id(c) in often}
     known = {name: word for name, word in words.items() if cells[name].acknowledged}
     pairs = {f'{p.candidate} / {p.baseline} {p.benchmark}: {p.metric}': p.state for p in verdict.pairs
              if p.state in ('ok', 'regressed')}

@@ -15,7 +15,7 @@ FULL = 4000
 #: An entry with more cases than this is folded.
 MANY = 8
 #: Words under which a value says nothing yet: their cells are named, the table has the figures.
-QUIET = ('insufficient', 'unreferenced', 'skipped')
+QUIET = ('insufficient', 'disturbed', 'unreferenced', 'skipped')
 
 
 @dataclass

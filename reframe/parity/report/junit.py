@@ -14,7 +14,7 @@ from parity.verdict.model import Cell, Verdict
 
 #: What a word is in JUnit; every other one is a case that passed.
 _OUTCOME = {'regressed': 'failure', 'wrong': 'failure', 'impossible': 'failure', 'failed': 'error',
-            'missing': 'error', 'skipped': 'skipped'}
+            'missing': 'error', 'skipped': 'skipped', 'disturbed': 'skipped'}
 _TOTALS = {'failure': 'failures', 'error': 'errors', 'skipped': 'skipped'}
 _PROPERTIES = ('verdict', 'value', 'unit', 'better', 'reference', 'low', 'high', 'limit', 'efficiency', 'label',
                'size', 'attempt', 'jobid')

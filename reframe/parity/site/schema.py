@@ -107,6 +107,8 @@ class Extras(BaseModel):
     cores: PositiveInt | None = None            # of a node; required where nothing is detected
     llc_bytes: PositiveInt | None = None        # last-level caches of a node together
     max_pending_time: Time | None = None        # that a case may wait in the queue
+    others_cpus: Positive | None = None         # CPUs that others may take; above: `disturbed` (docs/disturbed.md)
+    nodes_share_cpus: bool = False              # the nodes are parts of one machine, on the same CPUs
 
     @model_validator(mode='after')
     def _units(self) -> Extras:

@@ -93,7 +93,9 @@ def _left_out(metric: PlannedMetric, run: Run) -> str:
 
 
 def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
-    """The verdict on a figure: finite, possible, not out of a cache, within its band."""
+    """The verdict on a figure: finite, possible, not out of a cache, undisturbed, within its band."""
+    calm = [r for r in runs if not r.disturbed]
+    others, runs = len(runs) - len(calm), calm or runs
     reading = middle([r.reading(metric.name) for r in runs])
     noted = runs[0].record.get('metrics', {}).get(metric.name, {})
     limit = _bound(noted, metric.unit, runs[0].raw['partition'], figures)
@@ -105,9 +107,10 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
         return {**_place(runs[0]), 'verdict': 'wrong', 'reason': f'{metric.name} is {said}'}
     fields = {**_place(runs[0]), 'value': reading.value, 'reference': reading.reference, 'low': reading.low,
               'high': reading.high, 'label': label.get('word', ''), **_limit(reading.value, limit)}
-    verdict, reason = _word(metric, reading, limit, label)
+    verdict, reason = _word(metric, reading, limit, label, '' if calm else runs[0].disturbed)
     repeats = f'median of {len(runs)}' if len(runs) > 1 else ''
-    return {**fields, 'verdict': verdict, 'reason': '; '.join(filter(None, (reason, repeats)))}
+    left_out = f'{others} more disturbed' if calm and others else ''
+    return {**fields, 'verdict': verdict, 'reason': '; '.join(filter(None, (reason, repeats, left_out)))}
 
 
 def _bound(noted: dict[str, Any], unit: str, partition: str, figures: dict) -> Limit | None:
@@ -126,12 +129,15 @@ def _limit(value: float, limit: Limit | None) -> dict[str, Any]:
             'efficiency': value / limit.value}
 
 
-def _word(metric: PlannedMetric, reading: Reading, limit: Limit | None, label: dict) -> tuple[str, str]:
+def _word(metric: PlannedMetric, reading: Reading, limit: Limit | None, label: dict,
+          disturbed: str) -> tuple[str, str]:
     value, low, high = reading.value, reading.low, reading.high
     if limit is not None and limit.exceeded_by(value):
         return 'impossible', f'{value:.4g} {metric.unit} is beyond {limit.value:.4g} ({limit.source})'
     if label:
         return 'skipped', f'{label["word"]}: {label["reason"]}'
+    if disturbed:
+        return 'disturbed', disturbed
     if reading.reference is None:
         return 'unreferenced', ''
     below, above = low is not None and value < low, high is not None and value > high

@@ -31,9 +31,20 @@ def joined(cells: list[Cell], system: str, session: str) -> Joined:
     """Every cell of the session, with its last word."""
     known = iter(nights.of_cells([c for c in cells if c.verdict in _OPEN], system, session))
     tonight = [next(known) if c.verdict in _OPEN else None for c in cells]
+    cells = _with_nights(cells, system, session)
     found = [_joined(cell, own) if own else cell for cell, own in zip(cells, tonight, strict=True)]
     short = sum(own.told.verdict == 'insufficient' for own in tonight if own)
     return Joined(found, sum(map(bool, tonight)) - short, short)
+
+
+def _with_nights(cells: list[Cell], system: str, session: str) -> list[Cell]:
+    """The cells; disturbed ones say for how many nights in a row they have been."""
+    disturbed = [c for c in cells if c.verdict == 'disturbed']
+    if not disturbed:
+        return cells
+    counts = iter(nights.disturbed(disturbed, system, session))
+    return [c.model_copy(update={'disturbed_nights': next(counts)}) if c.verdict == 'disturbed' else c
+            for c in cells]
 
 
 def _joined(cell: Cell, tonight: Tonight) -> Cell:

@@ -25,6 +25,10 @@ from parity.verdict import cells as cellmaker
 from parity.verdict.model import WORDS, Cell, Session, Verdict
 from parity.verdict.names import names
 
+#: Nights in a row after which a disturbed cell is no accident any more.
+TOO_OFTEN = 3
+#: Cases that are named because they left processes running, and characters that tell of those.
+_SAID, _TOLD = 5, 200
 JUDGED = {'ok', 'improved', 'regressed', 'impossible', 'wrong'}
 
 
@@ -107,9 +111,14 @@ def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:
         return errors.REGRESSED
     if 'failed' in words:
         return errors.INFRASTRUCTURE
-    if 'missing' in words or not any(c.value is not None for c in cells):
+    if 'missing' in words or too_often(cells) or not any(c.value is not None for c in cells):
         return errors.MISSING
     return errors.OK
+
+
+def too_often(cells: list[Cell]) -> list[Cell]:
+    """The cells that were disturbed in each of their last nights: nothing is known of them any more."""
+    return [c for c in cells if c.disturbed_nights >= TOO_OFTEN]
 
 
 def _kept(report: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +139,18 @@ def _warnings(report: dict[str, Any], kept: dict[str, Any]) -> list[str]:
         said.append('this session kept no plan: it was reconstructed from its command line')
     said += [f'{p["file"]}: {p["what"]}' for p in kept.get('plan', {}).get('problems', [])]
     said += database.wrong_clocks(report['session_info'])
-    return said + recovery.warnings()
+    return said + recovery.warnings() + _left_running(report)
+
+
+def _left_running(report: dict[str, Any]) -> list[str]:
+    """A line for each case that left processes running, which watch.py ended; the first ones only."""
+    found: dict[str, set[str]] = {}
+    for (case, partition, _), attempts in runs.of_report(report).items():
+        for left in (left for run in attempts for left in (run.record.get('watched') or {}).get('left') or ()):
+            found.setdefault(f'{case} on {partition}', set()).add(f'{left["command"]} ({left["pid"]})')
+    said = [f'{case} left processes running, which were ended: {", ".join(sorted(names))[:_TOLD]}'
+            for case, names in found.items()]
+    return said[:_SAID] + ([f'{len(said) - _SAID} more cases left processes running'] if len(said) > _SAID else [])
 
 
 def _cells(planned: Plan, found: dict[runs.Key, list[runs.Run]], demands) -> list[Cell]:
@@ -147,7 +167,8 @@ def _figures(planned: Plan, found: dict[runs.Key, list[runs.Run]]) -> dict[tuple
     checks = {case.case: case.check for case in planned.cases}
     return {(partition, checks.get(case, case), metric): value
             for (case, partition, _), attempts in found.items()
-            for metric, value in attempts[0].values().items() if not attempts[0].status}
+            for metric, value in attempts[0].values().items()
+            if not attempts[0].status and not attempts[0].disturbed}
 
 
 def _session(report: dict[str, Any], planned: Plan, kept: dict[str, Any]) -> Session:
@@ -177,7 +198,9 @@ def _trust(past: join.Joined) -> str:
     """How many cells were judged, by what, and at which rate of false alarms."""
     bounded = [c.reference is not None and c.verdict in JUDGED for c in past.cells]
     judged = sum(has or c.history not in ('', 'insufficient') for has, c in zip(bounded, past.cells, strict=True))
-    said = f'{judged} of {len(past.cells)} judged'
+    often = len(too_often(past.cells))
+    said = f'{often} disturbed for {TOO_OFTEN} nights in a row or more; ' if often else ''
+    said += f'{judged} of {len(past.cells)} judged'
     said += f': {sum(bounded)}' if judged > sum(bounded) > 0 else ''
     said += ' against accepted bounds' if any(bounded) else ': no reference has been accepted for these cells'
     if past.judged:

@@ -10,11 +10,11 @@ from parity.attribution.model import Attribution
 from parity.compare.model import Outcome
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
-               'skipped', 'unreferenced', 'insufficient']
+               'skipped', 'disturbed', 'unreferenced', 'insufficient']
 
 #: Every word, worst first: the order in which a person reads them.
 WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
-                           'unreferenced', 'skipped', 'improved', 'ok')
+                           'disturbed', 'unreferenced', 'skipped', 'improved', 'ok')
 
 
 class Cell(BaseModel):
@@ -50,6 +50,7 @@ class Cell(BaseModel):
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
     usual_low: float | None = None   # band of a single night around it, three spreads wide
     usual_high: float | None = None
+    disturbed_nights: int = 0        # nights in a row, this one the last, in which every run was disturbed
     cause: Attribution | None = None # what is known of it where the figure is slower
     suspicious: bool = False         # low among the nights before: worth another run before anything is said
     nodes: list[str] = Field(default_factory=list)

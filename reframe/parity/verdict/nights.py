@@ -42,6 +42,29 @@ def of_cells(cells: list[Cell], system: str, session: str) -> list[Tonight | Non
     return found
 
 
+def disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
+    """Nights in a row, up to the session, in which every run of each cell was disturbed.
+
+    A night in which the cell did not run is none.
+    """
+    frame = history.load(system, disturbed=True).filter(pl.col('rerun_of') == '')
+    tonight = frame.filter(pl.col('session') == session)['start']
+    until = tonight[0] if len(tonight) else float('inf')
+    nights = frame.filter(pl.col('start') <= until).join(_named(cells), on=history.CELL).group_by(
+        'cell', 'session', 'start').agg(pl.col('disturbed').all())
+    calm = nights.filter(~pl.col('disturbed')).group_by('cell').agg(calm=pl.col('start').max())
+    since = nights.join(calm, on='cell', how='left').filter(
+        pl.col('start') > pl.col('calm').fill_null(float('-inf')))
+    counts = dict(since.group_by('cell').len().iter_rows())
+    return [counts.get(i, 0) for i in range(len(cells))]
+
+
+def _named(cells: list[Cell]) -> pl.DataFrame:
+    """cell (its place among them), and what names it in a history."""
+    return pl.DataFrame({name: [getattr(cell, name) for cell in cells] for name in history.CELL},
+                        schema=dict.fromkeys(history.CELL, pl.String)).with_row_index('cell')
+
+
 def _table(frame: pl.DataFrame) -> tuple[Nights, np.ndarray]:
     """The nights of all cells of the frame, cell by cell, and the label of each."""
     if frame['again'].any():         # a night without a run of its own is none
@@ -98,9 +121,7 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
 
 def _wanted(cells: list[Cell], begins: list[float | None]) -> pl.DataFrame:
     """cell, what names it in a history, sign, accepted (its reference), begins (of what that stands on)."""
-    named = pl.DataFrame({name: [getattr(cell, name) for cell in cells] for name in history.CELL},
-                         schema=dict.fromkeys(history.CELL, pl.String)).with_row_index('cell')
-    return named.with_columns(
+    return _named(cells).with_columns(
         pl.Series('sign', [1 if cell.better == 'higher' else -1 for cell in cells], dtype=pl.Int8),
         pl.Series('accepted', [cell.reference for cell in cells], dtype=pl.Float64),
         pl.Series('begins', begins, dtype=pl.Float64))

@@ -54,6 +54,11 @@ class Run:
         return 'wrong' if self.raw.get('fail_phase') == 'sanity' else 'failed'
 
     @property
+    def disturbed(self) -> str:
+        """Who took CPUs of the job, where it was more than is allowed (parity.watched)."""
+        return str(self.record.get('disturbed') or '')
+
+    @property
     def unfinished(self) -> bool:
         """Was the whole run stopped before this attempt ended?"""
         return self.raw.get('result') in ('abort', _NEVER_ENDED) and bool(self.status)

@@ -11,8 +11,8 @@ from parity.report.text import visible
 from parity.verdict.model import WORDS, Cell, Verdict
 
 STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
-          'missing': 'bold yellow', 'insufficient': 'cyan', 'unreferenced': 'cyan', 'skipped': 'dim',
-          'improved': 'bold green', 'ok': 'green'}
+          'missing': 'bold yellow', 'insufficient': 'cyan', 'disturbed': 'yellow', 'unreferenced': 'cyan',
+          'skipped': 'dim', 'improved': 'bold green', 'ok': 'green'}
 #: Words whose cells are listed only with --all: counted, but nothing to act on tonight.
 QUIET = ('ok', 'unreferenced', 'insufficient')
 #: So many improved cells are listed: after an update all of a system may be better.
@@ -31,7 +31,7 @@ def lines(verdict: Verdict, everything: bool = False) -> list[tuple[str, str]]:
         cells = cells[:len(cells) - len(rest)]
         for subsystem in sorted({c.subsystem for c in cells}):
             said += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]
-            said += [(text, '') for text in _rows([c for c in cells if c.subsystem == subsystem])]
+            said += [(text, '') for text in _rows([c for c in cells if c.subsystem == subsystem], everything)]
         said += [(f'  and {len(rest)} more improved: parity verdict --all', '')] if rest else []
     said += _pairs(verdict, everything)
     said += [('', ''), (f'next: {verdict.next}', '')]
@@ -63,9 +63,12 @@ def _counts(v: Verdict) -> str:
                       for word, n in v.counts.items()) or 'no cell was planned'
 
 
-def _rows(cells: list[Cell]) -> Iterable[str]:
-    """One row a cell; but what was skipped or gave no figure for one reason is one row."""
-    groups = _grouped(cells)
+def _rows(cells: list[Cell], everything: bool = False) -> Iterable[str]:
+    """One row a cell; but what was skipped, disturbed or gave no figure for one reason is one row.
+
+    ``everything``: what was disturbed is told one by one.
+    """
+    groups = _grouped(cells, ('skipped',) if everything else ('skipped', 'disturbed'))
     table = [_columns(group) for group in groups]
     widths = [max(len(row[i]) for row in table) for i in range(4)]
     causes = [_cause(group[0]) for group in groups]
@@ -82,10 +85,10 @@ def _cause(cell: Cell) -> list[str]:
     return cell.cause.lines(CHANGES) if cell.cause else []
 
 
-def _grouped(cells: list[Cell]) -> list[list[Cell]]:
+def _grouped(cells: list[Cell], by_reason: tuple[str, ...]) -> list[list[Cell]]:
     groups: dict[tuple, list[Cell]] = {}
     for c in cells:
-        if c.verdict == 'skipped':
+        if c.verdict in by_reason:
             key = (c.check, c.partition, c.environ, c.reason)
         else:
             key = (c.case, c.partition, c.environ, c.reason, c.metric if c.value is not None else '')

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Run a job's script; tell who else had its CPUs, and end the processes that the script left running.
+
+    watch.py SCRIPT ARGUMENTS...
+
+The script keeps its standard streams, environment, process group, CPUs and exit code; signals are passed on.
+Orphans become children of this process (prctl(2), PR_SET_CHILD_SUBREAPER): a daemon cannot escape by setsid and a
+double fork. watch.json, beside this file, holds seconds and counts:
+
+    node, cpus     where, and how many CPUs the script may run on
+    seconds        that all of it ran
+    others         CPU time in user mode of processes outside the job, on the CPUs of the job; null: unknown
+    unknown        why `others` is null
+    steal          time that the hypervisor gave to others, of the CPU that lost most
+    throttled      times that heat slowed the CPUs, or that a CPU quota stopped the job
+    left           processes that ran on when the script had ended, and were ended: {pid, command}
+
+Kernel threads write back what a storage case has written: their time, like all in the kernel, is not counted.
+"""
+
+import glob
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PASSED_ON = ('SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGXCPU')
+#: Seconds that processes get to end by themselves, and after a SIGTERM: together less than the 2 s that ReFrame
+#: gives a job it cancels.
+GRACE, AFTER_TERM = 0.5, 0.5
+TICKS = os.sysconf('SC_CLK_TCK')
+
+
+def text(file):
+    try:
+        with open(file, errors='replace') as opened:
+            return opened.read()
+    except OSError:
+        return ''
+
+
+def process(pid):
+    """(parent, start time, seconds in user mode) of a process; None where it is gone or ended."""
+    fields = text(f'/proc/{pid}/stat').rpartition(')')[2].split()
+    if not fields or fields[0] == 'Z':
+        return None
+    return int(fields[1]), fields[19], int(fields[11]) / TICKS
+
+
+def ancestors():
+    """{(pid, start time): seconds in user mode} of the processes that started this one: ReFrame among them."""
+    found, pid = {}, os.getppid()
+    while pid > 1:
+        known = process(pid)
+        if known is None:
+            break
+        parent, started, seconds = known
+        found[pid, started] = seconds
+        pid = parent
+    return found
+
+
+def processors(cpus):
+    """{cpu: (seconds in user mode, seconds stolen)} of these CPUs, from /proc/stat."""
+    rows = re.findall(r'^cpu(\d+) (.*)$', text('/proc/stat'), re.M)
+    counts = {int(cpu): [int(word) for word in row.split()] for cpu, row in rows}
+    return {cpu: ((counts[cpu][0] + counts[cpu][1]) / TICKS, counts[cpu][7] / TICKS)
+            for cpu in cpus if cpu in counts}
+
+
+def groups(controller):
+    """The folders of this process's control group of one controller (v1, else v2), the innermost first."""
+    lines = [line.split(':', 2) for line in text('/proc/self/cgroup').splitlines()]
+    paths = [(f'/sys/fs/cgroup/{controller}', path) for _, names, path in lines if controller in names.split(',')]
+    paths = paths or [('/sys/fs/cgroup', path) for _, names, path in lines if not names]
+    for mount, path in paths[:1]:
+        while path.strip('/'):
+            yield mount + path
+            path = os.path.dirname(path)
+
+
+def of_slurm():
+    """Seconds in user mode of all steps of this job of Slurm on this node; None: no control group tells."""
+    job = 'job_' + os.environ.get('SLURM_JOB_ID', '')
+    folder = next((f for f in groups('cpuacct') if os.path.basename(f) == job), None)
+    if folder is None:
+        return None
+    v1 = re.search(r'^user (\d+)$', text(f'{folder}/cpuacct.stat'), re.M)
+    v2 = re.search(r'^user_usec (\d+)$', text(f'{folder}/cpu.stat'), re.M)
+    return int(v1[1]) / TICKS if v1 else int(v2[1]) / 1e6 if v2 else None
+
+
+def of_children():
+    """Seconds in user mode of this process and of all its descendants that have ended."""
+    return sum(resource.getrusage(who).ru_utime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def throttled(cpus):
+    counts = [text(file) for cpu in cpus
+              for file in glob.glob(f'/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/*_throttle_count')]
+    of_quota = ''.join(text(f'{folder}/cpu.stat') for folder in groups('cpu'))
+    counts += re.findall(r'^nr_throttled (\d+)', of_quota, re.M)
+    return sum(int(count) for count in counts if count.strip().isdecimal())
+
+
+class Reading:
+    """The counters of one moment."""
+
+    def __init__(self, cpus):
+        self.clock = time.monotonic()
+        self.cpus = processors(cpus)
+        self.started_by = ancestors()
+        self.own = of_slurm() if os.environ.get('SLURM_JOB_ID') else of_children()
+        self.throttled = throttled(cpus)
+
+
+def used(before, after):
+    """What watch.json says of the time between two readings."""
+    both = before.cpus.keys() & after.cpus.keys()
+    told = {'node': os.uname().nodename, 'cpus': len(both), 'seconds': after.clock - before.clock,
+            'others': None, 'unknown': '', 'throttled': after.throttled - before.throttled,
+            'steal': max((after.cpus[cpu][1] - before.cpus[cpu][1] for cpu in both), default=0.0)}
+    if not both:
+        return {**told, 'unknown': '/proc/stat does not tell'}
+    if before.own is None or after.own is None:
+        return {**told, 'unknown': 'Slurm has no control group of the job that counts its CPU time'}
+    own = after.own - before.own + sum(after.started_by[key] - before.started_by[key]
+                                       for key in after.started_by.keys() & before.started_by.keys())
+    busy = sum(after.cpus[cpu][0] - before.cpus[cpu][0] for cpu in both)
+    return {**told, 'others': max(0.0, busy - own)}
+
+
+def reap(seconds):
+    """Wait for all children, no longer than so; True where none is left."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return True
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.01)
+
+
+def descendants():
+    """{pid: its command} of all processes below this one that have not ended."""
+    known = {int(pid): process(pid) for pid in os.listdir('/proc') if pid.isdecimal()}
+    found, new = set(), {os.getpid()}
+    while new:
+        new = {pid for pid, told in known.items() if told and told[0] in new} - found
+        found |= new
+    return {pid: ' '.join(text(f'/proc/{pid}/cmdline').split('\0')).strip()[:200] for pid in sorted(found)}
+
+
+def end_rest(cancelled):
+    """End what still runs below this process; returns what that was."""
+    if reap(0.0 if cancelled else GRACE):
+        return []
+    left = descendants()
+    for number, seconds in ((signal.SIGTERM, AFTER_TERM), (signal.SIGKILL, AFTER_TERM)):
+        for pid in descendants():
+            try:
+                os.kill(pid, number)
+            except OSError:
+                pass            # it has ended meanwhile, or is another user's
+        if reap(seconds):
+            break
+    return [{'pid': pid, 'command': command} for pid, command in left.items()]
+
+
+def run(command):
+    """Run the command to its end; returns its status, as wait(2) gives it, and whether a signal came."""
+    signals = {getattr(signal, name) for name in PASSED_ON}
+    came = []
+
+    def pass_on(number, _):
+        came.append(number)
+        os.kill(script, number)         # it was not waited for yet: no other process has its number
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    script = os.fork()
+    if script == 0:
+        become(command, signals)
+    for number in signals:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+    while True:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid
+        if ended == script:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+            return os.waitpid(script, 0)[1], bool(came)
+        os.waitpid(ended, 0)
+
+
+def become(command, signals):
+    """In the child: be the command, with the signals and the environment that this process was given."""
+    try:
+        for name in ('SIGPIPE', 'SIGXFSZ'):         # Python ignores them, and adds LC_CTYPE
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+        given = [line.split('=', 1) for line in text('/proc/self/environ').split('\0') if '=' in line]
+        os.execve(command[0], command, dict(given) or os.environ)
+    except OSError as err:
+        print(f'{command[0]}: {err.strerror}', file=sys.stderr)
+    os._exit(126)
+
+
+def adopt_orphans():
+    try:
+        import ctypes
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)      # PR_SET_CHILD_SUBREAPER
+    except (ImportError, OSError, AttributeError) as err:
+        print(f'watch.py: a daemon of this job would be left running: {err}', file=sys.stderr)
+
+
+def main(command):
+    adopt_orphans()
+    cpus = os.sched_getaffinity(0)
+    before = Reading(cpus)
+    status, cancelled = run(command)
+    left = end_rest(cancelled)
+    told = {**used(before, Reading(cpus)), 'left': left}
+    try:
+        with open(os.path.join(HERE, 'watch.json'), 'w') as file:
+            json.dump({key: round(value, 3) if isinstance(value, float) else value
+                       for key, value in told.items()}, file)
+    except OSError as err:
+        print(f'watch.json: {err.strerror}', file=sys.stderr)
+    if os.WIFSIGNALED(status):          # end as the script did
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+        os.kill(os.getpid(), number)
+    sys.exit(os.WEXITSTATUS(status))
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])

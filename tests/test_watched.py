@@ -1,0 +1,251 @@
+"""Who else had the CPUs of a job, what it left running: programs/watch.py, and what is made of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from reframe.utility import import_module_from_file
+
+import sessions
+from conftest import TOP, shell
+from jobs import sessions_of, verdict_of
+from parity import history, watched
+from parity.compare import kept
+from parity.notify import night
+from parity.session import process
+from parity.verdict import judge, terminal
+from sessions import case
+
+PROGRAM = TOP / 'reframe' / 'parity' / 'programs' / 'watch.py'
+watch = import_module_from_file(str(PROGRAM))
+REFS = {'hpl': (100.0, -0.05, 0.05)}
+BUSY = {'parity': {'disturbed': 'processes outside the job took 1.00 of its 2 CPUs'}, 'hpl': 7.6}
+
+
+# The program
+
+@pytest.fixture
+def job(tmp_path):
+    """Starts a script under watch.py; what it tells is read by ``told``."""
+    shutil.copy(PROGRAM, tmp_path / 'watch.py')
+
+    def start(script: str, *arguments: str, **options) -> subprocess.Popen:
+        file = tmp_path / 'job.sh'
+        file.write_text(f'#!/bin/bash\n{script}\n')
+        file.chmod(0o755)
+        return subprocess.Popen([sys.executable, '-I', './watch.py', './job.sh', *arguments], cwd=tmp_path, text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    start.told = lambda: json.loads((tmp_path / 'watch.json').read_text())
+    start.folder = tmp_path
+    return start
+
+
+def test_a_script_keeps_its_streams_arguments_environment_and_exit_code(job):
+    run = job('read line; echo "$1 $line $(tr "\\0" "\\n" </proc/$$/environ | sort | tr "\\n" " ")"; echo no >&2; exit 7',
+              'two words', env={'A': '1', 'LC_ALL': 'C'})
+    out, err = run.communicate('given\n')
+    assert (out, err, run.returncode) == ('two words given A=1 LC_ALL=C \n', 'no\n', 7)
+    assert job.told()['left'] == [] and job.told()['seconds'] > 0
+
+
+@pytest.mark.parametrize('number', [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
+def test_a_script_that_a_signal_ends_is_seen_to_end_so(job, number):
+    run = job(f'kill -{int(number)} $$')
+    run.communicate()
+    assert run.returncode == -number
+
+
+def test_signals_are_passed_on(job):
+    run = job('trap "echo told; exit 3" USR1\necho ready; sleep 1000 & wait')
+    assert run.stdout.readline() == 'ready\n'
+    run.send_signal(signal.SIGUSR1)
+    assert run.communicate()[0] == 'told\n' and run.returncode == 3
+    assert [left['command'] for left in job.told()['left']] in ([], ['sleep 1000'])
+
+
+DAEMON = ('(exec </dev/null >/dev/null 2>&1; setsid env -i sh -c "sleep 86399 & echo \\$! >daemon; '
+          'exec 3<&-; exit" &)\nwhile [ ! -s daemon ]; do :; done')
+
+
+def test_a_daemon_is_ended_by_its_id_and_named(job):
+    run = job(f'{DAEMON}\nexit 5')
+    run.communicate()
+    pid = int((job.folder / 'daemon').read_text())
+    assert run.returncode == 5 and job.told()['left'] == [{'pid': pid, 'command': 'sleep 86399'}]
+    assert not process.start_time(pid)
+
+
+def test_a_daemon_ends_with_a_job_that_is_cancelled(job):
+    run = job(f'{DAEMON}\necho ready\nsleep 86398', start_new_session=True)
+    assert run.stdout.readline() == 'ready\n'
+    os.killpg(run.pid, signal.SIGTERM)
+    run.communicate()
+    assert run.returncode == -signal.SIGTERM and not process.start_time(int((job.folder / 'daemon').read_text()))
+
+
+def test_a_busy_process_beside_is_counted(job):
+    """On one CPU both get about half of it."""
+    cpu = str(min(os.sched_getaffinity(0)))
+    beside = subprocess.Popen(['taskset', '-c', cpu, sys.executable, '-c', 'while True: pass'])
+    try:
+        run = job('for ((i = 0; i < 400000; i++)); do :; done', preexec_fn=lambda: os.sched_setaffinity(0, {int(cpu)}))
+        run.communicate()
+    finally:
+        beside.kill()
+        beside.wait()
+    told = job.told()
+    assert told['cpus'] == 1 and told['others'] > 0.2 * told['seconds'] and watched.disturbed(told, None)
+
+
+def reading(clock, busy, own, steal=(0.0, 0.0), throttled=0, started_by=0.0):
+    return SimpleNamespace(clock=clock, cpus={0: (busy, steal[0]), 1: (busy, steal[1])}, own=own, throttled=throttled,
+                           started_by={(7, '1'): started_by})
+
+
+def test_what_the_job_and_its_parents_used_is_not_others():
+    """Both CPUs were busy for 9 s: 12 s were the job's, of whatever number of processes, 1 s was ReFrame's."""
+    told = watch.used(reading(10.0, 5.0, 3.0), reading(20.0, 14.0, 15.0, (0.1, 0.4), 2, started_by=1.0))
+    assert told['others'] == 5.0 and told['steal'] == 0.4 and told['throttled'] == 2 and told['seconds'] == 10.0
+    assert watch.used(reading(0.0, 0.0, 0.0), reading(1.0, 1.0, 2.1))['others'] == 0.0
+
+
+def test_what_is_not_known_is_said():
+    unknown = watch.used(reading(0.0, 0.0, None), reading(10.0, 9.0, None))
+    assert unknown['others'] is None and 'Slurm' in unknown['unknown'] and not watched.disturbed(unknown, None)
+
+
+@pytest.mark.parametrize('files, seconds', [
+    ({'/proc/self/cgroup': '4:memory:/slurm/uid_0/job_12/step_0\n2:cpu,cpuacct:/slurm/uid_0/job_12/step_batch/task_0\n',
+      '/sys/fs/cgroup/cpuacct/slurm/uid_0/job_12/cpuacct.stat': f'user {3 * watch.TICKS}\nsystem 7\n'}, 3.0),
+    ({'/proc/self/cgroup': '0::/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0\n',
+      '/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/cpu.stat': 'usage_usec 9\nuser_usec 2500000\n'}, 2.5),
+    ({'/proc/self/cgroup': '0::/system.slice/slurmstepd.scope/job_1/step_batch\n'}, None),
+    ({'/proc/self/cgroup': '0::/\n'}, None),
+])
+def test_steps_of_slurm_count_by_the_control_group_of_the_job(files, seconds, monkeypatch):
+    monkeypatch.setenv('SLURM_JOB_ID', '12')
+    monkeypatch.setattr(watch, 'text', lambda file: files.get(file, ''))
+    assert watch.of_slurm() == seconds
+
+
+# The share
+
+@pytest.mark.parametrize('others, steal, cpus, allowed, found', [
+    (0.4, 0.0, 2, None, False), (0.6, 0.0, 2, None, True), (0.3, 0.3, 2, None, True), (None, 0.0, 2, None, False),
+    (None, 0.6, 2, None, True), (0.7, 0.0, 64, None, False), (10.0, 0.0, 64, None, True), (6.0, 0.0, 2, 0.7, False),
+    (8.0, 0.0, 2, 0.7, True)])
+def test_others_may_take_a_share_of_one_cpu_or_what_the_site_states(others, steal, cpus, allowed, found):
+    seen = {'others': others, 'steal': steal, 'cpus': cpus, 'seconds': 10.0}
+    assert bool(watched.disturbed(seen, allowed)) == found
+
+
+def test_a_case_of_a_moment_is_not_disturbed_by_a_tick_of_the_clock():
+    assert not watched.disturbed({'others': 0.04, 'steal': 0.0, 'cpus': 2, 'seconds': 0.2}, None)
+    assert watched.disturbed({}, None) == ''
+
+
+# The verdict
+
+def of(*cases):
+    return judge.of_report(sessions.report(list(cases), [sessions.planned()]))
+
+
+def words(*cases):
+    return {c.metric: c.verdict for c in of(*cases).cells}
+
+
+def test_a_figure_of_a_busy_machine_is_shown_and_not_judged():
+    verdict = of(case(refs=REFS, **BUSY))
+    cell = verdict.cells[0]
+    assert (cell.verdict, cell.value, verdict.exit_code) == ('disturbed', 7.6, 0) and '1.00 of its 2' in cell.reason
+    text = '\n'.join(line for line, _ in terminal.lines(verdict))
+    assert '2 disturbed' in text and 'DISTURBED  compute' in text and '0 of 2 judged' in text
+    assert '7.6' in '\n'.join(line for line, _ in terminal.lines(verdict, everything=True))
+
+
+def test_the_runs_that_were_not_disturbed_are_judged():
+    cell = of(case(99.0, refs=REFS), case(refs=REFS, **BUSY), case(101.0, refs=REFS)).cells[0]
+    assert (cell.verdict, cell.value, cell.reason) == ('ok', 100.0, 'median of 2; 1 more disturbed')
+
+
+def test_wrong_failed_and_impossible_stay_so_on_a_busy_machine():
+    limit = {'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}
+    noted = {'metrics': {'hpl': {'limit': limit, 'unit': 'Gflop/s', 'better': 'higher'}}}
+    assert words(case(7.6, parity={**BUSY['parity'], **noted}))['hpl'] == 'impossible'
+    assert words(case(float('nan'), parity=BUSY['parity']))['hpl'] == 'wrong'
+    failed = {**case(7.6, parity={**BUSY['parity'], 'status': 'failed'}), 'result': 'fail', 'fail_phase': 'sanity'}
+    assert words(failed)['hpl'] == 'failed'
+
+
+def test_a_disturbed_run_is_in_no_history_and_in_no_comparison(stored):
+    stored('a', case(100.0), case(**BUSY))
+    assert history.load('local').filter(metric='hpl')['value'].to_list() == [100.0]
+    assert history.load('local', disturbed=True).filter(metric='hpl')['disturbed'].to_list() == [False, True]
+    stored('b', case(**BUSY))
+    cells = kept.night('b').cells()
+    assert cells and all(not c.values and c.reason.startswith('disturbed: ') for c in cells.values())
+
+
+def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored):
+    stored('a', case(100.0), case(**BUSY))        # one calm run: not a disturbed night
+    stored('b', case(**BUSY))
+    stored('c', case(**BUSY), case(**BUSY))
+    verdict = judge.newest('c')
+    assert verdict.cells[0].disturbed_nights == 2 and verdict.exit_code == 0
+    stored('d', {**case(100.0), 'name': 'Other', 'unique_name': 'Other'})     # a night without it is none
+    stored('e', case(**BUSY))
+    verdict = judge.newest('e')
+    assert verdict.cells[0].disturbed_nights == 3 and verdict.exit_code == 3
+    assert verdict.trust.startswith('2 disturbed for 3 nights in a row or more; 0 of 2 judged')
+    assert set(night.of(verdict).bad.values()) == {'disturbed'}
+    stored('f', case(100.0))
+    verdict = judge.newest('f')
+    assert verdict.exit_code == 0 and not night.of(verdict).bad
+    assert judge.newest('c').cells[0].disturbed_nights == 2
+
+
+def test_nothing_is_said_to_be_well_by_a_disturbed_night():
+    assert not night.of(of(case(**BUSY))).measured - {night.WHOLE}
+
+
+def test_what_a_case_left_running_is_a_warning():
+    left = {'watched': {'left': [{'pid': 77, 'command': 'iperf3 -s -D'}]}}
+    warning, = of(case(100.0, parity=left)).warnings
+    assert warning == 'Toy on default left processes running, which were ended: iperf3 -s -D (77)'
+
+
+# A run
+
+CHECK = '''
+import reframe as rfm
+from parity.metric import Metric
+from parity.workload import Workload
+
+
+@rfm.simple_test
+class Leaves(rfm.RunOnlyRegressionTest, Workload):
+    metrics = (Metric('figure', '1', 'higher'),)
+    executable = 'bash'
+    executable_opts = ['-c', '"setsid env -i sleep 86397 >/dev/null 2>&1 </dev/null & echo $! >daemon; echo $0"']
+
+    def parse(self, text):
+        return {'figure': 1.0}
+'''
+
+
+def test_a_case_that_leaves_a_daemon_is_judged_and_told(checkout):
+    (checkout / 'checks' / 'compute' / 'leaves.py').write_text(CHECK)
+    done = shell('. ci/activate && reframe -c checks/ -r -n Leaves', checkout)
+    session, = sessions_of(checkout)
+    ran, = session['runs'][0]['testcases']
+    pids = [left['pid'] for left in ran['parity']['watched']['left']]
+    _, verdict = verdict_of(checkout)
+    assert any('Leaves on default left processes running' in w and 'sleep 86397' in w for w in verdict['warnings']), done.stdout
+    assert pids and not any(map(process.start_time, pids))
