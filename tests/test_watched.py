@@ -19,7 +19,6 @@ from jobs import sessions_of, verdict_of
 from parity import history, watched
 from parity.compare import kept
 from parity.notify import night
-from parity.session import process
 from parity.verdict import judge, terminal
 from sessions import case
 
@@ -27,6 +26,10 @@ PROGRAM = TOP / 'reframe' / 'parity' / 'programs' / 'watch.py'
 watch = import_module_from_file(str(PROGRAM))
 REFS = {'hpl': (100.0, -0.05, 0.05)}
 BUSY = {'parity': {'disturbed': 'processes outside the job took 1.00 of its 2 CPUs'}, 'hpl': 7.6}
+
+
+def alive(pid: int) -> bool:
+    return os.path.exists(f'/proc/{pid}')
 
 
 # The program
@@ -79,7 +82,7 @@ def test_a_daemon_is_ended_by_its_id_and_named(job):
     run.communicate()
     pid = int((job.folder / 'daemon').read_text())
     assert run.returncode == 5 and job.told()['left'] == [{'pid': pid, 'command': 'sleep 86399'}]
-    assert not process.start_time(pid)
+    assert not alive(pid)
 
 
 def test_a_daemon_ends_with_a_job_that_is_cancelled(job):
@@ -87,7 +90,7 @@ def test_a_daemon_ends_with_a_job_that_is_cancelled(job):
     assert run.stdout.readline() == 'ready\n'
     os.killpg(run.pid, signal.SIGTERM)
     run.communicate()
-    assert run.returncode == -signal.SIGTERM and not process.start_time(int((job.folder / 'daemon').read_text()))
+    assert run.returncode == -signal.SIGTERM and not alive(int((job.folder / 'daemon').read_text()))
 
 
 def test_a_busy_process_beside_is_counted(job):
@@ -221,6 +224,17 @@ def test_what_a_case_left_running_is_a_warning():
     assert warning == 'Toy on default left processes running, which were ended: iperf3 -s -D (77)'
 
 
+@pytest.mark.parametrize('node', [{}, {'node': 'node01', 'kernel': '6.1'}])
+def test_throttling_disturbs_nothing_and_is_told_as_a_cause(stored, node):
+    def night(hpl, times):
+        return case(hpl, refs=REFS, parity={'node': node, 'watched': {'node': 'node01', 'throttled': times}})
+    stored('a', night(100.0, 0), night(100.0, 0))
+    stored('b', night(50.0, 0), night(50.0, 31))
+    cell = judge.newest('b').cells[0]
+    assert cell.verdict == 'regressed'
+    assert [(c.fact, c.old, c.new) for c in cell.cause.changes] == [('throttled', 'no', 'yes')]
+
+
 # A run
 
 CHECK = '''
@@ -248,4 +262,4 @@ def test_a_case_that_leaves_a_daemon_is_judged_and_told(checkout):
     pids = [left['pid'] for left in ran['parity']['watched']['left']]
     _, verdict = verdict_of(checkout)
     assert any('Leaves on default left processes running' in w and 'sleep 86397' in w for w in verdict['warnings']), done.stdout
-    assert pids and not any(map(process.start_time, pids))
+    assert pids and not any(map(alive, pids))

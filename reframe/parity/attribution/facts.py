@@ -9,9 +9,9 @@ from parity.history.facts import SessionFacts
 
 #: Facts of no node in particular.
 ANYWHERE = ''
-#: What programs/node.sh says, in the order in which a person looks for a cause.
+#: What programs/node.sh and watch.py say, in the order in which a person looks for a cause.
 NODE = ('kernel', 'virtualisation', 'processor', 'microcode', 'firmware', 'governor', 'clocksource', 'gpu_driver',
-        'vulnerable')
+        'vulnerable', 'throttled')
 
 
 def of(session: SessionFacts, environ: str) -> dict[str, dict[str, str]]:
@@ -20,8 +20,9 @@ def of(session: SessionFacts, environ: str) -> dict[str, dict[str, str]]:
     What is unknown has no entry: it can differ from nothing.
     """
     found = {node: _known({name: said.get(name) for name in NODE}) for node, said in session.nodes.items()}
-    if here := _machine(session.machine.get('machine') or {}):
-        found.setdefault(session.machine['machine'].get('hostname') or ANYWHERE, {}).update(here)
+    machine = session.machine.get('machine') or {}
+    if here := _machine(machine) | _known({'throttled': session.machine.get('throttled')}):
+        found.setdefault(machine.get('hostname') or ANYWHERE, {}).update(here)
     software = (session.machine.get('software') or {}).get(environ) or {}
     found[ANYWHERE] = found.get(ANYWHERE, {}) | _known({
         **dict(_software(software)), 'ReFrame': session.reframe, 'parity': session.machine.get('parity')})

@@ -11,7 +11,7 @@ from parity.session import cache, database, readable, selection
 from parity.verdict import runs
 
 #: Goes up when SessionFacts, or what its fields mean, changes: what was kept of another version is read anew.
-_VERSION = 3
+_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,31 @@ def _kept(uuid: str) -> SessionFacts | None:
         return facts
 
 
+def _throttled(watched: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """By node, whether heat or a CPU quota slowed any job there (programs/watch.py)."""
+    times: dict[str, int] = {}
+    for seen in watched:
+        if seen.get('node'):
+            times[seen['node']] = times.get(seen['node'], 0) + (seen.get('throttled') or 0)
+    return {node: {'throttled': 'yes' if count else 'no'} for node, count in times.items()}
+
+
 def of_report(report: dict[str, Any]) -> SessionFacts:
     """The facts of one session as ReFrame stores it."""
     raws = [raw for run in report['runs'] for raw in run['testcases']]
     kept = next((s for s in [*(r.get('parity_session') for r in raws), report.get('parity_session')] if s), {})
     records = [run.record for attempts in runs.of_report(report).values() for run in attempts]
-    nodes = {said['node']: said for r in records if (said := r.get('node') or {}).get('node')}
+    slowed = _throttled([r.get('watched') or {} for r in records])
+    nodes = {said['node']: {**said, **slowed.get(said['node'], {})}
+             for r in records if (said := r.get('node') or {}).get('node')}
     software = {str((r.get('software') or {}).get('identity', '')) for r in records}
     info = report['session_info']
     return SessionFacts(
         uuid=info['uuid'], start=info['time_start_unix'], cmdline=info.get('cmdline', ''),
         system=kept.get('plan', {}).get('system') or next((r['system'] for r in raws), ''),
-        reframe=info.get('version', ''), machine=kept.get('facts', {}), nodes=nodes,
+        reframe=info.get('version', ''), nodes=nodes,
+        # without a batch system the session's machine is the node
+        machine={**kept.get('facts', {}), **({} if nodes else next(iter(slowed.values()), {}))},
         software=tuple(sorted(software - {''})), end=info['time_end_unix'],
         rerun_of=info.get(database.RERUN_OF, ''), selection=selection.of_night(report),
         planned=plans.digest(kept.get('plan', {})))
