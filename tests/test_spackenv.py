@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import TOP, shell
+from conftest import TOP, run_python, shell
 from parity.cli import build as command_line
 from parity.codes import FEATURES
 from parity.errors import InfrastructureError, UsageError
-from parity.site import systems
+from parity.site import assemble, systems
 from parity.software import built
 from parity.spackenv import binaries, build, bundle, externals, folder, gpu, manifest, recipes
 from parity.spackenv.command import Spack
@@ -85,8 +85,9 @@ def test_a_committed_lock_is_taken_and_belongs_to_the_stamp(site):
     place = folder.write(site, FACTS)
     before = folder.stamp(place)
     shutil.copy(LOCK, folder.committed_lock('local'))
-    assert folder.concrete(folder.write(site, FACTS)).keys() == specs(place).keys()
-    assert folder.stamp(place) != before
+    locked = folder.write(site, FACTS)
+    assert folder.concrete(locked).keys() == specs(place).keys()
+    assert locked != place and folder.stamp(locked) != before
 
 
 def test_a_manifest_that_is_no_environment_is_named(site):
@@ -318,8 +319,8 @@ def test_gpu_specs_get_a_view_of_their_own(site):
     place = folder.write(site, FACTS)
     made = yaml.safe_load((place / 'spack.yaml').read_text())['spack']
     assert made['concretizer'] == {'unify': 'when_possible', 'reuse': False}
-    assert made['view']['default'] == {'root': str(place / 'view'), 'link': 'roots', 'exclude': ['+cuda', '+rocm']}
-    assert made['view']['gpu'] == {'root': str(place / 'view-gpu'), 'link': 'roots', 'select': ['+cuda', '+rocm']}
+    assert made['view']['default'] == {'root': 'view', 'link': 'roots', 'exclude': ['+cuda', '+rocm']}
+    assert made['view']['gpu'] == {'root': 'view-gpu', 'link': 'roots', 'select': ['+cuda', '+rocm']}
     # or Spack would unify a spec that does not forbid it with the build for GPUs
     assert {s.split('@')[0] for s in made['specs'] if s.endswith(' ~cuda ~rocm')} == set(gpu.CODES)
     assert made['specs'][-2:] == gpu.specs('local')
@@ -445,6 +446,126 @@ def test_the_examples_locks_are_of_the_specs_that_are_asked_for(results, system)
     assert sorted(s.split('@')[0] for s in wanted) == sorted(r['spec'].split('@')[0] for r in locked['roots'])
     size, = [w for s in wanted if s.startswith('stream@') for w in s.split() if w.startswith('stream_array_size=')]
     assert any(size in root['spec'] for root in locked['roots'])
+
+
+# a build that fails, with a Spack that is a script
+
+BUILDER = '''
+case "$1" in --version) echo 1.1.0; exit ;; --no-env) echo 'repos: {}'; exit ;; esac
+place=$2; shift 2
+case "$1" in
+    config) printf 'config:\\n  install_tree: {root: /opt}\\n' ;;
+    concretize) exec "$PYTHON" "$0.py" "$place" "$@" ;;
+    install)
+        [ ! -e "$BROKEN" ] || { echo '==> Error: ProcessError: hpl: make failed'; exit 1; }
+        mkdir -p "$place/._view/1/bin"
+        ln -sfn ._view/1 "$place/view"
+        [ ! -e "$KILLED" ] || kill -KILL $PPID
+        cp /bin/true "$place/view/bin/xhpl" ;;
+    *) exit 1 ;;
+esac'''
+#: Locks the environment's specs where no lock is, or with --force, or where the lock is of other ones.
+CONCRETIZER = '''
+import json, pathlib, sys, yaml
+place = pathlib.Path(sys.argv[1])
+specs = yaml.safe_load((place / 'spack.yaml').read_text())['spack']['specs']
+of = lambda spec: {'name': spec.partition('@')[0], 'version': spec.partition('@')[2].split()[0], 'namespace': 'parity',
+                   'hash': (spec.encode().hex() * 32)[:32], 'parameters': {}, 'arch': {'target': 'zen3'}}
+locked = [of(spec) for spec in specs] + [{**of('compiler-wrapper@1'), 'hash': 'w'}]
+(place / 'spack.lock').write_text(json.dumps({'roots': [{'spec': s, 'hash': of(s)['hash']} for s in specs],
+                                              'concrete_specs': {s['hash']: s for s in locked}}))'''
+
+
+@pytest.fixture
+def builder(site, tmp_path, monkeypatch):
+    """A site of one code, HPL; its build fails where `broken` is, and is killed where `killed` is."""
+    program = script(tmp_path / 'a spack' / 'bin' / 'spack', BUILDER)
+    Path(f'{program}.py').write_text(CONCRETIZER)
+    for name, value in (('SPACK_ROOT', tmp_path / 'a spack'), ('PYTHON', sys.executable),
+                        ('BROKEN', tmp_path / 'broken'), ('KILLED', tmp_path / 'killed')):
+        monkeypatch.setenv(name, str(value))
+    asks_for(site, 'hpl@2.3')
+    return site
+
+
+def asks_for(site, *specs: str) -> None:
+    Path(os.environ['PARITY_ROOT'], 'spack.yaml').write_text(f'spack: {{specs: {json.dumps(specs)}}}')
+
+
+def offered() -> tuple[list[str], str]:
+    """What the verdict of a session that began now knows of Spack: the codes, and a newer build that failed."""
+    environ, = assemble._built('local')
+    return environ.features, environ.software.get('newer_build', '')
+
+
+def test_a_build_that_fails_leaves_the_codes_of_the_one_before_in_use(builder, tmp_path, capsys):
+    before = build.build(builder, FACTS)
+    asks_for(builder, 'hpl@2.2')
+    folder.committed_lock('local').unlink()
+    (tmp_path / 'broken').touch()
+    with pytest.raises(InfrastructureError, match='hpl: make failed'):
+        build.build(builder, FACTS)
+    codes, said = offered()
+    assert codes == ['hpl'] and manifest.read('local') == before and manifest.whole(before)
+    assert re.match(r'the build of 20\S+ \S+ failed: spack install fails: .*make failed .*; in use: that of 20', said)
+    assert said in capsys.readouterr().err
+    assert command_line.status('local', False) == 0 and said in capsys.readouterr().out
+    (tmp_path / 'broken').unlink()
+    after = build.build(builder, FACTS)
+    assert after.packages['hpl'].version == '2.2' and offered() == (['hpl'], '')
+    assert manifest.whole(before)                       # a session that began with it goes on
+
+
+@pytest.mark.parametrize('damage', ['echo broken >&2; exit 3', None], ids=['does-not-start', 'absent'])
+def test_a_view_is_taken_into_use_only_when_every_binary_starts(builder, damage):
+    before = build.build(builder, FACTS)
+    asks_for(builder, 'hpl@2.2')
+    folder.committed_lock('local').unlink()
+    program = Path(os.environ['SPACK_ROOT'], 'bin', 'spack')
+    bad = f"printf '#!/bin/sh\\n{damage}\\n' >\"$place/view/bin/xhpl\"; chmod +x \"$place/view/bin/xhpl\"" if damage else ':'
+    program.write_text(program.read_text().replace('cp /bin/true "$place/view/bin/xhpl"', bad))
+    with pytest.raises(InfrastructureError, match='xhpl: (does not start|is not there)'):
+        build.build(builder, FACTS)
+    assert manifest.read('local') == before and manifest.whole(before) and 'failed: ' in offered()[1]
+
+
+def test_a_build_that_is_killed_leaves_the_codes_of_the_one_before_in_use(builder, tmp_path):
+    before = build.build(builder, FACTS)
+    asks_for(builder, 'hpl@2.2')
+    folder.committed_lock('local').unlink()
+    (tmp_path / 'killed').touch()
+    code = ('from parity.site import systems; from parity.spackenv import build\n'
+            'build.build(systems.read("local").model_copy(update={"detect": False}), {})')
+    assert run_python(code, TOP).returncode == -9
+    assert manifest.read('local') == before and manifest.whole(before)
+    assert re.match(r'the build of \S+ \S+ has not ended; in use: that of 20', offered()[1])
+    (tmp_path / 'killed').unlink()
+    assert build.build(builder, FACTS).packages['hpl'].version == '2.2' and offered() == (['hpl'], '')
+
+
+def test_a_damaged_build_is_made_again_beside_it(builder):
+    before = build.build(builder, FACTS)
+    Path(before.view, 'xhpl').unlink()
+    after = build.build(builder, FACTS)
+    assert after.view != before.view and manifest.whole(after)
+    Path(after.view, 'xhpl').unlink()
+    assert manifest.whole(build.build(builder, FACTS))
+    assert len(list((folder.of('local') / 'builds').iterdir())) <= 2
+
+
+def test_a_committed_lock_of_other_specs_is_refused_and_left_as_it_is(builder):
+    before = build.build(builder, FACTS)
+    lock = folder.committed_lock('local')
+    committed = lock.read_text()
+    asks_for(builder, 'hpl@2.2', 'ior@4.0.0')
+    with pytest.raises(UsageError) as said:
+        build.build(builder, FACTS)
+    assert str(said.value).startswith(f'{lock}: is not of the specs')
+    assert 'hpl@2.2, ior@4.0.0 instead of hpl@2.3' in str(said.value)
+    assert f'rm {lock} && parity software build --system local' in str(said.value)
+    assert lock.read_text() == committed and manifest.read('local') == before and manifest.whole(before)
+    asks_for(builder, 'hpl@2.3')
+    assert build.build(builder, FACTS) == before and offered()[1] == ''
 
 
 # the bundle, with a Spack that is a script
@@ -609,7 +730,7 @@ def test_what_is_built_has_hashes(real):
 
 
 def test_a_binary_that_is_gone_is_missing_until_the_next_build(real):
-    (Path(real['PARITY_RESULTS']) / 'software' / 'local' / 'view' / 'bin' / 'stream_c.exe').unlink()
+    Path(json.loads(parity(real, 'status', '--json').stdout)['view'], 'stream_c.exe').unlink()
     status = parity(real, 'status')
     assert status.returncode == 3 and 'missing or changed: stream_c.exe' in status.stdout
     assert parity(real, 'build').returncode == 0 and parity(real, 'status').returncode == 0

@@ -82,6 +82,14 @@ def test_what_never_ran_is_missing():
     assert verdict.exit_code == 3 and verdict.counts['missing'] == 2
 
 
+def test_a_newer_build_that_failed_is_a_warning_and_said_once():
+    report = sessions.report([ran()], [planned()])
+    said = 'the build of 2026-11-22 11:30 failed: make; in use: that of 2026-11-20 09:00'
+    report['parity_session']['facts'] = {'software': {'spack': {'newer_build': said}, 'spack-gpu': {'newer_build': said},
+                                                      'distro': {}}}
+    assert judge.of_report(report).warnings.count(f'spack: {said}') == 1
+
+
 def test_a_required_code_without_environment_is_missing_and_another_is_skipped():
     plan = [planned(), planned('NoMpi', environ='', needs=['hpcc']), planned('Later', environ='', needs=['osu'])]
     verdict = judge.of_report(sessions.report([ran()], plan))

@@ -33,6 +33,8 @@ def status(name: str, as_json: bool) -> int:
             untried = '' if view.started else ' (no GPU driver at the build: none was started)'
             print(f'{environ}: {view.view}{untried}')
         _list(view)
+    if (newer := manifest.not_built(name, built)) and not as_json:
+        print(f'{name}: {newer}')
     return OK if manifest.whole(built) else MISSING
 
 

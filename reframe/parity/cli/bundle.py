@@ -9,7 +9,7 @@ from parity.cli.build import facts
 from parity.errors import UsageError
 from parity.site import systems
 from parity.spackenv import build as builder
-from parity.spackenv import bundle, folder, manifest
+from parity.spackenv import bundle, manifest
 
 
 def mirror(directory: str, name: str) -> None:
@@ -26,11 +26,11 @@ def cache(directory: str, name: str) -> None:
     """Put what is built into a build cache: a folder, or a bundle; UsageError where nothing is built."""
     target = Path(directory).absolute()
     systems.read(name)
-    if manifest.read(name) is None:
+    if (built := manifest.read(name)) is None:
         raise UsageError(f'{name}: nothing is built; next: parity software build --system {name}')
     in_bundle = (target / 'bundle.json').exists()
     target = target / 'binaries' if in_bundle else target
-    bundle.push(builder.find(), folder.of(name), target)
+    bundle.push(builder.find(), builder.used(built), target)
     how = 'builds from the bundle install it' if in_bundle else \
         f'spack mirror add --unsigned parity {shlex.quote(str(target))}, then build there'
     print(f'parity: {target}: the binaries of {name}; next: {how}')

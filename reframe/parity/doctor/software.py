@@ -24,6 +24,8 @@ def findings(system: System) -> Iterator[Finding]:
     elif made is not None:
         binaries = sum(len(view.files) for view in made.views.values())
         yield ok('build', f'{len(made.packages)} packages, {binaries} binaries, as they were built')
+    if made is not None and (newer := manifest.not_built(system.name, made)):
+        yield note('build', newer, build)
     found, notes = spack.find(paths.root(), os.environ)
     yield from (note('spack', text) for text in notes)
     if found:

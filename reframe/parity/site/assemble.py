@@ -113,7 +113,8 @@ def _built(system: str) -> list:
     made = manifest.read(system)
     if made is None:
         return [Environ(name=SPACK[0], provider='spack')]
-    found = [built.environ(view, os.environ, frozenset(), name)[0] for name, view in made.views.items()]
+    newer = manifest.not_built(system, made)
+    found = [built.environ(view, os.environ, frozenset(), name, newer)[0] for name, view in made.views.items()]
     # which BLAS kernels run on the compute nodes' processor, this one cannot tell
     return [environ.model_copy(update={
         'software': {k: v for k, v in environ.software.items() if k != 'blas'},

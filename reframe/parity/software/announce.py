@@ -10,10 +10,14 @@ from parity.software.model import Environ, SpackFound
 
 def announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
     """``software: distro (hpcc 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack``."""
-    parts = [f'{environ.name} ({_contents(environ.software)})' for environ in environs]
+    parts = [f'{environ.name} ({_contents(environ.software)})' + _newer(environ.software) for environ in environs]
     if not any(environ.provider == 'spack' for environ in environs):
         parts.append(_no_build(spack))
     return 'software: ' + '; '.join(parts)
+
+
+def _newer(software: dict[str, Any]) -> str:
+    return f', {software["newer_build"]}' if software.get('newer_build') else ''
 
 
 def _no_build(spack: SpackFound | None) -> str:

@@ -21,15 +21,21 @@ _GPU_FEATURES = {'babelstream': ('babelstream-gpu',), 'osu-micro-benchmarks': ('
 
 
 def environ(built: manifest.View, env: Mapping[str, str], flags: frozenset[str],
-            name: str = 'spack') -> tuple[Environ, list[str]]:
-    """A view's environment and notes on it; a package with a changed binary is not offered."""
+            name: str = 'spack', newer: str = '') -> tuple[Environ, list[str]]:
+    """A view's environment and notes on it; a package with a changed binary is not offered.
+
+    ``newer`` is what to say of a newer build that has not succeeded.
+    """
     stale = set(manifest.changed(built))
     whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
     notes = [f'{name}: {", ".join(sorted(stale))}: not what was built: not offered (parity software build)'] \
         if stale else []
+    notes += [f'{name}: {newer}'] if newer else []
     math, env_vars = _math(Path(built.view, 'xhpl'), env, flags, notes) if 'hpl' in whole else ({}, {})
     identities = {package: _identity(p) for package, p in whole.items()}
     facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities}
+    if newer:
+        facts['newer_build'] = newer
     if math:
         facts['blas'] = math
     offered = {package: _offered(name, package) for package in whole}

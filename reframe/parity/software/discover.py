@@ -42,8 +42,10 @@ def discover(root: Path | str, site_environments: Iterable[Any] = (),
     found = memory.recall('spack', {'candidates': list(spack.candidates(Path(root), env))},
                           lambda: _spack(Path(root), env))
     made = manifest.read(system) if system else None
-    answers = [memory.recall(f'built {system} {name}', {'stamp': made.stamp, 'changed': manifest.changed(view)},
-                             lambda n=name, v=view: _built(n, v, env, flags))
+    newer = manifest.not_built(system, made) if made else ''
+    answers = [memory.recall(f'built {system} {name}', {'stamp': made.stamp, 'view': view.view, 'newer': newer,
+                                                        'changed': manifest.changed(view)},
+                             lambda n=name, v=view: _built(n, v, env, flags, newer))
                for name, view in (made.views if made else {}).items()] + [distro]
     for entry in map(_plain, site_environments):
         answers.append(memory.recall(f'stated {system} {entry["name"]}', {'entry': entry},
@@ -69,8 +71,8 @@ def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
     return _answer('distro', 'distro', [], seen, seen.sound)
 
 
-def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
-    environ, notes = built.environ(view, env, flags, name)
+def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozenset[str], newer: str) -> _Answer:
+    environ, notes = built.environ(view, env, flags, name, newer)
     library = environ.software.get('blas', {}).get('library')
     files = [library] if library else []
     return {'environ': environ.model_dump(), 'notes': notes}, bool(files) or not notes, files

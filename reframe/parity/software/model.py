@@ -56,7 +56,7 @@ class Environ(_Frozen):
         for program in facts.get('programs', {}).values():
             program.pop('path', None)
         facts.get('blas', {}).pop('library', None)
-        for name in ('view', 'tools'):      # what a recipe changes, the DAG hash tells
+        for name in ('view', 'tools', 'newer_build'):      # what a recipe changes, the DAG hash tells
             facts.pop(name, None)
         python = facts.get('programs', {}).get('python3')
         if python:

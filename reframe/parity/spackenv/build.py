@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from parity import paths
-from parity.errors import InfrastructureError, UsageError
+from parity.errors import InfrastructureError, ParityError, UsageError
 from parity.site.schema import System
 from parity.software import spack
 from parity.spackenv import binaries, bundle, folder, gpu, manifest, recipes
@@ -18,31 +19,50 @@ from parity.spackenv.command import Spack
 
 
 def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
-    """Concretize where there is no lock, install, check every binary, write the manifest.
+    """Concretize where there is no lock, install, check every binary, then take the build into use.
 
-    Does nothing where nothing changed. UsageError without a Spack or a compiler,
-    InfrastructureError where the build fails or a binary is missing.
+    Does nothing where nothing changed. Where it fails, what was built before stays in use. UsageError without a
+    Spack or a compiler, InfrastructureError where the build fails or a binary is missing.
     """
     command = find()
     place = folder.write(system, facts, _given(command))
     built = manifest.read(system.name)
     if built and built.stamp == folder.stamp(place) and manifest.whole(built):
+        manifest.done(system.name)
         print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
         return built
     _refuse_spaces(command.tree(place)[0])
-    began = time.monotonic()
-    _lock(command, system, place)
-    _refuse_unfit(system, place)
-    if built and not manifest.whole(built):
-        _drop_views(place)
-    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
-    default, for_gpu = _proven(place / 'view', folder.concrete(place)), _proven_gpu(place)
-    tools = recipes.tools(command, place)
-    written = manifest.write(system.name, folder.stamp(place), default, for_gpu, tools)
+    in_use = used(built) if built else None
+    if place == in_use:
+        place = folder.beside(place)
+    began, attempt = time.monotonic(), manifest.Attempt(began=manifest.now())
+    manifest.attempted(system.name, attempt)
+    try:
+        written = _build(command, system, place)
+    except ParityError as err:
+        manifest.attempted(system.name, attempt.model_copy(update={'why': str(err)[:400]}))
+        if built:
+            print(f'parity: {system.name}: {manifest.not_built(system.name, built)}', file=sys.stderr)
+        raise
     _commit_lock(system, place)
+    folder.prune(system.name, {place.name, in_use.name if in_use else ''})
     count = sum(len(view.packages) for view in written.views.values())
     print(f'parity: {system.name}: built {count} packages in {time.monotonic() - began:.0f} s')
     return written
+
+
+def used(built: manifest.Manifest) -> Path:
+    """The environment of the build in use, whose `view/bin` the manifest names."""
+    return Path(built.view).parents[1]
+
+
+def _build(command: Spack, system: System, place: Path) -> manifest.Manifest:
+    _lock(command, system, place)
+    _refuse_unfit(system, place)
+    _drop_views(place)
+    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
+    default, for_gpu = _proven(place / 'view', folder.concrete(place)), _proven_gpu(place)
+    return manifest.write(system.name, folder.stamp(place), default, for_gpu, recipes.tools(command, place))
 
 
 def _drop_views(place: Path) -> None:
@@ -113,11 +133,28 @@ def _lock(command: Spack, system: System, place: Path) -> None:
     """A lock that is committed holds; this machine's own is made anew when what decides it changes."""
     made_from = place / 'spack.lock.inputs'
     now = folder.inputs(place)
-    if folder.committed_lock(system.name).exists() or (made_from.exists() and made_from.read_text() == now):
+    if folder.committed_lock(system.name).exists():
+        return _refuse_old(command, system, place)
+    if made_from.exists() and made_from.read_text() == now:
         return
     command.run(place, 'concretize', '--force')
     _refuse_unfit(system, place)
     made_from.write_text(now)
+
+
+def _refuse_old(command: Spack, system: System, place: Path) -> None:
+    """UsageError where the committed lock was made for other specs: Spack changes the copy at ``place`` alone."""
+    lock, before = folder.committed_lock(system.name), folder.roots(place)
+    command.run(place, 'concretize')
+    after = folder.roots(place)
+    if before == after:
+        return
+    shutil.copy(lock, place)
+    asked, stale = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
+    raise UsageError(f'{lock}: is not of the specs that spack.yaml, gpu.yaml and system.yaml ask for: '
+                     f'{", ".join(asked) or "none"} instead of {", ".join(stale) or "none"}. It is left as it is. '
+                     f'To make a new one: rm {shlex.quote(str(lock))} && '
+                     f'parity software build --system {system.name}')
 
 
 def find() -> Spack:
@@ -140,8 +177,9 @@ def find() -> Spack:
 
 
 def _commit_lock(system: System, place: Path) -> None:
-    """The lock of a site belongs under version control; that of `local` is this machine's own."""
-    if not system.detect:
-        lock = folder.committed_lock(system.name)
+    """A site's new lock belongs under version control; that of `local` is this machine's own."""
+    lock = folder.committed_lock(system.name)
+    if not system.detect and not lock.exists():
+        print(f'parity: {lock}: new; commit it')
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text((place / 'spack.lock').read_text())

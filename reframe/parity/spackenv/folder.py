@@ -1,4 +1,7 @@
-"""A system's environment: results/software/<system>/, made from the manifest at the top."""
+"""A system's environments: results/software/<system>/builds/<hash>/, each made of what decided it.
+
+Another manifest, scope or recipe is another folder, beside that of the build in use.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +25,12 @@ from parity.spackenv import externals, gpu, recipes
 _SMALL_MODEL_BYTES = 2 * 10**9
 
 
+#: After the name of a folder that takes the place of another one: of a build that was damaged.
+_AGAIN = '-again'
+
+
 def of(system: str) -> Path:
-    """The environment's folder: spack.yaml, spack.lock, view/, manifest.json."""
+    """The folder of a system's builds and of the manifest of the one in use."""
     return paths.results() / 'software' / system
 
 
@@ -32,37 +40,58 @@ def committed_lock(system: str) -> Path:
 
 
 def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
-    """Write the system's spack.yaml; unchanged text leaves the file alone. Returns the folder.
+    """Write the environment that the system asks for; unchanged text leaves a file alone. Returns its folder.
 
     ``facts`` are those of the partition (llc_bytes, memory_bytes) that decide STREAM's arrays.
     The lock that is committed for the system is taken as it is. ``given`` are the builtin recipes that the
     Spack at hand was told to use instead of the pinned ones (`recipes.given`).
     """
-    folder = of(system.name)
-    folder.mkdir(parents=True, exist_ok=True)
+    home = of(system.name)
     scopes = [str(s) for s in [paths.root() / 'systems' / system.name / 'spack'] if s.is_dir()]
     if system.detect:
-        scopes.append(str(externals.write(folder / 'externals', gpu.toolkit(system.name))))
+        scopes.append(str(externals.write(home / 'externals', gpu.toolkit(system.name))))
     manifest = _manifest()
     manifest['specs'] = [_sized(spec, facts) for spec in manifest['specs']]
     manifest['include'] = scopes
-    manifest['repos'] = recipes.repositories(folder, manifest.get('repos', {}).get('builtin'), given)
+    manifest['repos'] = recipes.repositories(home, manifest.get('repos', {}).get('builtin'), given)
     recipes.drop_interrupted(manifest['repos'])
-    manifest['view'] = {'default': {'root': str(folder / 'view'), 'link': 'roots'}}
+    manifest['view'] = {'default': {'root': 'view', 'link': 'roots'}}
     if wanted := gpu.specs(system.name):
         gpu.add(manifest, wanted)
-    _replace(folder / 'spack.yaml', yaml.safe_dump({'spack': manifest}, sort_keys=False))
-    lock = committed_lock(system.name)
+    text, lock = yaml.safe_dump({'spack': manifest}, sort_keys=False), committed_lock(system.name)
+    folder = home / 'builds' / _hash([lock], _inputs(system.name, text))[:12]
+    folder.mkdir(parents=True, exist_ok=True)
+    _replace(folder / 'spack.yaml', text)
     if lock.exists():
         _replace(folder / 'spack.lock', lock.read_text())
     return folder
 
 
+def beside(folder: Path) -> Path:
+    """A second folder of the same environment, for where the build in the first is in use."""
+    other = folder.with_name(folder.name + _AGAIN)
+    shutil.rmtree(other, ignore_errors=True)
+    other.mkdir()
+    for file in folder.glob('spack.*'):
+        shutil.copy(file, other)
+    return other
+
+
+def prune(system: str, kept: set[str]) -> None:
+    """Remove a system's build folders but those that are ``kept``; the packages themselves stay Spack's."""
+    for folder in (of(system) / 'builds').iterdir():
+        if folder.name not in kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def inputs(folder: Path) -> str:
     """A hash over everything that decides a lock: environment, configuration scopes, recipes."""
-    scopes = [paths.root() / 'spack_repo', folder / 'externals', paths.root() / 'systems' / folder.name / 'spack']
-    files = [f for scope in scopes for f in sorted(scope.rglob('*')) if f.suffix in ('.py', '.yaml')]
-    return _hash([folder / 'spack.yaml', *files])
+    return _inputs(folder.parents[1].name, (folder / 'spack.yaml').read_text())
+
+
+def _inputs(system: str, text: str) -> str:
+    scopes = [paths.root() / 'spack_repo', of(system) / 'externals', paths.root() / 'systems' / system / 'spack']
+    return _hash([f for scope in scopes for f in sorted(scope.rglob('*')) if f.suffix in ('.py', '.yaml')], text)
 
 
 def stamp(folder: Path) -> str:
@@ -106,6 +135,11 @@ def _replace(file: Path, text: str) -> None:
         new = file.with_suffix('.new')
         new.write_text(text)
         os.replace(new, file)
+
+
+def roots(folder: Path) -> dict[str, str]:
+    """The specs that the lock was made for, and the hash of each."""
+    return {root['spec']: root['hash'] for root in json.loads((folder / 'spack.lock').read_text())['roots']}
 
 
 def concrete(folder: Path, for_gpu: bool = False) -> dict[str, dict[str, Any]]:

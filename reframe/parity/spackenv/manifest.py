@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,62 @@ class View(BaseModel):
 
 
 class Manifest(View):
-    """``stamp`` is of everything that decided the build. A code may be in the GPU view, too."""
+    """``stamp`` is of everything that decided the build, ``built`` when it ended.
+
+    A code may be in the GPU view, too.
+    """
 
     stamp: str
+    built: str = ''
     gpu: View | None = None
 
     @property
     def views(self) -> dict[str, View]:
         """The views by the name of the environment that each makes."""
         return {'spack': self} | ({'spack-gpu': self.gpu} if self.gpu else {})
+
+
+class Attempt(BaseModel):
+    """A build that has not succeeded: when it began, and why it failed; '' while it runs, or if it was ended."""
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+    began: str
+    why: str = ''
+
+
+def attempt(system: str) -> Attempt | None:
+    """The newest build, where it has not succeeded."""
+    try:
+        return Attempt.model_validate_json(_attempt_of(system).read_text())
+    except (OSError, ValidationError):
+        return None
+
+
+def attempted(system: str, of: Attempt) -> None:
+    """Note a build that has not succeeded; the manifest of the one in use stays."""
+    _replace(_attempt_of(system), of.model_dump_json())
+
+
+def done(system: str) -> None:
+    """The newest build is in use."""
+    _attempt_of(system).unlink(missing_ok=True)
+
+
+def not_built(system: str, built: Manifest) -> str:
+    """What to say of a newer build that has not succeeded; '' where the newest one is in use."""
+    if not (newer := attempt(system)):
+        return ''
+    state = f'failed: {newer.why}' if newer.why else 'has not ended'
+    return f'the build of {newer.began} {state}; in use: that of {built.built or "before"}'
+
+
+def now() -> str:
+    return datetime.now().strftime('%Y-%m-%d %H:%M')
+
+
+def _attempt_of(system: str) -> Path:
+    return folder.of(system) / 'attempt.json'
 
 
 def file_of(system: str) -> Path:
@@ -72,14 +120,19 @@ def view(bin_: Path, roots: dict[str, dict[str, Any]], names: dict[str, list[str
 
 def write(system: str, stamp: str, default: View, for_gpu: View | None = None,
           tools: dict[str, str] | None = None) -> Manifest:
-    """Write the manifest of a build; ``tools`` are the versions of what built it."""
+    """Write the manifest of a build, which takes it into use; ``tools`` are the versions of what built it."""
     with_tools = {'tools': tools or {}}
     gpu = for_gpu.model_copy(update=with_tools) if for_gpu else None
-    made = Manifest(**{**dict(default), **with_tools, 'stamp': stamp, 'gpu': gpu})
-    new = file_of(system).with_suffix('.new')
-    new.write_text(made.model_dump_json(indent=1))
-    os.replace(new, file_of(system))
+    made = Manifest(**{**dict(default), **with_tools, 'stamp': stamp, 'gpu': gpu, 'built': now()})
+    _replace(file_of(system), made.model_dump_json(indent=1))
+    done(system)
     return made
+
+
+def _replace(file: Path, text: str) -> None:
+    new = file.with_suffix('.new')
+    new.write_text(text)
+    os.replace(new, file)
 
 
 def changed(built: View) -> list[str]:

@@ -139,6 +139,8 @@ def _warnings(report: dict[str, Any], kept: dict[str, Any]) -> list[str]:
         said.append('this session kept no plan: it was reconstructed from its command line')
     said += [f'{p["file"]}: {p["what"]}' for p in kept.get('plan', {}).get('problems', [])]
     said += database.wrong_clocks(report['session_info'])
+    newer = (of.get('newer_build') for of in kept.get('facts', {}).get('software', {}).values())
+    said += [f'spack: {why}' for why in dict.fromkeys(newer) if why]
     return said + recovery.warnings() + _left_running(report)
 
 
