@@ -127,7 +127,74 @@ def test_without_an_earlier_session_the_pace_is_told_when_it_is_known(tmp_path):
     assert state.told(100.0, 0.0).startswith('10 of 40 done; about 5 min left, until ')
 
 
+SKIP = '[     SKIP ] ({:>3}/{}) Npb %c=A /bb{} @local:default+distro [no reason]\n'
+
+
+def _skip(state, first, last, total, now):
+    for number in range(first, last + 1):
+        state.read(SKIP.format(number, total, number), now)
+
+
+def test_skipped_cases_take_no_time_that_is_left(tmp_path):
+    """Of 100 cases 90 are skipped in the first second: the 10 that run take all of the time."""
+    state = _progress(tmp_path)
+    _skip(state, 1, 90, 100, 1.0)
+    assert state.left(1.0) is None
+    _end(state, 91, 100, 60.0)
+    assert state.left(60.0) == 540.0 and state.left(70.0) == 530.0
+    then = Earlier(600.0, [60.0 * n for n in range(1, 11)], skipped=90)
+    for order in ('first', 'last'):
+        state = _progress(tmp_path, earlier=then)
+        assert state.left(0.0) == 600.0
+        if order == 'first':
+            _skip(state, 1, 90, 100, 1.0)
+        _end(state, 91 if order == 'first' else 1, 100, 60.0)
+        assert state.left(60.0) == 540.0 and not state.late(60.0)
+        if order == 'last':
+            _skip(state, 2, 91, 100, 61.0)
+            assert state.left(61.0) == 539.0
+
+
+def test_more_cases_than_last_time_are_skipped(tmp_path):
+    state = _progress(tmp_path, earlier=Earlier(100.0, [50.0, 100.0]))
+    _skip(state, 1, 1, 2, 0.0)
+    assert state.left(0.0) == pytest.approx(50.0)
+
+
+def test_a_run_that_is_late_says_so_and_names_no_end(tmp_path):
+    state = _progress(tmp_path, earlier=Earlier(110.0, [10.0, 40.0, 110.0]))
+    assert ', until ' in state.told(9.0, 0.0)
+    assert state.told(5000.0, 0.0) == 'nothing done yet; longer than last time, at least 2 min left'
+    _end(state, 1, 3, 10.0)
+    _end(state, 2, 3, 40.0)
+    assert ', until ' in state.told(100.0, 0.0)
+    assert state.told(900.0, 0.0) == '2 of 3 done; longer than last time'
+    alone = _progress(tmp_path)
+    _end(alone, 2, 3, 20.0)
+    assert ', until ' in alone.told(25.0, 0.0) and alone.told(900.0, 0.0) == '2 of 3 done'
+
+
+def test_cases_begin_and_end_while_another_thread_looks_at_them(tmp_path):
+    state = _progress(tmp_path)
+    numbers = iter(range(1000))
+
+    class Stage:
+        """Looking at a case's folder lets the reading thread go on."""
+        def glob(self, pattern):
+            reader = threading.Thread(target=lambda: state.read(RUN.format(0, next(numbers)), 1.0))
+            reader.start()
+            reader.join()
+            return iter(())
+
+    for n in range(3):
+        state.read(RUN.format(n, f'f{n}'), 1.0)
+    state.stage = Stage()
+    assert state.told(2.0, 0.0) == 'nothing done yet'
+
+
 def test_a_session_tells_when_its_cases_ended():
+    skipped = made.report([made.ran(job_completion_time_unix=1795190060.0), made.ran(result='skip')], [])
+    assert progress.of_report(skipped) == Earlier(100.0, [60.0], 1)
     told = made.report([made.ran(job_completion_time_unix=1795190060.0), made.ran(job_completion_time_unix=None)], [])
     assert progress.of_report(told) == Earlier(100.0, [0.0, 60.0])
 

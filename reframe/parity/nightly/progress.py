@@ -20,19 +20,23 @@ from parity.waiting import Standing
 
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 _BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')
-_ENDED = re.compile(r'\[ *[A-Z]+ *\] \( *(\d+)/(\d+)\) .* /(\w+) @\S+')
+_ENDED = re.compile(r'\[ *([A-Z]+) *\] \( *(\d+)/(\d+)\) .* /(\w+) @\S+')
 #: So many cases that are running are named.
 _NAMED = 3
-#: The share of the cases that must be done before their pace alone says anything of the end.
+#: The share of the cases that must have run before their pace alone says anything of the end.
 _ENOUGH = 0.1
 
 
 @dataclass
 class Earlier:
-    """A session with the same selection: its length, and when its cases ended, in seconds from its start."""
+    """A session with the same selection: its length, and when its cases ended, in seconds from its start.
+
+    Skipped cases end at once: they are only counted.
+    """
 
     elapsed: float
     ends: list[float]
+    skipped: int = 0
 
 
 def of_report(report: dict[str, Any]) -> Earlier:
@@ -40,7 +44,8 @@ def of_report(report: dict[str, Any]) -> Earlier:
     info = report['session_info']
     raws = [raw for run in report['runs'] for raw in run['testcases'] if not raw.get('fixture')]
     _, waited = runs.ran_and_waited(raws)
-    return Earlier(info['time_elapsed'] - waited, runs.ends(raws, info['time_start_unix']))
+    ran = [raw for raw in raws if raw.get('result') != 'skip']
+    return Earlier(info['time_elapsed'] - waited, runs.ends(ran, info['time_start_unix']), len(raws) - len(ran))
 
 
 @dataclass
@@ -60,8 +65,9 @@ class Progress:
     began: float
     earlier: Earlier | None = None
     done: int = 0
+    skipped: int = 0                 # of those that are done
     total: int = 0
-    last: float = 0.0                # when the newest case ended
+    last: float = 0.0                # when the newest case that ran ended
     _open: dict[str, _Case] = field(default_factory=dict)
 
     def read(self, line: str, now: float) -> None:
@@ -72,8 +78,12 @@ class Progress:
             folder = re.sub(r'[:+]', '/', place)
             self._open[digest] = _Case(re.sub(r' %\.repeat_no=\d+', '', name), f'{folder}/*{digest}*')
         elif ended := _ENDED.search(line):
-            self.done, self.total, self.last = int(ended[1]), int(ended[2]), now
-            self._open.pop(ended[3], None)
+            self.done, self.total = int(ended[2]), int(ended[3])
+            if ended[1] == 'SKIP':
+                self.skipped += 1
+            else:
+                self.last = now
+            self._open.pop(ended[4], None)
 
     def running(self, now: float) -> list[str]:
         """The cases whose jobs have begun, with the time that they run, the longest first."""
@@ -102,26 +112,34 @@ class Progress:
         return cases
 
     def left(self, now: float) -> float | None:
-        """Seconds that are left: as many as were left of the earlier session when as much of it was done.
+        """Seconds that are left: as many as were left of the earlier session when as many of its cases had run.
 
-        None where nothing can be said yet.
+        None where nothing can be said: too little has run yet, or the pace so far said that all was over by now.
         """
         if self.total and self.done >= self.total:
             return 0.0
         if self.earlier and self.earlier.ends:
-            return self._as_before(now)
-        if self.done < max(1.0, _ENOUGH * self.total):
+            return self._as_before(now)[0]
+        ran = self.done - self.skipped
+        if ran < max(1.0, _ENOUGH * (self.total - self.skipped)):
             return None
-        return (self.last - self.began) / self.done * (self.total - self.done)
+        left = (self.last - self.began) / ran * (self.total - self.done) - (now - self.last)
+        return left if left > 0 else None
 
-    def _as_before(self, now: float) -> float:
+    def late(self, now: float) -> bool:
+        """Does a case take longer than in the earlier session? Then more is left than ``left`` says."""
+        return bool(self.earlier and self.earlier.ends) and self._as_before(now)[1]
+
+    def _as_before(self, now: float) -> tuple[float, bool]:
+        """Seconds that are left at least, and whether the next case should have ended by now."""
         ends, whole = self.earlier.ends, self.earlier.elapsed
-        count = self.total or len(ends)
-        at = self.done * len(ends) // count
+        share = len(ends) / (len(ends) + self.earlier.skipped)      # that ran of all cases, then
+        count = max(1, min(round(share * self.total), self.total - self.skipped)) if self.total else len(ends)
+        at = min((self.done - self.skipped) * len(ends) // count, len(ends) - 1)
         since = now - (self.last or self.began)
         then = (ends[at - 1] if at else 0.0) + since * len(ends) / count
         # a case that takes longer than it did then cannot use up what is left for the others
-        return max(0.0, whole - min(then, ends[min(at, len(ends) - 1)])) * count / len(ends)
+        return max(0.0, whole - min(then, ends[at])) * count / len(ends), then > ends[at]
 
     def told(self, now: float, clock: float) -> str:
         """One line; ``clock`` is the Unix time of ``now``."""
@@ -130,13 +148,19 @@ class Progress:
         held = waits and not running
         left = self.left(self.last or self.began if held else now)
         if left is not None and self.done < (self.total or 1):
-            until = 'once a job starts' if held else f'until {_clock(clock, clock + left)}'
-            said.append(f'about {duration(left)} left, {until}')
+            said.append(self._until(left, held, now, clock))
         if running:
             said.append(f'running: {", ".join(running)}')
         if waits:
             said.append(f'waiting in the queue: {", ".join(waits)}')
         return '; '.join(said)
+
+    def _until(self, left: float, held: bool, now: float, clock: float) -> str:
+        if held:
+            return f'about {duration(left)} left, once a job starts'
+        if self.late(now):
+            return 'longer than last time' + (f', at least {duration(left)} left' if left >= 1 else '')
+        return f'about {duration(left)} left, until {_clock(clock, clock + left)}'
 
 
 def _case(case: _Case, seconds: float) -> str:
