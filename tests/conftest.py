@@ -1,21 +1,32 @@
-"""What the tests share: a folder of results of their own, and sessions made by hand."""
+"""What the tests share: a folder of results of their own, sessions made by hand, and an end of what they start."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import sessions
 
 TOP = Path(__file__).resolve().parents[1]
+#: Seconds after which something hangs. A loaded machine is slow: no test passes or fails by a shorter time.
+PATIENCE = 3600
+#: In the environment of all that this process starts.
+MARK = 'PARITY_TEST_WORKER'
 
+hypothesis.settings.register_profile('any machine', deadline=None,
+                                     suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile('any machine')
 
 #: Files of long tests: begun first, so that no worker ends with one of them alone.
 LONG = ('test_main_job.py', 'test_interruptions.py', 'test_sites.py', 'test_guards.py')
@@ -26,9 +37,35 @@ def pytest_configure():
 
     The tests that are of a real one (PARITY_CLUSTER, PARITY_PBS) speak to it.
     """
+    os.environ[MARK] = f'{os.getpid()} {time.time()}'
     if not os.environ.get('PARITY_CLUSTER') and not os.environ.get('PARITY_PBS'):
         os.environ['SLURM_CONF'] = os.environ['PBS_CONF_FILE'] = os.devnull
         os.environ['PBS_SERVER'] = 'no-server.invalid'
+
+
+@pytest.fixture(autouse=True)
+def _end_of_what_the_test_started():
+    """What a test left running, as it failed, was interrupted or waited in vain, ends with it."""
+    before = _processes()
+    yield
+    mark = f'{MARK}={os.environ[MARK]}'.encode()
+    while left := [pid for pid in _processes() - before if mark in _environment(pid)]:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _processes() -> set[int]:
+    return {int(name) for name in os.listdir('/proc') if name.isdecimal()}
+
+
+def _environment(pid: int) -> list[bytes]:
+    """Nothing of one that has ended."""
+    try:
+        return Path(f'/proc/{pid}/environ').read_bytes().split(b'\0')
+    except OSError:
+        return []
 
 
 def pytest_collection_modifyitems(items):
@@ -75,12 +112,21 @@ def checkout(tmp_path, monkeypatch) -> Path:
     return copy
 
 
-def shell(line: str, cwd: Path, timeout: float = 300, **env: str) -> subprocess.CompletedProcess:
+def eventually(what):
+    """What ``what()`` answers once it is true."""
+    until = time.monotonic() + PATIENCE
+    while not (answer := what()):
+        assert time.monotonic() < until, 'it did not happen'
+        time.sleep(0.01)
+    return answer
+
+
+def shell(line: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
     """Run a line of bash as a person would, in ``cwd``."""
-    return subprocess.run(['bash', '-c', line], cwd=cwd, capture_output=True, text=True, timeout=timeout,
+    return subprocess.run(['bash', '-c', line], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE,
                           stdin=subprocess.DEVNULL, env={**os.environ, **env})
 
 
 def run_python(code: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, '-c', code], cwd=cwd, capture_output=True, text=True,
-                          env={**os.environ, **env}, timeout=60)
+                          env={**os.environ, **env}, timeout=PATIENCE)

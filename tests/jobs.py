@@ -9,7 +9,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import time
 from pathlib import Path
 
 from conftest import shell
@@ -53,13 +52,6 @@ def start(line: str, checkout) -> subprocess.Popen:
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
                             # a test run from a script in the background would hand down SIGINT ignored
                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
-
-
-def wait_for(condition, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, 'waited in vain'
-        time.sleep(0.05)
 
 
 def finished(checkout) -> int:

@@ -13,7 +13,7 @@ import yaml
 import nights
 import sessions as made
 import stored as storing
-from conftest import TOP
+from conftest import PATIENCE, TOP
 from parity import acks, plan
 from parity.acks import level
 from parity.errors import UsageError
@@ -44,7 +44,7 @@ def stored(top):
 
 def ack(*arguments: str, **env: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, '-m', 'parity.cli', 'ack', *arguments], capture_output=True, text=True,
-                          cwd=TOP, timeout=60, env={**os.environ, **env})
+                          cwd=TOP, timeout=PATIENCE, env={**os.environ, **env})
 
 
 def written(top, **fields):

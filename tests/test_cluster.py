@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TOP, shell
+from conftest import PATIENCE, TOP, eventually, shell
 
 pytestmark = pytest.mark.skipif(not os.environ.get('PARITY_CLUSTER'),
                                 reason='no cluster here: ci/test --full brings one up (root, Slurm, KVM or User-mode Linux)')
@@ -28,7 +28,7 @@ _BEGUN: list[subprocess.Popen] = []
 
 
 def cluster(verb: str, *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([TOP / 'ci' / 'cluster', verb, *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([TOP / 'ci' / 'cluster', verb, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def night(monkeypatch):
     for process in _BEGUN:        # of a test that failed before its night was over
         if process.poll() is None:
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate(timeout=PATIENCE)
     _BEGUN.clear()
     shell('scancel -u root', TOP)
     up = cluster('up')
@@ -60,7 +60,7 @@ def begin(options: str) -> subprocess.Popen:
 
 def ended(process: subprocess.Popen, code: int) -> list[dict]:
     """The cells that the night was judged to; it has ended with ``code``."""
-    printed, _ = process.communicate(timeout=400)
+    printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, printed[-4000:]
     assert 'Traceback' not in printed, printed[-4000:]
     judged = json.loads(shell('. ci/activate && parity verdict --json', TOP).stdout)
@@ -87,12 +87,7 @@ def failed(cells: list[dict], reason: str, check: str = 'Hpcc') -> None:
 @contextlib.contextmanager
 def while_running(job: str = 'rfm_Hpcc'):
     """Once the job runs."""
-    for _ in range(600):
-        if re.search(rf'^{job}\S* R', shell("squeue -h -o '%j %t'", TOP).stdout, re.M):
-            break
-        time.sleep(0.1)
-    else:
-        raise AssertionError(f'{job} never ran: ' + shell('squeue', TOP).stdout)
+    eventually(lambda: re.search(rf'^{job}\S* R', shell("squeue -h -o '%j %t'", TOP).stdout, re.M))
     time.sleep(2)
     yield
 
@@ -107,13 +102,14 @@ def test_nodes_are_real_and_unprivileged_jobs_run_on_them(night, partition):
 
 
 def test_a_night_on_both_partitions(night):
+    begun = time.strftime('%FT%T')
     cells = run(f'onebox {BESIDE}', 0)
     for partition, backend in (('physical', None), ('virtual', json.loads(STATE.read_text())['backend'])):
         here = [c for c in cells if c['partition'] == partition and c['value'] is not None]
         assert {c['check'] for c in here} == {'FileCopy'}
         assert {c['nodes'][0][0] for c in here} == {partition[0]}
         assert backend is None or {c['virtualisation'] for c in here} == {backend}
-    times = shell('sacct -n -P -X -o Start,End,JobName -S now-10minutes', TOP).stdout
+    times = shell('sacct -n -P -X -o Start,End,JobName -S ' + begun, TOP).stdout
     spans = sorted(line.split('|')[:2] for line in times.splitlines() if '|rfm_' in line)
     assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False)), 'measured each other'
 
@@ -157,12 +153,7 @@ def test_jobs_are_submitted_followed_and_cancelled(night):
                                           ('head', 'slurmctld'), ('head', 'slurmdbd'), ('head', 'mariadbd')])
 def test_up_mends_a_dead_daemon(night, node, daemon):
     cluster('exec', node, 'pkill', '-9', '-x', daemon)
-    for _ in range(100):
-        if cluster('status').returncode == 4:
-            break
-        time.sleep(0.1)
-    else:
-        raise AssertionError('called well: ' + cluster('status').stdout)
+    eventually(lambda: cluster('status').returncode == 4)
     up = cluster('up')
     assert up.returncode == 0, up.stderr
     assert cluster('status').returncode == 0, cluster('status').stdout

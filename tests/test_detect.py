@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import TOP, shell
+from conftest import PATIENCE, TOP, shell
 from parity.errors import UsageError
 from parity.regression import detect, table
 
@@ -23,7 +23,7 @@ HEAD = 'series,night,kind,run,value\n'
 
 def parity(*arguments: str, stdin: str = '') -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, '-m', 'parity.cli', 'detect', *arguments], capture_output=True, text=True,
-                          input=stdin, cwd=TOP, timeout=60)
+                          input=stdin, cwd=TOP, timeout=PATIENCE)
 
 
 def rows(levels, series='a', cv=0.01, seed=0, reruns=2, night=lambda i: i + 1) -> list[tuple]:

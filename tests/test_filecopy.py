@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import PATIENCE, eventually
 from parity.outputs import Incomplete, Wrong
 from parity.outputs.filecopy import END, START, facts, parse
 
@@ -49,7 +50,7 @@ def command(*options, before='', after=''):
 def run(*options, before='', after='', **more):
     """The finished process; whatever happened, it printed no traceback."""
     done = subprocess.run(command(*options, before=before, after=after), capture_output=True, text=True,
-                          timeout=60, **more)
+                          timeout=PATIENCE, **more)
     assert 'Traceback' not in done.stderr
     return done
 
@@ -57,16 +58,6 @@ def run(*options, before='', after='', **more):
 def start(*options, **code):
     pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True}
     return subprocess.Popen(command(*options, **code), **pipes)
-
-
-def eventually(what, seconds=20):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        answer = what()
-        if answer:
-            return answer
-        time.sleep(0.01)
-    raise AssertionError('it did not happen')
 
 
 def children(pid):
@@ -122,7 +113,7 @@ def test_a_run_of_two_clients_is_read_back_and_leaves_nothing(places, mode, dura
     assert done.returncode == 0, done.stderr
     metrics, said = parse(done.stdout), facts(done.stdout)
     assert metrics['hangs'] == metrics['failed_writes'] == 0
-    assert metrics['seconds_min'] <= metrics['seconds'] <= metrics['seconds_max'] < 30
+    assert metrics['seconds_min'] <= metrics['seconds'] <= metrics['seconds_max']
     assert ('file_rate' in metrics) == (mode != 'large-copy')
     assert said['mode'] == mode and said['clients'] == '2' and said['iterations'] == '2'
     assert said['variant'] == ('durable' if durable else 'as-is')
@@ -164,10 +155,11 @@ os.fsync = fsync
 
 def test_seconds_run_from_the_common_start_to_the_end_of_the_last_client(places):
     slow = "def write(path, *rest):\n    'client-1' in path and time.sleep(0.4)\n    true_write(path, *rest)"
-    done = run(*options(places, 'small-write', files=1, clients=3), after=f'{slow}\nm.write = write')
+    begun = time.monotonic()
+    done = run(*options(places, 'small-write', files=1, clients=3, iterations=1), after=f'{slow}\nm.write = write')
     metrics = parse(done.stdout)
-    assert 0.4 <= metrics['seconds_min'] <= metrics['seconds_max'] < 1.2
-    assert metrics['file_rate'] == pytest.approx(3 / metrics['seconds'], rel=0.05)
+    assert 0.4 <= metrics['seconds'] < time.monotonic() - begun
+    assert metrics['file_rate'] == pytest.approx(3 / metrics['seconds'], rel=0.001)
 
 
 @pytest.mark.parametrize('mode', MODES)
@@ -204,11 +196,11 @@ def test_it_needs_python_3_9_and_its_standard_library_only():
 # Trouble
 
 def test_sigterm_stops_it_and_it_cleans_up(places):
-    going = start(*options(places, 'small-copy', clients=2, files=500), after=SLOW)
-    eventually(lambda: list(places[1].glob('*/iteration-1/client-1/*')))
+    going = start(*options(places, 'small-copy', clients=2, files=500, iterations=1000), after=SLOW)
+    eventually(lambda: list(places[1].glob('*/iteration-*/client-1/*')))
     clients = children(going.pid)
     going.terminate()
-    out, err = going.communicate(timeout=20)
+    out, err = going.communicate(timeout=PATIENCE)
     assert going.returncode == 128 + signal.SIGTERM and err == 'filecopy: stopped by SIGTERM\n'
     assert clients and not any(map(alive, clients))
     assert not any(list(place.iterdir()) for place in places)
@@ -217,11 +209,11 @@ def test_sigterm_stops_it_and_it_cleans_up(places):
 
 
 def test_after_sigkill_no_client_stays_and_the_next_run_cleans_up(places, tmp_path):
-    going = start(*options(places, 'small-copy', clients=2, files=500), after=SLOW)
-    left = eventually(lambda: list(places[1].glob('*/iteration-1/client-1/*')))
+    going = start(*options(places, 'small-copy', clients=2, files=500, iterations=1000), after=SLOW)
+    left = eventually(lambda: list(places[1].glob('*/iteration-*/client-1/*')))
     clients = children(going.pid)
     going.kill()
-    going.communicate(timeout=20)
+    going.communicate(timeout=PATIENCE)
     eventually(lambda: not any(map(alive, clients)))
     name = re.sub(r'\d+$', '', left[0].parents[2].name)
     (places[1] / f'{name}{os.getpid()}').mkdir()                                # of a run that lives
@@ -237,20 +229,17 @@ def test_after_sigkill_no_client_stays_and_the_next_run_cleans_up(places, tmp_pa
 
 
 def test_a_client_that_stops_is_a_hang_and_the_run_goes_on(places):
-    given = options(places, 'small-write', clients=2, files=300, iterations=3, hang_seconds=1.5)
-    going = start(*given, after=SLOW)
-    eventually(lambda: list(places[1].glob('*/iteration-1/client-*/*')))
-    os.kill(children(going.pid)[0], signal.SIGSTOP)
-    out, err = going.communicate(timeout=30)
-    assert going.returncode == 0, err
-    assert 'iteration 1 client-max-seconds - aggregate-rate - MB/s hung 1 failed 0\n' in out
-    assert parse(out)['hangs'] == 1 and parse(out)['failed_writes'] == 0
+    stop = "def write(path, *rest):\n    'iteration-1/client-0' in path and os.kill(os.getpid(), 19)\n    true_write(path, *rest)"
+    done = run(*options(places, 'small-write', clients=2, iterations=3, hang_seconds=4), after=f'{stop}\nm.write = write')
+    assert done.returncode == 0, done.stderr
+    assert 'iteration 1 client-max-seconds - aggregate-rate - MB/s hung 1 failed 0\n' in done.stdout
+    assert parse(done.stdout)['hangs'] == 1 and parse(done.stdout)['failed_writes'] == 0
     assert not list(places[1].iterdir())
 
 
 def test_when_every_iteration_hangs_there_is_no_time(places):
-    hang = "def write(path, *rest):\n    'client-1' in path and time.sleep(60)\n    true_write(path, *rest)"
-    done = run(*options(places, 'small-write', clients=2, hang_seconds=1), after=f'{hang}\nm.write = write')
+    hang = "def write(path, *rest):\n    'client-1' in path and time.sleep(7777)\n    true_write(path, *rest)"
+    done = run(*options(places, 'small-write', clients=2, hang_seconds=4), after=f'{hang}\nm.write = write')
     assert done.returncode == 1 and not list(places[1].iterdir())
     with pytest.raises(Incomplete, match='no iteration wrote all: 2 hangs, 0 failed writes'):
         parse(done.stdout)
@@ -279,14 +268,23 @@ def test_a_disk_that_fills_up_and_empties_again(tmp_path):
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip('needs the right to mount a tmpfs')
     try:
-        going = start('--mode', 'small-write', '--destination', tmp_path, '--files', 40, '--iterations', 20,
-                      after=SLOW)
+        full = tmp_path.with_name(f'{tmp_path.name}-full')      # there while the disk is full
+        wait = f"""
+def write(path, *rest):
+    while ('iteration-2/' in path) > os.path.exists({str(full)!r}) or 'iteration-3/' in path and os.path.exists({str(full)!r}):
+        time.sleep(0.01)
+    true_write(path, *rest)
+m.write = write
+"""
+        going = start('--mode', 'small-write', '--destination', tmp_path, '--files', 40, '--iterations', 4, after=wait)
         next(line for line in going.stdout if line.startswith('iteration 1 '))
         filler = tmp_path / 'filler'
         subprocess.run(['dd', 'if=/dev/zero', f'of={filler}', 'bs=64k'], capture_output=True)
+        full.touch()
         lines = [next(line for line in going.stdout if re.search(r'failed [1-9]', line))]
         filler.unlink()
-        out, err = going.communicate(timeout=30)
+        full.unlink()
+        out, err = going.communicate(timeout=PATIENCE)
         assert going.returncode == 0 and re.search(r'iteration \d+: No space left on device\n', err)
         assert re.search(r'failed_writes = [1-9]', out) and lines and not list(tmp_path.iterdir())
     finally:

@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
-from conftest import TOP, run_python, shell
-from jobs import QUICK, finished, journal_of, killed, processes_of, sessions_of, start, verdict_of, wait_for
+from conftest import PATIENCE, TOP, eventually, run_python, shell
+from jobs import QUICK, finished, journal_of, killed, processes_of, sessions_of, start, verdict_of
 from parity.errors import InfrastructureError
 from parity.nightly import run as nightly_run
 from parity.session import lock, owner, recovery
@@ -22,10 +22,10 @@ from parity.session import lock, owner, recovery
 def test_a_killed_run_loses_no_finished_case_and_leaves_no_process(checkout):
     run = start('. ci/activate && exec reframe -c checks/ -r -n FileCopy --repeat=9', checkout)
     journals = checkout / 'results' / 'running'
-    wait_for(lambda: list(journals.glob('*.json')))
+    eventually(lambda: list(journals.glob('*.json')))
     session_id = next(journals.glob('*.json')).stem
-    wait_for(lambda: finished(checkout) >= 1, 120)
-    wait_for(lambda: processes_of(session_id), 30)
+    eventually(lambda: finished(checkout) >= 1)
+    eventually(lambda: processes_of(session_id))
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     done_before = finished(checkout)
@@ -43,9 +43,9 @@ def test_a_killed_run_loses_no_finished_case_and_leaves_no_process(checkout):
 
 def test_ctrl_c_keeps_what_had_finished(checkout):
     run = start('exec ci/nightly -n FileCopy', checkout)
-    wait_for(lambda: finished(checkout) >= 1, 120)
+    eventually(lambda: finished(checkout) >= 1)
     os.killpg(run.pid, signal.SIGINT)
-    printed, _ = run.communicate(timeout=90)
+    printed, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 4, printed[-2000:]
     assert 'interrupted' in printed and 'Traceback' not in printed
     words = [c['verdict'] for c in verdict_of(checkout)[1]['cells'] if c['value'] is not None]
@@ -55,9 +55,9 @@ def test_ctrl_c_keeps_what_had_finished(checkout):
 
 def test_a_nightly_that_is_told_to_stop_ends_reframe_and_judges_what_had_finished(checkout):
     run = start('exec ci/nightly -n FileCopy', checkout)
-    wait_for(lambda: finished(checkout) >= 1, 120)
+    eventually(lambda: finished(checkout) >= 1)
     os.kill(run.pid, signal.SIGTERM)
-    printed, _ = run.communicate(timeout=90)
+    printed, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 4 and 'parity: told to stop (SIGTERM): what had finished is judged above' in printed, printed[-2000:]
     assert not list((checkout / 'results' / 'running').glob('*.json')), 'its session is stored'
 
@@ -74,9 +74,11 @@ def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch, results):
 
 def test_a_second_nightly_is_refused_while_one_runs(checkout):
     run = start(f'exec ci/nightly {QUICK}', checkout)
-    wait_for(lambda: (checkout / 'results' / '.nightly.lock').exists())
+    eventually(lambda: (checkout / 'results' / '.nightly.lock').exists())
+    os.killpg(run.pid, signal.SIGSTOP)      # it runs, however long the other takes
     second = shell('ci/nightly --dry-run', checkout)
-    run.communicate(timeout=120)
+    os.killpg(run.pid, signal.SIGCONT)
+    run.communicate(timeout=PATIENCE)
     assert second.returncode == 4 and 'ci/nightly (pid' in second.stderr and 'Traceback' not in second.stderr
 
 
@@ -88,10 +90,12 @@ def test_the_time_limit_ends_the_run_and_keeps_what_had_finished(checkout):
 
 def test_a_second_run_is_refused_before_it_touches_the_first(checkout):
     first = start('. ci/activate && exec reframe -c checks/ -r -n FileCopy', checkout)
-    wait_for(lambda: finished(checkout) >= 1, 120)
+    eventually(lambda: finished(checkout) >= 1)
+    os.killpg(first.pid, signal.SIGSTOP)    # it runs, however long the others take
     second = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
     nightly = shell(f'ci/nightly {QUICK}', checkout)
-    printed, _ = first.communicate(timeout=120)
+    os.killpg(first.pid, signal.SIGCONT)
+    printed, _ = first.communicate(timeout=PATIENCE)
     for refused in (second, nightly):
         assert refused.returncode == 4 and 'held by reframe on local' in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1 and 'Ran' not in refused.stdout
@@ -160,9 +164,9 @@ namespaces = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which('unshare')
 def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout):
     inside = start(f"exec {NAMESPACE} bash -c '. ci/activate && exec reframe -c checks/ -r -n FileCopy --repeat=9'", checkout)
     journals = checkout / 'results' / 'running'
-    wait_for(lambda: list(journals.glob('*.json')))
+    eventually(lambda: list(journals.glob('*.json')))
     session_id = next(journals.glob('*.json')).stem
-    wait_for(lambda: finished(checkout) >= 1, 120)
+    eventually(lambda: finished(checkout) >= 1)
     second = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
     assert second.returncode == 4 and f'on {os.uname().nodename}): it is measuring now' in second.stderr
     taken = shell(f'. ci/activate && parity merge --recover {session_id}', checkout)
@@ -170,7 +174,7 @@ def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout
     assert inside.poll() is None and processes_of(session_id)
     inside.kill()
     inside.communicate()
-    wait_for(lambda: not processes_of(session_id))
+    eventually(lambda: not processes_of(session_id))
     done_before = finished(checkout)
 
     after = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TOP, shell
+from conftest import PATIENCE, TOP, shell
 from parity import errors, outputs, times
 from parity.errors import UsageError
 from parity.jobs import access, campaign, render, request, write
@@ -94,7 +94,7 @@ def test_a_workload_runs_without_parity_and_gives_the_figures_of_its_check(site,
     elsewhere = tmp_path / 'else where'
     elsewhere.mkdir()
     done = subprocess.run(['bash'], input=text, capture_output=True, text=True, cwd=elsewhere,
-                          env={'PATH': '/usr/bin:/bin', 'HOME': str(tmp_path)}, timeout=120)
+                          env={'PATH': '/usr/bin:/bin', 'HOME': str(tmp_path)}, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert filecopy.parse(done.stdout)['seconds'] > 0
     assert list(elsewhere.iterdir()) == [], 'it takes its folder away'

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mutations
-from conftest import TOP
+from conftest import PATIENCE, TOP
 from mutations import mutated, outcome
 from parity import sizing_blocks
 from parity.metric import Metric
@@ -42,7 +42,7 @@ def kernel(folder, name, change=None, arguments=None, threads=2, **env):
         source.write_text(text.replace(*change))
     words = ' '.join(RUNS[name] if arguments is None else arguments)
     return subprocess.run(['sh', '-c', f'./compile.sh {name} && ./{name} {words}'], cwd=folder, capture_output=True, text=True,
-                          env={**os.environ, 'OMP_NUM_THREADS': str(threads), **env}, timeout=120)
+                          env={**os.environ, 'OMP_NUM_THREADS': str(threads), **env}, timeout=PATIENCE)
 
 
 # ---- the programs

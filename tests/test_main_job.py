@@ -15,7 +15,7 @@ LINE = '. ci/activate && reframe -c checks/ -r'
 
 @pytest.mark.alone
 def test_the_readme_line_runs_every_case_by_itself(checkout):
-    done = shell(LINE, checkout, timeout=600)
+    done = shell(LINE, checkout)
     assert f'Ran {RUN}/{LISTED} test case(s)' in done.stdout, done.stdout[-2000:]
     session, = sessions_of(checkout)
     ran = [case for case in session['runs'][0]['testcases'] if case['result'] != 'skip']

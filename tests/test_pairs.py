@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reframe.utility import import_module_from_file
 
 import mutations
-from conftest import TOP
+from conftest import PATIENCE, TOP
 from mutations import mutated
 from parity.outputs import Incomplete, Wrong, pairs
 
@@ -24,7 +24,11 @@ REAL = (TOP / 'tests' / 'recorded' / 'pairs' / 'latency-8B-4nodes.txt').read_tex
 #: Answers as OSU does, and notes when it began and ended, and for which nodes.
 MPIRUN = '''#!/bin/sh
 if [ "$1" = --version ]; then echo "mpirun (Open MPI) 4.1.4"; exit; fi
-echo "begin $4" >>"$LOG"; sleep 0.05; echo "end $4" >>"$LOG"
+echo "begin $4" >>"$LOG"
+# of two in flight each waits until the other has begun, too
+until=$(grep -c begin "$LOG"); until=$((until + until % FLIGHT))
+while [ "$(grep -c begin "$LOG")" -lt $until ]; do sleep 0.01; done
+echo "end $4" >>"$LOG"
 for rank in 0 1; do echo "$rank $NODE$rank 0" >"$7/$rank"; done
 printf '\\n# OSU MPI Latency Test v7.4\\n# Datatype: MPI_CHAR.\\n# Size       Avg Latency(us)\\n8                       1.25\\n'
 '''
@@ -46,7 +50,8 @@ def launched(tmp_path):
         fake = tmp_path / 'mpirun'
         fake.write_text(mpirun)
         fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-        env = {**os.environ, 'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'LOG': str(tmp_path / 'log'), 'NODE': node}
+        flight = next(word.partition('=')[2] for word in arguments if word.startswith('--in-flight='))
+        env = {**os.environ, 'FLIGHT': flight, 'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'LOG': str(tmp_path / 'log'), 'NODE': node}
         env.pop('SLURM_JOB_NODELIST', None)
         done = subprocess.run([sys.executable, PROGRAM, *arguments], env=env, cwd=tmp_path, capture_output=True, text=True)
         log = (tmp_path / 'log').read_text().splitlines() if (tmp_path / 'log').exists() else []
@@ -68,12 +73,13 @@ def test_as_many_pairs_are_in_flight_as_asked(launched, flight):
 
 @pytest.mark.parametrize('mpirun, why', [
     ('echo no route to b; exit 3', 'pair a b: exit code 3: no route to b'),
-    ('exec sleep 60', 'pair a b: exit code 124: ended after 1 s'),
+    ('exec sleep 7777', 'pair a b: exit code 124: ended after 1 s'),
     ('for r in 0 1; do echo "$r a 0" >"$7/$r"; done', 'exit code 125: the two ranks did not run on two nodes'),
 ])
 def test_a_pair_that_fails_or_hangs_is_named(launched, mpirun, why):
     script = f'#!/bin/sh\n[ "$1" = --version ] && exec echo "Open MPI"\n{mpirun}\n'
-    done, _ = launched('--launcher=mpirun', '--in-flight=1', '--limit=1', '--nodes=a,b', '--', 'x', mpirun=script)
+    limit = 1 if 'sleep' in mpirun else PATIENCE
+    done, _ = launched('--launcher=mpirun', '--in-flight=1', f'--limit={limit}', '--nodes=a,b', '--', 'x', mpirun=script)
     assert done.returncode == 1
     with pytest.raises(Incomplete, match=why):
         pairs.read(done.stdout, 8).metrics()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TOP
+from conftest import PATIENCE, TOP
 
 needs_pbs = pytest.mark.skipif(not os.environ.get('PARITY_PBS'),
                                reason='no PBS here: PARITY_PBS=1 after ci/pbs up (root, OpenPBS installed)')
@@ -23,7 +23,7 @@ SMALL = "--repeats 1 -n 'FileCopy%mode=small-write%clients=one%sync=durable'"
 
 
 def pbs(*arguments: str, **more) -> subprocess.CompletedProcess:
-    return subprocess.run([TOP / 'ci' / 'pbs', *arguments], capture_output=True, text=True, timeout=400, **more)
+    return subprocess.run([TOP / 'ci' / 'pbs', *arguments], capture_output=True, text=True, timeout=PATIENCE, **more)
 
 
 def test_without_a_pbs_ci_pbs_says_so():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import TOP
+from conftest import PATIENCE, TOP
 
 PIPELINES = TOP / 'ci' / 'pipelines'
 CRONTAB = PIPELINES / 'parity.crontab'
@@ -26,7 +26,7 @@ def tool(name: str, why: str) -> str:
 
 
 def run(*words: object, **options) -> subprocess.CompletedProcess:
-    return subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=PATIENCE, **options)
 
 
 def commands() -> list[str]:

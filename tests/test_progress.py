@@ -219,7 +219,7 @@ def test_everything_printed_is_handed_on_and_a_line_told_now_and_then(tmp_path, 
 
 def test_a_process_that_holds_the_output_open_is_not_waited_for(results, monkeypatch):
     monkeypatch.setattr(follow, '_REST_SECONDS', 0.2)
-    process = subprocess.Popen(['bash', '-c', 'sleep 5 & echo said'], stdout=subprocess.PIPE)
+    process = subprocess.Popen(['bash', '-c', 'sleep 7777 & echo said'], stdout=subprocess.PIPE)
     following = follow.Follower(process, ['-r'])
     process.wait()
     following.end()

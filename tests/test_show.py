@@ -12,7 +12,7 @@ import pytest
 
 import sessions as made
 import stored as storing
-from conftest import TOP
+from conftest import PATIENCE, TOP
 from parity import plan
 from parity.inspect import draw, find, output, rerun
 from parity.verdict import judge
@@ -28,7 +28,7 @@ def stored(results):
 
 def show(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, '-m', 'parity.cli', 'show', *arguments], capture_output=True, text=True,
-                          cwd=TOP, timeout=60)
+                          cwd=TOP, timeout=PATIENCE)
 
 
 NAMES = ['Stream%threads=one.triad@onebox:virtual', 'Stream%threads=all.triad@onebox:virtual',

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import PATIENCE
 from parity import sizing_osu
 from parity.outputs import hpcc
 from parity.sizing import HplProblem, cached_reason, fits_in_cache, grid, hpcc_input, hpl
@@ -111,7 +112,7 @@ def test_hpcc_input_refuses_an_empty_problem():
 def test_the_real_hpcc_runs_the_problem_it_was_given(tmp_path):
     problem = hpl(memory_bytes=4 * MIB, ranks=2, fraction=0.8, seconds_cap=10, gflops_guess=1, nb=32)
     (tmp_path / 'hpccinf.txt').write_text(hpcc_input(problem))
-    subprocess.run(['mpirun', '--oversubscribe', '-np', '2', 'hpcc'], cwd=tmp_path, check=True, timeout=300,
+    subprocess.run(['mpirun', '--oversubscribe', '-np', '2', 'hpcc'], cwd=tmp_path, check=True, timeout=PATIENCE,
                    env={**os.environ, 'OPENBLAS_NUM_THREADS': '1', 'OMPI_ALLOW_RUN_AS_ROOT': '1',
                         'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'})
     facts = hpcc.facts((tmp_path / 'hpccoutf.txt').read_text())

@@ -8,13 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 
-from conftest import TOP, run_python, shell
+from conftest import PATIENCE, TOP, run_python, shell
 from parity.cli import build as command_line
 from parity.codes import FEATURES
 from parity.errors import InfrastructureError, UsageError
@@ -713,14 +712,12 @@ def real(tmp_path_factory):
 
 def parity(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, '-m', 'parity.cli', 'software', *arguments], env=env,
-                          capture_output=True, text=True, timeout=1800)
+                          capture_output=True, text=True, timeout=PATIENCE)
 
 
-def test_an_unchanged_lock_builds_nothing_in_under_5_s(real):
-    began = time.monotonic()
+def test_an_unchanged_lock_builds_nothing(real):
     done = parity(real, 'build')
     assert done.returncode == 0 and 'nothing to build' in done.stdout
-    assert time.monotonic() - began < 5
 
 
 def test_what_is_built_has_hashes(real):

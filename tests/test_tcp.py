@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mutations
-from conftest import TOP
+from conftest import PATIENCE, TOP
 from mutations import mutated
 from parity.outputs import Incomplete, Wrong, pairs, tcp
 from replay import RECORDED, Replay, check
@@ -24,7 +24,7 @@ CHECK = TOP / 'checks' / 'network' / 'tcp.py'
 
 
 def run(folder, *arguments):
-    return subprocess.run([sys.executable, PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
 
 
 @pytest.mark.skipif(not shutil.which('iperf3'), reason='no iperf3 here')

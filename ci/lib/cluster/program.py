@@ -15,7 +15,9 @@ def parser(name: str, what: str, epilog: str, nodes: str, example: str) -> tuple
     top = argparse.ArgumentParser(prog=name, formatter_class=argparse.RawDescriptionHelpFormatter,
                                   description=what, epilog=epilog)
     top.add_argument('--results', type=Path, help=argparse.SUPPRESS)
+    top.add_argument('--only-parse', action='store_true', help=argparse.SUPPRESS)
     sub = top.add_subparsers(dest='verb', required=True, metavar='VERB')
+    top.set_defaults(parsers=sub.choices)
     up = sub.add_parser('up', help='start it, or repair what is not running')
     up.add_argument('--nodes', type=options.count, metavar='N', help=nodes)
     up.add_argument('--shared', type=options.folder, metavar='DIR',
@@ -26,6 +28,16 @@ def parser(name: str, what: str, epilog: str, nodes: str, example: str) -> tuple
     run.add_argument('node')
     run.add_argument('command', nargs=argparse.REMAINDER)
     return top, sub, up
+
+
+def parsed(top: argparse.ArgumentParser) -> argparse.Namespace:
+    """The words; ends the program where they are wrong, ask for help, or are only to be parsed (exit code 64)."""
+    args, unknown = top.parse_known_args()
+    if unknown:
+        args.parsers[args.verb].error(f'unrecognized arguments: {" ".join(unknown)}')   # with what is valid there
+    if args.only_parse:
+        sys.exit(64)
+    return args
 
 
 def run(name: str, verb: Callable[[], int]) -> int:

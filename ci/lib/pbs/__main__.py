@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-args = parser().parse_args()
+args = program.parsed(parser())
 sys.exit(program.run('ci/pbs', {
     'up': lambda: verbs.up(args),
     'down': verbs.down,
