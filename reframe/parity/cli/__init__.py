@@ -9,9 +9,8 @@ import typer
 from parity import errors
 from parity.cli import jobs, refs, study
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
-                  help='What got slower, what never ran, and how one partition compares with another.',
-                  pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+                  context_settings={'help_option_names': ['-h', '--help']})
 
 ALL = typer.Option(False, '--all', help='List the cells that are in order, too.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
@@ -35,6 +34,19 @@ LIST = typer.Option(False, '--list', help='List what is acknowledged, and how th
 
 NOTIFY_SYSTEM = typer.Option('local', '--system', help='The system whose notify: is meant.')
 TEST = typer.Option(False, '--test', help='Send a notice by its command.')
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from parity import version
+        typer.echo(f'parity {version.text()}')
+        raise typer.Exit
+
+
+@app.callback()
+def top(version: bool = typer.Option(False, '--version', callback=_version, is_eager=True,
+                                     help='Print the version, and the commit of what measures and judges.')):
+    """What got slower, what never ran, and how one partition compares with another."""
 
 
 @app.command()

@@ -7,33 +7,13 @@ import sys
 from parity import errors
 
 
-def arguments(given: list[str]):
-    """Our own options, and those that ReFrame gets. UsageError for a time limit that is none."""
-    import argparse
-    parser = argparse.ArgumentParser(
-        prog='ci/nightly', allow_abbrev=False, epilog='Every other option is handed to reframe (reframe --help).',
-        description='The guarded nightly run of `reframe -c checks/ -r`: guards, run, verdict, report.')
-    parser.add_argument('--dry-run', action='store_true', help='do all but run; exit 0 when all is well')
-    parser.add_argument('--time-limit', type=float, default=8.0, metavar='HOURS',
-                        help='end the run after so long (default 8); what had finished is judged')
-    parser.add_argument('--repeats', type=int, default=3, metavar='N',
-                        help="runs of each case (default 3; reframe's --repeat); their median is judged")
-    own, reframe_options = parser.parse_known_args(given)
-    if not own.time_limit > 0:
-        raise errors.UsageError(f'--time-limit {own.time_limit:g}: must be a number of hours above 0')
-    if own.repeats < 1:
-        raise errors.UsageError(f'--repeats {own.repeats}: must be at least 1')
-    if own.repeats > 1 and not any(o.partition('=')[0] == '--repeat' for o in reframe_options):
-        reframe_options.append(f'--repeat={own.repeats}')
-    return own, reframe_options
-
-
 def nightly() -> None:
     """Everything that a timer needs; ends the process with the verdict's exit code."""
     import os
     import time
     began = time.time()
-    own, options = arguments(sys.argv[1:])
+    from parity.nightly import options as given
+    own, options = given.read(sys.argv[1:])
     from parity import notify, paths, plan
     from parity.nightly import guard, run
     from parity.session import current, database, recovery

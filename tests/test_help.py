@@ -1,0 +1,87 @@
+"""Nothing that is asked for help, or is given an option that is none, does work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from conftest import TOP, shell
+from parity import cli, version
+
+SCRIPTS = sorted(f'ci/{file.name}' for file in (TOP / 'ci').iterdir() if file.is_file() and os.access(file, os.X_OK))
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """A machine on which nothing is installed, as its tools say; what they were asked to do."""
+    asked = tmp_path / 'asked'
+    tools = tmp_path / 'tools'
+    tools.mkdir()
+    for name in ('apt-get', 'dpkg-query', 'debootstrap', 'sudo'):
+        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{asked}\nexit 1\n')
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv('PATH', f'{tools}:{os.environ["PATH"]}')
+    return lambda: asked.read_text() if asked.exists() else ''
+
+
+@pytest.mark.parametrize('option', ['-h', '--help', '--no-install --help', '-n X -h'])
+@pytest.mark.parametrize('script', SCRIPTS)
+def test_a_script_that_is_asked_for_help_does_nothing_else(checkout, watched, script, option):
+    (checkout / '.venv').unlink()
+    if script in ('ci/cluster', 'ci/pbs') and ' ' in option:
+        option = 'up --help'
+    done = shell(f'{script} {option}', checkout)
+    assert done.returncode == 0 and script in done.stdout and not done.stderr
+    assert not watched() and not (checkout / '.venv').exists() and not (checkout / 'results').exists()
+
+
+@pytest.mark.parametrize('line', [
+    'ci/quickstart --nonsense', 'ci/quickstart -n Tcp --nonsense', 'ci/nightly --nonsense', 'ci/nightly --dry-run --nonsense',
+    'ci/bench --nonsense', 'ci/operating-curve --nonsense', 'ci/venv --nonsense', 'ci/cluster up --nonsense',
+    'ci/cluster down --nonsense', 'ci/pbs up --nonsense', 'ci/fresh --nonsense', 'ci/fresh --full --nonsense'])
+def test_an_option_that_is_none_is_refused_before_anything_is_done(results, watched, line):
+    done = shell(line, TOP)
+    assert done.returncode == 2 and '--nonsense' in done.stderr and 'Traceback' not in done.stderr
+    assert 'valid' in done.stderr or 'usage:' in done.stderr
+    assert not watched() and not list(results.iterdir())
+
+
+@pytest.mark.parametrize('options, said', [
+    ('--mode', 'argument --mode: expected one argument'), ('-l', 'argument -l/--list: not allowed'), ('--repeats 0', '--repeats 0'),
+    ('--repeat', 'argument --repeat: expected one argument')])
+def test_an_option_of_reframe_that_lacks_its_value_is_refused_at_once(results, options, said):
+    done = shell(f'ci/nightly {options}', TOP)
+    assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
+    assert not list(results.iterdir())
+
+
+def commands(command, path=()):
+    yield path
+    for name, each in getattr(command, 'commands', {}).items():
+        yield from commands(each, (*path, name))
+
+
+@pytest.mark.parametrize('path', list(commands(get_command(cli.app))), ids=' '.join)
+def test_every_command_answers_both_words_for_help(path):
+    short, long = (CliRunner().invoke(cli.app, [*path, option], prog_name='parity') for option in ('-h', '--help'))
+    assert short.exit_code == long.exit_code == 0
+    assert short.output == long.output and short.output.startswith(' '.join(['Usage: parity', *path]))
+
+
+def test_the_command_says_its_version():
+    said = CliRunner().invoke(cli.app, ['--version'])
+    assert said.exit_code == 0 and said.output == f'parity {version.text()}\n'
+
+
+@pytest.mark.parametrize('typed, offered', [('ver', 'verdict'), ('jobs sub', 'submit'), ('verdict --max', '--max-age')])
+def test_the_shell_completes_what_was_typed_and_starts_nothing_heavy(typed, offered):
+    env = {**os.environ, '_PARITY_COMPLETE': 'complete_bash', 'COMP_WORDS': f'parity {typed}', 'COMP_CWORD': str(len(typed.split()))}
+    done = subprocess.run([sys.executable, '-X', 'importtime', TOP / '.venv' / 'bin' / 'parity'], env=env, capture_output=True, text=True)
+    assert offered in done.stdout.split()
+    imported = {line.split('|')[-1].strip() for line in done.stderr.splitlines()}
+    assert 'parity.cli' in imported and not imported & {'reframe', 'polars', 'scipy', 'jinja2'}     # typer itself needs pydantic
