@@ -14,6 +14,7 @@ import pytest
 
 import sessions as made
 from conftest import TOP
+from jobs import journal_of, killed
 from parity import paths
 from parity.errors import UsageError
 from parity.retain import files, sessions
@@ -177,3 +178,19 @@ def test_what_is_no_results_database_is_refused(results, tmp_path, name, said):
     done = parity('merge', str(file))
     assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr, done.stderr
     assert database.uuids() == ['a']
+
+
+@pytest.mark.parametrize('damage, code', [(lambda whole: b'', 0), (lambda whole: whole[:5000], 4), (lambda whole: b'no database', 4)])
+def test_a_damaged_database_of_ours_is_not_blamed_on_the_other(results, tmp_path, damage, code):
+    store(tmp_path / 'other.db', 'b')
+    paths.database().write_bytes(damage((tmp_path / 'other.db').read_bytes()))
+    done = parity('merge', str(tmp_path / 'other.db'))
+    assert done.returncode == code and 'Traceback' not in done.stderr, done.stderr
+    assert 'sessions added: 1 of local' in done.stdout if not code else f'{paths.database()}: ' in done.stderr
+
+
+def test_a_dry_run_of_prune_stores_no_session(results):
+    session_id = journal_of(results, killed(), 'local')
+    assert parity('prune', '--keep-days', '30', '--dry-run').returncode == 0
+    assert [file.stem for file in (results / 'running').iterdir()] == [session_id] and not paths.database().exists()
+    assert 'was killed' in parity('prune', '--keep-days', '30').stderr and database.uuids()

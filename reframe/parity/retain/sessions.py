@@ -50,9 +50,10 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         raise UsageError(f'{other}: {what}; name a results.db')
     if other.resolve() == paths.database().resolve():
         raise UsageError(f'{other} is the database of this very checkout')
+    database.discard_unmade()
     _make()
     with _database() as conn:
-        if not _attached(conn, other):
+        if not _attached(conn, other, _version(conn, 'main')):
             raise UsageError(f"{other}: not a results database of ReFrame's")
         _same_machines(conn, other)
         new = conn.execute('SELECT uuid, json_blob FROM other.sessions WHERE uuid NOT IN '
@@ -85,16 +86,18 @@ def _put_in_order(conn: sqlite3.Connection, began: list[tuple[float, str]]) -> N
                      [(last + i, uuid) for i, uuid in enumerate(wanted[alike:], 1)])
 
 
-def _attached(conn: sqlite3.Connection, other: Path) -> bool:
+def _version(conn: sqlite3.Connection, name: str) -> tuple:
+    return conn.execute(f'SELECT schema_version FROM {name}.metadata').fetchone()
+
+
+def _attached(conn: sqlite3.Connection, other: Path, version: tuple) -> bool:
     """Open the other as `other`, to be read only; False where it is none of ReFrame's, or of another version."""
     try:
         conn.execute('ATTACH DATABASE ? AS other', (f'{other.resolve().as_uri()}?mode=ro',))
-        versions = {conn.execute(f'SELECT schema_version FROM {name}.metadata').fetchone()
-                    for name in ('main', 'other')}
         conn.execute('SELECT uuid FROM other.sessions LIMIT 1')
+        return _version(conn, 'other') == version
     except sqlite3.DatabaseError:
         return False
-    return len(versions) == 1
 
 
 def _same_machines(conn: sqlite3.Connection, other: Path) -> None:
