@@ -189,6 +189,11 @@ def test_a_damaged_database_of_ours_is_not_blamed_on_the_other(results, tmp_path
     assert 'sessions added: 1 of local' in done.stdout if not code else f'{paths.database()}: ' in done.stderr
 
 
+def test_a_database_without_tables_has_no_sessions_to_prune(results):
+    paths.database().touch()
+    assert sessions.prune(NOW, dry_run=False) == 0
+
+
 def test_a_dry_run_of_prune_stores_no_session(results):
     session_id = journal_of(results, killed(), 'local')
     assert parity('prune', '--keep-days', '30', '--dry-run').returncode == 0

@@ -23,7 +23,7 @@ def prune(before: float, dry_run: bool) -> int:
 
     Returns how many there are.
     """
-    if not paths.database().exists():
+    if not database.uuids():
         return 0
     # of the columns beside a MAX, SQLite takes those of the row that has it
     newest = ('SELECT session_uuid, MAX(sessions.rowid) FROM testcases JOIN sessions '
