@@ -3,14 +3,18 @@
 ReFrame reads this before it does anything, so a run's session begins here: lock, recovery, plan.
 """
 
+import atexit
 import logging
 import sys
+
+from reframe.core import logging as reframe_logging
 
 from parity import errors, jobnodes, once, paths, reasons, session, slurm_queue
 from parity.pbs import backend
 from parity.site import assemble, quick, spaces
 
 logging.raiseExceptions = False  # a log on a full disk is no reason for a traceback a line
+atexit.unregister(reframe_logging.shutdown)  # Python itself closes the logs, with no traceback on a full disk
 
 
 def configure():

@@ -16,7 +16,7 @@ import sessions as made
 from conftest import TOP
 from jobs import journal_of, killed
 from parity import paths
-from parity.errors import UsageError
+from parity.errors import InfrastructureError, UsageError
 from parity.retain import files, sessions
 from parity.session import database
 from parity.session.lock import Lock
@@ -199,3 +199,45 @@ def test_a_dry_run_of_prune_stores_no_session(results):
     assert parity('prune', '--keep-days', '30', '--dry-run').returncode == 0
     assert [file.stem for file in (results / 'running').iterdir()] == [session_id] and not paths.database().exists()
     assert 'was killed' in parity('prune', '--keep-days', '30').stderr and database.uuids()
+
+
+def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_path):
+    for uuid, blob in (('a', '{"x": '), ('b', '{"session_info": {}, "runs": 3}')):
+        store(paths.database(), uuid)
+        with closing(sqlite3.connect(paths.database())) as conn, conn:
+            conn.execute('UPDATE sessions SET json_blob = ? WHERE uuid = ?', (blob, uuid))
+    store(tmp_path / 'other.db', 'c')
+    assert sessions.merge(tmp_path / 'other.db') == ({'local': 1}, 0)
+    for uuid in 'ab':
+        done = parity('verdict', '--session', uuid)
+        assert done.returncode == 4 and f'session {uuid} is not one that parity can read' in done.stderr, done.stderr
+
+
+def test_room_is_made_on_a_full_disk_before_a_session_is_recovered(results, monkeypatch):
+    case(results / 'output/local/default/distro/Old', 40)
+    log = results / 'perflogs/local/default/Toy.log'
+    log.parent.mkdir(parents=True)
+    log.write_text(f'{NOW - 40 * DAY}|pass\n')
+
+    def full():
+        raise InfrastructureError('database or disk is full')
+    with pytest.raises(InfrastructureError):
+        files.prune(NOW - 30 * DAY, False, full)
+    assert not (results / 'output/local').exists() and log.exists()
+    assert files.prune(NOW - 30 * DAY, True, full).lines == 1
+
+
+def test_what_a_writer_killed_in_mid_write_left_is_read(results):
+    """SQLite then finds a journal that it must undo, and may not where it only reads."""
+    store(paths.database(), 'a')
+    killed_in_a_transaction = f'''if True:
+        import os, sqlite3
+        conn = sqlite3.connect({str(paths.database())!r}, isolation_level=None)
+        conn.execute('PRAGMA cache_size = 2')
+        conn.execute('BEGIN')
+        for number in range(50):
+            conn.execute('INSERT INTO sessions VALUES (?, 0, 0, ?, NULL)', (str(number), 'x' * 10_000))
+        os.kill(os.getpid(), 9)'''
+    assert subprocess.run([sys.executable, '-c', killed_in_a_transaction]).returncode == -9
+    assert (results / 'results.db-journal').stat().st_size
+    assert database.uuids() == ['a'] and database.holds('abc')

@@ -21,9 +21,7 @@ def prune(keep_days: int, sessions_days: int | None, dry_run: bool) -> None:
     now = time.time()
     with ExitStack() as held:
         _nobody_measures(held)
-        if not dry_run:
-            recovery.recover_all()
-        done = files.prune(now - keep_days * _DAY, dry_run)
+        done = files.prune(now - keep_days * _DAY, dry_run, recovery.recover_all)
         gone = sessions.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
     verb = 'would be removed' if dry_run else 'removed'
     print(f'parity: {verb}, older than {keep_days} days: {done.folders} folders of cases, {done.reports} run '

@@ -7,7 +7,7 @@ not of nights; with `ci/nightly --timestamp=%F` each night has folders of its ow
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +27,12 @@ class Removed:
     size: int = 0
 
 
-def prune(before: float, dry_run: bool) -> Removed:
-    """Remove what was last written before ``before`` (Unix time, s); with ``dry_run`` only count it."""
+def prune(before: float, dry_run: bool, recover: Callable[[], object] = lambda: None) -> Removed:
+    """Remove what was last written before ``before`` (Unix time, s); with ``dry_run`` only count it.
+
+    ``recover`` is called before lines of perflogs go: killed sessions are recovered from them. What goes
+    before that makes room on a full disk.
+    """
     done = Removed()
     for top in (paths.results() / 'stage', paths.results() / 'output'):
         for folder in list(_cases(top)):
@@ -43,6 +47,8 @@ def prune(before: float, dry_run: bool) -> Removed:
             done.reports, done.size = done.reports + 1, done.size + report.stat().st_size
             if not dry_run:
                 report.unlink()
+    if not dry_run:
+        recover()
     for log in (paths.results() / 'perflogs').rglob('*.log*'):
         lines, size = _shorten(log, before, dry_run)
         done.lines, done.size = done.lines + lines, done.size + size

@@ -12,6 +12,7 @@ from pathlib import Path
 from parity import paths
 from parity.errors import InfrastructureError, UsageError
 from parity.session import clock, database
+from parity.session.readable import MALFORMED
 
 _COLUMNS = {'sessions': 'uuid, session_start_unix, session_end_unix, json_blob, report_file',
             'testcases': 'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'}
@@ -66,7 +67,7 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
                          f'WHERE {key} NOT IN (SELECT uuid FROM main.sessions)')
         _put_in_order(conn, began)
         conn.commit()
-    return dict(Counter(_system(blob) for _, blob in new)), known - len(new)
+    return dict(Counter(_measured(blob)[0] for _, blob in new)), known - len(new)
 
 
 def _began(conn: sqlite3.Connection, database: str) -> list[tuple[float, str]]:
@@ -115,23 +116,26 @@ def _machines(conn: sqlite3.Connection, database: str) -> dict[str, set[str]]:
     """The hosts that each system was, as far as its sessions say that the machine itself was measured."""
     found: dict[str, set[str]] = {}
     for blob, in conn.execute(f'SELECT json_blob FROM {database}.sessions'):
-        host = _session(blob).get('facts', {}).get('machine', {}).get('hostname')
+        system, host = _measured(blob)
         if host:
-            found.setdefault(_system(blob), set()).add(host)
+            found.setdefault(system, set()).add(host)
     return found
 
 
-def _session(blob: str) -> dict:
-    """Plan and facts: of a case of the session, which its first carries; beside them where nothing ran."""
-    report = json.loads(blob)
-    carried = [case.get('parity_session') for run in report.get('runs', ()) for case in run.get('testcases', ())]
-    return next(filter(None, carried), report.get('parity_session') or {})
+def _measured(blob: str) -> tuple[str, str]:
+    """The system of a session and its host, '' for a host that is not known; a damaged session tells neither.
 
-
-def _system(blob: str) -> str:
-    plan = _session(blob).get('plan', {})
-    cases = [case['system'] for run in json.loads(blob).get('runs', ()) for case in run.get('testcases', ())]
-    return plan.get('system') or next(iter(cases), 'unknown')
+    Plan and facts are those of a case, the first carries them, or stand beside the cases where nothing ran.
+    """
+    try:
+        report = json.loads(blob)
+        cases = [case for run in report.get('runs', ()) for case in run.get('testcases', ())]
+        carried = next(filter(None, (case.get('parity_session') for case in cases)),
+                       report.get('parity_session') or {})
+        system = carried.get('plan', {}).get('system') or next((case['system'] for case in cases), 'unknown')
+        return system, carried.get('facts', {}).get('machine', {}).get('hostname') or ''
+    except MALFORMED:
+        return 'unknown', ''
 
 
 def _make() -> None:

@@ -23,14 +23,25 @@ def _query(sql: str, *values) -> list[tuple]:
     if not file.exists():
         return []
     try:
-        with contextlib.closing(sqlite3.connect(f'{file.as_uri()}?mode=ro', uri=True, timeout=30)) as conn:
-            return conn.execute(sql, values).fetchall()
+        try:
+            return _rows('ro', sql, values)
+        except sqlite3.OperationalError as err:
+            if 'readonly' not in str(err):
+                raise
+            # a writer was killed in mid-write: SQLite undoes that for one who may write
+            return _rows('rw', sql, values)
     except sqlite3.OperationalError as err:
         if 'no such table' in str(err):
             return []
         raise InfrastructureError(f'{file}: {err}') from None
     except sqlite3.DatabaseError as err:
         raise InfrastructureError(f'{file}: {err}; move it away, the perflogs keep the figures') from None
+
+
+def _rows(mode: str, sql: str, values: tuple) -> list[tuple]:
+    uri = f'{paths.database().as_uri()}?mode={mode}'
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as conn:
+        return conn.execute(sql, values).fetchall()
 
 
 def holds(journal_id: str) -> bool:

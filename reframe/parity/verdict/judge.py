@@ -41,7 +41,12 @@ def newest(session: str = '', system: str = '') -> Verdict:
     if system and (known := history.newest(systems.read(system).name)) is None:
         raise NothingMeasured(f'{paths.database()}: no session of {system} is stored; '
                               f'run: ci/nightly --system {system}')
-    return judged(database.report(known.uuid if system else session))
+    uuid = known.uuid if system else database.uuid(session)
+    try:
+        report = database.report(uuid)
+    except ValueError as err:
+        raise _unreadable(uuid, err) from None
+    return judged(report, uuid)
 
 
 def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
@@ -57,14 +62,17 @@ def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
     return verdict.model_copy(update={'warnings': [said, *verdict.warnings], 'exit_code': code})
 
 
-def judged(report: dict[str, Any]) -> Verdict:
+def judged(report: dict[str, Any], uuid: str = '') -> Verdict:
     """The verdict on a stored session; InfrastructureError where it is none that parity can read."""
     try:
         return of_report(report)
     except (KeyError, TypeError, AttributeError, ValueError) as err:
-        uuid = report.get('session_info', {}).get('uuid', '') if isinstance(report, dict) else ''
-        raise InfrastructureError(f'{paths.database()}: session {uuid} is not one that parity can read '
-                                  f'({type(err).__name__}: {" ".join(str(err).split())[:120]})') from err
+        raise _unreadable(uuid or report.get('session_info', {}).get('uuid', ''), err) from err
+
+
+def _unreadable(uuid: str, err: Exception) -> InfrastructureError:
+    return InfrastructureError(f'{paths.database()}: session {uuid} is not one that parity can read '
+                               f'({type(err).__name__}: {" ".join(str(err).split())[:120]})')
 
 
 def of_report(report: dict[str, Any]) -> Verdict:
