@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from conftest import TOP
+from conftest import TOP, shell
 from parity import plan
+from parity.metric import Metric
 from parity.outputs import Wrong, hpcc, hpl, npb, stream
 from parity.sizing import HplProblem
+from parity.verdict import judge
 from replay import RECORDED, Replay, check
 
 
@@ -108,3 +112,46 @@ def test_the_plan_knows_what_a_size_never_runs():
     assert 'rate_10MiB_8' in left_out['Fio', True] and 'rate_4KiB_1' not in left_out['Fio', True]
     assert 'read_1MB' not in left_out['Blocks', True] and 'read_10MB' in left_out['Blocks', True]
     assert not left_out['Hpcc', True] and not any(names for (_, quick), names in left_out.items() if not quick)
+
+
+@pytest.mark.parametrize('metric, value, said', [
+    ({}, 0.5, ''), ({}, 1e18, ''), ({}, 0.0, '0: must be above 0 and at most 1e+18 MB/s'), ({}, -1.0, '-1: must be above 0'),
+    ({}, 1e300, '1e+300: must be above 0 and at most 1e+18'), ({}, float('nan'), 'nan: must be'), ({}, float('inf'), 'inf: must be'),
+    ({'zero': True}, 0.0, ''), ({'zero': True}, -0.5, '-0.5: must be at least 0'), ({'most': 100}, 100.5, 'at most 100 MB/s')])
+def test_a_metric_states_its_range(metric, value, said):
+    told = Metric('rate', 'MB/s', 'higher', **metric).refuses(value)
+    assert said in told and bool(said) == bool(told)
+
+
+def test_losses_and_errors_may_be_zero_and_speeds_may_not():
+    tcp = check('network/tcp.py', 'Tcp')
+    shares = tcp.of(SimpleNamespace(where='within', protocol='udp'), (1,))
+    assert {m.name: (m.refuses(0), bool(m.refuses(101))) for m in shares} == {
+        'rate_1': ('0: must be above 0 and at most 1e+18 MB/s', False), 'loss_1': ('', True)}
+    may = {m.name for m in check('storage/filecopy.py', 'FileCopy').metrics if not m.refuses(0)}
+    assert may == {'hangs', 'failed_writes'}
+
+
+@pytest.mark.parametrize('printed', ['0', '1e300'])
+def test_a_figure_outside_of_its_range_is_wrong(tmp_path, results, printed):
+    folder = tmp_path / 'compute'
+    folder.mkdir()
+    (folder / 'probe.py').write_text(PROBE.replace('@PRINTED@', printed))
+    shell(f'. ci/activate; reframe -c {folder} -r', TOP, PARITY_RESULTS=str(results))
+    cell, = judge.newest().cells
+    assert cell.verdict == 'wrong' and 'metric rate is ' in cell.reason and 'must be above 0' in cell.reason
+
+
+PROBE = '''
+import reframe as rfm
+from parity.metric import Metric
+from parity.workload import Workload
+
+@rfm.simple_test
+class Probe(rfm.RunOnlyRegressionTest, Workload):
+    executable = 'echo @PRINTED@'
+    metrics = (Metric('rate', 'MB/s', 'higher'),)
+
+    def parse(self, text):
+        return {'rate': float(text)}
+'''

@@ -120,6 +120,16 @@ def test_sizes_are_printed_as_ior_prints_them(size, text):
     assert ior_checks.human_readable(size) == text
 
 
+@pytest.mark.parametrize('name', [name for name in sorted(TEXTS) if 'json' in name])
+def test_two_documents_in_one_output_are_wrong(name):
+    text, document = TEXTS[name], TEXTS[name][TEXTS[name].index('{'):]
+    line = ' '.join(document.split()) + '\n'
+    for two in (text + text, text + document, text.rstrip() + document, text + f'[{document}]', text + line, line + text,
+                text + document[:400], text + document[2:], document[-300:] + text, TABLE + document, document + TABLE):
+        with pytest.raises(Wrong, match='one run an output|IOR prints it broken'):
+            ior.parse(two)
+
+
 # ---- incomplete
 
 @pytest.mark.parametrize('text', [

@@ -24,16 +24,10 @@ ALONE = ('version', 'pairs', 'window')
 
 
 def to_the_end(name):
-    """The parser as a check calls it, which knows the last size that it asked for."""
-    size = ACCEPTED[name][1].get('last_size')
-    return SimpleNamespace(parse=partial(osu.parse, max_size=size), facts=partial(osu.facts, max_size=size))
-
-
-def from_first(accepted, first):
-    """The metrics and facts when the table begins at ``first``: -m MIN:MAX leaves no other trace."""
-    metrics, facts = accepted
-    kept = {name: value for name, value in metrics.items() if name == 'barrier' or int(name.rpartition('_')[2]) >= first}
-    return kept, facts | ({'first_size': first} if 'first_size' in facts else {})
+    """The parser as a check calls it, which knows the first and the last size that it asked for."""
+    facts = ACCEPTED[name][1]
+    asked = {'max_size': facts.get('last_size'), 'min_size': facts.get('first_size')}
+    return SimpleNamespace(parse=partial(osu.parse, **asked), facts=partial(osu.facts, **asked))
 
 
 def without_what_stands_alone(result):
@@ -131,6 +125,19 @@ def test_a_table_must_go_to_the_last_size():
     assert osu.parse(BARRIER, 8) == ACCEPTED['barrier-np4'][0]
 
 
+@pytest.mark.parametrize('name', SIZED)
+@pytest.mark.parametrize('lost', [1, 2, 5])
+def test_a_table_must_begin_at_the_first_size(name, lost):
+    lines = TEXTS[name].split('\n')
+    first = next(at for at, line in enumerate(lines) if line[:1].isdigit())
+    del lines[first:first + lost]
+    begins = int(ACCEPTED[name][1]['first_size']) << lost
+    with pytest.raises(Incomplete, match=rf'^line {first + 1}: the table begins at {begins} B, not at '):
+        to_the_end(name).parse('\n'.join(lines))
+    assert osu.facts('\n'.join(lines), min_size=begins)['first_size'] == begins
+    assert osu.facts(TEXTS[name], min_size=1) == ACCEPTED[name][1]      # also where the datatype has 4 bytes
+
+
 def test_without_the_last_size_a_table_below_4_KiB_is_incomplete():
     head, tail = LATENCY.split('4096 ')
     with pytest.raises(Incomplete, match='the table ends at 2048 B already'):
@@ -223,12 +230,8 @@ def test_a_bandwidth_of_a_few_bytes_may_be_too_slow_for_two_decimals():
 # ---- mutations
 
 def meant(name, result):
-    """Whether a result is what the unharmed output means, but for what stands alone.
-
-    The first rows may be absent: a table that begins later is what -m MIN:MAX makes, and sound.
-    """
-    expected = from_first(ACCEPTED[name], result[1].get('first_size', 0))
-    return without_what_stands_alone(result) == without_what_stands_alone(expected)
+    """Whether a result is what the unharmed output means, but for what stands alone."""
+    return without_what_stands_alone(result) == without_what_stands_alone(ACCEPTED[name])
 
 
 @pytest.mark.parametrize('kind', sorted(set(mutations.KINDS) - {'scaled_number'}))

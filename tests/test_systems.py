@@ -36,6 +36,10 @@ partitions:
     ('    launcher: srun', '    launcher: srun\n    name: a b', 8, ''),
     ('name: cpu', "name: 'x;touch pwned'", 5, 'match pattern'),
     ('requires: offered', 'requires: offered\nwaivers: [{code: hpl, reason: x, until: soon}]', 4, 'valid date'),
+    ('    launcher: srun', '    launcher: srun\n    devices: [{type: gpu, num_devices: four}]', 8,
+     "partitions.0.devices.0.num_devices: 'four' is no whole number"),
+    ('    launcher: srun', '    launcher: srun\n    devices: [{type: gpu, num_devices: 0}]', 8, 'num_devices: 0 must be greater than 0'),
+    ('    launcher: srun', '    launcher: srun\n    devices: [{type: gpu, num_device: 4}]', 8, "did you mean 'num_devices'?"),
     ('name: site', 'name: !!python/object/apply:os.system [id]', 1, 'could not determine a constructor'),
 ])
 def test_an_error_names_file_line_key_and_what_is_valid(tmp_path, old, new, line, said):

@@ -43,14 +43,15 @@ class Tcp(Iperf3):
     def declare(self):
         self.metrics = self.of(STREAMS)
         if self.protocol == 'tcp':
-            self.metrics += (Metric('retransmits', '1/GB', 'lower'), Metric('rtt_idle', 'us', 'lower'),
+            self.metrics += (Metric('retransmits', '1/GB', 'lower', zero=True), Metric('rtt_idle', 'us', 'lower'),
                              Metric('rtt_loaded', 'us', 'lower'))
 
     def of(self, streams):
         """The metrics of runs with so many streams."""
         limit = 'link_bandwidth' if self.where == 'between' else None
         rates = tuple(Metric(f'rate_{n}', 'MB/s', 'higher', limit=limit) for n in streams)
-        return rates + tuple(Metric(f'loss_{n}', '%', 'lower') for n in streams if self.protocol == 'udp')
+        return rates + tuple(Metric(f'loss_{n}', '%', 'lower', zero=True, most=100)
+                             for n in streams if self.protocol == 'udp')
 
     def not_run(self):
         streams = SIZES[self.size][0]

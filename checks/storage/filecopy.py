@@ -35,8 +35,8 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload):
     metrics = (
         Metric('seconds', 's', 'lower'),
         Metric('rate', 'MB/s', 'higher'),
-        Metric('hangs', 'count', 'lower'),
-        Metric('failed_writes', 'count', 'lower'),
+        Metric('hangs', 'count', 'lower', zero=True),
+        Metric('failed_writes', 'count', 'lower', zero=True),
     )
 
     @run_after('setup')

@@ -21,11 +21,11 @@ from parity.workload import Workload
 
 #: What a profiled case measures beside its own figures (parity.outputs.mpip).
 PROFILE = (
-    Metric('mpi_share', '%', 'lower'),
-    Metric('mpi_seconds_mean', 's', 'lower'),
-    Metric('mpi_seconds_max', 's', 'lower'),
-    Metric('computation_seconds_mean', 's', 'lower'),
-    Metric('computation_seconds_max', 's', 'lower'),
+    Metric('mpi_share', '%', 'lower', zero=True, most=100),
+    Metric('mpi_seconds_mean', 's', 'lower', zero=True),
+    Metric('mpi_seconds_max', 's', 'lower', zero=True),
+    Metric('computation_seconds_mean', 's', 'lower', zero=True),
+    Metric('computation_seconds_max', 's', 'lower', zero=True),
     Metric('imbalance', '', 'lower'),
 )
 

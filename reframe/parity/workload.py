@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import shlex
 import shutil
@@ -261,9 +260,8 @@ class Workload(rfm.RegressionTestPlugin):
             self._parity_refuse('failed', f'{self._parity_exit()}although the output is complete')
         for metric in self._parity_expected():
             value = values.get(metric.name)
-            if value is None or not math.isfinite(value):
-                self._parity_refuse('wrong', f'metric {metric.name} is '
-                                    + ('absent from the output' if value is None else f'{value}'))
+            if why := 'absent from the output' if value is None else metric.refuses(value):
+                self._parity_refuse('wrong', f'metric {metric.name} is {why}')
         self._parity_ceilings(values)
         self._parity_perf_variables(values)
         return True

@@ -113,7 +113,7 @@ def _never(part: Partition, request: Request):
         wanted = int(request.memory[:-1]) * _BYTES[request.memory[-1]]
         if wanted > have.memory_bytes:
             yield f'memory {request.memory} can never be had: a node has {have.memory_bytes / (1 << 30):.4g} GiB'
-    gpus = sum(d.get('num_devices', 0) for d in part.devices if d.get('type') == 'gpu')
+    gpus = sum(d.num_devices for d in part.devices if d.type == 'gpu')
     if request.gpus > gpus:
         yield f'{request.gpus} GPUs can never be had: a node has {gpus}'
 

@@ -31,6 +31,7 @@ _SIZE = re.compile(r'(\d+\.\d [GT]iB) Used FS: (-?\d+\.\d)% Inodes: \d+\.\d Mi U
 _DATE = r'\w{3} \w{3} \d\d? \d\d:\d\d:\d\d \d{4}'
 _FINISHED = re.compile(rf'Finished : {_DATE}', re.ASCII)
 _CLOSED = re.compile(rf'"Finished": "{_DATE}" }}', re.ASCII)
+_PIECE = re.compile(r'\[?[{}\]"]')       # how a line of JSON begins; Open MPI's begin with [host:pid]
 _MAXIMUM = re.compile(r'Max (Write|Read): (\S+) MiB/sec \((\S+) MB/sec\)')
 
 # Every warning of IOR means that something else ran than was asked for, or that it went wrong; but this one.
@@ -104,6 +105,7 @@ def _from_table(raw: list[str], lines: list[str], overwritten: bool) -> Output:
         ('Finished', _FINISHED.fullmatch), ('IOR-', _BANNER.fullmatch), ('Options:', 'Options:'.__eq__),
         ('Results:', 'Results:'.__eq__), ('access bw(MiB/s)', _TABLE.__eq__),
         ('Summary of all tests:', 'Summary of all tests:'.__eq__), ('Operation', _COLUMNS.__eq__))}
+    _no_json(lines)
     order = [at[what] for what in ('IOR-', 'Options:', 'Results:', 'access bw(MiB/s)', 'Summary of all tests:',
                                    'Operation', 'Finished')]
     if order != sorted(order):
@@ -165,13 +167,21 @@ def _from_json(lines: list[str], overwritten: bool) -> Output:
     body = [line for line in lines[start:] if not _OVERWRITES.fullmatch(line)]
     if not _CLOSED.search(' '.join(filter(None, body))):
         raise Incomplete(f'line {len(lines)}: the output ends without "Finished" and the closing brace')
+    text = '\n'.join(body)
     try:
-        found, _ = _DECODER.raw_decode('\n'.join(body))
+        found, end = _DECODER.raw_decode(text)
+        _no_json(lines[:start] + text[end:].split('\n'))
         return _output(found, overwritten, len(lines))
     except (json.JSONDecodeError, RecursionError) as error:
         raise Wrong(f'the JSON cannot be read ({error}); IOR prints it broken with -v: run without') from None
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise Incomplete(f'line {len(lines)}: the JSON lacks {error}') from None
+
+
+def _no_json(lines: list[str]) -> None:
+    """Outside of the one document no line may be a piece of another."""
+    if more := next(filter(_PIECE.match, lines), ''):
+        raise Wrong(f'{more[:60]!r} is JSON of another run: one run an output')
 
 
 def _output(found: dict, overwritten: bool, lines: int) -> Output:

@@ -1,7 +1,8 @@
 """OSU Micro-Benchmarks (Panda et al., Ohio State): latency, bw, bibw, mbw_mr, allreduce, alltoall, bcast, barrier.
 
-The output has no end: without ``max_size`` nothing but a table that stops below 4 KiB tells that it was
-cut. Latencies and bandwidths stand alone; message rates, and the columns of -f, are checked.
+The output has no end. Without ``max_size`` nothing but a table that stops below 4 KiB tells that it was cut;
+without ``min_size`` nothing tells that its first rows were lost. Latencies and bandwidths stand alone; message
+rates, and the columns of -f, are checked.
 """
 
 from __future__ import annotations
@@ -58,15 +59,15 @@ class _Output:
     validated: bool
 
 
-def parse(text: str, max_size: int | None = None) -> dict[str, float]:
+def parse(text: str, max_size: int | None = None, min_size: int | None = None) -> dict[str, float]:
     """<benchmark>_<size> of every message size (bytes): mean latency in us, or MB/s (10^6 bytes).
 
     mbw_mr has message_rate_<size> (1/s), too; barrier has ``barrier`` (us) and no sizes. A bandwidth of messages
-    below 8 B may be 0: OSU prints two decimals. ``max_size``: the last size that was asked for, of no meaning for
-    barrier. Raises Incomplete with the line where something is missing, Wrong when the validation failed or
-    figures contradict each other.
+    below 8 B may be 0: OSU prints two decimals. ``max_size`` and ``min_size`` are the last and the first size that
+    were asked for, of no meaning for barrier. Raises Incomplete with the line where something is missing, Wrong
+    when the validation failed or figures contradict each other.
     """
-    output = _read(text, max_size)
+    output = _read(text, max_size, min_size)
     if output.benchmark == 'barrier':
         return {'barrier': float(output.rows[0][0])}
     values = {f'{output.benchmark}_{size}': float(figures[0]) for size, figures in output.rows.items()}
@@ -75,20 +76,20 @@ def parse(text: str, max_size: int | None = None) -> dict[str, float]:
     return values
 
 
-def facts(text: str, max_size: int | None = None) -> dict[str, float | str]:
+def facts(text: str, max_size: int | None = None, min_size: int | None = None) -> dict[str, float | str]:
     """benchmark, version, validated ('yes' if with -c); first_size and last_size (bytes) but for barrier.
 
     datatype where it is printed (by 7.4 always), pairs and window (messages) of mbw_mr. Raises as
     ``parse`` does.
     """
-    output = _read(text, max_size)
+    output = _read(text, max_size, min_size)
     sizes = {} if output.benchmark == 'barrier' else {
         'first_size': float(min(output.rows)), 'last_size': float(max(output.rows))}
     return {'benchmark': output.benchmark, 'version': output.version, **output.words, **sizes,
             'validated': 'yes' if output.validated else 'no'}
 
 
-def _read(text: str, max_size: int | None) -> _Output:
+def _read(text: str, max_size: int | None, min_size: int | None) -> _Output:
     lines = curve.split(text)
     for line in lines:
         if line.startswith(_REFUSALS):
@@ -103,8 +104,14 @@ def _read(text: str, max_size: int | None) -> _Output:
         _rates_agree(rows)
     words = _words(lines, start, name, version, min(rows))
     if sized:
+        _begun(heading, min(rows), max(min_size, _TYPES.get(words.get('datatype'), 1)) if min_size else None)
         _ended(lines, max(rows), max_size)
     return _Output(name, version, words, rows, heading.validated)
+
+
+def _begun(heading: _Heading, first: int, least: int | None) -> None:
+    if least is not None and first > least:
+        raise Incomplete(f'line {heading.line + 1}: the table begins at {first} B, not at {least} B')
 
 
 def _ended(lines: list[str], last: int, max_size: int | None) -> None:

@@ -126,6 +126,15 @@ class Extras(BaseModel):
         return self
 
 
+class Device(Strict):
+    """The devices of one type that a node has, in ReFrame's words."""
+
+    type: str                           # gpu
+    arch: str | None = None             # sm_80
+    model: str | None = None
+    num_devices: PositiveInt = 1        # of a node
+
+
 class Partition(Strict):
     """A partition in ReFrame's words; `environs` may be left out: then every environment found."""
 
@@ -142,7 +151,7 @@ class Partition(Strict):
     env_vars: EnvVars = []
     prepare_cmds: list[str] = []
     resources: list[dict[str, Any]] = []
-    devices: list[dict[str, Any]] = []
+    devices: list[Device] = []
     processor: dict[str, Any] = {}
     sched_options: dict[str, Any] | None = None
     container_platforms: list[dict[str, Any]] = []
