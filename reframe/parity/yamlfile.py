@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,13 @@ from parity import yamlwords
 from parity.errors import UsageError
 
 Model = TypeVar('Model', bound=BaseModel)
+
+#: Characters of a file: 40,000 accepted values with their provenance are 14 million.
+LARGEST = 16_000_000
+#: Characters that the aliases of a file may repeat: a few anchors can stand for more than any memory holds.
+REPEATED = 1_000_000
+#: Levels of mappings and lists.
+DEEPEST = 64
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -38,6 +46,50 @@ class _UniqueKeys(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from None
 
 
+def guard(path: Path, text: str) -> None:
+    """Refuse what no person writes, before its aliases are expanded; raises UsageError with file and line.
+
+    A file that is no YAML passes: reading it says what is wrong with it.
+    """
+    if len(text) > LARGEST:
+        raise UsageError(f'{path}: {len(text)} characters: at most {LARGEST} are read')
+    for loader in (getattr(yaml, 'CSafeLoader', yaml.SafeLoader), yaml.SafeLoader):
+        try:                            # libyaml is ten times as fast, and refuses more
+            return _measure(path, yaml.parse(text, Loader=loader))
+        except (yaml.YAMLError, UnicodeError):
+            continue
+
+
+def _measure(path: Path, events: Iterable[yaml.Event]) -> None:
+    """Follow the nesting, and count the characters that each anchor stands for and aliases repeat."""
+    known: dict[str, int | None] = {}                   # None: it is still open
+    levels: list[tuple[str | None, int]] = [(None, 0)]  # anchor, characters so far
+    repeated = 0
+    for event in events:
+        line = f'{path}:{event.start_mark.line + 1}: '
+        anchor, size = getattr(event, 'anchor', None), 0
+        if isinstance(event, yaml.AliasEvent):
+            size = known.get(anchor, 0)
+            if size is None:
+                raise UsageError(f'{line}*{anchor} stands inside &{anchor}: it must come after what it repeats')
+            repeated += size
+            if repeated > REPEATED:
+                raise UsageError(f'{line}the aliases up to *{anchor} repeat more than {REPEATED} characters: '
+                                 'write the values out')
+        elif isinstance(event, yaml.CollectionStartEvent):
+            known |= {anchor: None} if anchor else {}
+            levels.append((anchor, 1))
+            if len(levels) > DEEPEST:
+                raise UsageError(f'{line}nested too deeply: at most {DEEPEST - 1} levels are read')
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = levels.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            size = 1 + len(event.value)
+        if size:
+            known |= {anchor: size} if anchor and not isinstance(event, yaml.AliasEvent) else {}
+            levels[-1] = (levels[-1][0], levels[-1][1] + size)
+
+
 def load(path: Path) -> tuple[Any, yaml.Node | None]:
     """The file's data and its node tree (for line numbers).
 
@@ -53,6 +105,7 @@ def load(path: Path) -> tuple[Any, yaml.Node | None]:
 
 def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
     """What ``load`` gives, of the text that ``path`` has or will have."""
+    guard(path, text)
     try:
         loader = _UniqueKeys(text)
         try:
@@ -65,8 +118,6 @@ def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
         raise UsageError(f'{path}:{line}: {err.problem}') from None
     except yaml.YAMLError as err:
         raise UsageError(f'{path}: not YAML in UTF-8: {err}') from None
-    except RecursionError:
-        raise UsageError(f'{path}: nested too deeply to be read') from None
 
 
 def line_of(node: yaml.Node | None, keys: tuple) -> int:

@@ -130,9 +130,9 @@ def write(system: str, ack: Ack) -> Path:
     entry = yaml.safe_dump([ack.model_dump(exclude_none=True)], sort_keys=False, allow_unicode=True, width=1000)
     text = _added(file, ack.cell, entry) if file.exists() else _HEAD + _indented(entry, 2)
     try:
-        if Acks.model_validate(yaml.safe_load(text)).acks != wanted:
+        if Acks.model_validate(yamlfile.parse(file, text)[0]).acks != wanted:
             raise ValueError
-    except (yaml.YAMLError, ValueError, AttributeError, TypeError):
+    except (UsageError, ValueError, AttributeError, TypeError):
         raise UsageError(f'{file}: cannot be added to as it is written; below acks, by hand:\n{entry}') from None
     new = file.with_name(f'.{file.name}.{os.getpid()}')
     new.write_text(text, encoding='utf-8')

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
 from pydantic import Field
 
+from parity import yamlfile
 from parity.attribution.model import Frozen, Subsystem
 
 
@@ -28,7 +28,7 @@ class Table(Frozen):
 @functools.cache
 def table() -> Table:
     """The table that parity comes with."""
-    return Table.model_validate(yaml.safe_load(Path(__file__).with_name('subsystems.yaml').read_text()))
+    return yamlfile.read(Path(__file__).with_name('subsystems.yaml'), Table)
 
 
 def group_of(name: str) -> str:

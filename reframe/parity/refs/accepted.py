@@ -92,6 +92,12 @@ def files(system: str) -> list[Path]:
     return sorted(folder(system).glob('*.yaml'))
 
 
+def guard(system: str) -> None:
+    """Raises UsageError for a file that ReFrame, which expands every alias, must not read."""
+    for file in files(system):
+        yamlfile.guard(file, file.read_text(encoding='utf-8', errors='replace'))
+
+
 def of_system(system: str) -> list[Accepted]:
     """Every reference that is one; what is wrong with others, parity.references says. Raises UsageError
     for a file that is no YAML, and for provenance that is none."""

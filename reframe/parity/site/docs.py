@@ -43,7 +43,8 @@ _HEAD = """\
 
 This page is generated (`python -m parity.site.docs >docs/files.md`). Every file is checked when it is read; what
 is wrong is told with file, line, key and what would be valid, and exit code 2. A key that is not listed is an
-error, and so is one given twice. Accepted values have a page of their own.
+error, and so is one given twice. A file has at most 16 million characters and 63 levels, and its aliases repeat at
+most a million characters. Accepted values have a page of their own.
 
 A name has letters, digits, `_` and `-`. A code is one of {codes}.
 """

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-import yaml
-
+from parity import yamlfile
 from parity.errors import InfrastructureError
 
 #: What a line of Spack's means to whoever waits.
@@ -59,7 +58,8 @@ class Spack(NamedTuple):
 
     def tree(self, place: Path) -> tuple[str, int]:
         """The folder that Spack installs into, and the length that it pads the path to, or 0."""
-        tree = yaml.safe_load(self.ask(place, 'config', 'get', 'config'))['config']['install_tree']
+        config, _ = yamlfile.parse(Path('spack config get config'), self.ask(place, 'config', 'get', 'config'))
+        tree = config['config']['install_tree']
         if not isinstance(tree, dict):                     # it may be the folder alone
             tree = {'root': tree}
         spack = str(Path(self.program).resolve().parents[1])

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from parity import paths, yamlfile
@@ -82,6 +81,11 @@ def driver() -> bool:
     return any(os.path.exists(device) for device in _DRIVERS)
 
 
+def _packages(file: Path) -> dict[str, Any]:
+    data, _ = yamlfile.load(file)
+    return (data.get('packages') if isinstance(data, dict) else None) or {}
+
+
 def toolkit(system: str) -> str:
     """The nvcc of this machine that the system's specs are to be built with; '' where none is needed.
 
@@ -90,7 +94,7 @@ def toolkit(system: str) -> str:
     """
     asked = [spec for spec in specs(system) if '+cuda' in spec]
     stated = file_of(system).with_name('packages.yaml')
-    if not asked or (stated.exists() and 'cuda' in (yaml.safe_load(stated.read_text()) or {}).get('packages', {})):
+    if not asked or (stated.exists() and 'cuda' in _packages(stated)):
         return ''
     if found := shutil.which('nvcc') or shutil.which('/usr/local/cuda/bin/nvcc'):
         return found

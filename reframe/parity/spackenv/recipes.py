@@ -7,9 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from parity import paths
+from parity import paths, yamlfile
 from parity.errors import InfrastructureError
 
 if TYPE_CHECKING:
@@ -50,14 +48,15 @@ def drop_interrupted(repos: dict[str, Any]) -> None:
 
 def given(spack: Spack) -> Any:
     """The builtin recipes that the Spack's user, site or bundle configured; None where it is as released."""
-    configured = _builtin(spack.say('--no-env', 'config', 'get', 'repos'))
+    configured = _builtin(Path('spack config get repos'), spack.say('--no-env', 'config', 'get', 'repos'))
     defaults = Path(spack.program).resolve().parents[1] / 'etc' / 'spack' / 'defaults'
-    released = [_builtin(file.read_text()) for file in defaults.rglob('repos.yaml')]
+    released = [_builtin(file, file.read_text()) for file in defaults.rglob('repos.yaml')]
     return None if configured in (None, *released) else configured
 
 
-def _builtin(text: str) -> Any:
-    repos = (yaml.safe_load(text) or {}).get('repos')
+def _builtin(file: Path, text: str) -> Any:
+    data, _ = yamlfile.parse(file, text)
+    repos = data.get('repos') if isinstance(data, dict) else None
     return repos.get(_BUILTIN) if isinstance(repos, dict) else None
 
 

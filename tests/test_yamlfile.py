@@ -1,0 +1,129 @@
+"""YAML that would expand to more than any memory holds is refused before it is expanded, whoever reads it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from reframe.core import pipeline
+
+from conftest import TOP, shell
+from jobs import QUICK
+from parity import acks, once, paths, references, yamlfile
+from parity.compare import pairs
+from parity.errors import UsageError
+from parity.jobs import settings
+from parity.plan import Plan
+from parity.refs import accepted, proposals
+from parity.site import systems
+from parity.spackenv import folder, gpu
+from parity.study import schema
+
+#: Nine times nine times ... a list of two: 9^29 values.
+LAUGHS = 'a0: &a0 [x, x]\n' + ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))
+
+
+@pytest.mark.parametrize('text, said', [
+    (LAUGHS, ':7: the aliases up to *a5 repeat more than 1000000 characters: write the values out'),
+    (f'a: &a [{", ".join(["x"] * 20_000)}]\nb: [{", ".join(["*a"] * 20_000)}]\n', ':2: the aliases up to *a repeat'),
+    (f'a: &a "{"x" * 100_000}"\nb: [{", ".join(["*a"] * 20_000)}]\n', ':2: the aliases up to *a repeat'),
+    ('a0: &a0 {k: x}\n' + ''.join(f'a{i}: &a{i} {{<<: [{", ".join([f"*a{i - 1}"] * 9)}]}}\n' for i in range(1, 30)),
+     ':7: the aliases up to *a5 repeat'),
+    ('name: x\na: &a [1, *a]\n', ':2: *a stands inside &a: it must come after what it repeats'),
+    ('a: ' + '[' * 1_000_000, ':1: nested too deeply: at most 63 levels are read'),
+    (''.join(' ' * i + 'a:\n' for i in range(2_000)), ':64: nested too deeply'),
+    ('# ' + 'x' * yamlfile.LARGEST, ': 16000002 characters: at most 16000000 are read'),
+])
+def test_a_file_that_expands_to_too_much_is_refused_with_its_line(text, said):
+    with pytest.raises(UsageError) as err:
+        yamlfile.parse(Path('system.yaml'), text)
+    assert f'system.yaml{said}' in str(err.value)
+
+
+def test_anchors_that_people_write_are_read():
+    text = 'x: &x {a: [1, 2], b: &b three}\nboth: [*x, *x, *b]\nlast: *x\nm: &m {c: 5}\nmerged: {<<: *m}\n'
+    data, _ = yamlfile.parse(Path('f'), text)
+    assert data['both'] == [{'a': [1, 2], 'b': 'three'}] * 2 + ['three'] and data['last'] == data['x']
+    assert data['merged'] == {'c': 5}
+
+
+def test_libyaml_is_not_needed(monkeypatch):
+    monkeypatch.delattr(yaml, 'CSafeLoader', raising=False)
+    with pytest.raises(UsageError, match=':7: the aliases'):
+        yamlfile.parse(Path('f'), LAUGHS)
+
+
+@pytest.fixture
+def site(tmp_path, results, monkeypatch):
+    """A checkout with one system; returns its folder."""
+    home = tmp_path / 'systems' / 'local'
+    (home / 'references').mkdir(parents=True)
+    (home / 'spack').mkdir()
+    (home / 'system.yaml').write_text((TOP / 'systems/local/system.yaml').read_text())
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    return home
+
+
+def refused(*problems: str) -> None:
+    if problems:
+        raise UsageError(problems[0])
+
+
+#: Every file in YAML that parity reads, and what reads it.
+READERS = {
+    'systems/local/system.yaml': lambda: systems.read('local'),
+    'systems/local/acks.yaml': lambda: acks.read('local'),
+    'systems/local/pairs.yaml': lambda: pairs.read(systems.read('local')),
+    'systems/local/jobs.yaml': lambda: settings.of('nightly', 'local'),
+    'jobs/jobs.yaml': lambda: settings.of('nightly', 'local'),
+    'systems/local/references/default.yaml': lambda: accepted.of_system('local'),
+    'systems/local/spack/gpu.yaml': lambda: gpu.specs('local'),
+    'systems/local/spack/packages.yaml': lambda: gpu.toolkit('local'),
+    'spack.yaml': lambda: folder._manifest(),
+    'studies/x/study.yaml': lambda: schema.read('x'),
+    'own results/references/local/default.yaml': lambda: proposals.read('local'),
+}
+
+
+@pytest.mark.parametrize('name', READERS)
+def test_whoever_reads_a_file_refuses_it(site, monkeypatch, name):
+    file = paths.root() / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if name.endswith('packages.yaml'):
+        (site / 'spack' / 'gpu.yaml').write_text('specs: [osu-micro-benchmarks@7 +cuda cuda_arch=90]\n')
+    elif name != 'jobs/jobs.yaml':
+        (paths.root() / 'jobs').mkdir(exist_ok=True)
+        (paths.root() / 'jobs' / 'jobs.yaml').write_text((TOP / 'jobs' / 'jobs.yaml').read_text())
+    file.write_text(LAUGHS)
+    with pytest.raises(UsageError, match=re.escape(f'{file}:7: the aliases up to *a5 repeat')):
+        READERS[name]()
+
+
+def test_references_are_refused_before_and_while_reframe_reads_them(site, monkeypatch):
+    file = site / 'references' / 'default.yaml'
+    file.write_text(LAUGHS)
+    plan = Plan(system='local', cases=[], checks=[], problems=[])
+    problem, = references.problems(systems.read('local'), plan)
+    assert f'{file}:7: the aliases up to *a5 repeat' in problem
+    with pytest.raises(UsageError, match=':7: the aliases'):
+        accepted.guard('local')
+    monkeypatch.setattr(pipeline, 'yaml', yaml)
+    once.install()
+    with file.open() as stream, pytest.raises(UsageError, match=':7: the aliases'):
+        pipeline.yaml.safe_load(stream)
+
+
+def test_a_run_refuses_references_that_expand_to_too_much(checkout):
+    file = checkout / 'systems' / 'local' / 'references' / 'default.yaml'
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(LAUGHS)
+    done = shell(f'. ci/activate && reframe -c checks/ -r --system local {QUICK}', checkout)
+    assert done.returncode == 2 and 'default.yaml:7: the aliases up to *a5 repeat' in done.stderr, done.stdout
+    assert 'Traceback' not in done.stderr and 'Ran' not in done.stdout
+
+
+def test_all_yaml_is_read_by_yamlfile():
+    own = [file for file in (TOP / 'reframe').rglob('*.py') if file.name != 'yamlfile.py']
+    assert [str(file) for file in own if re.search(r'yaml\.(safe_|unsafe_|full_)?load(_all)?\(', file.read_text())] == []
