@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 from parity import errors
+from parity.nightly.heartbeat import REHEARSALS, Heartbeat
 
 
-def nightly() -> None:
+def nightly(beat: Heartbeat | None) -> None:
     """Everything that a timer needs; ends the process with the verdict's exit code."""
     import os
     import time
@@ -25,6 +26,8 @@ def nightly() -> None:
     lock.acquire()
     in_use.acquire()    # a run of ours or of somebody else is refused here, in one line
     in_use.release()
+    if beat:
+        beat.measures()
     database.discard_unmade()
     recovery.recover_all()
     checks = ['-c', str(paths.root() / 'checks')]
@@ -35,10 +38,27 @@ def nightly() -> None:
     cases = {(c.case, c.partition, c.environ): len(c.metrics) for c in planned.cases}    # repeats are one case
     print(f'parity: {planned.system}: {len(cases)} cases, {sum(cases.values())} cells planned', flush=True)
     if not own.dry_run:
-        sys.exit(run.judged([*checks, '-r', *options], own.time_limit * 3600, began, notice))
+        sys.exit(run.judged([*checks, '-r', *options], own.time_limit * 3600, began, notice, beat))
     run.rehearse([*checks, '--dry-run', *options])
     guard.nothing_missing(planned)
     print('parity: all is well: the run itself was left out (--dry-run)')
 
 
-errors.told(nightly)
+def main() -> None:
+    """The run, and its heartbeat: a night that is refused or stopped has one, a rehearsal has none."""
+    if REHEARSALS & set(sys.argv[1:]):
+        errors.told(lambda: nightly(None))
+        return
+    beat = Heartbeat(sys.argv[1:])
+    beat.begin()
+    code = errors.REGRESSED     # what Python ends with where a mistake of ours ends it
+    try:
+        errors.told(lambda: nightly(beat))
+    except SystemExit as ended:
+        code = ended.code
+        raise
+    finally:
+        beat.end(code)
+
+
+main()

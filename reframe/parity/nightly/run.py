@@ -14,6 +14,7 @@ from parity import paths, report
 from parity.cli import show
 from parity.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
 from parity.nightly import again, follow, guard
+from parity.nightly.heartbeat import Heartbeat
 from parity.notify import Notifier
 from parity.session import database, selection
 from parity.site import systems
@@ -49,7 +50,8 @@ def telling(printed: str) -> list[str]:
     return list(dict.fromkeys(lines[:4]))
 
 
-def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier) -> int:
+def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier,
+           beat: Heartbeat) -> int:
     """Run, verdict, report, notice; returns the exit code. ``began`` is when the set-up started (Unix time)."""
     before = set(database.uuids())
     stopped = _run([*arguments, *selection.NIGHT], limit_seconds)
@@ -59,6 +61,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
         guard.folders()  # a disk that filled in the meantime is named
         raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
                                   f'see {paths.results() / "reframe.log"}')
+    beat.stored(new[-1])
     verdict = judge.newest(new[-1])
     if not stopped:
         verdict = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))

@@ -1,0 +1,103 @@
+"""results/heartbeat/SYSTEM.json: when the last ci/nightly of a system began and how it ended, for a monitor."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import socket
+import sys
+import time
+from itertools import zip_longest
+
+from parity import paths
+from parity.errors import InfrastructureError, ParityError
+from parity.session import cache
+from parity.session.lock import Lock
+from parity.site import systems
+
+#: The file of a run whose system cannot be told: none is named, and the system files cannot be read.
+UNKNOWN = 'unknown'
+#: A run that is refused holds the file for a moment; so long the run that measures waits for it.
+_WAIT_SECONDS = 10.0
+#: Options of a run that measures nothing: it has no heartbeat.
+REHEARSALS = frozenset({'-h', '--help', '--dry-run'})
+
+
+class Heartbeat:
+    """Written when the run begins, when its session is stored and when it ends; a run that dies leaves `end` null.
+
+    A run that is refused because another one of its system measures leaves that one's file alone.
+    """
+
+    def __init__(self, arguments: list[str]):
+        self._system = _system(arguments)
+        self._said = {'system': self._system, 'start': _now(), 'end': None, 'exit_code': None, 'session': None,
+                      'host': socket.gethostname(), 'pid': os.getpid()}
+        folder = paths.results() / 'heartbeat'
+        self._file = folder / f'{self._system}.json'
+        self._lock, self._ours = Lock(folder / f'.{self._system}.lock', 'ci/nightly'), False
+
+    def begin(self) -> None:
+        """Say that the run has begun, unless another run of the system holds the file."""
+        try:
+            self._lock.acquire()
+        except InfrastructureError:
+            return
+        self._ours = True
+        self._write()
+
+    def measures(self) -> None:
+        """This is the run that measures: one that holds the file is being refused."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while not self._ours and time.monotonic() < deadline:
+            self.begin()
+            time.sleep(0 if self._ours else 0.05)
+
+    def stored(self, session: str) -> None:
+        """Name the session by its uuid."""
+        self._said['session'] = session
+        self._write()
+
+    def end(self, code: int) -> None:
+        """Say how the run ended."""
+        self._said |= {'end': _now(), 'exit_code': code}
+        if why := self._write():
+            print(f'parity: {self._file}: {why}: the heartbeat does not tell this end', file=sys.stderr)
+
+    def _write(self) -> str:
+        """Replace the file in one step; returns why that failed, or ''. It is no reason to stop a run."""
+        try:
+            if self._ours:
+                cache.keep(self._file, lambda aside: aside.write_text(json.dumps(self._said) + '\n'))
+        except OSError as err:
+            return err.strerror or str(err)
+        return ''
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+def _system(arguments: list[str]) -> str:
+    """The system that is measured; where its files are wrong, what the command line or RFM_SYSTEM names."""
+    try:
+        return systems.named(arguments)
+    except ParityError:
+        given = [word.partition('=')[2] or following for word, following in
+                 zip_longest(arguments, arguments[1:], fillvalue='') if word.partition('=')[0] == '--system']
+        name = (given or [os.environ.get('RFM_SYSTEM', '')])[0].partition(':')[0]
+        return name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else UNKNOWN
+
+
+def refused(code: int, arguments: list[str]) -> None:
+    """Tell of a run with these arguments that was refused with this exit code before it could begin."""
+    if not REHEARSALS & set(arguments):
+        beat = Heartbeat(arguments)
+        beat.begin()
+        beat.end(code)
+
+
+if __name__ == '__main__':
+    refused(int(sys.argv[1]), sys.argv[2:])
