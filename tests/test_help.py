@@ -85,3 +85,14 @@ def test_the_shell_completes_what_was_typed_and_starts_nothing_heavy(typed, offe
     assert offered in done.stdout.split()
     imported = {line.split('|')[-1].strip() for line in done.stderr.splitlines()}
     assert 'parity.cli' in imported and not imported & {'reframe', 'polars', 'scipy', 'jinja2'}     # typer itself needs pydantic
+
+
+@pytest.mark.parametrize('command', ['jobs list', 'jobs render nightly --system example-slurm', 'facts', 'verdict'])
+def test_a_reader_that_has_gone_is_no_regression(command, results):
+    """As after `parity verdict | head -1`, whose exit code 1 would say that something regressed."""
+    read, written = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, '-m', 'parity.cli', *command.split()], stdout=written, stderr=subprocess.PIPE, text=True)
+    os.close(written)
+    assert done.returncode == (3 if command == 'verdict' else 141), done.stderr
+    assert 'Traceback' not in done.stderr and 'BrokenPipe' not in done.stderr

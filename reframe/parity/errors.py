@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 #: Exit codes, in the precedence that a verdict applies (design: 2, 1, 4, 3, 0).
 OK, REGRESSED, USAGE, MISSING, INFRASTRUCTURE = 0, 1, 2, 3, 4
@@ -43,12 +44,17 @@ def told(command: Callable[[], None]) -> None:
     except ParityError as err:
         _end(str(err), err.exit_code)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not an error of ours
-        sys.exit(PIPE)
+        unread()
     except OSError as err:
         _end(f'{err.filename}: {err.strerror}' if err.filename else str(err), INFRASTRUCTURE)
     except KeyboardInterrupt:
         _end('interrupted', INFRASTRUCTURE)
+
+
+def unread() -> NoReturn:
+    """End a command whose output nobody reads on: it is no error of ours."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(PIPE)
 
 
 def _end(sentence: str, code: int) -> None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 import typer
+import typer.core
 
 from parity import errors
 from parity.cli import jobs, refs, study
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+
+class Commands(typer.core.TyperGroup):
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:     # typer would end with 1, which says that something regressed
+            errors.unread()
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
                   context_settings={'help_option_names': ['-h', '--help']})
 
 ALL = typer.Option(False, '--all', help='List the cells that are in order, too.')
@@ -230,4 +241,11 @@ app.add_typer(refs.app, name='refs')
 def main() -> None:
     """Run the command; a person's mistake is one clear line, never a traceback."""
     gc.set_threshold(100_000)   # to look for garbage among the cells of a large system took a tenth of its verdict
-    errors.told(app)
+    errors.told(_run)
+
+
+def _run() -> None:
+    try:
+        app()
+    finally:
+        sys.stdout.flush()      # what nobody reads is known now, not when Python ends
