@@ -63,7 +63,7 @@ def failed(cells: list[dict], reason: str) -> None:
 def test_a_case_on_two_hosts_is_run_and_judged(head):
     head("ci/nightly --system onebox-pbs --repeats 1 -n '^Pingpong%where=between'")
     cells = judged(head)
-    assert {c['verdict'] for c in cells} == {'unreferenced'} and all(c['value'] > 0 for c in cells)
+    assert {c['verdict'] for c in cells} <= {'unreferenced', 'disturbed'} and all(c['value'] > 0 for c in cells)
     assert {tuple(c['nodes']) for c in cells} == {('pbs1', 'pbs2')} and len(cells) == 3
 
 

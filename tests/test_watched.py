@@ -93,6 +93,16 @@ def test_a_daemon_ends_with_a_job_that_is_cancelled(job):
     assert run.returncode == -signal.SIGTERM and not alive(int((job.folder / 'daemon').read_text()))
 
 
+def test_a_script_that_ignores_its_cancelling_takes_no_daemon_along(job):
+    """ReFrame kills the process group two seconds later: nobody would be there to end what is in another one."""
+    run = job(f'trap "" TERM\n{DAEMON}\necho ready\nwhile :; do sleep 86396; done', start_new_session=True,
+              env={k: v for k, v in os.environ.items() if k not in ('SLURM_JOB_ID', 'PBS_JOBID')})
+    assert run.stdout.readline() == 'ready\n'
+    os.killpg(run.pid, signal.SIGTERM)
+    run.communicate()
+    assert run.returncode == -signal.SIGKILL and not alive(int((job.folder / 'daemon').read_text()))
+
+
 def test_a_busy_process_beside_is_counted(job):
     """On one CPU both get about half of it."""
     cpu = str(min(os.sched_getaffinity(0)))
@@ -129,12 +139,16 @@ def test_what_is_not_known_is_said():
       '/sys/fs/cgroup/cpuacct/slurm/uid_0/job_12/cpuacct.stat': f'user {3 * watch.TICKS}\nsystem 7\n'}, 3.0),
     ({'/proc/self/cgroup': '0::/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0\n',
       '/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/cpu.stat': 'usage_usec 9\nuser_usec 2500000\n'}, 2.5),
+    ({'/proc/self/cgroup': '2:cpuacct:/of/a/node/slurm/uid_0/job_12/step_batch\n',
+      '/sys/fs/cgroup/cpuacct/slurm/uid_0/job_12/cpuacct.stat': f'user {5 * watch.TICKS}\n'}, 5.0),
     ({'/proc/self/cgroup': '0::/system.slice/slurmstepd.scope/job_1/step_batch\n'}, None),
     ({'/proc/self/cgroup': '0::/\n'}, None),
 ])
 def test_steps_of_slurm_count_by_the_control_group_of_the_job(files, seconds, monkeypatch):
     monkeypatch.setenv('SLURM_JOB_ID', '12')
     monkeypatch.setattr(watch, 'text', lambda file: files.get(file, ''))
+    folders = [file.rpartition('/')[0] for file in files]
+    monkeypatch.setattr(watch.os.path, 'isdir', lambda path: any(f.startswith(path.rpartition('/job_12')[0] + '/') for f in folders))
     assert watch.of_slurm() == seconds
 
 

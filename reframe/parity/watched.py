@@ -19,6 +19,8 @@ from parity import scheduled
 ALLOWED, ALLOWED_OF_ALL = 0.04, 0.0025
 #: What the kernel counts in ticks of 10 ms is not known better than so.
 UNSURE_SECONDS = 0.05
+#: CPUs below which nothing is told.
+UNIT = 0.005
 
 #: Begin anew below watch.py; without Python on the node the job runs as it is.
 _WATCH = ('[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || '
@@ -49,6 +51,6 @@ def disturbed(seen: dict[str, Any], allowed: float | None) -> str:
     if not seconds or others + steal <= max(most * seconds, UNSURE_SECONDS):
         return ''
     cpus = 'its CPU' if seen['cpus'] == 1 else f'its {seen["cpus"]} CPUs'
-    by = [f'processes outside the job took {others / seconds:.2f} of {cpus}' if others else '',
-          f'the hypervisor took {steal / seconds:.2f} of one CPU' if steal else '']
+    by = [f'processes outside the job took {others / seconds:.2f} of {cpus}' if others >= UNIT * seconds else '',
+          f'the hypervisor took {steal / seconds:.2f} of one CPU' if steal >= UNIT * seconds else '']
     return f'{", ".join(filter(None, by))}, for {seconds:.1f} s ({most:.2g} is allowed)'

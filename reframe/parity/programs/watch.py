@@ -29,9 +29,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PASSED_ON = ('SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGXCPU')
-#: Seconds that processes get to end by themselves, and after a SIGTERM: together less than the 2 s that ReFrame
-#: gives a job it cancels.
+#: Seconds that processes get to end by themselves, and after a SIGTERM.
 GRACE, AFTER_TERM = 0.5, 0.5
+#: ReFrame kills a job of its own machine, this process with it, 2 s after a SIGTERM: be earlier.
+LAST_SECONDS = 1.0
 TICKS = os.sysconf('SC_CLK_TCK')
 
 
@@ -73,11 +74,16 @@ def processors(cpus):
 
 
 def groups(controller):
-    """The folders of this process's control group of one controller (v1, else v2), the innermost first."""
+    """The folders of this process's control group of one controller (v1, else v2), the innermost first.
+
+    A container sees a part of the hierarchy only: its root stands for the first steps of the path.
+    """
     lines = [line.split(':', 2) for line in text('/proc/self/cgroup').splitlines()]
     paths = [(f'/sys/fs/cgroup/{controller}', path) for _, names, path in lines if controller in names.split(',')]
     paths = paths or [('/sys/fs/cgroup', path) for _, names, path in lines if not names]
     for mount, path in paths[:1]:
+        while path.strip('/') and not os.path.isdir(mount + path):
+            path = '/' + path.lstrip('/').partition('/')[2]
         while path.strip('/'):
             yield mount + path
             path = os.path.dirname(path)
@@ -158,17 +164,22 @@ def descendants():
     return {pid: ' '.join(text(f'/proc/{pid}/cmdline').split('\0')).strip()[:200] for pid in sorted(found)}
 
 
+def send(number):
+    """Send a signal to all processes below this one."""
+    for pid in descendants():
+        try:
+            os.kill(pid, number)
+        except OSError:
+            pass            # it has ended meanwhile, or is another user's
+
+
 def end_rest(cancelled):
     """End what still runs below this process; returns what that was."""
     if reap(0.0 if cancelled else GRACE):
         return []
     left = descendants()
     for number, seconds in ((signal.SIGTERM, AFTER_TERM), (signal.SIGKILL, AFTER_TERM)):
-        for pid in descendants():
-            try:
-                os.kill(pid, number)
-            except OSError:
-                pass            # it has ended meanwhile, or is another user's
+        send(number)
         if reap(seconds):
             break
     return [{'pid': pid, 'command': command} for pid, command in left.items()]
@@ -182,7 +193,10 @@ def run(command):
     def pass_on(number, _):
         came.append(number)
         os.kill(script, number)         # it was not waited for yet: no other process has its number
+        if number == signal.SIGTERM and not {'SLURM_JOB_ID', 'PBS_JOBID'} & os.environ.keys():
+            signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
 
+    signal.signal(signal.SIGALRM, lambda *_: send(signal.SIGKILL))
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     script = os.fork()
     if script == 0:
@@ -194,6 +208,7 @@ def run(command):
     while True:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid
         if ended == script:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             signal.pthread_sigmask(signal.SIG_BLOCK, signals)
             return os.waitpid(script, 0)[1], bool(came)
         os.waitpid(ended, 0)
