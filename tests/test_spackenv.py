@@ -731,3 +731,13 @@ def test_a_binary_that_is_gone_is_missing_until_the_next_build(real):
     status = parity(real, 'status')
     assert status.returncode == 3 and 'missing or changed: stream_c.exe' in status.stdout
     assert parity(real, 'build').returncode == 0 and parity(real, 'status').returncode == 0
+
+
+@pytest.mark.parametrize('text, said', [
+    ('{"roots": [],\n x', ':2: not JSON'), ('[' * 200_000, ':1: no JSON that can be read'), ('[]', ':1: has no concrete_specs'),
+    ('{"concrete_specs": []}', ':1: has no concrete_specs')])
+def test_a_lock_that_is_none_is_refused_with_its_line(tmp_path, text, said):
+    (tmp_path / 'spack.lock').write_text(text)
+    for read in (folder.absent, folder.concrete, folder.roots, folder.compilers_ran):
+        with pytest.raises(UsageError, match=f'spack.lock{said}'):
+            read(tmp_path)

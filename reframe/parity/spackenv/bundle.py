@@ -14,7 +14,6 @@ Nothing bootstraps Spack: its solver is a package of .venv, whose Python runs it
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -29,6 +28,7 @@ from parity import paths
 from parity.errors import InfrastructureError, UsageError
 from parity.spackenv import recipes
 from parity.spackenv.command import Spack
+from parity.spackenv.folder import locked
 
 #: Names the bundle that `parity software build` is to use.
 VARIABLE = 'PARITY_SOFTWARE_BUNDLE'
@@ -59,7 +59,7 @@ def make(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
     cannot be fetched.
     """
     _take(target)
-    lock = json.loads((place / 'spack.lock').read_text())['concrete_specs'].values()
+    lock = locked(place)['concrete_specs'].values()
     spack.run(place, 'mirror', 'create', '-d', str(target / 'sources'), '-a')
     top = Path(spack.ask(place, 'location', '--spack-root'))
     _wheels(target / 'wheels')

@@ -137,14 +137,28 @@ def _replace(file: Path, text: str) -> None:
         os.replace(new, file)
 
 
+def locked(folder: Path) -> dict[str, Any]:
+    """Spack's lock in ``folder``. Raises UsageError, with the line, for a file that is none."""
+    file = folder / 'spack.lock'
+    try:
+        lock = json.loads(file.read_text(encoding='utf-8'))
+    except json.JSONDecodeError as err:
+        raise UsageError(f'{file}:{err.lineno}: not JSON: {err.msg}; must be a lock that Spack made') from None
+    except (UnicodeDecodeError, RecursionError):
+        raise UsageError(f'{file}:1: no JSON that can be read; must be a lock that Spack made') from None
+    if not isinstance(lock, dict) or not isinstance(lock.get('concrete_specs'), dict):
+        raise UsageError(f'{file}:1: has no concrete_specs; must be a lock that Spack made')
+    return lock
+
+
 def roots(folder: Path) -> dict[str, str]:
     """The specs that the lock was made for, and the hash of each."""
-    return {root['spec']: root['hash'] for root in json.loads((folder / 'spack.lock').read_text())['roots']}
+    return {root['spec']: root['hash'] for root in locked(folder)['roots']}
 
 
 def concrete(folder: Path, for_gpu: bool = False) -> dict[str, dict[str, Any]]:
     """The lock's roots of one view by package name: spec, hash, version, target, compiler, mpi."""
-    lock = json.loads((folder / 'spack.lock').read_text())
+    lock = locked(folder)
     specs = lock['concrete_specs']
     return {specs[r['hash']]['name']: _facts(specs, r['hash']) for r in lock['roots']
             if gpu.is_build(specs[r['hash']]['parameters']) == for_gpu}
@@ -152,7 +166,7 @@ def concrete(folder: Path, for_gpu: bool = False) -> dict[str, dict[str, Any]]:
 
 def absent(folder: Path) -> list[str]:
     """The lock's externals that are not on this machine: name@version (prefix)."""
-    specs = json.loads((folder / 'spack.lock').read_text())['concrete_specs'].values()
+    specs = locked(folder)['concrete_specs'].values()
     stated = {f'{s["name"]}@{s["version"]}': (s.get('external') or {}).get('path') for s in specs}
     return sorted(f'{name} ({path})' for name, path in stated.items() if path and not os.path.exists(path))
 
@@ -163,7 +177,7 @@ def compilers_ran(folder: Path) -> bool:
     Where one could not, Spack locks all the same, without libc and without the wrapper that gives the
     compiler its target's flags.
     """
-    specs = json.loads((folder / 'spack.lock').read_text())['concrete_specs'].values()
+    specs = locked(folder)['concrete_specs'].values()
     return any(s['name'] == 'compiler-wrapper' for s in specs)
 
 
