@@ -15,6 +15,7 @@ import yaml
 import nights
 from conftest import TOP, eventually
 from parity import notify
+from parity.attribution.model import Attribution, Where
 from parity.compare.model import Outcome
 from parity.errors import UsageError
 from parity.notify import message, night, notifier, secrets, send, state
@@ -299,3 +300,45 @@ def test_a_command_can_be_tried_and_the_state_shown(site):
 def test_a_notice_lists_what_improved():
     told = message.text('', [], verdict(hpl('regressed'), mg('improved', reason='+8 % of the reference')))
     assert 'IMPROVED  compute' in told and 'Npb %benchmark=mg: mops_total' in told and '+8 % of the reference' in told
+
+
+def slow(on: str, word: str = 'regressed', accused: str = ''):
+    where = Where(kind='node', name=accused) if accused else Where()
+    return hpl(word, ran_on=on.split(), cause=Attribution(where=where))
+
+
+def test_all_is_well_only_once_the_same_node_was_measured_again():
+    assert each([slow('v2')], [slow('v1', 'ok')], [slow('v3', 'ok')], [slow('v2', 'ok')]) == ['changed', '', '', 'well']
+    assert each([slow('v1 v2')], [slow('v1 v3', 'ok')], [slow('v2 v3', 'ok')]) == ['changed', '', 'well']
+    assert each([slow('v2')], [slow('v3')], [slow('v3', 'ok')], [slow('v2', 'ok')]) == ['changed', '', '', 'well']
+
+
+def test_only_the_node_that_is_accused_must_be_measured_again():
+    assert each([slow('v1 v2', accused='v2')], [slow('v2 v3', 'ok')]) == ['changed', 'well']
+    assert each([slow('v1 v2', accused='v2')], [slow('v1 v3', 'ok')]) == ['changed', '']
+
+
+def test_a_cell_whose_nodes_are_not_known_is_well_when_it_is_in_order():
+    assert each([hpl('regressed')], [slow('v1', 'ok')]) == ['changed', 'well']
+    assert each([slow('v2')], [hpl()]) == ['changed', 'well']
+    assert each([hpl('missing')], [slow('v1', 'ok')]) == ['changed', 'well']
+
+
+def test_what_was_not_measured_again_is_said_so_in_the_reminder():
+    known = state.State().after(night.of(verdict(slow('v2'))), nights.start(0)).heard(nights.start(0))
+    for number in range(1, 8):
+        known = known.after(night.of(verdict(slow('v1', 'ok'))), nights.start(number))
+    assert known.news(nights.start(7), WEEK) == 'reminder'
+    assert message.subject('onebox', known, 'reminder') == 'parity: onebox: still 1 not measured again'
+    said, = message.changes(known)
+    assert said.startswith('not measured again on v2 (regressed since 2026-11-18; in order on other nodes): Hpl.gflops')
+
+
+def test_a_node_that_is_forgotten_is_not_called_well():
+    assert each([slow('v2')], *[[slow('v1', 'ok')]] * 32)[-3:] == ['', '', '']
+
+
+def test_a_fault_that_is_acknowledged_meanwhile_is_not_bad_elsewhere():
+    known = state.State().after(night.of(verdict(slow('v2'))), 1.0)
+    known = known.after(night.of(verdict(slow('v1').model_copy(update={'acknowledged': 'until then'}))), 2.0)
+    assert not known.bad and list(known.acknowledged) == [HPL]

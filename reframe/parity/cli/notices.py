@@ -31,7 +31,8 @@ def show(system: str) -> None:
     for word, faults in (('', known.bad), ('acknowledged: ', known.acknowledged)):
         for name, fault in faults.items():
             since = datetime.datetime.fromtimestamp(fault.since).date()
-            print(visible(f'  {word}{fault.word} since {since}: {name}'
+            place = f', not measured again on {", ".join(fault.nodes)}' if fault.elsewhere else ''
+            print(visible(f'  {word}{fault.word} since {since}{place}: {name}'
                           + ('' if word or known.told.get(name) == fault.word else ' (not told yet)')))
 
 

@@ -13,6 +13,8 @@ from parity.verdict.model import Verdict
 
 #: Cells that are named one by one; the verdict below names the others.
 _NAMED = 20
+#: Nodes that are named one by one.
+_NODES = 4
 
 
 def text(subject: str, lines: Iterable[str], verdict: Verdict | None) -> str:
@@ -27,7 +29,7 @@ def subject(system: str, state: State, news: str) -> str:
     """One line, of words and numbers only: nothing that a job printed is in it."""
     if news == 'well':
         return f'parity: {system}: all is well again'
-    words = ', '.join(f'{n} {word}' for word, n in Counter(f.word for f in state.bad.values()).items())
+    words = ', '.join(f'{n} {word}' for word, n in Counter(map(_word, state.bad.values())).items())
     return f'parity: {system}: ' + ('still ' if news == 'reminder' else '') + words
 
 
@@ -39,9 +41,20 @@ def changes(state: State) -> list[str]:
     over = [f'over: {name} (was {word})' for name, word in told.items()
             if name not in state.bad and name not in state.acknowledged]
     known = [f'acknowledged: {name} ({fault.word})' for name, fault in state.acknowledged.items()]
-    still = [f'still {fault.word} since {_day(fault.since)}: {name}' + _unseen(fault)
+    still = [f'{_still(fault)}: {name}' + _unseen(fault)
              for name, fault in state.bad.items() if told.get(name) == fault.word]
     return [line for group in (new, over, still, known) for line in _first(group)]
+
+
+def _word(fault: Fault) -> str:
+    return 'not measured again' if fault.elsewhere else fault.word
+
+
+def _still(fault: Fault) -> str:
+    since = f'{fault.word} since {_day(fault.since)}'
+    if not fault.elsewhere:
+        return f'still {since}'
+    return f'not measured again on {", ".join(fault.nodes[:_NODES])} ({since}; in order on other nodes)'
 
 
 def _first(lines: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from parity import acks
 from parity.verdict import judge
-from parity.verdict.model import Verdict
+from parity.verdict.model import Cell, Verdict
 from parity.verdict.names import names
 
 #: Words that somebody must hear of.
@@ -20,11 +20,13 @@ WHOLE = 'ci/nightly'
 @dataclass(frozen=True)
 class Night:
     """``bad``: words by name, of what counts; ``known``: of what is acknowledged; ``measured``: all names of
-    which this night says how they are."""
+    which this night says how they are; ``ran_on``: on which nodes; ``places``: which of them a bad one is of."""
 
     bad: dict[str, str]
     known: dict[str, str] = field(default_factory=dict)
     measured: frozenset[str] = frozenset({WHOLE})
+    ran_on: dict[str, list[str]] = field(default_factory=dict)
+    places: dict[str, list[str]] = field(default_factory=dict)
 
 
 def of(verdict: Verdict) -> Night:
@@ -43,7 +45,14 @@ def of(verdict: Verdict) -> Night:
     bad |= {name: word for name, word in pairs.items() if word == 'regressed'}
     if verdict.exit_code and not bad and not known:     # nothing at all was measured, or a check is broken
         bad = {WHOLE: 'missing'}
-    return Night(bad, known, frozenset({WHOLE, *cells, *retired, *pairs}))
+    return Night(bad, known, frozenset({WHOLE, *cells, *retired, *pairs}),
+                 {name: c.ran_on for name, c in cells.items()}, {name: _place(cells[name]) for name in words})
+
+
+def _place(cell: Cell) -> list[str]:
+    """The node that is slower, where it is known; else all that the cell ran on."""
+    where = cell.cause.where if cell.cause else None
+    return [where.name] if where and where.kind == 'node' else cell.ran_on
 
 
 def failed() -> Night:

@@ -26,6 +26,8 @@ class Fault(BaseModel):
     word: str
     since: float                     # Unix times: when it became so, when it was last measured so
     seen: float
+    nodes: list[str] = []            # where; it is over when all of them were measured again, and are in order
+    elsewhere: bool = False          # since then the cell was in order, but on other nodes
 
 
 class State(BaseModel):
@@ -43,8 +45,14 @@ class State(BaseModel):
         bad = _faults(night.bad, self.bad, night, now)
         known = _faults(night.known, self.acknowledged, night, now)
         # what is forgotten is not well: of that nothing is known
-        told = {name: word for name, word in self.told.items() if name in night.measured | set(bad) | set(known)}
+        kept, over = bad.keys() | known.keys(), night.measured - self._not_again(night)
+        told = {name: word for name, word in self.told.items() if name in kept | over}
         return State(bad=bad, acknowledged=known, told=told, told_at=self.told_at)
+
+    def _not_again(self, night: Night) -> set[str]:
+        """What is in order in ``night``, but was bad on nodes that were not measured in it."""
+        return {name for faults in (self.bad, self.acknowledged) for name, fault in faults.items()
+                if _left(fault, name, night)}
 
     def news(self, now: float, reminder_seconds: float) -> Literal['', 'changed', 'well', 'reminder']:
         """What is to be sent, if anything: a cell is bad, or bad in another way; all is well; a reminder."""
@@ -62,12 +70,26 @@ class State(BaseModel):
 
 
 def _faults(words: dict[str, str], before: dict[str, Fault], night: Night, now: float) -> dict[str, Fault]:
-    kept = {name: fault for name, fault in before.items()
-            if name not in night.measured and now - fault.seen < FORGOTTEN_DAYS * DAY}
+    """The faults after ``night``: what was not measured again, in the same place, stays as it was for a while."""
+    kept = {}
+    for name, fault in before.items():
+        left = _left(fault, name, night)
+        if (left or name not in night.measured) and now - fault.seen < FORGOTTEN_DAYS * DAY:
+            kept[name] = fault.model_copy(update={'nodes': left, 'elsewhere': True}) if left else fault
     for name, word in words.items():
         old = before.get(name)
-        kept[name] = Fault(word=word, since=old.since if old and old.word == word else now, seen=now)
+        nodes = {*night.places.get(name, ()), *(set(old.nodes) - set(night.ran_on.get(name, ())) if old else ())}
+        kept[name] = Fault(word=word, since=old.since if old and old.word == word else now, seen=now,
+                           nodes=sorted(nodes))
     return kept
+
+
+def _left(fault: Fault, name: str, night: Night) -> list[str]:
+    """The nodes of a fault that ``night`` did not measure, although the cell was in order in it."""
+    ran_on = night.ran_on.get(name)
+    if not ran_on or name in night.bad or name in night.known:
+        return []
+    return [node for node in fault.nodes if node not in ran_on]
 
 
 def path(system: str) -> Path:

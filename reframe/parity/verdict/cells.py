@@ -50,14 +50,22 @@ def _cell(case: PlannedCase, metric: PlannedMetric, runs: list[Run], demands: De
         if verdict == 'missing' and metric.left_out:
             verdict, reason = 'skipped', metric.left_out
         return Cell(**fields, verdict=verdict, reason=reason)
-    return Cell(**{**fields, **_judged(metric, runs, demands.figures)})
+    return Cell(**{**fields, **_judged(metric, runs, demands.figures)}, ran_on=_ran_on(runs))
+
+
+def _nodes(run: Run) -> list[str]:
+    nodes = run.raw.get('job_nodelist') or []
+    return [nodes] if isinstance(nodes, str) else list(nodes)
+
+
+def _ran_on(runs: list[Run]) -> list[str]:
+    return sorted({node for run in runs for node in _nodes(run)})
 
 
 def _place(run: Run) -> dict[str, Any]:
     """Where a run ran; what it left is in the stage directory unless it passed."""
-    nodes = run.raw.get('job_nodelist') or []
     kept = run.raw.get('outputdir') if run.raw.get('result') == 'pass' else run.raw.get('stagedir')
-    return {'nodes': [nodes] if isinstance(nodes, str) else list(nodes), 'jobid': str(run.raw.get('jobid') or ''),
+    return {'nodes': _nodes(run), 'jobid': str(run.raw.get('jobid') or ''),
             'outputdir': str(kept or ''),
             'virtualisation': str(run.record.get('node', {}).get('virtualisation', ''))}
 

@@ -54,6 +54,7 @@ class Cell(BaseModel):
     cause: Attribution | None = None # what is known of it where the figure is slower
     suspicious: bool = False         # low among the nights before: worth another run before anything is said
     nodes: list[str] = Field(default_factory=list)
+    ran_on: list[str] = Field(default_factory=list)     # the nodes of all its runs
     virtualisation: str = ''         # of the node, as it says itself: none, kvm, uml; '' where it was not asked
     jobid: str = ''
     outputdir: str = ''              # where script and outputs are kept ('' if nothing ran)
