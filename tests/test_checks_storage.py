@@ -56,9 +56,7 @@ def test_ior_on_two_nodes_is_cached_where_one_kernel_has_the_file_system():
 def mdtest_case(text: str, local=True, **attributes) -> Replay:
     facts = mdtest.facts(text)
     cls = check('storage/mdtest.py', 'Mdtest')
-    sizes = (facts['items'], facts['iterations'])
-    cls.parse.__globals__['SIZES'].update(recorded=sizes)
-    ran = {'num_tasks': facts['tasks'], 'span': facts['nodes'], 'size': 'recorded'}
+    ran = {'num_tasks': facts['tasks'], 'span': facts['nodes'], 'items': facts['items'], 'iterations': facts['iterations']}
     return Replay(cls, {}, caches_known=dict, is_local=lambda: local, **{**ran, **attributes})
 
 

@@ -13,6 +13,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from parity import paths
 from parity.metric import Metric
 from parity.outputs import filecopy
+from parity.storage import Budget
 from parity.workload import Workload
 
 # bytes of the large file, number of small files, iterations; by size
@@ -20,7 +21,7 @@ SIZES = {'quick': (64 << 20, 300, 3), 'nightly': (1 << 30, 4000, 10), 'acceptanc
 
 
 @rfm.simple_test
-class FileCopy(rfm.RunOnlyRegressionTest, Workload):
+class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     """Copy or write files between two named file systems, 1 or more clients at once."""
 
     needs = frozenset({'filecopy'})
@@ -47,8 +48,12 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload):
         self.without_launcher()
         self.num_cpus_per_task = cores if self.clients == 'all' else 1
         size, files, iterations = SIZES[self.size]
-        options = {'mode': self.mode, 'bytes': size, 'files': files, 'iterations': iterations,
-                   'clients': cores if self.clients == 'all' else 1,
+        clients = cores if self.clients == 'all' else 1
+        one = clients * (size if self.mode == 'large-copy' else 4096 * files)       # small files: a block each
+        written_first = 0 if self.mode == 'small-write' else 1                      # what is copied
+        plan = self.plan_bytes([one], iterations, self.destination, written_first)
+        options = {'mode': self.mode, 'bytes': size, 'files': files, 'iterations': plan.repetitions,
+                   'clients': clients,
                    'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
         self.executable_opts = ['filecopy.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
         self.executable_opts += ['--durable'] if self.sync == 'durable' else []

@@ -15,6 +15,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from parity.metric import Metric
 from parity.mpi import Mpi
 from parity.outputs import Wrong, fileset
+from parity.storage import Budget
 
 BYTES = {'1B': 1, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7, '100MB': 10**8,
          '1GB': 10**9}
@@ -25,7 +26,7 @@ SIZES = {'quick': (('1B', '10KB', '1MB'), 64 * 10**6, 500),
 
 
 @rfm.simple_test
-class Fileset(rfm.RunOnlyRegressionTest, Mpi):
+class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
     """One reader a node; aggregate rate in Mb/s (10^6 bit/s), and what a byte costs a reader in ns."""
 
     needs = frozenset({'fileset'})
@@ -46,7 +47,11 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi):
         if self.file not in run:
             self.skip_case(f'size={self.size} runs files of {", ".join(run)}')
         self.place_ranks()
-        self.files = max(2, min(most, total // BYTES[self.file]))
+        most = max(2, min(most, total // BYTES[self.file]))
+        # what each rank writes, as blocks of 4 KiB: the population, and its copies
+        one = self.num_tasks * max(BYTES[self.file], 4096) * (2 if self.mode == 'read-write' else 1)
+        wanted = [one * files for files in dict.fromkeys((most, max(2, most // 10), 2))]
+        self.files = self.plan_bytes(wanted, 1, self.source).repetition_bytes // one
         # once: a second time the reader's own cache would answer; --repeat makes a new population
         options = {'iterations': 1, 'mode': self.mode, 'bytes': BYTES[self.file], 'files': self.files,
                    'source': self.filesystem(self.source)}

@@ -57,7 +57,8 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
         self.num_cpus_per_task = self.extra('cores') or 1
         # 8 jobs, whole blocks of 10 MiB
         sizes = (math.ceil(each / (80 * MIB)) * 80 * MIB for each in (size, self.bytes_without_direct(size)))
-        self.take_room_for_direct(*sizes, files=1)
+        plans = self.plan_direct(*sizes, 1)     # of the file: what is written in it then is bounded by time
+        self.take_room_for_direct(*(plan.repetition_bytes for plan in plans), files=1)
         self.prerun_cmds += [f'part_{jobs}=$((bytes / {jobs}))' for jobs in self.jobs]
         self.prerun_cmds += [f'export folder direct {" ".join(f"part_{jobs}" for jobs in self.jobs)}']
         self.executable, self.executable_opts = self.program('fio'), ['--output-format=json', 'case.fio']

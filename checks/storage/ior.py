@@ -36,23 +36,27 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
         self.place_ranks(nodes=self.span)
         size, repetitions = SIZES[self.size]
         self.direct_asked = self.api == 'POSIX' and self.span == 1
-        block, *direct = self.room_of_blocks(size)
+        block, repetitions, *direct = self.room_of_blocks(size, repetitions)
         self.executable = self.program('ior')
         self.executable_opts = [
             f'-a {self.api}', f'-b {block} -t {MIB} -i {repetitions}', '-e -w -r', '-o "$folder/data"',
             *(['-F'] if self.access == 'file-per-process' else []), *direct,
             *(['-C -Q 1'] if self.span > 1 else [])]       # the offset is in nodes
 
-    def room_of_blocks(self, size):
-        """Take room for what all ranks write. Words of the script: a rank's bytes, and direct I/O where asked."""
+    def room_of_blocks(self, size, repetitions):
+        """Take room for what all ranks write. Words of the script: a rank's bytes, repetitions, direct I/O."""
         ranks, other = self.num_tasks, self.bytes_without_direct(size) if self.span == 1 else size
-        direct, without = (max(1, math.ceil(each / self.num_tasks_per_node / MIB)) * MIB for each in (size, other))
+        direct, without = (max(1, math.ceil(each / self.num_tasks_per_node / MIB)) * MIB * ranks
+                           for each in (size, other))
         if not self.direct_asked:
-            self.take_room(without * ranks, ranks)
-            return [without]
-        self.take_room_for_direct(direct * ranks, without * ranks, ranks)
+            plan = self.plan_bytes([without, direct], repetitions, self.on)
+            self.take_room(plan.repetition_bytes, ranks)
+            return [plan.repetition_bytes // ranks, plan.repetitions]
+        first, second = self.plan_direct(direct, without, repetitions)
+        self.take_room_for_direct(first.repetition_bytes, second.repetition_bytes, ranks)
         self.prerun_cmds.append('odirect=(); [ "$direct" = 0 ] || odirect=(--posix.odirect)')
-        return [f'"$((bytes / {ranks}))"', '"${odirect[@]}"']
+        return [f'"$((bytes / {ranks}))"', f'"$((direct ? {first.repetitions} : {second.repetitions}))"',
+                '"${odirect[@]}"']
 
     def parse(self, text):
         values, facts = ior.parse(text), ior.facts(text)

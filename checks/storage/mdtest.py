@@ -36,8 +36,10 @@ class Mdtest(rfm.RunOnlyRegressionTest, Storage):
         if self.clients != 'one' and each < 2:
             self.skip_case(f'{cores} cores: the same as clients=one')
         self.place_ranks(each * self.span, self.span)
-        items, iterations = SIZES[self.size]
-        self.take_room(4 * KIB * items * self.num_tasks, 2 * items * self.num_tasks)
+        self.items, iterations = SIZES[self.size]
+        items, one = self.items, 4 * KIB * self.items * self.num_tasks
+        self.iterations = iterations = self.plan_bytes([one], iterations, self.on).repetitions
+        self.take_room(one, 2 * items * self.num_tasks)
         self.executable = self.program('mdtest')
         self.executable_opts = [f'-n {items} -i {iterations}', f'-w {KIB} -e {KIB}', '-d "$folder"',
                                 *(['-u'] if self.directories == 'unique' else []),
@@ -46,9 +48,8 @@ class Mdtest(rfm.RunOnlyRegressionTest, Storage):
     def parse(self, text):
         values, facts = mdtest.parse(text), mdtest.facts(text)
         ran = (facts['tasks'], facts['nodes'], facts['items'], facts['iterations'])
-        if ran != (self.num_tasks, self.span, *SIZES[self.size]):
-            raise Wrong(f'ran {ran} tasks, nodes, items, iterations, asked for '
-                        f'{(self.num_tasks, self.span, *SIZES[self.size])}')
+        if ran != (asked := (self.num_tasks, self.span, self.items, self.iterations)):
+            raise Wrong(f'ran {ran} tasks, nodes, items, iterations, asked for {asked}')
         self.note({**facts, **self.caches_known()})
         alone = self.span == 1 or self.is_local()
         self.label(['file_stat', 'file_read', 'dir_stat'] if alone else ['file_read'], 'cached',

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
 from pathlib import Path
 
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestPlugin
 
+from parity.figures import figure
 from parity.mpi import Mpi
 from parity.outputs import Incomplete
+from parity.plan import identity
+from parity.programs import direct
+from parity.sizing_storage import Night, fit
 
 #: File systems of one kernel. All others may have servers, with caches that no client can drop or look into.
 _LOCAL = {'ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'tmpfs', 'ramfs', 'overlay', 'vfat'}
@@ -20,8 +27,67 @@ _LOCAL = {'ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'tmpfs',
 _MEMORY = {'tmpfs', 'ramfs'}
 
 
-class Room(RegressionTestPlugin):
-    """Beside Workload: ``on`` is the file system by the name that the partition has for it."""
+#: By device or path, for the cases of this process: a session.
+_nights: dict[object, Night] = {}
+#: Of a file system's free space, where system.yaml states no io_budget: night.
+_NIGHT_SHARE = 0.10
+
+
+class Budget(RegressionTestPlugin):
+    """Beside Workload: what the case writes is planned, within `io_budget` of system.yaml, or it is skipped."""
+
+    def plan_bytes(self, wanted, repetitions, on, before=0):
+        """The IoPlan (`sizing_storage.fit`) on the named file system; skips a case that does not fit."""
+        return self.plan_either([wanted], repetitions, on, before)[0]
+
+    def plan_either(self, ways, repetitions, on, before=0):
+        """One IoPlan for each of ``ways``, lists of ``wanted``, of which the job takes one: the largest counts."""
+        stated, memory = self.extra('io_budget') or {}, self.extra('memory_bytes')
+        case = stated.get('case') or (2 * memory if memory else None)
+        said = figure(case, 'B') + ('' if 'case' in stated else ', 2 x memory') if case else ''
+        plans = [fit(wanted, repetitions, case, said, before) for wanted in ways]
+        if None in plans:
+            least = min(ways[plans.index(None)]) * (1 + before)
+            self.skip_case(f'io_budget: case: needs at least {figure(least, "B")}, has {said}')
+        largest = max(plans, key=lambda plan: plan.total_bytes)
+        self.derive('io', largest)
+        night = None if self.standalone else self._night(stated.get('night'), self.filesystem(on))
+        name = identity.case_name(self.display_name), self.current_partition.fullname, self.current_environ.name
+        if night and (why := night.take(name, largest.total_bytes, self._runs())):
+            self.skip_case(why)
+        return plans
+
+    @run_after('setup', always_last=True)
+    def parity_planned(self):
+        if 'io' not in self.parity['sizing']:
+            raise ReframeError(f'{type(self).__name__} plans no bytes: plan_bytes() says what it writes')
+
+    def _night(self, stated, path):
+        """What is left for the session's cases; None where nothing is stated and no free space is known here."""
+        if stated:
+            return _nights.setdefault('stated', Night(stated, figure(stated, 'B')))
+        there = Path(os.path.expandvars(path))
+        if self.runs_here():
+            there = next(p for p in (there, *there.parents) if p.exists())
+        try:
+            free, key = shutil.disk_usage(there).free, there.stat().st_dev
+        except OSError:                 # a file system of the nodes' own
+            return None
+        budget = int(_NIGHT_SHARE * free)
+        return _nights.setdefault(key, Night(budget, f'{figure(budget, "B")}, 10 % of the free space of {path}'))
+
+    def _runs(self):
+        """How often a session runs the case: ReFrame makes a test of each repeat."""
+        repeats = type(self).param_space.params.get('.repeat_no')
+        return len(repeats.values) if repeats else 1
+
+    def runs_here(self):
+        """Whether the job runs on this very machine."""
+        return self.current_partition.scheduler.registered_name == 'local'
+
+
+class Room(Budget):
+    """``on`` is the file system by the name that the partition has for it."""
 
     on = variable(str, value='scratch')
 
@@ -55,6 +121,24 @@ class Room(RegressionTestPlugin):
             return Path(self.stagedir, 'direct.txt').read_text().strip() == '1'
         except OSError:
             raise Incomplete('direct.txt: the job did not come so far as to ask for direct I/O') from None
+
+    def plan_direct(self, size_bytes, without, repetitions):
+        """Two IoPlans: with direct I/O, and without it, of ``without`` bytes or else as few as with it."""
+        ways = [[size_bytes], [without, size_bytes]]
+        known = self.direct_here()
+        if known is not None:               # the other way is not taken
+            ways = [ways[0 if known else 1]] * 2
+        return self.plan_either(ways, repetitions, self.on)
+
+    def direct_here(self):
+        """Whether the file system takes direct I/O, where the job runs on this machine; None: not known here."""
+        path = Path(os.path.expandvars(self.filesystem(self.on)))
+        if not self.runs_here() or not path.is_dir():
+            return None
+        try:
+            return direct.takes(path)
+        except OSError:
+            return None
 
     def bytes_without_direct(self, size_bytes):
         """What is written instead where direct I/O is not taken: twice the memory, but for size=quick."""

@@ -58,7 +58,8 @@ def _system(system: System) -> tuple[dict, list[dict]]:
         'modules_system': system.modules_system,
         'prefix': str(paths.results()),
         'max_local_jobs': 1 if system.detect is True else 8,
-        'partitions': [_partition(p, system.detect, machine, names, software) for p in system.partitions],
+        'partitions': [_budgeted(system, _partition(p, system.detect, machine, names, software))
+                       for p in system.partitions],
     }, environs
 
 
@@ -159,6 +160,12 @@ def _partition(stated: Partition, detect, machine, environs: list[str], software
         extras = {**_with_machine(extras, machine), 'announcement': software.announcement}
     part['extras'] = extras
     return part
+
+
+def _budgeted(system: System, part: dict) -> dict:
+    """The partition, whose storage checks read what the system lets them write."""
+    stated = system.io_budget.model_dump(exclude_none=True)
+    return {**part, 'extras': {**part['extras'], 'io_budget': stated}} if stated else part
 
 
 def _with_machine(extras: dict, machine) -> dict:

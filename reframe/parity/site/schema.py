@@ -215,6 +215,13 @@ class Notify(Strict):
     reminder: Time = '7d'                       # after which what is still bad is told again
 
 
+class IoBudget(Strict):
+    """The bytes that storage checks may write: it shortens a case, or skips it with the reason."""
+
+    case: PositiveInt | None = None     # by one run of a case; 2 x memory_bytes where not stated
+    night: PositiveInt | None = None    # by all cases of a session; 10 % of the file system's free space
+
+
 class System(Strict):
     """systems/<name>/system.yaml."""
 
@@ -230,6 +237,7 @@ class System(Strict):
     retired: list[Retired] = []         # what the nights measured and need not miss any more
     environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
     notify: Notify | None = None
+    io_budget: IoBudget = IoBudget()
     partitions: list[Partition] = Field(min_length=1)
 
     @model_validator(mode='after')

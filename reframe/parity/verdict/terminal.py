@@ -59,8 +59,10 @@ def _head(v: Verdict) -> str:
 
 def _counts(v: Verdict) -> str:
     known = Counter(c.verdict for c in v.cells if c.acknowledged)
-    return ' · '.join(f'{n} {word}' + (f' ({known[word]} acknowledged)' if known[word] else '')
-                      for word, n in v.counts.items()) or 'no cell was planned'
+    budget = sum(c.verdict == 'skipped' and c.reason.startswith('io_budget: ') for c in v.cells)
+    beside = {'skipped': f' ({budget} beyond io_budget)' if budget else ''}
+    beside |= {word: f' ({n} acknowledged)' for word, n in known.items()}
+    return ' · '.join(f'{n} {word}{beside.get(word, "")}' for word, n in v.counts.items()) or 'no cell was planned'
 
 
 def _rows(cells: list[Cell], everything: bool = False) -> Iterable[str]:
