@@ -172,7 +172,8 @@ def test_what_is_the_same_campaign(stands, other, overlaps):
 
 
 def test_two_cases_of_one_check_are_two_campaigns():
-    assert not covered(check='Osu%size=1$').overlaps(covered(check='Osu%size=16$'))
+    assert not covered(check='Osu%size=1(%|$)').overlaps(covered(check='Osu%size=16(%|$)'))
+    assert covered(check=r'Osu\.x%size=1(%|$)').overlaps(covered(check=r'Osu\.x%size=1(%|$)'))
     assert covered(check='').overlaps(covered(check='')) and covered(check='Tcp').overlaps(covered(check='TcpPairs'))
 
 

@@ -24,6 +24,10 @@ class Step:
     repeat: int
 
 
+#: The end of a pattern that names a whole case; its name goes on where a step sets the number of nodes.
+WHOLE = '(%|$)'
+
+
 class Covered(BaseModel):
     """What a campaign measures. ``check`` is a pattern as `reframe -n` takes it, '' for all checks."""
 
@@ -43,7 +47,7 @@ class Covered(BaseModel):
 
 def _selects(pattern: str, other: str) -> bool:
     """Whether a case that ``other`` names is one of ``pattern``'s."""
-    return bool(re.match(pattern, re.sub(r'\\(.)', r'\1', other).removesuffix('$')))
+    return bool(re.match(pattern, re.sub(r'\\(.)', r'\1', other.removesuffix(WHOLE))))
 
 
 def covered(planned: list[Step], check: str, name: str) -> Covered:

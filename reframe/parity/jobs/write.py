@@ -92,5 +92,5 @@ def _known(system: str, check: str) -> str:
     for known in planned.cases:
         for name in (known.check, known.case.replace(' ', '')):
             if name.lower() == wanted:      # a step that sets nodes adds %nodes= to the name
-                return f'^{re.escape(name)}(%|$)' if name != known.check else name
+                return re.escape(name) + campaign.WHOLE if name != known.check else name
     raise case.no_check(check, planned)
