@@ -9,7 +9,7 @@ import sys
 
 from reframe.core import logging as reframe_logging
 
-from parity import errors, jobnodes, once, paths, reasons, session, slurm_queue
+from parity import characters, errors, jobnodes, once, paths, reasons, session, slurm_queue
 from parity.pbs import backend
 from parity.site import assemble, quick, spaces
 
@@ -20,6 +20,7 @@ atexit.unregister(reframe_logging.shutdown)  # Python itself closes the logs, wi
 def configure():
     """The configuration; a person's mistake ends ReFrame with one clear line, not a traceback."""
     global site_configuration
+    characters.refuse_in_words(sys.argv[1:])      # -S, -P and -J reach the scripts
     site_configuration = assemble.site_configuration()
     spaces.allow_in(paths.results())
     quick.skip_silenced_warnings()

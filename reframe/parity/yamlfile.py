@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from parity import yamlwords
+from parity import characters, yamlwords
 from parity.errors import UsageError
 
 Model = TypeVar('Model', bound=BaseModel)
@@ -110,14 +110,50 @@ def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
         loader = _UniqueKeys(text)
         try:
             node = loader.get_single_node()
+            _refuse_characters(path, text, node)
             return (loader.construct_document(node) if node else None), node
         finally:
             loader.dispose()
-    except yaml.MarkedYAMLError as err:
-        line = err.problem_mark.line + 1 if err.problem_mark else 1
-        raise UsageError(f'{path}:{line}: {err.problem}') from None
     except yaml.YAMLError as err:
-        raise UsageError(f'{path}: not YAML in UTF-8: {err}') from None
+        for line, words in enumerate(text.replace('\r\n', '\n').split('\n'), 1):
+            characters.refuse(f'{path}:{line}', words)      # it may have ended a line where nobody sees one
+        raise _no_yaml(path, err) from None
+
+
+def _no_yaml(path: Path, err: yaml.YAMLError) -> UsageError:
+    if isinstance(err, yaml.MarkedYAMLError):
+        line = err.problem_mark.line + 1 if err.problem_mark else 1
+        return UsageError(f'{path}:{line}: {err.problem}')
+    return UsageError(f'{path}: not YAML in UTF-8: {err}')
+
+
+def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
+    """No key and no value may hold a character that a script must not: not as it is, and not as an escape.
+
+    What is written is looked at, too: to YAML U+0085 is a line break, which it folds into a space.
+    """
+    if root is None or not characters.strange(text) and '\\' not in text:
+        return
+    seen, left = set(), [((), root)]
+    while left:
+        keys, node = left.pop()
+        if id(node) in seen:            # an alias
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode):
+            start, end = node.start_mark.index, node.end_mark.index
+            where = f'{path}:{text.count(chr(10), 0, start) + 1}: {".".join(keys)}'
+            characters.refuse(where, text[start:end].replace('\r\n', '\n'))
+            characters.refuse(where, node.value)
+        elif isinstance(node, yaml.SequenceNode):
+            left += [((*keys, str(at)), each) for at, each in reversed(list(enumerate(node.value)))]
+        else:
+            named = [(key, value, _shown(key)) for key, value in node.value]
+            left += [((*keys, name), each) for key, value, name in reversed(named) for each in (value, key)]
+
+
+def _shown(key: yaml.Node) -> str:
+    return ''.join(c if c.isprintable() else '\ufffd' for c in str(key.value))[:60]
 
 
 def line_of(node: yaml.Node | None, keys: tuple) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 
-from parity import errors, paths
+from parity import characters, errors, paths
 from parity.jobs.request import Request
 
 #: What a job needs of the environment that it is rendered in: schedulers start jobs in another.
@@ -51,7 +51,8 @@ def _finalize(value: Any) -> Any:
 
 
 def script(job: str, system: str, request: Request, **values: Any) -> str:
-    """The script of ``job``. UsageError naming file and line of a template that is wrong."""
+    """The script of ``job``. UsageError naming file and line of a template that is wrong, or the line of the
+    script in which a character is that none may hold."""
     folders = [str(paths.root() / 'systems' / system / 'jobs'), str(paths.root() / 'jobs')]
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(folders),
@@ -61,7 +62,7 @@ def script(job: str, system: str, request: Request, **values: Any) -> str:
     environment.filters.update(sh=_sh, option=_option, script=_lines)
     environ = {name: os.environ[name] for name in CARRIED if os.environ.get(name)}
     try:
-        return environment.get_template(f'{job}.sh.j2').render(
+        text = environment.get_template(f'{job}.sh.j2').render(
             job=request, system=system, checkout=str(paths.root()), environ=environ, **values)
     except jinja2.TemplateSyntaxError as err:
         raise errors.UsageError(f'{err.filename or err.name}:{err.lineno}: {err.message}') from None
@@ -70,6 +71,9 @@ def script(job: str, system: str, request: Request, **values: Any) -> str:
                                 f'{" and ".join(folders)}') from None
     except jinja2.TemplateError as err:
         raise errors.UsageError(f'{_line_of(err) or job}: {err.message}') from None
+    for number, line in enumerate(text.split('\n'), 1):
+        characters.refuse(f'line {number} of the script of {job}: {ascii(line)[1:81]}', line)
+    return text
 
 
 def _line_of(error: jinja2.TemplateError) -> str:
