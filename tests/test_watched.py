@@ -18,6 +18,7 @@ from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
 from parity import history, watched
 from parity.compare import kept
+from parity.inspect import gather, text
 from parity.notify import night
 from parity.verdict import judge, terminal
 from sessions import case
@@ -182,8 +183,8 @@ def test_a_figure_of_a_busy_machine_is_shown_and_not_judged():
     verdict = of(case(refs=REFS, **BUSY))
     cell = verdict.cells[0]
     assert (cell.verdict, cell.value, verdict.exit_code) == ('disturbed', 7.6, 0) and '1.00 of its 2' in cell.reason
-    text = '\n'.join(line for line, _ in terminal.lines(verdict))
-    assert '2 disturbed' in text and 'DISTURBED  compute' in text and '0 of 2 judged' in text
+    said = '\n'.join(line for line, _ in terminal.lines(verdict))
+    assert '2 disturbed' in said and 'DISTURBED  compute' in said and '0 of 2 judged' in said
     assert '7.6' in '\n'.join(line for line, _ in terminal.lines(verdict, everything=True))
 
 
@@ -226,6 +227,14 @@ def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored)
     verdict = judge.newest('f')
     assert verdict.exit_code == 0 and not night.of(verdict).bad
     assert judge.newest('c').cells[0].disturbed_nights == 2
+
+
+def test_parity_show_tells_which_nights_were_disturbed(stored):
+    stored('a', case(100.0), case(**BUSY), case(102.0))
+    stored('b', case(**BUSY))
+    view = gather.view('Toy.hpl@local:default')
+    assert [(n.value, n.disturbed) for n in view.nights] == [(101.0, False), (7.6, True)]
+    assert any('1 of them disturbed' in line for line, _ in text.lines(view))
 
 
 def test_nothing_is_said_to_be_well_by_a_disturbed_night():

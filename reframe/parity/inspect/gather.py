@@ -22,12 +22,14 @@ def view(wanted: str, session: str = '') -> View:
     """What is known of the cell that ``wanted`` names. UsageError where it fits none, or several."""
     verdict, name, cell = find.cell(wanted, session)
     uuid = verdict.session.uuid
-    frame = history.load(cell.system)
+    stored = history.load(cell.system, disturbed=True)
+    frame = stored.filter(~pl.col('disturbed'))
     sessions = history.sessions(cell.system, cause.SESSIONS)
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
     night, *reruns = database.spans((uuid, *confirming))
     told = output.of(cell.outputdir, night, reruns)
-    return View(name=name, session=uuid, start=verdict.session.start, cell=cell, nights=_nights(frame, cell, uuid),
+    return View(name=name, session=uuid, start=verdict.session.start, cell=cell,
+                nights=_nights(stored, cell, uuid),
                 attribution=cause.Night(verdict.cells, frame, sessions, uuid, [cell]).of(cell),
                 output=told.lines, output_note=told.why, rerun=_rerun(cell, verdict))
 
@@ -47,10 +49,12 @@ def _nights(frame: pl.DataFrame, cell: Cell, session: str) -> list[Night]:
 
 
 def _night(runs: list[dict], reruns: list[dict]) -> Night:
-    values = [r['value'] for r in runs]
+    calm = [r for r in runs if not r['disturbed']]
+    values = [r['value'] for r in calm or runs]
     return Night(session=runs[0]['session'], night=runs[0]['night'], value=median(values), runs=values,
+                 disturbed=not calm,
                  nodes=sorted({node for r in runs for node in r['node'].split(',') if node}),
-                 reruns=[(r['value'], r['node']) for r in reruns])
+                 reruns=[(r['value'], r['node']) for r in reruns if not r['disturbed']])
 
 
 def _rerun(cell: Cell, verdict: Verdict) -> str:

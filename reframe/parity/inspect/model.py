@@ -18,6 +18,7 @@ class Night(BaseModel):
     value: float
     runs: list[float]
     nodes: list[str]
+    disturbed: bool = False          # every run was; else those that were are left out
     reruns: list[tuple[float, str]] = []     # value and node
 
 

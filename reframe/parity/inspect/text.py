@@ -75,7 +75,10 @@ def _nights(view: View) -> str:
     first, last = view.nights[0].night[:10], view.nights[-1].night[:10]
     if len(values) == 1:
         return f'only {first}'
-    return f'{spark}   {figures.band(min(values), max(values), view.cell.unit)}   {len(values)}, {first} .. {last}'
+    count = sum(night.disturbed for night in view.nights)
+    disturbed = f', {count} of them disturbed' if count else ''
+    band = figures.band(min(values), max(values), view.cell.unit)
+    return f'{spark}   {band}   {len(values)}, {first} .. {last}{disturbed}'
 
 
 def _runs(view: View) -> str:
