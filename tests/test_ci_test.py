@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -91,3 +92,11 @@ def test_what_a_test_started_ends_with_it(planted):
 def test_an_option_that_pytest_does_not_know_runs_nothing(option):
     done = subprocess.run([TOP / 'ci' / 'test', option], capture_output=True, text=True)
     assert done.returncode == 2 and f'unrecognized arguments: {option}' in done.stderr and 'passed' not in done.stdout
+
+
+@pytest.mark.parametrize('script', ['ci/test', 'ci/venv'])
+def test_a_machine_without_python_is_told_what_to_install(tmp_path, script):
+    for name in ('bash', 'dirname', 'sed', 'cat'):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    done = subprocess.run([shutil.which('bash'), TOP / script], capture_output=True, text=True, env={'PATH': str(tmp_path)})
+    assert done.returncode == 4 and done.stderr.endswith('install python3 python3-venv, or load a module\n')
