@@ -21,6 +21,7 @@ class Node:
     gpus: tuple[tuple[str, int], ...] = ()
     labels: tuple[str, ...] = ()
     up: bool = True
+    state: str = ''                     # in the batch system's words
 
 
 @dataclass(frozen=True)

@@ -88,11 +88,15 @@ def _devices(one: Node, host: Host) -> list[tuple]:
 
 
 def _nodes(like: Like) -> tuple:
-    count = min(like.up, like.queue.most_nodes or like.up)
+    """As many as are configured: an outage of today is no property of the system."""
+    count = min(len(like.nodes), like.queue.most_nodes or len(like.nodes))
     limit = f', {like.queue.most_nodes} a job' if like.queue.most_nodes else ''
-    if not count:
-        return '      # nodes: 0', f'{TODO} none of {len(like.nodes)} is up: that one job may have'
-    return f'      nodes: {count}', f'that one job may have; {like.up} of {len(like.nodes)} are up{limit}'
+    told = f'{like.up} of {len(like.nodes)} are up{limit}'
+    away = [f'{n.name} {n.state}'.strip() for n in like.nodes if not n.up]
+    if away:
+        return (f'      nodes: {count}', f'{TODO} fewer, if these do not come back: {short(", ".join(away))}; '
+                                         f'that one job may have; {told}')
+    return f'      nodes: {count}', f'that one job may have; {told}'
 
 
 def _threads(one: Node, cluster: Cluster) -> str:

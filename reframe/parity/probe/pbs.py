@@ -51,7 +51,7 @@ def _node(host: listed.PbsNode, queues: tuple[str, ...]) -> Node:
                           if key not in _COMMON and re.fullmatch(r'[\w.-]+', value) and not value.isdecimal()))
     return Node(host.name, queues, cores=int(have.get('ncpus') or 1), threads=1,
                 memory_bytes=size(have.get('mem', '')) or 0, gpus=((kind.lower(), count),) if count else (),
-                labels=labels, up=host.is_available)
+                labels=labels, up=host.is_available, state=','.join(sorted(host.states)))
 
 
 def size(text: str) -> int | None:

@@ -34,7 +34,8 @@ def _node(record: dict[str, str]) -> Node:
     return Node(record['NodeName'], tuple(record['Partitions'].split(',')),
                 cores=max(1, real * usable // cpus), threads=int(record['ThreadsPerCore']),
                 memory_bytes=memory * _MIB, gpus=gpus(record.get('Gres', '')),
-                labels=_words(record.get('AvailableFeatures', '')), up=state <= _TAKES)
+                labels=_words(record.get('AvailableFeatures', '')), up=state <= _TAKES,
+                state=record['State'].lower())
 
 
 def gpus(gres: str) -> tuple[tuple[str, int], ...]:
