@@ -241,3 +241,10 @@ def test_what_a_writer_killed_in_mid_write_left_is_read(results):
     assert subprocess.run([sys.executable, '-c', killed_in_a_transaction]).returncode == -9
     assert (results / 'results.db-journal').stat().st_size
     assert database.uuids() == ['a'] and database.holds('abc')
+
+
+def test_a_session_is_recovered_into_a_database_that_a_full_disk_left_without_tables(results):
+    paths.database().touch()
+    session_id = journal_of(results, killed(), 'local')
+    assert parity('merge', '--recover', session_id).returncode == 0
+    assert len(database.uuids()) == 1

@@ -125,6 +125,7 @@ def _recover(state: dict[str, Any]) -> str:
         said = f'session {state["id"]} was complete{left}'
     else:
         cases = cases_of(state['id'])
+        database.discard_unmade()
         store.store(as_report(state, cases))
         said = (f'session {state["id"]} was killed: recovered {len(cases)} finished '
                 f'case{"" if len(cases) == 1 else "s"} from the perflogs{left}')
