@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from conftest import PATIENCE, TOP, shell
 from parity import errors, outputs, times
+from parity.cli import app
 from parity.errors import UsageError
 from parity.jobs import access, campaign, render, request, write
 from parity.jobs.settings import Settings
@@ -245,6 +247,39 @@ build: {gpus: 2, memory: 64G, reservation: R12, options: [arch=icelake, '-W umas
                  '-m bea', '-W umask=022', '-W depend=afterok:7[].server', '-l place=scatter:excl'):
         assert f'#PBS {line}\n' in text
     assert text.count('place=') == 1, 'of two the first wins'
+
+
+def test_a_project_is_one_of_pbs(site):
+    states(site, 'example-pbs', 'all: {project: climate}\n')
+    assert '#PBS -P climate\n' in write.script(Wanted('build', 'example-pbs', ['cpu']))[1]
+    states(site, 'example-slurm', 'all: {project: climate}\n')
+    with pytest.raises(UsageError, match="project 'climate': only PBS has one; name an account"):
+        write.script(Wanted('build', 'example-slurm'))
+
+
+@pytest.mark.parametrize('option', ['-l select=2:ncpus=4', '-lselect=2', '-l walltime=1:00,select=2'])
+def test_a_second_select_is_refused_where_it_is_written(site, option):
+    file = site / 'systems' / 'example-pbs' / 'system.yaml'
+    text = file.read_text()
+    line = next(n for n, each in enumerate(text.splitlines(), 1) if 'access: [-q workq' in each)
+    file.write_text(text.replace('[-q workq,', f"[-q workq, '{option}',"))
+    with pytest.raises(UsageError, match=rf'system.yaml:{line}: partitions.0.access: .*PBS ignores a second select'):
+        systems.read('example-pbs')
+    file.write_text(text)
+    states(site, 'example-pbs', f"build: {{options: ['{option}']}}\n")
+    with pytest.raises(UsageError, match='options: .*PBS ignores a second select'):
+        write.script(Wanted('build', 'example-pbs', ['cpu']))
+
+
+def test_a_pbs_partition_that_places_nothing_is_a_warning(site):
+    from parity import traps
+    assert not any(map(traps.one_host, systems.read('example-pbs').partitions))
+    file = site / 'systems' / 'example-pbs' / 'system.yaml'
+    file.write_text(file.read_text().replace("-q workq, -A benchmark, '-l place=scatter:excl'", '-q workq, -A benchmark'))
+    said = [traps.one_host(part) for part in systems.read('example-pbs').partitions]
+    assert said[0].startswith('partition cpu: access places nothing: PBS may put select=2:... on one host') and not any(said[1:])
+    done = CliRunner().invoke(app, ['jobs', 'render', 'build', '--system', 'example-pbs', '--partition', 'cpu'])
+    assert done.exit_code == 0 and f'parity: warning: {said[0]}' in done.stderr and 'warning' not in done.stdout
 
 
 def test_a_site_overrides_a_template_and_extends_ours(site):

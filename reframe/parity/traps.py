@@ -6,6 +6,19 @@ import re
 
 #: Makes one file of a PBS job's two; ReFrame waits until both are there.
 JOINS = re.compile(r'-j\s*(oe|eo)\b')
+#: A second request for chunks, which PBS ignores: parity's own comes first.
+SELECTS = re.compile(r'-l\s*(\S*,)?select=')
+#: Where the chunks of a PBS job go.
+PLACES = re.compile(r'-l\s*(\S*,)?place=')
+
+
+def one_host(part) -> str:
+    """A sentence on a PBS partition of system.yaml whose `access` lets two chunks share a host, or ''."""
+    if not part.scheduler.startswith('pbs') or part.launcher == 'local' or part.extras.nodes == 1 \
+            or any(PLACES.match(option) for option in part.access):
+        return ''
+    return (f"partition {part.name}: access places nothing: PBS may put select=2:... on one host; "
+            "add '-l place=scatter:excl'")
 
 
 def problem(case) -> str:

@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 
-from parity import times
+from parity import times, traps
 from parity.doctor.model import Finding, lacking, note, ok
 from parity.errors import INFRASTRUCTURE, MISSING, USAGE
 from parity.jobs import access
@@ -62,6 +62,9 @@ def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding
         yield lacking(area, f'{cluster.version} has no queue {name!r}', f'access: name one of {known}', USAGE)
         return
     nodes = [n for n in cluster.nodes if queue.name in n.queues]
+    if said := traps.one_host(part):
+        what, _, mend = said.partition('; ')
+        yield note(area, what.partition(': ')[2], f'access: {mend}')
     wrong = [*_never(part, queue, nodes), *_refused(part, asked, cluster)]
     yield from (lacking(area, what, mend, USAGE) for what, mend in wrong)
     if not wrong:

@@ -9,7 +9,7 @@ from parity.jobs import access, settings
 from parity.jobs.campaign import Covered
 from parity.jobs.settings import Mail, Settings
 from parity.site.schema import Partition, System
-from parity.traps import JOINS
+from parity.traps import JOINS, SELECTS
 
 #: Ours for ReFrame's backends; what is not here cannot be asked.
 SCHEDULERS = {'slurm': 'slurm', 'squeue': 'slurm', 'pbs': 'pbs', 'pbspro': 'pbs', 'local': 'plain'}
@@ -81,7 +81,7 @@ def of(job: str, system: System, part: Partition) -> Request:
         memory=asked.memory or '', gpus=asked.gpus or 0,
         exclusive=_exclusive(scheduler, asked, site, driver), requeue=bool(asked.requeue), mail=asked.mail,
     )
-    own = {k: v for k in ('queue', 'account', 'qos', 'reservation') if (v := getattr(stated, k))}
+    own = {k: v for k in ('queue', 'account', 'project', 'qos', 'reservation') if (v := getattr(stated, k))}
     options = (*(() if driver else site.node), *(asked.options or ()))
     request = replace(request, **own,
                       select=tuple(o for o in options if scheduler == 'pbs' and not o.startswith('-')),
@@ -121,7 +121,11 @@ def _never(part: Partition, request: Request):
 def _misread(request: Request):
     if request.scheduler == 'pbs' and request.qos:
         yield f'qos {request.qos!r}: PBS has no QOS; name a queue'
+    if request.scheduler != 'pbs' and request.project:
+        yield f'project {request.project!r}: only PBS has one; name an account, or options: [--wckey=NAME]'
     if request.scheduler == 'pbs':
+        yield from (f'options: {o!r}: PBS ignores a second select; write its resources without -l select='
+                    for o in request.options if SELECTS.match(o))
         yield from (f'options: {o!r}: one file of two makes ReFrame wait for ever where it follows the job; '
                     'our scripts join what they print by themselves'
                     for o in request.options if JOINS.match(o))

@@ -30,6 +30,7 @@ class Settings(Strict):
 
     queue: Word | None = None           # the scheduler's partition or queue, where it is not the measured one's
     account: Word | None = None
+    project: Word | None = None         # of PBS (-P)
     qos: Word | None = None
     reservation: Word | None = None
     time: Time | None = None

@@ -14,13 +14,15 @@ from pydantic import (
     Field,
     PositiveInt,
     StringConstraints,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
 from parity.codes import FEATURES
 from parity.limits import UNITS
 from parity.times import Time
-from parity.traps import JOINS
+from parity.traps import JOINS, SELECTS
 
 #: ReFrame's rule for the names of systems, partitions and environments.
 Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_-]+$')]
@@ -156,6 +158,15 @@ class Partition(Strict):
     sched_options: dict[str, Any] | None = None
     container_platforms: list[dict[str, Any]] = []
     extras: Extras = Extras()
+
+    @field_validator('access')
+    @classmethod
+    def _pbs_takes_one_select(cls, access: list[str], info: ValidationInfo) -> list[str]:
+        found = [option for option in access if SELECTS.match(option)]
+        if found and str(info.data.get('scheduler')).startswith('pbs'):
+            raise ValueError(f'{found[0]!r}: PBS ignores a second select, and parity writes the first; write what '
+                             'a chunk needs without -l select, such as mem=64gb')
+        return access
 
     @model_validator(mode='after')
     def _pbs_keeps_two_files(self) -> Partition:
