@@ -15,6 +15,9 @@ from parity import cli, version
 
 SCRIPTS = sorted(f'ci/{file.name}' for file in (TOP / 'ci').iterdir() if file.is_file() and os.access(file, os.X_OK))
 
+#: What a night that refuses to start leaves: the word that it did.
+REFUSED = {'heartbeat'}
+
 
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
@@ -48,7 +51,7 @@ def test_an_option_that_is_none_is_refused_before_anything_is_done(results, watc
     done = shell(line, TOP)
     assert done.returncode == 2 and '--nonsense' in done.stderr and 'Traceback' not in done.stderr
     assert 'valid' in done.stderr or 'usage:' in done.stderr
-    assert not watched() and not list(results.iterdir())
+    assert not watched() and {file.name for file in results.iterdir()} <= REFUSED
 
 
 @pytest.mark.parametrize('options, said', [
@@ -57,7 +60,7 @@ def test_an_option_that_is_none_is_refused_before_anything_is_done(results, watc
 def test_an_option_of_reframe_that_lacks_its_value_is_refused_at_once(results, options, said):
     done = shell(f'ci/nightly {options}', TOP)
     assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
-    assert not list(results.iterdir())
+    assert {file.name for file in results.iterdir()} <= REFUSED
 
 
 def commands(command, path=()):
