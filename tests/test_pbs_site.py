@@ -9,6 +9,8 @@ import json
 import os
 import re
 import shlex
+import shutil
+import signal
 import subprocess
 import uuid
 from pathlib import Path
@@ -105,6 +107,106 @@ def test_a_job_that_is_deleted_while_it_runs_has_failed_with_the_reason(head):
     failed(judged(head), r'cancelled \(job \d+\.pbshead on pbs\d: .* terminated by root@pbshead')
 
 
+def daemons(name: str, host: str) -> list[int]:
+    """The ids, as this machine knows them, of a host's daemons of that name."""
+    found = subprocess.run(['pgrep', '-x', name], capture_output=True, text=True).stdout.split()
+    named = [(subprocess.run(['nsenter', '-t', pid, '-u', 'hostname'], capture_output=True, text=True).stdout.strip(), pid)
+             for pid in found]
+    return [int(pid) for where, pid in named if where == host]
+
+
+def kill(name: str, host: str) -> None:
+    pids = daemons(name, host)
+    assert pids, f'{host} has no {name}'
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def up() -> subprocess.CompletedProcess:
+    return pbs('up', '--shared', json.loads(Path('/run/parity-pbs/state.json').read_text())['shared'])
+
+
+@pytest.fixture
+def mended():
+    """Whatever daemon a test has ended runs again afterwards, and nothing of a lost job does."""
+    yield
+    lost = subprocess.run(['pgrep', '-f', r'\.pbshead\.SC|filecopy\.py --mode=small-copy .*--source=[^ ]*pbs-tests'],
+                          capture_output=True, text=True).stdout.split()
+    for pid in lost:
+        os.kill(int(pid), signal.SIGKILL)
+    assert up().returncode == 0
+
+
+#: The host of the job of LASTING, once it runs.
+HOST = ("until qstat | grep -q 'rfm_FileCopy.* R '; do sleep 1; done; sleep 2; "
+        "qstat -f $(qselect -s R) | sed -n 's|.*exec_host = \\(pbs[0-9]*\\)/.*|\\1|p' | tail -n 1")
+
+
+@needs_pbs
+def test_a_node_whose_daemon_dies_in_mid_case_fails_the_case_and_the_night_goes_on(head, mended):
+    more = "-n '^Pingpong%where=within'"
+    night = subprocess.Popen([TOP / 'ci' / 'pbs', 'exec', 'pbshead', 'bash', '-c', f'export PARITY_RESULTS={shlex.quote(str(head.folder))}; '
+                              f'. ci/activate; exec {LASTING} {more}'], cwd=TOP, text=True, stdout=subprocess.PIPE)
+    host = head(HOST).strip()
+    kill('pbs_mom', host)
+    printed, _ = night.communicate(timeout=400)
+    assert night.returncode == 4 and f'{host} is down (communication closed)' in printed, printed[-3000:]
+    cells = judged(head)
+    lost = [c for c in cells if c['verdict'] == 'failed']
+    failed(lost, rf'a node failed: {host} is down \(communication closed\)')
+    others = [c for c in cells if c not in lost]
+    assert others and all(c['value'] is not None for c in others)
+
+
+@needs_pbs
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
+def test_a_night_whose_node_is_down_can_be_ended(head, mended, number):
+    night = subprocess.Popen([TOP / 'ci' / 'pbs', 'exec', 'pbshead', 'bash', '-c', f'export PARITY_RESULTS={shlex.quote(str(head.folder))}; '
+                              f'. ci/activate; echo $$ >"$PARITY_RESULTS/pid"; exec {LASTING}'], cwd=TOP, text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    host = head(HOST).strip()
+    kill('pbs_mom', host)
+    head(f'kill -{number} $(cat {shlex.quote(str(head.folder))}/pid)')
+    printed, _ = night.communicate(timeout=100)
+    assert night.returncode == 4 and 'what had finished is judged above' in printed, printed[-3000:]
+    failed(judged(head), 'the run was stopped before this case ended')
+
+
+@needs_pbs
+@pytest.mark.parametrize('name, host', [('pbs_mom', 'pbs1'), ('pbs_sched', 'pbshead'), ('pbs_comm', 'pbshead'), ('pbs_server.bin', 'pbshead')])
+def test_a_daemon_that_has_died_is_started_again_by_up(head, name, host):
+    kill(name, host)
+    assert pbs('status').returncode == 4
+    done = up()
+    assert done.returncode == 0 and f'{host}: {name.removesuffix(".bin")} did not run: started again' in done.stdout
+    assert pbs('status').returncode == 0
+
+
+@needs_pbs
+def test_a_scheduler_without_its_configuration_is_not_called_well(head, mended):
+    file = Path('/run/parity-pbs/home/pbshead/sched_priv/sched_config')
+    file.rename(file.with_name('aside'))
+    try:
+        kill('pbs_sched', 'pbshead')
+        done = up()
+    finally:
+        file.with_name('aside').rename(file)
+        kill('pbs_sched', 'pbshead')
+    assert done.returncode == 4 and f'the scheduler has no configuration, {file} is not there' in done.stderr
+
+
+@needs_pbs
+def test_a_queue_that_is_full_is_tried_again_until_it_takes_the_job(head):
+    limit = 'qmgr -c "{} queue workq max_queued{}"'
+    head(limit.format('set', '=[u:PBS_GENERIC=1]') + '; echo "sleep 30" | qsub -o /dev/null -e /dev/null')
+    try:
+        printed = head(f'ci/nightly --system onebox-pbs {SMALL}')
+    finally:
+        head(limit.format('unset', ''))
+    assert re.search(r'benchmarks ran \d+\.\d s, waited \d+\.\d s in queues, of ', printed), printed[-1000:]
+    assert all(c['value'] is not None for c in judged(head))
+
+
 @needs_pbs
 def test_jobs_are_submitted_followed_and_cancelled(head):
     submit = "parity jobs submit campaign --system onebox-pbs --check 'FileCopy%mode=small-write%clients=one%sync=durable'"
@@ -113,6 +215,23 @@ def test_jobs_are_submitted_followed_and_cancelled(head):
     printed = head(f'job=$({submit} --nodes 1 --repeats 2 --name more) && parity jobs cancel "$job"; echo "code $?"; '
                    'parity jobs wait "$job"; echo "code $?"; timeout 60 bash -c \'while qselect | grep .; do sleep 1; done\'')
     assert re.findall(r'^code (\d+)$', printed, re.M) == ['0', '4']
+
+
+@needs_pbs
+def test_a_checkout_below_tmp_is_seen_by_every_node(head, tmp_path):
+    """It takes the PBS down, and starts it again."""
+    state = json.loads(Path('/run/parity-pbs/state.json').read_text())
+    copy = Path(shutil.copytree(TOP / 'ci', tmp_path / 'checkout' / 'ci')).parent
+    try:
+        assert pbs('down').returncode == 0
+        done = subprocess.run(['ci/pbs', 'up', '--shared', state['shared']], cwd=copy, capture_output=True, text=True, timeout=400)
+        assert done.returncode == 0, done.stderr
+        for node, writes in (('pbshead', True), ('pbs1', False)):
+            done = pbs('exec', node, 'bash', '-c', 'ci/pbs --help >/dev/null || exit; touch made', cwd=copy)
+            assert (done.returncode == 0) is writes and (copy / 'made').exists(), done.stderr
+    finally:
+        assert pbs('down').returncode == 0
+        assert pbs('up', '--shared', state['shared'], '--nodes', str(state['nodes'])).returncode == 0
 
 
 @needs_pbs

@@ -61,11 +61,18 @@ def scheduler(monkeypatch):
     return states
 
 
-@pytest.mark.parametrize('told', [{'scontrol': {'--oneliner show job 4': JOB['completed']}}, {'scontrol': {}, 'sacct': {ASKED: SACCT}}])
+@pytest.mark.parametrize('told', [
+    {'scontrol': {'--oneliner show job 4': JOB['completed']}}, {'scontrol': {}, 'sacct': {ASKED: SACCT}}])
 def test_how_long_a_job_waited_and_ran_is_the_word_of_slurm(scheduler, site, job, told):
     site(**told)
     scheduler('COMPLETED').poll(job)
     assert job.times == {'submitted': job.submit_time, 'waited': 56.0, 'ran': 13.0}
+
+
+def test_an_accounting_that_answers_otherwise_than_asked_tells_nothing(scheduler, site, job):
+    site(scontrol={}, sacct={ASKED: 'JobID|State\n4|COMPLETED\n'})
+    scheduler('COMPLETED').poll(job)
+    assert job.times == {}
 
 
 def test_a_job_that_neither_controller_nor_accounting_knows_has_no_times_without_files(scheduler, site, job):

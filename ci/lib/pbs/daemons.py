@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import files
@@ -12,10 +14,14 @@ import network
 import process
 from model import STATE, Node
 from record import HEAD, Pbs
+from told import Told, say
+
+#: How long a job of nothing may take.
+JOB_SECONDS = 60
 
 
 def ensure(pbs: Pbs) -> None:
-    """Start whatever does not run; with the network gone, everything is started again."""
+    """Start whatever does not run: nodes, and PBS's daemons on them; with the network gone, all of it again."""
     if not process.alive('switch'):
         for node in pbs.all():
             process.end(node.name)
@@ -23,6 +29,11 @@ def ensure(pbs: Pbs) -> None:
     for node in pbs.all():
         if not process.alive(node.name):
             _start(node)
+        elif dead := _dead(pbs, node):
+            say(f'{node.name}: {", ".join(dead)} did not run: started again')
+            with process.log(node.name).open('ab') as out:
+                subprocess.run(_service(pbs, node, 'start'), env=process.ENVIRON, stdin=subprocess.DEVNULL,
+                               stdout=out, stderr=out)
 
 
 def _start(node: Node) -> None:
@@ -31,6 +42,50 @@ def _start(node: Node) -> None:
     network.plug_namespace(node, pid)
     process.wait(120, lambda: Path(f'/proc/{pid}/root{STATE}/ready').exists(),
                  f'{node.name} did not start', node.name)
+
+
+def _service(pbs: Pbs, node: Node, verb: str) -> list[str]:
+    """The words for PBS's own service script on a node, where the node's processes run."""
+    inside = process.inside(process.alive(node.name), *process.NODE)
+    return ['taskset', '-c', ','.join(map(str, node.cores)), *inside,
+            'env', f'PBS_CONF_FILE={files.CONF}', 'TMPDIR=/var/tmp', f'{pbs.installed}/libexec/pbs_init.d', verb]
+
+
+def _dead(pbs: Pbs, node: Node) -> list[str]:
+    """Those of the node's daemons that should run and do not, as PBS's service script names them."""
+    if not process.alive(node.name):
+        return []
+    done = subprocess.run(_service(pbs, node, 'status'), env=process.ENVIRON, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True)
+    return re.findall(r'^(\w+) is not running', done.stdout, re.MULTILINE)
+
+
+def demand_a_job(pbs: Pbs) -> None:
+    """PBS is up when a job on all hosts has run: a scheduler that starts none looks well. Busy hosts run jobs."""
+    if any(state != 'free' for name, state in states(pbs).items() if name != HEAD):
+        return
+    job = _ask(pbs, 'qsub', '-N', 'parity-up', '-R', 'oe', '-l', f'select={pbs.nodes}:ncpus=1',
+               '-l', 'place=scatter', '-l', 'walltime=60', '--', '/bin/true').strip()
+    deadline = time.monotonic() + JOB_SECONDS
+    while not (said := _job(pbs, job)).get('job_state') == 'F':
+        if time.monotonic() > deadline:
+            _ask(pbs, 'qdel', '-x', '-W', 'force', job)
+            raise Told(4, f'no job runs: one on all hosts did not end within {JOB_SECONDS} s: {_why(said)}')
+        time.sleep(0.2)
+    if said.get('Exit_status') != '0':
+        raise Told(4, f'a job on all hosts failed: {_why(said)}')
+
+
+def _job(pbs: Pbs, job: str) -> dict[str, str]:
+    told = _ask(pbs, 'qstat', '-x', '-f', '-w', job) if job else ''
+    return dict(re.findall(r'^    (\S+) = (.*)$', told, re.MULTILINE))
+
+
+def _why(said: dict[str, str]) -> str:
+    configuration = STATE / 'home' / HEAD / 'sched_priv/sched_config'
+    if not configuration.exists():
+        return f'the scheduler has no configuration, {configuration} is not there'
+    return said.get('comment') or f'see the logs in {STATE}/home; ci/pbs down and up make it anew'
 
 
 def clear() -> list[str]:
@@ -49,7 +104,8 @@ def states(pbs: Pbs) -> dict[str, str]:
     """What the server says of itself and of each execution host; `unknown` where it does not answer."""
     said = dict(line.split()[:2] for line in _ask(pbs, 'pbsnodes', '-aS').splitlines()[2:])
     server = _ask(pbs, 'qstat', '-B').split()
-    return {HEAD: server[-1] if server else 'unknown',
+    dead = _dead(pbs, pbs.head())
+    return {HEAD: f'no {",".join(dead)}' if dead else server[-1] if server else 'unknown',
             **{node.name: said.get(node.name, 'unknown') for node in pbs.computes()}}
 
 

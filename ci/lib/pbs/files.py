@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from model import MEMORY_MIB, STATE, Node
-from node_files import OPENMPI, TABLE, nsswitch
+from node_files import CHECKOUT, OPENMPI, TABLE, nsswitch
 from record import HEAD, Pbs
 
 #: In a node: its own PBS_HOME, which outlives nothing but the node's processes.
@@ -49,7 +49,8 @@ OVER = {'hosts': '/etc/hosts', 'nsswitch.conf': '/etc/nsswitch.conf', 'profile.d
 
 def write(pbs: Pbs) -> None:
     for node in pbs.all():
-        facts = {'shared': pbs.shared, 'address': node.address, 'installed': pbs.installed}
+        facts = {'shared': pbs.shared, 'checkout': str(CHECKOUT), 'address': node.address,
+                 'installed': pbs.installed}
         (STATE / 'nodes' / node.name).write_text(''.join(f'{k}={shlex.quote(v)}\n' for k, v in facts.items()))
         _run(pbs, node)
 
@@ -59,7 +60,7 @@ def _run(pbs: Pbs, node: Node) -> None:
     run = STATE / 'etc' / node.name
     own = run / STATE.name
     etc = own / 'etc'
-    for folder in (etc, own / 'shared', own / 'home', run / 'lock', run / 'postgresql'):
+    for folder in (etc, own / 'shared', own / 'checkout', own / 'home', run / 'lock', run / 'postgresql'):
         folder.mkdir(parents=True)
     (run / 'postgresql').chmod(0o1777)
     serves = int(node.kind == 'head')

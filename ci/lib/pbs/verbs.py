@@ -36,6 +36,7 @@ def up(args: Namespace) -> int:
         daemons.ensure(pbs)
         process.wait(60, lambda: all(map(daemons.is_well, daemons.states(pbs).values())),
                      f'not ready: see ci/pbs status, and the logs in {STATE}/log and {STATE}/home', HEAD)
+        daemons.demand_a_job(pbs)
     say(f'up in {time.monotonic() - begun:.1f} s: {HEAD} and {pbs.nodes} execution hosts; '
         f'shared folder {pbs.shared}')
     return 0
@@ -76,7 +77,7 @@ def _new(pbs: Pbs) -> Pbs:
     for folder in ('bin', 'log', 'pids', 'run', 'etc', 'nodes', *(f'home/{node.name}' for node in pbs.all())):
         (STATE / folder).mkdir(mode=0o755, parents=True)
     here = Path(__file__).parent
-    for file in (here / 'node', here.parent / 'cluster/physical'):
+    for file in (here / 'node', here / 'checkout', here.parent / 'cluster/physical'):
         shutil.copy(file, STATE / 'bin' / file.name)
     files.write(pbs)
     pbs.save()

@@ -77,6 +77,11 @@ def scontrol(folder: Path, *arguments: str) -> None:
         print((folder / 'nodes.txt').read_text(), end='')
     elif arguments[:2] == ('show', 'hostname'):
         print('\n'.join(name for name in arguments[2:] if arguments[2:] != ('None', 'assigned')))
+    elif arguments[:3] == ('--oneliner', 'show', 'job'):
+        for number, node, state, end in _asked(folder, arguments[3]):
+            at = time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(end))
+            print(f'JobId={number} JobState={state.split()[0]} Reason=None ExitCode=0:0 RunTime=00:00:00 '
+                  f'SubmitTime={at} StartTime={at} EndTime={at} NodeList={node}')
     else:
         sys.exit(f'scontrol: unknown question: {" ".join(arguments)}')
 

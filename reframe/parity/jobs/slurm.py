@@ -55,7 +55,7 @@ def _controller(line: str) -> State:
 def _accounting(job: str) -> list[State]:
     fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
     lines = answer(['sacct', '-n', '-P', '-X', '-j', job, '-o', fields]).splitlines()
-    told = (line.split('|') for line in lines if line)
+    told = (line.split('|') for line in lines if line.count('|') == fields.count(','))
     return [_state(name, word.split()[0], *said) for name, word, *said in told]
 
 
