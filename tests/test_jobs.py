@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -22,6 +23,7 @@ from parity.jobs.settings import Settings
 from parity.jobs.write import Wanted
 from parity.outputs import filecopy
 from parity.site import systems
+from parity.workload import Workload
 
 GOLDEN = TOP / 'tests' / 'golden'
 SITES = ('example-slurm', 'example-pbs', 'local')
@@ -101,6 +103,24 @@ def test_a_workload_runs_without_parity_and_gives_the_figures_of_its_check(site,
     assert filecopy.parse(done.stdout)['seconds'] > 0
     assert list(elsewhere.iterdir()) == [], 'it takes its folder away'
     assert 'import parity' not in text and 'rfm_' not in text
+
+
+def test_no_script_for_others_names_the_checkout(results, tmp_path):
+    done = subprocess.run([sys.executable, '-m', 'parity.jobs.standalone', '-c', str(TOP / 'checks'), '--system', 'local', '--stage',
+                           f'{tmp_path}/stage', '--output', f'{tmp_path}/output', '--dry-run'], capture_output=True, text=True,
+                          cwd=TOP, env={**os.environ, 'PARITY_REFRAME_LOG': f'{tmp_path}/log',
+                                        'RFM_CONFIG_FILES': str(TOP / 'reframe' / 'settings.py')})
+    scripts = {f.parent.name: f.read_text().replace(str(f.parent), '') for f in (tmp_path / 'stage').rglob('rfm_job.sh')}
+    assert any(name.startswith('FileCopy') for name in scripts), done.stdout
+    assert not [name for name, text in scripts.items() if str(TOP) in text or str(results) in text or sys.prefix in text]
+
+
+def test_a_script_for_others_says_which_python_it_lacks():
+    made = SimpleNamespace(standalone=True, prerun_cmds=[])
+    assert Workload.python(made) == '"${PYTHON:-python3}"'
+    for named, code in (('/no/python', 2), ('/bin/false', 2), ('/bin/true', 0)):
+        done = subprocess.run(['bash', '-c', made.prerun_cmds[0]], capture_output=True, text=True, env={**os.environ, 'PYTHON': named})
+        assert done.returncode == code and ('PYTHON: name a Python that has mpi4py' in done.stderr) == bool(code)
 
 
 def test_a_workload_keeps_its_script_from_what_it_starts(site):

@@ -5,8 +5,6 @@ more than in OSU, which counts for small messages only. The curve up to 1 MiB is
 """
 
 import dataclasses
-import shlex
-import sys
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
@@ -39,7 +37,7 @@ class Pingpong(rfm.RunOnlyRegressionTest, Mpi):
     def place(self):
         self.place_where(self.where, 2)
         few, large = SAMPLES[self.size]
-        self.executable = shlex.quote(sys.executable)           # the one that has mpi4py
+        self.executable = self.python()
         self.executable_opts = [f'-m mpi4py.bench pingpong -m 1 -n {LARGEST} -l {few} --loop-large {large}']
 
     def parse(self, text):

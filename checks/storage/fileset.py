@@ -7,7 +7,6 @@ systems that the partition names (-S source=home -S destination=scratch).
 """
 
 import shlex
-import sys
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
@@ -57,7 +56,7 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
                    'source': self.filesystem(self.source)}
         if self.mode == 'read-write':
             options['destination'] = self.filesystem(self.destination)
-        self.executable = shlex.quote(sys.executable)           # the one that has mpi4py
+        self.executable = self.python()
         self.executable_opts = ['fileset.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
 
     @run_before('run')

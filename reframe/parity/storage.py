@@ -103,11 +103,13 @@ class Room(Budget):
         ask = shlex.join(['python3', 'direct.py', self.filesystem(self.on)])
         self._take_room('"$bytes"', files)
         self.prerun_cmds[:0] = [f'direct=$({ask}) || exit 2', f'bytes=$((direct ? {size_bytes:d} : {without:d}))']
+        self.filesystem(self.on)        # a script for others makes it first
         self.room_programs = ('room.py', 'direct.py')
 
     def _take_room(self, size, files):
         room = f'{shlex.join(["python3", "room.py", self.filesystem(self.on)])} {size} {int(files)}'
         self.prerun_cmds = [f'folder=$({room}) || exit 2', """trap 'rm -rf -- "$folder"' EXIT"""]
+        self.filesystem(self.on)
         self.room_programs = ('room.py',)
 
     @run_before('run')

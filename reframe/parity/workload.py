@@ -145,9 +145,13 @@ class Workload(rfm.RegressionTestPlugin):
             raise ReframeError(f'no file system {name!r} is named for {self.current_partition.fullname} '
                                f'(named: {", ".join(sorted(known)) or "none"})')
         if self.standalone:
-            make = f'mkdir -p -- {shlex.quote(known[name])}'
+            # what is parity's own folder here is one beside the script elsewhere
+            own = os.path.realpath(known[name]).startswith(os.path.realpath(paths.results()) + os.sep)
+            path = f'./{name}' if own else known[name]
+            make = f'mkdir -p -- {shlex.quote(path)}'
             self.prerun_cmds = [make, *(c for c in self.prerun_cmds if c != make)]
-        elif not self.is_dry_run():
+            return path
+        if not self.is_dry_run():
             with contextlib.suppress(OSError):  # the program that uses it says what is wrong with it
                 os.makedirs(known[name], exist_ok=True)
         return known[name]
@@ -157,6 +161,15 @@ class Workload(rfm.RegressionTestPlugin):
         view = self.current_environ.extras.get('software', {}).get('view', '')
         view = './bin' if view and self.standalone else view
         return shlex.quote(os.path.join(view, name) if view else os.path.basename(name))
+
+    def python(self):
+        """The Python that has mpi4py, quoted for the job script; PYTHON names it to somebody without parity."""
+        if not self.standalone:
+            return shlex.quote(sys.executable)
+        named = '"${PYTHON:-python3}"'
+        said = 'PYTHON: name a Python that has mpi4py, for instance PYTHON=/opt/python/bin/python3'
+        self.prerun_cmds = [f"{named} -c 'import mpi4py' || {{ echo '{said}' >&2; exit 2; }}", *self.prerun_cmds]
+        return named
 
     def without_launcher(self):
         """Run the program itself, not through mpirun or srun: it is no MPI program."""
