@@ -144,7 +144,7 @@ HOST = ("until qstat | grep -q 'rfm_FileCopy.* R '; do sleep 1; done; sleep 2; "
 
 @needs_pbs
 def test_a_node_whose_daemon_dies_in_mid_case_fails_the_case_and_the_night_goes_on(head, mended):
-    more = "-n '^Pingpong%where=within'"
+    more = "-n 'FileCopy%mode=small-copy%clients=one%sync=as-is'"
     night = subprocess.Popen([TOP / 'ci' / 'pbs', 'exec', 'pbshead', 'bash', '-c', f'export PARITY_RESULTS={shlex.quote(str(head.folder))}; '
                               f'. ci/activate; exec {LASTING} {more}'], cwd=TOP, text=True, stdout=subprocess.PIPE)
     host = head(HOST).strip()

@@ -42,7 +42,7 @@ def make_state(cluster: Cluster) -> None:
         (STATE / folder).mkdir(mode=0o755, parents=True)
     (STATE / 'mail').chmod(0o700)
     shutil.chown(STATE / 'head/mysql', 'mysql')
-    for name in ('node', 'physical', 'guest', 'guest-init', 'uml', 'qemu'):
+    for name in ('node', 'checkout', 'physical', 'guest', 'guest-init', 'uml', 'qemu'):
         shutil.copy(Path(__file__).parent / name, STATE / 'bin' / name)
     if cluster.backend in qemu.PROCESSORS:
         kernel.prepare(qemu.FILES)

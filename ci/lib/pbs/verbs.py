@@ -77,7 +77,7 @@ def _new(pbs: Pbs) -> Pbs:
     for folder in ('bin', 'log', 'pids', 'run', 'etc', 'nodes', *(f'home/{node.name}' for node in pbs.all())):
         (STATE / folder).mkdir(mode=0o755, parents=True)
     here = Path(__file__).parent
-    for file in (here / 'node', here / 'checkout', here.parent / 'cluster/physical'):
+    for file in (here / 'node', *(here.parent / 'cluster' / name for name in ('physical', 'checkout'))):
         shutil.copy(file, STATE / 'bin' / file.name)
     files.write(pbs)
     pbs.save()
