@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -121,6 +122,16 @@ def test_a_script_for_others_says_which_python_it_lacks():
     for named, code in (('/no/python', 2), ('/bin/false', 2), ('/bin/true', 0)):
         done = subprocess.run(['bash', '-c', made.prerun_cmds[0]], capture_output=True, text=True, env={**os.environ, 'PYTHON': named})
         assert done.returncode == code and ('PYTHON: name a Python that has mpi4py' in done.stderr) == bool(code)
+
+
+def test_a_workload_that_is_submitted_takes_the_python_of_the_checkout(site):
+    wanted = Wanted('workload', 'local', check='Pingpong%where=within')
+    rendered, submitted = (write.script(replace(wanted, own=own))[1] for own in (False, True))
+    named = re.search(r'^CODES=.*', submitted, re.M)[0]
+    assert sys.executable not in rendered and 'PYTHON=' in named
+    for given, python in ({}, sys.executable), ({'PYTHON': '/theirs'}, '/theirs'):
+        done = subprocess.run(['bash', '-c', f'{named}\necho "$PYTHON"'], capture_output=True, text=True, env=given)
+        assert done.stdout == f'{python}\n'
 
 
 def test_a_workload_keeps_its_script_from_what_it_starts(site):

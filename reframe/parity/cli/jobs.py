@@ -18,14 +18,14 @@ NAME = typer.Option('', '--name', help='campaign: a new one, beside that of the 
 ID = typer.Argument(metavar='ID')
 
 
-def _script(job, system, partitions, check, after, repeats, nodes, name):
+def _script(job, system, partitions, check, after, repeats, nodes, name, own=False):
     """What the job asks for, and its script."""
     from parity.jobs import write
     counts = nodes.split(',') if nodes else []
     if not all(n.isdecimal() and int(n) for n in counts):
         raise errors.UsageError(f'--nodes {nodes!r}: must be numbers of nodes, such as 1,2,4')
     return write.script(write.Wanted(job, system, partitions, check, after, repeats,
-                                     [int(n) for n in counts] or None, name))
+                                     [int(n) for n in counts] or None, name, own))
 
 
 @app.command()
@@ -45,7 +45,7 @@ def submit(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
            after: str = AFTER, repeats: int = REPEATS, nodes: str = NODES, name: str = NAME):
     """Send a job with sbatch or qsub, and print its id."""
     from parity.jobs import sent
-    request, script = _script(job, system, partition, check, after, repeats, nodes, name)
+    request, script = _script(job, system, partition, check, after, repeats, nodes, name, own=True)
     typer.echo(sent.submit(job, system, request, script).id)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field, replace
 
 from parity import errors, paths, plan
@@ -14,7 +15,11 @@ from parity.site.schema import Partition, System
 
 @dataclass(frozen=True)
 class Wanted:
-    """A job as the command line names it; what it does not take is refused."""
+    """A job as the command line names it; what it does not take is refused.
+
+    ``own``: the script is submitted from here, and a workload takes this checkout's codes and Python where
+    CODES and PYTHON name no others.
+    """
 
     job: str
     system: str
@@ -24,6 +29,7 @@ class Wanted:
     repeats: int | None = None
     nodes: list[int] | None = None
     name: str = ''
+    own: bool = False
 
 
 def script(wanted: Wanted) -> tuple[Request, str]:
@@ -67,7 +73,7 @@ def _workload(system: System, part: Partition, wanted: Wanted) -> tuple[Request,
     asked = Request(name=f'parity-{found.name.partition(" ")[0]}', scheduler=request.scheduler_of(part), time=0)
     if wanted.after:
         raise errors.UsageError('--after is for build, nightly and campaign')
-    return asked, render.script('workload', system.name, asked, case=found)
+    return asked, render.script('workload', system.name, asked, case=found, own=wanted.own, python=sys.executable)
 
 
 def _campaign(system: System, parts: list[Partition], wanted: Wanted, asked: Request) -> tuple[Request, str]:
