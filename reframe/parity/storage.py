@@ -70,10 +70,12 @@ class Budget(RegressionTestPlugin):
         if self.runs_here():
             there = next(p for p in (there, *there.parents) if p.exists())
         try:
-            free, key = shutil.disk_usage(there).free, there.stat().st_dev
+            usage, key = shutil.disk_usage(there), there.stat().st_dev
         except OSError:                 # a file system of the nodes' own
             return None
-        budget = int(_NIGHT_SHARE * free)
+        if not usage.total:             # /proc and the like count no blocks: the program says what is wrong
+            return None
+        budget = int(_NIGHT_SHARE * usage.free)
         return _nights.setdefault(key, Night(budget, f'{figure(budget, "B")}, 10 % of the free space of {path}'))
 
     def _runs(self):

@@ -61,4 +61,4 @@ def main() -> None:
         beat.end(code)
 
 
-main()
+errors.told(main)

@@ -11,7 +11,7 @@ import sys
 import time
 from itertools import zip_longest
 
-from parity import paths
+from parity import errors, paths
 from parity.errors import InfrastructureError, ParityError
 from parity.session import cache
 from parity.session.lock import Lock
@@ -100,4 +100,4 @@ def refused(code: int, arguments: list[str]) -> None:
 
 
 if __name__ == '__main__':
-    refused(int(sys.argv[1]), sys.argv[2:])
+    errors.told(lambda: refused(int(sys.argv[1]), sys.argv[2:]))
