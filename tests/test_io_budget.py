@@ -60,7 +60,7 @@ def test_every_storage_check_plans_what_it_writes(file):
 ])
 def test_what_does_not_fit_the_budget_of_the_system_is_skipped(checkout, budget, skipped, said):
     file = checkout / 'systems' / 'local' / 'system.yaml'
-    file.write_text(file.read_text().replace('partitions:', f'io_budget: {budget}\npartitions:', 1))
+    file.write_text(re.sub(r'io_budget: .*', f'io_budget: {budget}', file.read_text()))
     done = shell(". ci/activate && reframe -c checks/ --dry-run --repeat=2 -n 'FileCopy%mode=.*%clients=one'", checkout)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if 'SKIP' in line]
@@ -75,7 +75,7 @@ def test_what_does_not_fit_the_budget_of_the_system_is_skipped(checkout, budget,
                                         ('{night: lots}', 'no whole number'), ('5', 'no mapping')])
 def test_a_wrong_budget_is_told_with_its_line(checkout, text, said):
     file = checkout / 'systems' / 'local' / 'system.yaml'
-    lines = file.read_text().replace('partitions:', f'io_budget: {text}\npartitions:', 1)
+    lines = re.sub(r'io_budget: .*', f'io_budget: {text}', file.read_text())
     file.write_text(lines)
     number = lines[:lines.index('io_budget')].count('\n') + 1
     done = shell('. ci/activate && parity facts', checkout)
