@@ -20,6 +20,7 @@ export OMPI_MCA_rmaps_base_mapping_policy=slot
 export PRTE_MCA_rmaps_default_mapping_policy=slot
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
+[ "$1" = watched ] || [ ! -x "$0" ] || ! command -v python3 >/dev/null || exec python3 -I ./watch.py "$0" watched
 export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" PRTE_MCA_plm_ssh_agent="${PRTE_MCA_plm_ssh_agent:-pbs_rsh.sh}"
 ./node.sh >node.txt
 python3 pairs.py --launcher mpirun --in-flight 32 --cpus 1 --limit 120 -- osu_latency -m 8:8 -i 500
