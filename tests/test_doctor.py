@@ -118,7 +118,8 @@ def test_a_controller_that_does_not_answer_is_infrastructure(tmp_path, slurm):
 
 
 def test_packages_against_the_lock(monkeypatch):
-    assert next(python.findings()).word == 'ok'
+    found = next(python.findings())
+    assert found.word == 'ok', found.what
     monkeypatch.setattr(python, '_version', lambda name: None)
     found = next(python.findings())
     assert found.word == 'lacking' and 'pydantic' in found.what and 'colorama' not in found.what

@@ -85,14 +85,15 @@ class Probe(rfm.RunOnlyRegressionTest, Workload):
 
 
 @pytest.fixture
-def probe(tmp_path, results):
+def probe(tmp_path, results, checkout, monkeypatch):
     """Runs a check that takes no time; returns the verdict."""
     folder = tmp_path / 'mychecks' / 'compute'
     folder.mkdir(parents=True)
     (folder / 'probe.py').write_text(CHECK)
+    monkeypatch.setenv('PARITY_RESULTS', str(results))
 
     def run(arguments: str = ''):
-        done = shell(f'. ci/activate; reframe -c {folder} -r {arguments}', TOP, PARITY_RESULTS=str(results))
+        done = shell(f'. ci/activate; reframe -c {folder} -r {arguments}', checkout, PARITY_RESULTS=str(results))
         assert 'PASSED' in done.stdout, done.stdout + done.stderr
         return judge.newest()
     return run

@@ -6,6 +6,7 @@ import datetime
 import getpass
 from dataclasses import dataclass
 
+from parity import characters
 from parity.errors import UsageError
 
 #: Half a year: systems are serviced once or twice in it, so that kernel, firmware or MPI are then others
@@ -27,6 +28,8 @@ def given(why: str, by: str = '', expires: str = '', today: datetime.date | None
     """From the command line. UsageError for a reason that is none, or a day that has passed."""
     today = today or datetime.date.today()
     why, by = ' '.join(why.split()), ' '.join(by.split()) or _user()
+    for option, text in (('--why', why), ('--by', by)):
+        characters.refuse(option, text)
     if not why:
         raise UsageError("--why '': say why these values are right; it stands beside them")
     try:
