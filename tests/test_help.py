@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import sessions
 from conftest import TOP, shell
 from parity import cli, version
 
@@ -99,3 +100,11 @@ def test_a_reader_that_has_gone_is_no_regression(command, results):
     os.close(written)
     assert done.returncode == (3 if command == 'verdict' else 141), done.stderr
     assert 'Traceback' not in done.stderr and 'BrokenPipe' not in done.stderr
+
+
+def test_a_reader_that_leaves_in_the_middle_is_no_regression(stored):
+    """The text is longer than a pipe holds: it is written while the command runs, not at its end."""
+    stored('a', *(sessions.ran(f'Toy{n}') for n in range(1000)))
+    done = subprocess.run(['bash', '-c', '"$0" -m parity.cli verdict --all | head -1; exit ${PIPESTATUS[0]}', sys.executable],
+                          capture_output=True, text=True)
+    assert done.returncode == 141 and done.stderr == '', done.stderr

@@ -245,7 +245,12 @@ def main() -> None:
 
 
 def _run() -> None:
+    out = sys.stdout
     try:
         app()
+    except SystemExit:
+        if sys.stdout is not out:   # Click replaces it where nobody reads on, and ends with 1: regressed
+            errors.unread()
+        raise
     finally:
         sys.stdout.flush()      # what nobody reads is known now, not when Python ends

@@ -6,10 +6,9 @@ import datetime
 import getpass
 import os
 
-from rich.console import Console
-
 from parity import acks
 from parity.acks import level
+from parity.cli.console import Console
 from parity.errors import UsageError
 from parity.inspect import find
 from parity.report.text import visible

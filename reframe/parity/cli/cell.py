@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
 from rich.text import Text
 
+from parity.cli.console import Console
 from parity.inspect import gather, text
 
 

@@ -28,8 +28,7 @@ def run(baseline: str, candidate: str, as_json: bool, label: bool, margin: float
 
 def printed(found) -> None:
     """The comparison on standard output; colours only on a terminal."""
-    from rich.console import Console
-
+    from parity.cli.console import Console
     from parity.compare import terminal
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(terminal.rendered(found, console.width))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
-from rich.console import Console
 from rich.text import Text
 
+from parity.cli.console import Console
 from parity.doctor import examine, model
 from parity.doctor.model import Finding
 from parity.errors import UsageError
