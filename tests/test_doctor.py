@@ -118,6 +118,7 @@ def test_a_controller_that_does_not_answer_is_infrastructure(tmp_path, slurm):
 
 
 def test_packages_against_the_lock(monkeypatch):
+    import setuptools  # noqa: F401  its own copy of tomli is none that is installed
     found = next(python.findings())
     assert found.word == 'ok', found.what
     monkeypatch.setattr(python, '_version', lambda name: None)

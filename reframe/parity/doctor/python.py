@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import re
+import sysconfig
 from collections.abc import Iterator
 
 from parity import paths
@@ -44,7 +45,7 @@ def _pins(lock: str) -> tuple[set[str], dict[str, list[str]]]:
 
 
 def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    """Of what is installed: setuptools, once imported, puts its own copies of other packages on sys.path."""
+    folders = [sysconfig.get_path('purelib'), sysconfig.get_path('platlib')]
+    found = next(iter(importlib.metadata.distributions(name=name, path=folders)), None)
+    return found.version if found else None
