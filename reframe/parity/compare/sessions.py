@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from parity.compare import facts
 from parity.compare.sides import Measured, Side, Value
 from parity.plan.identity import case_name
+from parity.session import database
 from parity.verdict import runs
 from parity.verdict.runs import Run
 
@@ -25,7 +26,7 @@ def measured(report: dict[str, Any]) -> tuple[dict[Key, Measured], dict[str, dic
     First attempts only: a retry never feeds the statistics. Raises KeyError, TypeError or AttributeError
     for what is no such report.
     """
-    kept = _kept(report)
+    kept = database.kept(report)
     cells = _planned(kept.get('plan') or {})
     metrics: dict[tuple[str, str, str], list[str]] = {}
     for *where, metric in cells:
@@ -36,12 +37,6 @@ def measured(report: dict[str, Any]) -> tuple[dict[Key, Measured], dict[str, dic
             if not run.retry:
                 _add(run, report['session_info']['uuid'], kept.get('facts') or {}, cells, metrics, context)
     return cells, context
-
-
-def _kept(report: dict[str, Any]) -> dict[str, Any]:
-    """What the session's first case, or a recovered session, keeps of the plan and the machine."""
-    sessions = [raw.get('parity_session') for run in report['runs'] for raw in run['testcases']]
-    return next((s for s in [*sessions, report.get('parity_session')] if s), {})
 
 
 def _planned(plan: dict[str, Any]) -> dict[Key, Measured]:

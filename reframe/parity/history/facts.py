@@ -78,7 +78,7 @@ def _throttled(watched: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
 def of_report(report: dict[str, Any]) -> SessionFacts:
     """The facts of one session as ReFrame stores it."""
     raws = [raw for run in report['runs'] for raw in run['testcases']]
-    kept = next((s for s in [*(r.get('parity_session') for r in raws), report.get('parity_session')] if s), {})
+    kept = database.kept(report)
     records = [run.record for attempts in runs.of_report(report).values() for run in attempts]
     slowed = _throttled([r.get('watched') or {} for r in records])
     nodes = {said['node']: {**said, **slowed.get(said['node'], {})}

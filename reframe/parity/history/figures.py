@@ -29,15 +29,15 @@ def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.
     kept = [file for uuid, file in zip(stored, files, strict=True) if file.exists() or _made(uuid, file)]
     if not kept:
         return pl.DataFrame(schema=SCHEMA)
-    frame = _newest(_in_order(_frame(system, tuple(kept)), stored), nights)
-    frame = frame if disturbed else frame.filter(~pl.col('disturbed'))
-    return frame.sort('start', 'run', maintain_order=True)
+    frame = _newest(_frame(system, tuple(kept), tuple(stored.items())), nights)
+    return frame if disturbed else frame.filter(~pl.col('disturbed'))
 
 
 @functools.lru_cache(maxsize=1)
-def _frame(system: str, files: tuple[Path, ...]) -> pl.DataFrame:
+def _frame(system: str, files: tuple[Path, ...], starts: tuple[tuple[str, float], ...]) -> pl.DataFrame:
     """One verdict asks for the same figures several times; a session's file never changes."""
-    return pl.concat([pl.scan_parquet(file) for file in files]).filter(pl.col('system') == system).collect()
+    frame = pl.concat([pl.scan_parquet(file) for file in files]).filter(pl.col('system') == system).collect()
+    return _in_order(frame, dict(starts)).sort('start', 'run', maintain_order=True)
 
 
 def _in_order(frame: pl.DataFrame, starts: dict[str, float]) -> pl.DataFrame:

@@ -43,6 +43,5 @@ def stored(uuid: str, digest: str) -> pl.DataFrame:
 
 
 def of_report(report: dict[str, Any]) -> dict[str, Any]:
-    """The plan that the session's first case, or a recovered session, keeps; {} where there is none."""
-    kept = (raw.get('parity_session') for run in report['runs'] for raw in run['testcases'])
-    return next((s for s in [*kept, report.get('parity_session')] if s), {}).get('plan', {})
+    """The session's plan; {} where it kept none."""
+    return database.kept(report).get('plan', {})

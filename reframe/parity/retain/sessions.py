@@ -123,17 +123,13 @@ def _machines(conn: sqlite3.Connection, database: str) -> dict[str, set[str]]:
 
 
 def _measured(blob: str) -> tuple[str, str]:
-    """The system of a session and its host, '' for a host that is not known; a damaged session tells neither.
-
-    Plan and facts are those of a case, the first carries them, or stand beside the cases where nothing ran.
-    """
+    """The system of a session and its host, '' for a host that is not known; a damaged session tells neither."""
     try:
         report = json.loads(blob)
         cases = [case for run in report.get('runs', ()) for case in run.get('testcases', ())]
-        carried = next(filter(None, (case.get('parity_session') for case in cases)),
-                       report.get('parity_session') or {})
-        system = carried.get('plan', {}).get('system') or next((case['system'] for case in cases), 'unknown')
-        return system, carried.get('facts', {}).get('machine', {}).get('hostname') or ''
+        kept = database.kept(report)
+        system = kept.get('plan', {}).get('system') or next((case['system'] for case in cases), 'unknown')
+        return system, kept.get('facts', {}).get('machine', {}).get('hostname') or ''
     except MALFORMED:
         return 'unknown', ''
 

@@ -128,6 +128,13 @@ def uuid(session: str = '') -> str:
     return fitting[0]
 
 
+def kept(report: dict[str, Any]) -> dict[str, Any]:
+    """The plan and the machine's facts, which the session's first case carries; a recovered session keeps them
+    beside its cases. {} of a session without them."""
+    carried = (case.get('parity_session') for run in report.get('runs', ()) for case in run.get('testcases', ()))
+    return next(filter(None, carried), report.get('parity_session') or {})
+
+
 def report(session: str = '') -> dict[str, Any]:
     """ReFrame's report of the session that `uuid` names; the same is raised."""
     blob, = _query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]

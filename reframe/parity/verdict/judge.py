@@ -77,8 +77,7 @@ def _unreadable(uuid: str, err: Exception) -> InfrastructureError:
 
 def of_report(report: dict[str, Any]) -> Verdict:
     """The verdict on a session as ReFrame reports it."""
-    kept, uuid = _kept(report), report['session_info']['uuid']
-    warnings = _warnings(report, kept)
+    kept, uuid = database.kept(report), report['session_info']['uuid']
     planned = Plan(**kept['plan']) if kept else _reconstructed(report)
     system = systems.read(planned.system)
     waived, expired = systems.waived(system, datetime.date.today())
@@ -99,8 +98,8 @@ def of_report(report: dict[str, Any]) -> Verdict:
         coverage=cover,
         counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
         trust=_trust(past),
-        warnings=[*warnings, *expired, *gone.warnings, *longer.warnings(system.name, uuid), *faults,
-                  *stale.expired(system.name)],
+        warnings=[*_warnings(report, kept), *_left_running(found), *expired, *gone.warnings,
+                  *longer.warnings(system.name, uuid), *faults, *stale.expired(system.name)],
         next=_next(cells, planned.system, uuid, gone.missing),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
         cells=cells,
@@ -129,12 +128,6 @@ def too_often(cells: list[Cell]) -> list[Cell]:
     return [c for c in cells if c.disturbed_nights >= TOO_OFTEN]
 
 
-def _kept(report: dict[str, Any]) -> dict[str, Any]:
-    """What the session's first case, or a recovered session, keeps of the plan and the machine."""
-    sessions = [raw.get('parity_session') for run in report['runs'] for raw in run['testcases']]
-    return next((s for s in [*sessions, report.get('parity_session')] if s), {})
-
-
 def _reconstructed(report: dict[str, Any]) -> Plan:
     return plan.of_command(shlex.split(report['session_info']['cmdline'])[1:])
 
@@ -149,17 +142,17 @@ def _warnings(report: dict[str, Any], kept: dict[str, Any]) -> list[str]:
     said += database.wrong_clocks(report['session_info'])
     newer = (of.get('newer_build') for of in kept.get('facts', {}).get('software', {}).values())
     said += [f'spack: {why}' for why in dict.fromkeys(newer) if why]
-    return said + recovery.warnings() + _left_running(report)
+    return said + recovery.warnings()
 
 
-def _left_running(report: dict[str, Any]) -> list[str]:
+def _left_running(found: dict[runs.Key, list[runs.Run]]) -> list[str]:
     """A line for each case that left processes running, which watch.py ended; the first ones only."""
-    found: dict[str, set[str]] = {}
-    for (case, partition, _), attempts in runs.of_report(report).items():
+    by_case: dict[str, set[str]] = {}
+    for (case, partition, _), attempts in found.items():
         for left in (left for run in attempts for left in (run.record.get('watched') or {}).get('left') or ()):
-            found.setdefault(f'{case} on {partition}', set()).add(f'{left["command"]} ({left["pid"]})')
+            by_case.setdefault(f'{case} on {partition}', set()).add(f'{left["command"]} ({left["pid"]})')
     said = [f'{case} left processes running, which were ended: {", ".join(sorted(names))[:_TOLD]}'
-            for case, names in found.items()]
+            for case, names in by_case.items()]
     return said[:_SAID] + ([f'{len(said) - _SAID} more cases left processes running'] if len(said) > _SAID else [])
 
 
