@@ -83,10 +83,6 @@ class Budget(RegressionTestPlugin):
         repeats = type(self).param_space.params.get('.repeat_no')
         return len(repeats.values) if repeats else 1
 
-    def runs_here(self):
-        """Whether the job runs on this very machine."""
-        return self.current_partition.scheduler.registered_name == 'local'
-
 
 class Room(Budget):
     """``on`` is the file system by the name that the partition has for it."""

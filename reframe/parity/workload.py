@@ -242,7 +242,11 @@ class Workload(rfm.RegressionTestPlugin):
 
     def _parity_here(self):
         """True if the case runs on this very machine: only then its load is the case's load."""
-        return not self.is_dry_run() and self.current_partition.scheduler.registered_name == 'local'
+        return not self.is_dry_run() and self.runs_here()
+
+    def runs_here(self):
+        """Whether the job runs on this very machine."""
+        return self.current_partition.scheduler.registered_name == 'local'
 
     def parse(self, text):
         """The figures in ``text``, the program's standard output, by metric name.

@@ -9,7 +9,6 @@ import re
 import socket
 import sys
 import time
-from itertools import zip_longest
 
 from parity import errors, paths
 from parity.errors import InfrastructureError, ParityError
@@ -85,9 +84,7 @@ def _system(arguments: list[str]) -> str:
     try:
         return systems.named(arguments)
     except ParityError:
-        given = [word.partition('=')[2] or following for word, following in
-                 zip_longest(arguments, arguments[1:], fillvalue='') if word.partition('=')[0] == '--system']
-        name = (given or [os.environ.get('RFM_SYSTEM', '')])[0].partition(':')[0]
+        name = systems.stated(arguments) or ''
         return name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else UNKNOWN
 
 

@@ -54,12 +54,16 @@ def named(argv: list[str]) -> str:
 
     Raises UsageError, naming the valid ones, for a system that is not there.
     """
+    name = stated(argv)
+    return _of_host(socket.gethostname()) if name is None else read(name).name
+
+
+def stated(argv: list[str]) -> str | None:
+    """What --system of `reframe ARGV`, else RFM_SYSTEM, names, be it there or not; None: neither names one."""
     for option, following in zip_longest(argv, argv[1:], fillvalue=''):
         if option == '--system' or option.startswith('--system='):
-            name = (following if option == '--system' else option.removeprefix('--system=')).partition(':')[0]
-            return read(name).name
-    stated = os.environ.get('RFM_SYSTEM', '').partition(':')[0]
-    return read(stated).name if stated else _of_host(socket.gethostname())
+            return (following if option == '--system' else option.removeprefix('--system=')).partition(':')[0]
+    return os.environ.get('RFM_SYSTEM', '').partition(':')[0] or None
 
 
 def _of_host(host: str) -> str:

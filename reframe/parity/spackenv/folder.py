@@ -61,9 +61,9 @@ def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
     text, lock = yaml.safe_dump({'spack': manifest}, sort_keys=False), committed_lock(system.name)
     folder = home / 'builds' / _hash([lock], _inputs(system.name, text))[:12]
     folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / 'spack.yaml', text)
+    replace(folder / 'spack.yaml', text)
     if lock.exists():
-        _replace(folder / 'spack.lock', lock.read_text())
+        replace(folder / 'spack.lock', lock.read_text())
     return folder
 
 
@@ -130,8 +130,9 @@ def _sized(spec: str, facts: dict[str, Any]) -> str:
     return ' '.join(words)
 
 
-def _replace(file: Path, text: str) -> None:
-    if not file.exists() or file.read_text() != text:
+def replace(file: Path, text: str) -> None:
+    """Write a file in one step; one that has this text already is left alone."""
+    if not file.exists() or file.read_bytes() != text.encode():
         new = file.with_suffix('.new')
         new.write_text(text)
         os.replace(new, file)

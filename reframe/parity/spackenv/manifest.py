@@ -76,7 +76,7 @@ def attempt(system: str) -> Attempt | None:
 
 def attempted(system: str, of: Attempt) -> None:
     """Note a build that has not succeeded; the manifest of the one in use stays."""
-    _replace(_attempt_of(system), of.model_dump_json())
+    folder.replace(_attempt_of(system), of.model_dump_json())
 
 
 def done(system: str) -> None:
@@ -124,15 +124,9 @@ def write(system: str, stamp: str, default: View, for_gpu: View | None = None,
     with_tools = {'tools': tools or {}}
     gpu = for_gpu.model_copy(update=with_tools) if for_gpu else None
     made = Manifest(**{**dict(default), **with_tools, 'stamp': stamp, 'gpu': gpu, 'built': now()})
-    _replace(file_of(system), made.model_dump_json(indent=1))
+    folder.replace(file_of(system), made.model_dump_json(indent=1))
     done(system)
     return made
-
-
-def _replace(file: Path, text: str) -> None:
-    new = file.with_suffix('.new')
-    new.write_text(text)
-    os.replace(new, file)
 
 
 def changed(built: View) -> list[str]:
