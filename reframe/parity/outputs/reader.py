@@ -1,0 +1,173 @@
+r"""Read what a program printed: needed lines once, finite numbers, figures that agree with each other.
+
+    out = Lines(text)
+    out.refuse('Failed Validation')                          # Wrong, with the line
+    out.one(r'Solution Validates!')                          # Incomplete without it, Wrong if it stands twice
+    threads = out.count(r'Number of Threads counted = (\S+)')
+    rate, seconds = out.figure(r'Rate = (\S+)'), out.figure(r'Time = (\S+)', places=6)
+    agree(rate, seconds, work, 'copy')
+
+Patterns are regular expressions of whole lines, blanks folded to one. Numbers keep the digits printed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+from . import Incomplete, Wrong
+
+_NUMBER = re.compile(r'[-+]?\d{1,40}(\.\d{0,40})?([eE][-+]?\d{1,3})?', re.ASCII)
+_WHOLE = re.compile(r'\d{1,18}', re.ASCII)
+_SINGLE = 1e-5          # beyond rounding: old codes compute their rates with constants in single precision
+
+
+class Lines:
+    """The lines of a text, or of a part that begins at line number ``first``.
+
+    ``fold`` makes one blank of several and drops those at the ends of a line; without it only those at the right
+    end go, for tables whose columns have a fixed width.
+    """
+
+    def __init__(self, text: str | list[str], first: int = 1, fold: bool = True):
+        self.first, self.lines = first, text
+        if isinstance(text, str):
+            self.lines = [' '.join(line.split()) if fold else line.rstrip(' \r') for line in text.split('\n')]
+
+    @property
+    def end(self) -> int:
+        """The number of the last line."""
+        return self.first + len(self.lines) - 1
+
+    def found(self, pattern: str) -> list[tuple[int, re.Match[str]]]:
+        """Number and match of every line that is ``pattern``."""
+        matches = map(re.compile(pattern, re.ASCII).fullmatch, self.lines)
+        return [(at, match) for at, match in enumerate(matches, self.first) if match]
+
+    def every(self, pattern: str) -> list[re.Match[str]]:
+        return [match for _, match in self.found(pattern)]
+
+    def maybe(self, pattern: str, what: str = '') -> re.Match[str] | None:
+        """The line that is ``pattern``, None without one; raises Wrong for several."""
+        found = self.found(pattern)
+        if len(found) > 1:
+            where = f'in lines {found[0][0]} and {found[1][0]}'
+            raise Wrong(f'{len(found)} lines "{what or _plain(pattern)}", {where}')
+        return found[0][1] if found else None
+
+    def one(self, pattern: str, what: str = '') -> re.Match[str]:
+        """The one line that is ``pattern``, which a message calls ``what``."""
+        match = self.maybe(pattern, what)
+        if not match:
+            raise Incomplete(f'line {self.end}: the output ends without "{what or _plain(pattern)}"')
+        return match
+
+    def count(self, pattern: str, zero: bool = False) -> int:
+        """The count in the one line that is ``pattern``: its group 1."""
+        return whole(self.one(pattern)[1], _plain(pattern), zero)
+
+    def figure(self, pattern: str, zero: bool = False, places: int | None = None) -> Decimal:
+        """The number in the one line that is ``pattern``: its group 1."""
+        return number(self.one(pattern)[1], _plain(pattern), zero, places)
+
+    def refuse(self, pattern: str, error: type[Incomplete | Wrong] = Wrong) -> None:
+        """Raise ``error`` with the first line that has ``pattern`` anywhere."""
+        for at, match in self.found(f'.*(?:{pattern}).*'):
+            raise error(f'line {at}: {match[0].strip()[:160]}')
+
+    def part(self, begin: str, end: str) -> Lines:
+        """The lines between the one line that is ``begin`` and the one line that is ``end``."""
+        self.one(begin), self.one(end)
+        start, stop = self.found(begin)[0][0], self.found(end)[0][0]
+        if stop < start:
+            raise Incomplete(f'line {stop}: "{_plain(end)}" stands before "{_plain(begin)}"')
+        return Lines(self.lines[start + 1 - self.first:stop - self.first], start + 1)
+
+
+def number(token: str, what: str, zero: bool = False, places: int | None = None) -> Decimal:
+    """A finite number above zero, or zero where ``zero`` allows it, with the digits printed.
+
+    ``places``: how many decimals the program always prints; a figure with others was cut or altered.
+    """
+    value = _finite(token, what)
+    if value < 0 or not (value or zero):
+        raise Wrong(f'{what} is {token[:40]}: it must {"not be negative" if zero else "be above zero"}')
+    if places is not None and value.as_tuple().exponent != -places:
+        raise Wrong(f'{what} is {token[:40]!r}, not a figure with {places} decimals')
+    return value
+
+
+def whole(token: str, what: str, zero: bool = False) -> int:
+    """A whole number above zero, or zero where ``zero`` allows it."""
+    if not _WHOLE.fullmatch(token):
+        raise Wrong(f'{what} is {token[:40]!r}, not a count')
+    if not (int(token) or zero):
+        raise Wrong(f'{what} is 0')
+    return int(token)
+
+
+def half(value: Decimal) -> float:
+    """Half a unit of the last digit printed: as far as a rounded figure may be from the true one."""
+    return 0.5 * 10.0 ** value.as_tuple().exponent
+
+
+def agree(rate: Decimal, seconds: Decimal, work: float, what: str) -> None:
+    """Raise Wrong unless ``work`` over ``seconds`` is ``rate``, within the last digits of both."""
+    shortest = float(seconds) - half(seconds)
+    least, most = work / (float(seconds) + half(seconds)), work / shortest if shortest > 0 else math.inf
+    if not least * (1 - _SINGLE) - half(rate) <= float(rate) <= most * (1 + _SINGLE) + half(rate):
+        raise Wrong(f'{what}: {rate} in {seconds} s is not the work of {work:.6g}')
+
+
+def ordered(what: str, *figures: Decimal) -> None:
+    """Raise Wrong unless the figures rise, as a minimum, a mean and a maximum do."""
+    if list(figures) != sorted(figures):
+        raise Wrong(f'{what}: {", ".join(map(str, figures))} are not minimum, average, maximum')
+
+
+def document(text: str, repeats: bool = False) -> dict[str, Any]:
+    """The one JSON object that begins with a line ``{``; ``repeats``: a key may stand again with the same value.
+
+    Raises Incomplete with the line where there is none or it is not whole, Wrong for several, for a key that
+    stands twice and for a number that is not finite.
+    """
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in found and (not repeats or found[name] != value):
+                raise Wrong(f'{name[:40]!r} stands twice in one object')
+            found[name] = value
+        return found
+
+    lines = text.replace('\r\n', '\n').split('\n')
+    if '{' not in lines:
+        raise Incomplete(f'line {len(lines)}: the output ends without a line "{{", where its JSON begins')
+    start = lines.index('{')
+    body = '\n'.join(lines[start:])
+    decoder = json.JSONDecoder(
+        object_pairs_hook=unique, parse_constant=lambda token: _finite(token, 'a value'),
+        parse_float=lambda token: float(_finite(token, 'a value')),
+        parse_int=lambda token: int(_finite(token, 'a value')))
+    try:
+        values, end = decoder.raw_decode(body)
+    except json.JSONDecodeError as err:
+        raise Incomplete(f'line {start + err.lineno}: the JSON is not whole: {err.msg}') from None
+    except RecursionError:
+        raise Wrong('the JSON is nested too deeply') from None
+    if '{' in body[end:].split('\n'):
+        raise Wrong('several JSON documents in one output')
+    return values
+
+
+def _finite(token: str, what: str) -> Decimal:
+    if not _NUMBER.fullmatch(token) or not math.isfinite(float(token)):
+        raise Wrong(f'{what} is {token[:40]!r}, not a finite number')
+    return Decimal(token)
+
+
+def _plain(pattern: str) -> str:
+    """A pattern as a person reads it: "Array size = ..."."""
+    return re.sub(r'\((?!\?)[^()]*\)[*+?]?|\.[*+]|\\[Sdw][*+]?', '...', pattern).replace('\\', '')
