@@ -1,7 +1,7 @@
 """What happens to outputs: cut, lost, doubled or moved lines, altered figures, foreign bytes, other line ends.
 
 Each kind takes ``draw`` of Hypothesis and a recorded text, and returns a damaged one. A parser must
-refuse it, or mean exactly what it meant before. How many are tried: PARITY_MUTATIONS, 200 by default.
+refuse it, or mean exactly what it meant before. How many are tried: PARITY_MUTATIONS, 50 by default.
 """
 
 import os
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parity.outputs import Incomplete, Wrong
 
-MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '200'))
+MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '50'))
 mutated = settings(max_examples=MUTATIONS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NUMBER = re.compile(r'(?<![\w.])-?\d+(\.\d+)?([eED][-+]\d+)?(?![\w.])')
 NONSENSE = ('nan', 'NaN', '-nan', 'inf', '-inf', 'Infinity', '0', '0.00', '0.000000', '-1', '-', '1e999', '1_000',

@@ -25,6 +25,14 @@ def test_alone():
 def test_beside():
     leave()
 '''
+MARKED = '''
+import pytest
+@pytest.mark.full
+def test_long():
+    assert False
+def test_short():
+    pass
+'''
 HANGS = '''
 import subprocess, pathlib
 def test_hangs():
@@ -69,6 +77,12 @@ def test_a_part_that_fails_hides_none_that_follows_and_leaves_nothing(planted):
     assert process.returncode == 1, printed
     assert '1 failed' in printed and '1 passed' in printed
     assert printed.count('left running by the tests, ended: sleep') == 2 and not running()
+
+
+def test_a_push_leaves_out_what_is_marked_full(planted):
+    folder, _ = planted(MARKED)
+    printed, _ = begin(folder, 0).communicate(timeout=PATIENCE)
+    assert '1 passed, 1 deselected' in printed and 'failed' not in printed, printed
 
 
 @pytest.mark.parametrize('number, whole_group, workers', [(signal.SIGINT, True, 2), (signal.SIGTERM, False, 0)], ids=['Ctrl-C', 'kill'])
