@@ -36,7 +36,7 @@ ACCEPTED = {name: (hpl.parse(text), hpl.facts(text)) for name, text in TEXTS.ite
 # ---- what real runs say
 
 def test_the_result_of_the_original():
-    assert hpl.results(NP4) == [HplResult('WR11C2R4', 4000, 192, 2, 2, 0.55, 78.214, 2.68609114e-3, True)]
+    assert hpl.results(NP4) == [HplResult('WR11C2R4', 4000, 192, 2, 2, 0.55, 78.214, 2.68609114e-3)]
     assert hpl.parse(NP4) == {'gflops': 78.214, 'seconds': 0.55, 'residual': 2.68609114e-3}
 
 
@@ -53,16 +53,6 @@ def test_of_several_lines_all_are_results_and_the_best_is_the_figure():
     found = hpl.results(TEXTS['several'])
     assert [(each.n, each.nb, each.p, each.q) for each in found] == [(4000, 192, 2, 2), (2000, 96, 1, 4), (2000, 96, 1, 4)]
     assert ACCEPTED['several'][0] == hpl.parse(NP4) and ACCEPTED['several'][1]['tests'] == 3
-
-
-def test_more_than_eight_values_go_on_in_lines_of_their_own():
-    many = 'N      :' + '    1000 ' * 8 + '\n        ' + '    1000 ' * 7 + '    4000 \n'
-    assert hpl.parse(NP4.replace('N      :    4000 \n', many)) == hpl.parse(NP4)
-
-
-def test_the_formats_of_22():
-    text = NP4.replace('7.8214e+01', '7.821e+01').replace('   2.68609114e-03', '        0.0026861')
-    assert hpl.parse(text) == {'gflops': 78.21, 'seconds': 0.55, 'residual': 0.0026861}
 
 
 @pytest.mark.parametrize('name', sorted(TEXTS))
@@ -87,10 +77,9 @@ def test_an_output_without_its_end_is_incomplete(text):
 
 
 @pytest.mark.parametrize('line, message', [
-    ('HPLinpack 2.3', 'the banner'), ('- Computational tests pass', 'Computational tests pass'),
-    ('WR11C2R4', 'a residual without its result line'), (r'\|\|Ax-b\|\|_oo/\(eps\*', 'no residual for the result of line 47'),
+    ('HPLinpack 2.3', 'HPLinpack'), ('WR11C2R4', '0 result lines and 1 residuals of 1 tests'),
+    (r'\|\|Ax-b\|\|_oo/\(eps\*', '1 result lines and 0 residuals'),
     ('Finished ', 'Finished'), ('.*tests completed and passed', 'completed and passed'), ('.*tests skipped', 'skipped'),
-    ('NB     : +192', 'values of NB are absent'), ('The following parameter', 'values of N, NB, P, Q are absent'),
     ('End of Tests', 'End of Tests')])
 def test_a_lost_line_is_incomplete(line, message):
     text, count = re.subn(rf'^{line}.*\n', '', NP4, flags=re.M)
@@ -115,42 +104,24 @@ def test_illegal_input_is_wrong_in_the_words_of_hpl():
             '>>> Need at least 4 processes for these tests <<<\n\n'
             'HPL ERROR from process # 0, on line 621 of function HPL_pdinfo:\n'
             '>>> Illegal input in file HPL.dat. Exiting ... <<<\n\n')
-    with pytest.raises(Wrong, match='^HPL: Need at least 4 processes for these tests; Illegal input in file HPL.dat'):
+    with pytest.raises(Wrong, match='^line 2: >>> Need at least 4 processes for these tests <<<'):
         hpl.parse(text)
 
 
-def failed(text, value='2.68609114e+01'):
-    text = text.replace('2.68609114e-03 ...... PASSED', f'{value} ...... FAILED')
-    return text.replace('1 tests completed and passed', '0 tests completed and passed').replace(
-        '0 tests completed and failed', '1 tests completed and failed')
-
-
-def test_a_failed_residual_is_wrong_and_a_result_that_did_not_pass():
-    with pytest.raises(Wrong, match='the residual of WR11C2R4 with N 4000 is 26.8609: FAILED'):
-        hpl.parse(failed(NP4))
-    assert [each.passed for each in hpl.results(failed(NP4))] == [False]
-
-
 WRONG = [
-    ('PASSED', 'FAILED', "1 passed, 0 failed, 0 skipped by HPL's count; 1 result lines, 0 good"),
-    ('2.68609114e-03', '2.68609114e+01', '1 result lines, 0 good'),
-    ('2.68609114e-03', 'nan', 'no residual as HPL prints'), ('2.68609114e-03', '-2.68609114e-03', 'no residual'),
-    ('less than +16.0', 'less than 0.0', 'above zero'),
-    ('less than +16.0', 'less than 0.001', '1 result lines, 0 good'),
+    ('PASSED', 'FAILED', 'the residual of WR11C2R4 with N 4000 is 0.00268609: FAILED'),
+    ('2.68609114e-03', '2.68609114e+01', 'the residual of WR11C2R4 with N 4000 is 26.8609'),
+    ('2.68609114e-03', 'nan', 'the residual is .* not a finite'), ('2.68609114e-03', '-2.68609114e-03', 'negative'),
     ('1 tests completed and passed', '2 tests completed and passed', '2 passed'),
     ('0 tests completed and failed', '1 tests completed and failed', '1 failed'),
     ('0 tests skipped', '1 tests skipped', '1 skipped'),
-    ('Finished      1 tests', 'Finished      2 tests', '2 tests, 1 passed'),
-    ('7.8214e[+]01', '8.8214e+01', 'not the work of N = 4000'), ('7.8214e[+]01', '-7.8214e+01', 'no rate'),
-    ('7.8214e[+]01', '0.0000e+00', 'above zero'), ('7.8214e[+]01', 'inf', 'no rate'), ('7.8214e[+]01', '78', 'no rate'),
+    ('7.8214e[+]01', '8.8214e+01', 'Gflop/s of N = 4000: .* not the work of'), ('7.8214e[+]01', '-7.8214e+01', 'above zero'),
+    ('7.8214e[+]01', '0.0000e+00', 'above zero'), ('7.8214e[+]01', 'inf', 'not a finite'),
     (' 0.55 ', ' 0.57 ', 'not the work'), (' 0.55 ', ' -0.55 ', 'negative'), (' 0.55 ', ' 0 ', '2 decimals'),
-    ('WR11C2R4        4000', 'WR11C2R4        4001', 'N 4001, .* not asked for'),
-    ('4000   192     2', '4000   128     2', 'NB 128, .* not asked for'),
-    ('192     2     2', '192     4     1', '4 x 1 that was not asked for'),
-    ('End of Tests.', 'End of Tests.\nEnd of Tests.', '2 ends'),
-    (r'(?s)(.*)', r'\1\1', '2 runs'),
+    ('End of Tests.', 'End of Tests.\nEnd of Tests.', '2 lines "End of Tests'),
+    (r'(?s)(.*)', r'\1\1', '2 lines'),
     ('(Finished .*)', r'\1\n\1', '2 lines "Finished'),
-    ('tests completed and passed residual checks,', 'tests completed without checking,', 'threshold of zero'),
+    ('tests completed and passed residual checks,', 'tests completed without checking,', 'tests completed without checking'),
 ]
 
 
@@ -164,16 +135,15 @@ def test_wrong(pattern, replacement, message):
 
 def test_a_loose_threshold_does_not_excuse():
     text = NP4.replace('2.68609114e-03', '2.68609114e+01').replace('  16.0', '1000.0')
-    with pytest.raises(Wrong, match='0 good'):
+    with pytest.raises(Wrong, match='the residual .* is 26.8609: PASSED'):
         hpl.parse(text)
 
 
 # ---- mutations
 
 def told(result, *but):
-    """Without what stands alone in the output, so that only its form can be checked: version, variant."""
-    return result and ({k: v for k, v in result[0].items() if k not in but},
-                       {**result[1], 'version': '', 'variant': ''})
+    """Without what stands alone in the output: the version, and the variant and grid, which the check compares."""
+    return result and ({k: v for k, v in result[0].items() if k not in but}, {'tests': result[1]['tests']})
 
 
 @pytest.mark.parametrize('kind', sorted(mutations.KINDS))
