@@ -137,8 +137,8 @@ WRONG = [
     (r'(Verification    = ).*', r'\1 SUCCESS', "'SUCCESS'"),
     ('Verification Successful', 'Verification failed', 'Verification failed'),
     (r'\n {11}(2 0\.113)', r'\n FAILURE:  \1', 'FAILURE: 2 0.113'),
-    (r'(?s)( BT Benchmark Completed\..*)', r'\1\1', '2 lines "BT Benchmark Completed'),
-    (r'(?s)(.*)', r'\1\1', '2 lines "NAS Parallel Benchmarks'),
+    (r'(?s)( BT Benchmark Completed\..*)', r'\1\1', '2 lines "npb@nas.nasa.gov'),
+    (r'(?s)(.*)', r'\1\1', '2 lines "npb@nas.nasa.gov'),
     (r'( Mop/s total.*\n)', r'\1\1', '2 lines "Mop/s total'),
     (r'(Class .*)A', r'\1B', 'Mop/s of BT class B: .* not the work'),
     (r'(Class .*)A', r'\1U', "class 'U' is none"),
@@ -202,14 +202,15 @@ def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
 @mutated
 @given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
 def test_a_changed_digit_is_noticed_or_below_the_digits_printed(name, data):
-    """Facts are exact, except for the last part of the version, which is printed once."""
+    """Facts are exact, but for what is printed once."""
     result = outcome(npb, mutations.changed_digit(data.draw, TEXTS[name]))
     if result:
         metrics, facts = ACCEPTED[name]
         bounds = {'mops_total': 0.05, 'mops_per_process': 0.0125, 'seconds': 0.01}
         for metric, bound in bounds.items():
             assert result[0][metric] == pytest.approx(metrics[metric], abs=bound * 1.001, rel=0)
-        assert {**result[1], 'version': ''} == {**facts, 'version': ''}
+        alone = {'version': '', 'active_processes': 0}        # fewer active ones fail the check
+        assert {**result[1], **alone} == {**facts, **alone}
 
 
 @mutated

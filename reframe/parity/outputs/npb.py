@@ -49,6 +49,7 @@ def _read(text: str) -> tuple[dict[str, float], dict[str, int | str]]:
     out.refuse(_REFUSED)
     out.refuse(_NO_MEMORY, Incomplete)
     out.refuse(_FAILED)
+    out.one(r'(?:Internet: )?npb@nas\.nasa\.gov', 'npb@nas.nasa.gov')      # the last line of every program
     series, name = out.one(r'NAS Parallel Benchmarks (3\.[34]) -- ([A-Z]{2}) Benchmark').groups()
     out.one(rf'{name} Benchmark Completed\.?')
     if (verified := out.one(r'Verification = (.*)')[1]) != 'SUCCESSFUL':
@@ -65,7 +66,6 @@ def _read(text: str) -> tuple[dict[str, float], dict[str, int | str]]:
     seconds = out.figure(r'Time in seconds = (\S+)', zero=True, places=2)
     work = npb_problems.million_operations(ran['benchmark'], ran['class'])
     agree(rate, seconds, work, f'Mop/s of {name} class {ran["class"]}')
-    out.one(r'(?:Internet: )?npb@nas\.nasa\.gov', 'npb@nas.nasa.gov')      # the last line of every program
     values = {'mops_total': float(rate), 'mops_per_process': float(each),
               'seconds': float(seconds) or work / float(rate)}
     return values, {**ran, 'total_processes': total, 'active_processes': active}
