@@ -1,174 +1,125 @@
-"""IOR 4.0: bandwidth of reading and writing files by several tasks, plain, with -v, or as JSON.
+"""IOR 4.0: bandwidth of writing and reading files by several tasks, from the tables that it prints.
 
-bw counts from the first open to the last close, so it has both in it; with -e the fsync, too, which IOR
-does at the end of wr/rd(s) of a write. The IOPS of a row leave out open and close, those of the summary
-(the metrics here) are bw in transfers. With -R a read compares what it reads within its time.
+A phase moves tasks x blocksize x segments bytes from its first open to its last close; with -e the fsync of
+a write is in that time. The summary repeats the rows' bandwidth, and gives it a second time in transfers/s.
 """
 
 from __future__ import annotations
 
 import re
-import statistics
+from statistics import fmean
 
-from . import Incomplete, Wrong, ior_checks, ior_command, ior_text
-from .hpcc_text import whole
-from .ior_checks import MIB, agree
-from .ior_text import Output
+from . import Incomplete, Wrong
+from .ior_command import read as read_command
+from .ior_command import size
+from .reader import Lines, agree, half, number, whole
 
-FLAGS, VALUED = 'cCeEFgkKmrRuvwWxyYzZ', 'aAbdDfGijlMNoOQstTX'
-_DEFAULTS = {'a': 'POSIX', 'b': '1m', 't': '256k', 's': '1', 'i': '1', 'Q': '1', 'o': 'testFile'}
-_DIRECTIVES = {'api': 'a', 'blocksize': 'b', 'transfersize': 't', 'segmentcount': 's', 'repetitions': 'i',
-               'taskpernodeoffset': 'Q', 'fileperproc': 'F', 'collective': 'c', 'reordertasks': 'C',
-               'reordertasksconstant': 'C', 'randomoffset': 'z', 'writefile': 'w', 'readfile': 'r',
-               'checkwrite': 'W', 'checkread': 'R', 'fsync': 'e', 'fsyncperwrite': 'Y',
-               'useo_direct': 'posix.odirect', 'reordertasksrandom': 'Z', 'testfile': 'o', 'numtasks': 'N',
-               'deadlineforstonewalling': 'D', 'maxtimeduration': 'T', 'keepfile': 'k'}
-_PARAMETERS = {'fsync': 'e', 'fsyncperwrite': 'Y', 'readFile': 'r', 'writeFile': 'w', 'filePerProc': 'F',
-               'reorderTasks': 'C', 'reorderTasksRandom': 'Z', 'randomOffset': 'z', 'checkWrite': 'W',
-               'checkRead': 'R', 'collective': 'c'}
-_VERSION = re.compile(r'4\.0\.\d{1,3}[\w+]*', re.ASCII)
+MIB = 1 << 20
+#: The exit code is no proof, it wraps at 256. Only one warning is harmless; it may be cut after some words.
+_COMPLAINTS = (r'WARNING: (?!The file ").{10}|ERROR: |: Process \d+: FAILED in |mca_\w+: error in '
+               r'|Error invalid argument: |Invalid options|Unrecognized parameter |Could not load backend API ')
+#: With other options (a time limit, a script, JSON) figures stand elsewhere or mean something else.
+_LETTERS = 'cCeFkrRvwWza:b:G:i:N:o:Q:s:t:'
+_DEFAULTS = {'a': 'POSIX', 'b': '1m', 't': '256k', 's': '1', 'i': '1', 'Q': '1'}
+_SIZES = {'block': 'b', 'xfer': 't', 'segments': 's', 'reps': 'i', 'offset': 'Q'}
+#: What stands under Options without a flag of the command line, and with it.
+_FLAGS = {'access': ('F', 'single-shared-file', 'file-per-process'), 'type': ('c', 'independent', 'collective'),
+          'ordering in a file': ('z', 'sequential', 'random'),
+          'ordering inter file': ('C', 'no tasks offsets', 'constant task offset')}
+_RATES = ('mean', 'max', 'min', 'ops_mean', 'ops_max', 'ops_min')
+_SAID = ('api', 'test filename', 'tasks', 'nodes', 'clients per node', *_FLAGS)
+#: The columns of the two tables after the access; those called _ are not read.
+_ROW = 'bw _ _ _ _ _ _ _ total iter'.split()
+_SUMMARY = ('max min mean _ ops_max ops_min ops_mean _ seconds _ _ _ tasks tpn reps _ _ offset _ _ '
+            'segments block xfer _ _ _').split()
 
 
 def parse(text: str) -> dict[str, float]:
-    """write and read (MiB/s, mean of the repetitions), each with _max, _min, _iops (1/s) and _seconds (s).
-
-    Only what was run: with -w alone there is no read. ``_seconds`` is the mean time of a repetition; where
-    it prints as zero, data over bandwidth. Raises Incomplete with the line where something is missing,
-    Wrong when IOR warned of anything or its figures contradict each other.
-    """
-    output, _, accesses = _checked(text)
-    found: dict[str, float] = {}
-    for access in accesses:
-        row = output.summary[access]
-        found |= {access: float(row['bw_mean']), f'{access}_max': float(row['bw_max']),
-                  f'{access}_min': float(row['bw_min']), f'{access}_iops': float(row['ops_mean']),
-                  f'{access}_seconds': float(row['seconds']) or _seconds(output, access)}
-    return found
+    """write and read (MiB/s, mean of the repetitions), each with _max, _min, _iops (1/s) and _seconds (s)."""
+    return _read(text)[0]
 
 
 def facts(text: str) -> dict[str, float | str]:
-    """What was run: sizes in bytes, counts, and yes or no of what the command line asked for.
-
-    ``fsync``, ``direct`` and the checks stand nowhere but in the command line (and, direct aside, in JSON).
-    ``direct`` is what was asked for: a file system may take the flag and cache nevertheless (tmpfs does).
-    Raises as ``parse`` does.
-    """
-    output, asked, accesses = _checked(text)
-    row, said = output.summary[accesses[0]], output.options
-    figures = {'tasks': row['tasks'], 'nodes': said['nodes'], 'clients_per_node': row['tpn'],
-               'transfer_bytes': row['xfer'], 'block_bytes': row['block'], 'segments': row['segments'],
-               'repetitions': row['reps']}
-    found: dict[str, float | str] = {name: float(token) for name, token in figures.items()}
-    found['aggregate_bytes'] = found['tasks'] * found['block_bytes'] * found['segments']
-    words = {'fsync': 'e', 'fsync_per_write': 'Y', 'verified_write': 'W', 'verified_read': 'R', 'keep': 'k'}
-    return {'api': said['api'], 'access': said['access'], 'type': said['type'],
-            'ordering': said['ordering in a file'], **found,
-            'reorder': said['ordering inter file'], 'task_offset': float(row['offset']),
-            **{name: _yes(_is_set(asked, letter)) for name, letter in words.items()},
-            'direct': _yes(_is_set(asked, 'posix.odirect') and said['api'].upper() == 'POSIX'),
-            'overwritten': _yes(output.overwritten), 'command': output.command, 'path': said['test filename'],
-            'filesystem': output.filesystem, 'filesystem_used_percent': float(output.used_percent),
-            'version': output.version}
+    """What was run: sizes in bytes, counts, and whether fsync and direct I/O were asked for (yes or no)."""
+    return _read(text)[1]
 
 
-def _yes(truth: bool) -> str:
-    return 'yes' if truth else 'no'
+def _read(text: str) -> tuple[dict[str, float], dict[str, float | str]]:
+    out = Lines(text)
+    out.refuse(_COMPLAINTS)
+    out.one(r'Finished : \w{3} \w{3} \d\d? [\d:]{8} \d{4}', 'Finished')
+    version = out.one(r'IOR-(\S+): MPI Coordinated Test of Parallel I/O', 'IOR-')[1]
+    if not version.startswith('4.0.'):
+        raise Wrong(f'IOR {version[:40]}: only 4.0 is read here')
+    command = out.one('Command line : (.*)', 'Command line')[1]
+    said = {name: out.one(f'{name} : (.*)', name)[1] for name in _SAID}
+    asked = _asked(command, said['test filename'])
+    metrics: dict[str, float] = {}
+    for access in [name for name in ('write', 'read') if name[0] in asked] or ['write', 'read']:
+        words = out.one(rf'{access}( \S+){{26}}', f'{access} in the summary')[0].split()
+        row = dict(zip(_SUMMARY, words[1:], strict=True))
+        counts = {name: whole(row[name], f'{name} of {access}') for name in ('tasks', 'tpn', *_SIZES)}
+        _as_asked(asked, said, counts)
+        rows = [dict(zip(_ROW, each[0].split()[1:], strict=True)) for each in out.every(rf'{access}( \S+){{10}}')]
+        if [each['iter'] for each in rows] != [str(i) for i in range(counts['reps'])]:
+            error = Incomplete if len(rows) < counts['reps'] else Wrong
+            raise error(f'line {out.end}: {len(rows)} rows of {access}, not {counts["reps"]} repetitions in order')
+        metrics |= _figures(access, row, rows, counts)
+    return metrics, {
+        'api': said['api'], 'access': said['access'], 'type': said['type'], 'ordering': said['ordering in a file'],
+        'reorder': said['ordering inter file'], 'task_offset': counts['offset'], 'tasks': counts['tasks'],
+        'nodes': int(said['nodes']), 'clients_per_node': counts['tpn'], 'transfer_bytes': counts['xfer'],
+        'block_bytes': counts['block'], 'segments': counts['segments'], 'repetitions': counts['reps'],
+        'aggregate_bytes': counts['tasks'] * counts['block'] * counts['segments'],
+        'fsync': 'yes' if 'e' in asked else 'no',
+        'direct': 'yes' if 'posix.odirect' in asked and said['api'] == 'POSIX' else 'no',
+        'command': command, 'path': said['test filename'], 'version': version}
 
 
-def _checked(text: str) -> tuple[Output, dict[str, str], list[str]]:
-    """The output, what its command line asked for, and the accesses, once all of it can be believed."""
-    output = ior_text.read(text)
-    if not _VERSION.fullmatch(output.version):
-        raise Wrong(f'IOR {output.version[:40]}: only 4.0 is read here')
-    if not output.command.isprintable():
-        raise Wrong('the command line has characters that cannot be printed')
-    asked = _asked(_words(output.command, output.options['test filename']))
-    accesses = _accesses(asked)
-    for access in accesses:
-        if access not in output.summary:
-            raise Incomplete(f'line {output.lines}: the summary ends without {access}')
-    agree('accesses in the summary and the command line', sorted(output.summary), sorted(accesses))
-    for access in accesses:
-        ior_checks.options(output, access)
-    ior_checks.sequence(output, accesses)
-    for access in accesses:
-        ior_checks.table(output, access)
-    _as_asked(output, asked)
-    _layout(output, asked)
-    return output, asked, accesses
-
-
-def _words(command: str, path: str) -> list[str]:
-    """The words after the program; IOR quotes nothing, so that blanks in paths must be told from others."""
-    words = command.replace(path, path.replace(' ', '\0')).split()
-    first = next((at for at, word in enumerate(words) if word.startswith('-')), len(words))
-    return [word.replace('\0', ' ') for word in words[first:]]
-
-
-def _asked(words: list[str]) -> dict[str, str]:
-    """Letters of options -> values; directives of -O under the letter that they stand for."""
-    found = ior_command.read(words, FLAGS, VALUED)
-    if 'f' in found:
-        raise Wrong('a script of tests (-f): its settings are not in the output; give them in the command line')
-    if 'D' in found or 'deadlineforstonewalling' in found:
-        raise Wrong('stopped after a time (-D): the bytes moved are not those asked for; run without -D')
-    if 'T' in found or 'maxtimeduration' in found:
-        raise Wrong('limited to a time (-T): repetitions may be missing; run without -T')
-    found |= {letter: found[name] for name, letter in _DIRECTIVES.items() if name in found}
-    return {**_DEFAULTS, **found}
-
-
-def _is_set(asked: dict[str, str], letter: str) -> bool:
-    return ior_command.size(asked.get(letter, '0'), f'-{letter}') > 0
-
-
-def _accesses(asked: dict[str, str]) -> list[str]:
-    """What was timed: without any of -w, -r, -W and -R, IOR writes and reads."""
-    if not any(_is_set(asked, letter) for letter in 'wrWR'):
-        asked.update(w='1', r='1')
-    if _is_set(asked, 'R') and not _is_set(asked, 'r'):
-        raise Wrong('-R without -r: IOR times the read but leaves it out of its summary; run with -r -R')
-    found = [access for access, letter in (('write', 'w'), ('read', 'r')) if _is_set(asked, letter)]
+def _asked(command: str, path: str) -> dict[str, str]:
+    """The options of the command line, which quotes nothing: a path may have blanks."""
+    before, found, after = command.partition(f' -o {path}')
     if not found:
-        raise Wrong('-W alone times nothing; run with -w or -r')
-    return found
+        raise Wrong(f'test filename is {path[:60]!r}, the command line has another -o')
+    words = [*re.sub('^.*?(?= -|$)', '', before).split(), *after.split()]
+    asked = read_command(words, _LETTERS, ['posix.odirect'])
+    if 'R' in asked and 'r' not in asked:
+        raise Wrong('-R without -r: IOR times the read but leaves it out of its summary; run with -r -R')
+    return _DEFAULTS | asked
 
 
-def _as_asked(output: Output, asked: dict[str, str]) -> None:
-    """The options that IOR printed are those of its command line."""
-    said, row = output.options, next(iter(output.summary.values()))
-    agree('api', said['api'], asked['a'])
-    for letter, name in (('b', 'block'), ('t', 'xfer'), ('s', 'segments'), ('i', 'reps'), ('Q', 'offset')):
-        agree(f'{name} and -{letter}', whole(row[name], name), ior_command.size(asked[letter], f'-{letter}'))
-    for letter, option in (('F', 'access'), ('c', 'type'), ('z', 'ordering in a file')):
-        agree(f'{option} and -{letter}', ior_checks.flag(output, option), int(_is_set(asked, letter)))
-    for letter, name in (('C', 'reorder'), ('Z', 'random')):
-        agree(f'{name} and -{letter}', whole(row[name], name) > 0, _is_set(asked, letter))
-    agree('test filename and -o', said['test filename'], asked['o'])
-    for name, letter in _PARAMETERS.items() if output.is_json else ():
-        agree(f'{name} and -{letter}', whole(_parameter(output, name), name) > 0, _is_set(asked, letter))
-    for name, label in (('nodes', 'nodes'), ('tasksPerNode', 'clients per node')) if output.is_json else ():
-        agree(label, _parameter(output, name), said[label])
+def _as_asked(asked: dict[str, str], said: dict[str, str], counts: dict[str, int]) -> None:
+    """Raise Wrong unless command line, options and summary tell of one run."""
+    for what, one, other in (
+            ('api and -a', said['api'], asked['a']), ('tasks', said['tasks'], str(counts['tasks'])),
+            ('clients per node', said['clients per node'], str(counts['tpn'])),
+            ('several nodes', whole(said['nodes'], 'nodes') > 1, counts['tasks'] > counts['tpn']),
+            *((f'{name} and -{letter}', counts[name], size(asked[letter], name))
+              for name, letter in _SIZES.items()),
+            *((f'{name} and -{letter}', said[name], words[letter in asked])
+              for name, (letter, *words) in _FLAGS.items())):
+        if one != other:
+            raise Wrong(f'{what}: {str(one)[:60]} and {str(other)[:60]} in one output')
 
 
-def _parameter(output: Output, name: str) -> str:
-    if name not in output.parameters:
-        raise Incomplete(f'line {output.lines}: the JSON lacks {name!r} in its parameters')
-    return output.parameters[name]
-
-
-def _layout(output: Output, asked: dict[str, str]) -> None:
-    """Where it ran: tasks on nodes, and the file of the first task."""
-    said = output.options
-    nodes, tasks, each = (ior_checks.count(said[label], label) for label in ('nodes', 'tasks', 'clients per node'))
-    if nodes == 1 and tasks > each:
-        raise Wrong(f'{tasks} tasks on one node that has {each}')
-    elsewhere = '@' in said['test filename'] or any(_is_set(asked, letter) for letter in 'uy')
-    if not elsewhere and not output.path.startswith(said['test filename']):
-        raise Wrong(f'Path is {output.path[:60]}, the test file {said["test filename"][:60]}')
-
-
-def _seconds(output: Output, access: str) -> float:
-    row = output.summary[access]
-    mib = int(row['tasks']) * int(row['block']) * int(row['segments']) / MIB
-    return statistics.fmean(mib / float(each['bw']) for name, each in output.rows if name == access)
+def _figures(access: str, row: dict[str, str], rows: list[dict[str, str]], counts: dict[str, int]
+             ) -> dict[str, float]:
+    """The metrics of an access: its rows are the work that was asked for, its summary is of its rows."""
+    mib, transfers = counts['tasks'] * counts['block'] * counts['segments'] / MIB, MIB / counts['xfer']
+    rates = [number(each['bw'], f'bw of {access}') for each in rows]
+    times = [number(each['total'], f'total of {access}', zero=True) for each in rows]
+    for rate, seconds in zip(rates, times, strict=True):
+        agree(rate, seconds, mib, access)
+    found = {name: number(row[name], f'{name} of {access}', places=2) for name in _RATES}
+    found['seconds'] = number(row['seconds'], f'seconds of {access}', zero=True, places=5)
+    near = max(map(half, rates))
+    for name, expected, slack in (
+            ('mean', fmean(rates), near), ('max', max(rates), near), ('min', min(rates), near),
+            *((f'ops_{name}', float(found[name]) * transfers, half(found[name]) * abs(transfers - 1))
+              for name in ('mean', 'max', 'min')),
+            ('seconds', fmean(times), max(map(half, times)))):
+        if abs(float(found[name]) - float(expected)) > slack + half(found[name]) + 1e-9 * float(expected):
+            raise Wrong(f'{name} of {access} is {found[name]}, {expected:.6g} by the other figures')
+    seconds = float(found['seconds']) or fmean(mib / float(rate) for rate in rates)
+    names = {'': 'mean', '_max': 'max', '_min': 'min', '_iops': 'ops_mean'}
+    return {f'{access}{end}': float(found[name]) for end, name in names.items()} | {f'{access}_seconds': seconds}
