@@ -11,17 +11,17 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import PATIENCE, eventually
+from mutations import mutated
 from parity.outputs import Incomplete, Wrong
 from parity.outputs.filecopy import END, START, facts, parse
 
 HERE = Path(__file__).parent
 PROGRAM = HERE.parent / 'reframe/parity/programs/filecopy.py'
 RECORDED = {path.stem: path.read_text() for path in sorted((HERE / 'recorded/filecopy').glob('*.txt'))}
-MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '200'))
 MODES = ('large-copy', 'small-copy', 'small-write')
 
 # The program as a module `m`: code before it is loaded, and code that changes it before it runs.
@@ -379,7 +379,7 @@ def altered(draw, text):
         '\n'.join(lines[:i] + [word] + lines[i:]), text + text]))
 
 
-@settings(max_examples=MUTATIONS, deadline=None)
+@mutated
 @given(st.data())
 def test_an_altered_output_is_refused_or_means_the_same(data):
     name = data.draw(st.sampled_from(list(RECORDED)))
@@ -394,7 +394,7 @@ def test_an_altered_output_is_refused_or_means_the_same(data):
     assert metrics == parse(RECORDED[name])
 
 
-@settings(max_examples=MUTATIONS, deadline=None)
+@mutated
 @given(st.data())
 def test_no_text_makes_the_parser_fall_over_even_with_a_fitting_checksum(data):
     text = altered(data.draw, RECORDED[data.draw(st.sampled_from(list(RECORDED)))])

@@ -130,18 +130,6 @@ def test_unreadable(pattern, replacement, message):
 
 # ---- mutations
 
-def told(result):
-    """Without the lines above the results: host and folders stand outside the checksum, since they differ by site."""
-    return result and (result[0], {name: value for name, value in result[1].items() if name not in HEADER})
-
-
-@pytest.mark.parametrize('kind', sorted({**mutations.KINDS, 'changed_digit': mutations.changed_digit}))
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
-    change = mutations.KINDS.get(kind, mutations.changed_digit)
-    assert told(outcome(fileset, change(data.draw, TEXTS[name]))) in (None, told(ACCEPTED[name]))
-
 
 @pytest.mark.parametrize('kind', sorted(mutations.KINDS))
 @mutated
@@ -151,11 +139,3 @@ def test_a_fitting_checksum_excuses_no_figure(kind, name, data):
     text = mutations.KINDS[kind](data.draw, TEXTS[name])
     result = outcome(fileset, resealed(text) if fileset.START in text.split('\n') else text)
     assert result is None or result[0] == pytest.approx(ACCEPTED[name][0], rel=1e-4, abs=1e-6)
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_truncated_output_is_incomplete(name, data):
-    text = TEXTS[name]
-    with pytest.raises(Incomplete, match=r'^line \d+: '):
-        fileset.parse(text[:data.draw(st.integers(0, text.index(fileset.END) + len(fileset.END) - 1))])

@@ -5,11 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import mutations
-from mutations import mutated, outcome
+from mutations import outcome
 from parity.outputs import Incomplete, Wrong, fio
 
 RECORDED = Path(__file__).parent / 'recorded' / 'fio'
@@ -80,35 +77,3 @@ def test_a_group_that_did_nothing_is_incomplete():
     text = re.sub(r'"total_ios" : \d+', '"total_ios" : 0', READ)
     with pytest.raises(Incomplete, match='nothing was done, asked for read'):
         fio.parse(text)
-
-
-# ---- mutations
-
-@pytest.mark.parametrize('kind', sorted(mutations.KINDS))
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
-    """A latency stands alone, but for those below and above it; so do version, names and options that nothing repeats.
-
-    A group that is cut out whole, or the last ones, leave a whole document: the check knows which it asked for.
-    """
-    result = outcome(fio, mutations.KINDS[kind](data.draw, TEXTS[name]))
-    if result is None:
-        return
-    metrics, was = list(result[0].values()), list(ACCEPTED[name][0].values())
-    groups = [was[at:at + len(FIGURES)] for at in range(0, len(was), len(FIGURES))]
-    assert len(metrics) % len(FIGURES) == 0
-    for at in range(0, len(metrics), len(FIGURES)):
-        rate, iops, _, *percentiles = metrics[at:at + len(FIGURES)]
-        assert any((rate, iops) == pytest.approx(group[:2], rel=2e-5) for group in groups)
-        assert percentiles == sorted(percentiles)
-    if kind not in ('cut', 'dropped_lines', 'several'):
-        assert len(metrics) == len(was)
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_truncated_output_is_incomplete(name, data):
-    text = TEXTS[name].rstrip()
-    with pytest.raises(Incomplete):
-        fio.parse(text[:data.draw(st.integers(0, len(text) - 1))])

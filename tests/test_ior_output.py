@@ -4,11 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import mutations
-from mutations import mutated, outcome
+from mutations import outcome
 from parity.outputs import Incomplete, Wrong, ior, ior_command
 
 RECORDED = Path(__file__).parent / 'recorded' / 'ior'
@@ -178,47 +175,6 @@ def test_wrong(pattern, replacement, message):
 
 
 # ---- mutations
-
-# Printed once, so that nothing contradicts another figure: of the table also the number of nodes.
-ALONE = ('command', 'filesystem', 'filesystem_used_percent', 'version', 'nodes', 'overwritten')
-
-
-# The table has these in the command line only: cut out of it, an option leaves no trace.
-IN_COMMAND = ('fsync', 'fsync_per_write', 'verified_write', 'verified_read', 'keep', 'direct')
-
-
-def told(result, *but):
-    return result and (result[0], {k: v for k, v in result[1].items() if k not in (*ALONE, *but)})
-
-
-@pytest.mark.parametrize('kind', sorted(mutations.KINDS))
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
-    result = outcome(ior, mutations.KINDS[kind](data.draw, TEXTS[name]))
-    but = IN_COMMAND if kind in ('cut', 'several') else ()
-    assert told(result, *but) in (None, told(ACCEPTED[name], *but))
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_changed_digit_is_noticed_or_below_the_digits_printed(name, data):
-    """Its last digit may change, and of the transfers/s what that is in transfers."""
-    result = outcome(ior, mutations.changed_digit(data.draw, TEXTS[name]))
-    if result:
-        metrics, facts = ACCEPTED[name]
-        for metric, value in metrics.items():
-            least = 1e-5 if metric.endswith('seconds') else 0.01
-            near = 1.01 * least * (6 if metric.endswith('iops') else 1)
-            assert result[0][metric] == pytest.approx(value, abs=near, rel=0)
-        assert {k: v for k, v in result[1].items() if k not in ALONE} == {k: v for k, v in facts.items() if k not in ALONE}
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_truncated_output_is_incomplete(name, data):
-    with pytest.raises(Incomplete, match=r'^line \d+: '):
-        ior.parse(TEXTS[name][:data.draw(st.integers(0, FINISHED[name]))])
 
 
 def test_a_last_line_without_end_counts():

@@ -9,12 +9,8 @@ import subprocess
 import zlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import mutations
 from conftest import PATIENCE, TOP
-from mutations import mutated, outcome
 from parity import sizing_blocks
 from parity.metric import Metric
 from parity.outputs import Incomplete, Wrong, blocks, ops
@@ -171,26 +167,6 @@ def test_what_is_wrong_or_missing(name, text, pattern, replacement, error, why):
 def test_no_whole_run_is_incomplete(text):
     with pytest.raises(Incomplete, match='beginnings "ops 1"'):
         ops.parse(text)
-
-
-@pytest.mark.parametrize('kind', sorted(mutations.KINDS))
-@mutated
-@given(run=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_mutated_output_is_refused_or_means_the_same(kind, run, data):
-    """All but how it was compiled, which stands above the checksum."""
-    code = CODES[run[0]]
-    result = outcome(code, mutations.KINDS[kind](data.draw, TEXTS[run]))
-    if result:
-        facts = {**code.facts(TEXTS[run]), 'compiler': result[1]['compiler'], 'flags': result[1]['flags']}
-        assert result == (code.parse(TEXTS[run]), facts)
-
-
-@mutated
-@given(run=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_truncated_output_is_incomplete(run, data):
-    text = TEXTS[run].rstrip()
-    with pytest.raises(Incomplete, match=r'^line \d+: '):
-        CODES[run[0]].parse(text[:data.draw(st.integers(0, len(text) - 1))])
 
 
 # ---- the checks

@@ -1,6 +1,5 @@
 """mdtest's output: real runs, and that no damaged output passes for a good one."""
 
-import math
 import re
 import statistics
 from pathlib import Path
@@ -9,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mutations
-from mutations import mutated, outcome
+from mutations import outcome
 from parity.outputs import Incomplete, Wrong, mdtest
 
 RECORDED = Path(__file__).parent / 'recorded' / 'mdtest'
@@ -127,47 +125,3 @@ def test_wrong(pattern, replacement, message):
 def test_one_iteration_has_one_rate():
     with pytest.raises(Wrong, match='cannot be of 1 iterations'):
         mdtest.parse(re.sub('of 3 iter', 'of 1 iter', BOTH).replace("'-i' '3'", "'-i' '1'"))
-
-
-# ---- mutations
-
-# Printed once, so that nothing contradicts them; most stand in the command line alone.
-ALONE = ('command', 'version', 'write_bytes', 'read_bytes', 'stride')
-# As these, when a part of the command line is cut out.
-IN_COMMAND = ('unique', 'verified_read', 'api')
-
-
-def told(result, *but):
-    return result and (result[0], {k: v for k, v in result[1].items() if k not in (*ALONE, *but)})
-
-
-@pytest.mark.parametrize('kind', sorted(mutations.KINDS))
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
-    result = outcome(mdtest, mutations.KINDS[kind](data.draw, TEXTS[name]))
-    but = IN_COMMAND if kind in ('cut', 'several') else ()
-    assert told(result, *but) in (None, told(ACCEPTED[name], *but))
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_changed_digit_is_noticed_or_below_the_digits_printed(name, data):
-    """Three rates by four figures: where two rates are close, they may move apart before the deviation does."""
-    result = outcome(mdtest, mutations.changed_digit(data.draw, TEXTS[name]))
-    if result:
-        metrics, facts = ACCEPTED[name]
-        for metric, value in metrics.items():
-            phase = re.sub('_(max|min)$', '', metric)
-            spread = metrics.get(f'{phase}_max', value) - metrics.get(f'{phase}_min', value)
-            near = 0.0061 + (math.sqrt(0.02 * spread) if facts['iterations'] > 2 else 0)
-            assert result[0][metric] == pytest.approx(value, abs=near, rel=0)
-        assert told(result)[1] == told(ACCEPTED[name])[1]
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_truncated_output_is_incomplete(name, data):
-    text = TEXTS[name]
-    with pytest.raises(Incomplete, match=r'^line \d+: '):
-        mdtest.parse(text[:data.draw(st.integers(0, text.rindex(' --')))])

@@ -5,11 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import mutations
-from mutations import mutated, outcome
+from mutations import outcome
 from parity.outputs import Incomplete, Wrong, mpip
 
 RECORDED = Path(__file__).parent / 'recorded' / 'mpip'
@@ -207,66 +204,3 @@ def test_sites_below_the_twenty_longest_are_not_lost():
     text = TEXTS['is.A.2-callsites']
     listed = re.search(r'(?s)Aggregate Time.*?\n-+\n(.*?)\n-', text)[1].splitlines()[1:]
     assert len(listed) == 20 < int(re.search(r'Callsites: (\d+)', text)[1])
-
-
-# ---- mutations
-
-def told(result):
-    """Without what stands alone: the command, printed once."""
-    return result and (result[0], {name: value for name, value in result[1].items() if name != 'command'})
-
-
-@pytest.mark.parametrize('kind', sorted(set(mutations.KINDS) - {'scaled_number'}))
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_mutated_report_is_refused_or_means_the_same(kind, name, data):
-    result = outcome(mpip, mutations.KINDS[kind](data.draw, TEXTS[name]))
-    assert told(result) in (None, told(ACCEPTED[name]))
-
-
-def alike(result, name):
-    """Equal but for the digits printed: times of ranks and of calls, and the version's, which stands alone."""
-    metrics, facts = ACCEPTED[name]
-    ranks = len(facts['ranks'])
-    app = sum(rank['app_seconds'] for rank in facts['ranks'])
-    for metric, value in metrics.items():           # 1 ms of a short run is a large share of it
-        if metric != 'imbalance':
-            assert result[0][metric] == pytest.approx(
-                value, abs=0.011 + 0.2 / app if metric == 'mpi_share' else 0.0012 * (ranks + 1))
-    for alone in ('version', 'command', 'nodes'):
-        assert type(result[1][alone]) is type(facts[alone])
-    assert result[1]['tasks'] == facts['tasks'] and len(result[1]['ranks']) == ranks
-    before = {call['call']: call for call in facts['calls']}
-    after = {call['call']: call for call in result[1]['calls']}
-    assert before.keys() == after.keys()
-    for call, was in before.items():
-        for what in ('count', 'bytes', 'io_bytes', 'rma_bytes'):
-            assert after[call][what] == was[what]
-        digits = 0.6e-6 * was['count'] + 2e-4 * app
-        for what in ('seconds', 'max_seconds', 'mean_seconds'):
-            assert after[call][what] == pytest.approx(was[what], abs=digits)
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_scaled_figure_is_noticed_or_below_the_digits_printed(name, data):
-    """A share of 0.01 % may be 0.02 %, a time of one call 0.001 ms 0.002 ms."""
-    result = outcome(mpip, mutations.scaled_number(data.draw, TEXTS[name]))
-    if result:
-        alike(result, name)
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_changed_digit_is_noticed_or_below_the_digits_printed(name, data):
-    result = outcome(mpip, mutations.changed_digit(data.draw, TEXTS[name]))
-    if result:
-        alike(result, name)
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_truncated_report_is_incomplete(name, data):
-    text = TEXTS[name]
-    with pytest.raises(Incomplete, match=r'^line \d+: '):
-        mpip.parse(text[:data.draw(st.integers(0, text.index(END) + len(END) - 1))])

@@ -4,11 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import mutations
-from mutations import mutated, outcome
+from mutations import outcome
 from parity.outputs import Incomplete, Wrong, npb
 
 RECORDED = Path(__file__).parent / 'recorded' / 'npb'
@@ -188,34 +185,3 @@ def test_idle_processes_are_a_fact_and_fail_the_check():
 def test_another_run_than_asked_for_is_wrong(asked, message):
     with pytest.raises(Wrong, match=message):
         npb.check(npb.facts(BT), *asked)
-
-
-# ---- mutations
-
-@pytest.mark.parametrize('kind', sorted(mutations.KINDS))
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
-    assert outcome(npb, mutations.KINDS[kind](data.draw, TEXTS[name])) in (None, ACCEPTED[name])
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_changed_digit_is_noticed_or_below_the_digits_printed(name, data):
-    """Facts are exact, but for what is printed once."""
-    result = outcome(npb, mutations.changed_digit(data.draw, TEXTS[name]))
-    if result:
-        metrics, facts = ACCEPTED[name]
-        bounds = {'mops_total': 0.05, 'mops_per_process': 0.0125, 'seconds': 0.01}
-        for metric, bound in bounds.items():
-            assert result[0][metric] == pytest.approx(metrics[metric], abs=bound * 1.001, rel=0)
-        alone = {'version': '', 'active_processes': 0}        # fewer active ones fail the check
-        assert {**result[1], **alone} == {**facts, **alone}
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_truncated_output_is_incomplete(name, data):
-    text = TEXTS[name]
-    with pytest.raises(Incomplete, match=r'^line \d+: '):
-        npb.parse(text[:data.draw(st.integers(0, text.index('nasa.gov') + 7))])

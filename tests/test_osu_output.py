@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mutations
 from mutations import mutated, outcome
 from parity.outputs import Incomplete, Wrong, osu
 
@@ -228,46 +227,6 @@ def test_a_bandwidth_of_a_few_bytes_may_be_too_slow_for_two_decimals():
 
 
 # ---- mutations
-
-def meant(name, result):
-    """Whether a result is what the unharmed output means, but for what stands alone."""
-    return without_what_stands_alone(result) == without_what_stands_alone(ACCEPTED[name])
-
-
-@pytest.mark.parametrize('kind', sorted(set(mutations.KINDS) - {'scaled_number'}))
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_mutated_output_is_refused_or_means_the_same(kind, name, data):
-    result = outcome(to_the_end(name), mutations.KINDS[kind](data.draw, TEXTS[name]))
-    assert result is None or meant(name, result)
-
-
-@pytest.mark.parametrize('kind', ['scaled_number', 'changed_digit'])
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_an_altered_figure_is_noticed_or_stands_alone(kind, name, data):
-    """One latency or bandwidth of a table without other columns may be altered: nothing else tells of it."""
-    result = outcome(to_the_end(name), getattr(mutations, kind)(data.draw, TEXTS[name]))
-    if not result:
-        return
-    metrics, facts = ACCEPTED[name]
-    altered = [metric for metric in metrics if result[0][metric] != metrics[metric]]
-    assert list(result[0]) == list(metrics) and len(altered) <= 1
-    assert without_what_stands_alone(result)[1] == without_what_stands_alone((metrics, facts))[1]
-    if facts['benchmark'] == 'mbw_mr' and altered:      # as far as the digits of both figures let it
-        size = int(altered[0].rpartition('_')[2])
-        assert abs(result[0][f'mbw_mr_{size}'] - result[0][f'message_rate_{size}'] * size / 1e6) <= 0.0051 + size * 0.0051e-6
-    if 'full' in name and altered:
-        row = re.search(rf'^{altered[0].rpartition("_")[2]} +\S+ +(\S+) +(\S+)', FULL, re.M) if 'allreduce' in name else ('', '0.38', '0.38')
-        assert float(row[1]) <= result[0][altered[0]] <= float(row[2])
-
-
-@mutated
-@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
-def test_a_truncated_output_is_incomplete(name, data):
-    text = TEXTS[name].rstrip()
-    with pytest.raises(Incomplete, match=r'^line \d+: '):
-        to_the_end(name).parse(text[:data.draw(st.integers(0, len(text) - 1))])
 
 
 @mutated

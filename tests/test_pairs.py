@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reframe.utility import import_module_from_file
 
-import mutations
 from conftest import PATIENCE, TOP
-from mutations import mutated
 from parity.outputs import Incomplete, Wrong, pairs
 
 PROGRAM = TOP / 'reframe' / 'parity' / 'programs' / 'pairs.py'
@@ -108,18 +106,3 @@ def test_figures_of_a_real_run():
 def test_what_is_not_whole_is_refused(change, error, why):
     with pytest.raises(error, match=re.escape(why)):
         pairs.read(REAL.replace(*change), 8).metrics()
-
-
-@pytest.mark.parametrize('kind', sorted(set(mutations.KINDS) - {'scaled_number'}))
-def test_no_damaged_output_passes_for_another(kind):
-    """A latency has no redundancy: one altered within its digits cannot be noticed (scaled_number)."""
-    @mutated
-    @given(st.data())
-    def run(data):
-        text = mutations.KINDS[kind](data.draw, REAL)
-        try:
-            found = pairs.read(text, 8).figures
-        except (Incomplete, Wrong):
-            return
-        assert found == pairs.read(REAL, 8).figures
-    run()
