@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import os
-import subprocess
-import sys
+import functools
 
 import pytest
 import yaml
@@ -13,7 +11,8 @@ import yaml
 import nights
 import sessions as made
 import stored as storing
-from conftest import PATIENCE, TOP
+from commands import parity, process
+from conftest import TOP
 from parity import acks, plan
 from parity.acks import level
 from parity.errors import UsageError
@@ -42,9 +41,7 @@ def stored(top):
     return storing.Stored()
 
 
-def ack(*arguments: str, **env: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, '-m', 'parity.cli', 'ack', *arguments], capture_output=True, text=True,
-                          cwd=TOP, timeout=PATIENCE, env={**os.environ, **env})
+ack = functools.partial(parity, 'ack')
 
 
 def written(top, **fields):
@@ -201,7 +198,7 @@ def test_what_is_no_acknowledgement_is_refused(stored, top, arguments, said):
 
 
 def test_the_list_says_how_the_cells_stand(stored, top):
-    assert ack('--list').stdout == 'nothing is acknowledged\n'
+    assert process('ack', '--list').stdout == 'nothing is acknowledged\n'
     stored.add(case(84.0, refs=BAND))
     entries = [{'cell': cell, 'until': until, 'why': 'known [bold]', 'by': 'bea', 'since': TODAY}
                for cell, until in ((HPL, LATER), ('Toy.latency@local:default', OVER), ('Gone.x@local:default', LATER))]

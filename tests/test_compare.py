@@ -6,15 +6,13 @@ import copy
 import json
 import math
 import sqlite3
-import subprocess
-import sys
 import uuid
 from contextlib import closing
 
 import pytest
 
 import sessions
-from conftest import TOP
+from commands import parity, process
 from parity import paths
 from parity.compare import coverage, decide, expected, interleaved, interval, join, kept, pairs, resolve
 from parity.compare import sessions as taken
@@ -242,18 +240,12 @@ def stored(report):
     return info['uuid']
 
 
-def parity(*arguments):
-    done = subprocess.run([sys.executable, '-m', 'parity.cli', *arguments], capture_output=True, text=True, cwd=TOP)
-    assert 'Traceback' not in done.stderr, done.stderr
-    return done
-
-
 FAST, SLOW = [100.0, 101.2, 99.1, 100.3, 100.9, 99.7], [90.1, 91.3, 89.2, 90.7, 90.9, 89.9]
 
 
 def test_two_sessions_are_compared(results):
     one, other = session(FAST), session(SLOW, 1795190100.0)
-    done = parity('compare', one[:13], other, '--json')
+    done = process('compare', one[:13], other, '--json')
     told = json.loads(done.stdout)
     rows = {r['metric']: r for r in told['rows']}
     assert done.returncode == 0 and set(rows) == {'hpl', 'latency'}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import PATIENCE, TOP, shell
+from commands import parity
+from conftest import TOP, shell
 from parity.errors import UsageError
 from parity.regression import detect, table
 
@@ -21,9 +21,7 @@ SLOW = TOP / 'tests' / 'data' / 'slow.csv'
 HEAD = 'series,night,kind,run,value\n'
 
 
-def parity(*arguments: str, stdin: str = '') -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, '-m', 'parity.cli', 'detect', *arguments], capture_output=True, text=True,
-                          input=stdin, cwd=TOP, timeout=PATIENCE)
+detect_of = functools.partial(parity, 'detect')
 
 
 def rows(levels, series='a', cv=0.01, seed=0, reruns=2, night=lambda i: i + 1) -> list[tuple]:
@@ -55,7 +53,7 @@ def test_the_readmes_line_finds_the_slowdown_and_nothing_else():
 
 
 def test_a_person_reads_the_worst_first_with_the_stated_rate():
-    done = parity(str(SLOW))
+    done = detect_of(str(SLOW))
     lines = done.stdout.splitlines()
     assert done.returncode == 1
     assert lines[0] == '1 regressed · 1 ok' and lines[1].startswith('stated false-alarm rate: 1 per 1000 nights')
@@ -64,7 +62,7 @@ def test_a_person_reads_the_worst_first_with_the_stated_rate():
 
 def test_without_an_alarm_on_the_last_night_the_exit_code_is_0():
     recovered = text(rows(levels((50, 1), (6, 0.93), (4, 1))))
-    done = parity('-', '--json', stdin=recovered)
+    done = detect_of('-', '--json', stdin=recovered)
     told = json.loads(done.stdout)['series']['a']
     assert done.returncode == 0 and told['verdict'] == 'ok'
     assert told['alarms'] and set(told['alarms']) <= set(range(51, 57)), 'integers stay integers'
@@ -171,15 +169,15 @@ def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):
 
 @pytest.mark.parametrize('arguments, said', [(['/nonexistent.csv'], 'No such file'), (['.'], 'directory'), ([], 'Missing')])
 def test_a_file_that_cannot_be_read_is_usage(arguments, said):
-    done = parity(*arguments)
+    done = detect_of(*arguments)
     assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
 
 
 def test_a_name_cannot_command_the_terminal(tmp_path):
     found = rows(levels((3, 1)), series='"a\x1b[31m,b"')
-    done = parity('-', stdin=text(found))
+    done = detect_of('-', stdin=text(found))
     assert '\x1b' not in done.stdout and 'INSUFFICIENT' in done.stdout
-    assert list(json.loads(parity('-', '--json', stdin=text(found)).stdout)['series']) == ['a\x1b[31m,b']
+    assert list(json.loads(detect_of('-', '--json', stdin=text(found)).stdout)['series']) == ['a\x1b[31m,b']
 
 
 def test_the_small_history_is_what_people_would_write():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 from packaging.requirements import Requirement
@@ -12,6 +10,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from setuptools.config.pyprojecttoml import load_file
 
+from commands import parity, process
 from conftest import TOP, run_python
 
 
@@ -70,12 +69,11 @@ def test_starting_the_command_imports_nothing_heavy():
     (['report'], 3, 'no session is stored'),
 ])
 def test_the_command_answers_plainly(results, arguments, code, said):
-    done = subprocess.run([sys.executable, '-m', 'parity.cli', *arguments], capture_output=True, text=True, cwd=TOP)
+    done = parity(*arguments)
     assert done.returncode == code and said in done.stdout + done.stderr
-    assert 'Traceback' not in done.stderr
 
 
 def test_a_broken_database_is_one_line_and_exit_code_4(results):
     (results / 'results.db').write_text('this is no database')
-    done = subprocess.run([sys.executable, '-m', 'parity.cli', 'verdict'], capture_output=True, text=True, cwd=TOP)
+    done = process('verdict')
     assert done.returncode == 4 and 'not a database' in done.stderr and 'Traceback' not in done.stderr

@@ -6,13 +6,13 @@ import glob
 import json
 import os
 import subprocess
-import sys
 import time
 
 import pytest
 import yaml
 
 import nights
+from commands import parity, process
 from conftest import TOP, eventually
 from parity import notify
 from parity.attribution.model import Attribution, Where
@@ -279,10 +279,6 @@ def test_without_a_command_nothing_is_sent_or_stored(results):
     assert not (results / 'state').exists()
 
 
-def parity(*arguments):
-    return subprocess.run([sys.executable, '-m', 'parity.cli', *arguments], capture_output=True, text=True, cwd=TOP)
-
-
 def test_a_command_can_be_tried_and_the_state_shown(site):
     own = site()
     assert parity('notify', '--system', 'onebox').stdout == 'onebox: nothing was told yet\n'
@@ -293,7 +289,7 @@ def test_a_command_can_be_tried_and_the_state_shown(site):
     site('exit 3')
     failed = parity('notify', '--test', '--system', 'onebox')
     assert failed.returncode == 4 and failed.stderr == 'parity: notice not sent: sh: exit code 3\n'
-    none = parity('notify', '--system', 'nowhere')
+    none = process('notify', '--system', 'nowhere')
     assert none.returncode == 2 and 'unknown system' in none.stderr
 
 

@@ -2,13 +2,12 @@
 
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from commands import parity
 from conftest import TOP, run_python
 from parity.cli import parse
 from parity.errors import UsageError
@@ -95,8 +94,7 @@ def test_a_last_message_size_that_means_nothing(code, max_size, message):
     (['osu', 'latency-np2', '--max-size', '1M'], 2, 'integer')])
 def test_the_option_of_the_command(arguments, code, said):
     name, stem, *options = arguments
-    done = subprocess.run([sys.executable, '-m', 'parity.cli', 'parse', name, str(RECORDED / name / f'{stem}.txt'), *options],
-                          capture_output=True, text=True, cwd=TOP)
+    done = parity('parse', name, str(RECORDED / name / f'{stem}.txt'), *options)
     assert done.returncode == code and said in done.stdout + done.stderr and 'Traceback' not in done.stderr
 
 

@@ -13,7 +13,7 @@ from contextlib import closing
 import pytest
 
 import sessions as made
-from conftest import TOP
+from commands import parity, process
 from jobs import journal_of, killed
 from parity import paths
 from parity.errors import InfrastructureError, UsageError
@@ -50,10 +50,6 @@ def case(folder, days: float, source_days: float = 0) -> None:
         (folder / name).write_text('x' * 100)
         os.utime(folder / name, (NOW - age * DAY,) * 2)
     os.utime(folder, (NOW - days * DAY,) * 2)
-
-
-def parity(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, '-m', 'parity.cli', *arguments], capture_output=True, text=True, cwd=TOP)
 
 
 def test_old_folders_of_cases_go_and_others_stay(results):
@@ -106,7 +102,7 @@ def test_the_command_keeps_sessions_unless_it_is_told(results):
     assert 'would be removed, older than 365 days: 1 sessions' in done.stdout and len(database.uuids()) == 2
     done = parity('prune', '--keep-days', '30', '--sessions-days', '365')
     assert done.returncode == 0 and database.uuids() == ['b']
-    assert parity('prune').returncode == 2 and parity('prune', '--keep-days', '0').returncode == 2
+    assert process('prune').returncode == 2 and parity('prune', '--keep-days', '0').returncode == 2
 
 
 def test_nothing_is_pruned_while_something_measures(results):
@@ -246,5 +242,5 @@ def test_what_a_writer_killed_in_mid_write_left_is_read(results):
 def test_a_session_is_recovered_into_a_database_that_a_full_disk_left_without_tables(results):
     paths.database().touch()
     session_id = journal_of(results, killed(), 'local')
-    assert parity('merge', '--recover', session_id).returncode == 0
+    assert process('merge', '--recover', session_id).returncode == 0
     assert len(database.uuids()) == 1

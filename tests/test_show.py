@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
 import subprocess
-import sys
 
 import pytest
 
 import sessions as made
 import stored as storing
-from conftest import PATIENCE, TOP
+from commands import parity, process
+from conftest import TOP
 from parity import plan
 from parity.inspect import draw, find, output, rerun
 from parity.verdict import judge
@@ -26,9 +27,7 @@ def stored(results):
     return storing.Stored()
 
 
-def show(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, '-m', 'parity.cli', 'show', *arguments], capture_output=True, text=True,
-                          cwd=TOP, timeout=PATIENCE)
+show = functools.partial(parity, 'show')
 
 
 NAMES = ['Stream%threads=one.triad@onebox:virtual', 'Stream%threads=all.triad@onebox:virtual',
@@ -72,7 +71,7 @@ def test_everything_of_a_slow_cell(stored, tmp_path):
 def test_the_same_as_json(stored):
     stored.add(case(100.0))
     stored.add(case(101.0, refs=BAND))
-    told = json.loads(show('toy.hpl', '--json').stdout)
+    told = json.loads(process('show', 'toy.hpl', '--json').stdout)
     assert told['name'] == 'Toy.hpl@local:default' and told['cell']['verdict'] == 'ok'
     assert [n['value'] for n in told['nights']] == [100.0, 101.0] and told['attribution']['changes'] == []
 

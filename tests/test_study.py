@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
-import subprocess
-import sys
 from statistics import fmean, median
 
 import pytest
 
+from commands import parity, process
 from conftest import TOP
 from parity.errors import UsageError
 from parity.study import compare, schema, table
@@ -112,9 +112,7 @@ def test_the_confounders_stand_beside_the_ratios(jungels):
 
 
 def test_the_command_prints_it():
-    def run(*arguments):
-        return subprocess.run([sys.executable, '-m', 'parity.cli', 'study', *arguments], capture_output=True,
-                              text=True, cwd=TOP)
+    run = functools.partial(parity, 'study')
     told = json.loads(run('compare', 'jungels2012', '--json').stdout)
     needed = {'benchmark', 'metric', 'n', 'baseline', 'candidate', 'ratio', 'low', 'high', 'verdict'}
     assert all(needed <= set(row) for row in told['rows']) and all(isinstance(n, str) for n in told['notes'])
@@ -123,7 +121,7 @@ def test_the_command_prints_it():
     assert text.returncode == 0 and 'physical against virtual' in text.stdout and 'lower is better' in text.stdout
     wrong = run('compare', 'jungels2021')
     assert wrong.returncode == 2 and "did you mean 'jungels2012'" in wrong.stderr
-    assert run('compare', '../jungels2012').returncode == 2
+    assert process('study', 'compare', '../jungels2012').returncode == 2
 
 
 STUDY = '''title: t
