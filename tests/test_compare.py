@@ -10,11 +10,12 @@ import uuid
 from contextlib import closing
 
 import pytest
+from dev import coverage
 
 import sessions
 from commands import parity, process
 from parity import paths
-from parity.compare import coverage, decide, expected, interleaved, interval, join, kept, pairs, resolve
+from parity.compare import decide, expected, interleaved, interval, join, kept, pairs, resolve
 from parity.compare import sessions as taken
 from parity.compare.interval import Sample, ratio
 from parity.compare.sides import Measured, Side, Value

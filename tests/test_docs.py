@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dev import files_page
 
 from conftest import TOP, shell
-from parity.site import docs
 
 DOCS = TOP / 'docs'
 
 
 def test_the_page_of_the_files_is_up_to_date():
-    assert (DOCS / 'files.md').read_text() == docs.page(), 'python -m parity.site.docs >docs/files.md'
+    assert (DOCS / 'files.md').read_text() == files_page.page(), 'python -m dev.files_page >docs/files.md'
 
 
 def test_every_key_of_every_file_is_on_the_page():
-    page = docs.page()
+    page = files_page.page()
     for key in ('hostnames', 'max_pending_time', 'reservation', 'at_least', 'specs', 'confounders', 'until'):
         assert f'| {key} |' in page
     assert '| time_limit | time, such as 30m, 8h, 1d12h |  | of a case |' in page

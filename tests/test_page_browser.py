@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from dev.bench.browser import Browser, found
 
 from parity import report
-from parity.bench.browser import Browser, found
 from parity.report import changes, series
 from parity.report.beside import Beside
 from test_report import _cell, _every_word, _hostile, _hostile_beside, _verdict

@@ -15,17 +15,7 @@ from parity import paths, report
 from parity.compare.model import Outcome
 from parity.history import SessionFacts
 from parity.history.rows import SCHEMA
-from parity.report import (
-    changes,
-    curves,
-    difference,
-    drawing,
-    earlier,
-    nodes,
-    ratios,
-    rows,
-    series,
-)
+from parity.report import changes, curves, difference, drawing, earlier, nodes, ratios, rows, series
 from parity.verdict import judge
 from test_report import _cell, _page, _verdict
 

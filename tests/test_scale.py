@@ -6,9 +6,8 @@ import json
 import re
 
 import pytest
-
-from parity.bench import scale
-from parity.bench.simulated import Site
+from dev.bench import scale
+from dev.bench.simulated import Site
 
 NODES, IN_FLIGHT = 24, 8
 

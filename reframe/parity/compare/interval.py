@@ -9,7 +9,7 @@ interleaved in time are pairs: the median of the pairs' quotients, in the same w
 
 Two things that break such intervals on real series make them wider: runs that depend on one another
 (lag-1 autocorrelation), and a timer or a print-out with few digits, which may be half a step off.
-Measured coverage: docs/compare.md, `python -m parity.compare.coverage`.
+Measured coverage: docs/compare.md, `python -m dev.coverage`.
 """
 
 from __future__ import annotations

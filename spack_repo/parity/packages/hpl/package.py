@@ -1,6 +1,5 @@
-from spack_repo.builtin.packages.hpl.package import Hpl as BuiltinHpl
-
 from spack.package import *
+from spack_repo.builtin.packages.hpl.package import Hpl as BuiltinHpl
 
 
 class Hpl(BuiltinHpl):

@@ -1,6 +1,5 @@
-from spack_repo.builtin.packages.mpip.package import Mpip as BuiltinMpip
-
 from spack.package import *
+from spack_repo.builtin.packages.mpip.package import Mpip as BuiltinMpip
 
 
 class Mpip(BuiltinMpip):

@@ -9,8 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from parity.bench import nights
-from parity.bench.said import at_most
+from dev.bench import nights
+from dev.bench.said import at_most
+
 from parity.errors import OK, REGRESSED
 
 #: What a command may take.
@@ -70,7 +71,7 @@ def _took(results: str | None, *words: str) -> tuple[float, int]:
 def _stored(partitions: dict[str, int], metrics: int, count: int) -> tempfile.TemporaryDirectory:
     """A results folder with so many nights; another process writes them: ReFrame's runtime is one a process."""
     folder = tempfile.TemporaryDirectory(prefix='parity-bench-')
-    code = f'from parity.bench import nights; nights.stored({partitions!r}, {metrics}, {count})'
+    code = f'from dev.bench import nights; nights.stored({partitions!r}, {metrics}, {count})'
     subprocess.run([sys.executable, '-c', code], check=True, env={**os.environ, 'PARITY_RESULTS': folder.name})
     return folder
 

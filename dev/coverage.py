@@ -1,4 +1,4 @@
-"""How often the intervals of parity.compare hold the true ratio: ``python -m parity.compare.coverage``.
+"""How often the intervals of parity.compare hold the true ratio: ``python -m dev.coverage``.
 
 Both sides are drawn from a family of noise, the true ratio of the medians is known, and it is counted how
 often the interval contains it. The table stands in docs/compare.md; a small version is a test.

@@ -1,4 +1,4 @@
-"""The reference of the YAML files that people edit, as a page: `python -m parity.site.docs >docs/files.md`.
+"""The reference of the YAML files that people edit, as a page: `python -m dev.files_page >docs/files.md`.
 
 Made of the models that check the files, and of the comments beside their fields, so that it says what holds.
 """
@@ -41,7 +41,7 @@ FILES = (
 _HEAD = """\
 # The files that people edit
 
-This page is generated (`python -m parity.site.docs >docs/files.md`). Every file is checked when it is read; what
+This page is generated (`python -m dev.files_page >docs/files.md`). Every file is checked when it is read; what
 is wrong is told with file, line, key and what would be valid, and exit code 2. A key that is not listed is an
 error, and so is one given twice. A file has at most 16 million characters and 63 levels, and its aliases repeat at
 most a million characters. Accepted values have a page of their own.

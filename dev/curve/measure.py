@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from dev.curve.families import RUNS
+from dev.curve.rivals import RIVALS
+from dev.curve.sources import Source
 
-from parity.regression.curve.families import RUNS
-from parity.regression.curve.rivals import RIVALS
-from parity.regression.curve.sources import Source
 from parity.regression.history import follow
 from parity.regression.nights import Nights, grouped, of_nights
 from parity.regression.rules import DEFAULT

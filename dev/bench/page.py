@@ -8,8 +8,9 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-from parity.bench.browser import Browser, found
-from parity.bench.said import at_most
+from dev.bench.browser import Browser, found
+from dev.bench.said import at_most
+
 from parity.verdict.model import Cell, Coverage, Session, Verdict
 
 CELLS, NIGHTS = 5000, 90

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-
-from parity.regression.curve.families import RUNS
+from dev.curve.families import RUNS
 
 
 def fixed(bound: float, values: np.ndarray) -> np.ndarray:

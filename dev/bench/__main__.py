@@ -8,9 +8,10 @@ import sys
 import time
 from functools import partial
 
+from dev.bench import large, page, pairs, scale
+from dev.bench.codes import Codes
+
 from parity import errors, machine, paths, sizing, software
-from parity.bench import large, page, pairs, scale
-from parity.bench.codes import Codes
 
 PAIRS = 3
 #: The size of the study of 2012 (N 4942, NB 16): small blocks, where DGEMM is far from its best.

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-
-from parity.regression.curve import study
-from parity.regression.curve.families import Family
-from parity.regression.curve.oracle import Oracle
+from dev.curve import study
+from dev.curve.families import Family
+from dev.curve.oracle import Oracle
 
 Alarms = Callable[[np.ndarray], np.ndarray]
 

@@ -2,7 +2,7 @@
 
 Everything but the measurement itself is measured: the site is simulated (``simulated``), and its jobs end at once.
 
-    python -m parity.bench.scale --nodes 1000 --in-flight 100
+    python -m dev.bench.scale --nodes 1000 --in-flight 100
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev.bench.simulated import Site
+
 from parity import errors
-from parity.bench.simulated import Site
 
 NODES, IN_FLIGHT = 1000, 100
 #: What a node may cost in all steps together beside its measurement (seconds), and what a step may take (MB).
@@ -94,7 +95,7 @@ def run(nodes: int = NODES, in_flight: int = IN_FLIGHT) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog='python -m parity.bench.scale', description=__doc__)
+    parser = argparse.ArgumentParser(prog='python -m dev.bench.scale', description=__doc__)
     parser.add_argument('--nodes', type=int, default=NODES)
     parser.add_argument('--in-flight', type=int, default=IN_FLIGHT)
     args = parser.parse_args()

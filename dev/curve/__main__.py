@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+from dev.curve import study
+from dev.curve.families import families
+from dev.curve.measure import SIZES, WITHIN, Amount, Row, rows
+from dev.curve.sources import Made, Source, Studied
 
 from parity import errors
-from parity.regression.curve import study
-from parity.regression.curve.families import families
-from parity.regression.curve.measure import SIZES, WITHIN, Amount, Row, rows
-from parity.regression.curve.sources import Made, Source, Studied
 
 CVS = (0.01, 0.02)
 #: The target: false alarms per 1000 test-nights, and the share of 5 % found within 3 nights.

@@ -11,8 +11,9 @@ import shlex
 import sys
 from pathlib import Path
 
+from dev.bench import slurm
+
 from parity import paths
-from parity.bench import slurm
 from parity.outputs import stream
 
 #: One node in so many is slow, is down, or kills its job.

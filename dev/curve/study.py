@@ -6,9 +6,9 @@ import csv
 from collections import defaultdict
 
 import numpy as np
+from dev.curve.families import RERUNS, RUNS
 
 from parity import paths
-from parity.regression.curve.families import RERUNS, RUNS
 
 #: Repeats in a row that stay together: two nights' runs and reruns.
 _BLOCK = 2 * (RUNS + RERUNS)
