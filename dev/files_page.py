@@ -17,7 +17,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from parity.acks.file import Acks
-from parity.codes import FEATURES
+from parity.base.codes import FEATURES
 from parity.compare.pairs import Pairs
 from parity.jobs.settings import JobsFile
 from parity.site.schema import LimitName, System

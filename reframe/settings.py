@@ -9,7 +9,8 @@ import sys
 
 from reframe.core import logging as reframe_logging
 
-from parity import characters, errors, jobnodes, once, paths, reasons, session, slurm_queue
+from parity import jobnodes, once, session, slurm_queue
+from parity.base import characters, errors, paths, reasons
 from parity.pbs import backend
 from parity.site import assemble, quick, spaces
 

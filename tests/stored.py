@@ -10,7 +10,7 @@ from typing import Any
 
 import sessions as made
 from nights import DAY, start
-from parity import paths
+from parity.base import paths
 
 METRICS = {m['name']: {'unit': m['unit'], 'better': m['better']} for m in made.METRICS}
 

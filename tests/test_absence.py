@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import stored as store
 from conftest import TOP
 from parity import report
+from parity.base.errors import UsageError
 from parity.cli import app
-from parity.errors import UsageError
 from parity.notify import night as notify
 from parity.notify.state import State
 from parity.site import systems

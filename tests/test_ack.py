@@ -15,7 +15,7 @@ from commands import parity, process
 from conftest import TOP
 from parity import acks, plan
 from parity.acks import level
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 from parity.site import systems
 from parity.verdict import judge, terminal
 from stored import case

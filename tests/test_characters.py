@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from conftest import TOP, shell
-from parity import characters, yamlfile
-from parity.errors import UsageError
+from parity.base import characters, yamlfile
+from parity.base.errors import UsageError
 from parity.jobs import render
 from parity.jobs.request import Request
 from parity.jobs.settings import JobsFile

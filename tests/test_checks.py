@@ -8,9 +8,9 @@ import pytest
 
 from conftest import TOP, shell
 from parity import plan
+from parity.base.sizing import HplProblem
 from parity.metric import Metric
 from parity.outputs import Wrong, hpcc, hpl, npb, stream
-from parity.sizing import HplProblem
 from parity.verdict import judge
 from replay import RECORDED, Replay, check
 

@@ -14,12 +14,12 @@ from dev import coverage
 
 import sessions
 from commands import parity, process
-from parity import paths
+from parity.base import paths
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import decide, expected, interleaved, interval, join, kept, pairs, resolve
 from parity.compare import sessions as taken
 from parity.compare.interval import Sample, ratio
 from parity.compare.sides import Measured, Side, Value
-from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import Plan, identity
 from parity.session import database
 from parity.site import systems

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from commands import parity
 from conftest import TOP, shell
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 from parity.regression import detect, table
 
 SLOW = TOP / 'tests' / 'data' / 'slow.csv'

@@ -9,7 +9,7 @@ import pytest
 
 import slurm_site
 from conftest import shell
-from parity import yamlfile
+from parity.base import yamlfile
 from parity.doctor import examine, folders, python, queue
 from parity.doctor.model import Finding, exit_code, lacking, note, ok
 from parity.site.schema import System

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity import figures
+from parity.base import figures
 
 
 @pytest.mark.parametrize('value, unit, said', [

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import slurm_site
-from parity.errors import InfrastructureError, UsageError
+from parity.base.errors import InfrastructureError, UsageError
 from parity.jobs import command, sent, slurm, write
 from parity.jobs.campaign import Covered
 from parity.jobs.request import Request

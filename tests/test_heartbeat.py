@@ -13,10 +13,10 @@ import pytest
 
 from conftest import TOP, shell
 from jobs import QUICK
-from parity.errors import UsageError
+from parity.base.errors import UsageError
+from parity.base.lock import Lock
 from parity.nightly import heartbeat
 from parity.nightly.heartbeat import Heartbeat
-from parity.session.lock import Lock
 
 
 def told(folder, system: str = 'local') -> dict:

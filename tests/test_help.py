@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 import sessions
 from conftest import TOP, shell
-from parity import cli, version
+from parity import cli
+from parity.base import version
 
 SCRIPTS = sorted(f'ci/{file.name}' for file in (TOP / 'ci').iterdir() if file.is_file() and os.access(file, os.X_OK))
 

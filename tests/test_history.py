@@ -6,7 +6,8 @@ import sqlite3
 
 import pytest
 
-from parity import history, paths
+from parity import history
+from parity.base import paths
 from parity.session import readable
 from sessions import case
 

@@ -14,9 +14,10 @@ import pytest
 
 from conftest import PATIENCE, TOP, eventually, run_python, shell
 from jobs import QUICK, finished, journal_of, killed, processes_of, sessions_of, start, verdict_of
-from parity.errors import InfrastructureError
+from parity.base import lock
+from parity.base.errors import InfrastructureError
 from parity.nightly import run as nightly_run
-from parity.session import lock, owner, recovery
+from parity.session import owner, recovery
 
 
 def test_a_killed_run_loses_no_finished_case_and_leaves_no_process(checkout):

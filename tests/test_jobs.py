@@ -16,9 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import PATIENCE, TOP, shell
-from parity import errors, outputs, times
+from parity import outputs
+from parity.base import errors, times
+from parity.base.errors import UsageError
 from parity.cli import app
-from parity.errors import UsageError
 from parity.jobs import access, campaign, render, request, write
 from parity.jobs.settings import Settings
 from parity.jobs.write import Wanted
@@ -303,7 +304,7 @@ def test_a_second_select_is_refused_where_it_is_written(site, option):
 
 
 def test_a_pbs_partition_that_places_nothing_is_a_warning(site):
-    from parity import traps
+    from parity.base import traps
     assert not any(map(traps.one_host, systems.read('example-pbs').partitions))
     file = site / 'systems' / 'example-pbs' / 'system.yaml'
     file.write_text(file.read_text().replace("-q workq, -A benchmark, '-l place=scatter:excl'", '-q workq, -A benchmark'))

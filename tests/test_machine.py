@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parity import machine
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 from parity.machine.memory import parse_dmi
 from parity.machine.model import MemoryChannels
 from parity.machine.tree import parse_cpus

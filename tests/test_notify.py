@@ -16,8 +16,8 @@ from commands import parity, process
 from conftest import TOP, eventually
 from parity import notify
 from parity.attribution.model import Attribution, Where
+from parity.base.errors import UsageError
 from parity.compare.model import Outcome
-from parity.errors import UsageError
 from parity.notify import message, night, notifier, secrets, send, state
 from parity.site.schema import Notify
 from parity.verdict import judge

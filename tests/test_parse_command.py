@@ -9,8 +9,8 @@ import pytest
 
 from commands import parity
 from conftest import TOP, run_python
+from parity.base.errors import UsageError
 from parity.cli import parse
-from parity.errors import UsageError
 from parity.outputs import registry
 
 RECORDED = Path(__file__).parent / 'recorded'

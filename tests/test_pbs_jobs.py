@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pbs_server
-from parity.errors import InfrastructureError, UsageError
+from parity.base.errors import InfrastructureError, UsageError
 from parity.jobs import pbs, sent
 from parity.jobs.campaign import Covered
 from parity.jobs.request import Request

@@ -13,8 +13,8 @@ import yaml
 
 import slurm_site
 from conftest import shell
-from parity import yamlfile
-from parity.errors import InfrastructureError
+from parity.base import yamlfile
+from parity.base.errors import InfrastructureError
 from parity.jobs.state import SchedulerError
 from parity.machine.tree import Tree
 from parity.probe import ask, host, likes, pbs, slurm, write

@@ -12,8 +12,8 @@ import yaml
 import sessions as made
 import stored
 from conftest import TOP
-from parity import paths
-from parity.errors import NothingMeasured, UsageError
+from parity.base import paths
+from parity.base.errors import NothingMeasured, UsageError
 from parity.plan.model import LoadedCheck, Plan
 from parity.refs import accept, lint, propose, reason, show, stale, table
 from parity.verdict import judge

@@ -17,7 +17,8 @@ import pytest
 
 from parity import report
 from parity.attribution.model import Attribution, Change, Subsystem, Where
-from parity.report import facts, text
+from parity.base import text
+from parity.report import facts
 from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Session, Verdict
 
 HOSTILE = [

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 import sessions as made
-from parity import paths, report
+from parity import report
+from parity.base import paths
 from parity.compare.model import Outcome
 from parity.history import SessionFacts
 from parity.history.rows import SCHEMA

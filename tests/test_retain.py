@@ -15,11 +15,11 @@ import pytest
 import sessions as made
 from commands import parity, process
 from jobs import journal_of, killed
-from parity import paths
-from parity.errors import InfrastructureError, UsageError
+from parity.base import paths
+from parity.base.errors import InfrastructureError, UsageError
+from parity.base.lock import Lock
 from parity.retain import files, sessions
 from parity.session import database
-from parity.session.lock import Lock
 
 NOW = time.time()
 DAY = 86400

@@ -16,8 +16,9 @@ from pydantic import ValidationError
 
 from conftest import TOP, shell
 from jobs import CELLS, LISTED
-from parity import plan, yamlfile
-from parity.errors import UsageError
+from parity import plan
+from parity.base import yamlfile
+from parity.base.errors import UsageError
 from parity.site import assemble, systems
 from parity.site.schema import System
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from conftest import PATIENCE
 from parity import sizing_osu
+from parity.base.sizing import HplProblem, cached_reason, fits_in_cache, grid, hpcc_input, hpl
 from parity.outputs import hpcc
-from parity.sizing import HplProblem, cached_reason, fits_in_cache, grid, hpcc_input, hpl
 
 GB = 1e9
 MIB = 2 ** 20

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from conftest import PATIENCE, TOP, run_python, shell
+from parity.base.codes import FEATURES
+from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import build as command_line
-from parity.codes import FEATURES
-from parity.errors import InfrastructureError, UsageError
 from parity.site import assemble, systems
 from parity.software import built
 from parity.spackenv import binaries, build, bundle, externals, folder, gpu, manifest, recipes

@@ -11,7 +11,7 @@ import pytest
 
 from commands import parity, process
 from conftest import TOP
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 from parity.study import compare, schema, table
 
 FOLDER = TOP / 'studies' / 'jungels2012'
@@ -137,7 +137,7 @@ tables:
 def study_of(folder, text, rows):
     (folder / 't.csv').write_text(rows)
     (folder / 'study.yaml').write_text(text)
-    from parity import yamlfile
+    from parity.base import yamlfile
     return table.read(yamlfile.read(folder / 'study.yaml', schema.Study), folder)
 
 

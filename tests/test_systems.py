@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from parity import yamlfile
-from parity.errors import UsageError
+from parity.base import yamlfile
+from parity.base.errors import UsageError
 from parity.site import assemble, systems
 from parity.site.schema import Partition, System, Waiver
 

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from parity import __version__, version
+from parity import __version__
+from parity.base import version
 from parity.session import current
 
 

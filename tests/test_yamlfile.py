@@ -11,9 +11,10 @@ from reframe.core import pipeline
 
 from conftest import TOP, shell
 from jobs import QUICK
-from parity import acks, once, paths, references, yamlfile
+from parity import acks, once, references
+from parity.base import paths, yamlfile
+from parity.base.errors import UsageError
 from parity.compare import pairs
-from parity.errors import UsageError
 from parity.jobs import settings
 from parity.plan import Plan
 from parity.refs import accepted, proposals

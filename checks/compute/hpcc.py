@@ -7,7 +7,7 @@ are of one rank while the others idle, `star` figures are a rank's while all ran
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from parity import sizing
+from parity.base import sizing
 from parity.metric import Metric
 from parity.mpi import Mpi
 from parity.outputs import Wrong, hpcc

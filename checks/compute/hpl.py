@@ -5,7 +5,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 
-from parity import sizing
+from parity.base import sizing
 from parity.metric import Metric
 from parity.mpi import Mpi
 from parity.outputs import Wrong, hpl

@@ -10,7 +10,7 @@ import shlex
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity import paths
+from parity.base import paths
 from parity.metric import Metric
 from parity.outputs import filecopy
 from parity.storage import Budget

@@ -11,7 +11,8 @@ from functools import partial
 from dev.bench import large, page, pairs, scale
 from dev.bench.codes import Codes
 
-from parity import errors, machine, paths, sizing, software
+from parity import machine, software
+from parity.base import errors, paths, sizing
 
 PAIRS = 3
 #: The size of the study of 2012 (N 4942, NB 16): small blocks, where DGEMM is far from its best.

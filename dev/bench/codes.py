@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from parity import sizing
-from parity.errors import InfrastructureError
+from parity.base import sizing
+from parity.base.errors import InfrastructureError
 from parity.outputs import hpl, stream
 
 #: n of the n x n matrices, repetitions; each process multiplies its own, as HPCC's star DGEMM does.

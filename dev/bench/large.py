@@ -12,7 +12,7 @@ from pathlib import Path
 from dev.bench import nights
 from dev.bench.said import at_most
 
-from parity.errors import OK, REGRESSED
+from parity.base.errors import OK, REGRESSED
 
 #: What a command may take.
 SECONDS, BYTES = 10.0, 2e9

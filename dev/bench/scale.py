@@ -20,7 +20,7 @@ from pathlib import Path
 
 from dev.bench.simulated import Site
 
-from parity import errors
+from parity.base import errors
 
 NODES, IN_FLIGHT = 1000, 100
 #: What a node may cost in all steps together beside its measurement (seconds), and what a step may take (MB).

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dev.bench import slurm
 
-from parity import paths
+from parity.base import paths
 from parity.outputs import stream
 
 #: One node in so many is slow, is down, or kills its job.

@@ -18,7 +18,7 @@ from dev.curve.families import families
 from dev.curve.measure import SIZES, WITHIN, Amount, Row, rows
 from dev.curve.sources import Made, Source, Studied
 
-from parity import errors
+from parity.base import errors
 
 CVS = (0.01, 0.02)
 #: The target: false alarms per 1000 test-nights, and the share of 5 % found within 3 nights.

@@ -8,7 +8,7 @@ from collections import defaultdict
 import numpy as np
 from dev.curve.families import RERUNS, RUNS
 
-from parity import paths
+from parity.base import paths
 
 #: Repeats in a row that stay together: two nights' runs and reruns.
 _BLOCK = 2 * (RUNS + RERUNS)

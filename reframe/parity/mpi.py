@@ -14,7 +14,8 @@ from pathlib import Path
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_after, run_before, variable
 
-from parity import placement, sizing
+from parity import placement
+from parity.base import sizing
 from parity.metric import Metric
 from parity.outputs import Incomplete, Wrong
 from parity.workload import Workload

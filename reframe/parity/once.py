@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 from reframe.core import pipeline
 
-from parity import yamlfile
+from parity.base import yamlfile
 
 
 def install() -> None:

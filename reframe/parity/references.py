@@ -18,8 +18,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from parity import paths, yamlfile
-from parity.errors import UsageError
+from parity.base import paths, yamlfile
+from parity.base.errors import UsageError
 from parity.plan import Plan
 from parity.plan.model import LoadedCheck, PlannedMetric
 from parity.refs import provenance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from parity.sizing import STREAM_CACHE_MULTIPLE
+from parity.base.sizing import STREAM_CACHE_MULTIPLE
 
 LEAST = 64 << 20            # bytes of a thread: several blocks of the largest size, 10 MB
 SHARE = 0.25                # of the memory, at most, for all threads

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from parity.figures import figure
+from parity.base.figures import figure
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestPlugin
 
-from parity.figures import figure
+from parity.base.figures import figure
 from parity.mpi import Mpi
 from parity.outputs import Incomplete
 from parity.plan import identity

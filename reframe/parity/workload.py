@@ -23,8 +23,9 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity import paths, reasons, scheduled, sizing, traps, watched
-from parity.limits import measured
+from parity import scheduled, watched
+from parity.base import paths, reasons, sizing, traps
+from parity.base.limits import measured
 from parity.outputs import Incomplete, Wrong
 from parity.plan import identity
 
@@ -182,7 +183,7 @@ class Workload(rfm.RegressionTestPlugin):
         self.skip(reason)
 
     def derive(self, what, sized):
-        """Keep a size that parity.sizing derived, with its reason, beside the figures."""
+        """Keep a size that parity.base.sizing derived, with its reason, beside the figures."""
         self.parity.setdefault('sizing', {})[what] = dataclasses.asdict(sized)
 
     def note(self, facts):

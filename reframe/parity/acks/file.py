@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from parity import paths, yamlfile
-from parity.errors import UsageError
+from parity.base import paths, yamlfile
+from parity.base.errors import UsageError
 from parity.plan import Plan
 from parity.site.schema import System
 

@@ -8,7 +8,7 @@ import sys
 import typer
 import typer.core
 
-from parity import errors
+from parity.base import errors
 from parity.cli import jobs, refs, study
 
 
@@ -49,7 +49,7 @@ TEST = typer.Option(False, '--test', help='Send a notice by its command.')
 
 def _version(asked: bool) -> None:
     if asked:
-        from parity import version
+        from parity.base import version
         typer.echo(f'parity {version.text()}')
         raise typer.Exit
 
@@ -79,7 +79,7 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
 
 
 def _seconds(option: str, time: str) -> int:
-    from parity import times
+    from parity.base import times
     try:
         return times.seconds(time)
     except ValueError as err:

@@ -8,10 +8,10 @@ import os
 
 from parity import acks
 from parity.acks import level
-from parity.cli.console import Console
-from parity.errors import UsageError
+from parity.base.console import Console
+from parity.base.errors import UsageError
+from parity.base.text import visible
 from parity.inspect import find
-from parity.report.text import visible
 from parity.site import systems
 from parity.verdict.model import Cell
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parity.errors import MISSING, OK
+from parity.base.errors import MISSING, OK
 from parity.site import systems
 from parity.site.schema import System
 from parity.spackenv import build as builder
@@ -53,6 +53,7 @@ def facts(system: System) -> dict[str, Any]:
     stated = system.partitions[0].extras.model_dump(exclude_none=True)
     if not system.detect:
         return stated
-    from parity import machine, paths
+    from parity import machine
+    from parity.base import paths
     here = machine.load(paths.results() / 'cache' / 'machine.json')
     return {'llc_bytes': here.llc_bytes, 'memory_bytes': here.memory_bytes, **stated}

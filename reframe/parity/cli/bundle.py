@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from parity.base.errors import UsageError
 from parity.cli.build import facts
-from parity.errors import UsageError
 from parity.site import systems
 from parity.spackenv import build as builder
 from parity.spackenv import bundle, manifest

@@ -6,7 +6,7 @@ import sys
 
 from rich.text import Text
 
-from parity.cli.console import Console
+from parity.base.console import Console
 from parity.inspect import gather, text
 
 

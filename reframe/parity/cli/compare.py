@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from parity import errors
-from parity.errors import UsageError
+from parity.base import errors
+from parity.base.errors import UsageError
 
 #: Where nobody reads on a terminal, lines are not folded before this.
 _WIDE = 200
@@ -28,7 +28,7 @@ def run(baseline: str, candidate: str, as_json: bool, label: bool, margin: float
 
 def printed(found) -> None:
     """The comparison on standard output; colours only on a terminal."""
-    from parity.cli.console import Console
+    from parity.base.console import Console
     from parity.compare import terminal
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(terminal.rendered(found, console.width))

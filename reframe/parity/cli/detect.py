@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from parity.errors import OK, REGRESSED, UsageError
+from parity.base.errors import OK, REGRESSED, UsageError
 
 
 def run(file: str, as_json: bool) -> int:

@@ -7,11 +7,11 @@ import sys
 
 from rich.text import Text
 
-from parity.cli.console import Console
+from parity.base.console import Console
+from parity.base.errors import UsageError
+from parity.base.text import visible
 from parity.doctor import examine, model
 from parity.doctor.model import Finding
-from parity.errors import UsageError
-from parity.report.text import visible
 from parity.site import systems
 
 _STYLES = {'ok': 'green', 'note': 'yellow', 'lacking': 'bold red'}

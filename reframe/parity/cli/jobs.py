@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from parity import errors
+from parity.base import errors
 
 app = typer.Typer(no_args_is_help=True, help='Job scripts for Slurm and PBS, sent and followed.')
 JOB = typer.Argument(help='build, nightly, campaign or workload.')
@@ -32,7 +32,7 @@ def _script(job, system, partitions, check, after, repeats, nodes, name, own=Fal
 def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITION, check: str = CHECK,
            after: str = AFTER, repeats: int = REPEATS, nodes: str = NODES, name: str = NAME):
     """Print the script of a job."""
-    from parity import traps
+    from parity.base import traps
     from parity.site import systems
     for part in systems.read(system).partitions:
         if (not partition or part.name in partition) and (said := traps.one_host(part)):

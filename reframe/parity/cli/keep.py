@@ -6,11 +6,11 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from parity import paths
-from parity.errors import UsageError
+from parity.base import paths
+from parity.base.errors import UsageError
+from parity.base.lock import Lock, of_system
 from parity.retain import files, sessions
 from parity.session import recovery
-from parity.session.lock import Lock, of_system
 from parity.site import systems
 
 _DAY = 86400

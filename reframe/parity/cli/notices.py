@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 
 from parity import notify
-from parity.errors import InfrastructureError, UsageError
+from parity.base.errors import InfrastructureError, UsageError
+from parity.base.text import visible
 from parity.notify import state
-from parity.report.text import visible
 from parity.site import systems
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from parity.errors import OK, REGRESSED, UsageError
+from parity.base.errors import OK, REGRESSED, UsageError
 from parity.outputs import Incomplete, Wrong, registry
 
 

@@ -9,8 +9,8 @@ import shutil
 import socket
 from pathlib import Path
 
-from parity import paths, yamlfile
-from parity.errors import InfrastructureError, UsageError
+from parity.base import paths, yamlfile
+from parity.base.errors import InfrastructureError, UsageError
 from parity.machine.tree import Tree
 from parity.probe import ask, host, write
 from parity.probe.model import TODO, Cluster, Host
@@ -59,7 +59,7 @@ def _host(cluster: Cluster) -> Host:
 
 def _codes() -> tuple[str, ...]:
     """What this node's own packages offer; file copies need python3 alone, and every node has that."""
-    from parity.codes import OFFERED_BY
+    from parity.base.codes import OFFERED_BY
     from parity.software.programs import FEATURES, PROGRAMS
     offered = {feature for feature, programs in FEATURES.items()
                if all(shutil.which(PROGRAMS[p].executable) for p in programs)}

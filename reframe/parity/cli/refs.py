@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from parity import errors
+from parity.base import errors
 
 app = typer.Typer(no_args_is_help=True, help='Accepted values: proposed from the history, accepted, linted.')
 SYSTEM = typer.Option(..., '--system', help='The system whose references they are.')

@@ -6,7 +6,7 @@ import sys
 
 from rich.text import Text
 
-from parity.cli.console import Console
+from parity.base.console import Console
 from parity.verdict import terminal
 from parity.verdict.model import Verdict
 
@@ -27,7 +27,8 @@ def facts(brief: bool) -> None:
     """The software found here and, unless ``brief``, the machine and its limits with their source."""
     import yaml
 
-    from parity import machine, paths, software
+    from parity import machine, software
+    from parity.base import paths
     from parity.site import systems
     system = systems.read('local')
     cache = paths.results() / 'cache'

@@ -98,7 +98,7 @@ def _library(blas: dict[str, Any] | None) -> str | None:
 
 
 def _input(sizing: dict[str, dict[str, Any]]) -> str:
-    """The sizes that parity.sizing derived, without the sentences that derive them."""
+    """The sizes that parity.base.sizing derived, without the sentences that derive them."""
     return '; '.join(f'{what} ' + ' '.join(f'{k}={v}' for k, v in sized.items() if k != 'why')
                      for what, sized in sorted(sizing.items()) if isinstance(sized, dict))
 

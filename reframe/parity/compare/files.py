@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from parity.base.errors import UsageError
 from parity.compare import kept, sessions
 from parity.compare.sides import Measured, Side, Value
-from parity.errors import UsageError
 
 _NEEDED = ('benchmark', 'metric', 'value')
 _OPTIONAL = ('unit', 'direction', 'subsystem')

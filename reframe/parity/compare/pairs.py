@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from parity import paths, yamlfile
+from parity.base import paths, yamlfile
+from parity.base.errors import UsageError
 from parity.compare.model import Row
-from parity.errors import UsageError
 from parity.plan.model import LoadedCheck, Plan
 from parity.references import unknown
 from parity.site.schema import Name, System

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import files, kept, sessions
 from parity.compare.sides import Side, newest_alike
-from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.references import unknown
 from parity.session import database
 from parity.site import systems

@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from parity.base.figures import NOTHING, alike, number, percent
+from parity.base.text import brief, visible
 from parity.compare.model import WORDS, Comparison, Row, SideTold
-from parity.figures import NOTHING, alike, number, percent
-from parity.report.text import brief, visible
 
 _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parity import paths
+from parity.base import paths
+from parity.base.errors import INFRASTRUCTURE, USAGE, InfrastructureError, UsageError
 from parity.doctor import folders, plan, python, queue, software
 from parity.doctor.model import Finding, lacking, note, ok
-from parity.errors import INFRASTRUCTURE, USAGE, InfrastructureError, UsageError
 from parity.probe.model import TODO
 from parity.site import systems
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
-from parity import paths
+from parity.base import paths
+from parity.base.errors import INFRASTRUCTURE, InfrastructureError
 from parity.doctor.model import Finding, lacking, note, ok
-from parity.errors import INFRASTRUCTURE, InfrastructureError
 from parity.nightly import guard
 from parity.session import current
 from parity.site.schema import System

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from parity.errors import INFRASTRUCTURE, MISSING, OK, USAGE
+from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE
 
 #: Of several things that are lacking, the first of these is the exit code.
 _PRECEDENCE = (USAGE, INFRASTRUCTURE, MISSING)

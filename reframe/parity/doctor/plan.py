@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
-from parity import acks, paths, plan
-from parity.codes import FEATURES, OFFERED_BY
+from parity import acks, plan
+from parity.base import paths
+from parity.base.codes import FEATURES, OFFERED_BY
+from parity.base.errors import MISSING, USAGE, UsageError
 from parity.compare import pairs
 from parity.doctor.model import Finding, lacking, note, ok
-from parity.errors import MISSING, USAGE, UsageError
 from parity.nightly import guard
 from parity.plan import Plan
 from parity.site import systems

@@ -8,9 +8,9 @@ import re
 import sysconfig
 from collections.abc import Iterator
 
-from parity import paths
+from parity.base import paths
+from parity.base.errors import INFRASTRUCTURE
 from parity.doctor.model import Finding, lacking, note, ok
-from parity.errors import INFRASTRUCTURE
 
 _MEND = 'ci/venv makes .venv anew where its lock has changed'
 

@@ -6,9 +6,9 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 
-from parity import times, traps
+from parity.base import times, traps
+from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE
 from parity.doctor.model import Finding, lacking, note, ok
-from parity.errors import INFRASTRUCTURE, MISSING, USAGE
 from parity.jobs import access
 from parity.jobs.command import answer
 from parity.jobs.request import SCHEDULERS

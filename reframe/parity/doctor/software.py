@@ -6,9 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from parity import paths, software
+from parity import software
+from parity.base import paths
+from parity.base.errors import MISSING
 from parity.doctor.model import Finding, lacking, note, ok
-from parity.errors import MISSING
 from parity.site.schema import System
 from parity.software import spack
 from parity.spackenv import manifest

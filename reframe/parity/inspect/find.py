@@ -9,8 +9,9 @@ from itertools import chain, islice
 
 import polars as pl
 
-from parity import history, paths
-from parity.errors import NothingMeasured, UsageError
+from parity import history
+from parity.base import paths
+from parity.base.errors import NothingMeasured, UsageError
 from parity.session import database
 from parity.site import systems
 from parity.verdict import judge

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parity.report.text import visible
+from parity.base.text import visible
 
 #: What is read of a file's end, the lines shown of it, and how wide one may be.
 _BYTES, _LINES, _WIDTH = 1 << 16, {'rfm_job.out': 12, 'rfm_job.err': 6}, 160

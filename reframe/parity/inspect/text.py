@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parity import figures
+from parity.base import figures
+from parity.base.text import visible
 from parity.inspect import draw
 from parity.inspect.model import View
-from parity.report.text import visible
 from parity.verdict.model import Cell
 from parity.verdict.terminal import STYLES
 

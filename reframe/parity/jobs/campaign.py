@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from parity import errors
+from parity.base import errors
 from parity.jobs.settings import Settings
 from parity.site.schema import Partition
 

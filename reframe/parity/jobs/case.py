@@ -11,7 +11,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity import errors, paths, plan
+from parity import plan
+from parity.base import errors, paths
 from parity.jobs.request import partition
 from parity.nightly.run import telling
 from parity.plan.model import PlannedCase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from parity import errors
+from parity.base import errors
 from parity.jobs import sent
 from parity.jobs.state import SchedulerError, State, together
 

@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from parity.errors import INFRASTRUCTURE
+from parity.base.errors import INFRASTRUCTURE
 from parity.jobs.command import answer
 from parity.jobs.state import SIGNAL, Forgotten, SchedulerError, State, seconds
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 
-from parity import characters, errors, paths
+from parity.base import characters, errors, paths
 from parity.jobs.request import Request
 
 #: What a job needs of the environment that it is rendered in: schedulers start jobs in another.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from parity import errors, paths, times
+from parity.base import errors, paths, times
+from parity.base.traps import JOINS, SELECTS
 from parity.jobs import access, settings
 from parity.jobs.campaign import Covered
 from parity.jobs.settings import Mail, Settings
 from parity.site.schema import Partition, System
-from parity.traps import JOINS, SELECTS
 
 #: Ours for ReFrame's backends; what is not here cannot be asked.
 SCHEDULERS = {'slurm': 'slurm', 'squeue': 'slurm', 'pbs': 'pbs', 'pbspro': 'pbs', 'local': 'plain'}

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from parity import errors, paths
+from parity.base import errors, paths
 from parity.jobs import pbs, slurm
 from parity.jobs.campaign import Covered
 from parity.jobs.request import Request

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, StringConstraints
 
-from parity import paths, yamlfile
+from parity.base import paths, yamlfile
+from parity.base.times import Time
 from parity.site.schema import Name, Option, Strict
-from parity.times import Time
 
 #: The jobs that there are. `workload` asks for what its check asks for: it has no settings of its own.
 JOBS = ('build', 'nightly', 'campaign', 'workload')

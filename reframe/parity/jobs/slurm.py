@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from parity.errors import INFRASTRUCTURE
+from parity.base.errors import INFRASTRUCTURE
 from parity.jobs.command import answer
 from parity.jobs.state import SIGNAL, Forgotten, SchedulerError, State, seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from parity.errors import INFRASTRUCTURE, OK, ParityError
+from parity.base.errors import INFRASTRUCTURE, OK, ParityError
 
 #: What `wait` ends with where the exit code is that of a signal, as in a shell.
 SIGNAL = 128

@@ -6,7 +6,8 @@ import re
 import sys
 from dataclasses import dataclass, field, replace
 
-from parity import errors, paths, plan
+from parity import plan
+from parity.base import errors, paths
 from parity.jobs import campaign, case, render, request, settings
 from parity.jobs.request import Request
 from parity.site import systems

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from parity.errors import UsageError
-from parity.limits import UNITS, Limit
+from parity.base.errors import UsageError
+from parity.base.limits import UNITS, Limit
 from parity.machine.flops import flops_per_cycle
 from parity.machine.model import Machine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from parity import errors
+from parity.base import errors
 from parity.nightly.heartbeat import REHEARSALS, Heartbeat
 
 
@@ -15,10 +15,11 @@ def nightly(beat: Heartbeat | None) -> None:
     began = time.time()
     from parity.nightly import options as given
     own, options = given.read(sys.argv[1:])
-    from parity import notify, paths, plan
+    from parity import notify, plan
+    from parity.base import paths
+    from parity.base.lock import Lock
     from parity.nightly import guard, run
     from parity.session import current, database, recovery
-    from parity.session.lock import Lock
     os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
     in_use = current.lock_of(options)
     guard.folders()

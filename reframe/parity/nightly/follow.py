@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
-from parity import paths
-from parity.errors import ParityError
+from parity.base import paths
+from parity.base.errors import ParityError
 from parity.nightly import progress
 from parity.nightly.progress import Progress
 from parity.report import earlier

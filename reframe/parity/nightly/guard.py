@@ -7,9 +7,10 @@ import os
 import sys
 import tempfile
 
-from parity import acks, paths, references
+from parity import acks, references
+from parity.base import paths
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import pairs
-from parity.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import Plan
 from parity.plan.model import Problem
 from parity.refs import accepted, lint, stale

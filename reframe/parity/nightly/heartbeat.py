@@ -10,10 +10,10 @@ import socket
 import sys
 import time
 
-from parity import errors, paths
-from parity.errors import InfrastructureError, ParityError
+from parity.base import errors, paths
+from parity.base.errors import InfrastructureError, ParityError
+from parity.base.lock import Lock
 from parity.session import cache
-from parity.session.lock import Lock
 from parity.site import systems
 
 #: The file of a run whose system cannot be told: none is named, and the system files cannot be read.

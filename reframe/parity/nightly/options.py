@@ -9,7 +9,7 @@ import argparse
 import sys
 from unittest import mock
 
-from parity import errors
+from parity.base import errors
 
 
 def read(given: list[str]) -> tuple[argparse.Namespace, list[str]]:

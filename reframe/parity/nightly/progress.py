@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parity import waiting
-from parity.figures import duration
+from parity.base.figures import duration
 from parity.verdict import runs
 from parity.waiting import Standing
 

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 
-from parity import paths, report
+from parity import report
+from parity.base import paths
+from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
 from parity.cli import show
-from parity.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
 from parity.nightly import again, follow, guard
 from parity.nightly.heartbeat import Heartbeat
 from parity.notify import Notifier

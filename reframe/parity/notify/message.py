@@ -6,8 +6,8 @@ import datetime
 from collections import Counter
 from collections.abc import Iterable
 
+from parity.base.text import visible
 from parity.notify.state import Fault, State
-from parity.report.text import visible
 from parity.verdict import terminal
 from parity.verdict.model import Verdict
 

@@ -6,9 +6,9 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from parity import paths, times
+from parity.base import paths, times
+from parity.base.text import visible
 from parity.notify import message, night, secrets, send, state
-from parity.report.text import visible
 from parity.site import systems
 from parity.site.schema import Notify
 from parity.verdict.model import Verdict

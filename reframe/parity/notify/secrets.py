@@ -7,7 +7,7 @@ import re
 import stat
 from pathlib import Path
 
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 from parity.site.schema import Notify
 
 _NAME = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from parity import paths
+from parity.base import paths
 from parity.notify import secrets as hidden
 
 TIMEOUT_SECONDS = 60.0

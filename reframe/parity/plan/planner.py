@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from parity import paths
-from parity.errors import UsageError
+from parity.base import paths
+from parity.base.errors import UsageError
 from parity.plan.model import Plan, PlannedCase
 
 

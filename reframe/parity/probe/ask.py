@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 
-from parity.errors import InfrastructureError, UsageError
+from parity.base.errors import InfrastructureError, UsageError
 from parity.jobs.command import answer
 from parity.jobs.state import SchedulerError
 from parity.probe import pbs, slurm

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from parity import yamlfile
-from parity.errors import UsageError
+from parity.base import yamlfile
+from parity.base.errors import UsageError
 from parity.references import PROVENANCE
 
 #: How much deeper a level stands than the one above it.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from parity import history, paths, plan, references
-from parity.figures import percent
+from parity import history, plan, references
+from parity.base import paths
+from parity.base.figures import percent
 from parity.plan import Plan
 from parity.refs import accepted, alike, nights, stale, value
 from parity.refs.accepted import Accepted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from parity import paths, yamlfile
+from parity.base import paths, yamlfile
 from parity.refs import edit
 from parity.refs.provenance import Observed
 from parity.site.schema import Strict

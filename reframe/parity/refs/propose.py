@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from parity import history, paths
-from parity.errors import NothingMeasured, UsageError
-from parity.figures import percent
+from parity import history
+from parity.base import paths
+from parity.base.errors import NothingMeasured, UsageError
+from parity.base.figures import percent
 from parity.refs import accepted, alike, bounds, change, nights, proposals, value
 from parity.refs.accepted import Accepted, Index
 from parity.refs.alike import Refused

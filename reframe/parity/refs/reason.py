@@ -6,8 +6,8 @@ import datetime
 import getpass
 from dataclasses import dataclass
 
-from parity import characters
-from parity.errors import UsageError
+from parity.base import characters
+from parity.base.errors import UsageError
 
 #: Half a year: systems are serviced once or twice in it, so that kernel, firmware or MPI are then others
 #: than those that were measured, and a drift too slow for any night's bounds is looked at by a person.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 
 from parity import history
+from parity.base.text import visible
 from parity.refs import accepted, nights, table
 from parity.refs.accepted import Accepted
 from parity.refs.nights import Cell
-from parity.report.text import visible
 from parity.site import systems
 
 

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 from parity.refs import accepted
 from parity.refs.accepted import Accepted
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parity.figures import alike, change, percent
+from parity.base.figures import alike, change, percent
+from parity.base.text import visible
 from parity.refs import bounds
 from parity.refs.lint import Linted
 from parity.refs.nights import Cell
 from parity.refs.proposals import Proposal, Reference
 from parity.refs.propose import Proposed
-from parity.report.text import visible
 
 
 def lines(answer: Proposed) -> list[str]:

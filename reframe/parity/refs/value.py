@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import median
 
-from parity.figures import percent
+from parity.base.figures import percent
 from parity.refs import bounds, change
 from parity.refs.alike import Refused
 from parity.refs.nights import Night

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 from parity.regression.nights import Nights, grouped
 from parity.regression.rows import COLUMNS, ISO, KINDS, LARGEST, NUMBER, SIGNS, WHOLE, bad_header, first_mistake
 

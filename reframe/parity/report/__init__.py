@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticSerializationError
 
-from parity import paths
+from parity.base import paths
 from parity.verdict.model import Verdict
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from parity.errors import ParityError
+from parity.base.errors import ParityError
 from parity.report.ratios import Pair
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from parity import figures
+from parity.base import figures
 from parity.report import rows
 from parity.report.rows import Row
 from parity.verdict.model import WORDS, Cell, Verdict

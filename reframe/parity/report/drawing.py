@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from parity import figures
+from parity.base import figures
 from parity.report.curves import Plot
 
 WIDTH, HEIGHT = 340, 190

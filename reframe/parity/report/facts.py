@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from parity import figures
-from parity.report import text
+from parity.base import figures, text
 
 
 @dataclass

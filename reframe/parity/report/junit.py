@@ -8,8 +8,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections import Counter
 
+from parity.base.text import visible
 from parity.report import rows
-from parity.report.text import visible
 from parity.verdict.model import Cell, Verdict
 
 #: What a word is in JUnit; every other one is a case that passed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from parity.report import text
+from parity.base import text
 
 #: Word on the page -> the file's name in the run's folder, as ReFrame names it.
 _FILES = {'output': 'rfm_job.out', 'errors': 'rfm_job.err', 'script': 'rfm_job.sh'}

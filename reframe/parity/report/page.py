@@ -9,8 +9,9 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from parity import __version__, figures
-from parity.report import links, ratios, text, view
+from parity import __version__
+from parity.base import figures, text
+from parity.report import links, ratios, view
 from parity.report.beside import Beside
 from parity.report.drawing import HEIGHT, LEFT, WIDTH
 from parity.verdict.model import Verdict

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from parity import figures
+from parity.base import figures
 from parity.compare.model import Comparison, Outcome
 
 WIDTH, HEIGHT = 260, 18

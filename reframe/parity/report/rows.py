@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 
-from parity import figures
-from parity.report import text
+from parity.base import figures, text
 from parity.verdict.model import Cell
 
 SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')

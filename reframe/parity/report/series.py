@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from parity import figures
+from parity.base import figures
 from parity.history import CELL
 
 #: A page shows so many.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from parity.report import attention, changes, drawing, facts, ratios, rows, text
+from parity.base import text
+from parity.report import attention, changes, drawing, facts, ratios, rows
 from parity.report.beside import Beside
 from parity.verdict.model import WORDS, Verdict
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity import paths
+from parity.base import paths
 
 #: What ReFrame puts into the folder of every case.
 _OF_A_CASE = 'rfm_*.sh'

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from parity import paths
-from parity.errors import InfrastructureError, UsageError
+from parity.base import paths
+from parity.base.errors import InfrastructureError, UsageError
 from parity.session import clock, database
 from parity.session.readable import MALFORMED
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from parity import paths
+from parity.base import paths
 
 
 def file(kind: str, version: int, uuid: str, ending: str) -> Path:

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parity import paths, version
-from parity.errors import ParityError, told
-from parity.session import database, lock, owner, recovery, store
-from parity.session.lock import Lock
+from parity.base import lock, paths, version
+from parity.base.errors import ParityError, told
+from parity.base.lock import Lock
+from parity.session import database, owner, recovery, store
 
 #: Set in the processes that only plan: they read the same settings and run nothing.
 PLANNING = 'PARITY_PLANNING'

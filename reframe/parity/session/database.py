@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from parity import paths
-from parity.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base import paths
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import identity
 from parity.session import clock
 

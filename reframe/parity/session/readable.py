@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from parity import paths
+from parity.base import paths
 from parity.session import database
 
 T = TypeVar('T')

@@ -15,10 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from parity import paths
-from parity.errors import InfrastructureError, UsageError
+from parity.base import paths
+from parity.base.errors import InfrastructureError, UsageError
+from parity.base.lock import Lock, of_system
 from parity.session import database, process, store
-from parity.session.lock import Lock, of_system
 from parity.session.owner import Owner
 from parity.site.assemble import PERFLOG_COLUMNS
 

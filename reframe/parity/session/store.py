@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from parity import paths
-from parity.errors import InfrastructureError
+from parity.base import paths
+from parity.base.errors import InfrastructureError
 from parity.site import assemble
 
 

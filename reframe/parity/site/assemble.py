@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from string import Template
 from typing import Any
 
-from parity import paths
-from parity.errors import UsageError
+from parity.base import paths
+from parity.base.errors import UsageError
 from parity.site import systems
 from parity.site.schema import ModulesEnvironment, Partition, System
 

@@ -19,10 +19,10 @@ from pydantic import (
     model_validator,
 )
 
-from parity.codes import FEATURES
-from parity.limits import UNITS
-from parity.times import Time
-from parity.traps import JOINS, SELECTS
+from parity.base.codes import FEATURES
+from parity.base.limits import UNITS
+from parity.base.times import Time
+from parity.base.traps import JOINS, SELECTS
 
 #: ReFrame's rule for the names of systems, partitions and environments.
 Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_-]+$')]

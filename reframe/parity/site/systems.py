@@ -8,8 +8,8 @@ import re
 import socket
 from itertools import zip_longest
 
-from parity import codes, paths, yamlfile
-from parity.errors import UsageError
+from parity.base import codes, paths, yamlfile
+from parity.base.errors import UsageError
 from parity.site.schema import System
 
 

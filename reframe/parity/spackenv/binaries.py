@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from parity import sizing
+from parity.base import sizing
 from parity.software.programs import environment
 
 _OSU = '../libexec/osu-micro-benchmarks/mpi'

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from parity import paths
-from parity.errors import InfrastructureError, ParityError, UsageError
+from parity.base import paths
+from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.site.schema import System
 from parity.software import spack
 from parity.spackenv import binaries, bundle, folder, gpu, manifest, recipes

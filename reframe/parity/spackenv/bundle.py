@@ -24,8 +24,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from parity import paths
-from parity.errors import InfrastructureError, UsageError
+from parity.base import paths
+from parity.base.errors import InfrastructureError, UsageError
 from parity.spackenv import recipes
 from parity.spackenv.command import Spack
 from parity.spackenv.folder import locked

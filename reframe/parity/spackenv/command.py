@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from parity import yamlfile
-from parity.errors import InfrastructureError
+from parity.base import yamlfile
+from parity.base.errors import InfrastructureError
 
 #: What a line of Spack's means to whoever waits.
 _TOLD = (

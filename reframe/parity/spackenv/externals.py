@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 
 #: What must be there, and Debian's package that brings it.
 NEEDED = {'gcc': 'gcc', 'g++': 'g++', 'gfortran': 'gfortran', 'mpicc': 'libopenmpi-dev', 'mpirun': 'openmpi-bin',

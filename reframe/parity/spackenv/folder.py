@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from parity import paths, yamlfile
-from parity.errors import UsageError
+from parity.base import paths, yamlfile
+from parity.base.errors import UsageError
+from parity.base.sizing_stream import stream_elements
 from parity.site.schema import System
-from parity.sizing_stream import stream_elements
 from parity.spackenv import externals, gpu, recipes
 
 #: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from parity import paths, yamlfile
-from parity.errors import UsageError
+from parity.base import paths, yamlfile
+from parity.base.errors import UsageError
 
 #: The codes whose GPU binaries parity knows, and so can miss.
 CODES = ('babelstream', 'osu-micro-benchmarks')

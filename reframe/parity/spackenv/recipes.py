@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parity import paths, yamlfile
-from parity.errors import InfrastructureError
+from parity.base import paths, yamlfile
+from parity.base.errors import InfrastructureError
 
 if TYPE_CHECKING:
     from parity.spackenv.command import Spack

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from parity import paths, yamlfile
-from parity.errors import UsageError
+from parity.base import paths, yamlfile
+from parity.base.errors import UsageError
 
 #: The name of a column, or text with names of columns in braces.
 COLUMN = re.compile(r'\{([A-Za-z_]\w*)\}')

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 from parity.study.schema import COLUMN, Study, Table
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from parity import history, paths, yamlfile
+from parity import history
+from parity.base import paths, yamlfile
 from parity.history import plans
 from parity.session import selection
 from parity.site.schema import Retired, System

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 from parity.refs import accepted
 from parity.refs.accepted import Accepted
 from parity.refs.nights import parameters

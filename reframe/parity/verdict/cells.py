@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from parity.limits import Limit, measured
+from parity.base.limits import Limit, measured
 from parity.plan import PlannedCase, PlannedMetric
 from parity.verdict.model import Cell
 from parity.verdict.runs import Reading, Run, middle

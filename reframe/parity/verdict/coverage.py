@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity.codes import CODES, Code
+from parity.base.codes import CODES, Code
 from parity.plan import Plan
 from parity.verdict.model import Cell, CodeCoverage, Coverage
 

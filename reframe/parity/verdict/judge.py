@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from parity import acks, errors, history, paths, plan
+from parity import acks, history, plan
 from parity.attribution import cause
+from parity.base import errors, paths
+from parity.base.errors import InfrastructureError, NothingMeasured
+from parity.base.figures import duration
 from parity.compare import expected
 from parity.compare.model import Outcome
-from parity.errors import InfrastructureError, NothingMeasured
-from parity.figures import duration
 from parity.plan import Plan, PlannedCase
 from parity.refs import bounds, stale
 from parity.regression.rules import DEFAULT, RATE, WHOLE_NIGHT

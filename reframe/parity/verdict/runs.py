@@ -10,7 +10,8 @@ from itertools import accumulate
 from statistics import median
 from typing import Any
 
-from parity import reasons, scheduled
+from parity import scheduled
+from parity.base import reasons
 from parity.plan.identity import case_name
 from parity.session import stopped
 

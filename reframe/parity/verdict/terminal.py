@@ -6,8 +6,8 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 
-from parity.figures import duration, figure
-from parity.report.text import visible
+from parity.base.figures import duration, figure
+from parity.base.text import visible
 from parity.verdict.model import WORDS, Cell, Verdict
 
 STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',

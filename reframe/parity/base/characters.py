@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from parity.errors import UsageError
+from parity.base.errors import UsageError
 
 #: Cc: control characters. Zl, Zp, Zs: separators. Cf: characters that are not seen, such as those that turn the
 #: direction of writing. A line break and a tab may stand in a text of several lines.

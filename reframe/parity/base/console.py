@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich.console
 
-from parity import errors
+from parity.base import errors
 
 
 class Console(rich.console.Console):

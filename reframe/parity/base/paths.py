@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from parity.errors import InfrastructureError, UsageError
+from parity.base.errors import InfrastructureError, UsageError
 
 #: Benchmark programs of ours that run on compute nodes: a check names the folder as its `sourcesdir`.
 PROGRAMS = str(Path(__file__).resolve().parent / 'programs')

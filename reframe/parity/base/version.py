@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import subprocess
 
-from parity import __version__, paths
+from parity import __version__
+from parity.base import paths
 
 #: What measures and judges; other files (docs, a system's references) change no figure.
 _OURS = ('reframe', 'checks')

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from parity import characters, yamlwords
-from parity.errors import UsageError
+from parity.base import characters, yamlwords
+from parity.base.errors import UsageError
 
 Model = TypeVar('Model', bound=BaseModel)
 

@@ -9,8 +9,8 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from parity import paths
-from parity.errors import InfrastructureError
+from parity.base import paths
+from parity.base.errors import InfrastructureError
 
 #: The files whose locks this process holds.
 _ours: set[Path] = set()

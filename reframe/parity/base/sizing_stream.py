@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from parity.sizing import STREAM_CACHE_MULTIPLE
+from parity.base.sizing import STREAM_CACHE_MULTIPLE
 
 STREAM_ARRAYS = 3                       # a, b and c
 STREAM_MEMORY_SHARE = 0.6               # of the memory, at most, for all three arrays
