@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from reframe.core.schedulers import slurm
 
-from parity import jobnodes, scheduled
+from parity import jobnodes
+from parity.scheduler import scheduled
 
 
 class Job(slurm._SlurmJob):

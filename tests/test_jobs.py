@@ -20,10 +20,11 @@ from parity import outputs
 from parity.base import errors, times
 from parity.base.errors import UsageError
 from parity.cli import app
-from parity.jobs import access, campaign, render, request, write
+from parity.jobs import campaign, render, request, write
 from parity.jobs.settings import Settings
 from parity.jobs.write import Wanted
 from parity.outputs import filecopy
+from parity.scheduler import access
 from parity.site import systems
 from parity.workload import Workload
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import TOP
-from parity import scheduled
+from parity.scheduler import scheduled
 
 NODE = TOP / 'reframe' / 'parity' / 'programs' / 'node.sh'
 pytestmark = pytest.mark.skipif('User Mode Linux' in Path('/proc/cpuinfo').read_text(), reason='a guest of User-mode Linux knows itself')

@@ -10,8 +10,8 @@ import pytest
 from reframe.core.exceptions import JobError
 
 import pbs_server
-from parity import scheduled, waiting
 from parity.pbs import backend
+from parity.scheduler import scheduled, waiting
 from pbs_server import COMMANDS, RECORDED
 
 

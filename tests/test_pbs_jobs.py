@@ -6,10 +6,11 @@ import pytest
 
 import pbs_server
 from parity.base.errors import InfrastructureError, UsageError
-from parity.jobs import pbs, sent
+from parity.jobs import sent
 from parity.jobs.campaign import Covered
 from parity.jobs.request import Request
-from parity.jobs.state import SchedulerError, together
+from parity.scheduler import pbs
+from parity.scheduler.state import SchedulerError, together
 from pbs_server import COMMANDS, RECORDED
 
 

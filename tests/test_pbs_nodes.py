@@ -8,8 +8,8 @@ import pytest
 
 import pbs_server
 from conftest import shell
-from parity.pbs import nodes
-from parity.pbs.nodes import PbsNode
+from parity.scheduler import nodes
+from parity.scheduler.nodes import PbsNode
 
 FEW = [PbsNode('a', frozenset({'free'}), '', {'ncpus': '2', 'mem': '1200mb', 'arch': 'linux'}),
        PbsNode('b', frozenset({'job-exclusive'}), '', {'ncpus': '4', 'mem': '2gb', 'ngpus': '4', 'Qlist': 'workq,gpuq'}),

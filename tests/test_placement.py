@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from conftest import TOP
-from parity import placement
-from parity.placement import Asked, Ran, Rank
+from parity.scheduler import placement
+from parity.scheduler.placement import Asked, Ran, Rank
 
 RANK_SH = TOP / 'reframe' / 'parity' / 'programs' / 'rank.sh'
 #: Two sockets of two cores of two hardware threads.

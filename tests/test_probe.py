@@ -15,10 +15,10 @@ import slurm_site
 from conftest import shell
 from parity.base import yamlfile
 from parity.base.errors import InfrastructureError
-from parity.jobs.state import SchedulerError
 from parity.machine.tree import Tree
 from parity.probe import ask, host, likes, pbs, slurm, write
 from parity.probe.model import Cluster, Host, Link, Queue
+from parity.scheduler.state import SchedulerError
 from parity.site.schema import System
 
 GIB = 1 << 30

@@ -10,9 +10,9 @@ import threading
 import pytest
 
 import sessions as made
-from parity import waiting
 from parity.nightly import follow, progress
 from parity.nightly.progress import Earlier, Progress
+from parity.scheduler import waiting
 from parity.session import selection
 
 RUN = '[ \x1b[32mRUN     \x1b[0m ] Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'

@@ -8,8 +8,8 @@ from types import SimpleNamespace as Made
 import pytest
 
 from conftest import TOP, shell
-from parity import scheduled
 from parity.base import traps
+from parity.scheduler import scheduled
 
 
 def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=()):

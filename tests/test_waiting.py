@@ -9,7 +9,7 @@ from types import SimpleNamespace as Made
 import pytest
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
-from parity import waiting
+from parity.scheduler import waiting
 from pbs_server import COMMANDS
 from slurm_site import REFUSED
 

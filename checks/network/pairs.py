@@ -8,10 +8,10 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity import placement
 from parity.metric import Metric
 from parity.outputs import pairs
 from parity.paired import Paired
+from parity.scheduler import placement
 
 
 class Pairs(rfm.RunOnlyRegressionTest, Paired):

@@ -12,7 +12,7 @@ import re
 
 from reframe.core.schedulers import slurm
 
-from parity import scheduled
+from parity.scheduler import scheduled
 
 #: A host list of Slurm's: n[1-4,7],gpu01. It becomes an argument of scontrol.
 _HOSTLIST = re.compile(r'\w[\w.,\[\]-]*', re.ASCII)

@@ -14,10 +14,10 @@ from pathlib import Path
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_after, run_before, variable
 
-from parity import placement
 from parity.base import sizing
 from parity.metric import Metric
 from parity.outputs import Incomplete, Wrong
+from parity.scheduler import placement
 from parity.workload import Workload
 
 #: What a profiled case measures beside its own figures (parity.outputs.mpip).

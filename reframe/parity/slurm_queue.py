@@ -1,6 +1,6 @@
 """ReFrame's backends `slurm` and `squeue`, with what they lack.
 
-How long a job waited and ran, why it waits, and a queue that is full for now (parity.waiting).
+How long a job waited and ran, why it waits, and a queue that is full for now (parity.scheduler.waiting).
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from reframe.core.backends import _schedulers
 from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler, slurm_state_pending
 
-from parity import scheduled, waiting
-from parity.jobs import command, slurm
-from parity.jobs.state import SchedulerError
+from parity.scheduler import command, scheduled, slurm, waiting
+from parity.scheduler.state import SchedulerError
 
 #: How long (seconds) Slurm may take to end a job that was taken back, before nobody waits for it.
 CANCEL_WAIT = 10

@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from parity import scheduled
+from parity.scheduler import scheduled
 
 #: CPUs that others may take, where the partition states nothing (`extras: others_cpus`): 4 % of one, or 0.25 % of
 #: all that the job has, whichever is more. docs/disturbed.md has the measurements behind it.

@@ -23,11 +23,12 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity import scheduled, watched
+from parity import watched
 from parity.base import paths, reasons, sizing, traps
 from parity.base.limits import measured
 from parity.outputs import Incomplete, Wrong
 from parity.plan import identity
+from parity.scheduler import scheduled
 
 
 class Workload(rfm.RegressionTestPlugin):

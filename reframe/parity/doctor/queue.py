@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from parity.base import times, traps
 from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE
 from parity.doctor.model import Finding, lacking, note, ok
-from parity.jobs import access
-from parity.jobs.command import answer
 from parity.jobs.request import SCHEDULERS
-from parity.jobs.state import SchedulerError
 from parity.probe import ask
 from parity.probe.model import Cluster, Node, Queue
-from parity.scheduled import LONGEST_WAIT
+from parity.scheduler import access
+from parity.scheduler.command import answer
+from parity.scheduler.scheduled import LONGEST_WAIT
+from parity.scheduler.state import SchedulerError
 from parity.site.schema import Partition, System
 
 _ASK: dict[str, Callable[[], Cluster]] = {'slurm': ask.slurm_cluster, 'pbs': ask.pbs_cluster}

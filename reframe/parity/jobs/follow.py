@@ -6,7 +6,7 @@ import time
 
 from parity.base import errors
 from parity.jobs import sent
-from parity.jobs.state import SchedulerError, State, together
+from parity.scheduler.state import SchedulerError, State, together
 
 #: How often a job is asked for (seconds): often while it is young, and never so that a controller minds.
 _FIRST, _LAST = 0.5, 15.0

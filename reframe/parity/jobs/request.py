@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from parity.base import errors, paths, times
 from parity.base.traps import JOINS, SELECTS
-from parity.jobs import access, settings
+from parity.jobs import settings
 from parity.jobs.campaign import Covered
 from parity.jobs.settings import Mail, Settings
+from parity.scheduler import access
 from parity.site.schema import Partition, System
 
 #: Ours for ReFrame's backends; what is not here cannot be asked.

@@ -10,10 +10,10 @@ from types import ModuleType
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from parity.base import errors, paths
-from parity.jobs import pbs, slurm
 from parity.jobs.campaign import Covered
 from parity.jobs.request import Request
-from parity.jobs.state import Forgotten, SchedulerError, State, together
+from parity.scheduler import pbs, slurm
+from parity.scheduler.state import Forgotten, SchedulerError, State, together
 
 SCHEDULERS: dict[str, ModuleType] = {'slurm': slurm, 'pbs': pbs}
 

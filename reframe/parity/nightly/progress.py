@@ -1,7 +1,7 @@
 """How far a run is: what runs, what is left, when it will probably end.
 
 Read from what ReFrame prints. It says RUN of a case that only waits for its turn, so what really runs is
-told by the scheduler's word in the case's stage directory (parity.waiting), or where there is no queue by the
+told by the scheduler's word in the case's stage directory (parity.scheduler.waiting), or where there is no queue by the
 job's output, which is there from the job's start.
 """
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parity import waiting
 from parity.base.figures import duration
+from parity.scheduler import waiting
+from parity.scheduler.waiting import Standing
 from parity.verdict import runs
-from parity.waiting import Standing
 
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 _BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')

@@ -16,10 +16,8 @@ from reframe.core.backends import _schedulers
 from reframe.core.exceptions import JobError, JobSchedulerError
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 
-from parity import scheduled, waiting
-from parity.jobs import access, command, pbs
-from parity.jobs.state import SchedulerError, State
-from parity.pbs import nodes
+from parity.scheduler import access, command, nodes, pbs, scheduled, waiting
+from parity.scheduler.state import SchedulerError, State
 
 #: How long (seconds) output may take to appear once its job has ended: a file system tells other nodes late.
 OUTPUT_WAIT = 120

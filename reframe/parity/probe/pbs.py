@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from parity.pbs import nodes as listed
 from parity.probe.model import Node, Queue
+from parity.scheduler import nodes as listed
 
 _BYTES = {'': 1, 'b': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30, 'tb': 1 << 40, 'pb': 1 << 50}
 #: Resources that every node has, and that say nothing of its kind.

@@ -10,9 +10,9 @@ from itertools import accumulate
 from statistics import median
 from typing import Any
 
-from parity import scheduled
 from parity.base import reasons
 from parity.plan.identity import case_name
+from parity.scheduler import scheduled
 from parity.session import stopped
 
 #: What ReFrame calls the result of a case that it did not come to the end of.

@@ -10,8 +10,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from parity import placement
-from parity.jobs import pbs
+from parity.scheduler import pbs, placement
 
 #: A measurement that is begun again on another node is another measurement, and writes into one output.
 _NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n', 'pbspro': '-r n'}
@@ -79,7 +78,7 @@ def nodes(case) -> int:
 def note_times(job, times: tuple[float, float] | None) -> None:
     """Keep beside the case's figures how long its job waited in the queue and ran: ``times``, in seconds.
 
-    The time in which the queue refused the job (parity.waiting) is added. None: the scheduler does not know.
+    The time in which the queue refused the job (parity.scheduler.waiting) is added. None: the scheduler does not know.
     The job's own files tell then, where it came to write any.
     """
     kept = getattr(job, 'times', None)

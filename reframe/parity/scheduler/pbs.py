@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE
-from parity.jobs.command import answer
-from parity.jobs.state import SIGNAL, Forgotten, SchedulerError, State, seconds
+from parity.scheduler.command import answer
+from parity.scheduler.state import SIGNAL, Forgotten, SchedulerError, State, seconds
 
 _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from parity.jobs.state import SchedulerError
+from parity.scheduler.state import SchedulerError
 
 #: A controller that does not answer: its clients wait for minutes.
 SECONDS = 60
