@@ -20,9 +20,9 @@ from parity.acks.file import Acks
 from parity.base.codes import FEATURES
 from parity.compare.pairs import Pairs
 from parity.jobs.settings import JobsFile
-from parity.site.schema import LimitName, System
 from parity.spackenv.gpu import Gpu
 from parity.study.schema import Study
+from parity.system.schema import LimitName, System
 
 #: Every file, the model of it, and what it is for.
 FILES = (

@@ -15,7 +15,7 @@ from parity.base.errors import UsageError
 from parity.cli import app
 from parity.notify import night as notify
 from parity.notify.state import State
-from parity.site import systems
+from parity.system import systems
 from parity.verdict import judge
 from sessions import planned, ran
 

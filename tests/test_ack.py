@@ -16,7 +16,7 @@ from conftest import TOP
 from parity import acks, plan
 from parity.acks import level
 from parity.base.errors import UsageError
-from parity.site import systems
+from parity.system import systems
 from parity.verdict import judge, terminal
 from stored import case
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from parity.nightly import again
-from parity.site import systems
+from parity.system import systems
 from parity.verdict.model import Cell
 
 

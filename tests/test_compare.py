@@ -22,7 +22,7 @@ from parity.compare.interval import Sample, ratio
 from parity.compare.sides import Measured, Side, Value
 from parity.plan import Plan, identity
 from parity.session import database
-from parity.site import systems
+from parity.system import systems
 from sessions import planned, ran
 
 # --- the interval

@@ -12,7 +12,7 @@ from conftest import shell
 from parity.base import yamlfile
 from parity.doctor import examine, folders, python, queue
 from parity.doctor.model import Finding, exit_code, lacking, note, ok
-from parity.site.schema import System
+from parity.system.schema import System
 
 SYSTEM = """\
 name: trial

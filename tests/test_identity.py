@@ -11,7 +11,7 @@ from conftest import TOP, shell
 from parity import history, plan
 from parity.nightly import again
 from parity.session import database
-from parity.site import systems
+from parity.system import systems
 from parity.verdict import judge
 from sessions import case, planned
 from stored import Stored

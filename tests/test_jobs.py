@@ -25,7 +25,7 @@ from parity.jobs.settings import Settings
 from parity.jobs.write import Wanted
 from parity.outputs import filecopy
 from parity.scheduler import access
-from parity.site import systems
+from parity.system import systems
 from parity.workload import Workload
 
 GOLDEN = TOP / 'tests' / 'golden'

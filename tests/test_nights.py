@@ -9,7 +9,7 @@ import pytest
 import nights as made
 from parity import history, regression
 from parity.nightly import again as again_tonight
-from parity.site import systems
+from parity.system import systems
 from parity.verdict import judge
 from parity.verdict import nights as by_series
 from sessions import case

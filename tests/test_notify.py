@@ -19,7 +19,7 @@ from parity.attribution.model import Attribution, Where
 from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.notify import message, night, notifier, secrets, send, state
-from parity.site.schema import Notify
+from parity.system.schema import Notify
 from parity.verdict import judge
 from parity.verdict.model import Coverage, Session, Verdict
 

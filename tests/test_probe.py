@@ -19,7 +19,7 @@ from parity.machine.tree import Tree
 from parity.probe import ask, host, likes, pbs, slurm, write
 from parity.probe.model import Cluster, Host, Link, Queue
 from parity.scheduler.state import SchedulerError
-from parity.site.schema import System
+from parity.system.schema import System
 
 GIB = 1 << 30
 DAY = datetime.date(2026, 11, 21)

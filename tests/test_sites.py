@@ -19,8 +19,9 @@ from jobs import CELLS, LISTED
 from parity import plan
 from parity.base import yamlfile
 from parity.base.errors import UsageError
-from parity.site import assemble, systems
-from parity.site.schema import System
+from parity.site import assemble
+from parity.system import systems
+from parity.system.schema import System
 
 #: What there is, for each system: checks that are listed, cases that dry-run on each partition, and
 #: cells planned (also those that no environment can run). A lost case fails here.

@@ -17,10 +17,11 @@ from conftest import PATIENCE, TOP, run_python, shell
 from parity.base.codes import FEATURES
 from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import build as command_line
-from parity.site import assemble, systems
+from parity.site import assemble
 from parity.software import built
 from parity.spackenv import binaries, build, bundle, externals, folder, gpu, manifest, recipes
 from parity.spackenv.command import Spack
+from parity.system import systems
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
 FACTS = {'llc_bytes': 32e6, 'memory_bytes': 16e9}

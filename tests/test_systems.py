@@ -9,8 +9,9 @@ import pytest
 
 from parity.base import yamlfile
 from parity.base.errors import UsageError
-from parity.site import assemble, systems
-from parity.site.schema import Partition, System, Waiver
+from parity.site import assemble
+from parity.system import systems
+from parity.system.schema import Partition, System, Waiver
 
 GOOD = """\
 name: site
@@ -158,7 +159,7 @@ def test_schedulers_and_launchers_are_those_of_reframe():
 
     import reframe.core.backends as backends
 
-    from parity.site import schema
+    from parity.system import schema
     for module in (*backends._scheduler_backend_modules, *backends._launcher_backend_modules):
         importlib.import_module(module)
     assert (set(schema.SCHEDULERS), set(schema.LAUNCHERS)) == (set(backends._schedulers), set(backends._launchers))

@@ -18,9 +18,9 @@ from parity.compare import pairs
 from parity.jobs import settings
 from parity.plan import Plan
 from parity.refs import accepted, proposals
-from parity.site import systems
 from parity.spackenv import folder, gpu
 from parity.study import schema
+from parity.system import systems
 
 #: Nine times nine times ... a list of two: 9^29 values.
 LAUGHS = 'a0: &a0 [x, x]\n' + ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))

@@ -24,7 +24,7 @@ from parity.plan import Plan
 from parity.plan.model import LoadedCheck, PlannedMetric
 from parity.refs import provenance
 from parity.site.assemble import SPACK
-from parity.site.schema import System
+from parity.system.schema import System
 
 #: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
 PROVENANCE = 'provenance'

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
 from parity.plan import Plan
-from parity.site.schema import System
+from parity.system.schema import System
 
 #: CHECK[%PARAMETERS].METRIC@SYSTEM:PARTITION[+ENVIRON], as parity.history.cell_id prints it.
 NAME = re.compile(r'(?P<check>\w+)(?:%\S*)?\.(?P<metric>[^.@\s]+)@(?P<system>[\w-]+):(?P<partition>[\w-]+)'

@@ -12,7 +12,7 @@ from parity.base.console import Console
 from parity.base.errors import UsageError
 from parity.base.text import visible
 from parity.inspect import find
-from parity.site import systems
+from parity.system import systems
 from parity.verdict.model import Cell
 
 

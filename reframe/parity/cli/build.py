@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from parity.base.errors import MISSING, OK
-from parity.site import systems
-from parity.site.schema import System
 from parity.spackenv import build as builder
 from parity.spackenv import manifest
+from parity.system import systems
+from parity.system.schema import System
 
 
 def build(name: str) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from parity.base.errors import UsageError
 from parity.cli.build import facts
-from parity.site import systems
 from parity.spackenv import build as builder
 from parity.spackenv import bundle, manifest
+from parity.system import systems
 
 
 def mirror(directory: str, name: str) -> None:

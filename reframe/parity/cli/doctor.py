@@ -12,7 +12,7 @@ from parity.base.errors import UsageError
 from parity.base.text import visible
 from parity.doctor import examine, model
 from parity.doctor.model import Finding
-from parity.site import systems
+from parity.system import systems
 
 _STYLES = {'ok': 'green', 'note': 'yellow', 'lacking': 'bold red'}
 _WORDS = {2: 'configuration', 3: 'something is missing', 4: 'infrastructure'}

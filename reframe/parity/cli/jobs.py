@@ -33,7 +33,7 @@ def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
            after: str = AFTER, repeats: int = REPEATS, nodes: str = NODES, name: str = NAME):
     """Print the script of a job."""
     from parity.base import traps
-    from parity.site import systems
+    from parity.system import systems
     for part in systems.read(system).partitions:
         if (not partition or part.name in partition) and (said := traps.one_host(part)):
             typer.echo(f'parity: warning: {said}', err=True)

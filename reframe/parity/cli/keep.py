@@ -11,7 +11,7 @@ from parity.base.errors import UsageError
 from parity.base.lock import Lock, of_system
 from parity.retain import files, sessions
 from parity.session import recovery
-from parity.site import systems
+from parity.system import systems
 
 _DAY = 86400
 

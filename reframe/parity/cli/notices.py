@@ -8,7 +8,7 @@ from parity import notify
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
 from parity.notify import state
-from parity.site import systems
+from parity.system import systems
 
 
 def test(system: str) -> None:

@@ -14,7 +14,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.machine.tree import Tree
 from parity.probe import ask, host, write
 from parity.probe.model import TODO, Cluster, Host
-from parity.site.schema import System
+from parity.system.schema import System
 
 
 def run(name: str) -> None:

@@ -29,7 +29,7 @@ def facts(brief: bool) -> None:
 
     from parity import machine, software
     from parity.base import paths
-    from parity.site import systems
+    from parity.system import systems
     system = systems.read('local')
     cache = paths.results() / 'cache'
     found = software.discover(paths.root(), system.environments, cache / 'software.json', system.name)

@@ -10,8 +10,8 @@ from parity.compare.decide import MARGIN
 from parity.compare.model import Comparison, Outcome, Row, State
 from parity.compare.pairs import Expectation, Pair
 from parity.compare.sides import newest_alike
-from parity.site import systems
-from parity.site.schema import System
+from parity.system import systems
+from parity.system.schema import System
 
 
 def judge(pair: Pair, compared: Comparison) -> list[Outcome]:

@@ -21,7 +21,7 @@ from parity.base.errors import UsageError
 from parity.compare.model import Row
 from parity.plan.model import LoadedCheck, Plan
 from parity.references import unknown
-from parity.site.schema import Name, System
+from parity.system.schema import Name, System
 
 
 def _words(given: Any) -> Any:

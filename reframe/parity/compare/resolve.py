@@ -10,7 +10,7 @@ from parity.compare import files, kept, sessions
 from parity.compare.sides import Side, newest_alike
 from parity.references import unknown
 from parity.session import database
-from parity.site import systems
+from parity.system import systems
 
 #: How far the runs of a partition go back from its newest session.
 DAYS = 14

@@ -9,7 +9,7 @@ from parity.base.errors import INFRASTRUCTURE, USAGE, InfrastructureError, Usage
 from parity.doctor import folders, plan, python, queue, software
 from parity.doctor.model import Finding, lacking, note, ok
 from parity.probe.model import TODO
-from parity.site import systems
+from parity.system import systems
 
 
 def findings(name: str) -> Iterator[Finding]:

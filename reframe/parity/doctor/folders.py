@@ -14,7 +14,7 @@ from parity.base.errors import INFRASTRUCTURE, InfrastructureError
 from parity.doctor.model import Finding, lacking, note, ok
 from parity.nightly import guard
 from parity.session import current
-from parity.site.schema import System
+from parity.system.schema import System
 
 #: A night with every output kept takes less; below it is worth a word.
 _ROOM = 2 << 30

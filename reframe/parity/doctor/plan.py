@@ -13,8 +13,8 @@ from parity.compare import pairs
 from parity.doctor.model import Finding, lacking, note, ok
 from parity.nightly import guard
 from parity.plan import Plan
-from parity.site import systems
-from parity.site.schema import System
+from parity.system import systems
+from parity.system.schema import System
 
 
 def findings(system: System) -> Iterator[Finding]:

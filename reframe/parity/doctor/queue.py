@@ -16,7 +16,7 @@ from parity.scheduler import access
 from parity.scheduler.command import answer
 from parity.scheduler.scheduled import LONGEST_WAIT
 from parity.scheduler.state import SchedulerError
-from parity.site.schema import Partition, System
+from parity.system.schema import Partition, System
 
 _ASK: dict[str, Callable[[], Cluster]] = {'slurm': ask.slurm_cluster, 'pbs': ask.pbs_cluster}
 _UP = {'slurm': 'scontrol ping; is this a login node, and SLURM_CONF right?',

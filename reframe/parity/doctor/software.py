@@ -10,9 +10,9 @@ from parity import software
 from parity.base import paths
 from parity.base.errors import MISSING
 from parity.doctor.model import Finding, lacking, note, ok
-from parity.site.schema import System
 from parity.software import spack
 from parity.spackenv import manifest
+from parity.system.schema import System
 
 
 def findings(system: System) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from parity import history
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.session import database
-from parity.site import systems
+from parity.system import systems
 from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict
 from parity.verdict.names import names

@@ -11,7 +11,7 @@ from parity.attribution import cause
 from parity.inspect import find, output, rerun
 from parity.inspect.model import Night, View
 from parity.session import database
-from parity.site import systems
+from parity.system import systems
 from parity.verdict.model import Cell, Verdict
 
 #: Nights that are shown.

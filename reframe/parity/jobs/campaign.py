@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from parity.base import errors
 from parity.jobs.settings import Settings
-from parity.site.schema import Partition
+from parity.system.schema import Partition
 
 #: The node counts of a campaign where nobody asks for others, as far as the partition has them.
 _USUAL_NODES = (1, 2, 4)

@@ -17,7 +17,7 @@ from parity.jobs.request import partition
 from parity.nightly.run import telling
 from parity.plan.model import PlannedCase
 from parity.site import assemble
-from parity.site.schema import System
+from parity.system.schema import System
 
 #: ReFrame's own files in a stage directory.
 _REFRAMES = ('rfm_', '.rfm_')

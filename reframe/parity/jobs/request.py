@@ -10,7 +10,7 @@ from parity.jobs import settings
 from parity.jobs.campaign import Covered
 from parity.jobs.settings import Mail, Settings
 from parity.scheduler import access
-from parity.site.schema import Partition, System
+from parity.system.schema import Partition, System
 
 #: Ours for ReFrame's backends; what is not here cannot be asked.
 SCHEDULERS = {'slurm': 'slurm', 'squeue': 'slurm', 'pbs': 'pbs', 'pbspro': 'pbs', 'local': 'plain'}

@@ -8,7 +8,7 @@ from pydantic import Field, PositiveInt, StringConstraints
 
 from parity.base import paths, yamlfile
 from parity.base.times import Time
-from parity.site.schema import Name, Option, Strict
+from parity.system.schema import Name, Option, Strict
 
 #: The jobs that there are. `workload` asks for what its check asks for: it has no settings of its own.
 JOBS = ('build', 'nightly', 'campaign', 'workload')

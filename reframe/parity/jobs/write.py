@@ -10,8 +10,8 @@ from parity import plan
 from parity.base import errors, paths
 from parity.jobs import campaign, case, render, request, settings
 from parity.jobs.request import Request
-from parity.site import systems
-from parity.site.schema import Partition, System
+from parity.system import systems
+from parity.system.schema import Partition, System
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from parity.plan.identity import swept_apart
 from parity.session.database import RERUN_OF
-from parity.site.schema import System
+from parity.system.schema import System
 from parity.verdict.model import Cell
 
 #: As many as a night has runs of a case by default: the confirmation is as sharp as the suspicion.

@@ -20,7 +20,7 @@ from parity.nightly import progress
 from parity.nightly.progress import Progress
 from parity.report import earlier
 from parity.session import database
-from parity.site import systems
+from parity.system import systems
 
 #: Where nobody sees a bar, progress is told so often.
 EVERY_SECONDS = 600.0

@@ -14,7 +14,7 @@ from parity.compare import pairs
 from parity.plan import Plan
 from parity.plan.model import Problem
 from parity.refs import accepted, lint, stale
-from parity.site import systems
+from parity.system import systems
 
 #: What a session's database, perflogs, outputs and report may take.
 ROOM_BYTES = 16 << 20

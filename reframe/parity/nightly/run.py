@@ -18,7 +18,7 @@ from parity.nightly import again, follow, guard
 from parity.nightly.heartbeat import Heartbeat
 from parity.notify import Notifier
 from parity.session import database, selection
-from parity.site import systems
+from parity.system import systems
 from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from parity.base import paths, times
 from parity.base.text import visible
 from parity.notify import message, night, secrets, send, state
-from parity.site import systems
-from parity.site.schema import Notify
+from parity.system import systems
+from parity.system.schema import Notify
 from parity.verdict.model import Verdict
 
 

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from parity.base.errors import UsageError
-from parity.site.schema import Notify
+from parity.system.schema import Notify
 
 _NAME = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
 

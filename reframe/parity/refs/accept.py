@@ -14,7 +14,7 @@ from parity.refs import accepted, edit, nights, proposals
 from parity.refs.edit import Line, Tree
 from parity.refs.proposals import Proposal
 from parity.refs.reason import Reason
-from parity.site import systems
+from parity.system import systems
 
 #: What a new file begins with.
 _HEAD = '# Accepted values of {}: ReFrame applies them. `parity refs accept` adds to them, and so may you.\n'

@@ -13,8 +13,8 @@ from parity.refs import accepted, alike, nights, stale, value
 from parity.refs.accepted import Accepted
 from parity.refs.nights import Cell
 from parity.refs.stale import Warned
-from parity.site import systems
-from parity.site.schema import System
+from parity.system import systems
+from parity.system.schema import System
 
 #: A reference that so many sessions in a row did not apply is of nothing that is measured.
 UNUSED = 14

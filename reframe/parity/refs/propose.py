@@ -16,8 +16,8 @@ from parity.refs.accepted import Accepted, Index
 from parity.refs.alike import Refused
 from parity.refs.nights import Cell, Night
 from parity.refs.proposals import Proposal, Reference
-from parity.site import systems
-from parity.site.schema import System
+from parity.system import systems
+from parity.system.schema import System
 
 
 @dataclass

@@ -9,7 +9,7 @@ from parity.base.text import visible
 from parity.refs import accepted, nights, table
 from parity.refs.accepted import Accepted
 from parity.refs.nights import Cell
-from parity.site import systems
+from parity.system import systems
 
 
 def lines(system: str = '') -> list[str]:

@@ -76,7 +76,7 @@ def _runs(argv: list[str]) -> bool:
 
 def lock_of(argv: list[str]) -> Lock:
     """The lock of the system that `reframe ARGV` measures: one run at a time."""
-    from parity.site import systems
+    from parity.system import systems
     system = systems.named(argv)
     return lock.of_system(system, f'reframe on {system}')
 

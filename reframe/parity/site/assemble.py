@@ -11,8 +11,8 @@ from typing import Any
 
 from parity.base import paths
 from parity.base.errors import UsageError
-from parity.site import systems
-from parity.site.schema import ModulesEnvironment, Partition, System
+from parity.system import systems
+from parity.system.schema import ModulesEnvironment, Partition, System
 
 #: One line a case; the last column is the workload's own record as JSON. With the results
 #: database written only at a session's end, these lines are the journal that an interrupted

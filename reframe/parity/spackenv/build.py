@@ -12,10 +12,10 @@ from typing import Any
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, ParityError, UsageError
-from parity.site.schema import System
 from parity.software import spack
 from parity.spackenv import binaries, bundle, folder, gpu, manifest, recipes
 from parity.spackenv.command import Spack
+from parity.system.schema import System
 
 
 def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:

@@ -18,8 +18,8 @@ import yaml
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.sizing_stream import stream_elements
-from parity.site.schema import System
 from parity.spackenv import externals, gpu, recipes
+from parity.system.schema import System
 
 #: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
 _SMALL_MODEL_BYTES = 2 * 10**9

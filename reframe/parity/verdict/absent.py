@@ -13,7 +13,7 @@ from parity import history
 from parity.base import paths, yamlfile
 from parity.history import plans
 from parity.session import selection
-from parity.site.schema import Retired, System
+from parity.system.schema import Retired, System
 from parity.verdict.model import Cell
 
 

@@ -20,7 +20,7 @@ from parity.plan import Plan, PlannedCase
 from parity.refs import bounds, stale
 from parity.regression.rules import DEFAULT, RATE, WHOLE_NIGHT
 from parity.session import database, recovery
-from parity.site import systems
+from parity.system import systems
 from parity.verdict import absent, coverage, join, longer, runs
 from parity.verdict import cells as cellmaker
 from parity.verdict.model import WORDS, Cell, Session, Verdict

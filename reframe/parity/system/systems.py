@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from parity.base import codes, paths, yamlfile
 from parity.base.errors import UsageError
-from parity.site.schema import System
+from parity.system.schema import System
 
 
 def names() -> list[str]:
