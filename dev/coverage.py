@@ -11,7 +11,7 @@ import random
 import sys
 from collections.abc import Callable
 
-from parity.compare.interval import Sample, paired, ratio
+from parity.stats.interval import Sample, paired, ratio
 
 #: The true ratio of the medians.
 TRUE = 0.97

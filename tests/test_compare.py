@@ -16,12 +16,13 @@ import sessions
 from commands import parity, process
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
-from parity.compare import decide, expected, interleaved, interval, join, kept, pairs, resolve
+from parity.compare import decide, expected, interleaved, join, kept, pairs, resolve
 from parity.compare import sessions as taken
-from parity.compare.interval import Sample, ratio
 from parity.compare.sides import Measured, Side, Value
 from parity.plan import Plan, identity
 from parity.session import database
+from parity.stats import interval
+from parity.stats.interval import Sample, ratio
 from parity.system import systems
 from sessions import planned, ran
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from commands import parity
 from conftest import TOP, shell
 from parity.base.errors import UsageError
-from parity.regression import detect, table
+from parity.stats import detect, table
 
 SLOW = TOP / 'tests' / 'data' / 'slow.csv'
 HEAD = 'series,night,kind,run,value\n'

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import nights as made
-from parity import history, regression
+from parity import history, stats
 from parity.nightly import again as again_tonight
 from parity.system import systems
 from parity.verdict import judge
@@ -81,7 +81,7 @@ def test_an_improvement_is_reported(nights):
 
 
 def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
-    """The table is made from the frame at once; parity.regression.judge_all takes nights one by one."""
+    """The table is made from the frame at once; parity.stats.judge_all takes nights one by one."""
     rng = random.Random(3)
     rows, cells, singly = [], [], []
     for metric, better, last in (('triad', 'higher', 0.93), ('copy', 'lower', 1.08), ('add', 'higher', 1.0)):
@@ -93,15 +93,15 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
             rows += [made.figure(night, value, node, metric=metric, better=better, run=i) for i, value in enumerate(runs)]
             again = [level * rng.gauss(1, 0.01) for _ in range(2 * (night % 7 == 0 or night == 49))]
             rows += [made.rerun(night, value, other, metric=metric, better=better) for value in again]
-            past.append(regression.Night(tuple(runs), tuple(again), (node,) * 3, (other,) * len(again), f'n{night}'))
+            past.append(stats.Night(tuple(runs), tuple(again), (node,) * 3, (other,) * len(again), f'n{night}'))
         rows.append(made.rerun(50, 1.0, metric=metric, better=better))            # of a night without runs
         cells.append(made.cell('unreferenced', metric=metric, better=better))
-        singly.append(regression.Cell(tuple(past), better))
+        singly.append(stats.Cell(tuple(past), better))
     for row in rows:
         row['night'] = f'n{(row["rerun_of"] or row["session"]).rpartition("-")[2]}'
     monkeypatch.setattr(history, 'load', lambda system: made.frame(*rows))
     found = by_series.of_cells(cells, 'onebox', 'night-49')
-    expected = regression.judge_all(singly)
+    expected = stats.judge_all(singly)
     assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
     for tonight, each, past in zip(found, expected, singly, strict=True):
         assert tonight.told.verdict == each.verdict and tonight.told.why == each.why

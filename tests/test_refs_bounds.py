@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from parity.refs import bounds, change
+from parity.stats import bounds, change
 
 
 @pytest.mark.parametrize('n', [10, 17, 30])

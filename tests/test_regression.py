@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity.regression import Cell, Night, Reference, judge, judge_all, needs_rerun
-from parity.regression.drops import exact
-from parity.regression.history import follow
-from parity.regression.nights import Nights, grouped, of_nights
-from parity.regression.noise import of_history
-from parity.regression.rules import DEFAULT
-from parity.regression.search import SLOW
+from parity.stats import Cell, Night, Reference, judge, judge_all, needs_rerun
+from parity.stats.drops import exact
+from parity.stats.history import follow
+from parity.stats.nights import Nights, grouped, of_nights
+from parity.stats.noise import of_history
+from parity.stats.rules import DEFAULT
+from parity.stats.search import SLOW
 
 
 def nights(levels, cv=0.01, seed=0, reruns=2, shared=0.0, **of_all) -> tuple[Night, ...]:

@@ -9,10 +9,10 @@ from dev.curve.families import RUNS
 from dev.curve.rivals import RIVALS
 from dev.curve.sources import Source
 
-from parity.regression.history import follow
-from parity.regression.nights import Nights, grouped, of_nights
-from parity.regression.rules import DEFAULT
-from parity.regression.search import SLOW, TOO_FEW
+from parity.stats.history import follow
+from parity.stats.nights import Nights, grouped, of_nights
+from parity.stats.rules import DEFAULT
+from parity.stats.search import SLOW, TOO_FEW
 
 SIZES = (0.01, 0.02, 0.03, 0.05, 0.10)
 WITHIN = (1, 3, 7)

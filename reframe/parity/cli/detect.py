@@ -16,7 +16,7 @@ def run(file: str, as_json: bool) -> int:
     Returns 1 where the last night of a series alarms, else 0. Raises UsageError for a file that cannot be
     read, with the line and column of what is wrong.
     """
-    from parity.regression import detect, table
+    from parity.stats import detect, table
     found = detect.of_table(table.read(_read(file), file))
     if as_json:
         print(json.dumps({'series': {name: _json(series) for name, series in found.items()}},
@@ -41,7 +41,7 @@ def _json(series) -> dict[str, Any]:
 
 def _print(found: dict[str, Any]) -> None:
     """A line a series, and below it the nights that alarmed; what is wrong comes first."""
-    from parity.regression.detect import STATED
+    from parity.stats.detect import STATED
     order = ('regressed', 'insufficient', 'improved', 'ok')
     count = {word: sum(s.judgement.verdict == word for s in found.values()) for word in order}
     print(' · '.join(f'{n} {word}' for word, n in count.items() if n))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from parity.compare.interval import FEWEST
 from parity.compare.sides import Value
+from parity.stats.interval import FEWEST
 
 #: So much of all runs may stand beside none of the other side (a run that failed), not more.
 _ALONE = 0.2

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from parity.compare.decide import means
-from parity.compare.interval import CONFIDENCE
 from parity.compare.model import Comparison, Difference, Row, SideTold
 from parity.compare.rows import Terms, row
 from parity.compare.sides import Measured, Side
+from parity.stats.interval import CONFIDENCE
 
 _ORDER = ('compute', 'memory', 'network', 'storage', 'gpu')
 

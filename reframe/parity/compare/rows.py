@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from parity.compare import interleaved, interval
+from parity.compare import interleaved
 from parity.compare.decide import word
-from parity.compare.interval import Ratio, Sample
 from parity.compare.model import Difference, Row
 from parity.compare.sides import Measured, Value, differing
+from parity.stats import interval
+from parity.stats.interval import Ratio, Sample
 
 #: More runs of one metric than anybody makes: the newest of them are taken.
 MOST = 5000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from parity import history
-from parity.refs import bounds
 from parity.refs.nights import RECENT, Cell, Night
+from parity.stats import bounds
 
 _WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction', 'variant': 'the variant'}
 

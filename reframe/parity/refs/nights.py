@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parity import history
-from parity.refs import bounds
+from parity.stats import bounds
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from parity import history
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import percent
-from parity.refs import accepted, alike, bounds, change, nights, proposals, value
+from parity.refs import accepted, alike, nights, proposals, value
 from parity.refs.accepted import Accepted, Index
 from parity.refs.alike import Refused
 from parity.refs.nights import Cell, Night
 from parity.refs.proposals import Proposal, Reference
+from parity.stats import bounds, change
 from parity.system import systems
 from parity.system.schema import System
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from parity.base.figures import alike, change, percent
 from parity.base.text import visible
-from parity.refs import bounds
 from parity.refs.lint import Linted
 from parity.refs.nights import Cell
 from parity.refs.proposals import Proposal, Reference
 from parity.refs.propose import Proposed
+from parity.stats import bounds
 
 
 def lines(answer: Proposed) -> list[str]:

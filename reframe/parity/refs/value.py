@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from parity.base.figures import percent
-from parity.refs import bounds, change
 from parity.refs.alike import Refused
 from parity.refs.nights import Night
 from parity.refs.proposals import Reference
 from parity.refs.provenance import Observed
+from parity.stats import bounds, change
 
 #: Digits of a value: the last one is less than 0.05 % of it.
 _DIGITS = 4

@@ -17,9 +17,10 @@ from parity.base.figures import duration
 from parity.compare import expected
 from parity.compare.model import Outcome
 from parity.plan import Plan, PlannedCase
-from parity.refs import bounds, stale
-from parity.regression.rules import DEFAULT, RATE, WHOLE_NIGHT
+from parity.refs import stale
 from parity.session import database, recovery
+from parity.stats import bounds
+from parity.stats.rules import DEFAULT, RATE, WHOLE_NIGHT
 from parity.system import systems
 from parity.verdict import absent, coverage, join, longer, runs
 from parity.verdict import cells as cellmaker

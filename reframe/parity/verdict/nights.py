@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from parity import history
-from parity.regression.judgement import Judgement, Reference
-from parity.regression.nights import Nights, grouped
-from parity.regression.rules import DEFAULT
-from parity.regression.series import judged
+from parity.stats.judgement import Judgement, Reference
+from parity.stats.nights import Nights, grouped
+from parity.stats.rules import DEFAULT
+from parity.stats.series import judged
 from parity.verdict import acceptance
 from parity.verdict.model import Cell
 
@@ -86,7 +86,7 @@ def _table(frame: pl.DataFrame) -> tuple[Nights, np.ndarray]:
 
 
 def _judged(table: tuple[Nights, np.ndarray], cells: list[Cell]) -> list[Judgement]:
-    """As parity.regression.judge_all does: the more cells, the stricter the rules."""
+    """As parity.stats.judge_all does: the more cells, the stricter the rules."""
     nights, labels = table
     signs = [1 if cell.better == 'higher' else -1 for cell in cells]
     return judged(nights, signs, labels.tolist(), DEFAULT.for_cells(len(cells)), list(map(_accepted, cells))).told

@@ -3,7 +3,7 @@
 Pure functions on arrays, no files, no ReFrame. `docs/regression.md` says what they were measured to do.
 """
 
-from parity.regression.judge import Cell, Night, judge, judge_all, needs_rerun
-from parity.regression.judgement import Judgement, Reference
+from parity.stats.judge import Cell, Night, judge, judge_all, needs_rerun
+from parity.stats.judgement import Judgement, Reference
 
 __all__ = ['Cell', 'Judgement', 'Night', 'Reference', 'judge', 'judge_all', 'needs_rerun']

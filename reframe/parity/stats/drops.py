@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity.regression.noise import Noise
-from parity.regression.rules import Rules
+from parity.stats.noise import Noise
+from parity.stats.rules import Rules
 
 
 @dataclass(frozen=True)

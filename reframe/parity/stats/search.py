@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity.regression import drops, noise
-from parity.regression.nights import before, place, rows_by_length
-from parity.regression.rules import Rules
+from parity.stats import drops, noise
+from parity.stats.nights import before, place, rows_by_length
+from parity.stats.rules import Rules
 
 #: What is known of a night.
 TOO_FEW, QUIET, SLOW, FAST = -1, 0, 1, 2

@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from parity.regression import nodes
-from parity.regression.judgement import Judgement, Reference
-from parity.regression.nights import Nights, grouped
-from parity.regression.rules import DEFAULT
-from parity.regression.series import judged
+from parity.stats import nodes
+from parity.stats.judgement import Judgement, Reference
+from parity.stats.nights import Nights, grouped
+from parity.stats.rules import DEFAULT
+from parity.stats.series import judged
 
 Better = Literal['higher', 'lower']
 

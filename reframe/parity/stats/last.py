@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity.regression import drops
-from parity.regression.history import Outcome
-from parity.regression.nights import Nights, Values
-from parity.regression.noise import Noise, of_history
-from parity.regression.rules import Rules
-from parity.regression.search import FAST, QUIET, SLOW, TOO_FEW, Episode
+from parity.stats import drops
+from parity.stats.history import Outcome
+from parity.stats.nights import Nights, Values
+from parity.stats.noise import Noise, of_history
+from parity.stats.rules import Rules
+from parity.stats.search import FAST, QUIET, SLOW, TOO_FEW, Episode
 
 #: A history of fewer nights than this has no spread to speak of.
 _SOME = 5

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from parity.regression import words
-from parity.regression.last import FAST, SLOW, TOO_FEW, Last
-from parity.regression.rules import Rules
+from parity.stats import words
+from parity.stats.last import FAST, SLOW, TOO_FEW, Last
+from parity.stats.rules import Rules
 
 Word = Literal['ok', 'improved', 'regressed', 'insufficient']
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parity.regression import history, judgement, last
-from parity.regression.history import Outcome
-from parity.regression.judgement import Judgement, Reference
-from parity.regression.last import Last
-from parity.regression.nights import Nights, of_nights
-from parity.regression.rules import Rules
+from parity.stats import history, judgement, last
+from parity.stats.history import Outcome
+from parity.stats.judgement import Judgement, Reference
+from parity.stats.last import Last
+from parity.stats.nights import Nights, of_nights
+from parity.stats.rules import Rules
 
 
 @dataclass(frozen=True)

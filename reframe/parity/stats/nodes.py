@@ -7,10 +7,10 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from parity.regression.judgement import Judgement
+from parity.stats.judgement import Judgement
 
 if TYPE_CHECKING:
-    from parity.regression.judge import Cell
+    from parity.stats.judge import Cell
 
 #: Nights on a node before it is compared with the others.
 _LEAST = 4

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity.regression.judgement import Judgement
-from parity.regression.rules import DEFAULT, RATE, Rules
-from parity.regression.search import SLOW
-from parity.regression.series import judged
-from parity.regression.table import Table
+from parity.stats.judgement import Judgement
+from parity.stats.rules import DEFAULT, RATE, Rules
+from parity.stats.search import SLOW
+from parity.stats.series import judged
+from parity.stats.table import Table
 
 STATED = (f'stated false-alarm rate: {1000 * RATE:g} per 1000 nights of a series '
           f'(from its night {DEFAULT.least + DEFAULT.last} on)')

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parity.regression.nights import Nights, Values, place
-from parity.regression.rules import Rules
-from parity.regression.search import FAST, QUIET, TOO_FEW, Episode, Kept, first
+from parity.stats.nights import Nights, Values, place
+from parity.stats.rules import Rules
+from parity.stats.search import FAST, QUIET, TOO_FEW, Episode, Kept, first
 
 #: So many nights that are back in order end a slowdown, or an improvement.
 _BACK = 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity.regression.rules import Rules
+from parity.stats.rules import Rules
 
 
 @dataclass(frozen=True)

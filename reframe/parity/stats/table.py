@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.base.errors import UsageError
-from parity.regression.nights import Nights, grouped
-from parity.regression.rows import COLUMNS, ISO, KINDS, LARGEST, NUMBER, SIGNS, WHOLE, bad_header, first_mistake
+from parity.stats.nights import Nights, grouped
+from parity.stats.rows import COLUMNS, ISO, KINDS, LARGEST, NUMBER, SIGNS, WHOLE, bad_header, first_mistake
 
 if TYPE_CHECKING:
     import polars as pl
