@@ -9,10 +9,10 @@ import sys
 
 from reframe.core import logging as reframe_logging
 
-from parity import jobnodes, once, session, slurm_queue
+from parity import session
 from parity.base import characters, errors, paths, reasons
-from parity.pbs import backend
-from parity.site import assemble, quick, spaces
+from parity.rfm import jobnodes, once, pbs_backend, quick, slurm_queue, spaces
+from parity.site import assemble
 
 logging.raiseExceptions = False  # a log on a full disk is no reason for a traceback a line
 atexit.unregister(reframe_logging.shutdown)  # Python itself closes the logs, with no traceback on a full disk
@@ -25,7 +25,7 @@ def configure():
     site_configuration = assemble.site_configuration()
     spaces.allow_in(paths.results())
     quick.skip_silenced_warnings()
-    backend.install()
+    pbs_backend.install()
     slurm_queue.install()
     jobnodes.install()
     once.install()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reframe.core.schedulers import slurm
 
-from parity import jobnodes
+from parity.rfm import jobnodes
 from parity.scheduler import scheduled
 
 

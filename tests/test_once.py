@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import yaml
 from reframe.core import pipeline
 
-from parity import once
+from parity.rfm import once
 
 
 def test_accepted_values_are_read_once_and_again_when_they_change(tmp_path, monkeypatch):

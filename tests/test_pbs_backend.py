@@ -10,7 +10,7 @@ import pytest
 from reframe.core.exceptions import JobError
 
 import pbs_server
-from parity.pbs import backend
+from parity.rfm import pbs_backend
 from parity.scheduler import scheduled, waiting
 from pbs_server import COMMANDS, RECORDED
 
@@ -31,10 +31,10 @@ def server(tmp_path, monkeypatch):
 @pytest.fixture
 def poll(server, tmp_path, monkeypatch):
     """Ask once how a job stands whose situation was recorded; returns the job, and what was cancelled."""
-    scheduler = object.__new__(backend.Scheduler)
+    scheduler = object.__new__(pbs_backend.Scheduler)
     scheduler.log = lambda *_: None
     gone = []
-    monkeypatch.setattr(backend.Scheduler, 'cancel', lambda self, job: gone.append(job.jobid))
+    monkeypatch.setattr(pbs_backend.Scheduler, 'cancel', lambda self, job: gone.append(job.jobid))
 
     def once(name, *, waited=0.0, outputs=True, answers=None, job=None, **more):
         text = (RECORDED / f'{name}.txt').read_bytes() if name else b''
@@ -106,7 +106,7 @@ def test_a_job_that_was_deleted_before_it_ran_is_not_waited_for(poll):
 def test_output_that_does_not_come_is_not_waited_for_for_ever(poll, monkeypatch):
     job, _ = poll('ended0', outputs=False)
     assert not job.completed, 'a file system may show it later'
-    job.ended_at -= backend.OUTPUT_WAIT + 1
+    job.ended_at -= pbs_backend.OUTPUT_WAIT + 1
     job, _ = poll('ended0', outputs=False, job=job)
     assert job.completed and 'its output did not come' in str(job._exception)
 
@@ -120,16 +120,16 @@ def test_a_job_whose_node_is_down_runs_until_the_node_stays_down(poll, node_down
     job, gone = poll('running-node-down', outputs=False, times={})
     assert not job.completed and not gone
     assert waiting.read(tmp_path).reason == 'pbs1 is down (communication closed)' and not waiting.read(tmp_path).waits
-    job.down_since -= backend.NODE_WAIT
+    job.down_since -= pbs_backend.NODE_WAIT
     job, gone = poll('running-node-down', outputs=False, job=job)
     assert job.completed and gone == [job.jobid] and 'a node failed: pbs1 is down (communication closed)' in str(job._exception)
     assert job.times['ran'] >= 0.0
 
 
 def test_a_node_that_comes_back_in_time_has_not_failed(poll, node_down, server, monkeypatch):
-    monkeypatch.setattr(backend, 'NODES_EVERY', 0)
+    monkeypatch.setattr(pbs_backend, 'NODES_EVERY', 0)
     job, _ = poll('running-node-down', outputs=False)
-    job.down_since -= backend.NODE_WAIT
+    job.down_since -= pbs_backend.NODE_WAIT
     server('pbsnodes', {'pbs1': {'stdout': (RECORDED / 'nodes-job-exclusive.txt').read_text(), 'stderr': '', 'exit_code': 0}})
     job, gone = poll('running-node-down', outputs=False, job=job)
     assert not job.completed and not gone
@@ -142,17 +142,17 @@ def test_a_job_is_taken_back_by_force_where_its_node_does_not_answer(tmp_path, m
     (tmp_path / 'qdel').write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\necho {said["stderr"]!r} >&2\nexit {said["exit_code"]}\n')
     (tmp_path / 'qdel').chmod(0o755)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
-    scheduler = object.__new__(backend.Scheduler)
+    scheduler = object.__new__(pbs_backend.Scheduler)
     job = Job(jobid='15.pbshead', _cancelled=False, submit_time=time.time())
     scheduler.cancel(job)
     assert (tmp_path / 'asked').read_text().splitlines() == asked and job._cancelled
 
 
 def test_a_job_that_was_taken_back_is_not_waited_for_where_the_server_is_silent(poll, monkeypatch):
-    monkeypatch.setattr(backend, 'CANCEL_WAIT', 0)
+    monkeypatch.setattr(pbs_backend, 'CANCEL_WAIT', 0)
     job, _ = poll('', answers={'-x -f -w': COMMANDS['server-down']}, outputs=False)
     job.cancelled, job.cancelled_at = True, time.time()
-    scheduler = object.__new__(backend.Scheduler)
+    scheduler = object.__new__(pbs_backend.Scheduler)
     scheduler.log = lambda *_: None
     scheduler.wait(job)
     assert job.completed and not job._exception

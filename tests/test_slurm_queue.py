@@ -9,7 +9,7 @@ import pytest
 from reframe.core.schedulers import slurm as reframe_slurm
 
 import slurm_site
-from parity import slurm_queue
+from parity.rfm import slurm_queue
 from parity.scheduler import waiting
 
 JOB = {name: (slurm_site.RECORDED / f'job-{name}.txt').read_text() for name in ('completed', 'pending')}

@@ -48,7 +48,7 @@ def _once(arguments: list[str]) -> list[str]:
 
 
 def _ask(file: Path, arguments: list[str]) -> tuple[subprocess.Popen, Path]:
-    command = [sys.executable, '-m', 'parity.plan.capture', str(file), *arguments]
+    command = [sys.executable, '-m', 'parity.rfm.capture', str(file), *arguments]
     # its own debug log must not overwrite that of the run
     environ = {**os.environ, 'PARITY_REFRAME_LOG': str(file.with_suffix('.log')),
                'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1'}

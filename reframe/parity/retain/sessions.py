@@ -136,7 +136,7 @@ def _measured(blob: str) -> tuple[str, str]:
 
 def _make() -> None:
     """ReFrame makes its tables, where there are none yet."""
-    from parity.session import store
+    from parity.rfm import store
     if not paths.database().exists():
         from reframe.frontend.reporting.storage import StorageBackend
         with store._runtime():

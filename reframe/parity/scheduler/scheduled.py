@@ -158,7 +158,7 @@ def _waited_for(jobid: str) -> str:
 
 
 def _ended_by_pbs(record: dict[str, str]) -> tuple[str, str]:
-    """What PBS's own attributes of a job say (parity.pbs.backend), and where."""
+    """What PBS's own attributes of a job say (parity.rfm.pbs_backend), and where."""
     status = int(record.get('Exit_status', 0))
     told = f'Exit_status {status}'
     if record.get('substate') == pbs.DELETED:

@@ -22,7 +22,8 @@ from typing import Any
 from parity.base import lock, paths, version
 from parity.base.errors import ParityError, told
 from parity.base.lock import Lock
-from parity.session import database, owner, recovery, store
+from parity.rfm import store
+from parity.session import database, owner, recovery
 
 #: Set in the processes that only plan: they read the same settings and run nothing.
 PLANNING = 'PARITY_PLANNING'

@@ -1,6 +1,6 @@
 """Run ReFrame's own command line up to the point where it would start the cases, and print them.
 
-``python -m parity.plan.capture FILE ARGUMENTS...`` takes the arguments of a `reframe` command and
+``python -m parity.rfm.capture FILE ARGUMENTS...`` takes the arguments of a `reframe` command and
 writes to FILE, as JSON, the cases that this command would run, every check that was loaded and
 what ReFrame would only warn about. ReFrame's own loader and filters decide, so every option
 means here what it means there; nothing is run or stored.
