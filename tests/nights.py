@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from parity.history.facts import SessionFacts
-from parity.history.rows import SCHEMA
+from parity.records.facts import SessionFacts
+from parity.records.rows import SCHEMA
 from parity.verdict.model import Cell
 
 DAY = 86400.0

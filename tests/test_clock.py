@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 import stored as store
-from parity import history
+from parity.records import clock, database, history
 from parity.report import earlier
-from parity.session import clock, database
 from parity.verdict import judge
 
 DAY = 86400.0

@@ -20,7 +20,7 @@ from parity.compare import decide, expected, interleaved, join, kept, pairs, res
 from parity.compare import sessions as taken
 from parity.compare.sides import Measured, Side, Value
 from parity.plan import Plan, identity
-from parity.session import database
+from parity.records import database
 from parity.stats import interval
 from parity.stats.interval import Sample, ratio
 from parity.system import systems

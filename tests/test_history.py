@@ -6,9 +6,8 @@ import sqlite3
 
 import pytest
 
-from parity import history
 from parity.base import paths
-from parity.session import readable
+from parity.records import history, readable
 from sessions import case
 
 

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from conftest import TOP, shell
-from parity import history, plan
+from parity import plan
 from parity.nightly import again
-from parity.session import database
+from parity.records import database, history
 from parity.system import systems
 from parity.verdict import judge
 from sessions import case, planned

@@ -7,8 +7,9 @@ import random
 import pytest
 
 import nights as made
-from parity import history, stats
+from parity import stats
 from parity.nightly import again as again_tonight
+from parity.records import history
 from parity.system import systems
 from parity.verdict import judge
 from parity.verdict import nights as by_series

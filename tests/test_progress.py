@@ -12,8 +12,8 @@ import pytest
 import sessions as made
 from parity.nightly import follow, progress
 from parity.nightly.progress import Earlier, Progress
+from parity.records import selection
 from parity.scheduler import waiting
-from parity.session import selection
 
 RUN = '[ \x1b[32mRUN     \x1b[0m ] Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
 OK = '[ \x1b[32m      OK\x1b[0m ] ({:>2}/{}) Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'

@@ -10,7 +10,7 @@ import pytest
 from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
 from parity.base import reasons
-from parity.verdict.runs import Run
+from parity.records.runs import Run
 
 RECORDED = TOP / 'tests' / 'recorded' / 'stderr'
 

@@ -130,7 +130,7 @@ ATTRIBUTES = set('lang charset http-equiv content name class href id datetime ar
 
 def _hostile_beside():
     """The same text in everything that stands beside a verdict."""
-    from parity.history import SessionFacts
+    from parity.records.history import SessionFacts
     from parity.report import changes, curves, ratios, series
     from parity.report.beside import Beside
     from parity.report.difference import Difference

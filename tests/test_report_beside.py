@@ -14,8 +14,8 @@ import sessions as made
 from parity import report
 from parity.base import paths
 from parity.compare.model import Outcome
-from parity.history import SessionFacts
-from parity.history.rows import SCHEMA
+from parity.records.history import SessionFacts
+from parity.records.rows import SCHEMA
 from parity.report import changes, curves, difference, drawing, earlier, nodes, ratios, rows, series
 from parity.verdict import judge
 from test_report import _cell, _page, _verdict

@@ -18,8 +18,7 @@ from jobs import journal_of, killed
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.lock import Lock
-from parity.retain import files, sessions
-from parity.session import database
+from parity.records import database, old_files, retain
 
 NOW = time.time()
 DAY = 86400
@@ -57,9 +56,9 @@ def test_old_folders_of_cases_go_and_others_stay(results):
     case(results / 'output/local/default/distro/Young', 2, source_days=4000)
     case(results / 'stage/2026-01-01/local/default/distro/Old', 300)
     (results / 'stage/by hand').mkdir(parents=True)
-    told = files.prune(NOW - 30 * DAY, dry_run=True)
+    told = old_files.prune(NOW - 30 * DAY, dry_run=True)
     assert told.folders == 2 and told.size > 600 and (results / 'output/local/default/distro/Old').exists()
-    assert files.prune(NOW - 30 * DAY, dry_run=False) == told
+    assert old_files.prune(NOW - 30 * DAY, dry_run=False) == told
     assert [p.name for p in (results / 'output/local/default/distro').iterdir()] == ['Young']
     assert [p.name for p in (results / 'stage').iterdir()] == ['by hand']
 
@@ -68,26 +67,26 @@ def test_a_link_out_of_the_results_is_not_followed(results, tmp_path):
     case(tmp_path / 'elsewhere' / 'Case', 400)
     (results / 'stage').mkdir()
     (results / 'stage' / 'link').symlink_to(tmp_path / 'elsewhere')
-    assert files.prune(NOW, dry_run=False).folders == 0 and (tmp_path / 'elsewhere' / 'Case').exists()
+    assert old_files.prune(NOW, dry_run=False).folders == 0 and (tmp_path / 'elsewhere' / 'Case').exists()
 
 
 def test_old_lines_of_perflogs_go_and_the_header_stays(results):
     log = results / 'perflogs/local/default/Toy.log'
     log.parent.mkdir(parents=True)
     log.write_text(f'job_completion_time_unix|result\n{NOW - 40 * DAY}|pass\n{NOW - DAY}|pass|a \udcff b\nnull|fail\n', errors='surrogateescape')
-    done = files.prune(NOW - 30 * DAY, dry_run=False)
+    done = old_files.prune(NOW - 30 * DAY, dry_run=False)
     left = log.read_text(errors='surrogateescape')
     assert done.lines == 1 and left == f'job_completion_time_unix|result\n{NOW - DAY}|pass|a \udcff b\nnull|fail\n'
-    files.prune(NOW + DAY, dry_run=False)
+    old_files.prune(NOW + DAY, dry_run=False)
     assert not log.exists()
 
 
 def test_old_sessions_go_but_the_newest_of_each_system(results):
     for uuid, days, system in (('d', 500, 'two'), ('e', 450, 'two'), ('a', 400, 'one'), ('b', 300, 'one'), ('c', 3, 'one')):
         store(paths.database(), uuid, days, system)
-    assert sessions.prune(NOW - 100 * DAY, dry_run=True) == 3 and len(database.uuids()) == 5
-    assert sessions.prune(NOW - 100 * DAY, dry_run=False) == 3
-    assert database.uuids() == ['e', 'c'] and sessions.prune(NOW - 100 * DAY, dry_run=False) == 0
+    assert retain.prune(NOW - 100 * DAY, dry_run=True) == 3 and len(database.uuids()) == 5
+    assert retain.prune(NOW - 100 * DAY, dry_run=False) == 3
+    assert database.uuids() == ['e', 'c'] and retain.prune(NOW - 100 * DAY, dry_run=False) == 0
     with closing(sqlite3.connect(paths.database())) as conn:
         assert conn.execute('SELECT COUNT(*) FROM testcases').fetchone() == (2,)
 
@@ -120,8 +119,8 @@ def test_databases_of_several_machines_become_one(results, tmp_path):
     store(tmp_path / 'other.db', 'b', 1, 'cray')
     store(tmp_path / 'other.db', 'c', 1, 'ibm')
     before = (tmp_path / 'other.db').read_bytes()
-    assert sessions.merge(tmp_path / 'other.db') == ({'cray': 1, 'ibm': 1}, 1)
-    assert sessions.merge(tmp_path / 'other.db') == ({}, 3)
+    assert retain.merge(tmp_path / 'other.db') == ({'cray': 1, 'ibm': 1}, 1)
+    assert retain.merge(tmp_path / 'other.db') == ({}, 3)
     assert sorted(database.uuids()) == ['a', 'b', 'c'] and (tmp_path / 'other.db').read_bytes() == before
     assert database.partitions() == ['cray:default', 'ibm:default']
     assert database.report('c')['session_info']['uuid'] == 'c'
@@ -132,17 +131,17 @@ def test_the_nights_of_two_databases_follow_one_another_as_they_were_measured(re
                        (tmp_path / 'other.db', {'b': 9, 'd': 7, 'f': 5, 'past': 20000, 'h': 3})):
         for uuid, age in days.items():
             store(file, uuid, age)
-    sessions.merge(tmp_path / 'other.db')
+    retain.merge(tmp_path / 'other.db')
     assert database.uuids() == ['b', 'c', 'future', 'd', 'e', 'f', 'past', 'g', 'h']
     store(tmp_path / 'older.db', 'a', 10)
-    sessions.merge(tmp_path / 'older.db')
+    retain.merge(tmp_path / 'older.db')
     assert database.uuids()[:2] == ['a', 'b'] and database.newest() == 'h'
 
 
 def test_a_session_from_the_future_is_pruned_when_its_neighbours_are(results):
     for uuid, days in {'a': 400, 'future': -900, 'b': 399, 'c': 3, 'd': 2}.items():
         store(paths.database(), uuid, days)
-    assert sessions.prune(NOW - 100 * DAY, dry_run=False) == 3 and database.uuids() == ['c', 'd']
+    assert retain.prune(NOW - 100 * DAY, dry_run=False) == 3 and database.uuids() == ['c', 'd']
 
 
 def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):
@@ -150,10 +149,10 @@ def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):
     store(tmp_path / 'other.db', 'b', host='bob')
     store(tmp_path / 'other.db', 'c', system='cray')
     with pytest.raises(UsageError, match='system local was measured on bob, here on alice'):
-        sessions.merge(tmp_path / 'other.db')
+        retain.merge(tmp_path / 'other.db')
     assert database.uuids() == ['a']
     store(tmp_path / 'same.db', 'd', host='alice')
-    assert sessions.merge(tmp_path / 'same.db') == ({'local': 1}, 0)
+    assert retain.merge(tmp_path / 'same.db') == ({'local': 1}, 0)
 
 
 def test_merge_into_nothing_makes_the_database(results, tmp_path):
@@ -187,7 +186,7 @@ def test_a_damaged_database_of_ours_is_not_blamed_on_the_other(results, tmp_path
 
 def test_a_database_without_tables_has_no_sessions_to_prune(results):
     paths.database().touch()
-    assert sessions.prune(NOW, dry_run=False) == 0
+    assert retain.prune(NOW, dry_run=False) == 0
 
 
 def test_a_dry_run_of_prune_stores_no_session(results):
@@ -203,7 +202,7 @@ def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_p
         with closing(sqlite3.connect(paths.database())) as conn, conn:
             conn.execute('UPDATE sessions SET json_blob = ? WHERE uuid = ?', (blob, uuid))
     store(tmp_path / 'other.db', 'c')
-    assert sessions.merge(tmp_path / 'other.db') == ({'local': 1}, 0)
+    assert retain.merge(tmp_path / 'other.db') == ({'local': 1}, 0)
     for uuid in 'ab':
         done = parity('verdict', '--session', uuid)
         assert done.returncode == 4 and f'session {uuid} is not one that parity can read' in done.stderr, done.stderr
@@ -218,9 +217,9 @@ def test_room_is_made_on_a_full_disk_before_a_session_is_recovered(results, monk
     def full():
         raise InfrastructureError('database or disk is full')
     with pytest.raises(InfrastructureError):
-        files.prune(NOW - 30 * DAY, False, full)
+        old_files.prune(NOW - 30 * DAY, False, full)
     assert not (results / 'output/local').exists() and log.exists()
-    assert files.prune(NOW - 30 * DAY, True, full).lines == 1
+    assert old_files.prune(NOW - 30 * DAY, True, full).lines == 1
 
 
 def test_what_a_writer_killed_in_mid_write_left_is_read(results):

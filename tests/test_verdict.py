@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import sessions
-from parity.verdict import judge, runs, terminal
+from parity.records import runs
+from parity.verdict import judge, terminal
 from sessions import planned, ran
 
 

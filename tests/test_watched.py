@@ -16,10 +16,11 @@ from reframe.utility import import_module_from_file
 import sessions
 from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
-from parity import history, watched
+from parity import watched
 from parity.compare import kept
 from parity.inspect import gather, text
 from parity.notify import night
+from parity.records import history
 from parity.verdict import judge, terminal
 from sessions import case
 

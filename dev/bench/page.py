@@ -79,11 +79,11 @@ def _cells() -> list[Cell]:
 
 
 def _history(cells: list[Cell]):
-    """One figure a cell and night, as parity.history.load gives them."""
+    """One figure a cell and night, as parity.records.history.load gives them."""
     import numpy as np
     import polars as pl
 
-    from parity.history.rows import SCHEMA
+    from parity.records.rows import SCHEMA
     at = np.repeat(np.arange(NIGHTS), len(cells))
     of_cell = {name: [getattr(c, name) for c in cells] * NIGHTS for name in
                ('system', 'partition', 'environ', 'check', 'case', 'size', 'metric', 'unit', 'better')}

@@ -18,7 +18,7 @@ from parity.base.errors import UsageError
 from parity.plan import Plan
 from parity.system.schema import System
 
-#: CHECK[%PARAMETERS].METRIC@SYSTEM:PARTITION[+ENVIRON], as parity.history.cell_id prints it.
+#: CHECK[%PARAMETERS].METRIC@SYSTEM:PARTITION[+ENVIRON], as parity.records.history.cell_id prints it.
 NAME = re.compile(r'(?P<check>\w+)(?:%\S*)?\.(?P<metric>[^.@\s]+)@(?P<system>[\w-]+):(?P<partition>[\w-]+)'
                   r'(?:\+(?P<environ>[\w-]+))?')
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.

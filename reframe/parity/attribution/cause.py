@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from parity import history
 from parity.attribution import changes, slow, subsystem, where
 from parity.attribution.model import Attribution, Change, Subsystem, Where
-from parity.history.facts import SessionFacts
+from parity.records import history
+from parity.records.facts import SessionFacts
 from parity.verdict.model import Cell
 from parity.verdict.names import names
 
@@ -44,8 +44,8 @@ def told(cells: list[Cell], system: str, session: str) -> list[Cell]:
 class Night:
     """One judged session beside its history.
 
-    ``cells``: all of the session with uuid ``session``. ``frame``: parity.history.load of the system; ``nights``:
-    parity.history.sessions of it, this one among them. ``asked``: those of the cells that will be asked of.
+    ``cells``: all of the session with uuid ``session``. ``frame``: parity.records.history.load of the system; ``nights``:
+    parity.records.history.sessions of it, this one among them. ``asked``: those of the cells that will be asked of.
     """
 
     def __init__(self, cells: list[Cell], frame: pl.DataFrame, nights: list[SessionFacts], session: str,

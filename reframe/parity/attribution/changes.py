@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parity.attribution import facts
 from parity.attribution.model import Change
-from parity.history.facts import SessionFacts
+from parity.records.facts import SessionFacts
 
 Known = list[tuple[float, str]]      # when a session began, and the fact's text in it
 

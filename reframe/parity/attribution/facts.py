@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from parity.history.facts import SessionFacts
+from parity.records.facts import SessionFacts
 
 #: Facts of no node in particular.
 ANYWHERE = ''

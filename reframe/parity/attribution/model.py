@@ -48,7 +48,7 @@ class Subsystem(Frozen):
 
     name: str = ''
     why: str = ''
-    cells: list[str] = []            # those that support it, as parity.history.cell_id prints them
+    cells: list[str] = []            # those that support it, as parity.records.history.cell_id prints them
 
     def __str__(self) -> str:
         return f'{self.name or "cannot be told"} ({self.why})' if self.why else self.name

@@ -32,7 +32,7 @@ def table() -> Table:
 
 
 def group_of(name: str) -> str:
-    """The group of a cell, '' for one of none; ``name`` as parity.history.cell_id prints it."""
+    """The group of a cell, '' for one of none; ``name`` as parity.records.history.cell_id prints it."""
     before = name.partition('@')[0]
     return next((group for group, patterns in table().groups.items()
                  if any(re.match(pattern, before) for pattern in patterns)), '')

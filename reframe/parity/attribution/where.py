@@ -28,7 +28,7 @@ class Figure:
 def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float) -> list[Figure]:
     """The figures of one case, size and metric, oldest first, that can be told slow or not.
 
-    ``rows`` are of parity.history.load, of all partitions and environments; reruns of ``session`` count
+    ``rows`` are of parity.records.history.load, of all partitions and environments; reruns of ``session`` count
     as tonight's. ``good``: when the last good night of the cell began.
     """
     groups: dict[tuple, list] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.base.lock import Lock, of_system
-from parity.retain import files, sessions
+from parity.records import old_files, retain
 from parity.session import recovery
 from parity.system import systems
 
@@ -21,8 +21,8 @@ def prune(keep_days: int, sessions_days: int | None, dry_run: bool) -> None:
     now = time.time()
     with ExitStack() as held:
         _nobody_measures(held)
-        done = files.prune(now - keep_days * _DAY, dry_run, recovery.recover_all)
-        gone = sessions.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
+        done = old_files.prune(now - keep_days * _DAY, dry_run, recovery.recover_all)
+        gone = retain.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
     verb = 'would be removed' if dry_run else 'removed'
     print(f'parity: {verb}, older than {keep_days} days: {done.folders} folders of cases, {done.reports} run '
           f'reports, {done.lines} lines of perflogs ({done.size / 1e6:.1f} MB)')
@@ -45,6 +45,6 @@ def merge(databases: list[str], recover: str) -> None:
     if recover:
         print(f'parity: {recovery.take(recover)}')
     for name in databases:
-        added, known = sessions.merge(Path(name))
+        added, known = retain.merge(Path(name))
         told = ', '.join(f'{count} of {system}' for system, count in sorted(added.items())) or 'none'
         print(f'parity: {name}: sessions added: {told}; {known} were here already')

@@ -14,7 +14,7 @@ from typing import Any
 from parity.compare import sessions
 from parity.compare.sessions import Key
 from parity.compare.sides import Measured, Value
-from parity.session import cache, database, readable
+from parity.records import cache, database, readable
 
 #: Goes up when what is kept, or what it means, changes.
 _VERSION = 4

@@ -8,8 +8,8 @@ from pathlib import Path
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import files, kept, sessions
 from parity.compare.sides import Side, newest_alike
+from parity.records import database
 from parity.references import unknown
-from parity.session import database
 from parity.system import systems
 
 #: How far the runs of a partition go back from its newest session.

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from parity.compare import facts
 from parity.compare.sides import Measured, Side, Value
 from parity.plan.identity import case_name
-from parity.session import database
-from parity.verdict import runs
-from parity.verdict.runs import Run
+from parity.records import database, runs
+from parity.records.runs import Run
 
 if TYPE_CHECKING:
     from parity.compare.kept import Night, Spoken

@@ -9,10 +9,9 @@ from itertools import chain, islice
 
 import polars as pl
 
-from parity import history
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
-from parity.session import database
+from parity.records import database, history
 from parity.system import systems
 from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict

@@ -6,11 +6,10 @@ from statistics import median
 
 import polars as pl
 
-from parity import history
 from parity.attribution import cause
 from parity.inspect import find, output, rerun
 from parity.inspect.model import Night, View
-from parity.session import database
+from parity.records import database, history
 from parity.system import systems
 from parity.verdict.model import Cell, Verdict
 

@@ -19,7 +19,8 @@ def nightly(beat: Heartbeat | None) -> None:
     from parity.base import paths
     from parity.base.lock import Lock
     from parity.nightly import guard, run
-    from parity.session import current, database, recovery
+    from parity.records import database
+    from parity.session import current, recovery
     os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
     in_use = current.lock_of(options)
     guard.folders()

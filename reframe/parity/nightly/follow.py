@@ -18,8 +18,8 @@ from parity.base import paths
 from parity.base.errors import ParityError
 from parity.nightly import progress
 from parity.nightly.progress import Progress
+from parity.records import database
 from parity.report import earlier
-from parity.session import database
 from parity.system import systems
 
 #: Where nobody sees a bar, progress is told so often.

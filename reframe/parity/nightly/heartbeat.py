@@ -13,7 +13,7 @@ import time
 from parity.base import errors, paths
 from parity.base.errors import InfrastructureError, ParityError
 from parity.base.lock import Lock
-from parity.session import cache
+from parity.records import cache
 from parity.system import systems
 
 #: The file of a run whose system cannot be told: none is named, and the system files cannot be read.

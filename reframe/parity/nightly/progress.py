@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from parity.base.figures import duration
+from parity.records import runs
 from parity.scheduler import waiting
 from parity.scheduler.waiting import Standing
-from parity.verdict import runs
 
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 _BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')

@@ -17,7 +17,7 @@ from parity.cli import show
 from parity.nightly import again, follow, guard
 from parity.nightly.heartbeat import Heartbeat
 from parity.notify import Notifier
-from parity.session import database, selection
+from parity.records import database, selection
 from parity.system import systems
 from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict

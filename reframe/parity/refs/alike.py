@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parity import history
+from parity.records import history
 from parity.refs.nights import RECENT, Cell, Night
 from parity.stats import bounds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from parity import history
+from parity.records import history
 from parity.stats import bounds
 
 
@@ -72,7 +72,7 @@ def _pairs(said: list[str]) -> dict[str, str]:
 
 
 def cells(frame, since: str = '') -> list[Cell]:
-    """Every cell of a frame of parity.history, with its nights from ``since`` (a date) on.
+    """Every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on.
 
     A rerun was made because a figure was bad: it does not count. A cell without a night is in the list, too.
     """

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from parity import history
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import percent
+from parity.records import history
 from parity.refs import accepted, alike, nights, proposals, value
 from parity.refs.accepted import Accepted, Index
 from parity.refs.alike import Refused

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-from parity import history
 from parity.base.text import visible
+from parity.records import history
 from parity.refs import accepted, nights, table
 from parity.refs.accepted import Accepted
 from parity.refs.nights import Cell

@@ -9,7 +9,7 @@ from parity.base.errors import ParityError
 from parity.report.ratios import Pair
 
 if TYPE_CHECKING:
-    from parity.history import SessionFacts
+    from parity.records.history import SessionFacts
     from parity.report.curves import Plot
     from parity.report.difference import Difference
     from parity.report.series import Nights
@@ -36,10 +36,9 @@ def of_session(verdict: Verdict) -> Beside:
     Raises InfrastructureError where the database cannot be read.
     """
     # Here and not above: these load polars, and a page may be asked for without any of it.
-    from parity import history
-    from parity.history.facts import of_report
+    from parity.records import database, history
+    from parity.records.facts import of_report
     from parity.report import curves, difference, earlier, nodes, series
-    from parity.session import database
     from parity.verdict import judge
     report = database.report(verdict.session.uuid)
     before, judged, unreadable = earlier.before(report, verdict.session.system), None, ''

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from parity.verdict import runs
-from parity.verdict.runs import Run
+from parity.records import runs
+from parity.records.runs import Run
 
 #: Plots of one page; the figures of all of them are in the database.
 MOST = 60

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parity.base import text
-from parity.history import SessionFacts
+from parity.records.history import SessionFacts
 
 #: Facts that differ every time and say nothing: what is free at the moment, the clock seen so far.
 _RESTLESS = ('memory_available_bytes', 'quota_bytes', 'free_bytes')

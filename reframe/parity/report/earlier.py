@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from parity.history import plans
-from parity.session import database, selection
-from parity.session.database import RERUN_OF
+from parity.records import database, plans, selection
+from parity.records.database import RERUN_OF
 
 #: So many sessions are looked through: a month of nights, with a few runs by hand.
 FURTHEST = 40

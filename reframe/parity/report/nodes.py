@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from parity.history import CELL, SessionFacts
+from parity.records.history import CELL, SessionFacts
 from parity.verdict.model import WORDS, Cell
 
 #: Words that are no fault of a node: a cell that was left out.
@@ -67,7 +67,7 @@ def _badness(node: Node) -> tuple:
 def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
     """How fast each node was, as a share of the median over the nodes, and of how many cells.
 
-    From the runs on one node (``frame`` is parity.history.load's): a node's median of a cell over the median
+    From the runs on one node (``frame`` is parity.records.history.load's): a node's median of a cell over the median
     of the nodes' medians, turned over where lower is better; then the median over the cells that
     three nodes or more have measured: of two, nobody can say which of them is the slow one.
     """

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from parity.base import figures
-from parity.history import CELL
+from parity.records.history import CELL
 
 #: A page shows so many.
 NIGHTS = 90
@@ -34,7 +34,7 @@ class Nights:
 
 
 def recent(frame: pl.DataFrame, session: str, start: float) -> pl.DataFrame:
-    """Of parity.history.load's rows those of the last NIGHTS sessions up to ``session``, begun at ``start``.
+    """Of parity.records.history.load's rows those of the last NIGHTS sessions up to ``session``, begun at ``start``.
 
     Confirmations are not among them.
     """

@@ -22,8 +22,9 @@ from typing import Any
 from parity.base import lock, paths, version
 from parity.base.errors import ParityError, told
 from parity.base.lock import Lock
+from parity.records import database
 from parity.rfm import store
-from parity.session import database, owner, recovery
+from parity.session import owner, recovery
 
 #: Set in the processes that only plan: they read the same settings and run nothing.
 PLANNING = 'PARITY_PLANNING'

@@ -18,8 +18,9 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.lock import Lock, of_system
+from parity.records import database
 from parity.rfm import store
-from parity.session import database, process
+from parity.session import process
 from parity.session.owner import Owner
 from parity.site.assemble import PERFLOG_COLUMNS
 

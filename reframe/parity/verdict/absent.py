@@ -9,10 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from parity import history
 from parity.base import paths, yamlfile
-from parity.history import plans
-from parity.session import selection
+from parity.records import history, plans, selection
 from parity.system.schema import Retired, System
 from parity.verdict.model import Cell
 

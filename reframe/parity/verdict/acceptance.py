@@ -20,7 +20,7 @@ def begins(cells: Sequence[Cell], system: str, sessions: pl.DataFrame) -> list[f
     """When the first session began that each cell's accepted value stands on, Unix time.
 
     None for a cell without a reference, for a value that was written by hand (it has no provenance), and where
-    that session is not stored. ``sessions``: session, night and start, as parity.history.load has them. A
+    that session is not stored. ``sessions``: session, night and start, as parity.records.history.load has them. A
     reference file that cannot be read gives None for all; the verdict warns of it.
     """
     known = _by_value(system) if any(cell.reference is not None for cell in cells) else {}

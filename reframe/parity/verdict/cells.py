@@ -8,8 +8,8 @@ from typing import Any
 
 from parity.base.limits import Limit, measured
 from parity.plan import PlannedCase, PlannedMetric
+from parity.records.runs import Reading, Run, middle
 from parity.verdict.model import Cell
-from parity.verdict.runs import Reading, Run, middle
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from parity import acks, history, plan
+from parity import acks, plan
 from parity.attribution import cause
 from parity.base import errors, paths
 from parity.base.errors import InfrastructureError, NothingMeasured
@@ -17,12 +17,13 @@ from parity.base.figures import duration
 from parity.compare import expected
 from parity.compare.model import Outcome
 from parity.plan import Plan, PlannedCase
+from parity.records import database, history, runs
 from parity.refs import stale
-from parity.session import database, recovery
+from parity.session import recovery
 from parity.stats import bounds
 from parity.stats.rules import DEFAULT, RATE, WHOLE_NIGHT
 from parity.system import systems
-from parity.verdict import absent, coverage, join, longer, runs
+from parity.verdict import absent, coverage, join, longer
 from parity.verdict import cells as cellmaker
 from parity.verdict.model import WORDS, Cell, Session, Verdict
 from parity.verdict.names import names

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from parity import history
 from parity.base.figures import duration
+from parity.records import history
 
 #: More than so many times the usual is told, and only beyond so many seconds more: a short case varies.
 TIMES, SECONDS = 2.0, 10.0

@@ -1,11 +1,11 @@
-"""What a person calls the cells of a session: parity.history.cell_id, one cell a name."""
+"""What a person calls the cells of a session: parity.records.history.cell_id, one cell a name."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from parity.history.cells import cell_id
+from parity.records.cells import cell_id
 from parity.verdict.model import Cell
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from parity import history
+from parity.records import history
 from parity.stats.judgement import Judgement, Reference
 from parity.stats.nights import Nights, grouped
 from parity.stats.rules import DEFAULT

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from parity.session import cache, database
+from parity.records import cache, database
 
 #: Goes up when COLUMNS, or what they mean, change.
 _VERSION = 1

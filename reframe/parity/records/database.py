@@ -12,7 +12,7 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import identity
-from parity.session import clock
+from parity.records import clock
 
 #: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
 RERUN_OF = 'parity_rerun_of'

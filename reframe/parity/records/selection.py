@@ -6,7 +6,7 @@ import os
 import shlex
 from typing import Any
 
-from parity.session.database import RERUN_OF
+from parity.records.database import RERUN_OF
 
 #: ReFrame's `--session-extras` of a night: a session that ci/nightly began, of which no rerun.
 NIGHT = ['--session-extras', 'parity_night=yes']

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from parity.session.database import RERUN_OF
-from parity.verdict import runs
+from parity.records import runs
+from parity.records.database import RERUN_OF
 
 #: Columns and types of every frame of figures. `night` is when the session began, to the minute, local time.
 SCHEMA = {

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
-from parity.history import rows
-from parity.history.rows import SCHEMA
-from parity.session import cache, database, readable
+from parity.records import cache, database, readable, rows
+from parity.records.rows import SCHEMA
 
 #: Goes up when SCHEMA, or what its columns mean, changes: frames of another version are made anew.
 _VERSION = 5
@@ -21,7 +20,7 @@ _VERSION = 5
 def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.DataFrame:
     """The figures of the system, oldest first, of its newest ``nights`` sessions (all: None) and their reruns.
 
-    Columns are parity.history.rows.SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot
+    Columns are parity.records.rows.SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot
     be read is left out, with a warning that names it; InfrastructureError where the database cannot be read.
     """
     stored = database.starts()

@@ -6,9 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from parity.history import plans
-from parity.session import cache, database, readable, selection
-from parity.verdict import runs
+from parity.records import cache, database, plans, readable, runs, selection
 
 #: Goes up when SessionFacts, or what its fields mean, changes: what was kept of another version is read anew.
 _VERSION = 4
@@ -29,8 +27,8 @@ class SessionFacts:
     software: tuple[str, ...] = ()
     end: float = 0.0
     rerun_of: str = ''           # the session whose figures this one confirms
-    selection: str = ''          # of a night (parity.session.selection); '' of another session
-    planned: str = ''            # which cells were planned (parity.history.plans)
+    selection: str = ''          # of a night (parity.records.selection); '' of another session
+    planned: str = ''            # which cells were planned (parity.records.plans)
 
 
 def sessions(system: str, last: int | None = None) -> list[SessionFacts]:

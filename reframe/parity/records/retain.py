@@ -11,15 +11,15 @@ from pathlib import Path
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.session import clock, database
-from parity.session.readable import MALFORMED
+from parity.records import clock, database
+from parity.records.readable import MALFORMED
 
 _COLUMNS = {'sessions': 'uuid, session_start_unix, session_end_unix, json_blob, report_file',
             'testcases': 'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'}
 
 
 def prune(before: float, dry_run: bool) -> int:
-    """Remove the sessions begun before ``before`` (Unix time, s; parity.session.database.starts), but the newest
+    """Remove the sessions begun before ``before`` (Unix time, s; parity.records.database.starts), but the newest
     of each system.
 
     Returns how many there are.

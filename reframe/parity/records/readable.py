@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from parity.base import paths
-from parity.session import database
+from parity.records import database
 
 T = TypeVar('T')
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from parity.base import reasons
 from parity.plan.identity import case_name
+from parity.records import stopped
 from parity.scheduler import scheduled
-from parity.session import stopped
 
 #: What ReFrame calls the result of a case that it did not come to the end of.
 _NEVER_ENDED = '<unknown>'
