@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from reframe.utility import import_module_from_file
 
 from conftest import TOP
-from parity.workload import Workload
+from parity.check.workload import Workload
 
 RECORDED = TOP / 'tests' / 'recorded'
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import TOP, shell
 from parity import plan
 from parity.base.sizing import HplProblem
-from parity.metric import Metric
+from parity.check.metric import Metric
 from parity.outputs import Wrong, hpcc, hpl, npb, stream
 from parity.verdict import judge
 from replay import RECORDED, Replay, check
@@ -144,8 +144,8 @@ def test_a_figure_outside_of_its_range_is_wrong(tmp_path, results, printed):
 
 PROBE = '''
 import reframe as rfm
-from parity.metric import Metric
-from parity.workload import Workload
+from parity.check.metric import Metric
+from parity.check.workload import Workload
 
 @rfm.simple_test
 class Probe(rfm.RunOnlyRegressionTest, Workload):

@@ -20,7 +20,7 @@ from parity.outputs import Incomplete, Wrong
 from parity.outputs.filecopy import END, START, facts, parse
 
 HERE = Path(__file__).parent
-PROGRAM = HERE.parent / 'reframe/parity/programs/filecopy.py'
+PROGRAM = HERE.parent / 'reframe/parity/check/programs/filecopy.py'
 RECORDED = {path.stem: path.read_text() for path in sorted((HERE / 'recorded/filecopy').glob('*.txt'))}
 MODES = ('large-copy', 'small-copy', 'small-write')
 

@@ -19,7 +19,7 @@ from jobs import ALL_HERE, CELLS, QUICK
     (('checks/compute/twice.py', 'COPY checks/compute/hpcc.py'), '', "'Hpcc'"),
     (('checks/x.py', 'import reframe as rfm\n@rfm.simple_test\nclass Bare(rfm.RunOnlyRegressionTest):\n'
       "    valid_systems = ['*']\n    valid_prog_environs = ['*']\n"), '', 'Bare declares no metrics'),
-    (('checks/x.py', 'import reframe as rfm\nfrom parity.workload import Workload\n@rfm.simple_test\n'
+    (('checks/x.py', 'import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'
       "class R(rfm.RunOnlyRegressionTest, Workload):\n    reference = {'$ref': 'nowhere.yaml'}\n"), '', 'nowhere.yaml'),
     (None, '-n NoSuchCheck', 'the selection is empty: -n NoSuchCheck'),
     (None, '--system nosuch', "unknown system 'nosuch'; valid: example-pbs, example-slurm, onebox, onebox-pbs, local"),

@@ -63,8 +63,8 @@ CHECK = '''
 import os
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
-from parity.metric import Metric
-from parity.workload import Workload
+from parity.check.metric import Metric
+from parity.check.workload import Workload
 
 @rfm.simple_test
 class Probe(rfm.RunOnlyRegressionTest, Workload):

@@ -8,8 +8,8 @@ import pytest
 
 import sessions
 from conftest import TOP, shell
-from parity.sizing_storage import Night, fit
-from parity.storage import Budget
+from parity.check.sizing_storage import Night, fit
+from parity.check.storage import Budget
 from parity.verdict import judge, terminal
 from replay import check
 from sessions import planned, ran

@@ -19,6 +19,7 @@ from conftest import PATIENCE, TOP, shell
 from parity import outputs
 from parity.base import errors, times
 from parity.base.errors import UsageError
+from parity.check.workload import Workload
 from parity.cli import app
 from parity.jobs import campaign, render, request, write
 from parity.jobs.settings import Settings
@@ -26,7 +27,6 @@ from parity.jobs.write import Wanted
 from parity.outputs import filecopy
 from parity.scheduler import access
 from parity.system import systems
-from parity.workload import Workload
 
 GOLDEN = TOP / 'tests' / 'golden'
 SITES = ('example-slurm', 'example-pbs', 'local')

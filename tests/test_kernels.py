@@ -11,8 +11,8 @@ import zlib
 import pytest
 
 from conftest import PATIENCE, TOP
-from parity import sizing_blocks
-from parity.metric import Metric
+from parity.check import sizing_blocks
+from parity.check.metric import Metric
 from parity.outputs import Incomplete, Wrong, blocks, ops
 from replay import RECORDED, Replay, check
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import PATIENCE
-from parity import sizing_osu
 from parity.base.sizing import HplProblem, cached_reason, fits_in_cache, grid, hpcc_input, hpl
+from parity.check import sizing_osu
 from parity.outputs import hpcc
 
 GB = 1e9

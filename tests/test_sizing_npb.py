@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parity.base.sizing_stream import StreamArrays, stream_elements
+from parity.check.sizing_npb import BENCHMARKS, NPB_CLASS_BY_SIZE, npb_memory_bytes, npb_ranks
 from parity.outputs import npb_problems
-from parity.sizing_npb import BENCHMARKS, NPB_CLASS_BY_SIZE, npb_memory_bytes, npb_ranks
 
 MIB = 2 ** 20
 GB = 10 ** 9

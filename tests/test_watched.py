@@ -16,7 +16,7 @@ from reframe.utility import import_module_from_file
 import sessions
 from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
-from parity import watched
+from parity.check import watched
 from parity.compare import kept
 from parity.inspect import gather, text
 from parity.notify import night
@@ -263,8 +263,8 @@ def test_throttling_disturbs_nothing_and_is_told_as_a_cause(stored, node):
 
 CHECK = '''
 import reframe as rfm
-from parity.metric import Metric
-from parity.workload import Workload
+from parity.check.metric import Metric
+from parity.check.workload import Workload
 
 
 @rfm.simple_test

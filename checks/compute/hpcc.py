@@ -8,8 +8,8 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
 from parity.base import sizing
-from parity.metric import Metric
-from parity.mpi import Mpi
+from parity.check.metric import Metric
+from parity.check.mpi import Mpi
 from parity.outputs import Wrong, hpcc
 
 STREAM = [Metric(f'stream_{how}_{kernel}', 'GB/s', 'higher', limit='memory_bandwidth')

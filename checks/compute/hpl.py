@@ -6,8 +6,8 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 
 from parity.base import sizing
-from parity.metric import Metric
-from parity.mpi import Mpi
+from parity.check.metric import Metric
+from parity.check.mpi import Mpi
 from parity.outputs import Wrong, hpl
 
 # share of memory, and seconds, by size

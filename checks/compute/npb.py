@@ -3,9 +3,9 @@
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity import sizing_npb
-from parity.metric import Metric
-from parity.mpi import Mpi
+from parity.check import sizing_npb
+from parity.check.metric import Metric
+from parity.check.mpi import Mpi
 from parity.outputs import npb
 
 

@@ -8,9 +8,9 @@ order the next block does not depend on what was read: several misses are under 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity import sizing_blocks
-from parity.kernel import Kernel
-from parity.metric import Metric
+from parity.check import sizing_blocks
+from parity.check.kernel import Kernel
+from parity.check.metric import Metric
 from parity.outputs import Wrong, blocks
 
 BLOCKS = {'1B': 1, '8B': 8, '64B': 64, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7}

@@ -3,9 +3,9 @@
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from parity.metric import Metric
+from parity.check.metric import Metric
+from parity.check.threaded import Threaded
 from parity.outputs import Wrong, stream
-from parity.threaded import Threaded
 
 
 @rfm.simple_test

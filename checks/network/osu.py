@@ -9,9 +9,9 @@ import dataclasses
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity import sizing_osu
-from parity.metric import Metric
-from parity.mpi import Mpi
+from parity.check import sizing_osu
+from parity.check.metric import Metric
+from parity.check.mpi import Mpi
 from parity.outputs import Wrong, osu
 
 LARGEST = 1 << 20

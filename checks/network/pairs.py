@@ -8,9 +8,9 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.metric import Metric
+from parity.check.metric import Metric
+from parity.check.paired import Paired
 from parity.outputs import pairs
-from parity.paired import Paired
 from parity.scheduler import placement
 
 

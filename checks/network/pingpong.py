@@ -9,8 +9,8 @@ import dataclasses
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.metric import Metric
-from parity.mpi import Mpi
+from parity.check.metric import Metric
+from parity.check.mpi import Mpi
 from parity.outputs import pingpong
 
 LARGEST = 1 << 20

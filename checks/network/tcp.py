@@ -7,9 +7,9 @@ On one machine its loopback, else between two nodes, and between every two nodes
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.metric import Metric
+from parity.check.metric import Metric
+from parity.check.paired import Paired
 from parity.outputs import iperf3, pairs, tcp
-from parity.paired import Paired
 
 STREAMS = (1, 2, 4, 8)
 # streams that are run, seconds of each run; by size

@@ -11,10 +11,10 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.base import paths
-from parity.metric import Metric
+from parity.check.metric import Metric
+from parity.check.storage import Budget
+from parity.check.workload import Workload
 from parity.outputs import filecopy
-from parity.storage import Budget
-from parity.workload import Workload
 
 # bytes of the large file, number of small files, iterations; by size
 SIZES = {'quick': (64 << 20, 300, 3), 'nightly': (1 << 30, 4000, 10), 'acceptance': (8 << 30, 20000, 35)}

@@ -11,10 +11,10 @@ import shlex
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-from parity.metric import Metric
-from parity.mpi import Mpi
+from parity.check.metric import Metric
+from parity.check.mpi import Mpi
+from parity.check.storage import Budget
 from parity.outputs import Wrong, fileset
-from parity.storage import Budget
 
 BYTES = {'1B': 1, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7, '100MB': 10**8,
          '1GB': 10**9}

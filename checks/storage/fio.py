@@ -10,10 +10,10 @@ import math
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from parity.metric import Metric
+from parity.check.metric import Metric
+from parity.check.storage import Room
+from parity.check.workload import Workload
 from parity.outputs import Wrong, fio
-from parity.storage import Room
-from parity.workload import Workload
 
 MIB = 1 << 20
 BLOCKS = {'4KiB': 4096, '1MiB': MIB, '10MiB': 10 * MIB}

@@ -11,9 +11,9 @@ import math
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.metric import Metric
+from parity.check.metric import Metric
+from parity.check.storage import Storage
 from parity.outputs import Wrong, ior
-from parity.storage import Storage
 
 MIB = 1 << 20
 # bytes that a node writes, repetitions; by size

@@ -8,9 +8,9 @@ same kernel made it remembers: these figures are labelled `cached`.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.metric import Metric
+from parity.check.metric import Metric
+from parity.check.storage import Storage
 from parity.outputs import Wrong, mdtest
-from parity.storage import Storage
 
 KIB = 1024
 # files and directories of each rank, iterations; by size

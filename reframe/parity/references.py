@@ -28,7 +28,7 @@ from parity.system.schema import System
 
 #: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
 PROVENANCE = 'provenance'
-#: What `size` may be (parity.workload).
+#: What `size` may be (parity.check.workload).
 SIZES = ('quick', 'nightly', 'acceptance')
 
 

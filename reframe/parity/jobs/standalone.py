@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reframe.frontend import cli
 
-from parity.workload import Workload
+from parity.check.workload import Workload
 
 Workload.standalone = True
 cli.main()

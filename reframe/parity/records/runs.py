@@ -56,7 +56,7 @@ class Run:
 
     @property
     def disturbed(self) -> str:
-        """Who took CPUs of the job, where it was more than is allowed (parity.watched)."""
+        """Who took CPUs of the job, where it was more than is allowed (parity.check.watched)."""
         return str(self.record.get('disturbed') or '')
 
     @property

@@ -15,10 +15,10 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_after, run_before, variable
 
 from parity.base import sizing
-from parity.metric import Metric
+from parity.check.metric import Metric
+from parity.check.workload import Workload
 from parity.outputs import Incomplete, Wrong
 from parity.scheduler import placement
-from parity.workload import Workload
 
 #: What a profiled case measures beside its own figures (parity.outputs.mpip).
 PROFILE = (

@@ -23,9 +23,9 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity import watched
 from parity.base import paths, reasons, sizing, traps
 from parity.base.limits import measured
+from parity.check import watched
 from parity.outputs import Incomplete, Wrong
 from parity.plan import identity
 from parity.scheduler import scheduled
@@ -44,7 +44,7 @@ class Workload(rfm.RegressionTestPlugin):
     needs = frozenset()
     #: Features that the partition must have, e.g. {'gpu'}.
     partition_needs = frozenset()
-    #: tuple of parity.metric.Metric
+    #: tuple of parity.check.metric.Metric
     metrics = ()
     #: What makes two programs of one, found only when it has run: name -> values. References name it in their
     #: $index beside `size`, and no runs of which it differs are compared.
@@ -204,7 +204,7 @@ class Workload(rfm.RegressionTestPlugin):
         Path(self.stagedir, name).write_text(text)
 
     def stage_program(self, name):
-        """Put a program of ours (reframe/parity/programs) into the case's stage directory, ready to start."""
+        """Put a program of ours (reframe/parity/check/programs) into the case's stage directory, ready to start."""
         os.chmod(shutil.copy(os.path.join(paths.PROGRAMS, name), self.stagedir), 0o755)
 
     def leave_out(self, metrics, reason):

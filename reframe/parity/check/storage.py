@@ -13,11 +13,11 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestPlugin
 
 from parity.base.figures import figure
-from parity.mpi import Mpi
+from parity.check.mpi import Mpi
+from parity.check.programs import direct
+from parity.check.sizing_storage import Night, fit
 from parity.outputs import Incomplete
 from parity.plan import identity
-from parity.programs import direct
-from parity.sizing_storage import Night, fit
 
 #: File systems of one kernel. All others may have servers, with caches that no client can drop or look into.
 _LOCAL = {'ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'tmpfs', 'ramfs', 'overlay', 'vfat'}

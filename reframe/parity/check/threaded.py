@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reframe.core.builtins import parameter
 
-from parity.workload import Workload
+from parity.check.workload import Workload
 
 
 class Threaded(Workload):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reframe.core.builtins import run_before
 
+from parity.check.workload import Workload
 from parity.scheduler import placement
-from parity.workload import Workload
 
 #: One after another, more pairs than this only with size=acceptance: at a second each, 8 minutes.
 MOST = 500

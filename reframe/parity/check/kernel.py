@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reframe.core.builtins import run_before
 
-from parity.threaded import Threaded
+from parity.check.threaded import Threaded
 
 
 class Kernel(Threaded):
