@@ -20,7 +20,7 @@ from parity.acks.file import Acks
 from parity.base.codes import FEATURES
 from parity.compare.pairs import Pairs
 from parity.jobs.settings import JobsFile
-from parity.spackenv.gpu import Gpu
+from parity.software.spackenv.gpu import Gpu
 from parity.study.schema import Study
 from parity.system.schema import LimitName, System
 

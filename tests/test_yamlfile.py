@@ -19,7 +19,7 @@ from parity.jobs import settings
 from parity.plan import Plan
 from parity.refs import accepted, proposals
 from parity.rfm import once
-from parity.spackenv import folder, gpu
+from parity.software.spackenv import folder, gpu
 from parity.study import schema
 from parity.system import systems
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from parity.base.errors import MISSING, OK
-from parity.spackenv import build as builder
-from parity.spackenv import manifest
+from parity.software.spackenv import build as builder
+from parity.software.spackenv import manifest
 from parity.system import systems
 from parity.system.schema import System
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from parity.base.errors import UsageError
 from parity.cli.build import facts
-from parity.spackenv import build as builder
-from parity.spackenv import bundle, manifest
+from parity.software.spackenv import build as builder
+from parity.software.spackenv import bundle, manifest
 from parity.system import systems
 
 

@@ -11,7 +11,7 @@ from parity.base import paths
 from parity.base.errors import MISSING
 from parity.doctor.model import Finding, lacking, note, ok
 from parity.software import spack
-from parity.spackenv import manifest
+from parity.software.spackenv import manifest
 from parity.system.schema import System
 
 

@@ -110,7 +110,7 @@ def _modules(entry: ModulesEnvironment):
 def _built(system: str) -> list:
     """What Spack has built for the system; without features before, so that its cases are `missing`."""
     from parity.software import Environ, built
-    from parity.spackenv import manifest
+    from parity.software.spackenv import manifest
     made = manifest.read(system)
     if made is None:
         return [Environ(name=SPACK[0], provider='spack')]

@@ -10,7 +10,7 @@ from typing import Any
 from parity.software import blas
 from parity.software.model import Environ
 from parity.software.programs import root_variables
-from parity.spackenv import manifest
+from parity.software.spackenv import manifest
 
 #: Features that a package's binaries make, where they are not called as the package.
 _FEATURES = {'ior': ('ior', 'mdtest'), 'osu-micro-benchmarks': ('osu',), 'intel-mpi-benchmarks': ('imb',)}

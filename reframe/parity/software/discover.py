@@ -15,9 +15,9 @@ from parity.software import built, modules, spack
 from parity.software.announce import announcement
 from parity.software.model import Environ, Software, SpackFound
 from parity.software.programs import FEATURES, PROGRAMS
+from parity.software.spackenv import manifest
 from parity.software.stamps import stamps, unchanged
 from parity.software.survey import Survey, paths, survey
-from parity.spackenv import manifest
 
 #: What the distribution is asked for.
 _DISTRO = tuple(FEATURES)

@@ -13,8 +13,8 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.software import spack
-from parity.spackenv import binaries, bundle, folder, gpu, manifest, recipes
-from parity.spackenv.command import Spack
+from parity.software.spackenv import binaries, bundle, folder, gpu, manifest, recipes
+from parity.software.spackenv.command import Spack
 from parity.system.schema import System
 
 

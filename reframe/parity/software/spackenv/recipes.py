@@ -11,7 +11,7 @@ from parity.base import paths, yamlfile
 from parity.base.errors import InfrastructureError
 
 if TYPE_CHECKING:
-    from parity.spackenv.command import Spack
+    from parity.software.spackenv.command import Spack
 
 #: The name of Spack's own recipes in `repos`.
 _BUILTIN = 'builtin'

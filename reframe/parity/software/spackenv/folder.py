@@ -18,7 +18,7 @@ import yaml
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.sizing_stream import stream_elements
-from parity.spackenv import externals, gpu, recipes
+from parity.software.spackenv import externals, gpu, recipes
 from parity.system.schema import System
 
 #: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from parity.spackenv import folder
+from parity.software.spackenv import folder
 
 
 class Package(BaseModel):

@@ -26,9 +26,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.spackenv import recipes
-from parity.spackenv.command import Spack
-from parity.spackenv.folder import locked
+from parity.software.spackenv import recipes
+from parity.software.spackenv.command import Spack
+from parity.software.spackenv.folder import locked
 
 #: Names the bundle that `parity software build` is to use.
 VARIABLE = 'PARITY_SOFTWARE_BUNDLE'
