@@ -11,13 +11,13 @@ from reframe.core import pipeline
 
 from conftest import TOP, shell
 from jobs import QUICK
-from parity import acks, references
+from parity import acks
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
 from parity.compare import pairs
 from parity.jobs import settings
 from parity.plan import Plan
-from parity.refs import accepted, proposals
+from parity.refs import accepted, proposals, references
 from parity.rfm import once
 from parity.software.spackenv import folder, gpu
 from parity.study import schema

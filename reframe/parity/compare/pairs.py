@@ -20,7 +20,7 @@ from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
 from parity.compare.model import Row
 from parity.plan.model import LoadedCheck, Plan
-from parity.references import unknown
+from parity.refs.references import unknown
 from parity.system.schema import Name, System
 
 

@@ -9,7 +9,7 @@ from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import files, kept, sessions
 from parity.compare.sides import Side, newest_alike
 from parity.records import database
-from parity.references import unknown
+from parity.refs.references import unknown
 from parity.system import systems
 
 #: How far the runs of a partition go back from its newest session.

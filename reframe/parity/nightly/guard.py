@@ -7,13 +7,13 @@ import os
 import sys
 import tempfile
 
-from parity import acks, references
+from parity import acks
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import pairs
 from parity.plan import Plan
 from parity.plan.model import Problem
-from parity.refs import accepted, lint, stale
+from parity.refs import accepted, lint, references, stale
 from parity.system import systems
 
 #: What a session's database, perflogs, outputs and report may take.

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
-from parity import plan, references
+from parity import plan
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.records import history
-from parity.refs import accepted, edit, nights, proposals
+from parity.refs import accepted, edit, nights, proposals, references
 from parity.refs.edit import Line, Tree
 from parity.refs.proposals import Proposal
 from parity.refs.reason import Reason

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
-from parity.references import PROVENANCE
 from parity.refs import provenance
 from parity.refs.provenance import Provenance
+from parity.refs.references import PROVENANCE
 
 if TYPE_CHECKING:                       # a verdict reads references without the history
     from parity.refs.nights import Cell
@@ -99,7 +99,7 @@ def guard(system: str) -> None:
 
 
 def of_system(system: str) -> list[Accepted]:
-    """Every reference that is one; what is wrong with others, parity.references says. Raises UsageError
+    """Every reference that is one; what is wrong with others, parity.refs.references says. Raises UsageError
     for a file that is no YAML, and for provenance that is none."""
     return [each for file in files(system) for each in of_file(system, file)]
 
@@ -134,7 +134,7 @@ def _of_file(system: str, file: Path, _written: int, _size: int) -> tuple[Accept
 
 
 def _told(told: Any, path: str) -> Provenance | None:
-    """Its provenance; what is none is an error of the file, which parity.references tells."""
+    """Its provenance; what is none is an error of the file, which parity.refs.references tells."""
     try:
         return provenance.of(told[path]) if path in told else None
     except (ValueError, TypeError):

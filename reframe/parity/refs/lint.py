@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from parity import plan, references
+from parity import plan
 from parity.base import paths
 from parity.base.figures import percent
 from parity.plan import Plan
 from parity.records import history
-from parity.refs import accepted, alike, nights, stale, value
+from parity.refs import accepted, alike, nights, references, stale, value
 from parity.refs.accepted import Accepted
 from parity.refs.nights import Cell
 from parity.refs.stale import Warned
