@@ -16,13 +16,13 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from parity.acks.file import Acks
 from parity.base.codes import FEATURES
 from parity.compare.pairs import Pairs
 from parity.jobs.settings import JobsFile
 from parity.software.spackenv.gpu import Gpu
 from parity.study.schema import Study
 from parity.system.schema import LimitName, System
+from parity.verdict.acks.file import Acks
 
 #: Every file, the model of it, and what it is for.
 FILES = (

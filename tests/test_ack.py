@@ -13,11 +13,11 @@ import sessions as made
 import stored as storing
 from commands import parity, process
 from conftest import TOP
-from parity import acks, plan
-from parity.acks import level
+from parity import plan
 from parity.base.errors import UsageError
 from parity.system import systems
-from parity.verdict import judge, terminal
+from parity.verdict import acks, judge, terminal
+from parity.verdict.acks import level
 from stored import case
 
 TODAY = datetime.date.today()

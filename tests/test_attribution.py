@@ -9,11 +9,11 @@ import pytest
 import nights
 import sessions as made
 from nights import cell, facts, figure, frame, rerun
-from parity.attribution import cause, slow, subsystem
-from parity.attribution import changes as changed
-from parity.attribution.cause import Night
-from parity.attribution.model import Attribution, Change, Where
 from parity.verdict import judge, terminal
+from parity.verdict.attribution import cause, slow, subsystem
+from parity.verdict.attribution import changes as changed
+from parity.verdict.attribution.cause import Night
+from parity.verdict.attribution.model import Attribution, Change, Where
 
 
 def between(sessions, good, bad, environ, nodes):

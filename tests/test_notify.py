@@ -15,12 +15,12 @@ import nights
 from commands import parity, process
 from conftest import TOP, eventually
 from parity import notify
-from parity.attribution.model import Attribution, Where
 from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.notify import message, night, notifier, secrets, send, state
 from parity.system.schema import Notify
 from parity.verdict import judge
+from parity.verdict.attribution.model import Attribution, Where
 from parity.verdict.model import Coverage, Session, Verdict
 
 WEEK = 7 * state.DAY

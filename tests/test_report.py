@@ -16,9 +16,9 @@ from urllib.parse import unquote
 import pytest
 
 from parity import report
-from parity.attribution.model import Attribution, Change, Subsystem, Where
 from parity.base import text
 from parity.report import facts
+from parity.verdict.attribution.model import Attribution, Change, Subsystem, Where
 from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Session, Verdict
 
 HOSTILE = [

@@ -11,7 +11,6 @@ from reframe.core import pipeline
 
 from conftest import TOP, shell
 from jobs import QUICK
-from parity import acks
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
 from parity.compare import pairs
@@ -22,6 +21,7 @@ from parity.rfm import once
 from parity.software.spackenv import folder, gpu
 from parity.study import schema
 from parity.system import systems
+from parity.verdict import acks
 
 #: Nine times nine times ... a list of two: 9^29 values.
 LAUGHS = 'a0: &a0 [x, x]\n' + ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))

@@ -6,13 +6,13 @@ import datetime
 import getpass
 import os
 
-from parity import acks
-from parity.acks import level
 from parity.base.console import Console
 from parity.base.errors import UsageError
 from parity.base.text import visible
 from parity.inspect import find
 from parity.system import systems
+from parity.verdict import acks
+from parity.verdict.acks import level
 from parity.verdict.model import Cell
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
-from parity import acks, plan
+from parity import plan
 from parity.base import paths
 from parity.base.codes import FEATURES, OFFERED_BY
 from parity.base.errors import MISSING, USAGE, UsageError
@@ -15,6 +15,7 @@ from parity.nightly import guard
 from parity.plan import Plan
 from parity.system import systems
 from parity.system.schema import System
+from parity.verdict import acks
 
 
 def findings(system: System) -> Iterator[Finding]:

@@ -6,11 +6,11 @@ from statistics import median
 
 import polars as pl
 
-from parity.attribution import cause
 from parity.inspect import find, output, rerun
 from parity.inspect.model import Night, View
 from parity.records import database, history
 from parity.system import systems
+from parity.verdict.attribution import cause
 from parity.verdict.model import Cell, Verdict
 
 #: Nights that are shown.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from parity.attribution.model import Attribution
+from parity.verdict.attribution.model import Attribution
 from parity.verdict.model import Cell
 
 

@@ -7,7 +7,6 @@ import os
 import sys
 import tempfile
 
-from parity import acks
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import pairs
@@ -15,6 +14,7 @@ from parity.plan import Plan
 from parity.plan.model import Problem
 from parity.refs import accepted, lint, references, stale
 from parity.system import systems
+from parity.verdict import acks
 
 #: What a session's database, perflogs, outputs and report may take.
 ROOM_BYTES = 16 << 20

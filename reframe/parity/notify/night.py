@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from parity import acks
-from parity.verdict import judge
+from parity.verdict import acks, judge
 from parity.verdict.model import Cell, Verdict
 from parity.verdict.names import names
 

@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from parity import acks, plan
-from parity.attribution import cause
+from parity import plan
 from parity.base import errors, paths
 from parity.base.errors import InfrastructureError, NothingMeasured
 from parity.base.figures import duration
@@ -23,8 +22,9 @@ from parity.session import recovery
 from parity.stats import bounds
 from parity.stats.rules import DEFAULT, RATE, WHOLE_NIGHT
 from parity.system import systems
-from parity.verdict import absent, coverage, join, longer
+from parity.verdict import absent, acks, coverage, join, longer
 from parity.verdict import cells as cellmaker
+from parity.verdict.attribution import cause
 from parity.verdict.model import WORDS, Cell, Session, Verdict
 from parity.verdict.names import names
 

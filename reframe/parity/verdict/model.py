@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from parity.attribution.model import Attribution
 from parity.compare.model import Outcome
+from parity.verdict.attribution.model import Attribution
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
                'skipped', 'disturbed', 'unreferenced', 'insufficient']

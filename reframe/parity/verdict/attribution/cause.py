@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from parity.attribution import changes, slow, subsystem, where
-from parity.attribution.model import Attribution, Change, Subsystem, Where
 from parity.records import history
 from parity.records.facts import SessionFacts
+from parity.verdict.attribution import changes, slow, subsystem, where
+from parity.verdict.attribution.model import Attribution, Change, Subsystem, Where
 from parity.verdict.model import Cell
 from parity.verdict.names import names
 

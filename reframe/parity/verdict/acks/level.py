@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from parity.acks.file import Ack
 from parity.base import figures
+from parity.verdict.acks.file import Ack
 from parity.verdict.model import Cell
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from parity.attribution.model import Frozen, Subsystem
 from parity.base import yamlfile
+from parity.verdict.attribution.model import Frozen, Subsystem
 
 
 class Rule(Frozen):

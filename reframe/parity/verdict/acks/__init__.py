@@ -11,7 +11,7 @@
         expected: 77.6               # what it was judged by
 """
 
-from parity.acks.apply import applied, fitting
-from parity.acks.file import BAD, Ack, problems, read, write
+from parity.verdict.acks.apply import applied, fitting
+from parity.verdict.acks.file import BAD, Ack, problems, read, write
 
 __all__ = ['BAD', 'Ack', 'applied', 'fitting', 'problems', 'read', 'write']

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parity.attribution.model import Where, several
-from parity.attribution.slow import level
+from parity.verdict.attribution.model import Where, several
+from parity.verdict.attribution.slow import level
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 
-from parity.acks import file, level
-from parity.acks.file import BAD, NAME, Ack
+from parity.verdict.acks import file, level
+from parity.verdict.acks.file import BAD, NAME, Ack
 from parity.verdict.model import Cell
 from parity.verdict.names import names
 

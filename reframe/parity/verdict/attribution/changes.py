@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from parity.attribution import facts
-from parity.attribution.model import Change
 from parity.records.facts import SessionFacts
+from parity.verdict.attribution import facts
+from parity.verdict.attribution.model import Change
 
 Known = list[tuple[float, str]]      # when a session began, and the fact's text in it
 
