@@ -15,7 +15,7 @@ import stored as storing
 from commands import parity, process
 from conftest import TOP
 from parity import plan
-from parity.inspect import draw, find, output, rerun
+from parity.report.inspect import draw, find, output, rerun
 from parity.verdict import judge
 from stored import case
 

@@ -67,7 +67,7 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
 
     Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure.
     """
-    from parity.cli import show
+    from parity.report import show
     from parity.verdict import judge
     if session and system:
         raise errors.UsageError('--session and --system: give one of them')
@@ -154,7 +154,7 @@ def detect_file(file: str, as_json: bool = JSON):
 @app.command()
 def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that announces the software.')):
     """Print what this machine is, its limits with their source, and the software found on it."""
-    from parity.cli import show
+    from parity.report import show
     show.facts(brief)
 
 

@@ -9,7 +9,7 @@ import os
 from parity.base.console import Console
 from parity.base.errors import UsageError
 from parity.base.text import visible
-from parity.inspect import find
+from parity.report.inspect import find
 from parity.system import systems
 from parity.verdict import acks
 from parity.verdict.acks import level

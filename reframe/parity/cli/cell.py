@@ -7,7 +7,7 @@ import sys
 from rich.text import Text
 
 from parity.base.console import Console
-from parity.inspect import gather, text
+from parity.report.inspect import gather, text
 
 
 def show(wanted: str, as_json: bool, session: str) -> None:

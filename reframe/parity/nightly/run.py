@@ -13,11 +13,11 @@ import time
 from parity import report
 from parity.base import paths
 from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
-from parity.cli import show
 from parity.nightly import again, follow, guard
 from parity.nightly.heartbeat import Heartbeat
 from parity.notify import Notifier
 from parity.records import database, selection
+from parity.report import show
 from parity.system import systems
 from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict

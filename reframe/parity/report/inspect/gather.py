@@ -6,9 +6,9 @@ from statistics import median
 
 import polars as pl
 
-from parity.inspect import find, output, rerun
-from parity.inspect.model import Night, View
 from parity.records import database, history
+from parity.report.inspect import find, output, rerun
+from parity.report.inspect.model import Night, View
 from parity.system import systems
 from parity.verdict.attribution import cause
 from parity.verdict.model import Cell, Verdict

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from parity.base import figures
 from parity.base.text import visible
-from parity.inspect import draw
-from parity.inspect.model import View
+from parity.report.inspect import draw
+from parity.report.inspect.model import View
 from parity.verdict.model import Cell
 from parity.verdict.terminal import STYLES
 
