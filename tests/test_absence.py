@@ -13,8 +13,8 @@ from conftest import TOP
 from parity import report
 from parity.base.errors import UsageError
 from parity.cli import app
-from parity.notify import night as notify
-from parity.notify.state import State
+from parity.nightly.notify import night as notify
+from parity.nightly.notify.state import State
 from parity.system import systems
 from parity.verdict import judge
 from sessions import planned, ran

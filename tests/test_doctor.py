@@ -10,8 +10,8 @@ import pytest
 import slurm_site
 from conftest import shell
 from parity.base import yamlfile
-from parity.doctor import examine, folders, python, queue
-from parity.doctor.model import Finding, exit_code, lacking, note, ok
+from parity.nightly.doctor import examine, folders, python, queue
+from parity.nightly.doctor.model import Finding, exit_code, lacking, note, ok
 from parity.system.schema import System
 
 SYSTEM = """\

@@ -14,10 +14,10 @@ import yaml
 import nights
 from commands import parity, process
 from conftest import TOP, eventually
-from parity import notify
 from parity.base.errors import UsageError
 from parity.compare.model import Outcome
-from parity.notify import message, night, notifier, secrets, send, state
+from parity.nightly import notify
+from parity.nightly.notify import message, night, notifier, secrets, send, state
 from parity.system.schema import Notify
 from parity.verdict import judge
 from parity.verdict.attribution.model import Attribution, Where

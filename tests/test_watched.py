@@ -18,7 +18,7 @@ from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
 from parity.check import watched
 from parity.compare import kept
-from parity.notify import night
+from parity.nightly.notify import night
 from parity.records import history
 from parity.report.inspect import gather, text
 from parity.verdict import judge, terminal

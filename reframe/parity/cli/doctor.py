@@ -10,8 +10,8 @@ from rich.text import Text
 from parity.base.console import Console
 from parity.base.errors import UsageError
 from parity.base.text import visible
-from parity.doctor import examine, model
-from parity.doctor.model import Finding
+from parity.nightly.doctor import examine, model
+from parity.nightly.doctor.model import Finding
 from parity.system import systems
 
 _STYLES = {'ok': 'green', 'note': 'yellow', 'lacking': 'bold red'}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 
-from parity import notify
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
-from parity.notify import state
+from parity.nightly import notify
+from parity.nightly.notify import state
 from parity.system import systems
 
 

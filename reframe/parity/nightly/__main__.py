@@ -15,10 +15,10 @@ def nightly(beat: Heartbeat | None) -> None:
     began = time.time()
     from parity.nightly import options as given
     own, options = given.read(sys.argv[1:])
-    from parity import notify, plan
+    from parity import plan
     from parity.base import paths
     from parity.base.lock import Lock
-    from parity.nightly import guard, run
+    from parity.nightly import guard, notify, run
     from parity.records import database
     from parity.session import current, recovery
     os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))

@@ -15,7 +15,7 @@ from parity.base import paths
 from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
 from parity.nightly import again, follow, guard
 from parity.nightly.heartbeat import Heartbeat
-from parity.notify import Notifier
+from parity.nightly.notify import Notifier
 from parity.records import database, selection
 from parity.report import show
 from parity.system import systems

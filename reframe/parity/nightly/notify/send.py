@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 from parity.base import paths
-from parity.notify import secrets as hidden
+from parity.nightly.notify import secrets as hidden
 
 TIMEOUT_SECONDS = 60.0
 #: What is kept of what the command printed, to tell why it failed.

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from parity.base import paths
-from parity.notify.night import Night
+from parity.nightly.notify.night import Night
 
 #: What stands for a cell that was told as bad and is acknowledged since.
 ACKNOWLEDGED = 'acknowledged'

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from parity.base import paths
 from parity.base.errors import INFRASTRUCTURE
-from parity.doctor.model import Finding, lacking, note, ok
+from parity.nightly.doctor.model import Finding, lacking, note, ok
 
 _MEND = 'ci/venv makes .venv anew where its lock has changed'
 

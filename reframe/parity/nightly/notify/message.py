@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from parity.base.text import visible
-from parity.notify.state import Fault, State
+from parity.nightly.notify.state import Fault, State
 from parity.verdict import terminal
 from parity.verdict.model import Verdict
 

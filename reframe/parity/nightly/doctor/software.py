@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from parity import software
 from parity.base import paths
 from parity.base.errors import MISSING
-from parity.doctor.model import Finding, lacking, note, ok
+from parity.nightly.doctor.model import Finding, lacking, note, ok
 from parity.software import spack
 from parity.software.spackenv import manifest
 from parity.system.schema import System

@@ -1,5 +1,5 @@
 """A notice when the state of a system changes, by the one command that its system.yaml names."""
 
-from parity.notify.notifier import Notifier, prepared
+from parity.nightly.notify.notifier import Notifier, prepared
 
 __all__ = ['Notifier', 'prepared']

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from parity.base import paths, times
 from parity.base.text import visible
-from parity.notify import message, night, secrets, send, state
+from parity.nightly.notify import message, night, secrets, send, state
 from parity.system import systems
 from parity.system.schema import Notify
 from parity.verdict.model import Verdict

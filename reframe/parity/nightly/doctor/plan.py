@@ -10,8 +10,8 @@ from parity.base import paths
 from parity.base.codes import FEATURES, OFFERED_BY
 from parity.base.errors import MISSING, USAGE, UsageError
 from parity.compare import pairs
-from parity.doctor.model import Finding, lacking, note, ok
 from parity.nightly import guard
+from parity.nightly.doctor.model import Finding, lacking, note, ok
 from parity.plan import Plan
 from parity.system import systems
 from parity.system.schema import System

@@ -11,8 +11,8 @@ from string import Template
 
 from parity.base import paths
 from parity.base.errors import INFRASTRUCTURE, InfrastructureError
-from parity.doctor.model import Finding, lacking, note, ok
 from parity.nightly import guard
+from parity.nightly.doctor.model import Finding, lacking, note, ok
 from parity.session import current
 from parity.system.schema import System
 

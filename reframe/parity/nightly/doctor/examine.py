@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from parity.base import paths
 from parity.base.errors import INFRASTRUCTURE, USAGE, InfrastructureError, UsageError
-from parity.doctor import folders, plan, python, queue, software
-from parity.doctor.model import Finding, lacking, note, ok
+from parity.nightly.doctor import folders, plan, python, queue, software
+from parity.nightly.doctor.model import Finding, lacking, note, ok
 from parity.probe.model import TODO
 from parity.system import systems
 
