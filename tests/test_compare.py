@@ -10,10 +10,10 @@ import uuid
 from contextlib import closing
 
 import pytest
-from dev import coverage
 
 import sessions
 from commands import parity, process
+from dev import coverage
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import decide, expected, interleaved, join, kept, pairs, resolve

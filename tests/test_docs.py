@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dev import files_page
 
 from conftest import TOP, shell
+from dev import files_page
 
 DOCS = TOP / 'docs'
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dev.bench.browser import Browser, found
 
+from dev.bench.browser import Browser, found
 from parity import report
 from parity.report import changes, series
 from parity.report.beside import Beside

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+
 from dev.bench import scale
 from dev.bench.simulated import Site
 

@@ -10,7 +10,6 @@ from functools import partial
 
 from dev.bench import large, page, pairs, scale
 from dev.bench.codes import Codes
-
 from parity import machine, software
 from parity.base import errors, paths, sizing
 

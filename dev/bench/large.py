@@ -11,7 +11,6 @@ from pathlib import Path
 
 from dev.bench import nights
 from dev.bench.said import at_most
-
 from parity.base.errors import OK, REGRESSED
 
 #: What a command may take.

@@ -10,7 +10,6 @@ from statistics import median
 
 from dev.bench.browser import Browser, found
 from dev.bench.said import at_most
-
 from parity.verdict.model import Cell, Coverage, Session, Verdict
 
 CELLS, NIGHTS = 5000, 90

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev.bench.simulated import Site
-
 from parity.base import errors
 
 NODES, IN_FLIGHT = 1000, 100

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from dev.bench import slurm
-
 from parity.base import paths
 from parity.outputs import stream
 

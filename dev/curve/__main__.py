@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+
 from dev.curve import study
 from dev.curve.families import families
 from dev.curve.measure import SIZES, WITHIN, Amount, Row, rows
 from dev.curve.sources import Made, Source, Studied
-
 from parity.base import errors
 
 CVS = (0.01, 0.02)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from dev.curve.noises import NORMAL, Noise, modes, of
 from scipy import stats
+
+from dev.curve.noises import NORMAL, Noise, modes, of
 
 RUNS, RERUNS = 3, 3
 _SETTLE = 60

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from dev.curve.families import RUNS
 from dev.curve.rivals import RIVALS
 from dev.curve.sources import Source
-
 from parity.stats.history import follow
 from parity.stats.nights import Nights, grouped, of_nights
 from parity.stats.rules import DEFAULT

@@ -7,6 +7,7 @@ It sees all runs and reruns of every night. Page 1954, Biometrika 41; the bar is
 from __future__ import annotations
 
 import numpy as np
+
 from dev.curve.families import Family
 
 #: Nights that a dependent night's likelihood looks back at, and the longest slowdown that it looks for.

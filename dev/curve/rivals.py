@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+
 from dev.curve.families import RUNS
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+
 from dev.curve import study
 from dev.curve.families import Family
 from dev.curve.oracle import Oracle

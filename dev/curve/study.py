@@ -6,8 +6,8 @@ import csv
 from collections import defaultdict
 
 import numpy as np
-from dev.curve.families import RERUNS, RUNS
 
+from dev.curve.families import RERUNS, RUNS
 from parity.base import paths
 
 #: Repeats in a row that stay together: two nights' runs and reruns.

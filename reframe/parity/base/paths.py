@@ -8,7 +8,7 @@ from pathlib import Path
 from parity.base.errors import InfrastructureError, UsageError
 
 #: Benchmark programs of ours that run on compute nodes: a check names the folder as its `sourcesdir`.
-PROGRAMS = str(Path(__file__).resolve().parent / 'programs')
+PROGRAMS = str(Path(__file__).resolve().parents[1] / 'check' / 'programs')
 
 
 def root() -> Path:
@@ -17,7 +17,7 @@ def root() -> Path:
     ``PARITY_ROOT`` names it where parity is installed apart from its checkout.
     """
     named = os.environ.get('PARITY_ROOT')
-    top = Path(named) if named else Path(__file__).resolve().parents[2]
+    top = Path(named) if named else Path(__file__).resolve().parents[3]
     if not (top / 'systems').is_dir():
         raise UsageError(f'{top}: no folder systems/ here; PARITY_ROOT must name the top of the checkout')
     return top.resolve()

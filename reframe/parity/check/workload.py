@@ -204,7 +204,7 @@ class Workload(rfm.RegressionTestPlugin):
         Path(self.stagedir, name).write_text(text)
 
     def stage_program(self, name):
-        """Put a program of ours (reframe/parity/check/programs) into the case's stage directory, ready to start."""
+        """Put a program of parity/check/programs into the case's stage directory, ready to start."""
         os.chmod(shutil.copy(os.path.join(paths.PROGRAMS, name), self.stagedir), 0o755)
 
     def leave_out(self, metrics, reason):

@@ -67,7 +67,7 @@ def _badness(node: Node) -> tuple:
 def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
     """How fast each node was, as a share of the median over the nodes, and of how many cells.
 
-    From the runs on one node (``frame`` is parity.records.history.load's): a node's median of a cell over the median
+    From the runs on one node (``frame`` is history.load's): a node's median of a cell over the median
     of the nodes' medians, turned over where lower is better; then the median over the cells that
     three nodes or more have measured: of two, nobody can say which of them is the slow one.
     """

@@ -34,7 +34,7 @@ class Nights:
 
 
 def recent(frame: pl.DataFrame, session: str, start: float) -> pl.DataFrame:
-    """Of parity.records.history.load's rows those of the last NIGHTS sessions up to ``session``, begun at ``start``.
+    """Of history.load's rows those of the last NIGHTS sessions up to ``session``, begun at ``start``.
 
     Confirmations are not among them.
     """

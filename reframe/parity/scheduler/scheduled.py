@@ -78,8 +78,8 @@ def nodes(case) -> int:
 def note_times(job, times: tuple[float, float] | None) -> None:
     """Keep beside the case's figures how long its job waited in the queue and ran: ``times``, in seconds.
 
-    The time in which the queue refused the job (parity.scheduler.waiting) is added. None: the scheduler does not know.
-    The job's own files tell then, where it came to write any.
+    The time in which the queue refused the job (parity.scheduler.waiting) is added. None: the scheduler does
+    not know. The job's own files tell then, where it came to write any.
     """
     kept = getattr(job, 'times', None)
     times = (times[0] + getattr(job, 'refused_for', 0.0), times[1]) if times else _times_of_files(job)

@@ -44,8 +44,8 @@ def told(cells: list[Cell], system: str, session: str) -> list[Cell]:
 class Night:
     """One judged session beside its history.
 
-    ``cells``: all of the session with uuid ``session``. ``frame``: parity.records.history.load of the system; ``nights``:
-    parity.records.history.sessions of it, this one among them. ``asked``: those of the cells that will be asked of.
+    ``cells``: all of the session with uuid ``session``. ``frame``: history.load of the system;
+    ``nights``: history.sessions of it, this one among them. ``asked``: those of the cells that will be asked of.
     """
 
     def __init__(self, cells: list[Cell], frame: pl.DataFrame, nights: list[SessionFacts], session: str,

@@ -1,0 +1,1 @@
+"""parity's own benchmarks, the operating curve and the docs generator: not shipped."""

@@ -1,0 +1,1 @@
+"""What every room uses: errors, paths, codes, text, YAML, figures."""

@@ -1,0 +1,1 @@
+"""What a check imports: the workload, its mixins, metrics and sizes."""

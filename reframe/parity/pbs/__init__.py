@@ -1,1 +1,0 @@
-"""PBS under ReFrame: its nodes, and what ReFrame's own backend `pbs` does not see of its jobs."""

@@ -1,0 +1,1 @@
+"""Stored sessions: ReFrame's results database, and what was measured as rows."""

@@ -1,1 +1,0 @@
-"""What is kept of results, and results of several machines put together."""

@@ -1,0 +1,1 @@
+"""Every use of a private ReFrame name: each works around a limit of ReFrame 4.10."""

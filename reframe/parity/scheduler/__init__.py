@@ -1,0 +1,1 @@
+"""Slurm and PBS: their commands, the nodes and states of their jobs, the placement of ranks."""

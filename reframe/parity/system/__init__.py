@@ -1,0 +1,1 @@
+"""What a system is: systems/<name>/system.yaml and its schema."""
