@@ -110,7 +110,7 @@ def test_references_are_refused_before_and_while_reframe_reads_them(site, monkey
     problem, = references.problems(systems.read('local'), plan)
     assert f'{file}:7: the aliases up to *a5 repeat' in problem
     with pytest.raises(UsageError, match=':7: the aliases'):
-        accepted.guard('local')
+        systems.guard_references('local')
     monkeypatch.setattr(pipeline, 'yaml', yaml)
     once.install()
     with file.open() as stream, pytest.raises(UsageError, match=':7: the aliases'):

@@ -58,6 +58,13 @@ def complaint(stderr: str) -> str:
     return cut(after or (said[-1].strip() if said else ''), COMPLAINT)
 
 
+def of_reframe(printed: str) -> list[str]:
+    """The lines in which ReFrame says what failed and why, each once."""
+    lines = [line.strip(' *') for line in printed.splitlines()
+             if re.match(r'\s*\* (Test file|Reason):|.*(ERROR|error):', line)]
+    return list(dict.fromkeys(lines[:4]))
+
+
 def _telling(lines: list[str]) -> Iterator[str]:
     """Whatever tells an error, in order."""
     at, framed = 0, False

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parity import plan
-from parity.base import errors, paths
+from parity.base import errors, paths, reasons
 from parity.jobs.request import partition
-from parity.nightly.run import telling
 from parity.plan.model import PlannedCase
 from parity.site import assemble
 from parity.system.schema import System
@@ -117,7 +116,7 @@ def _dry_run(case: PlannedCase, folder: Path) -> Path:
     if len(scripts) == 1:
         return scripts[0]
     left_out = re.search(r'^\[ +SKIP +\] .* \[(.*)\]$', done.stdout, re.M)
-    why = left_out[1] if left_out else '; '.join(telling(done.stdout)) or done.stderr.strip()[-300:]
+    why = left_out[1] if left_out else '; '.join(reasons.of_reframe(done.stdout)) or done.stderr.strip()[-300:]
     raise errors.UsageError(f'{case.case} has no script on {case.system}:{case.partition}: {why}')
 
 

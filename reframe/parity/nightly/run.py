@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 
 from parity import report
-from parity.base import paths
+from parity.base import paths, reasons
 from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
 from parity.nightly import again, follow, guard
 from parity.nightly.heartbeat import Heartbeat
@@ -41,14 +40,7 @@ def rehearse(arguments: list[str]) -> None:
     plain = {**os.environ, 'RFM_COLORIZE': 'n'}
     done = subprocess.run(_reframe(arguments), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=plain)
     if done.returncode:
-        raise UsageError('reframe --dry-run fails: ' + '; '.join(telling(done.stdout)))
-
-
-def telling(printed: str) -> list[str]:
-    """The lines in which ReFrame says what failed, and why."""
-    lines = [line.strip(' *') for line in printed.splitlines()
-             if re.match(r'\s*\* (Test file|Reason):|.*(ERROR|error):', line)]
-    return list(dict.fromkeys(lines[:4]))
+        raise UsageError('reframe --dry-run fails: ' + '; '.join(reasons.of_reframe(done.stdout)))
 
 
 def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier,

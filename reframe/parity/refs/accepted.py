@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parity.base import paths, yamlfile
+from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.refs import provenance
 from parity.refs.provenance import Provenance
 from parity.refs.references import PROVENANCE
+from parity.system import systems
 
 if TYPE_CHECKING:                       # a verdict reads references without the history
     from parity.refs.nights import Cell
@@ -74,7 +75,7 @@ class Index:
 def indexes(system: str) -> dict[tuple[str, str], Index]:
     """The $index of each check that the system's files have, by partition and check."""
     found = {}
-    for file in files(system):
+    for file in systems.reference_files(system):
         data, node = yamlfile.load(file)
         for check, entry in (data if isinstance(data, dict) else {}).items():
             names = entry.get('$index') if isinstance(entry, dict) else None
@@ -84,24 +85,10 @@ def indexes(system: str) -> dict[tuple[str, str], Index]:
     return found
 
 
-def folder(system: str) -> Path:
-    return paths.root() / 'systems' / system / 'references'
-
-
-def files(system: str) -> list[Path]:
-    return sorted(folder(system).glob('*.yaml'))
-
-
-def guard(system: str) -> None:
-    """Raises UsageError for a file that ReFrame, which expands every alias, must not read."""
-    for file in files(system):
-        yamlfile.guard(file, file.read_text(encoding='utf-8', errors='replace'))
-
-
 def of_system(system: str) -> list[Accepted]:
     """Every reference that is one; what is wrong with others, parity.refs.references says. Raises UsageError
     for a file that is no YAML, and for provenance that is none."""
-    return [each for file in files(system) for each in of_file(system, file)]
+    return [each for file in systems.reference_files(system) for each in of_file(system, file)]
 
 
 def of_file(system: str, file: Path) -> list[Accepted]:

@@ -36,11 +36,11 @@ class Linted:
 def run(system: str = '') -> list[Linted]:
     """Lint one system, or all that have references. UsageError for an unknown one."""
     return [_of_system(systems.read(name)) for name in ([system] if system else systems.names())
-            if system or accepted.folder(name).is_dir()]
+            if system or systems.references(name).is_dir()]
 
 
 def _of_system(site: System) -> Linted:
-    if not accepted.folder(site.name).is_dir():
+    if not systems.references(site.name).is_dir():
         return Linted(site.name, 0, [], [])
     planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', site.name])
     wrong = references.problems(site, planned)

@@ -18,12 +18,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from parity.base import paths, yamlfile
+from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.plan import Plan
 from parity.plan.model import LoadedCheck, PlannedMetric
 from parity.refs import provenance
 from parity.site.assemble import SPACK
+from parity.system import systems
 from parity.system.schema import System
 
 #: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
@@ -34,7 +35,7 @@ SIZES = ('quick', 'nightly', 'acceptance')
 
 def problems(system: System, plan: Plan) -> list[str]:
     """One sentence with file and line for everything in the system's references that fits nothing."""
-    folder = paths.root() / 'systems' / system.name / 'references'
+    folder = systems.references(system.name)
     partitions = [p.name for p in system.partitions]
     found: list[str] = []
     for file in sorted(folder.glob('*')):

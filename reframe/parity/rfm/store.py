@@ -11,7 +11,11 @@ from typing import Any
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError
-from parity.site import assemble
+
+
+def storage() -> dict[str, Any]:
+    """Where ReFrame keeps its results."""
+    return {'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database())}
 
 
 def store(report: dict[str, Any]) -> str:
@@ -36,7 +40,7 @@ def _runtime() -> Iterator[None]:
     """
     from reframe.core import config, runtime
     site = config.load_config('<builtin>')
-    site.update_config({'storage': [assemble.storage()]}, 'parity')
+    site.update_config({'storage': [storage()]}, 'parity')
     site.select_subconfig('generic')
     with runtime.temp_runtime(None):
         runtime.init_runtime(site)

@@ -86,11 +86,11 @@ def lock_of(argv: list[str]) -> Lock:
 def _open(argv: list[str]) -> None:
     global _current
     from parity import plan
-    from parity.refs import accepted
+    from parity.system import systems
     planned = plan.of_command(argv)
     for problem in planned.problems:
         print(f'parity: warning: {problem}', file=sys.stderr)
-    accepted.guard(planned.system)
+    systems.guard_references(planned.system)
     current = Current(uuid.uuid4().hex[:12], Path(), {})
     current.session = {'id': current.id, 'plan': planned.model_dump(mode='json'), 'facts': {}, 'announcement': ''}
     current.journal = _write_journal(current, planned.system)

@@ -22,8 +22,12 @@ from parity.records import database
 from parity.rfm import store
 from parity.session import process
 from parity.session.owner import Owner
-from parity.site.assemble import PERFLOG_COLUMNS
 
+#: One line a case; the last column is the workload's own record as JSON. With the results
+#: database written only at a session's end, these lines are the journal that an interrupted
+#: session is recovered from.
+PERFLOG_COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 'environ', 'name',
+                   'display_name', 'unique_name', 'jobid', 'fail_phase', 'perfvalues', 'parity')
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
 
 

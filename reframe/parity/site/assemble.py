@@ -11,14 +11,11 @@ from typing import Any
 
 from parity.base import paths
 from parity.base.errors import UsageError
+from parity.rfm import store
+from parity.session.recovery import PERFLOG_COLUMNS
 from parity.system import systems
 from parity.system.schema import ModulesEnvironment, Partition, System
 
-#: One line a case; the last column is the workload's own record as JSON. With the results
-#: database written only at a session's end, these lines are the journal that an interrupted
-#: session is recovered from (parity.session.recovery reads them by these names).
-PERFLOG_COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 'environ', 'name',
-                   'display_name', 'unique_name', 'jobid', 'fail_phase', 'perfvalues', 'parity')
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
 #: The environments of what `parity software build` has made for a system: its codes, those for GPUs.
@@ -34,15 +31,10 @@ def site_configuration() -> dict[str, Any]:
         'environments': [environ for _, environs in found for environ in environs],
         'logging': [_logging()],
         'general': [_general(), *_with_modules(stated), *_with_many_jobs(stated)],
-        'storage': [storage()],
+        'storage': [store.storage()],
         'modes': [{'name': size, 'options': [f'-S size={size}']}
                   for size in ('quick', 'nightly', 'acceptance')],
     }
-
-
-def storage() -> dict[str, Any]:
-    """Where ReFrame keeps its results."""
-    return {'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database())}
 
 
 def _system(system: System) -> tuple[dict, list[dict]]:

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from itertools import zip_longest
+from pathlib import Path
 
 from parity.base import codes, paths, yamlfile
 from parity.base.errors import UsageError
@@ -28,6 +29,21 @@ def read(name: str) -> System:
     if system.name != name:
         raise UsageError(f'{file}:1: name: {system.name!r} stands in folder {name!r}; they must agree')
     return system
+
+
+def references(name: str) -> Path:
+    """The folder of the accepted references of a system."""
+    return paths.root() / 'systems' / name / 'references'
+
+
+def reference_files(name: str) -> list[Path]:
+    return sorted(references(name).glob('*.yaml'))
+
+
+def guard_references(name: str) -> None:
+    """Raises UsageError for a file that ReFrame, which expands every alias, must not read."""
+    for file in reference_files(name):
+        yamlfile.guard(file, file.read_text(encoding='utf-8', errors='replace'))
 
 
 def required(system: System, providers: set[str]) -> set[str]:
