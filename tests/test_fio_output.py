@@ -50,7 +50,7 @@ def test_crlf_and_lines_of_the_job_do_not_matter(name):
 # ---- refused
 
 @pytest.mark.parametrize('name, error, message', [
-    ('disk-full-fail', Wrong, '4KiB_1: error 28: No space left on device'), ('interrupted-fail', Incomplete, 'terminating on signal 2'),
+    ('disk-full-fail', Wrong, r"jobs\[.\].error is '28': No space left on device"), ('interrupted-fail', Incomplete, 'terminating on signal 2'),
     ('no-percentiles-fail', Incomplete, r'jobs\[0\].read.clat_ns.percentile is absent')])
 def test_what_failed_is_told_in_fios_words(name, error, message):
     with pytest.raises(error, match=message):
@@ -58,12 +58,12 @@ def test_what_failed_is_told_in_fios_words(name, error, message):
 
 
 @pytest.mark.parametrize('pattern, replacement, error, message', [
-    ('"error" : 0', '"error" : 5', Wrong, '4KiB_1: error 5: Input/output error'), ('"short_ios" : 0', '"short_ios" : 1', Wrong, 'short_ios is 1'),
-    ('"drop_ios" : 0', '"drop_ios" : 3', Wrong, 'drop_ios is 3'), ('fio-3.37', 'fio-2.21', Wrong, 'valid is fio 3'),
-    ('"rw" : "randrw"', '"rw" : "trim"', Wrong, 'rw=trim is not read; valid are read, write'), ('"rw" : "randrw"', '"rw" : "read"', Wrong, 'asked for read'),
-    ('"bs" : "4096"', '"bs" : "8k"', Wrong, 'operations of 8192 bytes are not'), ('"runtime" : "1"', '"runtime" : "2"', Incomplete, 'ms, asked for 2000 ms'),
+    ('"error" : 0', '"error" : 5', Wrong, r"jobs\[0\].error is '5': Input/output error"), ('"short_ios" : 0', '"short_ios" : 1', Wrong, "short_ios is '1': Input should be 0"),
+    ('"drop_ios" : 0', '"drop_ios" : 3', Wrong, "drop_ios is '3'"), ('fio-3.37', 'fio-2.21', Wrong, "fio version is 'fio-2.21'"),
+    ('"rw" : "randrw"', '"rw" : "trim"', Wrong, 'read and write was done, asked for rw=trim'), ('"rw" : "randrw"', '"rw" : "read"', Wrong, 'asked for rw=read'),
+    ('"bs" : "4096"', '"bs" : "8k"', Wrong, 'operations of bs=8k are not'), ('"runtime" : "1"', '"runtime" : "2"', Incomplete, 'ms, asked for 2000 ms'),
     ('"jobname" : "10MiB_8"', '"jobname" : "4KiB_1"', Wrong, 'two groups are called'), ('"50.000000" :', '"50.0" :', Incomplete, '50.000000 is absent'),
-    ('"50.000000" : ', '"50.000000" : 9', Wrong, 'percentile: minimum'), ('"N" : [1-9]', '"N" : 7', Wrong, 'there were'),
+    ('"50.000000" : ', '"50.000000" : 9', Wrong, 'latencies do not rise: minimum'), ('"N" : [1-9]', '"N" : 7', Wrong, 'latencies of 7'),
     ('"bw_bytes" : ', '"bw_bytes" : 1', Wrong, 'bw_bytes is'), ('"iops" : ', '"iops" : 1', Wrong, 'iops is'),
     (r'(?s)"jobs" : \[.*\]', '"jobs" : []', Incomplete, 'no job is there'), (r'(?s)(.*)', r'\1\1', Wrong, 'several JSON')])
 def test_what_is_wrong_or_missing(pattern, replacement, error, message):
@@ -75,5 +75,5 @@ def test_what_is_wrong_or_missing(pattern, replacement, error, message):
 
 def test_a_group_that_did_nothing_is_incomplete():
     text = re.sub(r'"total_ios" : \d+', '"total_ios" : 0', READ)
-    with pytest.raises(Incomplete, match='nothing was done, asked for read'):
+    with pytest.raises(Incomplete, match='nothing was done, asked for rw=randread'):
         fio.parse(text)

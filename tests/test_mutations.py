@@ -247,7 +247,7 @@ def fio(kind, was, now, name):
     """
     old, new = list(was[0].values()), list(now[0].values())
     groups = [old[at:at + FIO_GROUP] for at in range(0, len(old), FIO_GROUP)]
-    assert len(new) % FIO_GROUP == 0 and (len(new) == len(old) or kind in ('cut', 'dropped_lines', 'several'))
+    assert len(new) % FIO_GROUP == 0 and (len(new) == len(old) or kind in ('cut', 'dropped_lines', 'moved_lines', 'several'))
     for at in range(0, len(new), FIO_GROUP):
         rate, iops, _, *percentiles = new[at:at + FIO_GROUP]
         assert any((rate, iops) == pytest.approx(group[:2], rel=2e-5) for group in groups)

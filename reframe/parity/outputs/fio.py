@@ -4,126 +4,135 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from . import Incomplete, Wrong, document
-from .document import Object
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, NonNegativeFloat, NonNegativeInt
 
-DIRECTIONS = ('read', 'write')
-#: Percentiles of the latency that are read: fio's name of each.
-PERCENTILES = {'p50': '50.000000', 'p95': '95.000000', 'p99': '99.000000', 'p999': '99.900000'}
+from . import Incomplete, Wrong
+from .reader import document, model
+
 #: What is kept of a group's options, its own and those of all.
 _OPTIONS = ('rw', 'bs', 'numjobs', 'size', 'direct', 'ioengine', 'iodepth', 'time_based', 'runtime')
-_DIRECTIONS = {'read': ['read'], 'write': ['write'], 'rw': ['read', 'write'], 'readwrite': ['read', 'write']}
-_UNITS = {'': 1, 'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30}
+_WANTED = {'read': ['read'], 'write': ['write'], 'rw': ['read', 'write'], 'readwrite': ['read', 'write']}
 _BIN = 0.02         # fio counts latencies in bins: a percentile is true to 1/64
 _EXACT = 1e-6
 
 
-def parse(text: str) -> dict[str, float]:
-    """<group>_<read|write>_rate in MiB/s and _iops, then _mean, _p50, _p95, _p99, _p999 of the latency in us.
+class _Percentiles(BaseModel, strict=True):
+    p50: NonNegativeFloat = Field(alias='50.000000')
+    p95: NonNegativeFloat = Field(alias='95.000000')
+    p99: NonNegativeFloat = Field(alias='99.000000')
+    p999: NonNegativeFloat = Field(alias='99.900000')
 
-    The latency is that from submission to completion (clat), as fio measured it; a percentile is of its
-    histogram. Raises Incomplete with the line or key where something is missing, Wrong for an error that
-    fio counted, short or dropped operations, or figures that contradict each other.
-    """
-    return {f'{name}_{direction}_{figure}': value for name, group in _groups(text).items()
-            for direction, figures in _figures(name, group).items() for figure, value in figures.items()}
+
+class _Latency(BaseModel, strict=True):
+    """From submission to completion (ns); a percentile is of fio's histogram."""
+
+    min: NonNegativeFloat
+    mean: NonNegativeFloat
+    max: NonNegativeFloat
+    N: NonNegativeInt | None = None         # the older fio 3 do not tell
+    percentile: _Percentiles
+
+
+class _Direction(BaseModel, strict=True):
+    total_ios: NonNegativeInt
+    io_bytes: NonNegativeInt
+    runtime: NonNegativeInt                 # ms
+    bw_bytes: NonNegativeFloat              # 1/s
+    iops: NonNegativeFloat
+    short_ios: Literal[0]
+    drop_ios: Literal[0]
+    clat_ns: _Latency
+
+
+_IfDone = Annotated[_Direction | None, BeforeValidator(
+    lambda told: None if isinstance(told, dict) and told.get('total_ios') == 0 else told)]
+
+
+def _none(error: int) -> int:
+    if error:
+        raise ValueError(os.strerror(error))
+    return error
+
+
+class _Group(BaseModel, strict=True):
+    error: Annotated[NonNegativeInt, AfterValidator(_none)]
+    total_err: Literal[0] = 0
+    jobname: str
+    groupid: NonNegativeInt
+    options: dict[str, str] = Field(alias='job options')
+    read: _IfDone
+    write: _IfDone
+
+
+class _Document(BaseModel, strict=True):
+    version: str = Field(alias='fio version', pattern=r'^fio-3\.\d')
+    options: dict[str, str] = Field(alias='global options', default={})
+    jobs: list[_Group]
+
+
+def parse(text: str) -> dict[str, float]:
+    """<group>_<read|write>_rate in MiB/s and _iops, then _mean, _p50, _p95, _p99, _p999 of the latency in us."""
+    return _read(text)[0]
 
 
 def facts(text: str) -> dict[str, Any]:
-    """version; groups: the options of each as they were given. Raises as ``parse`` does."""
-    parse(text)
-    whole = document.only(text)
-    return {'version': whole.text('fio version').removeprefix('fio-'),
-            'groups': {name: group[1] for name, group in _groups(text).items()}}
+    """version; groups: the options of each as they were given."""
+    return _read(text)[1]
 
 
-def _groups(text: str) -> dict[str, tuple[Object, dict[str, str]]]:
-    """The groups by name, each with its options."""
-    whole = document.only(text)
+def _read(text: str) -> tuple[dict[str, float], dict[str, Any]]:
+    values = document(text)
     if ended := re.search(r'^fio: terminating on signal \d+', text, re.MULTILINE):
         raise Incomplete(ended[0])                  # its document is whole, and the exit code may be 0
-    if not re.match(r'fio-3\.\d', whole.text('fio version')):
-        raise Wrong(f'{whole.text("fio version")[:40]!r} is not read; valid is fio 3')
-    common = whole.object('global options') if 'global options' in whole else Object({})
-    found: dict[str, tuple[Object, dict[str, str]]] = {}
-    last = 0
-    for each in whole.objects('jobs'):
-        name = each.text('jobname')
-        if name in found:
+    told = model(_Document, values)
+    last, metrics = -1, {}
+    groups: dict[str, dict[str, str]] = {}
+    for group in told.jobs:
+        name, options = group.jobname, told.options | group.options
+        if name in groups:
             raise Wrong(f'two groups are called {name[:40]!r}: jobs of one need group_reporting')
-        if each.count('groupid') not in (last, last + 1):
-            raise Incomplete(f'{name} is of group {each.count("groupid")}, the one before of {last}')
-        last = each.count('groupid')
-        own = each.object('job options')
-        found[name] = each, {key: options.text(key) for key in _OPTIONS
-                             for options in (own if key in own else common,) if key in options}
-    if not found:
+        groups[name] = {key: options[key] for key in _OPTIONS if key in options}
+        if group.groupid - last not in (0, 1):
+            raise Incomplete(f'{name} is of group {group.groupid}: one before it is absent')
+        last = group.groupid
+        done = {way: found for way in ('read', 'write') if (found := getattr(group, way))}
+        asked = options.get('rw', 'read')
+        wanted = _WANTED.get(asked.removeprefix('rand').partition(':')[0], [])
+        if list(done) != wanted:
+            raise (Wrong if set(done) - set(wanted) else Incomplete)(
+                f'{name}: {" and ".join(done) or "nothing"} was done, asked for rw={asked[:20]}')
+        for way, found in done.items():
+            metrics |= {f'{name}_{way}_{figure}': value
+                        for figure, value in _figures(f'{name}: {way}', found, options).items()}
+    if not metrics:
         raise Incomplete('no job is there')
-    return found
+    return metrics, {'version': told.version.removeprefix('fio-'), 'groups': groups}
 
 
-def _figures(name: str, group: tuple[Object, dict[str, str]]) -> dict[str, dict[str, float]]:
-    job, options = group
-    if code := job.count('error'):
-        raise Wrong(f'{name}: error {code}: {os.strerror(code)}')
-    if 'total_err' in job and job.count('total_err'):
-        raise Wrong(f'{name}: {job.count("total_err")} errors')
-    wanted = _wanted(name, options.get('rw', 'read'))
-    done = [each for each in DIRECTIONS if job.object(each).count('total_ios')]
-    if done != wanted:
-        raise (Wrong if set(done) - set(wanted) else Incomplete)(
-            f'{name}: {" and ".join(done) or "nothing"} was done, asked for {" and ".join(wanted)}')
-    return {each: _direction(name, job.object(each), options) for each in done}
-
-
-def _wanted(name: str, rw: str) -> list[str]:
-    """The directions of fio's option rw, for instance randrw."""
-    found = _DIRECTIONS.get(rw.removeprefix('rand').partition(':')[0])
-    if found is None:
-        raise Wrong(f'{name}: rw={rw[:20]} is not read; valid are {", ".join(_DIRECTIONS)}, and these with rand')
-    return found
-
-
-def _direction(name: str, told: Object, options: dict[str, str]) -> dict[str, float]:
-    count, size, milliseconds = (told.count(key) for key in ('total_ios', 'io_bytes', 'runtime'))
-    for key in ('short_ios', 'drop_ios'):
-        if told.count(key):
-            raise Wrong(f'{told.named(key)} is {told.count(key)}')
-    block = _bytes(options.get('bs', ''))
-    if block and size != count * block:
-        raise Wrong(f'{name}: {count} operations of {block} bytes are not {size} bytes')
-    asked = re.fullmatch(r'(\d{1,9})(|s|ms)', options.get('runtime', ''), re.ASCII)
-    least = int(asked[1]) * (1 if asked[2] == 'ms' else 1000) if asked and options.get('time_based') == '1' else 0
-    if milliseconds < 0.95 * least:
-        raise Incomplete(f'{told.named("runtime")} is {milliseconds} ms, asked for {least} ms')
-    _near(told, 'bw_bytes', 1000 * size / milliseconds, 1)
-    _near(told, 'iops', 1000 * count / milliseconds, 1e-5)
-    return {'rate': 1000 * size / milliseconds / (1 << 20), 'iops': 1000 * count / milliseconds,
-            **_latency(told.object('clat_ns'), count)}
-
-
-def _latency(told: Object, count: int) -> dict[str, float]:
-    """us; the histogram and the mean are of all operations."""
-    if 'N' in told and told.count('N') != count:
-        raise Wrong(f'{told.named("N")} is {told.count("N")}, there were {count} operations')
-    least, mean, most = (told.figure(key) for key in ('min', 'mean', 'max'))
-    percentiles = [told.object('percentile').figure(name) for name in PERCENTILES.values()]
-    ascending = [least * (1 - _BIN), *percentiles, most * (1 + _BIN)]
-    if ascending != sorted(ascending) or not least <= mean <= most or not most:
-        raise Wrong(f'{told.named("percentile")}: minimum {least:g}, {", ".join(f"{p:g}" for p in percentiles)}, '
-                    f'maximum {most:g}, mean {mean:g}')
-    return {'mean': mean / 1000,
-            **{name: value / 1000 for name, value in zip(PERCENTILES, percentiles, strict=True)}}
-
-
-def _bytes(size: str) -> int | None:
-    """A block size as fio reads it; None for a range, or one for each direction."""
-    match = re.fullmatch(r'(\d{1,12})([kmg]?)(?:i?b)?', size.lower())
-    return int(match[1]) * _UNITS[match[2]] if match else None
-
-
-def _near(told: Object, key: str, expected: float, near: float) -> None:
-    if abs(told.figure(key) - expected) > near + _EXACT * expected:
-        raise Wrong(f'{told.named(key)} is {told.figure(key):g}, {expected:g} by what it is made of')
+def _figures(name: str, told: _Direction, options: dict[str, str]) -> dict[str, float]:
+    """The metrics of one direction: its time, bytes and operations make its rates, and are what was asked for."""
+    count, size, latency = told.total_ios, told.io_bytes, told.clat_ns
+    block = re.fullmatch('([0-9]{1,12})([kmg]?)', options.get('bs', ''))
+    if block and size != count * (int(block[1]) << 10 * ' kmg'.index(block[2] or ' ')):
+        raise Wrong(f'{name}: {count} operations of bs={block[0]} are not {size} bytes')
+    asked = re.fullmatch('([0-9]{1,9})(s|ms)?', options.get('runtime', ''))
+    least = int(asked[1]) * (1 if asked[2] == 'ms' else 1000) if asked and options.get('time_based') == '1' else 1
+    if told.runtime < 0.95 * least:
+        raise Incomplete(f'{name}: {told.runtime} ms, asked for {least} ms')
+    bytes_per_second, iops = 1000 * size / told.runtime, 1000 * count / told.runtime
+    for what, rate, expected, near in (('bw_bytes', told.bw_bytes, bytes_per_second, 1),
+                                       ('iops', told.iops, iops, 1e-5)):
+        if abs(rate - expected) > near + _EXACT * expected:
+            raise Wrong(f'{name}: {what} is {rate:g}, {expected:g} by operations, bytes and time')
+    if latency.N not in (None, count):
+        raise Wrong(f'{name}: latencies of {latency.N} operations, there were {count}')
+    percentiles = latency.percentile.model_dump()
+    ascending = [latency.min * (1 - _BIN), *percentiles.values(), latency.max * (1 + _BIN)]
+    if ascending != sorted(ascending) or not latency.min <= latency.mean <= latency.max or not latency.max:
+        raise Wrong(f'{name}: latencies do not rise: minimum {latency.min:g}, '
+                    f'{", ".join(f"{figure} {value:g}" for figure, value in percentiles.items())}, '
+                    f'maximum {latency.max:g}, mean {latency.mean:g}')
+    return {'rate': bytes_per_second / (1 << 20), 'iops': iops, 'mean': latency.mean / 1000,
+            **{figure: value / 1000 for figure, value in percentiles.items()}}

@@ -16,9 +16,14 @@ import json
 import math
 import re
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import Incomplete, Wrong
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Model = TypeVar('Model', bound='BaseModel')
 
 _NUMBER = re.compile(r'[-+]?\d{1,40}(\.\d{0,40})?([eE][-+]?\d{1,3})?', re.ASCII)
 _WHOLE = re.compile(r'\d{1,18}', re.ASCII)
@@ -160,6 +165,23 @@ def document(text: str, repeats: bool = False) -> dict[str, Any]:
     if '{' in body[end:].split('\n'):
         raise Wrong('several JSON documents in one output')
     return values
+
+
+def model(kind: type[Model], values: dict[str, Any]) -> Model:
+    """``values`` of a JSON document as the pydantic model ``kind``.
+
+    Raises Incomplete where a value is absent, Wrong where it is another than the model allows, with its place.
+    """
+    from pydantic import ValidationError
+    try:
+        return kind.model_validate(values)
+    except ValidationError as err:
+        first = err.errors()[0]
+        where = ''.join(f'[{at}]' if isinstance(at, int) else f'.{at}' for at in first['loc']).lstrip('.')
+        if first['type'] == 'missing':
+            raise Incomplete(f'{where} is absent') from None
+        why = first['msg'].removeprefix('Value error, ')
+        raise Wrong(f'{where} is {str(first["input"])[:40]!r}: {why}') from None
 
 
 def _finite(token: str, what: str) -> Decimal:
