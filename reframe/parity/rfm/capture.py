@@ -1,9 +1,11 @@
-"""Run ReFrame's own command line up to the point where it would start the cases, and print them.
+"""What ReFrame is about to run, taken from its own command line: the cases, and those that no environment can run.
 
-``python -m parity.rfm.capture FILE ARGUMENTS...`` takes the arguments of a `reframe` command and
-writes to FILE, as JSON, the cases that this command would run, every check that was loaded and
-what ReFrame would only warn about. ReFrame's own loader and filters decide, so every option
-means here what it means there; nothing is run or stored.
+ReFrame's loader, generators and filters decide, so every option means here what it means there, and the
+checks are loaded once. A check whose needs no environment of a partition offers has no case in ReFrame. Here it
+gets one with a placeholder for its environment, which passes every filter and is taken out before the run.
+
+``python -m parity.rfm.capture FILE ARGUMENTS...`` takes the arguments of a `reframe` command and writes the
+plan to FILE, as JSON; nothing is run or stored.
 """
 
 from __future__ import annotations
@@ -11,41 +13,129 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import reframe.core.decorators as decorators
+import reframe.core.runtime as runtime
 import reframe.frontend.cli as cli
+import reframe.frontend.dependencies as dependencies
+import reframe.frontend.testgenerators as testgenerators
 import reframe.utility as util
+from reframe.core.environments import Environment
 from reframe.core.exceptions import what
+from reframe.core.logging import getlogger
+from reframe.frontend.executors import Runner, TestCase, generate_testcases
 from reframe.frontend.loader import RegressionCheckLoader
 
 from parity.plan.identity import case_name
 
+#: Stands for the environment of a case that none can run.
+_NONE = Environment('')
+
+
+def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> None:
+    """Let ReFrame's command line call ``taken`` with its plan and its cases when it is about to run them.
+
+    A dry run calls nothing.
+    """
+    found = _Found()
+    cli.RegressionCheckLoader = found.loader
+    cli.generate_testcases = testgenerators.generate_testcases = _every_case
+    cli.dependencies = SimpleNamespace(**{**vars(dependencies), 'build_deps': found.build_deps,
+                                          'toposort': found.toposort})
+
+    def runner(policy, *args, **kwargs):
+        if not policy.dry_run_mode:
+            taken(found.plan(), found.cases)
+        return Runner(policy, *args, **kwargs)
+
+    cli.Runner = runner
+
+
+def _every_case(checks, prepare=False) -> list[TestCase]:
+    """ReFrame's cases, and one for each check and partition that has none for want of an environment."""
+    cases = generate_testcases(checks, prepare)
+    for check in checks:
+        offered = runtime.valid_sysenv_comb(check.valid_systems, check.valid_prog_environs)
+        cases += [TestCase(check, partition, _NONE) for partition, environs in offered.items()
+                  if partition.environs and not environs]
+    return cases
+
+
+class _Found:
+    """What ReFrame's command line has loaded and selected."""
+
+    def __init__(self):
+        self.loaded: _Loader | None = None
+        self.cases: list[TestCase] = []
+        self.impossible: dict[TestCase, None] = {}
+
+    def loader(self, *args, **kwargs) -> _Loader:
+        self.loaded = _Loader(*args, **kwargs)
+        return self.loaded
+
+    def build_deps(self, cases, *args, **kwargs):
+        """ReFrame's graph of the cases that can run; the others stand in it alone until they are sorted."""
+        graph, _ = dependencies.build_deps([c for c in cases if c.environ is not _NONE], *args, **kwargs)
+        self.impossible = {case: None for case in cases if case not in graph}
+        for case in self.impossible:
+            case.deps.clear()
+            graph[case] = util.OrderedSet()
+        return graph, []
+
+    def toposort(self, graph, *args, **kwargs) -> list[TestCase]:
+        """The cases to run, in ReFrame's order."""
+        ordered = dependencies.toposort(graph, *args, **kwargs)
+        self.impossible = {case: None for case in ordered if case in self.impossible}
+        self.cases = [case for case in ordered if case not in self.impossible]
+        return self.cases
+
+    def plan(self) -> dict[str, Any]:
+        """The plan in the form of parity.plan.model.Plan."""
+        system = runtime.runtime().system
+        checks = [c for c in self.loaded.checks if not c.is_fixture()]
+        return {'system': system.name,
+                'providers': sorted({e.extras.get('provider', '') for p in system.partitions for e in p.environs}),
+                'cases': self._planned(), 'checks': list(_every(checks).values()),
+                # a bad value keeps every file from loading that has the variable
+                'problems': self.loaded.problems or _unset(self.loaded.variables, checks)}
+
+    def _planned(self) -> list[dict[str, Any]]:
+        """Repeats of a case are one."""
+        run: dict[tuple, dict[str, Any]] = {}
+        for case in [_case(c, c.environ.name) for c in self.cases if not c.check.is_fixture()]:
+            run.setdefault((case['case'], case['partition'], case['environ']), case)
+        able = {(case, partition) for case, partition, _ in run}
+        for case in [_case(c, '') for c in self.impossible if not c.check.is_fixture()]:
+            if (case['case'], case['partition']) not in able:
+                run.setdefault((case['case'], case['partition'], ''), case)
+        return list(run.values())
+
 
 class _Recorder:
-    """Stands in for ReFrame's logger where a check is instantiated: its warnings are problems."""
+    """Stands before ReFrame's logger where a check is instantiated: its warnings are problems."""
 
     def __init__(self, problems: list[str]):
-        self.problems = problems
+        self.problems, self.logger = problems, getlogger()
 
     def warning(self, message: str) -> None:
         self.problems.append(' '.join(str(message).split()).removesuffix(" (rerun with '-v' for a backtrace)"))
+        self.logger.warning(message)
 
     def __getattr__(self, name: str):
-        return lambda *args, **kwargs: None
+        return getattr(self.logger, name)
 
 
 class _Loader(RegressionCheckLoader):
     """ReFrame's loader, telling what becomes of every file."""
 
-    files: dict[str, int] = {}
-    problems: list[dict[str, str]] = []
-    checks: list[Any] = []
-    variables: dict[str, str] = {}
-
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        _Loader.variables = self._external_vars
+        self.problems: list[dict[str, str]] = []
+        self.checks: list[Any] = []
+        self.variables: dict[str, str] = self._external_vars
 
     def load_from_file(self, filename, force=False):
         filename = os.path.abspath(filename)
@@ -57,10 +147,14 @@ class _Loader(RegressionCheckLoader):
             registered = getattr(module, '_rfm_test_registry', None) or ()
             if not found and not warnings and not len(registered):
                 warnings.append('yields no check: no class here is decorated with @rfm.simple_test')
+        except KeyboardInterrupt:
+            raise
         except BaseException:  # whatever a file does when it is imported, it is the file's fault
             found = []
             said = what(*sys.exc_info()).splitlines() or ['no reason given']
             warnings.append(f'cannot be loaded: {said[0].rstrip(":")}')
+        finally:
+            decorators.getlogger = getlogger
         self.problems.extend({'file': os.path.relpath(filename), 'what': w} for w in warnings)
         self.checks.extend(found)
         return found
@@ -102,8 +196,8 @@ def _unset(variables, checks) -> list[dict[str, str]]:
     return found
 
 
-def _case(testcase) -> dict[str, Any]:
-    check, partition, environ = testcase.check, testcase.partition, testcase.environ
+def _case(testcase: TestCase, environ: str) -> dict[str, Any]:
+    check, partition = testcase.check, testcase.partition
     not_run = check.not_run() if hasattr(check, 'not_run') else {}
     return {
         'check': type(check).__name__,
@@ -115,38 +209,21 @@ def _case(testcase) -> dict[str, Any]:
         'needs': sorted(getattr(check, 'needs', ())),
         'system': partition.fullname.split(':')[0],
         'partition': partition.name,
-        'environ': environ.name,
+        'environ': environ,
         'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')} for metric in _metrics(check)],
     }
 
 
-def _runner(file: str):
-    """A class to put in the place of ReFrame's Runner: it writes the cases down and leaves."""
-    class Capture:
-        def __init__(self, *args, **kwargs):
-            self.stats = None
-
-        def runall(self, testcases, restored_cases=None):
-            import reframe.core.runtime as runtime
-            cases = [_case(t) for t in testcases if not t.check.is_fixture()]
-            loaded = _every(c for c in _Loader.checks if not c.is_fixture())
-            system = runtime.runtime().system
-            providers = {e.extras.get('provider', '') for p in system.partitions for e in p.environs}
-            with open(file, 'w') as out:
-                json.dump({'system': system.name, 'cases': cases, 'checks': list(loaded.values()),
-                           'providers': sorted(providers),
-                           # a bad value keeps every file from loading that has the variable
-                           'problems': _Loader.problems or _unset(_Loader.variables, _Loader.checks)}, out)
-            sys.stdout.flush()
-            os._exit(0)  # ReFrame would now store a report of nothing
-
-    return Capture
-
-
 def main() -> None:
     file, *arguments = sys.argv[1:]
-    cli.Runner = _runner(file)
-    cli.RegressionCheckLoader = _Loader
+
+    def taken(plan: dict[str, Any], _) -> None:
+        with open(file, 'w') as out:
+            json.dump(plan, out)
+        sys.stdout.flush()
+        os._exit(0)  # ReFrame would now run the cases
+
+    install(taken)
     sys.argv = ['reframe', *arguments]
     cli.main()
 

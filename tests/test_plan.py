@@ -1,0 +1,78 @@
+"""One load of the checks gives every case that runs, and those that no environment can run."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity import plan
+
+CHECKS = '''
+import reframe as rfm
+import reframe.utility.udeps as udeps
+from reframe.core.builtins import parameter, run_after, variable
+
+
+class Toy(rfm.RunOnlyRegressionTest):
+    valid_systems = ['*']
+    valid_prog_environs = ['*']
+    length = variable(int, value=1)
+
+
+@rfm.simple_test
+class Here(Toy):
+    way = parameter(['a', 'b'])
+
+
+@rfm.simple_test
+class Nowhere(Toy):
+    valid_prog_environs = ['+nowhere']
+    way = parameter(['a', 'b'])
+
+
+@rfm.simple_test
+class After(Toy):
+    """Its dependency cannot run."""
+
+    @run_after('init')
+    def wait(self):
+        self.depends_on(Nowhere.variant_name(0), udeps.fully)
+
+
+@rfm.simple_test
+class Elsewhere(Toy):
+    valid_systems = ['+nowhere']
+'''
+
+
+@pytest.fixture
+def planned(results, tmp_path):
+    file = tmp_path / 'toys.py'
+    file.write_text(CHECKS)
+
+    def of(*options: str) -> dict[str, set[str]]:
+        """The environments of each planned case."""
+        found: dict[str, set[str]] = {}
+        for case in plan.of_command(['-c', str(file), '-r', '--system', 'local', *options]).cases:
+            assert case.environ not in found.setdefault(case.case, set())
+            found[case.case].add(case.environ)
+        return found
+    return of
+
+
+def test_a_case_that_no_environment_can_run_is_planned_without_one(planned):
+    found = planned()
+    assert found.keys() == {'Here %way=a', 'Here %way=b', 'Nowhere %way=a', 'Nowhere %way=b', 'After'}
+    assert all('' not in environs for case, environs in found.items() if case.startswith('Here'))
+    assert found['Nowhere %way=a'] == found['Nowhere %way=b'] == found['After'] == {''}
+
+
+@pytest.mark.parametrize('options, names', [
+    (['-n', 'Nowhere%way=b'], {'Nowhere %way=b'}),
+    (['-x', 'Nowhere', '-x', 'After'], {'Here %way=a', 'Here %way=b'}),
+    (['-n', 'Nowhere%way=a', '-P', 'length=1,2'], {'Nowhere %way=a %length=1', 'Nowhere %way=a %length=2'}),
+    (['-n', 'Nowhere%way=a', '-n', 'Here%way=a', '--repeat=3'], {'Nowhere %way=a', 'Here %way=a'}),
+])
+def test_every_selection_holds_for_cases_without_an_environment(planned, options, names):
+    found = planned(*options)
+    assert found.keys() == names
+    assert all(found[name] == {''} for name in names if name.startswith('Nowhere'))
