@@ -18,7 +18,8 @@ from jobs import journal_of, killed
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.lock import Lock
-from parity.records import database, old_files, retain
+from parity.records import database
+from parity.session import old_files, retain
 
 NOW = time.time()
 DAY = 86400

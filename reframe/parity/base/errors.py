@@ -60,3 +60,12 @@ def unread() -> NoReturn:
 def _end(sentence: str, code: int) -> None:
     print(f'parity: {sentence}', file=sys.stderr)
     sys.exit(code)
+
+
+def unknown(kind: str, name: str, valid: list[str]) -> str:
+    """The sentence for a name that is not there: what it may have meant, and what is valid."""
+    from difflib import get_close_matches
+    name = str(name)
+    near = get_close_matches(name, valid, n=1)
+    return f'unknown {kind} {name!r}' + (f'; did you mean {near[0]!r}?' if near else '') \
+        + f'; valid: {", ".join(sorted(valid))}'

@@ -9,8 +9,7 @@ from pathlib import Path
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.base.lock import Lock, of_system
-from parity.records import old_files, retain
-from parity.session import recovery
+from parity.session import old_files, recovery, retain
 from parity.system import systems
 
 _DAY = 86400

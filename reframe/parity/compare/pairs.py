@@ -17,10 +17,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from parity.base import paths, yamlfile
-from parity.base.errors import UsageError
+from parity.base.errors import UsageError, unknown
 from parity.compare.model import Row
 from parity.plan.model import LoadedCheck, Plan
-from parity.refs.references import unknown
 from parity.system.schema import Name, System
 
 

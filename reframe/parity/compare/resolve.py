@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base.errors import InfrastructureError, NothingMeasured, UsageError, unknown
 from parity.compare import files, kept, sessions
 from parity.compare.sides import Side, newest_alike
 from parity.records import database
-from parity.refs.references import unknown
 from parity.system import systems
 
 #: How far the runs of a partition go back from its newest session.

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from parity.base import yamlfile
-from parity.base.errors import UsageError
+from parity.base.errors import UsageError, unknown
 from parity.plan import Plan
 from parity.plan.model import LoadedCheck, PlannedMetric
 from parity.refs import provenance
-from parity.site.assemble import SPACK
 from parity.system import systems
 from parity.system.schema import System
 
@@ -61,7 +59,7 @@ def problems_of(system: System, plan: Plan, file: Path, text: str) -> list[str]:
 
 def environments(system: System) -> list[str]:
     """The names that an environment of the system can have: what `$environ` may be in an $index."""
-    return ['distro', *SPACK, *(e.name for e in system.environments)]
+    return ['distro', *systems.SPACK, *(e.name for e in system.environments)]
 
 
 def _entries(data: Any, plan: Plan, environs: list[str]) -> Iterator[tuple[tuple, str]]:
@@ -150,11 +148,3 @@ def _tuple(value: Any, unit: str) -> str:
 
 def _number(x: Any) -> bool:
     return x is None or (isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x))
-
-
-def unknown(kind: str, name: str, valid: list[str]) -> str:
-    """The sentence for a name that is not there: what it may have meant, and what is valid."""
-    name = str(name)
-    near = get_close_matches(name, valid, n=1)
-    return f'unknown {kind} {name!r}' + (f'; did you mean {near[0]!r}?' if near else '') \
-        + f'; valid: {", ".join(sorted(valid))}'

@@ -12,6 +12,12 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import InfrastructureError
 
+#: One line a case; the last column is the workload's own record as JSON. With the results
+#: database written only at a session's end, these lines are the journal that an interrupted
+#: session is recovered from.
+PERFLOG_COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 'environ', 'name',
+                   'display_name', 'unique_name', 'jobid', 'fail_phase', 'perfvalues', 'parity')
+
 
 def storage() -> dict[str, Any]:
     """Where ReFrame keeps its results."""

@@ -23,11 +23,6 @@ from parity.rfm import store
 from parity.session import process
 from parity.session.owner import Owner
 
-#: One line a case; the last column is the workload's own record as JSON. With the results
-#: database written only at a session's end, these lines are the journal that an interrupted
-#: session is recovered from.
-PERFLOG_COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 'environ', 'name',
-                   'display_name', 'unique_name', 'jobid', 'fail_phase', 'perfvalues', 'parity')
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
 
 
@@ -151,10 +146,10 @@ def cases_of(journal_id: str) -> list[dict[str, Any]]:
 
 def parse_line(line: str) -> dict[str, Any] | None:
     """One perflog line as a case of ReFrame's report; None for a header or a line cut short."""
-    fields = line.split('|', len(PERFLOG_COLUMNS) - 1)
-    if len(fields) != len(PERFLOG_COLUMNS):
+    fields = line.split('|', len(store.PERFLOG_COLUMNS) - 1)
+    if len(fields) != len(store.PERFLOG_COLUMNS):
         return None
-    case: dict[str, Any] = dict(zip(PERFLOG_COLUMNS, fields, strict=True))
+    case: dict[str, Any] = dict(zip(store.PERFLOG_COLUMNS, fields, strict=True))
     try:
         case['parity'] = json.loads(case['parity'])
         case['job_completion_time_unix'] = _number(case['job_completion_time_unix'])

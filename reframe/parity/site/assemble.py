@@ -12,14 +12,11 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.rfm import store
-from parity.session.recovery import PERFLOG_COLUMNS
 from parity.system import systems
 from parity.system.schema import ModulesEnvironment, Partition, System
 
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
-#: The environments of what `parity software build` has made for a system: its codes, those for GPUs.
-SPACK = ('spack', 'spack-gpu')
 
 
 def site_configuration() -> dict[str, Any]:
@@ -74,7 +71,7 @@ def _environs_wrong(system: System, environs: list[str]) -> Iterator[str]:
 
 def _partition_wrong(system: System, stated: Partition, environs: list[str]) -> Iterator[str]:
     yield from (f'unknown environment {name!r}; valid: {", ".join(environs)}'
-                for name in stated.environs or () if name not in (*environs, *SPACK))
+                for name in stated.environs or () if name not in (*environs, *systems.SPACK))
     if system.detect is not True:  # a check would take an unknown number of cores for one
         yield from (f'extras: {fact} must be stated: it is not detected' for fact in ('cores', 'memory_bytes')
                     if getattr(stated.extras, fact) is None)
@@ -105,7 +102,7 @@ def _built(system: str) -> list:
     from parity.software.spackenv import manifest
     made = manifest.read(system)
     if made is None:
-        return [Environ(name=SPACK[0], provider='spack')]
+        return [Environ(name=systems.SPACK[0], provider='spack')]
     newer = manifest.not_built(system, made)
     found = [built.environ(view, os.environ, frozenset(), name, newer)[0] for name, view in made.views.items()]
     # which BLAS kernels run on the compute nodes' processor, this one cannot tell
@@ -213,7 +210,7 @@ def _logging() -> dict:
         'handlers_perflog': [
             {'type': 'filelog', 'basedir': 'perflogs', 'level': 'info', 'append': True,
              'prefix': '%(check_system)s/%(check_partition)s',
-             'format': '|'.join(f'%(check_{c})s' for c in PERFLOG_COLUMNS),
+             'format': '|'.join(f'%(check_{c})s' for c in store.PERFLOG_COLUMNS),
              'format_perfvars': PERFVALUE},
         ],
     }

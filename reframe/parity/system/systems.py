@@ -13,6 +13,9 @@ from parity.base import codes, paths, yamlfile
 from parity.base.errors import UsageError
 from parity.system.schema import System
 
+#: The environments of what `parity software build` has made for a system: its codes, those for GPUs.
+SPACK = ('spack', 'spack-gpu')
+
 
 def names() -> list[str]:
     """Every system, in the order ReFrame should try them: the catch-all `local` last."""

@@ -81,7 +81,7 @@ def _without_empty(folder: Path, top: Path) -> None:
 
 
 def _shorten(log: Path, before: float, dry_run: bool) -> tuple[int, int]:
-    """Take out the lines of cases that ended before (their first field, PERFLOG_COLUMNS)."""
+    """Take out the lines of cases that ended before (their first field, parity.rfm.store.PERFLOG_COLUMNS)."""
     lines = log.read_text(errors='surrogateescape').splitlines(keepends=True)
     old = [line for line in lines if _ended(line) < before]
     if old and not dry_run:
