@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -77,3 +80,39 @@ def test_a_broken_database_is_one_line_and_exit_code_4(results):
     (results / 'results.db').write_text('this is no database')
     done = process('verdict')
     assert done.returncode == 4 and 'not a database' in done.stderr and 'Traceback' not in done.stderr
+
+
+# ---- rooms and floors: a room is a direct child of reframe/parity, checks/, dev/ or settings.py
+
+FLOORS = [{room.strip() for room in floor.split('|')} for contract in
+          load_file(TOP / 'pyproject.toml')['tool']['importlinter']['contracts'] for floor in contract['layers']]
+#: They are no packages: import-linter does not see them. Each stands on the highest floor that it may use, and above it.
+ABOVE = {'checks': 'parity.check', 'reframe/settings.py': 'parity.session'}
+
+
+def test_the_house_has_at_most_25_rooms_on_8_floors():
+    rooms = {f'parity.{f.stem}' for f in (TOP / 'reframe' / 'parity').iterdir() if f.name[0] != '_'} | {'dev'}
+    assert set().union(*FLOORS) == rooms, 'pyproject.toml: import-linter must know every room, and no other'
+    assert len(rooms) + len(ABOVE) <= 25 and len(FLOORS) <= 8
+
+
+def test_no_room_imports_from_its_own_floor_or_one_above():
+    done = subprocess.run([TOP / '.venv' / 'bin' / 'lint-imports', '--no-cache'], capture_output=True, text=True, cwd=TOP)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize('place, highest', ABOVE.items())
+def test_checks_and_settings_import_only_from_below(place, highest):
+    top = next(n for n, floor in enumerate(FLOORS) if highest in floor)
+    below = set().union(*FLOORS[top:])
+    files = [TOP / place] if place.endswith('.py') else sorted((TOP / place).rglob('*.py'))
+    for file in files:
+        used = {'.'.join(name.split('.')[:2]) for name in imported(file) if name.split('.')[0] in ('parity', 'dev')}
+        assert used <= below | {'parity'}, f'{file} imports {sorted(used - below)}'
+
+
+def imported(file: Path) -> set[str]:
+    """What a file imports, names below packages too: `from parity.base import paths` is parity.base.paths."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    return {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names} | {
+        f'{n.module}.{a.name}' for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
