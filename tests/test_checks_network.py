@@ -40,10 +40,13 @@ def test_osu_a_curve_that_ends_early_is_incomplete():
 
 def test_imb_gives_every_metric_it_declares():
     text = (RECORDED / 'imb' / 'pingpong-16MiB-np2.txt').read_text()
-    case = Replay(check('network/imb.py', 'Imb'), {}, benchmark='PingPong')
+    case = Replay(check('network/imb.py', 'Imb'), {}, benchmark='PingPong', num_tasks=2)
     values = case.replay(text)
     curve = imb.parse(text, 1 << 24)
     assert values['bandwidth_16MiB'] == curve[f'pingpong_bandwidth_{1 << 24}'] and case.facts['curve'] == curve
+    for benchmark, tasks in (('Sendrecv', 2), ('PingPong', 4)):
+        with pytest.raises(Wrong, match=f'ran PingPong of 2 processes, asked for {benchmark} of {tasks}'):
+            Replay(check('network/imb.py', 'Imb'), {}, benchmark=benchmark, num_tasks=tasks).replay(text)
 
 
 def test_pairs_name_the_slowest():

@@ -120,18 +120,15 @@ def hpcc(kind, was, now, name):
 
 def imb(kind, was, now, name):
     """A time of 0.36 us is uncertain by 1.4 %, and so is the bandwidth that it makes; that of 0 B makes none."""
-    alone = ['version', *(fact for fact in was[1] if 'processes' in fact)]     # of PingPong, or of groups from -npmin on
+    alone = ('version', 'processes')                # the check compares the processes
     if kind not in FIGURE:
-        same(was, now, *alone)
-        assert len(was[0]) <= 100 or now[1]['processes'] == was[1]['processes']     # several benchmarks tell of the same
-        return
-    for old, new in zip(was, now, strict=True):
-        old, new = ({figure: value for figure, value in each.items() if figure not in alone} for each in (old, new))
-        assert list(new) == list(old)
-        for figure in (figure for figure in old if new[figure] != old[figure] and not figure.endswith('time_0')):
-            time = old[re.sub('_bandwidth_', '_time_', figure)]
-            rate = old[re.sub('_time_', '_bandwidth_', figure)]
-            assert new[figure] == pytest.approx(old[figure], rel=0.0102 / time + 0.0101 / max(rate, 0.005), abs=0.0101)
+        return same(was, now, *alone)
+    same((None, was[1]), (None, now[1]), *alone)
+    assert list(now[0]) == list(was[0])
+    for figure in (figure for figure in was[0] if now[0][figure] != was[0][figure] and not figure.endswith('time_0')):
+        time = was[0][re.sub('_bandwidth_', '_time_', figure)]
+        rate = was[0][re.sub('_time_', '_bandwidth_', figure)]
+        assert now[0][figure] == pytest.approx(was[0][figure], rel=0.0102 / time + 0.0101 / max(rate, 0.005), abs=0.0101)
 
 
 def osu(kind, was, now, name):
@@ -144,10 +141,6 @@ def osu(kind, was, now, name):
     if was[1]['benchmark'] == 'mbw_mr' and altered:     # as far as the digits of both figures let it
         size = int(altered[0].rpartition('_')[2])
         assert abs(now[0][f'mbw_mr_{size}'] - now[0][f'message_rate_{size}'] * size / 1e6) <= 0.0051 + size * 0.0051e-6
-    if 'full' in name and altered:
-        full = recorded('osu')['allreduce-full-np4']
-        row = re.search(rf'^{altered[0].rpartition("_")[2]} +\S+ +(\S+) +(\S+)', full, re.M) if 'allreduce' in name else ('', '0.38', '0.38')
-        assert float(row[1]) <= now[0][altered[0]] <= float(row[2])
 
 
 OSU_ALONE = ('version', 'pairs', 'window')
@@ -214,7 +207,7 @@ def kernel(kind, was, now, name):
 
 
 def pingpong(kind, was, now, name):
-    """A table that begins later is what -m makes; deviations and counts stand alone."""
+    """A table that begins later is what -m makes."""
     first = now[1]['first_size']
     old = {figure: value for figure, value in was[0].items() if int(figure.rpartition('_')[2]) >= first}
     assert list(now[0]) == list(old) and now[1]['last_size'] == was[1]['last_size']
@@ -224,7 +217,7 @@ def pingpong(kind, was, now, name):
     assert first == was[1]['first_size']
     for figure, value in old.items():
         rate = old[figure.replace('latency', 'bandwidth')]
-        assert now[0][figure] == pytest.approx(value, rel=0.0101 / rate + 1e-7)
+        assert now[0][figure] == pytest.approx(value, rel=0.0101 / rate + 1.1e-5)
 
 
 def iperf3(kind, was, now, name):

@@ -50,7 +50,7 @@ def test_codes_are_those_recorded():
     ('hpcc', 'np2', 'beff_pingpong_latency_max 0.343611 us'), ('hpcc', 'np2', 'beff_pingpong_bandwidth_max 11.3561 GB/s'),
     ('osu', 'mbw_mr-np4', 'mbw_mr_1048576 9724.9 MB/s'), ('osu', 'mbw_mr-np4', 'message_rate_1 6554338.28 1/s'),
     ('osu', 'barrier-np4', 'barrier 2.86 us'), ('osu', 'bw-np2', 'bw_1 11.15 MB/s'), ('osu', 'bcast-np4', 'bcast_1 0.71 us'),
-    ('imb', 'np2', 'pingpong_time_0 0.29 us'), ('imb', 'np2', 'pingpong_bandwidth_1 2.79 MB/s')])
+    ('imb', 'sendrecv-npmin4-np4', 'sendrecv_time_0 6.18 us'), ('imb', 'sendrecv-npmin4-np4', 'sendrecv_bandwidth_1 0.67 MB/s')])
 def test_metrics_have_their_units(capsys, code, name, line):
     assert line in ran(capsys, code, RECORDED / code / f'{name}.txt')[1].splitlines()
 

@@ -26,14 +26,14 @@ def test_every_recorded_run_is_the_one_its_name_says(name, first, last):
 
 def test_figures():
     assert '         8              1.71 | 4.6682273e-06 ± 1.0193e-04     2000\n' in SMALL
-    metrics, facts = ACCEPTED['np2-1MiB']
+    metrics = ACCEPTED['np2-1MiB'][0]
     assert metrics['latency_8'] == pytest.approx(4.6682273) and metrics['bandwidth_8'] == 1.71
-    assert facts['deviation_8'] == pytest.approx(101.93) and (facts['samples_8'], facts['samples_1048576']) == (2000, 200)
 
 
 def test_crlf_lines_of_the_job_and_a_job_without_utf8_do_not_matter():
     assert outcome(pingpong, 'module load x\n' + SMALL.replace('\n', '\r\n') + 'real 1.0 s\n') == ACCEPTED['np2-1MiB']
-    assert outcome(pingpong, SMALL.replace('±', '\ufffd')) == ACCEPTED['np2-1MiB']
+    for lost in ('\ufffd', '\ufffd\ufffd'):
+        assert outcome(pingpong, SMALL.replace('±', lost)) == ACCEPTED['np2-1MiB']
 
 
 @pytest.mark.parametrize('text', ['', 'mpirun noticed that\n', SMALL.partition('         1 ')[0], SMALL.partition('      4096')[0],
@@ -51,10 +51,10 @@ def test_the_table_must_go_to_the_last_size():
 
 
 @pytest.mark.parametrize('pattern, replacement, message', [
-    (r'(?s)(.*)', r'\1\1', '2 tables'), (r'\n +8 .*', '', '16 B is not the size'), (r'(\n +8 .*)', r'\1\1', '8 B is not'),
-    ('1.71', '1.81', '8 B: 1.81 MB/s in 0.0000046682273 s are not one message'), ('4.6682273', '4.8682273', 'are not one message'),
-    ('4.6682273e-06', '0.0000000e-06', 'above zero'), ('2000\n', '   0\n', '0 samples'), ('1.71', ' nan', 'no row'), ('1.71', '1.7 ', 'no row'),
-    (r'1.71 \|', '1.71  ', 'no row'), ('         8', '         9', '9 B is not|not one message'), ('  8  ', ' ٣8  ', 'no row')])
+    (r'(?s)(.*)', r'\1\1', '2 lines "# MPI PingPong Test"'), (r'\n +8 .*', '', '16 B is not the size'), (r'(\n +8 .*)', r'\1\1', '8 B is not'),
+    ('1.71', '1.81', 'MB/s of 8 B: 1.81 in 0.0000046682273 s is not the work of 8e-06'), ('4.6682273', '4.8682273', 'is not the work'),
+    ('4.6682273e-06', '0.0000000e-06', 'above zero'), ('2000\n', '   0\n', 'no row'), ('1.71', ' nan', 'no row'), ('1.71', '1.7 ', 'no row'),
+    (r'1.71 \|', '1.71  ', 'no row'), ('         8', '         9', '9 B is not'), ('  8  ', ' ٣8  ', 'no row')])
 def test_wrong(pattern, replacement, message):
     text, count = re.subn(pattern, replacement, SMALL, count=1)
     assert count and text != SMALL

@@ -10,7 +10,7 @@ from reframe.core.builtins import parameter, run_after
 
 from parity.check.metric import Metric
 from parity.check.mpi import Mpi
-from parity.outputs import imb
+from parity.outputs import Wrong, imb
 
 LARGEST = 1 << 24
 JUDGED = {'8B': 8, '1MiB': 1 << 20, '16MiB': LARGEST}
@@ -43,6 +43,9 @@ class Imb(rfm.RunOnlyRegressionTest, Mpi):
 
     def parse(self, text):
         values, facts = imb.parse(text, LARGEST), imb.facts(text, LARGEST)
+        if (facts['benchmark'], facts['processes']) != (self.benchmark, self.num_tasks):
+            raise Wrong(f'ran {facts["benchmark"]} of {facts["processes"]} processes, '
+                        f'asked for {self.benchmark} of {self.num_tasks}')
         self.note({**facts, 'curve': values})
         of = self.benchmark.lower()
         return {'time_8B': values.get(f'{of}_time_8'),
