@@ -221,7 +221,7 @@ def pingpong(kind, was, now, name):
 
 
 def iperf3(kind, was, now, name):
-    """The kernel's times and windows are told once more by interval, which bounds them on one side."""
+    """The kernel's times and windows stand alone."""
     assert list(now[0]) == list(was[0])
     for metric, value in was[0].items():
         if metric.startswith('rtt') or metric == 'window':
