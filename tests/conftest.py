@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
 import json
 import os
 import shutil
@@ -11,12 +13,15 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import hypothesis
 import pytest
 
 import sessions
+from parity.plan import Plan, of_command
 
 TOP = Path(__file__).resolve().parents[1]
 #: Seconds after which something hangs. A loaded machine is slow: no test passes or fails by a shorter time.
@@ -98,19 +103,95 @@ def stored(results):
 @pytest.fixture
 def checkout(tmp_path, monkeypatch) -> Path:
     """A copy of the checkout, at a path with a space, that shares .venv; its results are its own."""
-    copy = tmp_path / 'a check out'
+    copy = copied(tmp_path)
+    belong_to(copy, monkeypatch)
+    return copy
+
+
+def copied(folder: Path, *linked: str) -> Path:
+    """A copy of the checkout in ``folder``; .venv and the folders ``linked`` are this checkout's own."""
+    copy = folder / 'a check out'
     copy.mkdir()
-    for name in ('checks', 'systems', 'reframe', 'ci', 'jobs'):
-        shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('__pycache__'))
-    (copy / '.venv').symlink_to(TOP / '.venv')
+    for name in ('checks', 'systems', 'reframe', 'ci', 'jobs', '.venv'):
+        if name in ('.venv', *linked):
+            (copy / name).symlink_to(TOP / name)
+        else:
+            shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('__pycache__'))
     # other tests run beside: no figure is disturbed by them; no case is skipped where little space is free
     site = copy / 'systems' / 'local' / 'system.yaml'
     stated = site.read_text().replace('    extras:\n', '    extras:\n      others_cpus: 1000\n', 1)
     site.write_text(stated.replace('partitions:', f'io_budget: {{night: {10**12}}}\npartitions:', 1))
-    monkeypatch.setenv('PYTHONPATH', str(copy / 'reframe'))
-    for name in ('PARITY_RESULTS', 'PARITY_ROOT', 'RFM_CONFIG_FILES', 'RFM_SYSTEM'):
-        monkeypatch.delenv(name, raising=False)
     return copy
+
+
+def belong_to(copy: Path, patch: pytest.MonkeyPatch) -> None:
+    """Commands are those of ``copy`` from here on."""
+    patch.setenv('PYTHONPATH', str(copy / 'reframe'))
+    for name in ('PARITY_RESULTS', 'PARITY_ROOT', 'RFM_CONFIG_FILES', 'RFM_SYSTEM'):
+        patch.delenv(name, raising=False)
+
+
+class Shared:
+    """What several tests look at and none changes: made by the first of them, whichever worker runs it.
+
+    ``environ`` is that of pytest: a test that asks may have changed its own.
+    """
+
+    def __init__(self, folder: Path):
+        self._folder, self._environ = folder, dict(os.environ)
+
+    def once(self, name: str, make: Callable[[Path], None]) -> Path:
+        """The folder ``name``, which ``make`` has filled."""
+        place, made = self._folder / name, self._folder / f'{name}.made'
+        with open(self._folder / f'{name}.lock', 'w') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                shutil.rmtree(place, ignore_errors=True)    # of a test that failed half-way
+                place.mkdir()
+                with mock.patch.dict(os.environ, self._environ, clear=True):
+                    make(place)
+                made.touch()
+        return place
+
+
+@pytest.fixture(scope='session')
+def shared(tmp_path_factory) -> Shared:
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if 'PYTEST_XDIST_WORKER' in os.environ else folder) / 'shared'
+    folder.mkdir(exist_ok=True)
+    return Shared(folder)
+
+
+@pytest.fixture(scope='session')
+def planned(shared) -> Callable[[str], Plan]:
+    """The plan of `reframe -c checks -r` for a system."""
+    def make(system: str, folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            belong_to(TOP, patch)
+            patch.setenv('PARITY_RESULTS', str(folder.parent / 'results of plans'))
+            patch.chdir(TOP)
+            made = of_command(['-c', 'checks', '-r', '--system', system])
+        (folder / 'plan.json').write_text(made.model_dump_json())
+
+    @functools.cache
+    def read(system: str) -> Plan:
+        folder = shared.once(f'plan of {system}', functools.partial(make, system))
+        return Plan.model_validate_json((folder / 'plan.json').read_text())
+    return read
+
+
+@pytest.fixture(scope='session')
+def rehearsed(shared) -> Callable[[str], Path]:
+    """A checkout in which `reframe -c checks/ --dry-run` ran for a system; its file `printed` is what that said."""
+    def make(system: str, folder: Path) -> None:
+        copy = copied(folder)
+        with pytest.MonkeyPatch.context() as patch:
+            belong_to(copy, patch)
+            done = shell(f'. ci/activate && reframe -c checks/ --system {system} --dry-run', copy, RFM_COLORIZE='n')
+        assert done.returncode == 0, done.stdout[-2500:] + done.stderr
+        (copy / 'printed').write_text(done.stdout)
+
+    return lambda system: shared.once(f'dry-run of {system}', functools.partial(make, system)) / 'a check out'
 
 
 def eventually(what):
