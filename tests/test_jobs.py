@@ -13,18 +13,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
-from conftest import PATIENCE, TOP, shell
-from parity import outputs
+import commands
+from conftest import PATIENCE, TOP, belong_to, copied
+from parity import plan
 from parity.base import errors, times
 from parity.base.errors import UsageError
 from parity.check.workload import Workload
-from parity.cli import app
 from parity.jobs import campaign, render, request, write
 from parity.jobs.settings import Settings
 from parity.jobs.write import Wanted
 from parity.outputs import filecopy
+from parity.plan import of_command
 from parity.scheduler import access
 from parity.system import systems
 
@@ -40,8 +40,16 @@ HOSTILE = ('x;touch pwned', '$(touch pwned)', '`touch pwned`', "a'b", 'a b', 'a\
 
 
 @pytest.fixture
-def site(checkout, monkeypatch):
-    """A checkout of the test's own, at a path with a space, that parity takes for its root."""
+def site(tmp_path, planned, monkeypatch):
+    """A checkout of the test's own, at a path with a space, that parity takes for its root. Its plans were made before."""
+    def restricted(arguments: list[str]) -> plan.Plan:
+        system, _, partition = arguments[arguments.index('--system') + 1].partition(':')
+        whole = planned(system)
+        return whole.model_copy(update={'cases': [c for c in whole.cases if partition in ('', c.partition)]})
+
+    checkout = copied(tmp_path, 'reframe')
+    belong_to(checkout, monkeypatch)
+    monkeypatch.setattr('parity.plan.of_command', restricted)
     monkeypatch.setenv('PARITY_ROOT', str(checkout))
     for name in render.CARRIED:
         monkeypatch.delenv(name, raising=False)
@@ -84,12 +92,17 @@ def test_every_system_renders_every_job(site, tmp_path, system, job):
     assert not any(line.startswith('#PBS -j') for line in text.splitlines())
 
 
+def test_the_plan_of_a_partition_is_what_the_systems_plan_has_of_it(site, planned):
+    asked = ['-c', str(site / 'checks'), '-r', '--system', 'example-slurm']
+    part = of_command([*asked[:-1], 'example-slurm:gpu'])
+    assert part == plan.of_command([*asked[:-1], 'example-slurm:gpu']) and part.cases
+    assert part != plan.of_command(asked) == planned('example-slurm')
+
+
 @pytest.mark.parametrize('system', ('example-slurm', 'example-pbs'))
-def test_a_workload_asks_the_scheduler_for_what_its_check_asks(site, system):
+def test_a_workload_asks_the_scheduler_for_what_its_check_asks(site, rehearsed, system):
     _, text = write.script(Wanted('workload', system, ['cpu'], 'hpl'))
-    done = shell(f'. ci/activate && reframe --system {system}:cpu -c checks -n Hpl --dry-run', site)
-    assert done.returncode == 0, done.stdout[-2000:]
-    script, = (site / 'results' / 'stage' / system).rglob('rfm_job.sh')
+    script, = (rehearsed(system) / 'results' / 'stage' / system / 'cpu').rglob('Hpl*/rfm_job.sh')
     own = re.compile(r'#SBATCH --(job-name|output|error)=|#PBS -[Noe] ')
     directives = [[li for li in t.splitlines() if re.match('#(SBATCH|PBS)', li) and not own.match(li)]
                   for t in (text, script.read_text())]
@@ -311,8 +324,8 @@ def test_a_pbs_partition_that_places_nothing_is_a_warning(site):
     file.write_text(file.read_text().replace("-q workq, -A benchmark, '-l place=scatter:excl'", '-q workq, -A benchmark'))
     said = [traps.one_host(part) for part in systems.read('example-pbs').partitions]
     assert said[0].startswith('partition cpu: access places nothing: PBS may put select=2:... on one host') and not any(said[1:])
-    done = CliRunner().invoke(app, ['jobs', 'render', 'build', '--system', 'example-pbs', '--partition', 'cpu'])
-    assert done.exit_code == 0 and f'parity: warning: {said[0]}' in done.stderr and 'warning' not in done.stdout
+    done = commands.parity('jobs', 'render', 'build', '--system', 'example-pbs', '--partition', 'cpu')
+    assert done.returncode == 0 and f'parity: warning: {said[0]}' in done.stderr and 'warning' not in done.stdout
 
 
 def test_a_site_overrides_a_template_and_extends_ours(site):
@@ -363,16 +376,19 @@ def test_walltime_as_the_schedulers_write_it():
     assert request.Request('x', 'slurm', 93784).walltime == '26:03:04'
 
 
-def test_the_command_prints_and_refuses(tmp_path):
-    def parity(*arguments):
-        return subprocess.run([sys.executable, '-m', 'parity.cli', 'jobs', *arguments], capture_output=True, text=True, cwd=tmp_path,
-                              env={**os.environ, 'PARITY_RESULTS': str(tmp_path / 'r')})
-    assert parity('render', 'nightly', '--system', 'local').stdout.startswith('#!/bin/bash')
-    for arguments, said in ((('render', 'nightly', '--system', 'local', '--partition', 'x;touch pwned'), 'valid: default'),
-                            (('submit', 'nightly', '--system', 'local'), 'has no scheduler to submit to'),
-                            (('render', 'campaign', '--system', 'local', '--nodes', '1;2'), 'numbers of nodes'),
-                            (('wait', '7'), 'no job'), (('cancel', '$(id)'), 'no job')):
-        done = parity(*arguments)
-        assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
-    assert parity('list').stdout == 'no job was submitted from here\n'
-    assert not (tmp_path / 'pwned').exists() and outputs
+def test_the_command_prints_a_script_wherever_it_is_called(tmp_path, results):
+    done = subprocess.run([sys.executable, '-m', 'parity.cli', 'jobs', 'render', 'nightly', '--system', 'local'], cwd=tmp_path,
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith('#!/bin/bash')
+    assert commands.parity('jobs', 'list').stdout == 'no job was submitted from here\n'
+
+
+@pytest.mark.parametrize('arguments, said', [
+    (('render', 'nightly', '--system', 'local', '--partition', 'x;touch pwned'), 'valid: default'),
+    (('submit', 'nightly', '--system', 'local'), 'has no scheduler to submit to'),
+    (('render', 'campaign', '--system', 'local', '--nodes', '1;2'), 'numbers of nodes'),
+    (('wait', '7'), 'no job'), (('cancel', '$(id)'), 'no job')])
+def test_the_command_refuses(results, arguments, said):
+    done = commands.parity('jobs', *arguments)
+    assert done.returncode == 2 and said in done.stderr
+    assert not (TOP / 'pwned').exists()
