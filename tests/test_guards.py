@@ -3,64 +3,136 @@
 from __future__ import annotations
 
 import os
+import re
+import runpy
+import shutil
 import subprocess
 
 import pytest
 
-from conftest import shell
-from jobs import ALL_HERE, CELLS, QUICK
+from conftest import TOP, shell
+from jobs import ALL_HERE, CELLS
+from parity import plan
+
+#: One check: what the command line gets wrong is told of it as of all.
+HPCC = str(TOP / 'checks' / 'compute' / 'hpcc.py')
 
 
-@pytest.mark.parametrize('write, arguments, names', [
-    (('checks/x.py', 'import nope\n'), '', 'checks/x.py: cannot be loaded'),
-    (('checks/x.py', 'x = 1\n'), '', 'checks/x.py: yields no check'),
-    (('checks/x.py', 'import reframe\ndef broken(:\n'), '', 'checks/x.py: cannot be loaded'),
-    (('checks/deep/er/x.py', 'x = 1\n'), '', 'checks/deep/er/x.py: yields no check'),
-    (('checks/compute/twice.py', 'COPY checks/compute/hpcc.py'), '', "'Hpcc'"),
-    (('checks/x.py', 'import reframe as rfm\n@rfm.simple_test\nclass Bare(rfm.RunOnlyRegressionTest):\n'
-      "    valid_systems = ['*']\n    valid_prog_environs = ['*']\n"), '', 'Bare declares no metrics'),
-    (('checks/x.py', 'import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'
-      "class R(rfm.RunOnlyRegressionTest, Workload):\n    reference = {'$ref': 'nowhere.yaml'}\n"), '', 'nowhere.yaml'),
-    (None, '-n NoSuchCheck', 'the selection is empty: -n NoSuchCheck'),
-    (None, '--system nosuch', "unknown system 'nosuch'; valid: example-pbs, example-slurm, onebox, onebox-pbs, local"),
-    (None, '--nonsense', 'nonsense'),
-    (None, '--time-limit 0', '--time-limit 0'),
-    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quick:\n    hlp: [1, -0.1, 0.1, Gflop/s]\n'),
-     '', "default.yaml:4: unknown metric 'hlp'; did you mean 'hpl'?"),
-    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quik:\n    hpl: [1, -0.1, 0.1, Gflop/s]\n'),
-     '', "default.yaml:3: unknown size 'quik'; did you mean 'quick'?"),
-    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size, moed]\n  quick: {}\n'), '', "default.yaml:2: unknown parameter 'moed'"),
-    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n'), '', 'Hpcc has no reference'),
-    (('systems/local/references/default.yaml', 'Tcp:\n  $index: [size, where]\n  quick: {}\n'),
-     '', 'default.yaml:2: Tcp needs an $index with size and threading'),
-    (('systems/local/references/default.yaml', ''), '', 'holds none'),
-    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quick:\n    hpl: [.nan, -0.1, 0.1, Gflop/s]\n'),
-     '', 'default.yaml:4: hpl: nan is no finite number'),
-    (('systems/local/references/default.yaml', 'Hpcc:\n  $index: [size]\n  quick:\n    1: [1, -0.1, 0.1, Gflop/s]\n'),
-     '', "unknown metric '1'"),
-    (('systems/local/references/default.yaml', '? [a, b]\n: 1\n'), '', 'a key must be plain text'),
-    (None, '-S siez=nightly', "-S siez=nightly: no check has a variable 'siez'"),
-    (None, '-S NoSuch.size=quick', "no check 'NoSuch' with a variable 'size'"),
-    (('systems/local/references/default.yaml', 'Hpcx:\n  $index: [size]\n'), '', "unknown check 'Hpcx'"),
-    (('systems/local/references/defualt.yaml', '{}\n'), '', "unknown partition 'defualt.yaml'"),
-    (('systems/local/references/default.yaml', 'Hpcc: [\n'), '', 'default.yaml:2'),
-    (('systems/local/system.yaml', 'name: local\npartitons: []\n'), '', "system.yaml:2: partitons: no such key"),
-])
-def test_what_is_wrong_is_named_before_anything_runs(checkout, write, arguments, names):
-    if write:
-        file, text = checkout / write[0], write[1]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text((checkout / text.split()[1]).read_text() if text.startswith('COPY') else text)
-    done = shell(f'ci/nightly --dry-run {arguments}', checkout)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert names in done.stderr and 'Traceback' not in done.stderr
+@pytest.fixture
+def nightly(tmp_path, monkeypatch, capsys):
+    """Runs ci/nightly in this process, with systems/ of the test's own; returns exit code, output and errors."""
+    top = tmp_path / 'a check out'
+    shutil.copytree(TOP / 'systems', top / 'systems')
+    monkeypatch.setenv('PARITY_ROOT', str(top))
+    monkeypatch.setenv('PARITY_RESULTS', str(top / 'results'))
+    monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
+    monkeypatch.setattr('parity.nightly.run.rehearse', lambda arguments: None)
+
+    def run(planned: plan.Plan | None, *arguments: str) -> tuple[int, str, str]:
+        if planned:
+            monkeypatch.setattr('parity.plan.of_command', lambda asked: planned)
+        monkeypatch.setattr('sys.argv', ['nightly', *arguments])
+        code = 0
+        try:
+            runpy.run_module('parity.nightly', run_name='__main__')
+        except SystemExit as ended:
+            code = ended.code
+        return code, *capsys.readouterr()
+    run.top = top
+    return run
 
 
-def test_the_dry_run_of_the_whole_suite_is_well(checkout):
+BAD_CHECKS = {
+    'unloadable.py': ('import nope\n', 'checks/unloadable.py: cannot be loaded'),
+    'empty.py': ('x = 1\n', '/empty.py: yields no check'),
+    'other/empty.py': ('x = 1\n', ' (and 1 more files)'),
+    'broken.py': ('import reframe\ndef broken(:\n', 'checks/broken.py: cannot be loaded'),
+    'compute/twice.py': ((TOP / 'checks' / 'compute' / 'hpcc.py').read_text(), "'Hpcc'"),
+    'deep/er/bare.py': ('import reframe as rfm\n@rfm.simple_test\nclass Bare(rfm.RunOnlyRegressionTest):\n'
+                        "    valid_systems = ['*']\n    valid_prog_environs = ['*']\n",
+                        'checks/deep/er/bare.py: Bare declares no metrics'),
+    'nowhere.py': ('import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'
+                   "class R(rfm.RunOnlyRegressionTest, Workload):\n    reference = {'$ref': 'nowhere.yaml'}\n", 'nowhere.yaml'),
+}
+
+
+def test_every_check_that_is_wrong_is_named_before_anything_runs(checkout):
+    """And a reference that fits nothing: all in one run."""
+    for name, (text, _) in BAD_CHECKS.items():
+        (checkout / 'checks' / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / 'checks' / name).write_text(text)
+    (checkout / 'systems' / 'local' / 'references').mkdir(exist_ok=True)
+    (checkout / 'systems' / 'local' / 'references' / 'default.yaml').write_text('Hpcc: [\n')
     done = shell('ci/nightly --dry-run', checkout)
-    assert done.returncode == (0 if ALL_HERE else 3), done.stderr
-    assert f'112 cases, {CELLS} cells planned' in done.stdout
-    assert not (checkout / 'results' / 'results.db').exists()
+    assert done.returncode == 2, done.stdout + done.stderr
+    lines = done.stderr.splitlines()
+    for said in (*(said for _, said in BAD_CHECKS.values()), 'default.yaml:2'):
+        assert sum(said in line for line in lines) == 1, f'{said} in {done.stderr}'
+    assert 'Traceback' not in done.stderr
+
+
+@pytest.mark.parametrize('arguments, names', [
+    (['-n', 'NoSuchCheck'], ['the selection is empty: -n NoSuchCheck', '(checks: Hpcc)']),
+    (['-S', 'siez=nightly', '-S', 'NoSuch.size=quick'], ["-S siez=nightly: no check has a variable 'siez'",
+                                                         "no check 'NoSuch' with a variable 'size'"]),
+])
+def test_a_selection_that_fits_nothing_is_named(nightly, monkeypatch, arguments, names):
+    made = plan.of_command
+    monkeypatch.setattr('parity.plan.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
+    code, _, said = nightly(None, '--dry-run', '--repeats=1', *arguments)
+    assert code == 2 and all(name in said for name in names), said
+
+
+@pytest.mark.parametrize('arguments, names', [
+    ('--system nosuch', "unknown system 'nosuch'; valid: example-pbs, example-slurm, onebox, onebox-pbs, local"),
+    ('--nonsense', 'nonsense'), ('--time-limit 0', '--time-limit 0'),
+])
+def test_an_option_that_is_wrong_is_named(nightly, arguments, names):
+    code, _, said = nightly(None, '--dry-run', *arguments.split())
+    assert code == 2 and names in said and len(said.splitlines()) == 1
+
+
+INDEX = 'Hpcc:\n  $index: [size]\n  quick:\n'
+
+
+@pytest.mark.parametrize('file, text, names', [
+    ('references/default.yaml', f'{INDEX}    hlp: [1, -0.1, 0.1, Gflop/s]\n',
+     "default.yaml:4: unknown metric 'hlp'; did you mean 'hpl'?"),
+    ('references/default.yaml', f'{INDEX.replace("quick", "quik")}    hpl: [1, -0.1, 0.1, Gflop/s]\n',
+     "default.yaml:3: unknown size 'quik'; did you mean 'quick'?"),
+    ('references/default.yaml', 'Hpcc:\n  $index: [size, moed]\n  quick: {}\n', "default.yaml:2: unknown parameter 'moed'"),
+    ('references/default.yaml', 'Hpcc:\n  $index: [size]\n', 'Hpcc has no reference'),
+    ('references/default.yaml', 'Tcp:\n  $index: [size, where]\n  quick: {}\n',
+     'default.yaml:2: Tcp needs an $index with size and threading'),
+    ('references/default.yaml', '', 'holds none'),
+    ('references/default.yaml', f'{INDEX}    hpl: [.nan, -0.1, 0.1, Gflop/s]\n', 'default.yaml:4: hpl: nan is no finite number'),
+    ('references/default.yaml', f'{INDEX}    1: [1, -0.1, 0.1, Gflop/s]\n', "unknown metric '1'"),
+    ('references/default.yaml', '? [a, b]\n: 1\n', 'a key must be plain text'),
+    ('references/default.yaml', 'Hpcx:\n  $index: [size]\n', "unknown check 'Hpcx'"),
+    ('references/defualt.yaml', '{}\n', "unknown partition 'defualt.yaml'"),
+    ('references/default.yaml', 'Hpcc: [\n', 'default.yaml:2'),
+    ('system.yaml', 'name: local\npartitons: []\n', 'system.yaml:2: partitons: no such key'),
+])
+def test_a_file_of_the_system_that_is_wrong_is_named(nightly, planned, file, text, names):
+    (nightly.top / 'systems' / 'local' / 'references').mkdir(exist_ok=True)
+    (nightly.top / 'systems' / 'local' / file).write_text(text)
+    code, _, said = nightly(planned('local'), '--dry-run')
+    assert code == 2 and names in said, said
+
+
+def test_the_dry_run_of_the_whole_suite_is_well(nightly, planned):
+    code, said, errors = nightly(planned('local'), '--dry-run')
+    assert code == (0 if ALL_HERE else 3), errors
+    assert f'112 cases, {CELLS} cells planned' in said
+    assert not (nightly.top / 'results' / 'results.db').exists()
+
+
+def test_a_required_code_that_no_environment_offers_is_exit_code_3_with_its_cells(nightly, planned):
+    whole = planned('local')
+    cases = [case.model_copy(update={'environ': ''}) if 'hpcc' in case.needs else case for case in whole.cases]
+    cells = sum(len(case.metrics) for case in cases if 'hpcc' in case.needs)
+    code, _, said = nightly(whole.model_copy(update={'cases': cases}), '--dry-run')
+    assert code == 3 and cells and re.search(rf'{cells} cells would be missing: no environment offers hpcc', said), said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='needs root to mount a small file system')
@@ -86,7 +158,8 @@ def test_results_that_cannot_be_written_are_one_line_and_exit_code_4(checkout):
 def test_scratch_that_cannot_be_written_fails_its_cases_with_the_reason(checkout):
     system = checkout / 'systems' / 'local' / 'system.yaml'
     system.write_text(system.read_text().replace('$PARITY_RESULTS/scratch', '/proc/nowhere'))
-    done = shell(f'ci/nightly {QUICK}', checkout)
+    done = shell('. ci/activate; reframe -c checks/storage/filecopy.py -n FileCopy%mode=small-write%clients=one%sync=durable -r; '
+                 'parity verdict', checkout)
     assert done.returncode == 4, done.stdout[-1500:]
     assert 'FAILED  storage' in done.stdout and '/proc/nowhere' in done.stdout
 
@@ -100,5 +173,5 @@ class Old(rfm.RunOnlyRegressionTest):
     valid_systems = valid_prog_environs = ['*']
     variables = {'A': '1'}
 ''')
-    done = shell('. ci/activate && reframe -c checks/ -l', checkout, RFM_COLORIZE='n')
+    done = shell('. ci/activate && reframe -c checks/old.py -l', checkout, RFM_COLORIZE='n')
     assert "old.py:4: WARNING: the use of 'variables' is deprecated" in done.stdout + done.stderr
