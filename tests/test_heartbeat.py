@@ -12,7 +12,6 @@ import time
 import pytest
 
 from conftest import TOP, shell
-from jobs import QUICK
 from parity.base.errors import UsageError
 from parity.base.lock import Lock
 from parity.nightly import heartbeat
@@ -103,13 +102,6 @@ def test_a_file_that_cannot_be_written_ends_no_run(results, capsys, monkeypatch)
     monkeypatch.setattr(heartbeat.cache, 'keep', full)
     beat.end(0)
     assert 'heartbeat/local.json: No space left on device' in capsys.readouterr().err
-
-
-def test_a_night_names_its_session_and_its_exit_code(checkout):
-    done = shell(f'ci/nightly {QUICK}', checkout)
-    said = told(checkout / 'results')
-    assert said['exit_code'] == done.returncode and said['end'] >= said['start']
-    assert f'session {said["session"][:8]}' in done.stdout
 
 
 def test_a_night_that_is_killed_leaves_its_start(checkout):

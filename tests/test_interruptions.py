@@ -4,47 +4,80 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from conftest import PATIENCE, TOP, eventually, run_python, shell
-from jobs import QUICK, finished, journal_of, killed, processes_of, sessions_of, start, verdict_of
+import sessions
+from commands import parity
+from conftest import PATIENCE, eventually, run_python, shell
+from jobs import finished, journal_of, killed, processes_of, sessions_of, start, verdict_of
 from parity.base import lock
 from parity.base.errors import InfrastructureError
+from parity.nightly import follow
 from parity.nightly import run as nightly_run
+from parity.nightly.heartbeat import Heartbeat
+from parity.nightly.notify import Notifier
 from parity.session import owner, recovery
+from parity.verdict import judge
+
+#: One case, of a second; and its check alone, as loading all of them takes longer.
+ONE = "--repeat=1 -n 'FileCopy.*small-write.*clients=one.*as-is'"
+FILECOPY = 'reframe -c checks/storage/filecopy.py -r'
 
 
-def test_a_killed_run_loses_no_finished_case_and_leaves_no_process(checkout):
-    run = start('. ci/activate && exec reframe -c checks/ -r -n FileCopy --repeat=9', checkout)
+def begun(checkout) -> str:
+    """The session of the run that has just been started, once it has measured a case and has processes."""
     journals = checkout / 'results' / 'running'
     eventually(lambda: list(journals.glob('*.json')))
     session_id = next(journals.glob('*.json')).stem
-    eventually(lambda: finished(checkout) >= 1)
-    eventually(lambda: processes_of(session_id))
+    eventually(lambda: finished(checkout) >= 1 and processes_of(session_id))
+    return session_id
+
+
+def beside(run: subprocess.Popen, checkout, *lines: str) -> list[subprocess.CompletedProcess]:
+    """Run the lines while ``run`` stands still: it is there, however long they take."""
+    os.killpg(run.pid, signal.SIGSTOP)
+    done = [shell(line, checkout) for line in lines]
+    os.killpg(run.pid, signal.SIGCONT)
+    return done
+
+
+def test_a_run_that_is_killed_was_disturbed_by_no_other_loses_no_finished_case_and_leaves_no_process(checkout):
+    run = start(f'. ci/activate && exec {FILECOPY} --repeat=9', checkout)
+    session_id = begun(checkout)
+    for refused in beside(run, checkout, f'. ci/activate && reframe -c checks/ -r {ONE}', f'ci/nightly {ONE}'):
+        assert refused.returncode == 4 and 'held by reframe on local' in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1 and 'Ran' not in refused.stdout
+    before = finished(checkout)
+    eventually(lambda: finished(checkout) > before and processes_of(session_id))
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     done_before = finished(checkout)
 
-    again = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
+    again = shell(f'. ci/activate && {FILECOPY} {ONE}', checkout)
     assert f'session {session_id} was killed: recovered {done_before} finished case' in again.stderr + again.stdout
-    assert not processes_of(session_id) and not list(journals.glob('*.json'))
+    assert not processes_of(session_id) and not list((checkout / 'results' / 'running').glob('*.json'))
     killed, whole = sessions_of(checkout)
-    assert killed['session_info']['interrupted'] and len(killed['runs'][0]['testcases']) == done_before
+    cases = killed['runs'][0]['testcases']
+    assert killed['session_info']['interrupted'] and [case['result'] for case in cases] == done_before * ['pass']
     uuid = killed['session_info']['uuid']
     code = shell(f'. ci/activate && parity verdict --session {uuid[:8]}', checkout)
     assert code.returncode == 3 and 'interrupted' in code.stdout and 'MISSING' in code.stdout
     assert 'missing' not in verdict_of(checkout)[1]['counts']
 
 
-def test_ctrl_c_keeps_what_had_finished(checkout):
+def test_a_nightly_refuses_a_second_one_and_ctrl_c_keeps_what_had_finished(checkout):
     run = start('exec ci/nightly -n FileCopy', checkout)
     eventually(lambda: finished(checkout) >= 1)
+    second, = beside(run, checkout, 'ci/nightly --dry-run')
+    assert second.returncode == 4 and 'ci/nightly (pid' in second.stderr and 'Traceback' not in second.stderr
     os.killpg(run.pid, signal.SIGINT)
     printed, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 4, printed[-2000:]
@@ -52,14 +85,59 @@ def test_ctrl_c_keeps_what_had_finished(checkout):
     words = [c['verdict'] for c in verdict_of(checkout)[1]['cells'] if c['value'] is not None]
     assert words and 'failed' not in words
     assert (checkout / 'results' / 'report' / 'index.html').is_file()
+    assert not list((checkout / 'results' / 'running').glob('*.json')), 'its session is stored'
 
 
-def test_a_nightly_that_is_told_to_stop_ends_reframe_and_judges_what_had_finished(checkout):
-    run = start('exec ci/nightly -n FileCopy', checkout)
-    eventually(lambda: finished(checkout) >= 1)
-    os.kill(run.pid, signal.SIGTERM)
+#: Stands for ReFrame: stores the session in the file when it is told to stop.
+STORES = '''
+import json, signal, sqlite3, sys, time
+database, report = sys.argv[1:]
+def stop(*_):
+    with sqlite3.connect(database) as conn:
+        conn.execute('INSERT INTO sessions VALUES (?, ?, ?)', ('new', 1795190000.0, open(report).read()))
+    sys.exit(1)
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, stop)
+print('up', flush=True)
+time.sleep(7777)
+'''
+
+
+@pytest.mark.parametrize('number, limit, said', [
+    (signal.SIGTERM, 7777, 'told to stop (SIGTERM)'), (None, 0.36, 'time limit of 0.0001 h reached')], ids=['SIGTERM', 'time limit'])
+def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(results, stored, tmp_path, monkeypatch, capsys, number, limit, said):
+    report = tmp_path / 'report.json'
+    report.write_text(json.dumps(sessions.report([sessions.ran()], [sessions.planned(), sessions.planned('Later')], uuid='new')))
+    begin, wait = follow.start, nightly_run._wait
+
+    def up(command):
+        process = begin(command)
+        assert process.stdout.readline() == b'up\n'
+        return process
+
+    def interrupted(process, seconds):
+        if number:
+            signal.raise_signal(number)
+        return wait(process, seconds)
+    monkeypatch.setattr(nightly_run, '_reframe', lambda _: [sys.executable, '-c', STORES, str(results / 'results.db'), str(report)])
+    monkeypatch.setattr(follow, 'start', up)
+    monkeypatch.setattr(nightly_run, '_wait', interrupted)
+    code = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
+    told = capsys.readouterr()
+    assert code == 4 and f'parity: {said}: what had finished is judged above' in told.err
+    assert {(c.case, c.verdict) for c in judge.newest('new').cells} >= {('Toy', 'unreferenced'), ('Later', 'missing')}
+    assert (results / 'report' / 'index.html').is_file()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize('options, said', [('', 'told to stop (SIGTERM)'), ('--time-limit 0.003', 'time limit of 0.003 h reached')])
+def test_reframe_stores_its_session_when_the_nightly_stops_it(checkout, options, said):
+    run = start(f'exec ci/nightly {options} -n FileCopy --repeat=9', checkout)
+    if not options:
+        eventually(lambda: finished(checkout) >= 1)
+        os.kill(run.pid, signal.SIGTERM)
     printed, _ = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 4 and 'parity: told to stop (SIGTERM): what had finished is judged above' in printed, printed[-2000:]
+    assert run.returncode == 4 and f'parity: {said}: what had finished is judged above' in printed, printed[-2000:]
     assert not list((checkout / 'results' / 'running').glob('*.json')), 'its session is stored'
 
 
@@ -73,48 +151,16 @@ def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch, results):
     assert process.returncode == -signal.SIGKILL
 
 
-def test_a_second_nightly_is_refused_while_one_runs(checkout):
-    run = start(f'exec ci/nightly {QUICK}', checkout)
-    eventually(lambda: (checkout / 'results' / '.nightly.lock').exists())
-    os.killpg(run.pid, signal.SIGSTOP)      # it runs, however long the other takes
-    second = shell('ci/nightly --dry-run', checkout)
-    os.killpg(run.pid, signal.SIGCONT)
-    run.communicate(timeout=PATIENCE)
-    assert second.returncode == 4 and 'ci/nightly (pid' in second.stderr and 'Traceback' not in second.stderr
-
-
-def test_the_time_limit_ends_the_run_and_keeps_what_had_finished(checkout):
-    done = shell('ci/nightly --time-limit 0.003 -n FileCopy --repeat=9', checkout)
-    assert done.returncode == 4, done.stdout[-1500:] + done.stderr
-    assert 'time limit of 0.003 h reached' in done.stderr
-
-
-def test_a_second_run_is_refused_before_it_touches_the_first(checkout):
-    first = start('. ci/activate && exec reframe -c checks/ -r -n FileCopy', checkout)
-    eventually(lambda: finished(checkout) >= 1)
-    os.killpg(first.pid, signal.SIGSTOP)    # it runs, however long the others take
-    second = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
-    nightly = shell(f'ci/nightly {QUICK}', checkout)
-    os.killpg(first.pid, signal.SIGCONT)
-    printed, _ = first.communicate(timeout=PATIENCE)
-    for refused in (second, nightly):
-        assert refused.returncode == 4 and 'held by reframe on local' in refused.stderr
-        assert len(refused.stderr.strip().splitlines()) == 1 and 'Ran' not in refused.stdout
-    assert 'Ran 12/12 test case(s)' in printed, printed[-1500:]
-    session, = sessions_of(checkout)
-    assert all(r['result'] == 'pass' for r in session['runs'][0]['testcases'])
-
-
-def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout, tmp_path):
-    assert shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout).returncode == 0
-    shell('. ci/activate && reframe -c checks/ -r -n NoSuch', checkout)
-    code, verdict = verdict_of(checkout)
-    assert code == 3 and verdict['cells'] == []
+def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout):
     (checkout / 'checks' / 'x.py').write_text('import nope\n')
-    broken = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
+    broken = shell(f'. ci/activate && {FILECOPY} -c checks/x.py {ONE}', checkout)
     assert 'checks/x.py: cannot be loaded' in broken.stderr
     code, verdict = verdict_of(checkout)
-    assert code == 2 and any('checks/x.py' in w for w in verdict['warnings'])
+    assert code == 2 and verdict['cells'] and any('checks/x.py' in w for w in verdict['warnings'])
+    (checkout / 'checks' / 'x.py').unlink()
+    shell(f'. ci/activate && {FILECOPY} -n NoSuch', checkout)
+    code, verdict = verdict_of(checkout)
+    assert code == 3 and verdict['cells'] == []
 
 
 @pytest.mark.parametrize('content', ['[]', '3', '{', '{"id": "x"}', ''])
@@ -127,14 +173,16 @@ def test_a_damaged_journal_is_moved_aside(results, content, capsys):
     assert journal.with_name('x.json.bad').read_text() == content and not journal.exists()
 
 
-def test_a_damaged_journal_and_an_empty_database_stop_no_nightly(checkout):
+def test_a_damaged_journal_and_an_empty_database_stop_no_nightly_and_it_leaves_its_heartbeat(checkout):
     running = checkout / 'results' / 'running'
     running.mkdir(parents=True)
     (running / 'x.json').write_text('{')
     (checkout / 'results' / 'results.db').touch()
-    done = shell(f'ci/nightly {QUICK}', checkout)
+    done = shell(f'ci/nightly {ONE}', checkout)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr
     assert 'is no journal of a session' in done.stderr
+    beat = json.loads((checkout / 'results' / 'heartbeat' / 'local.json').read_text())
+    assert beat['exit_code'] == 0 and beat['end'] >= beat['start'] and f'session {beat["session"][:8]}' in done.stdout
 
 
 def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
@@ -161,14 +209,13 @@ namespaces = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which('unshare')
                                 reason='needs root and unshare to make a pid namespace')
 
 
+@pytest.mark.full
 @namespaces
 def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout):
     inside = start(f"exec {NAMESPACE} bash -c '. ci/activate && exec reframe -c checks/ -r -n FileCopy --repeat=9'", checkout)
     journals = checkout / 'results' / 'running'
-    eventually(lambda: list(journals.glob('*.json')))
-    session_id = next(journals.glob('*.json')).stem
-    eventually(lambda: finished(checkout) >= 1)
-    second = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
+    session_id = begun(checkout)
+    second = shell(f'. ci/activate && reframe -c checks/ -r {ONE}', checkout)
     assert second.returncode == 4 and f'on {os.uname().nodename}): it is measuring now' in second.stderr
     taken = shell(f'. ci/activate && parity merge --recover {session_id}', checkout)
     assert taken.returncode == 4 and 'it is measuring now' in taken.stderr
@@ -178,7 +225,7 @@ def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout
     eventually(lambda: not processes_of(session_id))
     done_before = finished(checkout)
 
-    after = shell(f'. ci/activate && reframe -c checks/ -r {QUICK}', checkout)
+    after = shell(f'. ci/activate && reframe -c checks/ -r {ONE}', checkout)
     assert after.returncode == 0 and '(pid namespace ' in after.stderr and 'recovered' not in after.stderr
     assert f'parity merge --recover {session_id}' in after.stderr and [j.stem for j in journals.iterdir()] == [session_id]
     assert any('is left alone' in w for w in verdict_of(checkout)[1]['warnings'])
@@ -207,10 +254,10 @@ def test_a_session_that_runs_is_not_taken(results, capsys):
     assert recovery.recover_all() == [] == recovery.warnings() and capsys.readouterr().err == ''
 
 
-@pytest.mark.parametrize('arguments', ['', '--recover nosuch', '--recover ../../x', "--recover '*'"])
+@pytest.mark.parametrize('arguments', [[], ['--recover', 'nosuch'], ['--recover', '../../x'], ['--recover', '*']], ids=' '.join)
 def test_what_is_no_session_to_recover_is_named(results, arguments):
-    done = shell(f'{sys.executable} -m parity.cli merge {arguments}', TOP)
-    assert done.returncode == 2 and 'Traceback' not in done.stderr and '--recover' in done.stderr + arguments
+    done = parity('merge', *arguments)
+    assert done.returncode == 2 and '--recover' in done.stderr + ' '.join(arguments)
 
 
 def test_the_session_of_another_host_whose_system_is_measured_is_no_leftover(results):
