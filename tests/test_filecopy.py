@@ -208,6 +208,7 @@ def test_sigterm_stops_it_and_it_cleans_up(places):
         parse(out)
 
 
+@pytest.mark.full
 def test_after_sigkill_no_client_stays_and_the_next_run_cleans_up(places, tmp_path):
     going = start(*options(places, 'small-copy', clients=2, files=500, iterations=1000), after=SLOW)
     left = eventually(lambda: list(places[1].glob('*/iteration-*/client-1/*')))
@@ -228,6 +229,7 @@ def test_after_sigkill_no_client_stays_and_the_next_run_cleans_up(places, tmp_pa
     assert not list(places[0].iterdir())
 
 
+@pytest.mark.full
 def test_a_client_that_stops_is_a_hang_and_the_run_goes_on(places):
     stop = "def write(path, *rest):\n    'iteration-1/client-0' in path and os.kill(os.getpid(), 19)\n    true_write(path, *rest)"
     done = run(*options(places, 'small-write', clients=2, iterations=3, hang_seconds=4), after=f'{stop}\nm.write = write')
@@ -239,7 +241,7 @@ def test_a_client_that_stops_is_a_hang_and_the_run_goes_on(places):
 
 def test_when_every_iteration_hangs_there_is_no_time(places):
     hang = "def write(path, *rest):\n    'client-1' in path and time.sleep(7777)\n    true_write(path, *rest)"
-    done = run(*options(places, 'small-write', clients=2, hang_seconds=4), after=f'{hang}\nm.write = write')
+    done = run(*options(places, 'small-write', clients=2, hang_seconds=0.5), after=f'{hang}\nm.write = write')
     assert done.returncode == 1 and not list(places[1].iterdir())
     with pytest.raises(Incomplete, match='no iteration wrote all: 2 hangs, 0 failed writes'):
         parse(done.stdout)
@@ -263,6 +265,7 @@ def test_writes_that_fail_are_counted_and_are_not_timed(places):
         parse(done.stdout)
 
 
+@pytest.mark.full
 def test_a_disk_that_fills_up_and_empties_again(tmp_path):
     mount = ['mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', tmp_path]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:

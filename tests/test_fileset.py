@@ -311,7 +311,7 @@ def sources(places, count=20):
     return lambda: len(list(places[0].glob('*/rank-*/files/*'))) >= count and list(places[0].iterdir())
 
 
-@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize('number', [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)])
 def test_a_signal_stops_it_and_it_cleans_up(places, number):
     going = start(*options(places, 'read-write', iterations=1000), after=SLOW)
     eventually(lambda: list(places[1].glob('*/rank-*/copies-*/*')))
@@ -338,6 +338,7 @@ def pids_of_ranks(mpi):
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize('whom', ['mpirun', 'every rank', 'one rank', 'a rank that waits'])
 def test_a_signal_to_some_or_all_ranks_ends_all_and_all_clean_up(places, whom):
     need_mpi()
@@ -374,6 +375,7 @@ def killed(places, files=20):
     return left
 
 
+@pytest.mark.full
 def test_after_sigkill_the_next_run_cleans_up(places, tmp_path):
     left = killed(places)
     foreign = tmp_path / 'foreign'
@@ -386,7 +388,7 @@ def test_after_sigkill_the_next_run_cleans_up(places, tmp_path):
 
 
 def test_a_run_that_lives_is_left_alone(places):
-    going = start(*options(places, iterations=30), after=SLOW)
+    going = start(*options(places, iterations=3), after=SLOW)
     live, = eventually(sources(places))
     going.send_signal(signal.SIGSTOP)       # it is there, however long the other takes
     assert run(*options(places, files=2)).returncode == 0 and live.exists()
@@ -420,6 +422,7 @@ def mounted(tmp_path, size):
         pytest.skip('needs the right to mount a tmpfs')
 
 
+@pytest.mark.full
 def test_too_little_space_is_refused_before_anything_is_written(tmp_path):
     mounted(tmp_path, '2m')
     try:

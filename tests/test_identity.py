@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import pytest
 
@@ -16,12 +17,11 @@ from parity.verdict import judge
 from sessions import case, planned
 from stored import Stored
 
-CHECKS = ['-c', str(TOP / 'checks'), '-r']
 
-
-def names(*arguments: str) -> set[str]:
-    """The cases that ``reframe ARGUMENTS`` would run or lack a program for."""
-    made = plan.of_command([*CHECKS, *arguments])
+def names(check: str, *arguments: str) -> set[str]:
+    """The cases of a check that ``reframe ARGUMENTS`` would run or lack a program for."""
+    file, = (file for file in (TOP / 'checks').rglob('*.py') if re.search(rf'^class {check}\(', file.read_text(), re.M))
+    made = plan.of_command(['-c', str(file), '-r', *arguments])
     assert not made.problems
     return {c.case for c in made.cases}
 
@@ -43,10 +43,11 @@ SET = {
 
 
 def test_what_is_set_away_from_the_default_is_in_the_name_and_nothing_else_is():
-    found = names(*(word for name, (value, _) in SET.items() for word in ('-S', f'{name}={value}')))
+    made = plan.of_command(['-c', str(TOP / 'checks'), '-r', *(word for name, (value, _) in SET.items() for word in ('-S', f'{name}={value}'))])
+    found = {c.case for c in made.cases}
     ends = {name.partition('.')[0]: end for name, (_, end) in SET.items()}
-    assert ends.keys() <= {name.split()[0] for name in found}
-    parameters = {c.check: c.parameters for c in plan.of_command(CHECKS).checks}
+    assert not made.problems and ends.keys() <= {name.split()[0] for name in found}
+    parameters = {c.check: c.parameters for c in made.checks}
     for name in found:
         check, *parts = name.split(' %')
         own = ''.join(f' %{part}' for part in parts if part.partition('=')[0] in parameters[check])
@@ -54,9 +55,9 @@ def test_what_is_set_away_from_the_default_is_in_the_name_and_nothing_else_is():
 
 
 def test_a_sweep_and_a_setting_make_the_same_case():
-    swept = names('-n', 'Hpcc', '-P', 'nodes=1,2', '-S', 'nodes=4', '--repeat=2')
+    swept = names('Hpcc', '-P', 'nodes=1,2', '-S', 'nodes=4', '--repeat=2')
     assert swept == {'Hpcc %nodes=1', 'Hpcc %nodes=2'}
-    assert names('-n', 'Hpcc', '-S', 'nodes=2') < swept
+    assert names('Hpcc', '-S', 'nodes=2') < swept
 
 
 CHECK = '''
@@ -167,4 +168,4 @@ def test_a_rerun_measures_the_very_case_again(name, session, given):
     assert all(word in arguments for word in given)
     selection = [arguments[i:i + 2] for i, word in enumerate(arguments) if word in ('-n', '-S', '-P')]
     settings = [word for word in arguments if word.startswith('-SHpl')]
-    assert names(*(w for pair in selection for w in pair), *settings) == {name}
+    assert names(name.split()[0], *(w for pair in selection for w in pair), *settings) == {name}

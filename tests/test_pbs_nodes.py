@@ -47,7 +47,7 @@ def test_reframe_distributes_over_the_nodes_of_a_pbs(checkout, tmp_path, monkeyp
                       for name, state in (('n1', 'free'), ('n2', 'job-busy'), ('n3', 'down')))
     answers('pbsnodes', {'-a': {'stdout': printed, 'stderr': '', 'exit_code': 0}})
     answers('qstat', {'-Q -f': {'stdout': 'Queue: workq\n', 'stderr': '', 'exit_code': 0}})
-    run = 'reframe --system example-pbs:cpu -c checks -n Hpl -n "OsuBandwidth.*between.*bibw" --distribute=avail --dry-run'
+    run = 'reframe --system example-pbs:cpu -c checks/compute/hpl.py -c checks/network/osu.py -n Hpl -n "OsuBandwidth.*between.*bibw" --distribute=avail --dry-run'
     done = shell(f'. ci/activate && {run}', checkout, RFM_COLORIZE='n')
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert done.stdout.count('[nodes: needs 2, and is to run on n') == 2
@@ -61,7 +61,7 @@ def test_reframe_distributes_over_the_nodes_of_a_pbs(checkout, tmp_path, monkeyp
     ('n1', 'nodelist=n1 names 1, the job needs 2')])
 def test_a_node_list_becomes_chunks_on_hosts(checkout, tmp_path, monkeypatch, named, select):
     pbs_server.at(tmp_path, monkeypatch)
-    run = f'reframe --system example-pbs:cpu -c checks -n "OsuBandwidth.*between.*bibw" -J nodelist={named} -J q=fast --dry-run'
+    run = f'reframe --system example-pbs:cpu -c checks/network/osu.py -n "OsuBandwidth.*between.*bibw" -J nodelist={named} -J q=fast --dry-run'
     done = shell(f'. ci/activate && {run}', checkout, RFM_COLORIZE='n')
     scripts = [f.read_text() for f in (checkout / 'results' / 'stage').rglob('rfm_job.sh')]
     assert select in done.stdout + ''.join(scripts)
@@ -71,5 +71,5 @@ def test_a_node_list_becomes_chunks_on_hosts(checkout, tmp_path, monkeypatch, na
 def test_a_pbs_that_does_not_answer_is_told(checkout, tmp_path, monkeypatch):
     answers = pbs_server.at(tmp_path, monkeypatch)
     answers('pbsnodes', {'-a': pbs_server.COMMANDS['server-down-pbsnodes']})
-    done = shell('. ci/activate && reframe --system example-pbs:cpu -c checks -n Hpl --distribute --dry-run', checkout)
+    done = shell('. ci/activate && reframe --system example-pbs:cpu -c checks/compute/hpl.py -n Hpl --distribute --dry-run', checkout)
     assert done.returncode and 'cannot connect to server' in done.stdout + done.stderr

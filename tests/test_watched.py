@@ -280,7 +280,7 @@ class Leaves(rfm.RunOnlyRegressionTest, Workload):
 
 def test_a_case_that_leaves_a_daemon_is_judged_and_told(checkout):
     (checkout / 'checks' / 'compute' / 'leaves.py').write_text(CHECK)
-    done = shell('. ci/activate && reframe -c checks/ -r -n Leaves', checkout)
+    done = shell('. ci/activate && reframe -c checks/compute/leaves.py -r', checkout)
     session, = sessions_of(checkout)
     ran, = session['runs'][0]['testcases']
     pids = [left['pid'] for left in ran['parity']['watched']['left']]
