@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reframe.core.schedulers import slurm
 
-from parity.rfm import jobnodes
+from parity.rfm import patches
 from parity.scheduler import scheduled
 
 
@@ -25,7 +25,7 @@ def asked(monkeypatch):
             job._nodelist = [name for name in job._nodespec.split(',') if name]
         return job._nodelist
     monkeypatch.setattr(slurm._SlurmJob, 'nodelist', property(nodelist))
-    jobnodes.install()
+    patches.ask_nodes_once()
     return questions
 
 

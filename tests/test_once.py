@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import yaml
 from reframe.core import pipeline
 
-from parity.rfm import once
+from parity.rfm import patches
 
 
 def test_accepted_values_are_read_once_and_again_when_they_change(tmp_path, monkeypatch):
     reads = []
     monkeypatch.setattr(pipeline, 'yaml', SimpleNamespace(safe_load=lambda file: reads.append(file.name) or yaml.safe_load(file)))
-    once.install()
+    patches.read_references_once()
     file = tmp_path / 'cpu.yaml'
 
     def loaded():

@@ -9,6 +9,7 @@ from types import SimpleNamespace as Made
 import pytest
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
+from parity.rfm import patient
 from parity.scheduler import waiting
 from pbs_server import COMMANDS
 from slurm_site import REFUSED
@@ -29,7 +30,7 @@ class Backend:
         job._jobid, job._submit_time = answer, time.time()
 
 
-class Scheduler(waiting.Patient, Backend):
+class Scheduler(patient.Patient, Backend):
     def finished(self, job):
         return job.completed
 
@@ -50,7 +51,7 @@ def job(tmp_path):
 @pytest.fixture
 def submitted(job, monkeypatch):
     """A scheduler that has answered the first submission."""
-    monkeypatch.setattr(waiting, 'TRY_EVERY', 0.0)
+    monkeypatch.setattr(patient, 'TRY_EVERY', 0.0)
 
     def begin(*answers):
         scheduler = Scheduler()
@@ -73,7 +74,7 @@ def test_a_full_queue_is_tried_again_until_it_takes_the_job(submitted, job, tmp_
 
 def test_a_full_queue_is_not_asked_at_every_look(submitted, job, monkeypatch):
     scheduler = submitted(COMMANDS[FULL[0]]['stderr'], '17')
-    monkeypatch.setattr(waiting, 'TRY_EVERY', 15.0)
+    monkeypatch.setattr(patient, 'TRY_EVERY', 15.0)
     assert scheduler.taken([job]) == [] and scheduler.answers
 
 

@@ -17,7 +17,7 @@ from parity.compare import pairs
 from parity.jobs import settings
 from parity.plan import Plan
 from parity.refs import accepted, proposals, references
-from parity.rfm import once
+from parity.rfm import patches
 from parity.software.spackenv import folder, gpu
 from parity.study import schema
 from parity.system import systems
@@ -112,7 +112,7 @@ def test_references_are_refused_before_and_while_reframe_reads_them(site, monkey
     with pytest.raises(UsageError, match=':7: the aliases'):
         systems.guard_references('local')
     monkeypatch.setattr(pipeline, 'yaml', yaml)
-    once.install()
+    patches.read_references_once()
     with file.open() as stream, pytest.raises(UsageError, match=':7: the aliases'):
         pipeline.yaml.safe_load(stream)
 

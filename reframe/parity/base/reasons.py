@@ -104,12 +104,3 @@ def _exception(lines: list[str], at: int) -> tuple[int, str]:
         if len(then) < 2 or not lines[then[0]].startswith(_CHAINED) or lines[then[1]] != _TRACEBACK:
             return said + 1, lines[said].strip()
         at = then[1]
-
-
-def install() -> None:
-    """ReFrame's own reasons, which may quote all that a command printed, are cut in its report, too."""
-    from reframe.frontend import reporting
-    from reframe.utility import jsonext
-    what, encode = reporting.what, jsonext.encode
-    reporting.what = lambda *info: cut(what(*info))
-    jsonext.encode = lambda obj, **kw: cut(str(obj)) if isinstance(obj, BaseException) else encode(obj, **kw)

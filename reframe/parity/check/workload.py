@@ -28,6 +28,7 @@ from parity.base.limits import measured
 from parity.check import watched
 from parity.outputs import Incomplete, Wrong
 from parity.plan import identity
+from parity.rfm import variables
 from parity.scheduler import scheduled
 
 
@@ -59,12 +60,12 @@ class Workload(rfm.RegressionTestPlugin):
     @classmethod
     def setvar(cls, name, value):
         """ReFrame sets here what -S says: the variable's default is kept, because a change makes another case."""
-        identity.remember_default(cls, name, value)
+        variables.remember_default(cls, name, value)
         return type(cls).setvar(cls, name, value)
 
     @run_after('init')
     def parity_declare(self):
-        self._rfm_display_name = identity.display_name(self)
+        self._rfm_display_name = variables.display_name(self)
         self.tags = {*self.tags, self.parity_subsystem}
         self.parity_claim()
 
@@ -74,7 +75,7 @@ class Workload(rfm.RegressionTestPlugin):
 
     def parity_changed(self):
         """The variables that the command line set away from the check's default: name -> value, as text."""
-        return identity.changed(self)
+        return variables.changed(self)
 
     def parity_claim(self):
         """What the check asks of partitions and environments, in ReFrame's own form."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from unittest import mock
 
 from parity.base import errors
+from parity.rfm import options
 
 
 def read(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -27,36 +27,10 @@ def read(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
         raise errors.UsageError(f'--time-limit {own.time_limit:g}: must be a number of hours above 0')
     if own.repeats < 1:
         raise errors.UsageError(f'--repeats {own.repeats}: must be at least 1')
-    _of_reframe(reframe_options)
+    options.check(reframe_options)
     if own.repeats > 1 and not any(o.partition('=')[0] == '--repeat' for o in reframe_options):
         reframe_options.append(f'--repeat={own.repeats}')
     return own, reframe_options
-
-
-class _Parsed(Exception):
-    """ReFrame has read its options."""
-
-
-def _of_reframe(options: list[str]) -> None:
-    """Have ReFrame's own parser read them, and stop it there."""
-    from reframe.frontend import argparse as theirs
-    from reframe.frontend import cli
-    parse = theirs.ArgumentParser.parse_args
-
-    def only_parse(parser, *_):
-        parse(parser, ['-r', *options])
-        raise _Parsed
-
-    def refuse(_, message: str):
-        raise errors.UsageError(f'reframe refuses: {message}; valid are --dry-run, --time-limit HOURS, --repeats '
-                                'N and what reframe --help lists')
-
-    with mock.patch.object(theirs.ArgumentParser, 'parse_args', only_parse), \
-            mock.patch.object(argparse.ArgumentParser, 'error', refuse):
-        try:
-            cli.main()
-        except _Parsed:
-            pass
 
 
 if __name__ == '__main__':

@@ -16,6 +16,7 @@ from reframe.core.backends import _schedulers
 from reframe.core.exceptions import JobError, JobSchedulerError
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 
+from parity.rfm.patient import Patient
 from parity.scheduler import access, command, nodes, pbs, scheduled, waiting
 from parity.scheduler.state import SchedulerError, State
 
@@ -37,7 +38,7 @@ _NO_ANSWER = re.compile('could not connect to MOM|No route to host|MOM.* communi
 _SOME_UNKNOWN = (0, 35, 153)
 
 
-class Scheduler(waiting.Patient, PbsJobScheduler):
+class Scheduler(Patient, PbsJobScheduler):
     """Stands in ReFrame's table for its own."""
 
     # ---- nodes

@@ -12,6 +12,7 @@ from reframe.core.backends import _schedulers
 from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler, slurm_state_pending
 
+from parity.rfm.patient import Patient
 from parity.scheduler import command, scheduled, slurm, waiting
 from parity.scheduler.state import SchedulerError
 
@@ -19,7 +20,7 @@ from parity.scheduler.state import SchedulerError
 CANCEL_WAIT = 10
 
 
-class _Told(waiting.Patient):
+class _Told(Patient):
     """What both backends lack."""
 
     def poll(self, *jobs):

@@ -38,6 +38,14 @@ def store(report: dict[str, Any]) -> str:
         raise InfrastructureError(f'{paths.database()}: {err}: the session was not stored') from None
 
 
+def make_database() -> None:
+    """Have ReFrame make its tables, where there are none yet."""
+    from reframe.frontend.reporting.storage import StorageBackend
+    if not paths.database().exists():
+        with _runtime():
+            StorageBackend.default()._db_file()
+
+
 @contextlib.contextmanager
 def _runtime() -> Iterator[None]:
     """A runtime of ReFrame that knows where the database is, whatever systems there are.

@@ -1,25 +1,17 @@
-"""A job in a queue: whoever watches the run is told why it waits, and a full queue is tried again."""
+"""How a job in a queue stands, written into its stage directory for whoever watches the run."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import re
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
-from reframe.utility import osext
-
 #: In a job's stage directory while it is in the scheduler's hands.
 FILE = 'queue.json'
-#: How often (seconds) a full queue is tried again.
-TRY_EVERY = 15.0
-#: What qsub and sbatch say where a limit on the number of jobs, or on what they ask for together, is reached.
-_FULL = re.compile(r'would exceed .*limit|Maximum number of jobs .*already in|'
-                   r'\b(?:QOS|Assoc)(?:Max|Grp)SubmitJob\w*')
+
 
 
 @dataclass(frozen=True)
@@ -50,50 +42,3 @@ def read(folder: Path) -> Standing | None:
         return Standing(**json.loads((folder / FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
-
-
-class Patient:
-    """Before a backend of ReFrame's: what a full queue refuses is submitted again, as long as a job may wait.
-
-    The backend's ``give_up`` ends a job that the scheduler never took.
-    """
-
-    def submit(self, job):
-        first = job.submit_time or time.time()
-        try:
-            super().submit(job)
-        except SpawnedProcessError as err:
-            said = ' '.join((err.stderr or err.stdout or '').split()) or str(err)
-            if not _FULL.search(said):
-                raise JobSchedulerError(said) from None
-            job._jobid, job.refused, job.tried = '', said, time.time()
-            note(job, True, said)
-        else:
-            job.refused_for = job.submit_time - first
-            note(job, True)
-        job._submit_time = first
-
-    def taken(self, jobs):
-        """Those of ``jobs`` that the scheduler has, once those that it refused were submitted again."""
-        jobs = [job for job in jobs if job is not None]
-        for job in jobs:
-            if job.jobid == '' and not self.finished(job):
-                self._try_again(job)
-        return [job for job in jobs if job.jobid]
-
-    def _try_again(self, job):
-        now = time.time()
-        if job.max_pending_time and now - job.submit_time >= job.max_pending_time:
-            self.give_up(job, f'maximum pending time exceeded; {job.refused}')
-        elif now - job.tried >= TRY_EVERY:
-            try:
-                with osext.change_dir(job.workdir):     # the script is named without its folder
-                    self.submit(job)
-            except JobSchedulerError as err:
-                self.give_up(job, str(err))
-
-    def cancel(self, job):
-        if job.jobid:
-            super().cancel(job)
-        else:
-            self.give_up(job)

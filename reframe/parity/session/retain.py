@@ -13,6 +13,7 @@ from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.records import clock, database
 from parity.records.readable import MALFORMED
+from parity.rfm import store
 
 _COLUMNS = {'sessions': 'uuid, session_start_unix, session_end_unix, json_blob, report_file',
             'testcases': 'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'}
@@ -52,7 +53,7 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
     if other.resolve() == paths.database().resolve():
         raise UsageError(f'{other} is the database of this very checkout')
     database.discard_unmade()
-    _make()
+    store.make_database()
     with _database() as conn:
         if not _attached(conn, other, _version(conn, 'main')):
             raise UsageError(f"{other}: not a results database of ReFrame's")
@@ -132,15 +133,6 @@ def _measured(blob: str) -> tuple[str, str]:
         return system, kept.get('facts', {}).get('machine', {}).get('hostname') or ''
     except MALFORMED:
         return 'unknown', ''
-
-
-def _make() -> None:
-    """ReFrame makes its tables, where there are none yet."""
-    from parity.rfm import store
-    if not paths.database().exists():
-        from reframe.frontend.reporting.storage import StorageBackend
-        with store._runtime():
-            StorageBackend.default()._db_file()
 
 
 @contextmanager
