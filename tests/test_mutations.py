@@ -41,10 +41,10 @@ PROGRAMS = {
 #: What an output ends with, where it is not all of it.
 ENDS = {'npb': r'nasa\.gov', 'hpl': r'End of Tests\.', 'stream': 'Solution Validates.*arrays', 'mdtest': ' (?=--)',
         'hpcc': r'End of HPC Challenge tests\.', 'mpip': '@--- End of Report', 'ior': 'Finished .*',
-        'fileset': 'fileset: end of results', 'filecopy': 'filecopy: end of results'}
+        'fileset': r'crc32 = \w{8}', 'filecopy': r'crc32 = \w{8}'}
 
 #: Refused without a line: a JSON document that is cut, a block without its end, a program's runs.
-NO_LINE = ('fio', 'iperf3', 'filecopy', *PROGRAMS)
+NO_LINE = ('fio', 'iperf3', *PROGRAMS)
 
 
 @functools.cache

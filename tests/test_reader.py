@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, NonNegativeInt, field_validator
 
 from parity.outputs import Incomplete, Wrong
-from parity.outputs.reader import Lines, agree, document, model, number, ordered
+from parity.outputs.reader import Lines, agree, document, model, number, ordered, sealed
 
 OUT = Lines('job\r\nThreads  =   4\nRate =  12.50 MB/s\nBegin\n a 1\nEnd\nRate = 2\n')
 
@@ -112,3 +112,17 @@ def test_what_a_document_lacks_or_has_wrong_is_named_with_its_place(values, erro
     assert model(Run, {'samples': [{'bytes': 2}]}).samples[0].bytes == 2
     with pytest.raises(error, match=message):
         model(Run, values)
+
+
+SEALED = 'job\nbegin 2\na \nb\ncrc32 b69e2d1e\nend\n'
+
+
+@pytest.mark.parametrize('text, error, message', [
+    (SEALED.replace('b\nc', 'c\nc'), Incomplete, '^line 5: the checksum does not fit'), (SEALED.replace('begin 2', 'begin 3'), Incomplete, 'checksum'),
+    (SEALED.replace('begin', 'x'), Incomplete, 'ends without "begin ..."'), (SEALED.replace('crc32', 'x'), Incomplete, 'ends without "crc32 ..."'),
+    (SEALED * 2, Wrong, '2 lines "begin ..."'), ('crc32 00000000\nbegin 2\n', Incomplete, 'checksum')])
+def test_what_is_under_a_checksum_is_what_was_printed(text, error, message):
+    above, begin, own = sealed(SEALED.replace('\n', '\r\n'), r'begin (\d+)', r'crc32 (\w+)')
+    assert (above.lines, begin[1], own.lines, own.first) == (['job'], '2', ['a ', 'b'], 3)
+    with pytest.raises(error, match=message):
+        sealed(text, r'begin (\d+)', r'crc32 (\w+)')

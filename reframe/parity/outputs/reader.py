@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import zlib
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -131,6 +132,20 @@ def ordered(what: str, *figures: Decimal) -> None:
     """Raise Wrong unless the figures rise, as a minimum, a mean and a maximum do."""
     if list(figures) != sorted(figures):
         raise Wrong(f'{what}: {", ".join(map(str, figures))} are not minimum, average, maximum')
+
+
+def sealed(text: str, begin: str, seal: str) -> tuple[Lines, re.Match[str], Lines]:
+    """The lines above the one that is ``begin``, that line, and those below it to the one that is ``seal``.
+
+    Group 1 of ``seal`` is the CRC-32 of the lines from ``begin`` on; raises Incomplete where it does not fit.
+    """
+    out = Lines([line.rstrip('\r') for line in text.split('\n')])
+    first, last = out.one(begin), out.one(seal)
+    (start, _), (end, _) = out.found(begin)[0], out.found(seal)[0]
+    own = out.lines[start - 1:end - 1]
+    if end < start or last[1] != f'{zlib.crc32(chr(10).join(own).encode("utf-8", "surrogatepass")):08x}':
+        raise Incomplete(f'line {end}: the checksum does not fit the lines above')
+    return Lines(out.lines[:start - 1]), first, Lines(own[1:], start + 1)
 
 
 def document(text: str, repeats: bool = False) -> dict[str, Any]:
