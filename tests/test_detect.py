@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from commands import parity
 from conftest import TOP, shell
 from parity.base.errors import UsageError
-from parity.stats import detect, table
+from parity.stats import table
 
 SLOW = TOP / 'tests' / 'data' / 'slow.csv'
 HEAD = 'series,night,kind,run,value\n'
@@ -34,8 +34,8 @@ def text(found: list[tuple], head: str = HEAD) -> str:
     return head + ''.join(','.join(map(str, row)) + '\n' for row in found)
 
 
-def detected(found: list[tuple]) -> dict[str, detect.Series]:
-    return detect.of_table(table.read(text(found).encode(), 'x.csv'))
+def detected(found: list[tuple]) -> dict[str, table.Series]:
+    return table.of_table(table.read(text(found).encode(), 'x.csv'))
 
 
 def levels(*parts) -> list[float]:
@@ -77,10 +77,10 @@ def test_nights_may_have_gaps_and_series_their_own_nights():
 def test_lower_may_be_better():
     head = HEAD.replace('value', 'value,direction')
     slower = [(*row, 'lower') for row in rows(levels((50, 1), (3, 1.06)))]
-    told = detect.of_table(table.read(text(slower, head).encode(), 'x.csv'))['a']
+    told = table.of_table(table.read(text(slower, head).encode(), 'x.csv'))['a']
     assert told.judgement.verdict == 'regressed' and told.judgement.change > 0
     faster = [(*row, 'higher') for row in rows(levels((50, 1), (3, 1.06)))]
-    assert detect.of_table(table.read(text(faster, head).encode(), 'x.csv'))['a'].judgement.verdict == 'improved'
+    assert table.of_table(table.read(text(faster, head).encode(), 'x.csv'))['a'].judgement.verdict == 'improved'
 
 
 def test_a_history_without_reruns_is_judged_by_three_nights():
@@ -153,7 +153,7 @@ def test_text_must_be_utf_8(raw, said):
 def test_what_excel_adds_does_no_harm():
     plain = text(rows(levels((41, 1))))
     excel = b'\xef\xbb\xbf' + plain.replace('\n', '\r\n').encode() + b'\r\n'
-    assert detect.of_table(table.read(excel, 'x.csv')) == detect.of_table(table.read(plain.encode(), 'x.csv'))
+    assert table.of_table(table.read(excel, 'x.csv')) == table.of_table(table.read(plain.encode(), 'x.csv'))
 
 
 @settings(max_examples=60, deadline=None)
@@ -162,7 +162,7 @@ def test_what_excel_adds_does_no_harm():
 def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):
     raw = HEAD + ''.join(','.join(row) + '\n' for row in found)
     try:
-        detect.of_table(table.read(raw.encode(), 'x.csv'))
+        table.of_table(table.read(raw.encode(), 'x.csv'))
     except UsageError as err:
         assert str(err).startswith('x.csv:'), 'a line is named'
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+import judging
 import nights as made
-from parity import stats
 from parity.nightly import again as again_tonight
 from parity.records import history
 from parity.system import systems
@@ -82,7 +82,7 @@ def test_an_improvement_is_reported(nights):
 
 
 def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
-    """The table is made from the frame at once; parity.stats.judge_all takes nights one by one."""
+    """The verdict makes its table from the frame at once, judging.judge_all night by night."""
     rng = random.Random(3)
     rows, cells, singly = [], [], []
     for metric, better, last in (('triad', 'higher', 0.93), ('copy', 'lower', 1.08), ('add', 'higher', 1.0)):
@@ -94,15 +94,15 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
             rows += [made.figure(night, value, node, metric=metric, better=better, run=i) for i, value in enumerate(runs)]
             again = [level * rng.gauss(1, 0.01) for _ in range(2 * (night % 7 == 0 or night == 49))]
             rows += [made.rerun(night, value, other, metric=metric, better=better) for value in again]
-            past.append(stats.Night(tuple(runs), tuple(again), (node,) * 3, (other,) * len(again), f'n{night}'))
+            past.append(judging.Night(tuple(runs), tuple(again), f'n{night}', bool(again) and other != node))
         rows.append(made.rerun(50, 1.0, metric=metric, better=better))            # of a night without runs
         cells.append(made.cell('unreferenced', metric=metric, better=better))
-        singly.append(stats.Cell(tuple(past), better))
+        singly.append(judging.Cell(tuple(past), better))
     for row in rows:
         row['night'] = f'n{(row["rerun_of"] or row["session"]).rpartition("-")[2]}'
     monkeypatch.setattr(history, 'load', lambda system: made.frame(*rows))
     found = by_series.of_cells(cells, 'onebox', 'night-49')
-    expected = stats.judge_all(singly)
+    expected = judging.judge_all(singly, len(singly))
     assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
     for tonight, each, past in zip(found, expected, singly, strict=True):
         assert tonight.told.verdict == each.verdict and tonight.told.why == each.why

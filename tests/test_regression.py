@@ -11,23 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity.stats import Cell, Night, Reference, judge, judge_all, needs_rerun
+from judging import Cell, Night, judge, judge_all
 from parity.stats.drops import exact
 from parity.stats.history import follow
-from parity.stats.nights import Nights, grouped, of_nights
+from parity.stats.judgement import Reference
+from parity.stats.nights import Nights, of_nights
 from parity.stats.noise import of_history
 from parity.stats.rules import DEFAULT
 from parity.stats.search import SLOW
 
 
-def nights(levels, cv=0.01, seed=0, reruns=2, shared=0.0, **of_all) -> tuple[Night, ...]:
+def nights(levels, cv=0.01, seed=0, reruns=2, shared=0.0) -> tuple[Night, ...]:
     """Nights at 100 x level: three runs and so many reruns each, with a spread of ``cv``, normal noise."""
     rng = np.random.default_rng(seed)
     made = []
     for i, level in enumerate(levels):
         night = shared * rng.standard_normal()
         runs, again = (tuple((100 * level * (1 + cv * rng.standard_normal(n) + night)).tolist()) for n in (3, reruns))
-        made.append(Night(runs, again, label=f'n{i + 1}', **of_all))
+        made.append(Night(runs, again, label=f'n{i + 1}'))
     return tuple(made)
 
 
@@ -128,9 +129,9 @@ def test_a_rerun_that_contradicts_the_runs_stands():
 
 def test_a_rerun_on_another_node_confirms_what_one_on_the_same_does_not():
     past = nights(steps((60, 1)))
-    tonight = Night((94.0, 94.3, 93.8), (94.1, 94.4), ('v1', 'v1', 'v1'), ('v1', 'v1'))
+    tonight = Night((94.0, 94.3, 93.8), (94.1, 94.4))
     assert judge(Cell((*past, tonight))).verdict == 'ok'
-    assert judge(Cell((*past, replace(tonight, rerun_nodes=('v1', 'v2'))))).verdict == 'regressed'
+    assert judge(Cell((*past, replace(tonight, elsewhere=True)))).verdict == 'regressed'
 
 
 def test_after_a_long_history_without_a_slow_night_one_night_is_enough():
@@ -198,31 +199,16 @@ def test_the_accepted_reference_is_held_against_the_last_nights():
 
 def test_a_rerun_is_wanted_for_a_low_night_only():
     past = nights(steps((60, 1)), reruns=0)
-    assert needs_rerun(Cell((*past, Night((95.0, 95.2, 94.9)))))
-    assert not needs_rerun(Cell((*past, Night((100.0, 100.2, 99.9)))))
-    assert not needs_rerun(Cell((*past, Night((95.0, 95.2, 94.9), (95.1, 95.0))))), 'it was run again'
+    assert judge(Cell((*past, Night((95.0, 95.2, 94.9))))).needs_rerun
+    assert not judge(Cell((*past, Night((100.0, 100.2, 99.9))))).needs_rerun
+    assert not judge(Cell((*past, Night((95.0, 95.2, 94.9), (95.1, 95.0))))).needs_rerun, 'it was run again'
     known = nights(steps((60, 1), (10, 0.95)), reruns=0)
-    assert not needs_rerun(Cell(known)), 'the slowdown is known already'
-
-
-def test_a_node_that_is_slower_than_the_others_is_named():
-    past = [replace(n, nodes=('v1', 'v2', 'v3'), runs=(n.runs[0], n.runs[1], n.runs[2] * 0.9))
-            for n in nights(steps((60, 1)))]
-    told = judge(Cell(tuple(past)))
-    assert any(w.startswith('v3 is 10') for w in told.warnings) and told.verdict == 'ok'
+    assert not judge(Cell(known)).needs_rerun, 'the slowdown is known already'
 
 
 def test_a_median_of_zero_has_no_measure():
     told = judge(Cell(tuple(Night((0.0, 0.0, 0.0)) for _ in range(60))))
     assert told.verdict == 'insufficient' and '0' in told.why and told.change is None
-
-
-@pytest.mark.parametrize('cell, said', [
-    (Cell(()), 'no nights'), (Cell((Night(()),)), 'no runs'), (Cell((Night((math.nan,)),)), 'not finite'),
-    (Cell((Night((1.0,)),), 'up'), 'valid: higher, lower')])
-def test_what_is_no_history_is_refused(cell, said):
-    with pytest.raises(ValueError, match=said):
-        judge(cell)
 
 
 # what must always hold
@@ -261,8 +247,7 @@ def states(values: np.ndarray) -> np.ndarray:
     """The state of every night of series [series, nights, runs], reruns known."""
     many, count, runs = values.shape
     night, run = np.repeat(np.arange(many * count), runs), np.tile(np.arange(runs) < 3, many * count)
-    groups = [grouped(night[c], values.ravel()[c], many * count) for c in (run, ~run, run | ~run)]
-    table = Nights(np.arange(many + 1) * count, *groups, np.zeros(many * count, dtype=bool))
+    table = Nights.of(np.arange(many + 1) * count, night, values.ravel(), ~run)
     return follow(table, of_nights(table, DEFAULT), DEFAULT).state.reshape(many, count)
 
 

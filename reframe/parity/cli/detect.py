@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from parity.base.errors import OK, REGRESSED, UsageError
+from parity.base import csvfile
+from parity.base.errors import OK, REGRESSED
 
 
 def run(file: str, as_json: bool) -> int:
@@ -16,21 +17,15 @@ def run(file: str, as_json: bool) -> int:
     Returns 1 where the last night of a series alarms, else 0. Raises UsageError for a file that cannot be
     read, with the line and column of what is wrong.
     """
-    from parity.stats import detect, table
-    found = detect.of_table(table.read(_read(file), file))
+    from parity.stats import table
+    raw = sys.stdin.buffer.read() if file == '-' else csvfile.read(Path(file))
+    found = table.of_table(table.read(raw, file))
     if as_json:
         print(json.dumps({'series': {name: _json(series) for name, series in found.items()}},
                          indent=1, allow_nan=False))
     else:
         _print(found)
     return REGRESSED if any(series.judgement.alarm for series in found.values()) else OK
-
-
-def _read(file: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if file == '-' else Path(file).read_bytes()
-    except (OSError, ValueError) as err:            # ValueError: a null byte in the name
-        raise UsageError(f'{file}: {getattr(err, "strerror", None) or err}') from err
 
 
 def _json(series) -> dict[str, Any]:
@@ -41,7 +36,7 @@ def _json(series) -> dict[str, Any]:
 
 def _print(found: dict[str, Any]) -> None:
     """A line a series, and below it the nights that alarmed; what is wrong comes first."""
-    from parity.stats.detect import STATED
+    from parity.stats.table import STATED
     order = ('regressed', 'insufficient', 'improved', 'ok')
     count = {word: sum(s.judgement.verdict == word for s in found.values()) for word in order}
     print(' · '.join(f'{n} {word}' for word, n in count.items() if n))

@@ -1,9 +1,4 @@
-"""Is a cell slower than it was? The noise of its history, and rules that hold tonight against it.
+"""Pure functions on arrays: the noise of a history, the rules that judge it, intervals, bounds of a reference.
 
-Pure functions on arrays, no files, no ReFrame. `docs/regression.md` says what they were measured to do.
+`docs/regression.md` says what the rules were measured to do.
 """
-
-from parity.stats.judge import Cell, Night, judge, judge_all, needs_rerun
-from parity.stats.judgement import Judgement, Reference
-
-__all__ = ['Cell', 'Judgement', 'Night', 'Reference', 'judge', 'judge_all', 'needs_rerun']

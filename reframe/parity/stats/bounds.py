@@ -33,6 +33,11 @@ WIDEST = 0.5
 _STEPS = 1.5
 
 
+def side(value: float, low: float | None, high: float | None) -> int:
+    """-1 where ``value`` is below its bounds, 1 above, 0 within; None is no bound."""
+    return (high is not None and value > high) - (low is not None and value < low)
+
+
 def spread(values: Sequence[float]) -> float:
     """Qn of ``values`` (at least 2), in their unit; the standard deviation where they are normal."""
     import numpy as np

@@ -1,8 +1,8 @@
-"""What is known of each series on its last night: the state, and the noise it is judged with."""
+"""Each series on its last night: its state, and the noise it is judged with."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from parity.stats.history import Outcome
 from parity.stats.nights import Nights, Values
 from parity.stats.noise import Noise, of_history
 from parity.stats.rules import Rules
-from parity.stats.search import FAST, QUIET, SLOW, TOO_FEW, Episode
+from parity.stats.search import Episode
 
 #: A history of fewer nights than this has no spread to speak of.
 _SOME = 5
@@ -50,19 +50,21 @@ class Last:
 def of_series(nights: Nights, values: Values, outcome: Outcome, rules: Rules) -> list[Last]:
     """The last night of every series."""
     windows = [_window(nights, outcome, k, rules) for k in range(len(nights.start) - 1)]
-    found: dict[int, Last] = {}
+    found = [_bare(nights, values, outcome, k, len(window)) for k, window in enumerate(windows)]
     by_length: dict[int, list[int]] = {}
     for k, window in enumerate(windows):
         by_length.setdefault(len(window), []).append(k)
     for n, series in by_length.items():
         if n < _SOME:
-            found |= {k: _bare(nights, values, outcome, k, n) for k in series}
             continue
         rows = np.array([windows[k] for k in series])
         noise = of_history(values.value[rows], values.within[rows], rules)
         needed = drops.bar(noise, rules)
-        found |= {k: _known(nights, values, outcome, k, noise, needed, i) for i, k in enumerate(series)}
-    return [found[k] for k in range(len(windows))]
+        for i, k in enumerate(series):
+            first = max(int(nights.start[k]), found[k].night - 2)
+            three = values.value[first:found[k].night + 1].mean()
+            found[k] = _known(found[k], float(three), noise, float(needed[i]), i)
+    return found
 
 
 def _window(nights: Nights, outcome: Outcome, k: int, rules: Rules) -> np.ndarray:
@@ -86,15 +88,9 @@ def _bare(nights: Nights, values: Values, outcome: Outcome, k: int, n: int) -> L
                 bool(nights.reruns.count[night]), episode=_lasting(outcome, k))
 
 
-def _known(nights: Nights, values: Values, outcome: Outcome, k: int, noise: Noise, needed, i: int) -> Last:
-    bare = _bare(nights, values, outcome, k, noise.nights)
-    three = values.value[max(int(nights.start[k]), bare.night - 2):bare.night + 1].mean()
+def _known(bare: Last, three: float, noise: Noise, bar: float, i: int) -> Last:
     baseline = float(noise.median[i])
-    return Last(
-        bare.state, bare.night, bare.nights, bare.value, bare.suspicious, bare.again, baseline,
-        float(noise.spread[i]), float((three - baseline) / abs(baseline)) if baseline else float('nan'),
-        float(needed[i]), float(noise.lag[i]), float(noise.shared[i]), int(noise.slow[i]),
-        float(noise.resolution[i]), bare.episode)
-
-
-__all__ = ['FAST', 'QUIET', 'SLOW', 'TOO_FEW', 'Last', 'of_series']
+    return replace(
+        bare, baseline=baseline, spread=float(noise.spread[i]),
+        three=(three - baseline) / abs(baseline) if baseline else float('nan'), bar=bar, lag=float(noise.lag[i]),
+        shared=float(noise.shared[i]), slow=int(noise.slow[i]), resolution=float(noise.resolution[i]))

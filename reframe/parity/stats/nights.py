@@ -55,6 +55,15 @@ class Nights:
     both: Group
     elsewhere: np.ndarray   # bool: the reruns were on another node, too
 
+    @classmethod
+    def of(cls, start: np.ndarray, night: np.ndarray, value: np.ndarray, again: np.ndarray,
+           elsewhere: np.ndarray | None = None) -> Nights:
+        """From one entry a value: its night, itself, oriented, and whether it is a rerun's."""
+        total = int(start[-1])
+        runs, reruns = (grouped(night[chosen], value[chosen], total) for chosen in (~again, again))
+        return cls(start, runs, reruns, grouped(night, value, total) if again.any() else runs,
+                   np.zeros(total, dtype=bool) if elsewhere is None else elsewhere)
+
 
 @dataclass(frozen=True)
 class Values:

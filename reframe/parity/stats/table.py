@@ -1,20 +1,39 @@
-"""A history in a file: columns series, night, kind, run, value, and where wanted direction."""
+"""`parity detect`: a history in a file (columns series, night, kind, run, value, perhaps direction), judged."""
 
 from __future__ import annotations
 
+import datetime
 import io
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from parity.base import csvfile
 from parity.base.errors import UsageError
-from parity.stats.nights import Nights, grouped
-from parity.stats.rows import COLUMNS, ISO, KINDS, LARGEST, NUMBER, SIGNS, WHOLE, bad_header, first_mistake
+from parity.stats.judgement import Judgement, judged
+from parity.stats.nights import Nights
+from parity.stats.rules import DEFAULT, RATE, Rules
+from parity.stats.search import SLOW
 
 if TYPE_CHECKING:
     import polars as pl
+
+STATED = (f'stated false-alarm rate: {1000 * RATE:g} per 1000 nights of a series '
+          f'(from its night {DEFAULT.least + DEFAULT.last} on)')
+_COLUMNS = ('series', 'night', 'kind', 'run', 'value')
+_KINDS = ('run', 'rerun')
+#: Nothing is measured in more, and the squares of more are no numbers.
+_LARGEST = 1e100
+#: direction: an empty one is the default, higher.
+_SIGNS = {'higher': 1, 'lower': -1, '': 1}
+_WHOLE = re.compile(r'^-?[0-9]{1,18}$')
+_ISO = re.compile(r'^[0-9]{4}-[0-9]{2}-[0-9]{2}$')
+_NUMBER = re.compile(r'^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$')
 
 
 @dataclass(frozen=True)
@@ -27,16 +46,37 @@ class Table:
     labels: Sequence[int | str]
 
 
+@dataclass(frozen=True)
+class Series:
+    """The judgement on a series' last night, and every night that alarmed when it was the last."""
+
+    judgement: Judgement
+    alarms: tuple[int | str, ...]
+
+
+def of_table(table: Table, rules: Rules = DEFAULT) -> dict[str, Series]:
+    """Every series by name. Each is judged for itself: the stated rate is that of one series."""
+    told, outcome = judged(table.nights, table.signs, list(map(str, table.labels)), rules)
+    slow = np.flatnonzero(outcome.state == SLOW)
+    edges = np.searchsorted(slow, table.nights.start)
+    return {name: Series(each, tuple(table.labels[i] for i in slow[edges[k]:edges[k + 1]]))
+            for k, (name, each) in enumerate(zip(table.names, told, strict=True))}
+
+
 def read(raw: bytes, name: str) -> Table:
-    """The table in the bytes of file ``name``; UsageError names line and column of what is wrong first."""
+    """The table in the bytes of file ``name``; UsageError names the first line that is wrong, and its column.
+
+    polars reads a million rows in a second and knows no lines: only a file that is wrong is read row by row.
+    """
     try:
         return _table(_checked(_frame(raw.rstrip())))
     except _Unreadable:
-        raise UsageError(first_mistake(raw, name)) from None
+        _refuse(raw, name)
+        raise UsageError(f'{name}: this cannot be read as a table of {", ".join(_COLUMNS)}') from None
 
 
 class _Unreadable(Exception):
-    """Something is wrong; `rows.first_mistake` says what and on which line."""
+    """Something is wrong; `_refuse` says what and on which line."""
 
 
 def _frame(raw: bytes) -> pl.DataFrame:
@@ -45,9 +85,9 @@ def _frame(raw: bytes) -> pl.DataFrame:
         frame = pl.read_csv(io.BytesIO(raw), infer_schema=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError):
         raise _Unreadable from None
-    wanted = [c for c in (*COLUMNS, 'direction') if c in frame.columns]
-    twice = any('_duplicated_' in column for column in frame.columns)     # how polars calls a second one
-    if not frame.height or twice or bad_header(frame.columns):
+    wanted = [c for c in (*_COLUMNS, 'direction') if c in frame.columns]
+    twice = any('_duplicated_' in column for column in frame.columns)     # polars' name for a second one
+    if not frame.height or twice or _bad_header(frame.columns):
         raise _Unreadable
     return frame.select(wanted).fill_null('')
 
@@ -56,9 +96,9 @@ def _checked(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with numbers as numbers, sorted by series and night, or _Unreadable."""
     import polars as pl
     night = frame['night'].str
-    if night.contains(WHOLE.pattern).all():
+    if night.contains(_WHOLE.pattern).all():
         night = night.to_integer(strict=False)
-    elif night.contains(ISO.pattern).all() and night.to_date('%Y-%m-%d', strict=False).null_count() == 0:
+    elif night.contains(_ISO.pattern).all() and night.to_date('%Y-%m-%d', strict=False).null_count() == 0:
         night = frame['night']
     else:
         raise _Unreadable
@@ -66,18 +106,17 @@ def _checked(frame: pl.DataFrame) -> pl.DataFrame:
     default = pl.Series(['']).new_from_index(0, frame.height)
     better = frame['direction'] if 'direction' in frame.columns else default
     found = pl.DataFrame({
-        'series': frame['series'], 'night': night, 'again': frame['kind'] == KINDS[1],
+        'series': frame['series'], 'night': night, 'again': frame['kind'] == _KINDS[1],
         'run': frame['run'].str.to_integer(strict=False), 'value': value,
-        'sign': better.replace_strict(SIGNS, default=None, return_dtype=pl.Int8)})
-    good = (found.null_count().sum_horizontal().item() == 0 and (value.abs() < LARGEST).all()
-            and frame['kind'].is_in(KINDS).all() and frame['run'].str.contains(WHOLE.pattern).all()
-            and frame['value'].str.contains(NUMBER.pattern).all() and (frame['series'] != '').all())
+        'sign': better.replace_strict(_SIGNS, default=None, return_dtype=pl.Int8)})
+    good = (found.null_count().sum_horizontal().item() == 0 and (value.abs() < _LARGEST).all()
+            and frame['kind'].is_in(_KINDS).all() and frame['run'].str.contains(_WHOLE.pattern).all()
+            and frame['value'].str.contains(_NUMBER.pattern).all() and (frame['series'] != '').all())
     if not good:
         raise _Unreadable
     found = found.sort('series', 'night', 'again', 'run')
-    key = found.select('series', 'night', 'again', 'run')
     same = pl.all_horizontal(pl.all().eq(pl.all().shift(1))).fill_null(False)
-    if key.select(same).to_series().any():
+    if found.select('series', 'night', 'again', 'run').select(same).to_series().any():
         raise _Unreadable
     return found
 
@@ -93,12 +132,94 @@ def _table(frame: pl.DataFrame) -> Table:
     signs = frame['sign'].to_numpy()
     one_sign = np.repeat(signs[first][start[:-1]], np.diff(start))[night]
     again = frame['again'].to_numpy()
-    runs = np.bincount(night[~again], minlength=total)
-    if not runs.all() or (one_sign != signs).any():
+    if not np.bincount(night[~again], minlength=total).all() or (one_sign != signs).any():
         raise _Unreadable
-    value = frame['value'].to_numpy() * one_sign
-    run, rerun = (grouped(night[chosen], value[chosen], total) for chosen in (~again, again))
-    nights = Nights(start, run, rerun, grouped(night, value, total), np.zeros(total, dtype=bool))
+    nights = Nights.of(start, night, frame['value'].to_numpy() * one_sign, again)
     labels = frame['night'].gather(pl.Series(first)).to_list()
     names = frame['series'].gather(pl.Series(first[start[:-1]])).to_list()
     return Table(names, one_sign[first[start[:-1]]].tolist(), nights, labels)
+
+
+def _bad_header(header: Sequence[str]) -> str:
+    """What is wrong with the columns, '' if nothing; others are left alone unless they look like one of ours."""
+    if missing := [column for column in _COLUMNS if column not in header]:
+        return f'no column {", ".join(missing)}; needed are {", ".join(_COLUMNS)}, and direction if wanted'
+    if twice := [column for column in header if header.count(column) > 1]:
+        return f'column {twice[0]} stands there twice'
+    for column in header:
+        near = get_close_matches(column.strip().lower(), (*_COLUMNS, 'direction'), n=1, cutoff=0.75)
+        if near and column != near[0]:
+            return f'column {column!r}; did you mean {near[0]}?'
+    return ''
+
+
+def _refuse(raw: bytes, name: str) -> None:
+    """Raise UsageError for the first row that is wrong."""
+    seen, line = _Seen(), 0
+    for line, row in csvfile.rows(raw, name, _bad_header, blank=False):
+        for what in seen.row(row, line):
+            raise UsageError(f'{name}:{line}: {what}')
+    if not line:
+        raise UsageError(f'{name}:1: no rows below the header: nothing was measured')
+    for (series, night), (line, ran) in seen.nights.items():
+        if not ran:
+            raise UsageError(f'{name}:{line}: series {series!r}, night {night} has reruns but no run')
+
+
+class _Seen:
+    """The rows before: what nights are, the runs of each, each series' direction."""
+
+    def __init__(self) -> None:
+        self.sort = ''
+        self.runs: dict[tuple, int] = {}
+        self.direction: dict[str, tuple[str, int]] = {}
+        self.nights: dict[tuple[str, str], tuple[int, bool]] = {}
+
+    def row(self, row: dict[str, str], line: int) -> Iterator[str]:
+        """What is wrong with one row."""
+        series, night, kind, run = (row[column] for column in _COLUMNS[:4])
+        if not series:
+            yield 'series is empty; must be a name'
+        yield from self._night(night)
+        if kind not in _KINDS:
+            yield f'kind {kind!r}; valid: {", ".join(_KINDS)}'
+        if not _WHOLE.match(run):
+            yield f'run {run!r} is no whole number'
+        yield from _value(row['value'])
+        before = self.runs.setdefault((series, int(night) if _WHOLE.match(night) else night, kind, int(run)), line)
+        if before != line:
+            yield f'{kind} {run} of series {series!r}, night {night}, was on line {before} already'
+        at, ran = self.nights.get((series, night), (line, False))
+        self.nights[series, night] = (at, ran or kind == 'run')
+        yield from self._direction(series, row.get('direction', ''), line)
+
+    def _night(self, night: str) -> Iterator[str]:
+        sort = 'whole number' if _WHOLE.match(night) else 'date' if _date(night) else ''
+        if not sort:
+            yield f'night {night!r} is neither a whole number nor a date such as 2026-11-20'
+        elif self.sort and sort != self.sort:
+            yield f'night {night!r} is a {sort}, but those before are {self.sort}s: their order is not known'
+        self.sort = self.sort or sort
+
+    def _direction(self, series: str, given: str, line: int) -> Iterator[str]:
+        if given not in _SIGNS:
+            yield f'direction {given!r}; valid: higher, lower, or empty for higher'
+        before, at = self.direction.setdefault(series, (given or 'higher', line))
+        if (given or 'higher') != before:
+            yield f'series {series!r} is {given or "higher"} here and {before} on line {at}; must be one direction'
+
+
+def _value(text: str) -> Iterator[str]:
+    if re.fullmatch(r'[+-]?(nan|inf|infinity)', text, re.I) or _NUMBER.match(text) and math.isinf(float(text)):
+        yield f'value {text} is not finite; a run without a figure is left out of the file'
+    elif not _NUMBER.match(text):
+        yield f'value {text!r} is no number, such as 71.2 or 7.12e4'
+    elif abs(float(text)) >= _LARGEST:
+        yield f'value {text} is too large to be a figure; must be below {_LARGEST:g}'
+
+
+def _date(text: str) -> bool:
+    try:
+        return bool(_ISO.match(text) and datetime.date.fromisoformat(text))
+    except ValueError:
+        return False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from parity.stats.last import FAST, Last
+from parity.stats.last import Last
 from parity.stats.rules import Rules
+from parity.stats.search import FAST
 
 #: From these on a person should know of it.
 _DEPENDENT, _SEEN = 0.3, 0.05

@@ -9,6 +9,7 @@ from typing import Any
 from parity.base.limits import Limit, measured
 from parity.plan import PlannedCase, PlannedMetric
 from parity.records.runs import Reading, Run, middle
+from parity.stats import bounds
 from parity.verdict.model import Cell
 
 
@@ -139,7 +140,7 @@ def _limit(value: float, limit: Limit | None) -> dict[str, Any]:
 
 def _word(metric: PlannedMetric, reading: Reading, limit: Limit | None, label: dict,
           disturbed: str) -> tuple[str, str]:
-    value, low, high = reading.value, reading.low, reading.high
+    value = reading.value
     if limit is not None and limit.exceeded_by(value):
         return 'impossible', f'{value:.4g} {metric.unit} is beyond {limit.value:.4g} ({limit.source})'
     if label:
@@ -148,10 +149,9 @@ def _word(metric: PlannedMetric, reading: Reading, limit: Limit | None, label: d
         return 'disturbed', disturbed
     if reading.reference is None:
         return 'unreferenced', ''
-    below, above = low is not None and value < low, high is not None and value > high
-    if not below and not above:
+    if not (beyond := bounds.side(value, reading.low, reading.high)):
         return 'ok', ''
-    word = 'improved' if above == (metric.better == 'higher') else 'regressed'
+    word = 'improved' if (beyond > 0) == (metric.better == 'higher') else 'regressed'
     return word, _change(value, reading)
 
 

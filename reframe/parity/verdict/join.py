@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from parity.stats import bounds
 from parity.verdict import nights
 from parity.verdict.model import Cell
 from parity.verdict.nights import Tonight
@@ -64,5 +65,4 @@ def _joined(cell: Cell, tonight: Tonight) -> Cell:
 def _within(cell: Cell, tonight: Tonight) -> bool:
     """Is the median of all of tonight's runs, those that were run again among them, within the accepted bounds?"""
     from statistics import median
-    value = median((*tonight.runs, *tonight.reruns))
-    return (cell.low is None or value >= cell.low) and (cell.high is None or value <= cell.high)
+    return not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high)

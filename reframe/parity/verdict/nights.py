@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from parity.base.errors import UsageError
 from parity.records import history
-from parity.stats.judgement import Judgement, Reference
-from parity.stats.nights import Nights, grouped
+from parity.refs import accepted
+from parity.refs.nights import parameters
+from parity.stats.judgement import Judgement, Reference, judged
+from parity.stats.nights import Nights
 from parity.stats.rules import DEFAULT
-from parity.stats.series import judged
-from parity.verdict import acceptance
 from parity.verdict.model import Cell
+
+#: Of a session's uuid, what provenance keeps.
+_DIGITS = 8
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,10 @@ def _named(cells: list[Cell]) -> pl.DataFrame:
                         schema=dict.fromkeys(history.CELL, pl.String)).with_row_index('cell')
 
 
+def _signs(cells: list[Cell]) -> list[int]:
+    return [1 if cell.better == 'higher' else -1 for cell in cells]
+
+
 def _table(frame: pl.DataFrame) -> tuple[Nights, np.ndarray]:
     """The nights of all cells of the frame, cell by cell, and the label of each."""
     if frame['again'].any():         # a night without a run of its own is none
@@ -75,25 +84,20 @@ def _table(frame: pl.DataFrame) -> tuple[Nights, np.ndarray]:
     at, again, value = (frame[column].to_numpy() for column in ('at', 'again', 'oriented'))
     total = int(at[-1]) + 1
     first = np.flatnonzero(new.to_numpy())
-    run, rerun = (grouped(at[chosen], value[chosen], total) for chosen in (~again, again))
     elsewhere = np.zeros(total, dtype=bool)
     reruns = frame.filter('again').select('at', 'node')
     ran = frame.filter(~pl.col('again') & pl.col('at').is_in(reruns['at'].unique().implode())).select('at', 'node')
     elsewhere[reruns.join(ran, on=['at', 'node'], how='anti')['at'].to_numpy()] = True
     start = np.append(np.flatnonzero(np.diff(frame['cell'].to_numpy()[first].astype(int), prepend=-1)), total)
-    both = grouped(at, value, total) if again.any() else run
-    return Nights(start, run, rerun, both, elsewhere), frame['label'].to_numpy()[first]
+    return Nights.of(start, at, value, again, elsewhere), frame['label'].to_numpy()[first]
 
 
 def _judged(table: tuple[Nights, np.ndarray], cells: list[Cell]) -> list[Judgement]:
-    """As parity.stats.judge_all does: the more cells, the stricter the rules."""
+    """The more cells, the stricter the rules."""
     nights, labels = table
-    signs = [1 if cell.better == 'higher' else -1 for cell in cells]
-    return judged(nights, signs, labels.tolist(), DEFAULT.for_cells(len(cells)), list(map(_accepted, cells))).told
-
-
-def _accepted(cell: Cell) -> Reference | None:
-    return None if cell.reference is None else Reference(cell.reference, cell.low, cell.high)
+    references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in cells]
+    return judged(nights, _signs(cells), labels.tolist(), DEFAULT.for_cells(len(cells)),
+                  references)[0]
 
 
 def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
@@ -105,7 +109,7 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     no figure.
     """
     frame = history.load(system).filter(pl.col('label') == '')
-    wanted = _wanted(cells, acceptance.begins(cells, system, frame.unique('session')))
+    wanted = _wanted(cells, _begins(cells, system, frame.unique('session')))
     tonight = frame.filter((pl.col('session') == session) & (pl.col('rerun_of') == ''))['start']
     start = tonight[0] if len(tonight) else float('-inf')
     again = pl.col('rerun_of') != ''
@@ -122,7 +126,7 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
 def _wanted(cells: list[Cell], begins: list[float | None]) -> pl.DataFrame:
     """cell, what names it in a history, sign, accepted (its reference), begins (of what that stands on)."""
     return _named(cells).with_columns(
-        pl.Series('sign', [1 if cell.better == 'higher' else -1 for cell in cells], dtype=pl.Int8),
+        pl.Series('sign', _signs(cells), dtype=pl.Int8),
         pl.Series('accepted', [cell.reference for cell in cells], dtype=pl.Float64),
         pl.Series('begins', begins, dtype=pl.Float64))
 
@@ -138,3 +142,35 @@ def _since(known: pl.DataFrame) -> pl.DataFrame:
     last = pl.col('night').filter(another).max().over('cell')
     return known.filter((pl.col('night') > last.fill_null(float('-inf'))) | (pl.col('night') >= pl.col('begins'))
                         .fill_null(False))
+
+
+def _begins(cells: list[Cell], system: str, sessions: pl.DataFrame) -> list[float | None]:
+    """When the first session began that each cell's accepted value stands on, Unix time.
+
+    None for a cell without a reference, for a value without provenance (written by hand), and where that session
+    is not stored. A reference file that cannot be read gives None for all; the verdict warns.
+    """
+    known: dict[tuple, list[accepted.Accepted]] = {}
+    try:
+        for each in accepted.of_system(system) if any(cell.reference is not None for cell in cells) else ():
+            if each.provenance:
+                known.setdefault((each.partition, each.check, each.metric, each.value), []).append(each)
+    except UsageError:
+        known = {}
+    started = {(session[:_DIGITS], night[:10]): start
+               for session, night, start in sessions.select('session', 'night', 'start').iter_rows()}
+    return [started.get(_first(cell, known.get((cell.partition, cell.check, cell.metric, cell.reference), ())))
+            for cell in cells]
+
+
+def _first(cell: Cell, candidates: Sequence[accepted.Accepted]) -> tuple[str, str] | None:
+    """(digits of the uuid, day) of the first session that the cell's reference stands on.
+
+    A verdict does not know a run's variant of its check: the value has told it.
+    """
+    has = {'size': cell.size, '$environ': cell.environ, **parameters(cell.case)}
+    for each in candidates:
+        if all(has.get(name, value) == value for name, value in each.index.items()):
+            of = each.provenance
+            return of.sessions.partition('..')[0][:_DIGITS], of.nights.partition('..')[0][:10]
+    return None
