@@ -132,7 +132,7 @@ def test_a_night_alarms_in_the_whole_file_if_it_did_when_it_was_the_last(seed, l
     (HEAD + 'a,1,run,1,5\na,2026-11-20,run,1,5\n', ':3:', 'is a date, but those before are whole numbers'),
     (HEAD + 'a,1,rerun,1,5\n', ':2:', 'has reruns but no run'),
     (HEAD + ',1,run,1,5\n', ':2:', 'series is empty'),
-    (HEAD + 'a,1,run,1\n', ':2:', '4 fields, but the header has 5'),
+    (HEAD + 'a,1,run,1\n', ':2:', '4 fields; must have 5 columns'),
     (HEAD + 'a,1,run,1,5\n\na,2,run,1,5\n', ':3:', '0 fields'),
     (HEAD + '"a,1,run,1,5\n', ':2:', 'no CSV'),
     ('series,night,kind,run,value,direction\na,1,run,1,5,up\n', ':2:', "direction 'up'; valid: higher, lower"),

@@ -12,7 +12,7 @@ import pytest
 from commands import parity, process
 from conftest import TOP
 from parity.base.errors import UsageError
-from parity.study import compare, schema, table
+from parity.study import compare, schema
 
 FOLDER = TOP / 'studies' / 'jungels2012'
 
@@ -138,7 +138,7 @@ def study_of(folder, text, rows):
     (folder / 't.csv').write_text(rows)
     (folder / 'study.yaml').write_text(text)
     from parity.base import yamlfile
-    return table.read(yamlfile.read(folder / 'study.yaml', schema.Study), folder)
+    return compare.read(yamlfile.read(folder / 'study.yaml', schema.Study), folder)
 
 
 @pytest.mark.parametrize('text, rows, said', [
@@ -146,8 +146,8 @@ def study_of(folder, text, rows):
     (STUDY, 'code,side,run\nX,a,1\n', r't.csv:1: no column value; there are'),
     (STUDY, 'code,side,run,value\nX,c,1,2\n', r"t.csv:2: side 'c'; valid: a, b"),
     (STUDY, 'code,side,run,value\nX,a,1,2\nX,a,1,2\n', r't.csv:3: X rate on a has a run 1 before'),
-    (STUDY, 'code,side,run,value\nX,a,1,nan\n', r"t.csv:2: value: 'nan' is no finite number"),
-    (STUDY, 'code,side,run,value\nX,a,1\n', r't.csv:2: must have 4 columns'),
+    (STUDY, 'code,side,run,value\nX,a,1,nan\n', r"t.csv:2: value 'nan' is no finite number"),
+    (STUDY, 'code,side,run,value\nX,a,1\n', r't.csv:2: 3 fields; must have 4 columns'),
     (STUDY.replace('t.csv', '../t.csv'), 'x', r'study.yaml:7: .*pattern'),
     (STUDY.replace('higher', 'up'), 'x', r'study.yaml:7: .*direction'),
     (STUDY + 'conf: []\n', 'x', r'study.yaml:8: conf: no such key'),

@@ -30,12 +30,12 @@ def rows(raw: bytes, name: str, wrong: Callable[[Sequence[str]], str],
     try:
         header = next(lines, [])
         if what := wrong(header):
-            raise UsageError(f'{name}:1: {"" if header else "the file is empty: "}{what}')
+            raise UsageError(f'{name}:1: {what}{"" if header else "; the file is empty"}')
         for row in lines:
             if len(row) == len(header):
                 yield lines.line_num, dict(zip(header, row, strict=True))
             elif row or not blank:
-                raise UsageError(f'{name}:{lines.line_num}: {len(row)} fields, but the header has {len(header)}')
+                raise UsageError(f'{name}:{lines.line_num}: {len(row)} fields; must have {len(header)} columns')
     except csv.Error as err:
         raise UsageError(f'{name}:{lines.line_num}: no CSV: {err}') from None
 
@@ -47,7 +47,7 @@ def number(text: str, where: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise UsageError(f'{where}: {text[:80]!r} is no finite number')
+        raise UsageError(f'{where} {text[:80]!r} is no finite number')
     return value
 
 

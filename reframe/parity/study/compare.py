@@ -2,27 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
+from pathlib import Path
 from statistics import fmean
 
+from parity.base import csvfile
+from parity.base.errors import UsageError
 from parity.compare import join
 from parity.compare.decide import MARGIN
 from parity.compare.model import Comparison
 from parity.compare.sides import Measured, Side, Value
-from parity.study import schema, table
-from parity.study.schema import Printed, Study
-from parity.study.table import Key, Series
+from parity.study import schema
+from parity.study.schema import COLUMN, Printed, Study, Table
+
+Key = tuple[str, str, str]      # benchmark, metric, side
+
+
+@dataclass
+class Series:
+    """The runs of one benchmark and metric on one side; ``parts`` ran together (clients)."""
+
+    table: Table
+    benchmark: str
+    metric: str
+    side: str
+    unit: str
+    compared: bool
+    parts: dict[str, dict[int, float]] = field(default_factory=dict)     # part -> run -> value
+
+    def runs(self, parts: list[str]) -> list[float]:
+        """The mean over ``parts`` of every run that all of them have, in the order of the runs."""
+        common = set.intersection(*(set(self.parts[p]) for p in parts)) if parts else set()
+        return [fmean(self.parts[p][run] for p in parts) for run in sorted(common)]
 
 
 def of_study(name: str, margin: float = MARGIN) -> Comparison:
     """candidate / baseline of a study, benchmark by benchmark. UsageError where its files are wrong."""
     study = schema.read(name)
-    series = table.read(study, schema.folder() / name)
+    series = read(study, schema.folder() / name)
     cells, notes = _cells(study, series)
     one, other = (Side(side, 'published', cells[side]) for side in (study.baseline, study.candidate))
     found = join.compare(one, other, margin, label=False)
     return found.model_copy(update={'notes': [*_head(study), *notes, *_mismatches(study, series), *study.notes]})
+
+
+def read(study: Study, folder: Path) -> dict[Key, Series]:
+    """Every series of the study's tables. Raises UsageError with file and line for what is no such table."""
+    found: dict[Key, Series] = {}
+    for table in study.tables:
+        needed = {table.side, table.value, table.order, *table.only, *filter(None, [table.at_once]),
+                  *(c for text in (table.benchmark, table.metric, table.unit) for c in COLUMN.findall(text))}
+        file = folder / table.file
+        for line, row in csvfile.rows(csvfile.read(file), str(file), partial(_lacking, needed)):
+            _add(found, study, table, f'{file}:{line}', row)
+    return found
+
+
+def _lacking(needed: set[str], header: Sequence[str]) -> str:
+    lacking = ', '.join(sorted(needed - set(header)))
+    return f'no column {lacking}; there are: {", ".join(header)}' if lacking else ''
+
+
+def _add(found: dict[Key, Series], study: Study, table: Table, where: str, row: dict[str, str]) -> None:
+    benchmark, metric, unit = (COLUMN.sub(lambda m: row[m[1]], text)
+                               for text in (table.benchmark, table.metric, table.unit))
+    side, part = row[table.side], row[table.at_once] if table.at_once else ''
+    if side not in (study.baseline, study.candidate):
+        raise UsageError(f'{where}: {table.side} {side!r}; valid: {study.baseline}, {study.candidate}')
+    compared = all(row[column] == value for column, value in table.only.items())
+    series = found.setdefault((benchmark, metric, side), Series(table, benchmark, metric, side, unit, compared))
+    run = int(csvfile.number(row[table.order], f'{where}: {table.order}'))
+    runs = series.parts.setdefault(part, {})
+    if run in runs:
+        raise UsageError(f'{where}: {benchmark} {metric} on {side} has a run {run} before')
+    runs[run] = csvfile.number(row[table.value], f'{where}: {table.value}')
 
 
 def _cells(study: Study, series: dict[Key, Series]) -> tuple[dict[str, list[Measured]], list[str]]:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from parity.base import paths, yamlfile
-from parity.base.errors import UsageError
+from parity.base.errors import UsageError, unknown
+from parity.system.schema import Strict
 
 #: The name of a column, or text with names of columns in braces.
 COLUMN = re.compile(r'\{([A-Za-z_]\w*)\}')
 File = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_-]+\.csv$')]
 Digits = Annotated[str, StringConstraints(pattern=r'^\d+(\.\d+)?$')]
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
 
 class Table(Strict):
@@ -80,7 +76,5 @@ def names() -> list[str]:
 def read(name: str) -> Study:
     """The study as its file states it. UsageError names what is valid, or file, line and key."""
     if name not in names():
-        near = get_close_matches(name, names(), n=1)
-        raise UsageError(f'unknown study {name!r}' + (f'; did you mean {near[0]!r}?' if near else '')
-                         + f'; valid: {", ".join(names()) or "none"}')
+        raise UsageError(unknown('study', name, names() or ['none']))
     return yamlfile.read(folder() / name / 'study.yaml', Study)
