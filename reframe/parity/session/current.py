@@ -1,9 +1,9 @@
 """The session that this very ReFrame process runs: begun when its settings are read, closed at exit.
 
-Before ReFrame touches anything the session takes the lock and recovers what a killed one left;
-before ReFrame sets up its runtime the session writes its plan into a journal,
-results/running/<id>.json. A session that is killed leaves the journal behind; the next one finds it
-and recovers what the perflogs hold (parity.session.recovery).
+Before ReFrame touches anything the session takes the lock and recovers what a killed one left. When
+ReFrame has loaded and selected the cases, and before the first one starts, the session writes its
+plan into a journal, results/running/<id>.json. A session that is killed leaves the journal behind;
+the next one finds it and recovers what the perflogs hold (parity.session.recovery).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from parity.base import lock, paths, version
-from parity.base.errors import ParityError, told
+from parity.base.errors import InfrastructureError, ParityError, told
 from parity.base.lock import Lock
 from parity.records import database
 from parity.rfm import store
@@ -34,7 +34,7 @@ PLANNING = 'PARITY_PLANNING'
 class Current:
     id: str
     journal: Path
-    session: dict[str, Any]           # the plan, and later the facts of the machine
+    session: dict[str, Any]           # the plan, and the facts of the machine
     began: float = field(default_factory=time.time)
     entered: bool = False
 
@@ -54,26 +54,13 @@ def begin(argv: list[str]) -> None:
         _lock.acquire()
         database.discard_unmade()
         recovery.recover_all()
-        _plan_before_runtime(argv)
-
-
-def _plan_before_runtime(argv: list[str]) -> None:
-    """Have ReFrame make the plan when it has read its settings: while it reads them, it has changed the
-    working directory to theirs, and a relative -c would mean something else."""
-    from reframe.core import runtime
-    original = runtime.init_runtime
-
-    def planned_first(*args, **kwargs):
-        runtime.init_runtime = original
-        told(lambda: _open(argv))
-        return original(*args, **kwargs)
-
-    runtime.init_runtime = planned_first
+        from parity.rfm import capture
+        capture.install(lambda planned, cases: told(lambda: _open(planned, cases)))
 
 
 def _runs(argv: list[str]) -> bool:
-    """-r or --run, alone or in a cluster such as -vr."""
-    return any(a == '--run' or re.fullmatch(r'-[vq]*r[vq]*', a) for a in argv) and '--dry-run' not in argv
+    """-r or --run, by itself, shortened, or before other letters as in -vr and -rn."""
+    return any(a in ('--run', '--ru') or re.match(r'-[vqR]*r', a) for a in argv) and '--dry-run' not in argv
 
 
 def lock_of(argv: list[str]) -> Lock:
@@ -83,17 +70,18 @@ def lock_of(argv: list[str]) -> Lock:
     return lock.of_system(system, f'reframe on {system}')
 
 
-def _open(argv: list[str]) -> None:
+def _open(planned: dict[str, Any], cases: list[Any]) -> None:
+    """Begin the session of ``cases``, of which there may be none; ``planned`` has every case."""
     global _current
-    from parity import plan
     from parity.system import systems
-    planned = plan.of_command(argv)
-    for problem in planned.problems:
-        print(f'parity: warning: {problem}', file=sys.stderr)
-    systems.guard_references(planned.system)
+    for problem in planned['problems']:
+        print(f'parity: warning: {problem["file"]}: {problem["what"]}', file=sys.stderr)
+    systems.guard_references(planned['system'])
     current = Current(uuid.uuid4().hex[:12], Path(), {})
-    current.session = {'id': current.id, 'plan': planned.model_dump(mode='json'), 'facts': {}, 'announcement': ''}
-    current.journal = _write_journal(current, planned.system)
+    extras = cases[0].partition.extras if cases else {}
+    current.session = {'id': current.id, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
+                       'announcement': extras.get('announcement', '')}
+    current.journal = _write_journal(current, planned['system'])
     atexit.register(_close, current, os.getpid())
     _current = current
 
@@ -103,24 +91,22 @@ def enter(check) -> Current:
 
     The session's first case carries the plan and the facts of the machine into ReFrame's database.
     """
-    if _current is None:  # -r was spelt in a way that _runs does not know
-        _open(sys.argv[1:])
+    if _current is None:
+        raise InfrastructureError('this run has no session of parity: write -r as an argument of its own')
     if not _current.entered:
         _current.entered = True
-        extras = check.current_partition.extras
-        _current.session |= {'facts': _facts(check), 'announcement': extras.get('announcement', '')}
         check.parity_session = _current.session
     return _current
 
 
-def _facts(check) -> dict:
+def _facts(partition) -> dict[str, Any]:
     """What is known of the partition's machine, its limits, its software and of parity, for the report."""
-    extras = check.current_partition.extras
+    extras = partition.extras
     return {
         'parity': version.text(),
         'machine': extras.get('machine', {}),
         'limits': extras.get('limits', {}),
-        'software': {e.name: e.extras.get('software', {}) for e in check.current_partition.environs},
+        'software': {e.name: e.extras.get('software', {}) for e in partition.environs},
         'filesystems': extras.get('filesystems', {}),
     }
 
