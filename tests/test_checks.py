@@ -39,6 +39,10 @@ def test_hpcc_with_another_problem_than_asked_is_wrong():
     text = (RECORDED / 'hpcc' / 'np2.txt').read_text()
     with pytest.raises(Wrong, match='ran N .* asked for 12345'):
         hpcc_case(text, n=12345).replay(text)
+    case = hpcc_case(text)
+    case.num_tasks = 4
+    with pytest.raises(Wrong, match='ran 2 processes, asked for 4'):
+        case.replay(text)
 
 
 def test_stream_arrays_that_a_cache_may_hold_are_labelled():

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from mutations import mutated, outcome
 from parity.outputs import Incomplete, Wrong, hpcc
-from parity.outputs.hpcc_text import SECTIONS
 
 RECORDED = Path(__file__).parent / 'recorded' / 'hpcc'
 TEXTS = {name: (RECORDED / f'{name}.txt').read_text() for name in ('np1', 'np2', 'np3', 'np4_1x4', 'np4_2x2')}
 ACCEPTED = {name: (hpcc.parse(text), hpcc.facts(text)) for name, text in TEXTS.items()}
 NP2 = TEXTS['np2']
+SECTIONS = re.findall(r'Begin of (\w+) section', NP2)
 NETWORK = {'beff_' + name for name in (
     'pingpong_latency_min', 'pingpong_latency_avg', 'pingpong_latency_max', 'pingpong_bandwidth_min',
     'pingpong_bandwidth_avg', 'pingpong_bandwidth_max', 'ring_natural_latency', 'ring_random_latency',
@@ -45,12 +45,12 @@ def test_one_process_has_every_figure_but_the_network():
 
 
 @pytest.mark.parametrize('name, facts', [
-    ('np1', (1, 1024, 64, 1, 1, 349525, 1)), ('np2', (2, 1536, 128, 1, 2, 393216, 2)),
-    ('np3', (3, 1152, 96, 1, 3, 147456, 2)), ('np4_1x4', (4, 1024, 64, 1, 4, 87381, 4)),
-    ('np4_2x2', (4, 1280, 80, 2, 2, 136533, 4))])
+    ('np1', (1, 1024, 64, 1, 1, 349525)), ('np2', (2, 1536, 128, 1, 2, 393216)),
+    ('np3', (3, 1152, 96, 1, 3, 147456)), ('np4_1x4', (4, 1024, 64, 1, 4, 87381)),
+    ('np4_2x2', (4, 1280, 80, 2, 2, 136533))])
 def test_facts(name, facts):
-    keys = ('processes', 'n', 'nb', 'p', 'q', 'stream_vector_length', 'fft_processes')
-    assert hpcc.facts(TEXTS[name]) == {**dict(zip(keys, facts, strict=True)), 'threads': 1}
+    keys = ('processes', 'n', 'nb', 'p', 'q', 'stream_vector_length')
+    assert hpcc.facts(TEXTS[name]) == dict(zip(keys, facts, strict=True))
 
 
 def test_lines_of_the_job_around_the_output_do_not_matter():
@@ -76,17 +76,15 @@ def test_section_without_its_end_is_incomplete(section):
 
 
 @pytest.mark.parametrize('pattern, replacement, message', [
-    (r'This is the DARPA/DOE HPC[^\n]*', '', 'line 1: the banner'),
-    (r'End of HPC Challenge tests\.', '', 'line 5.*"End of HPC Challenge tests." is absent'),
-    (r'Begin of StarFFT.*End of StarFFT section\.', '', 'line 5.*ends without section StarFFT'),
-    (r'End of StarFFT section\.', '', 'line 25.*SingleFFT begins before section StarFFT has ended'),
-    (r'Begin of StarFFT section\.', '', 'line 25.*StarFFT ends without having begun'),
-    (r'End of StarFFT section\..*', '', 'line 25.*ends inside section StarFFT'),
-    (r'WALL [^\n]*\n', '', 'line 15.*PTRANS ends with 4 of 5 WALL rows'),
-    (r'Average Gflop/s [^\n]*', '', 'line 16.*StarDGEMM ends without "Average Gflop/s #"'),
-    (r'Node\(s\) with error 0\n', '', 'line 8.*StarRandomAccess ends without "Node'),
-    (r'Solution Validates[^\n]*', '', 'StarSTREAM ends without "Solution'),
-    (r'Detailed benchmark results:', '', 'LatencyBandwidth ends without "Detailed'),
+    (r'This is the DARPA/DOE HPC[^\n]*', '', 'without "This is the DARPA/DOE HPC Challenge'),
+    (r'End of HPC Challenge tests\.', '', 'line 5.*without "End of HPC Challenge tests."'),
+    (r'Begin of StarFFT.*End of StarFFT section\.', '', 'without "Begin of StarFFT section."'),
+    (r'WALL [^\n]*\n', '', 'line 15.*PTRANS ends with 4 of 5 WALL rows'), (r'(WALL [^\n]*)PASSED', r'\1PASS', 'PTRANS ends with 4'),
+    (r'Average Gflop/s [^\n]*', '', 'line 16.*without "Average Gflop/s ..."'),
+    (r'Solution Validates[^\n]*', '', 'without "Solution'), (r'\.\.\.\.\.\. PASSED', '...... PASS', r'without ".*PASSED"'),
+    (r'Detailed benchmark results:', '', 'without "Detailed'),
+    (r'1 tests completed and passed', '0 tests completed and passed', '1 tests completed and passed'),
+    (r'5 tests completed and passed', '4 tests completed and passed', '5 tests completed and passed'),
 ])
 def test_incomplete(pattern, replacement, message):
     text, count = re.subn(pattern, replacement, NP2, count=1, flags=re.S)
@@ -98,75 +96,43 @@ def test_incomplete(pattern, replacement, message):
 @pytest.mark.parametrize('key', ['Success', 'CommWorldProcs', 'HPL_Tflops', 'StarSTREAM_Add', 'PTRANS_GBs',
                                  'RandomlyOrderedRingLatency_usec', 'MPIRandomAccess_LCG_GUPs'])
 def test_summary_without_a_key_is_incomplete(key):
-    with pytest.raises(Incomplete, match=f'line 57.*{key}='):
+    with pytest.raises(Incomplete, match=f'line 57.*without "{key}='):
         hpcc.parse(re.sub(rf'^{key}=.*\n', '', NP2, flags=re.M))
 
 
 # ---- wrong
 
 def test_a_real_failed_run_is_wrong_in_the_words_of_hpcc():
-    with pytest.raises(Wrong, match=r'Success=0.*HPL: \|\|Ax-b.*FAILED'):
+    with pytest.raises(Wrong, match=r'^line 416: \|\|Ax-b.*FAILED'):
         hpcc.parse((RECORDED / 'np2_failed.txt').read_text())
 
 
 @pytest.mark.parametrize('first', [NP2, NP2[:9000], NP2.split('Begin of')[0]])
 def test_a_run_appended_to_another_is_wrong(first):
-    with pytest.raises(Wrong, match='2 runs in one output'):
+    with pytest.raises(Wrong, match='2 lines "(This is the DARPA|End of HPC)'):
         hpcc.parse(first + TEXTS['np4_2x2'])
 
 
 WRONG = [
-    (r'\n(Begin of StarFFT.*?End of StarFFT section\.)', r'\n\1\n\1', 'StarFFT begins a second time'),
-    (r'End of HPC Challenge tests\.', r'\g<0>\n\g<0>', 'stands in lines'),
-    (r'HPL_N=1536', r'\g<0>\n\g<0>', 'HPL_N= twice'),
-    (r'Average Gflop/s [^\n]*', r'\g<0>\n\g<0>', 'StarDGEMM has 2 lines "Average Gflop/s #"'),
-    (r'Success=1', 'Success=0', 'Success=0.*no line says why'),
+    (r'\n(Begin of StarFFT.*?End of StarFFT section\.)', r'\n\1\n\1', '2 lines "Begin of StarFFT'),
+    (r'End of HPC Challenge tests\.', r'\g<0>\n\g<0>', '2 lines'),
+    (r'HPL_N=1536', r'\g<0>\n\g<0>', '2 lines "HPL_N='),
+    (r'Average Gflop/s [^\n]*', r'\g<0>\n\g<0>', '2 lines "Average Gflop/s'),
+    (r'Success=1', 'Success=0', 'hpcc reports failure: Success=0'),
     (r'\A', 'HPL ERROR from process # 0, on line 440 of function HPL_pdinfo:\n', 'HPL ERROR'),
-    (r'Node\(s\) with error 0', 'Node(s) with error 1', 'StarRandomAccess: Node.*error 1'),
-    (r'less than +16\.0(?=\n\n=)', 'less than 0.0', 'nothing was verified'),
-    # HPL
-    (r'\.\.\.\.\.\. PASSED', '...... FAILED', 'HPL: .*FAILED'),
-    (r'\.\.\.\.\.\. PASSED', '...... PASS', 'not PASSED'),
-    (r'0\.0040169 \.', '16.0000000 .', 'residual of HPL is 16'),
-    (r'0\.0040169 \.', '0.0140169 .', 'norms in the summary say otherwise'),
-    (r'HPL_RnormI=\S+', 'HPL_RnormI=1e-3', 'norms in the summary say otherwise'),
-    (r'HPL_eps=\S+', 'HPL_eps=1e-9', 'HPL_eps'),
-    (r'1 tests completed and passed', '0 tests completed and passed', 'HPL: 1 tests, 0 passed'),
-    (r'0 tests skipped because of illegal input values\.\n-', '1 tests skipped because of illegal', '1 skip'),
-    (r'HPL_time=\S+', 'HPL_time=0.0431', 'is not the work'),
+    (r'Node\(s\) with error 0', 'Node(s) with error 1', 'Node.*error 1'),
+    (r'\.\.\.\.\.\. PASSED', '...... FAILED', r'line \d+: .*FAILED'),
+    (r'0\.0040169 \.', '16.0000000 .', 'residual of HPL is 16'), (r'0\.0040169 \.', 'nan .', 'not a finite'),
+    (r'HPL_time=\S+', 'HPL_time=0.0431', 'Tflop/s of HPL: 0.0566637 in 0.0431 s is not the work'),
     (r'HPL_Tflops=\S+', 'HPL_Tflops=0.0566', 'HPL_Tflops'),
     (r'HPL_N=1536', 'HPL_N=1537', 'HPL_N is 1537 in the summary, 1536 in section HPL'),
-    # PTRANS
-    (r'0 tests completed and failed residual checks(?=\.)', '2 tests completed and failed residual checks',
-     'PTRANS: .*2 failed'),
-    (r'(WALL [^\n]*)PASSED', r'\1FAILED', 'PTRANS: WALL.*FAILED'),
-    (r'(WALL [^\n]*)PASSED', r'\1PASS', 'PTRANS: .*not PASSED'),
-    (r'(WALL [^\n]*PASSED +\S+ +)0\.00', r'\g<1>16.50', 'residual of PTRANS is 16.5'),
-    (r'PTRANS_residual=0', 'PTRANS_residual=1', 'residual of PTRANS'),
-    (r'WALL [^\n]*\n', r'\g<0>\g<0>', 'PTRANS has 6 rows'),
-    (r'2\.728(?=  0\.00\nCPU [^\n]*\n\nFin)', '9.728', 'last is not the lowest'),
-    # DGEMM, FFT
-    (r'Scaled residual: \S+', 'Scaled residual: 17.1', 'residual of DGEMM is 17.1'),
-    (r'Scaled residual: \S+', 'Scaled residual: nan', 'DGEMM residual is .nan., not a finite number'),
-    (r'max\(\|x-x0\|\): \S+(?=\nGflop)', 'max(|x-x0|): 1.5e-13', 'MPIFFT_maxErr'),
-    (r'max\(\|x-x0\|\): \S+(?=\nNode)', 'max(|x-x0|): 1.5e-13', 'residual of StarFFT'),
-    # RandomAccess
+    (r'(WALL [^\n]*)PASSED', r'\1FAILED', 'WALL.*FAILED'), (r'PTRANS_GBs=\S+', 'PTRANS_GBs=2.82', 'PTRANS_GBs is 2.82'),
     (r'0 errors in 2097152 locations \(passed\)', '30000 errors in 2097152 locations (failed)', '30000'),
-    (r'Found 0 errors in 1048576', 'Found 10486 errors in 1048576', '10486 errors in 1048576 locations'),
-    (r'Found 0 errors in 1048576', 'Found 0 errors in 1048577', '0 errors in 1048577 locations'),
-    (r'Found 0 errors in 2097152', 'Found 3 errors in 2097152', '3 errors in its section, 0 in the summary'),
-    (r'MPIRandomAccess_time=\S+', 'MPIRandomAccess_time=9', 'MPIRandomAccess_GUPs=.*not the work'),
-    # STREAM
-    (r'Solution Validates[^\n]*', 'Failed Validation on array a[]', 'StarSTREAM: Failed Validation'),
-    (r'STREAM_Threads=1', 'STREAM_Threads=2', 'STREAM_Threads=2'),
-    # ranks and network
+    (r'MPIRandomAccess_time=\S+', 'MPIRandomAccess_time=9', 'GUP/s of MPIRandomAccess: .*not the work'),
+    (r'Solution Validates[^\n]*', 'Failed Validation on array a[]', 'Failed Validation'),
     (r'CommWorldProcs=2', 'CommWorldProcs=1', 'CommWorldProcs is 1'),
     (r'MinPingPongLatency_usec=\S+', 'MinPingPongLatency_usec=-1', 'MinPingPongLatency'),
     (r'HPL_nprow=1\nHPL_npcol=2', 'HPL_nprow=2\nHPL_npcol=1', 'HPL_nprow is 2 in the summary, 1 in'),
-    (r'\bFFT_N=\d+', 'FFT_N=4096', 'FFT_N is 4096'),
-    (r'MPIFFT_N=\d+', 'MPIFFT_N=4096', 'MPIFFT_N is 4096'),
-    (r'Minimum Gflop/s \S+', 'Minimum Gflop/s 0.000000', 'StarDGEMM.*minimum 0'),
-    (r'Maximum Gflop/s \S+', 'Maximum Gflop/s 0.100000', 'StarDGEMM.*maximum 0.1'),
 ]
 
 
@@ -192,20 +158,10 @@ def test_hpl_figures_that_agree_with_each_other_but_not_with_the_section_are_wro
         hpcc.parse(text)
 
 
-def test_network_figures_of_one_process_are_wrong():
-    with pytest.raises(Wrong, match='network figures of one process'):
-        hpcc.parse(re.sub('MaxPingPongLatency_usec=-1', 'MaxPingPongLatency_usec=0', TEXTS['np1']))
-
-
 def test_a_grid_smaller_than_the_ranks_is_wrong():
     text = NP2.replace('Running on 2 ', 'Running on 3 ').replace('CommWorldProcs=2', 'CommWorldProcs=3')
     with pytest.raises(Wrong, match='grid of 1 x 2, hpcc on 3 processes'):
         hpcc.parse(text)
-
-
-def test_one_percent_of_errors_in_the_table_is_allowed():
-    few = re.sub('Found 0 errors in 1048576', 'Found 10485 errors in 1048576', NP2)
-    assert outcome(hpcc, few) == ACCEPTED['np2']
 
 
 @pytest.mark.parametrize('change', ['0', '-1', 'nan', '1e999', '1_000', '', '٣', '\ufffd', 'more'])
@@ -239,5 +195,5 @@ def test_shuffled_lines_of_a_section_never_change_a_metric(name, data):
                                        'Failed to allocate 12345 doubles'])
 def test_a_node_with_too_little_memory_is_infrastructure(complaint):
     short = TEXTS['np2'].replace('End of HPL section.', f'{complaint}\nEnd of HPL section.')
-    with pytest.raises(Incomplete, match=f'too little memory: {complaint}'):
+    with pytest.raises(Incomplete, match=f'^line 4\\d\\d: {complaint}'):
         hpcc.parse(short)

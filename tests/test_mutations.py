@@ -114,7 +114,10 @@ def stream(kind, was, now, name):
 
 
 def hpcc(kind, was, now, name):
-    """Worst here: 0.000242 ms, whose last digit is 0.4 %, half of it unseen."""
+    """Worst here: 0.000242 ms, whose last digit is 0.4 %, half of it unseen. The residual stands alone."""
+    assert 0 <= now[0]['hpl_residual'] < 16
+    if kind in FIGURE:
+        was, now = ((figures | {'hpl_residual': 1}, facts) for figures, facts in (was, now))
     same(was, now, **({'rel': 0.003} if kind in FIGURE else {}))
 
 

@@ -58,7 +58,9 @@ class Hpcc(rfm.RunOnlyRegressionTest, Mpi):
         values, facts = hpcc.parse(text), hpcc.facts(text)
         for name in ('n', 'nb', 'p', 'q'):  # hpcc answers an input it cannot read with defaults of its own
             if facts[name] != getattr(self.problem, name):
-                raise Wrong(f'ran {name.upper()} {facts[name]:g}, asked for {getattr(self.problem, name)}')
+                raise Wrong(f'ran {name.upper()} {facts[name]}, asked for {getattr(self.problem, name)}')
+        if facts['processes'] != self.num_tasks:
+            raise Wrong(f'ran {facts["processes"]} processes, asked for {self.num_tasks}')
         self.note(facts)
         vector = 8 * facts['stream_vector_length']
         single, star = [m.name for m in STREAM[:4]], [m.name for m in STREAM[4:]]

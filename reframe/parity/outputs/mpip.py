@@ -14,9 +14,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from . import Incomplete, Wrong, mpip_text
-from .hpcc_text import whole
 from .mpip_text import BYTES, CALLSITES, OPTIONS, TASKS, TIME, TOP_TIME, Report
-from .printed import duration, positive
+from .printed import duration, positive, whole
 
 _TOP = 20                          # rows that mpiP prints of each aggregate
 _HALF_SECOND_DIGIT = 0.0005        # half the last digit of times: ms in the first table, us elsewhere

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 
 from . import Incomplete, Wrong
-from .hpcc_text import whole
+from .printed import whole
 
 OPTIONS = '-k 0 -e'                # of the variable MPIP: calls instead of callsites, fixed decimals
 TASKS = 'MPI Time (seconds)'
