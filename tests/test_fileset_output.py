@@ -81,16 +81,16 @@ def test_a_lost_line_is_incomplete(line):
 
 
 WRONG = [
-    (r'(?s)(.*)', r'\1\1', '2 lines "fileset: start'), (r'\nbytes: 10000', r'\nbytes: 20000', "'1', '1000000', '100', '0'"),
-    (r'\nbytes: 10000', r'\nbytes: 1e4', "bytes: ... is '1e4', not a count"), ('files: 25', 'files: 24', 'iterations; number, bytes, files'),
-    ('files: 25', 'files: 0', 'files: ... is 0'), ('ranks: 4', 'ranks: 5', 'iterations; number, bytes, files'), ('nodes: 2', 'nodes: 0', 'nodes: ... is 0'),
-    ('chunk: 32768', 'chunk: -1', "'-1', not a count"), ('seed: 7', 'seed: x', 'seed'), ('iteration 2', 'iteration 3', "'3', '1000000'"),
-    ('wrong 0', 'wrong 3', "'100', '3'"), (r'(iteration 2 .* seconds) \S+', r'\1 0.000000000', 'above zero'),
+    (r'(?s)(.*)', r'\1\1', '2 lines "fileset: start'), (r'\nbytes: 10000', r'\nbytes: 20000', 'iteration 1: bytes: 1000000, not 2000000'),
+    (r'\nbytes: 10000', r'\nbytes: 1e4', "bytes: ... is '1e4', not a count"), ('files: 25', 'files: 24', 'iteration 1: bytes: 1000000, not 960000'),
+    ('files: 25', 'files: 0', 'files: ... is 0'), ('ranks: 4', 'ranks: 5', 'iteration 1: bytes: 1000000, not 1250000'), ('nodes: 2', 'nodes: 0', 'nodes: ... is 0'),
+    ('chunk: 32768', 'chunk: -1', "'-1', not a count"), ('seed: 7', 'seed: x', 'seed'), ('iteration 2', 'iteration 3', 'iteration 2: number: 3, not 2'),
+    ('iterations: 3', 'iterations: 2', 'iterations: 2, not 3'), ('wrong 0', 'wrong 3', 'iteration 1: wrong files: 3, not 0'), (r'(iteration 2 .* seconds) \S+', r'\1 0.000000000', 'above zero'),
     (r'(iteration 2 .* seconds) \S+', r'\1 nan', 'finite'), (r'(iteration 2 .* seconds) \S+', r'\1 0.0090', '9 decimals'),
     (r'(iteration 3 .* seconds) \S+', r'\1 0.009300000', 'rate is 860.304137, but 860.2'), (r'\nseconds = \S+', r'\nseconds = 0.009012539', 'seconds is 0.009012539, but 0.009299'),
     (r'\nrate = \S+', r'\nrate = 887.652192', 'rate is 887.652192, but 860.304137'), (r'\nrate = \S+', r'\nrate = inf', 'finite'),
     ('ns_per_byte = 3', 'ns_per_byte = 4', 'ns_per_byte is 47'), ('file_rate = 1', 'file_rate = 2', 'file_rate is 20753'),
-    ('mismatches = 0', 'mismatches = 1', 'files, wrong'), ('records = 3', 'records = 4', '3 iterations'), ('(host: .*)', r'\1\n\1', '2 lines "host: ..."'),
+    ('mismatches = 0', 'mismatches = 1', 'mismatches: 1, not 0'), ('records = 3', 'records = 4', 'records: 4, not 3'), ('(host: .*)', r'\1\n\1', '2 lines "host: ..."'),
 ]
 
 
@@ -103,8 +103,8 @@ def test_wrong(pattern, replacement, message):
 
 
 @pytest.mark.parametrize('pattern, replacement, message', [
-    ('iterations: 3', 'iterations: 4', 'line 31: 3 iterations'), ('source cached: unknown', 'source cached: perhaps', 'source cached: yes, no or unknown'),
-    (r'iteration 2 bytes', 'iteration 2 bites', '2 iterations'), ('mode: .*', 'mode: ', 'mode: ...')])
+    ('iterations: 3', 'iterations: 4', 'line 31: 3 iterations of 4'), ('source cached: unknown', 'source cached: perhaps', 'source cached: yes, no or unknown'),
+    (r'iteration 2 bytes', 'iteration 2 bites', '2 iterations of 3'), ('mode: .*', 'mode: ', 'mode: ...')])
 def test_unreadable(pattern, replacement, message):
     with pytest.raises(Incomplete, match=message):
         fileset.parse(resealed(re.sub(pattern, replacement, FOUR, count=1)))
