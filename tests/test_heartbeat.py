@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_written_ends_no_run(results, capsys, monkeypatch)
 
     def full(*_):
         raise OSError(28, 'No space left on device')
-    monkeypatch.setattr(heartbeat.cache, 'keep', full)
+    monkeypatch.setattr(heartbeat.files, 'write', full)
     beat.end(0)
     assert 'heartbeat/local.json: No space left on device' in capsys.readouterr().err
 

@@ -534,7 +534,7 @@ def test_a_build_that_is_killed_leaves_the_codes_of_the_one_before_in_use(builde
     asks_for(builder, 'hpl@2.2')
     folder.committed_lock('local').unlink()
     (tmp_path / 'killed').touch()
-    code = ('from parity.site import systems; from parity.software.spackenv import build\n'
+    code = ('from parity.system import systems; from parity.software.spackenv import build\n'
             'build.build(systems.read("local").model_copy(update={"detect": False}), {})')
     assert run_python(code, TOP).returncode == -9
     assert manifest.read('local') == before and manifest.whole(before)

@@ -64,8 +64,12 @@ def _end(sentence: str, code: int) -> None:
 
 def unknown(kind: str, name: str, valid: list[str]) -> str:
     """The sentence for a name that is not there: what it may have meant, and what is valid."""
-    from difflib import get_close_matches
     name = str(name)
-    near = get_close_matches(name, valid, n=1)
-    return f'unknown {kind} {name!r}' + (f'; did you mean {near[0]!r}?' if near else '') \
-        + f'; valid: {", ".join(sorted(valid))}'
+    return f'unknown {kind} {name!r}{near(name, valid)}; valid: {", ".join(sorted(valid))}'
+
+
+def near(name: str, valid: list[str]) -> str:
+    """``; did you mean 'this'?``; '' where nothing valid is near to ``name``."""
+    from difflib import get_close_matches
+    found = get_close_matches(name, valid, n=1)
+    return f'; did you mean {found[0]!r}?' if found else ''

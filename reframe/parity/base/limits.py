@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat
+from pydantic import PositiveFloat
+
+from parity.base.strict import Strict
 
 #: The bounds that checks stand their figures beside, and what a peak is derived from, with their units.
 UNITS = {'peak_flops': ('Gflop/s',), 'peak_flops_core': ('Gflop/s',), 'memory_bandwidth': ('GB/s',),
@@ -11,15 +13,13 @@ UNITS = {'peak_flops': ('Gflop/s',), 'peak_flops_core': ('Gflop/s',), 'memory_ba
 MARGIN = 0.05
 
 
-class Limit(BaseModel):
+class Limit(Strict):
     """A bound: ``value`` in ``unit``, and where it comes from.
 
     ``certain`` is true only for what cannot be exceeded (a link rate, the maximum clock seen
     times the widest FMA times the number of pipes). A measured ceiling is not certain: it
     gives an efficiency, never the verdict `impossible`.
     """
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     value: PositiveFloat
     unit: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel
+
+from parity.base.errors import near
 
 
 def told(data: Any, model: type[BaseModel], errors: list[dict[str, Any]]) -> list[tuple[tuple, str]]:
@@ -61,8 +62,7 @@ _WORDS = {
 
 
 def _no_such_key(key: str, valid: list[str]) -> str:
-    near = get_close_matches(key, valid, n=1)
-    return 'no such key; ' + (f'did you mean {near[0]!r}? ' if near else '') + f'valid: {", ".join(valid)}'
+    return f'no such key{near(key, valid) or ";"} valid: {", ".join(valid)}'
 
 
 def _valid_keys(model: type[BaseModel], keys: tuple) -> list[str]:

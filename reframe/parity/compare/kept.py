@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from parity.base import files
 from parity.compare import sessions
 from parity.compare.sessions import Key
 from parity.compare.sides import Measured, Value
@@ -69,7 +70,7 @@ def _night(uuid: str, file: Path) -> Night | None:
     except (OSError, *readable.MALFORMED):
         found = readable.read(uuid, of_report)
         if found:
-            cache.keep(file, lambda aside: aside.write_text(_text(found)))
+            files.write(file, _text(found))
         return found
 
 

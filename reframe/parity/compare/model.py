@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from parity.base.strict import Strict
 
 Word = Literal['faster', 'slower', 'equivalent', 'undecided']
 #: How an expectation of a declared pair stands.
@@ -13,11 +15,7 @@ State = Literal['ok', 'regressed', 'insufficient']
 WORDS: tuple[Word, ...] = ('faster', 'slower', 'equivalent', 'undecided')
 
 
-class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
-
-
-class Difference(Frozen):
+class Difference(Strict):
     """A fact that makes two measurements unlike."""
 
     fact: str                        # software, MPI, ranks, size ...
@@ -26,7 +24,7 @@ class Difference(Frozen):
     metrics: int = 1                 # how many rows it concerns
 
 
-class Row(Frozen):
+class Row(Strict):
     """One metric of one case on both sides. What one side lacks is None, and ``reason`` says why."""
 
     subsystem: str
@@ -64,7 +62,7 @@ class Row(Frozen):
         return self.ratio if self.better == 'higher' else 1 / self.ratio
 
 
-class Mean(Frozen):
+class Mean(Strict):
     """The geometric mean of a subsystem's speeds; each check counts once, whatever its cases and metrics."""
 
     subsystem: str
@@ -73,7 +71,7 @@ class Mean(Frozen):
     metrics: int
 
 
-class Outcome(Frozen):
+class Outcome(Strict):
     """How one expectation of a declared pair stands, for one case."""
 
     baseline: str                    # system:partition
@@ -90,7 +88,7 @@ class Outcome(Frozen):
     why: str = ''
 
 
-class SideTold(Frozen):
+class SideTold(Strict):
     """One side as it is named in the title."""
 
     name: str
@@ -99,7 +97,7 @@ class SideTold(Frozen):
     facts: dict[str, list[str]] = Field(default_factory=dict)     # virtualisation, kernel, file system ...
 
 
-class Comparison(Frozen):
+class Comparison(Strict):
     """Everything that is said of two sides. ``notes`` are part of the answer."""
 
     baseline: SideTold

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
+from parity.base.strict import Strict
 from parity.compare.model import Row
 from parity.plan.model import LoadedCheck, Plan
 from parity.system.schema import Name, System
@@ -35,11 +36,7 @@ def _words(given: Any) -> Any:
 Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
-
-
-class Expectation(_Strict):
+class Expectation(Strict):
     """What a ratio candidate / baseline must be, of every case of the check that has the parameters."""
 
     metric: Annotated[str, StringConstraints(pattern=r'^\w+\.\w+$')]        # Check.metric
@@ -67,13 +64,13 @@ class Expectation(_Strict):
             f'%{name}={value}' in words for name, value in self.parameters.items())
 
 
-class Pair(_Strict):
+class Pair(Strict):
     baseline: Name
     candidate: Name
     expect: list[Expectation] = Field(min_length=1)
 
 
-class Pairs(_Strict):
+class Pairs(Strict):
     pairs: list[Pair]
 
 

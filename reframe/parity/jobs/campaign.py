@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
 from parity.base import errors
+from parity.base.strict import Strict
 from parity.jobs.settings import Settings
 from parity.system.schema import Partition
 
@@ -28,10 +27,8 @@ class Step:
 WHOLE = '(%|$)'
 
 
-class Covered(BaseModel):
+class Covered(Strict):
     """What a campaign measures. ``check`` is a pattern as `reframe -n` takes it, '' for all checks."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     name: str
     partitions: list[str]

@@ -7,9 +7,10 @@ import fcntl
 from pathlib import Path
 from types import ModuleType
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from parity.base import errors, paths
+from parity.base.strict import Strict
 from parity.jobs.campaign import Covered
 from parity.jobs.request import Request
 from parity.scheduler import pbs, slurm
@@ -18,10 +19,8 @@ from parity.scheduler.state import Forgotten, SchedulerError, State, together
 SCHEDULERS: dict[str, ModuleType] = {'slurm': slurm, 'pbs': pbs}
 
 
-class Sent(BaseModel):
+class Sent(Strict):
     """A job as it was submitted."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     id: str
     scheduler: str

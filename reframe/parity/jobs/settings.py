@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt, StringConstraints
 
 from parity.base import paths, yamlfile
+from parity.base.strict import Strict
 from parity.base.times import Time
-from parity.system.schema import Name, Option, Strict
+from parity.system.schema import Name, Option
 
 #: The jobs that there are. `workload` asks for what its check asks for: it has no settings of its own.
 JOBS = ('build', 'nightly', 'campaign', 'workload')

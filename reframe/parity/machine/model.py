@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from parity.base.strict import Strict
 from parity.machine.cpuinfo import WIDTHS
 
 #: Groups of cpu numbers: the cpus of each core, socket, NUMA node or cache.
 CpuSets = tuple[tuple[int, ...], ...]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
-
-
-class Cache(_Frozen):
+class Cache(Strict):
     """Caches of one level and size, by the usable cpus that share each of them."""
 
     level: int
@@ -28,14 +23,14 @@ class Cache(_Frozen):
         return len(self.cpu_sets)
 
 
-class Clock(_Frozen):
+class Clock(Strict):
     """The highest clock a core can reach. A nominal or present clock is not one."""
 
     hz: float
     source: str
 
 
-class MemoryChannels(_Frozen):
+class MemoryChannels(Strict):
     """Populated memory channels, all alike."""
 
     channels: int
@@ -44,7 +39,7 @@ class MemoryChannels(_Frozen):
     source: str
 
 
-class Machine(_Frozen):
+class Machine(Strict):
     """What this process may use of the machine it is on. None: not known; see ``notes``."""
 
     hostname: str

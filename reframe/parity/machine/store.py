@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from parity import __version__
+from parity.base import files
 from parity.machine import cgroup, memory, topology
 from parity.machine.cpuinfo import processors
 from parity.machine.detect import detect
@@ -46,19 +47,9 @@ def read(cache_file: Path | str, key: dict[str, Any]) -> Any:
 
 
 def write(cache_file: Path | str, key: dict[str, Any], value: Any) -> None:
-    """Replace the file in one step, so that a reader never sees half of it. A cache that cannot
-    be written costs time, not the run."""
-    path = Path(cache_file)
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(handle, 'w') as file:
-            json.dump({'key': key, 'value': value}, file)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+    """A cache that cannot be written costs time, not the run."""
+    with contextlib.suppress(OSError):
+        files.write(Path(cache_file), json.dumps({'key': key, 'value': value}))
 
 
 def _key(tree: Tree) -> dict[str, Any]:

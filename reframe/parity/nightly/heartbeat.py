@@ -10,10 +10,9 @@ import socket
 import sys
 import time
 
-from parity.base import errors, paths
+from parity.base import errors, files, paths
 from parity.base.errors import InfrastructureError, ParityError
 from parity.base.lock import Lock
-from parity.records import cache
 from parity.system import systems
 
 #: The file of a run whose system cannot be told: none is named, and the system files cannot be read.
@@ -69,7 +68,7 @@ class Heartbeat:
         """Replace the file in one step; returns why that failed, or ''. It is no reason to stop a run."""
         try:
             if self._ours:
-                cache.keep(self._file, lambda aside: aside.write_text(json.dumps(self._said) + '\n'))
+                files.write(self._file, json.dumps(self._said) + '\n')
         except OSError as err:
             return err.strerror or str(err)
         return ''

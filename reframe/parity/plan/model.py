@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from parity.base.strict import Strict
 
 
-class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
-
-
-class PlannedMetric(Frozen):
+class PlannedMetric(Strict):
     name: str
     unit: str
     better: str
     left_out: str = ''      # why a case of this size never has it
 
 
-class PlannedCase(Frozen):
+class PlannedCase(Strict):
     """A check on a partition; ``environ`` is '' where no environment offers what it needs."""
 
     check: str
@@ -32,7 +28,7 @@ class PlannedCase(Frozen):
     metrics: list[PlannedMetric]
 
 
-class LoadedCheck(Frozen):
+class LoadedCheck(Strict):
     """A check class that was loaded, selected or not: what references may speak of."""
 
     check: str
@@ -43,7 +39,7 @@ class LoadedCheck(Frozen):
     metrics: list[PlannedMetric]
 
 
-class Problem(Frozen):
+class Problem(Strict):
     """A file that gives no check, or a check that ReFrame would leave out without a word."""
 
     file: str
@@ -53,7 +49,7 @@ class Problem(Frozen):
         return f'{self.file}: {self.what}'
 
 
-class Plan(Frozen):
+class Plan(Strict):
     system: str
     providers: list[str] = []          # of the environments that the system's partitions have
     cases: list[PlannedCase]

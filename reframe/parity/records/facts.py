@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from parity.base import files
 from parity.records import cache, database, plans, readable, runs, selection
 
 #: Goes up when SessionFacts, or what its fields mean, changes: what was kept of another version is read anew.
@@ -60,7 +61,7 @@ def _kept(uuid: str) -> SessionFacts | None:
     except (OSError, ValueError, TypeError, KeyError):
         facts = readable.read(uuid, of_report)
         if facts:
-            cache.keep(file, lambda aside: aside.write_text(json.dumps(asdict(facts))))
+            files.write(file, json.dumps(asdict(facts)))
         return facts
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from parity.base import files
 from parity.records import cache, database, readable, rows
 from parity.records.rows import SCHEMA
 
@@ -57,5 +58,5 @@ def _newest(frame: pl.DataFrame, nights: int | None) -> pl.DataFrame:
 def _made(uuid: str, file: Path) -> bool:
     frame = readable.read(uuid, rows.of_report)
     if frame is not None:
-        cache.keep(file, frame.write_parquet)
+        files.replace(file, frame.write_parquet)
     return frame is not None

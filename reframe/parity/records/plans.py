@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from parity.base import files
 from parity.records import cache, database
 
 #: Goes up when COLUMNS, or what they mean, change.
@@ -38,7 +39,7 @@ def stored(uuid: str, digest: str) -> pl.DataFrame:
     """The table of a stored session, whose plan has this ``digest``; kept in results/cache/plans."""
     file = cache.file('plans', _VERSION, digest, 'parquet')
     if not file.exists():
-        cache.keep(file, table(of_report(database.report(uuid))).write_parquet)
+        files.replace(file, table(of_report(database.report(uuid))).write_parquet)
     return pl.read_parquet(file)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
 from parity import plan
-from parity.base import paths
+from parity.base import files, paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.records import history
 from parity.refs import accepted, edit, nights, proposals, references
@@ -123,16 +122,7 @@ def _text(file: Path) -> str:
 
 
 def _replace(file: Path, old: str, new: str) -> None:
-    """Whole or not at all; a link is followed, and the file keeps its permissions."""
+    """Refuse to overwrite what another hand has written since."""
     if _text(file) != old:
         raise UsageError(f'{file}: was written while this ran: accept again')
-    file = file.resolve()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f'.{file.name}.{os.getpid()}')
-    try:
-        aside.write_bytes(new.encode('utf-8'))
-        if file.exists():
-            aside.chmod(file.stat().st_mode & 0o777)
-        os.replace(aside, file)
-    finally:
-        aside.unlink(missing_ok=True)
+    files.write(file, new)

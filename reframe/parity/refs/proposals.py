@@ -10,9 +10,9 @@ from pathlib import Path
 from pydantic import Field
 
 from parity.base import paths, yamlfile
+from parity.base.strict import Strict
 from parity.refs import edit
 from parity.refs.provenance import Observed
-from parity.system.schema import Strict
 
 Number = float | None
 Reference = tuple[float, Number, Number, str]      # value, lower, upper, unit: as ReFrame has it

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
 from parity.base import paths
-from parity.base.errors import NothingMeasured, UsageError
+from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.figures import percent
 from parity.records import history
 from parity.refs import accepted, alike, nights, proposals, value
@@ -76,9 +75,7 @@ def _chosen(system: System, known: list[Cell], partition: str, check: str) -> li
     fitting = [c for c in known if not wanted or wanted in (c.check, c.case.replace(' ', ''))]
     if not fitting:
         names = sorted({c.check for c in known} | {c.case.replace(' ', '') for c in known})
-        near = get_close_matches(wanted, names, n=1)
-        hint = f'; did you mean {near[0]!r}?' if near else ''
-        raise UsageError(f'--check {check}: no figure of it is stored{hint}; '
+        raise UsageError(f'--check {check}: no figure of it is stored{near(wanted, names)}; '
                          f'stored: {", ".join(sorted({c.check for c in known}))}')
     return [c for c in fitting if not partition or c.partition == partition]
 

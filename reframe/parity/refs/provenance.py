@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from parity.system.schema import Strict
+from parity.base.strict import Strict
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from parity.base import files
+
 #: In a job's stage directory while it is in the scheduler's hands.
 FILE = 'queue.json'
-
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,8 @@ def note(job, waits: bool, reason: str = '') -> None:
         return
     since = before.since if before and before.waits == waits else time.time()
     job.standing = Standing(waits, since, reason)
-    file = Path(job.workdir, FILE)
     with contextlib.suppress(OSError):
-        file.with_suffix('.new').write_text(json.dumps(asdict(job.standing)))
-        os.replace(file.with_suffix('.new'), file)
+        files.write(Path(job.workdir, FILE), json.dumps(asdict(job.standing)))
 
 
 def read(folder: Path) -> Standing | None:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parity.base import lock, paths, version
+from parity.base import files, lock, paths, version
 from parity.base.errors import InfrastructureError, ParityError, told
 from parity.base.lock import Lock
 from parity.records import database
@@ -113,14 +113,10 @@ def _facts(partition) -> dict[str, Any]:
 
 def _write_journal(current: Current, system: str) -> Path:
     file = paths.results() / 'running' / f'{current.id}.json'
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_suffix('.new')
-    new.write_text(json.dumps({
+    return files.write(file, json.dumps({
         'id': current.id, **asdict(owner.current()), 'time_start_unix': current.began, 'system': system,
         'argv': sys.argv, 'session': current.session,
     }))
-    os.replace(new, file)
-    return file
 
 
 def _close(current: Current, pid: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity.base import paths
+from parity.base import files, paths
 
 #: What ReFrame puts into the folder of every case.
 _OF_A_CASE = 'rfm_*.sh'
@@ -87,9 +87,7 @@ def _shorten(log: Path, before: float, dry_run: bool) -> tuple[int, int]:
     if old and not dry_run:
         left = [line for line in lines if _ended(line) >= before]
         if any(_ended(line) != float('inf') for line in left):
-            new = log.with_name(f'{log.name}.new')
-            new.write_text(''.join(left), errors='surrogateescape')
-            new.replace(log)
+            files.write(log, ''.join(left).encode(errors='surrogateescape'))
         else:
             log.unlink()
     return len(old), sum(len(line) for line in old)

@@ -6,14 +6,10 @@ import hashlib
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from parity.base.strict import Strict
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
-
-
-class Environ(_Frozen):
+class Environ(Strict):
     """What ReFrame calls an environment: a provider's programs and how to run them.
 
     ``software`` holds the facts: ``programs`` (path, version, package, package_version, sha256
@@ -70,14 +66,14 @@ class Environ(_Frozen):
 _USERS = {'mpi': {'mpirun'}, 'blas': {'hpcc', 'hpl'}}
 
 
-class SpackFound(_Frozen):
+class SpackFound(Strict):
     """An installation of Spack that starts."""
 
     path: str
     version: str
 
 
-class Software(_Frozen):
+class Software(Strict):
     """Every environment found, what should be known about them, and one line for people."""
 
     environs: list[Environ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import os
 import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from parity.base import files
 from parity.software import blas, packages
 from parity.software.programs import FEATURES, PROGRAMS, Found, environment, root_variables
 
@@ -93,11 +94,5 @@ def _package(owner: tuple[str, str] | None) -> dict[str, str | None]:
 
 
 def _sha256(path: str) -> str | None:
-    digest = hashlib.sha256()
-    try:
-        with Path(path).open('rb') as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError:
-        return None
-    return digest.hexdigest()
+    with contextlib.suppress(OSError):
+        return files.sha256(Path(path))

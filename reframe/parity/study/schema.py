@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
-from parity.system.schema import Strict
+from parity.base.strict import Strict
 
 #: The name of a column, or text with names of columns in braces.
 COLUMN = re.compile(r'\{([A-Za-z_]\w*)\}')

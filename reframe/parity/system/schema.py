@@ -21,6 +21,7 @@ from pydantic import (
 
 from parity.base.codes import FEATURES
 from parity.base.limits import UNITS
+from parity.base.strict import Strict
 from parity.base.times import Time
 from parity.base.traps import JOINS, SELECTS
 
@@ -82,10 +83,6 @@ def _absolute(path: str) -> str:
     if not path.startswith(('/', '$')):
         raise ValueError(f'{path!r} must be an absolute path, or start with a variable such as $SCRATCH')
     return path
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra='forbid', frozen=True)
 
 
 class StatedLimit(Strict):

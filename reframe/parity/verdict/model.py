@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from parity.base.strict import Strict
 from parity.compare.model import Outcome
 from parity.verdict.attribution.model import Attribution
 
@@ -17,10 +18,8 @@ WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missin
                            'disturbed', 'unreferenced', 'skipped', 'improved', 'ok')
 
 
-class Cell(BaseModel):
+class Cell(Strict):
     """Case x metric: what gets exactly one verdict."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     check: str                       # class name of the workload
     case: str                        # display name with parameters, as ReFrame prints it
@@ -78,10 +77,8 @@ class Cell(BaseModel):
         return {'limit': self.limit, 'reference': self.reference, 'history': self.usual, '': None}[self.judged_by]
 
 
-class CodeCoverage(BaseModel):
+class CodeCoverage(Strict):
     """One of the codes parity is made for: is it measured in this session, and by what?"""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     code: str                        # e.g. 'HPL'
     measured: bool
@@ -89,9 +86,7 @@ class CodeCoverage(BaseModel):
     reason: str = ''                 # why not, if not
 
 
-class Coverage(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
-
+class Coverage(Strict):
     line: str                        # '3 of 13 codes (HPL by hpcc; no Spack: NPB OSU IOR mdtest)'
     codes: list[CodeCoverage]
     measured: int
@@ -99,10 +94,8 @@ class Coverage(BaseModel):
     cells: int                       # number of planned cells
 
 
-class Session(BaseModel):
+class Session(Strict):
     """The ReFrame session that is judged, and the facts of the machine it ran on."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     uuid: str
     system: str
@@ -119,10 +112,8 @@ class Session(BaseModel):
     facts: dict[str, Any] = Field(default_factory=dict)  # nested, of the machine: JSON values
 
 
-class Verdict(BaseModel):
+class Verdict(Strict):
     """Everything that is said of one session. ``warnings`` are part of the answer."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     session: Session
     coverage: Coverage

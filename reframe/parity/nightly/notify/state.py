@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from parity.base import paths
+from parity.base import files, paths
 from parity.nightly.notify.night import Night
 
 #: What stands for a cell that was told as bad and is acknowledged since.
@@ -105,8 +104,4 @@ def load(system: str) -> State:
 
 
 def store(system: str, state: State) -> None:
-    file = path(system)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f'.{file.name}.{os.getpid()}')
-    new.write_text(state.model_dump_json(indent=1) + '\n')
-    os.replace(new, file)
+    files.write(path(system), state.model_dump_json(indent=1) + '\n')

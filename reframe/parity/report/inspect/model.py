@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
+from parity.base.strict import Strict
 from parity.verdict.attribution.model import Attribution
 from parity.verdict.model import Cell
 
 
-class Night(BaseModel):
+class Night(Strict):
     """The median of a cell's first attempts in one session, and what its reruns gave."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     session: str
     night: str                       # local date and time of its begin, to the minute
@@ -22,10 +19,8 @@ class Night(BaseModel):
     reruns: list[tuple[float, str]] = []     # value and node
 
 
-class View(BaseModel):
+class View(Strict):
     """One cell of one session; ``nights`` ends with that session where the cell has a figure in it."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     name: str
     session: str

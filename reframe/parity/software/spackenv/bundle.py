@@ -13,7 +13,6 @@ Nothing bootstraps Spack: its solver is a package of .venv, whose Python runs it
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -22,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
+from parity.base.files import sha256
+from parity.base.strict import Strict
 from parity.software.spackenv import recipes
 from parity.software.spackenv.command import Spack
 from parity.software.spackenv.folder import locked
@@ -39,10 +40,8 @@ _OF_SPACK = ('bin', 'lib', 'share', 'etc/spack/defaults', 'etc/spack/include.yam
 _PADDED = 128
 
 
-class Bundle(BaseModel):
+class Bundle(Strict):
     """What a bundle holds."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     system: str
     spack: str
@@ -119,16 +118,8 @@ def _sums(target: Path) -> dict[str, str]:
     """Of every file but bundle.json; those of a build cache carry their SHA-256 as their name."""
     files = (f for f in sorted(target.rglob('*')) if f.is_file())
     names = {str(f.relative_to(target)): f for f in files}
-    return {name: _sum(file) for name, file in names.items()
+    return {name: sha256(file) for name, file in names.items()
             if name != 'bundle.json' and not name.startswith('binaries/')}
-
-
-def _sum(file: Path) -> str:
-    digest = hashlib.sha256()
-    with file.open('rb') as data:
-        while block := data.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def read(folder: Path) -> Bundle:
@@ -147,7 +138,7 @@ def check(folder: Path) -> Bundle:
     """The bundle, every file of which is as it was made; InfrastructureError names the first that is not."""
     bundle = read(folder)
     for name, digest in bundle.files.items():
-        if not (folder / name).is_file() or _sum(folder / name) != digest:
+        if not (folder / name).is_file() or sha256(folder / name) != digest:
             raise InfrastructureError(f'{folder / name}: damaged or missing: copy the bundle again')
     return bundle
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from parity.base import files
 from parity.base.errors import UsageError
 
 #: What must be there, and Debian's package that brings it.
@@ -39,11 +40,9 @@ def write(scope: Path, nvcc: str = '') -> Path:
     if missing:
         raise UsageError('to build the codes, these are needed from the distribution: '
                          f'apt install {" ".join(missing)}')
-    scope.mkdir(parents=True, exist_ok=True)
     packages = _packages(libraries) | ({'cuda': _cuda(nvcc)} if nvcc else {})
     text = yaml.safe_dump({'packages': packages}, sort_keys=False)
-    if not (scope / 'packages.yaml').exists() or (scope / 'packages.yaml').read_text() != text:
-        (scope / 'packages.yaml').write_text(text)
+    files.update(scope / 'packages.yaml', text)
     return scope
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from parity.base import paths, yamlfile
+from parity.base import files, paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.sizing_stream import stream_elements
 from parity.software.spackenv import externals, gpu, recipes
@@ -60,10 +60,9 @@ def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
         gpu.add(manifest, wanted)
     text, lock = yaml.safe_dump({'spack': manifest}, sort_keys=False), committed_lock(system.name)
     folder = home / 'builds' / _hash([lock], _inputs(system.name, text))[:12]
-    folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / 'spack.yaml', text)
+    files.update(folder / 'spack.yaml', text)
     if lock.exists():
-        replace(folder / 'spack.lock', lock.read_text())
+        files.update(folder / 'spack.lock', lock.read_text())
     return folder
 
 
@@ -128,14 +127,6 @@ def _sized(spec: str, facts: dict[str, Any]) -> str:
     if 3 * 8 * arrays.elements > _SMALL_MODEL_BYTES:
         words.append('cflags="-mcmodel=medium"')
     return ' '.join(words)
-
-
-def replace(file: Path, text: str) -> None:
-    """Write a file in one step; one that has this text already is left alone."""
-    if not file.exists() or file.read_bytes() != text.encode():
-        new = file.with_suffix('.new')
-        new.write_text(text)
-        os.replace(new, file)
 
 
 def locked(folder: Path) -> dict[str, Any]:

@@ -8,10 +8,11 @@ import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
+from parity.base.strict import Strict
 
 #: The codes whose GPU binaries parity knows, and so can miss.
 CODES = ('babelstream', 'osu-micro-benchmarks')
@@ -37,10 +38,8 @@ def _spec(text: str) -> str:
     return text
 
 
-class Gpu(BaseModel):
+class Gpu(Strict):
     """gpu.yaml."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     specs: list[Annotated[str, AfterValidator(_spec)]] = Field(min_length=1)
 

@@ -7,15 +7,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
+from parity.base import files
+from parity.base.strict import Strict
 from parity.software.spackenv import folder
 
 
-class Package(BaseModel):
+class Package(Strict):
     """One root of the lock, and the binaries it brought."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     spec: str
     version: str
@@ -29,10 +29,8 @@ class Package(BaseModel):
     binaries: list[str]
 
 
-class View(BaseModel):
+class View(Strict):
     """The packages of a view; ``files`` is of every binary, to notice a change."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     view: str
     packages: dict[str, Package]
@@ -57,10 +55,8 @@ class Manifest(View):
         return {'spack': self} | ({'spack-gpu': self.gpu} if self.gpu else {})
 
 
-class Attempt(BaseModel):
+class Attempt(Strict):
     """A build that has not succeeded: when it began, and why it failed; '' while it runs, or if it was ended."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     began: str
     why: str = ''
@@ -76,7 +72,7 @@ def attempt(system: str) -> Attempt | None:
 
 def attempted(system: str, of: Attempt) -> None:
     """Note a build that has not succeeded; the manifest of the one in use stays."""
-    folder.replace(_attempt_of(system), of.model_dump_json())
+    files.write(_attempt_of(system), of.model_dump_json())
 
 
 def done(system: str) -> None:
@@ -124,7 +120,7 @@ def write(system: str, stamp: str, default: View, for_gpu: View | None = None,
     with_tools = {'tools': tools or {}}
     gpu = for_gpu.model_copy(update=with_tools) if for_gpu else None
     made = Manifest(**{**dict(default), **with_tools, 'stamp': stamp, 'gpu': gpu, 'built': now()})
-    folder.replace(file_of(system), made.model_dump_json(indent=1))
+    files.write(file_of(system), made.model_dump_json(indent=1))
     done(system)
     return made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -11,10 +10,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from parity.base import paths, yamlfile
+from parity.base import files, paths, yamlfile
 from parity.base.errors import UsageError
+from parity.base.strict import Strict
 from parity.plan import Plan
 from parity.system.schema import System
 
@@ -35,10 +35,8 @@ def _named(cell: str) -> str:
 Text = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
-class Ack(BaseModel):
+class Ack(Strict):
     """One known fault."""
-
-    model_config = ConfigDict(frozen=True, extra='forbid')
 
     cell: Annotated[str, AfterValidator(_named)]
     until: datetime.date             # the last day on which it holds
@@ -65,9 +63,7 @@ class Ack(BaseModel):
         return f'until {self.until} by {self.by}: {self.why}'
 
 
-class Acks(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
-
+class Acks(Strict):
     acks: list[Ack]
 
     @model_validator(mode='before')
@@ -134,10 +130,7 @@ def write(system: str, ack: Ack) -> Path:
             raise ValueError
     except (UsageError, ValueError, AttributeError, TypeError):
         raise UsageError(f'{file}: cannot be added to as it is written; below acks, by hand:\n{entry}') from None
-    new = file.with_name(f'.{file.name}.{os.getpid()}')
-    new.write_text(text, encoding='utf-8')
-    os.replace(new, file)
-    return file
+    return files.write(file, text)
 
 
 def _added(file: Path, cell: str, entry: str) -> str:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from parity.base.strict import Strict
 
 #: Nodes that are named one by one in a sentence.
 _NAMED = 4
 
 
-class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid')
-
-
-class Change(Frozen):
+class Change(Strict):
     """A fact that differs between the last good night and the bad one."""
 
     fact: str                        # kernel, microcode, mpi, nodes, ...
@@ -30,7 +26,7 @@ class Change(Frozen):
         return f'{self.fact} {self.old} -> {self.new}{on} since {day}'
 
 
-class Where(Frozen):
+class Where(Strict):
     """One node, one partition or everything; '' where that cannot be told. ``why`` is the evidence."""
 
     kind: Literal['node', 'partition', 'everything', ''] = ''
@@ -43,7 +39,7 @@ class Where(Frozen):
         return f'{named} ({self.why})' if self.why else named
 
 
-class Subsystem(Frozen):
+class Subsystem(Strict):
     """What part of a machine moves with the cells that are slower; '' where none can be told."""
 
     name: str = ''
@@ -54,7 +50,7 @@ class Subsystem(Frozen):
         return f'{self.name or "cannot be told"} ({self.why})' if self.why else self.name
 
 
-class Attribution(Frozen):
+class Attribution(Strict):
     """Where, in what part of the machine, and what changed."""
 
     where: Where = Where()

@@ -10,17 +10,18 @@ from pathlib import Path
 from pydantic import Field
 
 from parity.base import yamlfile
-from parity.verdict.attribution.model import Frozen, Subsystem
+from parity.base.strict import Strict
+from parity.verdict.attribution.model import Subsystem
 
 
-class Rule(Frozen):
+class Rule(Strict):
     name: str
     down: list[str]
     support: list[str] = Field(alias='with')
     fine: list[str]
 
 
-class Table(Frozen):
+class Table(Strict):
     groups: dict[str, list[str]]
     rules: list[Rule]
 
