@@ -97,7 +97,7 @@ def test_figures_of_a_real_run():
 
 
 @pytest.mark.parametrize('change, error, why', [
-    (('parity-pairs-end failed 0', ''), Incomplete, 'no "parity-pairs-end"'),
+    (('parity-pairs-end failed 0', ''), Incomplete, 'ends without "parity-pairs-end failed'),
     (('parity-pairs-end failed 0', 'parity-pairs-end failed 1'), Incomplete, '1 pairs failed'),
     (('nodes 4', 'nodes 5'), Incomplete, 'there are 5 nodes'),
     (('parity-pair-end n2 n3 exit 0', 'parity-pair-end n2 n3 exit 1'), Incomplete, 'pair n2 n3: exit code 1'),

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zlib
 
 import pytest
 
@@ -57,8 +58,8 @@ def test_every_recorded_job_is_read(name):
 CHANGES = [
     ('parity-tcp-last failed 0', 'parity-tcp-last failed 1', Incomplete, 'the checksum does not fit'),
     ('"bytes":', '"bites":', Incomplete, 'the checksum'), ('median', 'medium', Incomplete, 'the checksum'),
-    ('parity-tcp 1 ', 'parity-tcp 2 ', Incomplete, '0 beginnings and 1 ends'), ('parity-tcp-crc32', '', Incomplete, '1 beginnings and 0 ends'),
-    ('(?s)(.*)', r'\1\1', Incomplete, '2 beginnings and 2 ends')]
+    ('parity-tcp 1 ', 'parity-tcp 2 ', Incomplete, 'ends without "parity-tcp 1'), ('parity-tcp-crc32', '', Incomplete, 'ends without "parity-tcp-crc32'),
+    ('(?s)(.*)', r'\1\1', Wrong, '2 lines "parity-tcp 1')]
 
 
 @pytest.mark.parametrize('pattern, replacement, error, why', CHANGES)
@@ -73,18 +74,24 @@ def sealed(text: str) -> str:
     """The text with the checksum that fits it: what a program would print that did something else."""
     lines = text.split('\n')
     at = next(i for i, line in enumerate(lines) if line.startswith('parity-tcp-crc32'))
-    lines[at] = f'parity-tcp-crc32 {tcp.zlib.crc32(chr(10).join(lines[:at]).encode()):08x}'
+    lines[at] = f'parity-tcp-crc32 {zlib.crc32(chr(10).join(lines[:at]).encode()):08x}'
     return '\n'.join(lines)
 
 
 @pytest.mark.parametrize('old, new, error, why', [
-    ('failed 0', 'failed 1', Incomplete, '1 runs failed'), ('run tcp:4\n', 'run tcp:8\n', Wrong, 'ran tcp:4 for 1 s, asked for tcp:8'),
+    ('failed 0', 'failed 1', Incomplete, '1 runs failed'), ('run tcp:4\n', 'run tcp:8\n', Wrong, 'the end of what has not begun'),
     ('seconds 1 ', 'seconds 5 ', Wrong, 'ran tcp:1 for 1 s, asked for tcp:1 for 5 s'), ('runs tcp:1,tcp:4', 'runs tcp:1,tcp:2', Wrong, 'ran tcp:1, tcp:2, asked for'),
-    ('end tcp:1 exit 0', 'end tcp:1 exit 1', Incomplete, 'run tcp:1: exit code 1'), ('samples', 'simples', Incomplete, 'no round trips')])
+    ('end tcp:1 exit 0', 'end tcp:1 exit 1', Incomplete, 'run tcp:1: exit code 1'), ('samples', 'simples', Incomplete, 'ends without "samples of round trips"')])
 def test_a_job_that_did_something_else_is_refused(old, new, error, why):
     assert old in WITHIN
     with pytest.raises(error, match=why):
         tcp.read(sealed(WITHIN.replace(old, new, 1)), ['tcp:1', 'tcp:4'])
+
+
+def test_a_run_of_other_streams_is_wrong():
+    text = WITHIN.replace('tcp-run tcp:4', 'tcp-run tcp:8').replace('tcp-end tcp:4', 'tcp-end tcp:8')
+    with pytest.raises(Wrong, match='ran tcp:4 for 1 s, asked for tcp:8'):
+        tcp.read(sealed(text), ['tcp:1', 'tcp:4'])
 
 
 # ---- the check

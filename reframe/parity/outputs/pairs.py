@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
 from . import Incomplete, Wrong, osu
+from .reader import Lines, blocks
 
-_HEAD = re.compile(r'parity-pairs 1 nodes (\d{1,6}) in-flight (\d{1,6})')
-_PAIR = re.compile(r'parity-pair (\S+) (\S+)')
-_END = re.compile(r'parity-pair-end (\S+) (\S+) exit (-?\d{1,4}) seconds (\d+\.\d{3})')
-_LAST = re.compile(r'parity-pairs-end failed (\d{1,9})')
+_PAIR = r'parity-pair (\S+) (\S+)'
+_END = r'parity-pair-end (\S+) (\S+) exit (?P<exit>-?\d+) seconds \d+\.\d{3}'
 
 
 @dataclass(frozen=True)
@@ -34,22 +32,14 @@ class Sweep:
 
 
 def read(text: str, size: int) -> Sweep:
-    """The pairs at messages of ``size`` bytes, the last of every table; raises as ``curves`` does."""
-    found = curves(text, size)
-    benchmark = next(facts['benchmark'] for _, facts in found.values())
-    figures = {pair: curve[f'{benchmark}_{size}'] for pair, (curve, _) in found.items()}
-    return Sweep(figures, benchmark == 'latency')
-
-
-def curves(text: str, largest: int) -> dict[tuple[str, str], tuple[dict, dict]]:
-    """(metrics, facts) of OSU for each pair of nodes.
-
-    Raises as ``outputs`` does, and Wrong where one ran another benchmark than the others.
-    """
-    found = {pair: (osu.parse(own, largest), osu.facts(own, largest)) for pair, own in outputs(text).items()}
-    if len({facts['benchmark'] for _, facts in found.values()}) != 1:
+    """OSU between all pairs at messages of ``size`` bytes, the last of every table."""
+    own = outputs(text)
+    benchmarks = {osu.facts(each, size)['benchmark'] for each in own.values()}
+    if len(benchmarks) != 1:
         raise Wrong('the pairs ran different benchmarks')
-    return found
+    benchmark, = benchmarks
+    return Sweep({pair: osu.parse(each, size)[f'{benchmark}_{size}'] for pair, each in own.items()},
+                 benchmark == 'latency')
 
 
 def outputs(text: str) -> dict[tuple[str, str], str]:
@@ -57,53 +47,18 @@ def outputs(text: str) -> dict[tuple[str, str], str]:
 
     Raises Incomplete where a pair or the end is absent, or a pair failed; Wrong where one came twice.
     """
-    lines = [line.rstrip('\r') for line in text.split('\n')]
-    nodes, failed = _head(lines)
+    out = Lines([line.rstrip('\r') for line in text.split('\n')])     # a checksum may be of any blank
+    nodes = out.count(r'parity-pairs 1 nodes (\d+) in-flight \d+')
+    failed = out.count(r'parity-pairs-end failed (\d+)', zero=True)
     found: dict[tuple[str, str], str] = {}
-    for pair, own in _blocks(lines):
-        if pair in found or pair[::-1] in found:
-            raise Wrong(f'pair {" ".join(pair)}: twice')
-        found[pair] = own
+    for begin, own in blocks(out, _PAIR, _END):
+        first, second = begin.groups()
+        if (first, second) in found or (second, first) in found:
+            raise Wrong(f'pair {first} {second}: twice')
+        found[first, second] = own
     if failed:
-        raise Incomplete(f'line {len(lines)}: {failed} pairs failed')
+        raise Incomplete(f'line {out.end}: {failed} pairs failed')
     names = {name for pair in found for name in pair}
     if len(names) != nodes or len(found) != len(list(combinations(names, 2))):
-        raise Incomplete(f'line {len(lines)}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')
+        raise Incomplete(f'line {out.end}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')
     return found
-
-
-def _head(lines: list[str]) -> tuple[int, int]:
-    """How many nodes there were, and how many pairs failed."""
-    heads = [match for match in map(_HEAD.fullmatch, lines) if match]
-    ends = [match for match in map(_LAST.fullmatch, lines) if match]
-    if not heads or not ends:
-        raise Incomplete(f'line {len(lines)}: no "parity-pairs{"" if not heads else "-end"}"')
-    if len(heads) > 1 or len(ends) > 1:
-        raise Wrong(f'{max(len(heads), len(ends))} runs in one output')
-    return int(heads[0][1]), int(ends[0][1])
-
-
-def _blocks(lines: list[str]):
-    """(pair, what the program printed) for each; a block that another interrupts is refused."""
-    pair, own = None, []
-    for at, line in enumerate(lines, 1):
-        if begin := _PAIR.fullmatch(line):
-            if pair:
-                raise Incomplete(f'line {at}: pair {" ".join(pair)} has no end')
-            pair, own = begin.groups(), []
-        elif end := _END.fullmatch(line):
-            if end.groups()[:2] != pair:
-                raise Wrong(f'line {at}: the end of a pair that has not begun')
-            if end[3] != '0':
-                raise Incomplete(f'line {at}: pair {" ".join(pair)}: exit code {end[3]}: {_last(own)}')
-            yield pair, '\n'.join(own)
-            pair = None
-        elif pair:
-            own.append(line)
-    if pair:
-        raise Incomplete(f'line {len(lines)}: pair {" ".join(pair)} has no end')
-
-
-def _last(own: list[str]) -> str:
-    return next((line.strip()[:120] for line in reversed(own) if line.strip()), 'it printed nothing')
-

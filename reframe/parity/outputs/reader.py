@@ -16,6 +16,7 @@ import json
 import math
 import re
 import zlib
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -146,6 +147,31 @@ def sealed(text: str, begin: str, seal: str) -> tuple[Lines, re.Match[str], Line
     if end < start or last[1] != f'{zlib.crc32(chr(10).join(own).encode("utf-8", "surrogatepass")):08x}':
         raise Incomplete(f'line {end}: the checksum does not fit the lines above')
     return Lines(out.lines[:start - 1]), first, Lines(own[1:], start + 1)
+
+
+def blocks(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Every line ``begin``, with the text below it to its line ``end``, which has the same groups and ``exit``.
+
+    Raises Incomplete where an end is absent or the exit code is not 0, Wrong for an end of another block.
+    """
+    opened, own = None, []
+    for at, line in enumerate(out.lines, out.first):
+        if match := re.fullmatch(begin, line):
+            if opened:
+                raise Incomplete(f'line {at}: {opened[0]} has no end')
+            opened, own = match, []
+        elif match := re.fullmatch(end, line):
+            if not opened or match.groups()[:-1] != opened.groups():
+                raise Wrong(f'line {at}: the end of what has not begun: {line[:80]!r}')
+            if match['exit'] != '0':
+                said = next((each.strip()[:160] for each in reversed(own) if each.strip()), 'it printed nothing')
+                raise Incomplete(f'line {at}: {opened[0]}: exit code {match["exit"]}: {said}')
+            yield opened, '\n'.join(own)
+            opened = None
+        elif opened:
+            own.append(line)
+    if opened:
+        raise Incomplete(f'line {out.end}: {opened[0]} has no end')
 
 
 def document(text: str, repeats: bool = False) -> dict[str, Any]:
