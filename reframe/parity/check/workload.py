@@ -37,8 +37,7 @@ class Workload(rfm.RegressionTestPlugin):
 
     ``parity`` is what the database keeps of a case beside its figures: units, directions and
     limits of its metrics, labels, the derivation of its sizes, the software's identity, load and
-    steal before and after. ``parity_session`` is set on a session's first case only: the plan
-    and the facts of the machine.
+    steal before and after.
     """
 
     #: Features that an environment must offer: the codes this check runs.
@@ -55,7 +54,6 @@ class Workload(rfm.RegressionTestPlugin):
 
     size = variable(typ.Str[r'quick|nightly|acceptance'], value='quick', loggable=True)
     parity = variable(dict, value={}, loggable=True)
-    parity_session = variable(dict, value={}, loggable=True)
 
     @classmethod
     def setvar(cls, name, value):
@@ -93,7 +91,7 @@ class Workload(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return
         from parity import session
-        current = session.enter(self)
+        current = session.enter()
         extras = self.current_environ.extras
         known = extras.get('identities', {})
         self.parity = {

@@ -15,6 +15,7 @@ from parity.base import csvfile
 from parity.base.errors import UsageError
 from parity.compare import kept, sessions
 from parity.compare.sides import Measured, Side, Value
+from parity.records import outset
 
 _NEEDED = ('benchmark', 'metric', 'value')
 _OPTIONAL = ('unit', 'direction', 'subsystem')
@@ -38,7 +39,13 @@ def side(file: str) -> Side:
 
 def _report(path: Path, report: Any) -> Side:
     try:
-        return sessions.merged(path.name, 'file', [kept.of_report(report)])
+        here = path.resolve().parent.parent / 'sessions'     # a report lies in reports/, beside it
+        report = outset.joined(report, here if here.is_dir() else outset.folder())
+        if lost := outset.lost(report):
+            del report['parity_session']
+        side = sessions.merged(path.name, 'file', [kept.of_report(report)])
+        side.notes += [f'{lost}: what never ran is not told'] if lost else []
+        return side
     except (KeyError, TypeError, AttributeError, ValueError, IndexError):
         raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases') from None
 

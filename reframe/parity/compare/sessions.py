@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from parity.compare import facts
 from parity.compare.sides import Measured, Side, Value
 from parity.plan.identity import case_name
-from parity.records import database, runs
+from parity.records import outset, runs
 from parity.records.runs import Run
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def measured(report: dict[str, Any]) -> tuple[dict[Key, Measured], dict[str, dic
     First attempts only: a retry never feeds the statistics. Raises KeyError, TypeError or AttributeError
     for what is no such report.
     """
-    kept = database.kept(report)
+    kept = outset.of_report(report)
     cells = _planned(kept.get('plan') or {})
     metrics: dict[tuple[str, str, str], list[str]] = {}
     for *where, metric in cells:

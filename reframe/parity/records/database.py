@@ -12,7 +12,7 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import identity
-from parity.records import clock
+from parity.records import clock, outset
 
 #: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
 RERUN_OF = 'parity_rerun_of'
@@ -128,17 +128,10 @@ def uuid(session: str = '') -> str:
     return fitting[0]
 
 
-def kept(report: dict[str, Any]) -> dict[str, Any]:
-    """The plan and the machine's facts, which the session's first case carries; a recovered session keeps them
-    beside its cases. {} of a session without them."""
-    carried = (case.get('parity_session') for run in report.get('runs', ()) for case in run.get('testcases', ()))
-    return next(filter(None, carried), report.get('parity_session') or {})
-
-
 def report(session: str = '') -> dict[str, Any]:
-    """ReFrame's report of the session that `uuid` names; the same is raised."""
+    """ReFrame's report of the session that `uuid` names, with its plan; the same is raised."""
     blob, = _query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]
     found = json.loads(blob)
     with contextlib.suppress(KeyError, TypeError, AttributeError):      # its readers tell what is no report
-        identity.renamed(found)
+        identity.renamed(outset.joined(found, outset.folder()))
     return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from parity.base import files
-from parity.records import cache, database, plans, readable, runs, selection
+from parity.records import cache, database, outset, plans, readable, runs, selection
 
 #: Goes up when SessionFacts, or what its fields mean, changes: what was kept of another version is read anew.
 _VERSION = 4
@@ -59,8 +60,9 @@ def _kept(uuid: str) -> SessionFacts | None:
         said = json.loads(file.read_bytes())
         return SessionFacts(**{**said, 'software': tuple(said['software'])})
     except (OSError, ValueError, TypeError, KeyError):
-        facts = readable.read(uuid, of_report)
-        if facts:
+        read = readable.read(uuid, lambda report: (of_report(report), outset.lost(report)))
+        facts, lost = read or (None, '')
+        if facts and not lost:
             files.write(file, json.dumps(asdict(facts)))
         return facts
 
@@ -77,7 +79,9 @@ def _throttled(watched: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
 def of_report(report: dict[str, Any]) -> SessionFacts:
     """The facts of one session as ReFrame stores it."""
     raws = [raw for run in report['runs'] for raw in run['testcases']]
-    kept = database.kept(report)
+    kept: dict[str, Any] = {}
+    with contextlib.suppress(outset.Lost):     # who judges the session is told
+        kept = outset.of_report(report)
     records = [run.record for attempts in runs.of_report(report).values() for run in attempts]
     slowed = _throttled([r.get('watched') or {} for r in records])
     nodes = {said['node']: {**said, **slowed.get(said['node'], {})}

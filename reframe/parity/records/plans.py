@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from parity.base import files
-from parity.records import cache, database
+from parity.records import cache, database, outset
 
 #: Goes up when COLUMNS, or what they mean, change.
 _VERSION = 1
@@ -45,4 +45,4 @@ def stored(uuid: str, digest: str) -> pl.DataFrame:
 
 def of_report(report: dict[str, Any]) -> dict[str, Any]:
     """The session's plan; {} where it kept none."""
-    return database.kept(report).get('plan', {})
+    return outset.of_report(report).get('plan', {})

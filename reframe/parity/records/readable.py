@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from parity.base import paths
-from parity.records import database
+from parity.records import database, outset
 
 T = TypeVar('T')
 
@@ -23,9 +23,15 @@ def read(uuid: str, of_report: Callable[[dict[str, Any]], T]) -> T | None:
     """
     try:
         return of_report(database.report(uuid))
+    except outset.Lost as err:
+        _warn(uuid, str(err))
     except MALFORMED as err:
-        if uuid not in _told:
-            _told.add(uuid)
-            print(f'parity: warning: {paths.database()}: session {uuid} is not one that parity can read '
-                  f'({type(err).__name__}: {" ".join(str(err).split())[:120]}): it is left out', file=sys.stderr)
-        return None
+        _warn(uuid, f'{paths.database()}: session {uuid} is not one that parity can read '
+                    f'({type(err).__name__}: {" ".join(str(err).split())[:120]})')
+    return None
+
+
+def _warn(uuid: str, why: str) -> None:
+    if uuid not in _told:
+        _told.add(uuid)
+        print(f'parity: warning: {why}: it is left out', file=sys.stderr)

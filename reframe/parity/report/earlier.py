@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parity.records import database, plans, selection
+from parity.records import database, outset, plans, selection
 from parity.records.database import RERUN_OF
 
 #: So many sessions are looked through: a month of nights, with a few runs by hand.
@@ -30,6 +30,8 @@ def newest(known: list[str], system: str, arguments: list[str], cases: set[tuple
     chosen = selection.of_arguments(arguments)
     for uuid in reversed(known[-FURTHEST:]):
         other = database.report(uuid)
+        if outset.lost(other):
+            continue
         plan = plans.of_report(other)
         if plan.get('system') == system and not other['session_info'].get(RERUN_OF) and (
                 selection.of_arguments(selection.words(other)) == chosen or (cases and _cases(plan) == cases)):

@@ -65,8 +65,8 @@ def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float
               **info: Any) -> dict[str, Any]:
     """A report of ReFrame's form with ``cases`` as its only run; ``info`` joins the session's facts.
 
-    ``session`` (plan and facts) stands beside session_info, which ReFrame wants flat, because a
-    session without a finished case has nowhere else to keep it.
+    ``session`` (its id; its plan and facts, where an older parity began it) stands beside session_info, which
+    ReFrame wants flat, because a session may have no finished case.
     """
     number = str(uuid.uuid4())
     for index, case in enumerate(cases):

@@ -2,8 +2,8 @@
 
 Before ReFrame touches anything the session takes the lock and recovers what a killed one left. When
 ReFrame has loaded and selected the cases, and before the first one starts, the session writes its
-plan into a journal, results/running/<id>.json. A session that is killed leaves the journal behind;
-the next one finds it and recovers what the perflogs hold (parity.session.recovery).
+plan (parity.records.outset) and a journal, results/running/<id>.json. A session that is killed leaves
+the journal behind; the next one finds it and recovers what the perflogs hold (parity.session.recovery).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from parity.base import files, lock, paths, version
 from parity.base.errors import InfrastructureError, ParityError, told
 from parity.base.lock import Lock
-from parity.records import database
+from parity.records import database, outset
 from parity.rfm import store
 from parity.session import owner, recovery
 
@@ -34,7 +34,6 @@ PLANNING = 'PARITY_PLANNING'
 class Current:
     id: str
     journal: Path
-    session: dict[str, Any]           # the plan, and the facts of the machine
     began: float = field(default_factory=time.time)
     entered: bool = False
 
@@ -77,25 +76,20 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
     for problem in planned['problems']:
         print(f'parity: warning: {problem["file"]}: {problem["what"]}', file=sys.stderr)
     systems.guard_references(planned['system'])
-    current = Current(uuid.uuid4().hex[:12], Path(), {})
+    current = Current(uuid.uuid4().hex[:12], Path())
     extras = cases[0].partition.extras if cases else {}
-    current.session = {'id': current.id, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
-                       'announcement': extras.get('announcement', '')}
+    outset.write({'id': current.id, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
+                  'announcement': extras.get('announcement', '')})
     current.journal = _write_journal(current, planned['system'])
     atexit.register(_close, current, os.getpid())
     _current = current
 
 
-def enter(check) -> Current:
-    """The running session, for ``check``, a case that is being set up.
-
-    The session's first case carries the plan and the facts of the machine into ReFrame's database.
-    """
+def enter() -> Current:
+    """The running session, which a case enters that is being set up."""
     if _current is None:
         raise InfrastructureError('this run has no session of parity: write -r as an argument of its own')
-    if not _current.entered:
-        _current.entered = True
-        check.parity_session = _current.session
+    _current.entered = True
     return _current
 
 
@@ -115,7 +109,7 @@ def _write_journal(current: Current, system: str) -> Path:
     file = paths.results() / 'running' / f'{current.id}.json'
     return files.write(file, json.dumps({
         'id': current.id, **asdict(owner.current()), 'time_start_unix': current.began, 'system': system,
-        'argv': sys.argv, 'session': current.session,
+        'argv': sys.argv, 'session': {'id': current.id},
     }))
 
 
@@ -130,7 +124,7 @@ def _close(current: Current, pid: int) -> None:
         if not database.holds(current.id):
             if current.entered:
                 return
-            store.store(store.as_report(current.session, [], current.began, time.time(),
+            store.store(store.as_report({'id': current.id}, [], current.began, time.time(),
                                         cmdline=' '.join(sys.argv)))
         current.journal.unlink(missing_ok=True)
     except (ParityError, OSError) as err:

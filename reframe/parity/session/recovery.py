@@ -174,7 +174,7 @@ def as_report(state: dict[str, Any], cases: list[dict[str, Any]]) -> dict[str, A
     """A report as ReFrame stores it, with the cases of an interrupted session."""
     for case in cases:
         phase = None if case['fail_phase'] in ('None', 'null', '') else case['fail_phase']
-        case.update(fixture=False, fail_reason=None, job_nodelist=[], fail_phase=phase, parity_session={})
+        case.update(fixture=False, fail_reason=None, job_nodelist=[], fail_phase=phase)
     start = state['time_start_unix']
     end = max([start, *(c['job_completion_time_unix'] or 0 for c in cases)])
     command = shlex.join(state['argv'])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.records import clock, database
+from parity.records import clock, database, outset
 from parity.records.readable import MALFORMED
 from parity.rfm import store
 
@@ -34,11 +34,24 @@ def prune(before: float, dry_run: bool) -> int:
         kept = {uuid for uuid, _ in conn.execute(newest)}
         old = [uuid for uuid, start in database.starts().items() if start < before and uuid not in kept]
         if old and not dry_run:
+            plans = [_plan(conn, uuid) for uuid in old]
             conn.executemany('DELETE FROM sessions WHERE uuid = ?', [(uuid,) for uuid in old])
             conn.execute('DELETE FROM testcases WHERE session_uuid NOT IN (SELECT uuid FROM sessions)')
             conn.commit()
             conn.execute('VACUUM')
+            for file in filter(None, plans):
+                file.unlink(missing_ok=True)
     return len(old)
+
+
+def _plan(conn: sqlite3.Connection, uuid: str) -> Path | None:
+    """The file with the session's plan; None where the session carries it itself, or is damaged."""
+    blob, = conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', (uuid,)).fetchone()
+    try:
+        number = outset.number(json.loads(blob))
+    except MALFORMED:
+        return None
+    return outset.folder() / f'{number}.json' if number else None
 
 
 def merge(other: Path) -> tuple[dict[str, int], int]:
@@ -67,8 +80,22 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
             conn.execute(f'INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} '
                          f'WHERE {key} NOT IN (SELECT uuid FROM main.sessions)')
         _put_in_order(conn, began)
+        _take_plans([blob for _, blob in new], other)
         conn.commit()
-    return dict(Counter(_measured(blob)[0] for _, blob in new)), known - len(new)
+    return dict(Counter(_measured(blob, outset.folder())[0] for _, blob in new)), known - len(new)
+
+
+def _take_plans(blobs: list[str], other: Path) -> None:
+    """Copy the plans of the sessions that are added. UsageError where one is lost: then nothing is added."""
+    for blob in blobs:
+        try:
+            report = json.loads(blob)
+            if outset.number(report):
+                outset.write(outset.of_report(outset.joined(report, outset.folder(other))))
+        except outset.Lost as err:
+            raise UsageError(f'{err}; the folder sessions belongs beside {other.name}') from None
+        except MALFORMED:       # a damaged session is added as it is
+            continue
 
 
 def _began(conn: sqlite3.Connection, database: str) -> list[tuple[float, str]]:
@@ -104,7 +131,7 @@ def _attached(conn: sqlite3.Connection, other: Path, version: tuple) -> bool:
 
 def _same_machines(conn: sqlite3.Connection, other: Path) -> None:
     """A system that is the one machine that it runs on (`local`) is another machine elsewhere."""
-    here, there = (_machines(conn, name) for name in ('main', 'other'))
+    here, there = _machines(conn, 'main', outset.folder()), _machines(conn, 'other', outset.folder(other))
     for system, hosts in there.items():
         if here.get(system, hosts) != hosts:
             theirs, ours = (', '.join(sorted(names)) for names in (hosts, here[system]))
@@ -113,25 +140,25 @@ def _same_machines(conn: sqlite3.Connection, other: Path) -> None:
                              'systems/NAME, and measure with --system NAME')
 
 
-def _machines(conn: sqlite3.Connection, database: str) -> dict[str, set[str]]:
+def _machines(conn: sqlite3.Connection, database: str, place: Path) -> dict[str, set[str]]:
     """The hosts that each system was, as far as its sessions say that the machine itself was measured."""
     found: dict[str, set[str]] = {}
     for blob, in conn.execute(f'SELECT json_blob FROM {database}.sessions'):
-        system, host = _measured(blob)
+        system, host = _measured(blob, place)
         if host:
             found.setdefault(system, set()).add(host)
     return found
 
 
-def _measured(blob: str) -> tuple[str, str]:
+def _measured(blob: str, place: Path) -> tuple[str, str]:
     """The system of a session and its host, '' for a host that is not known; a damaged session tells neither."""
     try:
-        report = json.loads(blob)
+        report = outset.joined(json.loads(blob), place)
         cases = [case for run in report.get('runs', ()) for case in run.get('testcases', ())]
-        kept = database.kept(report)
+        kept = outset.of_report(report)
         system = kept.get('plan', {}).get('system') or next((case['system'] for case in cases), 'unknown')
         return system, kept.get('facts', {}).get('machine', {}).get('hostname') or ''
-    except MALFORMED:
+    except (*MALFORMED, outset.Lost):
         return 'unknown', ''
 
 

@@ -16,7 +16,7 @@ from parity.base.figures import duration
 from parity.compare import expected
 from parity.compare.model import Outcome
 from parity.plan import Plan, PlannedCase
-from parity.records import database, history, runs
+from parity.records import database, history, outset, runs
 from parity.refs import stale
 from parity.session import recovery
 from parity.stats import bounds
@@ -80,7 +80,7 @@ def _unreadable(uuid: str, err: Exception) -> InfrastructureError:
 
 def of_report(report: dict[str, Any]) -> Verdict:
     """The verdict on a session as ReFrame reports it."""
-    kept, uuid = database.kept(report), report['session_info']['uuid']
+    kept, uuid = outset.of_report(report), report['session_info']['uuid']
     planned = Plan(**kept['plan']) if kept else _reconstructed(report)
     system = systems.read(planned.system)
     waived, expired = systems.waived(system, datetime.date.today())

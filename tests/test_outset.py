@@ -1,0 +1,109 @@
+"""The plan and the facts of a session lie beside the database, by parity's id of the session."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import sessions as made
+from commands import parity
+from parity.base.errors import UsageError
+from parity.compare import files
+from parity.records import database, facts, figures, outset
+from parity.session import retain
+from test_retain import store
+
+DAY = 86400
+
+
+def moved(results: Path, uuid: str, number: str) -> Path:
+    """The plan that the session carries, moved into a file of its own."""
+    with closing(sqlite3.connect(results / 'results.db')) as conn, conn:
+        blob, = conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', (uuid,)).fetchone()
+        report = json.loads(blob)
+        report['runs'][0]['testcases'][0]['parity']['journal'] = number
+        kept = {**report.pop('parity_session'), 'id': number}
+        conn.execute('UPDATE sessions SET json_blob = ? WHERE uuid = ?', (json.dumps(report), uuid))
+    file = results / 'sessions' / f'{number}.json'
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(kept))
+    return file
+
+
+@pytest.fixture
+def planned(stored, results) -> Path:
+    """Two sessions; the file with the plan of the second."""
+    stored('aaaaaaaa-0', made.case(100.0))
+    stored('bbbbbbbb-0', made.case(100.0))
+    return moved(results, 'bbbbbbbb-0', '0123456789ab')
+
+
+def words(*arguments: str) -> list[str]:
+    done = parity('verdict', '--json', *arguments)
+    return [cell['verdict'] for cell in json.loads(done.stdout)['cells']]
+
+
+def test_a_session_is_judged_by_the_plan_in_its_file(planned):
+    assert words() == words('--session', 'aaaaaaaa') == ['unreferenced', 'unreferenced']
+    kept = json.loads(planned.read_text())
+    kept['plan']['cases'].append(made.planned('Absent'))
+    planned.write_text(json.dumps(kept))
+    assert words().count('missing') == 2
+
+
+@pytest.mark.parametrize('text', [None, '{"plan": {'])
+def test_a_session_whose_plan_is_lost_is_an_infrastructure_failure_that_names_the_file(planned, text):
+    planned.write_text(text) if text else planned.unlink()
+    for arguments in ([], ['--system', 'local'], ['--session', 'bbbbbbbb']):
+        done = parity('verdict', *arguments)
+        assert done.returncode == 4 and str(planned) in done.stderr and 'is lost' in done.stderr
+        assert not done.stdout
+    assert words('--session', 'aaaaaaaa') == ['unreferenced', 'unreferenced'], 'other sessions are judged'
+    assert figures.load('local')['session'].n_unique() == 2, 'its figures stay in the history'
+
+
+def test_a_plan_that_comes_back_is_read(planned):
+    away = planned.rename(planned.with_suffix('.away'))
+    assert facts.newest('local').planned == ''
+    away.rename(planned)
+    assert facts.newest('local').planned != '' and words() == ['unreferenced', 'unreferenced']
+
+
+def test_merge_takes_the_plans_along_and_refuses_a_session_without(results, tmp_path):
+    other = tmp_path / 'other'
+    other.mkdir()
+    store(other / 'results.db', 'bbbbbbbb-0')
+    away = moved(other, 'bbbbbbbb-0', '0123456789ab').rename(other / 'away')
+    with pytest.raises(UsageError, match=r'0123456789ab\.json.* is lost; the folder sessions belongs beside results\.db'):
+        retain.merge(other / 'results.db')
+    assert database.uuids() == []
+    away.rename(other / 'sessions' / '0123456789ab.json')
+    assert retain.merge(other / 'results.db') == ({'local': 1}, 0)
+    assert outset.of_report(database.report('bbbbbbbb'))['plan']['cases']
+
+
+def test_prune_removes_the_plans_of_the_sessions_that_it_removes(results):
+    store(results / 'results.db', 'aaaaaaaa-0', days=40)
+    store(results / 'results.db', 'bbbbbbbb-0', days=1)
+    old, new = (moved(results, uuid, uuid[:8]) for uuid in ('aaaaaaaa-0', 'bbbbbbbb-0'))
+    until = database.starts()['bbbbbbbb-0'] - DAY
+    assert retain.prune(until, dry_run=True) == 1 and old.exists()
+    assert retain.prune(until, dry_run=False) == 1 and not old.exists() and new.exists()
+
+
+def test_a_report_of_another_machine_brings_its_plan_or_says_what_is_not_told(results, tmp_path):
+    report = made.report([made.case(100.0)], [made.planned(), made.planned('Absent')])
+    kept = {**report.pop('parity_session'), 'id': 'abc'}
+    file = tmp_path / 'there' / 'reports' / 'run-0.json'
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(report))
+    side = files.side(str(file))
+    assert {c.case for c in side.cells} == {'Toy'} and 'what never ran is not told' in side.notes[0]
+    (tmp_path / 'there' / 'sessions').mkdir()
+    (tmp_path / 'there' / 'sessions' / 'abc.json').write_text(json.dumps(kept))
+    side = files.side(str(file))
+    assert {c.case for c in side.cells} == {'Toy', 'Absent'} and side.notes == []
