@@ -15,7 +15,7 @@ from conftest import TOP
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.plan.model import LoadedCheck, Plan
-from parity.refs import accept, lint, propose, reason, show, stale, table
+from parity.refs import accept, lint, propose, table
 from parity.verdict import judge
 from stored import case
 
@@ -58,7 +58,7 @@ def proposed(**options) -> dict[str, object]:
 
 
 def accepted(**options):
-    return accept.run('local', [], reason.given(**{'why': 'first values', 'by': 'ana', **options}))
+    return accept.run('local', [], accept.reason(**{'why': 'first values', 'by': 'ana', **options}))
 
 
 def references():
@@ -232,15 +232,15 @@ def test_cells_and_reasons_that_are_none(history):
     nights(history, quiet())
     propose.run('local')
     with pytest.raises(UsageError, match='did you mean Toy.hpl@local:default'):
-        accept.run('local', ['Toy.hlp@local:default'], reason.given('x', 'ana'))
+        accept.run('local', ['Toy.hlp@local:default'], accept.reason('x', 'ana'))
     for options, says in (({'why': ' '}, '--why'), ({'why': 'x', 'expires': '2020-01-01'}, 'after today'),
                           ({'why': 'x', 'expires': 'soon'}, 'must be a date'),
                           ({'why': 'red \x1b[31mvalues'}, '--why: has the character U.001B')):
         with pytest.raises(UsageError, match=says):
-            reason.given(**options)
-    accept.run('local', ['Toy.hpl@local:default'], reason.given('x', 'ana'))
+            accept.reason(**options)
+    accept.run('local', ['Toy.hpl@local:default'], accept.reason('x', 'ana'))
     assert set(yaml.safe_load(references().read_text())['Toy']['quick']) == {'hpl'}
-    accept.run('local', ['Toy.latency@local:default'], reason.given('x', 'ana'))
+    accept.run('local', ['Toy.latency@local:default'], accept.reason('x', 'ana'))
 
 
 def test_several_environments_each_have_their_own(history):
@@ -337,14 +337,14 @@ def test_an_expired_reference_is_applied_and_said_loudly(history):
     proposed()
     accepted()
     text = references().read_text()
-    year = str(reason.given('x').expires)
+    year = str(accept.reason('x').expires)
     references().write_text(text.replace(year, '2026-01-31'))
-    said, = stale.expired('local')
+    said, = lint.expired('local')
     assert said.startswith(f'{references()}:5: Toy/quick/hpl, and 1 more reference: expired on 2026-01-31')
     verdict = judge.of_report(made.report([made.ran(hpl=80.0, refs={'hpl': (100.0, -0.05, 0.05)})], [made.planned()]))
     assert said in verdict.warnings and verdict.cells[0].verdict == 'regressed'
     assert 'expired on 2026-01-31' in '\n'.join(table.linted(lint.run('local')))
-    assert 'expired 2026-01-31' in '\n'.join(show.lines('local'))
+    assert 'expired 2026-01-31' in '\n'.join(table.shown('local'))
 
 
 def test_a_verdict_without_references_names_the_way_to_them(history):
@@ -353,16 +353,16 @@ def test_a_verdict_without_references_names_the_way_to_them(history):
 
 
 def test_every_reference_is_shown_with_its_provenance(history):
-    assert show.lines() == ['no reference has been accepted', 'next: parity refs propose --system NAME']
+    assert table.shown() == ['no reference has been accepted', 'next: parity refs propose --system NAME']
     nights(history, quiet())
     proposed()
     accepted(why='first values')
     history.add(case(100.0, refs={'hpl': (100.0, -0.03, 0.03)}))
-    said = '\n'.join(show.lines('local'))
+    said = '\n'.join(table.shown('local'))
     assert 'by ana: first' in said and 'in 183 days' in said
     assert f'last applied {stored.day(12)}' in said and 'never applied' in said and 'sessions 00000000..0000000b' in said
     references().write_text('Toy:\n  $index: [size]\n  quick:\n    hpl: [1.0, -0.1, 0.1, Gflop/s]\n')
-    assert 'by hand' in '\n'.join(show.lines('local'))
+    assert 'by hand' in '\n'.join(table.shown('local'))
 
 
 def judged_hpl(session: str = ''):

@@ -15,7 +15,7 @@ CASE = 'FileCopy%mode=small-write%clients=one%sync=durable'
 
 #: Twelve nights in which the disk wrote at an impossible 1000000 MB/s, stored by ReFrame's own means.
 NIGHTS = f'''
-from parity.session import store
+from parity.rfm import store
 metrics = {{'rate': {{'unit': 'MB/s', 'better': 'higher'}}, 'hangs': {{'unit': 'count', 'better': 'lower'}}}}
 for night in range(12):
     name = '{CASE}'.replace('%', ' %')

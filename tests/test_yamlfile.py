@@ -16,7 +16,7 @@ from parity.base.errors import UsageError
 from parity.compare import pairs
 from parity.jobs import settings
 from parity.plan import Plan
-from parity.refs import accepted, proposals, references
+from parity.refs import accepted, proposals
 from parity.rfm import patches
 from parity.software.spackenv import folder, gpu
 from parity.study import schema
@@ -107,7 +107,7 @@ def test_references_are_refused_before_and_while_reframe_reads_them(site, monkey
     file = site / 'references' / 'default.yaml'
     file.write_text(LAUGHS)
     plan = Plan(system='local', cases=[], checks=[], problems=[])
-    problem, = references.problems(systems.read('local'), plan)
+    problem, = accepted.problems(systems.read('local'), plan)
     assert f'{file}:7: the aliases up to *a5 repeat' in problem
     with pytest.raises(UsageError, match=':7: the aliases'):
         systems.guard_references('local')

@@ -34,18 +34,18 @@ def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTE
            by: str = BY, expires: str = EXPIRES):
     """Make references of what was proposed: all of it is merged into the system's files, or nothing."""
     from parity.refs import accept as command
-    from parity.refs import reason, table
+    from parity.refs import table
     if bool(cells) == everything:
         raise errors.UsageError('accept: name the cells, or --all' + (', not both' if everything else ''))
-    done = command.run(system, cells or [], reason.given(why, by, expires))
+    done = command.run(system, cells or [], command.reason(why, by, expires))
     typer.echo('\n'.join(table.accepted(system, done)))
 
 
 @app.command()
 def show(system: str = ANY_SYSTEM):
     """Every accepted reference: value, bounds, who accepted it and why, age, expiry, when it was last applied."""
-    from parity.refs import show as command
-    typer.echo('\n'.join(command.lines(system)))
+    from parity.refs import table
+    typer.echo('\n'.join(table.shown(system)))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import pairs
 from parity.plan import Plan
 from parity.plan.model import Problem
-from parity.refs import accepted, lint, references, stale
+from parity.refs import accepted, lint
 from parity.system import systems
 from parity.verdict import acks
 
@@ -45,14 +45,14 @@ def everything(plan: Plan, options: list[str]) -> None:
         checks = ', '.join(sorted(c.check for c in plan.checks)) or 'none'
         wrong.append(f'the selection is empty: {" ".join(options)} fits no case (checks: {checks})')
     system = systems.read(plan.system)
-    wrong += references.problems(system, plan) + pairs.problems(system, plan) + acks.problems(system, plan)
+    wrong += accepted.problems(system, plan) + pairs.problems(system, plan) + acks.problems(system, plan)
     if wrong:
         raise UsageError('\n'.join(wrong))
 
 
 def warn(plan: Plan) -> None:
     """Tell what of the accepted references deserves a look; it is no reason not to run."""
-    for said in stale.grouped(lint.warnings(accepted.of_system(plan.system))):
+    for said in lint.grouped(lint.warnings(accepted.of_system(plan.system))):
         print(f'parity: warning: {said}', file=sys.stderr)
 
 

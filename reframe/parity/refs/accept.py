@@ -2,22 +2,61 @@
 
 from __future__ import annotations
 
+import datetime
+import getpass
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from parity import plan
-from parity.base import files, paths
+from parity.base import characters, files, paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.records import history
-from parity.refs import accepted, edit, nights, proposals, references
+from parity.refs import accepted, edit, nights, proposals
 from parity.refs.edit import Line, Tree
 from parity.refs.proposals import Proposal
-from parity.refs.reason import Reason
 from parity.system import systems
 
 #: What a new file begins with.
 _HEAD = '# Accepted values of {}: ReFrame applies them. `parity refs accept` adds to them, and so may you.\n'
+#: Half a year: systems are serviced once or twice in it, so that kernel, firmware or MPI are then others
+#: than those that were measured, and a drift too slow for any night's bounds is looked at by a person.
+LIFETIME = datetime.timedelta(days=183)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Who accepts, when, why, until when."""
+
+    date: datetime.date
+    by: str
+    why: str
+    expires: datetime.date
+
+
+def reason(why: str, by: str = '', expires: str = '', today: datetime.date | None = None) -> Reason:
+    """From the command line. UsageError for a reason that is none, or a day that has passed."""
+    today = today or datetime.date.today()
+    why, by = ' '.join(why.split()), ' '.join(by.split()) or _user()
+    for option, text in (('--why', why), ('--by', by)):
+        characters.refuse(option, text)
+    if not why:
+        raise UsageError("--why '': say why these values are right; it stands beside them")
+    try:
+        until = datetime.date.fromisoformat(expires) if expires else today + LIFETIME
+    except ValueError:
+        raise UsageError(f'--expires {expires!r}: must be a date such as {today + LIFETIME}') from None
+    if until <= today:
+        raise UsageError(f'--expires {expires}: must be after today, {today}')
+    return Reason(today, by, why, until)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        raise UsageError('--by NAME is needed: this user has no name here') from None
 
 
 def run(system: str, cells: list[str], why: Reason) -> list[tuple[Path, list[Proposal]]]:
@@ -29,11 +68,11 @@ def run(system: str, cells: list[str], why: Reason) -> list[tuple[Path, list[Pro
     waiting = {file.partition: file.proposals for file in proposals.read(system)}
     chosen = _chosen(system, waiting, cells)
     planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', system])
-    _refuse(references.problems(site, planned))
+    _refuse(accepted.problems(site, planned))
     _refuse(_changed(system, chosen))
     texts = {_file(system, part): _merged(system, part, found, why) for part, found in chosen.items()}
     for file, (_, new) in texts.items():
-        _refuse(references.problems_of(site, planned, file, new))
+        _refuse(accepted.problems_of(site, planned, file, new))
     for file, (old, new) in texts.items():
         _replace(file, old, new)
     proposals.write(system, {partition: [p for p in found if p not in chosen.get(partition, [])]
@@ -105,7 +144,7 @@ def _merged(system: str, partition: str, found: list[Proposal], why: Reason) -> 
         for key in p.index.values():
             level = level.setdefault(key, {})
         level[p.metric] = Line([_plain(part) for part in p.reference])
-        tree.setdefault(references.PROVENANCE, {})[_path(p)] = Line({**vars(why), **p.observed.model_dump()})
+        tree.setdefault(accepted.PROVENANCE, {})[_path(p)] = Line({**vars(why), **p.observed.model_dump()})
     return text, edit.merged(file, text or _HEAD.format(f'{system}:{partition}'), tree)
 
 

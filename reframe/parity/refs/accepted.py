@@ -1,21 +1,66 @@
-"""The accepted references of a system, one by one: where each stands, what it says, who accepted it."""
+"""Accepted values: systems/<name>/references/<partition>.yaml, in ReFrame's own $ref form.
+
+    Hpcc:
+      $index: [size]
+      quick:
+        hpl: [110.3, -0.05, 0.10, Gflop/s]
+    provenance:
+      Hpcc/quick/hpl: {date: 2026-11-20, by: ana, why: first values of the new rack, ...}
+
+ReFrame passes a case whose entry is missing or misspelt without a word; here that is an error.
+"""
 
 from __future__ import annotations
 
+import datetime
 import functools
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, StringConstraints, ValidationError
 
 from parity.base import yamlfile
-from parity.base.errors import UsageError
-from parity.refs import provenance
-from parity.refs.provenance import Provenance
-from parity.refs.references import PROVENANCE
+from parity.base.errors import UsageError, unknown
+from parity.base.strict import Strict
+from parity.plan import Plan
+from parity.plan.identity import suffix
+from parity.plan.model import LoadedCheck, PlannedMetric
+from parity.records.cells import cell_id
 from parity.system import systems
+from parity.system.schema import System
 
 if TYPE_CHECKING:                       # a verdict reads references without the history
     from parity.refs.nights import Cell
+
+#: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
+PROVENANCE = 'provenance'
+#: What `size` may be (parity.check.workload).
+SIZES = ('quick', 'nightly', 'acceptance')
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Observed(Strict):
+    """The nights that a value stands on."""
+
+    n: int = Field(ge=1)                        # nights
+    median: float                               # in the metric's unit
+    spread: float = Field(ge=0)                 # of the nights, robust, in the metric's unit
+    nights: Text                                # the first and the last one
+    sessions: Text                              # theirs, 8 digits each
+    nodes: str                                  # where the cases ran
+    software: str                               # identity of what they ran
+
+
+class Provenance(Observed):
+    """Who accepted a value, when, why, and until when to believe it."""
+
+    date: datetime.date
+    by: Text
+    why: Text
+    expires: datetime.date
 
 
 @dataclass(frozen=True)
@@ -48,9 +93,9 @@ class Accepted:
     @property
     def id(self) -> str:
         """The name of its cell, as far as the index says which one it is."""
-        said = [f'%{name}={value}' for name, value in self.parameters.items()]
-        where = '+'.join(filter(None, (self.partition, self.index.get('$environ'))))
-        return f'{self.check}{"".join(said)}.{self.metric}@{self.system}:{where}'
+        environ = self.index.get('$environ', '')
+        case = self.check + suffix(self.parameters)
+        return cell_id({**vars(self), 'case': case, 'environ': environ}, bool(environ))
 
     @property
     def where(self) -> str:
@@ -65,73 +110,218 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Index:
-    """What leads to the references of a check in a file, and where the file says so."""
+    """The variables that lead to the references of a check in a file."""
 
     file: Path
     line: int
     names: tuple[str, ...]
 
 
-def indexes(system: str) -> dict[tuple[str, str], Index]:
-    """The $index of each check that the system's files have, by partition and check."""
-    found = {}
-    for file in systems.reference_files(system):
-        data, node = yamlfile.load(file)
-        for check, entry in (data if isinstance(data, dict) else {}).items():
-            names = entry.get('$index') if isinstance(entry, dict) else None
-            if check != PROVENANCE and isinstance(names, list):
-                line = yamlfile.line_of(node, (check, '$index'))
-                found[file.stem, str(check)] = Index(file, line, tuple(map(str, names)))
-    return found
+@dataclass
+class Contents:
+    """Everything in one file; ``problems``: (keys, what is wrong)."""
+
+    accepted: list[Accepted] = field(default_factory=list)
+    indexes: dict[str, Index] = field(default_factory=dict)
+    problems: list[tuple[tuple, str]] = field(default_factory=list)
 
 
 def of_system(system: str) -> list[Accepted]:
-    """Every reference that is one; what is wrong with others, parity.refs.references says. Raises UsageError
-    for a file that is no YAML, and for provenance that is none."""
-    return [each for file in systems.reference_files(system) for each in of_file(system, file)]
+    """Every well-formed reference; `problems` names the others. UsageError for a file that is no YAML."""
+    return [each for file in systems.reference_files(system) for each in _of_file(system, file).accepted]
 
 
-def of_file(system: str, file: Path) -> list[Accepted]:
+def indexes(system: str) -> dict[tuple[str, str], Index]:
+    """The $index of each check that the system's files have, by partition and check."""
+    return {(file.stem, check): index for file in systems.reference_files(system)
+            for check, index in _of_file(system, file).indexes.items()}
+
+
+def problems(system: System, plan: Plan) -> list[str]:
+    """One sentence with file and line for everything in the system's references that fits nothing."""
+    partitions = [p.name for p in system.partitions]
+    found: list[str] = []
+    for file in sorted(systems.references(system.name).glob('*')):
+        if file.suffix != '.yaml' or file.stem not in partitions:
+            found.append(f'{file}:1: {unknown("partition", file.name, [f"{p}.yaml" for p in partitions])}')
+            continue
+        try:
+            found += problems_of(system, plan, file, file.read_text(encoding='utf-8'))
+        except (OSError, UnicodeDecodeError) as err:
+            found.append(f'{file}: cannot be read: {err}')
+    return found
+
+
+def problems_of(system: System, plan: Plan, file: Path, text: str) -> list[str]:
+    """The same of one file, which has, or will have, this text."""
+    try:
+        data, node = yamlfile.parse(file, text)
+    except UsageError as err:
+        return [str(err)]
+    found = _Reader(system.name, file, data, node, {c.check: c for c in plan.checks}, environments(system)).read()
+    return [f'{file}:{yamlfile.line_of(node, keys)}: {what}' for keys, what in found.problems]
+
+
+def environments(system: System) -> list[str]:
+    """The names that an environment of the system can have: what `$environ` may be in an $index."""
+    return ['distro', *systems.SPACK, *(e.name for e in system.environments)]
+
+
+def _of_file(system: str, file: Path) -> Contents:
     """A verdict asks twice, and a file of a thousand references takes a second to read."""
     try:
         stat = file.stat()
     except OSError as err:
         raise UsageError(f'{file}: {err.strerror}') from None
-    return list(_of_file(system, file, stat.st_mtime_ns, stat.st_size))
+    return _kept(system, file, stat.st_mtime_ns, stat.st_size)
 
 
 @functools.lru_cache(maxsize=16)
-def _of_file(system: str, file: Path, _written: int, _size: int) -> tuple[Accepted, ...]:
-    data, node = yamlfile.load(file)
-    data = data if isinstance(data, dict) else {}
-    told = data.get(PROVENANCE) or {}
-    found = []
-    for check, entry in data.items():
-        index = entry.get('$index') if isinstance(entry, dict) else None
-        if check == PROVENANCE or not isinstance(index, list):
-            continue
-        for keys, value in _leaves({k: v for k, v in entry.items() if k != '$index'}, len(index) + 1):
-            if isinstance(value, list) and len(value) == 4:
-                path = tuple(map(str, (check, *keys)))
-                line = yamlfile.line_of(node, (check, *keys))
-                where = dict(zip(map(str, index), path[1:-1], strict=True))
-                found.append(Accepted(system, file.stem, file, line, path[0], where, path[-1], *value,
-                                      provenance=_told(told, '/'.join(path))))
-    return tuple(found)
+def _kept(system: str, file: Path, _written: int, _size: int) -> Contents:
+    return _Reader(system, file, *yamlfile.load(file)).read()
 
 
-def _told(told: Any, path: str) -> Provenance | None:
-    """Its provenance; what is none is an error of the file, which parity.refs.references tells."""
+class _Reader:
+    """Goes through one file. Without the plan's ``checks`` it takes every name and unit for valid."""
+
+    def __init__(self, system: str, file: Path, data: Any, node: Any, checks: dict[str, LoadedCheck] | None = None,
+                 environs: list[str] | None = None) -> None:
+        self.system, self.file, self.data, self.node = system, file, data, node
+        self.checks, self.environs = checks, environs
+        self.told = data.get(PROVENANCE) if isinstance(data, dict) else None
+        self.found = Contents()
+
+    def read(self) -> Contents:
+        if not isinstance(self.data, dict) or not set(self.data) - {PROVENANCE}:
+            self._wrong((), 'must be a mapping of checks to references, and holds none')
+        for check, entry in self.data.items() if isinstance(self.data, dict) else ():
+            if check == PROVENANCE:
+                self.found.problems += [((PROVENANCE, *keys), what) for keys, what in _provenance_wrong(entry)]
+            elif self.checks is not None and check not in self.checks:
+                self._wrong((check,), unknown('check', check, list(self.checks)))
+            elif not isinstance(entry, dict):
+                self._wrong((check,), f'{check} must be a mapping')
+            else:
+                self._check(check, entry)
+        return self.found
+
+    def _wrong(self, keys: tuple, what: str) -> None:
+        self.found.problems.append((keys, what))
+
+    def _check(self, check: Any, entry: dict) -> None:
+        """One check's entry: $index names `size`, variants and parameters; every value on the way is theirs."""
+        names = tuple(map(str, entry['$index'])) if isinstance(entry.get('$index'), list) else None
+        if names is not None:
+            line = yamlfile.line_of(self.node, (check, '$index'))
+            self.found.indexes[str(check)] = Index(self.file, line, names)
+        loaded, valid = None, None
+        if self.checks is not None:
+            loaded = self.checks[check]
+            valid = {'size': list(SIZES), **loaded.variants, '$environ': self.environs, **loaded.parameters}
+            if what := _index_wrong(check, names, ['size', *loaded.variants], list(valid)):
+                self._wrong((check, '$index'), what)
+                return
+        body = {key: value for key, value in entry.items() if key != '$index'}
+        if not body:
+            self._wrong((check,), f'{check} has no reference')
+        elif names is not None:
+            known = [(name, valid and valid[name]) for name in names]
+            self._level(body, (check,), known, loaded and {m.name: m for m in loaded.metrics}, names)
+
+    def _level(self, entry: Any, keys: tuple, index: list[tuple[str, list[str] | None]],
+               metrics: dict[str, PlannedMetric] | None, names: tuple[str, ...]) -> None:
+        """The entries below ``keys``: values of the next index variable, or metrics where none is left."""
+        if not isinstance(entry, dict) or not entry:
+            self._wrong(keys, f'{keys[-1]} must be a mapping'
+                        + ('' if index else ' of metrics to [value, lower, upper, unit]'))
+            return
+        name, valid = index[0] if index else ('metric', None if metrics is None else list(metrics))
+        for key, value in entry.items():
+            if valid is not None and str(key) not in valid:
+                self._wrong((*keys, key), unknown(name, str(key), valid))
+            elif valid is not None and not isinstance(key, str):    # ReFrame never finds it, and says nothing
+                self._wrong((*keys, key), f"{name} {key!r} is no text to YAML, and never found: write '{key}'")
+            elif index:
+                self._level(value, (*keys, key), index[1:], metrics, names)
+            elif metrics and (what := _tuple_wrong(value, metrics[key].unit) or _side(value, metrics[key].better)):
+                self._wrong((*keys, key), f'{key}: {what}')
+            elif isinstance(value, list) and len(value) == 4:
+                self._reference((*keys, key), value, names)
+
+    def _reference(self, keys: tuple, value: list, names: tuple[str, ...]) -> None:
+        check, *where, metric = map(str, keys)
+        path = '/'.join((check, *where, metric))
+        try:            # provenance that is none is one of the file's problems
+            by = provenance(self.told[path]) if isinstance(self.told, dict) and path in self.told else None
+        except ValueError:
+            by = None
+        line = yamlfile.line_of(self.node, keys)
+        self.found.accepted.append(Accepted(self.system, self.file.stem, self.file, line, check,
+                                            dict(zip(names, where, strict=True)), metric, *value, provenance=by))
+
+
+def _index_wrong(check: str, names: tuple[str, ...] | None, needed: list[str], valid: list[str]) -> str:
+    if strange := [name for name in names or () if name not in valid]:
+        return unknown('parameter', strange[0], valid)
+    if names is None or set(needed) - set(names):
+        return (f'{check} needs an $index with {" and ".join(needed)}, for instance [{", ".join(needed)}]; '
+                f'valid: {", ".join(valid)}')
+    return ''
+
+
+def _provenance_wrong(entries: Any) -> Iterator[tuple[tuple, str]]:
+    """(keys, what is wrong) below `provenance`: what no date can be read from would never expire."""
+    if not isinstance(entries, dict):
+        yield (), 'provenance must be a mapping of references to who accepted them'
+        return
+    for path, entry in entries.items():
+        try:
+            provenance(entry)
+        except ValueError as err:
+            yield (path,), f'provenance of {path}: {err}'
+
+
+def provenance(entry: Any) -> Provenance:
+    """Raises ValueError, in one sentence, for an entry that is none."""
     try:
-        return provenance.of(told[path]) if path in told else None
-    except (ValueError, TypeError):
-        return None
+        return Provenance.model_validate(entry)
+    except ValidationError as err:
+        first = err.errors()[0]
+        key = '.'.join(map(str, first['loc'])) or PROVENANCE
+        what = f'no such key; valid: {", ".join(Provenance.model_fields)}' if first['type'] == 'extra_forbidden' \
+            else first['msg']
+        raise ValueError(f'{key}: {what}') from None
 
 
-def _leaves(level: Any, deep: int, keys: tuple = ()):
-    """(keys, value) of everything ``deep`` levels down."""
-    if not deep:
-        yield keys, level
-    elif isinstance(level, dict):
-        for key, sub in level.items():
-            yield from _leaves(sub, deep - 1, (*keys, key))
+def _side(value: list, better: str) -> str:
+    """A bound is needed where worse lies."""
+    _, low, up, _ = value
+    side = 'lower' if better == 'higher' else 'upper'
+    return f'{better} is better, and it has no {side} bound: it could never be judged regressed' \
+        if (low if side == 'lower' else up) is None else ''
+
+
+def _tuple_wrong(value: Any, unit: str) -> str:
+    """What is wrong with one reference tuple, '' if nothing."""
+    valid = f'[value, lower, upper, {unit}], for instance [1.0, -0.05, 0.05, {unit}]'
+    if not isinstance(value, list) or len(value) != 4:
+        return f'must be {valid}'
+    ref, low, up, given = value
+    bad = [x for x in (ref, low, up) if not _number(x)]
+    if bad or ref is None:
+        shown = bad[0] if bad else ref
+        return f'{shown!r} is no finite number (YAML reads -.1 as text: write -0.1); must be {valid}'
+    if given != unit:
+        return f'unit {given!r}, but the check measures {unit}'
+    if low is None and up is None:
+        return 'has no bound: it could never be judged'
+    if (low or 0) > 0 or (up or 0) < 0:
+        return f'lower {low} must be at most 0 and upper {up} at least 0'
+    if (ref > 0 and (low or 0) < -1) or (ref < 0 and (up or 0) > 1):
+        side, bound = ('lower', low) if ref > 0 else ('upper', up)
+        return f'{side} {bound} is beyond 0: bounds are shares of the value'
+    return ''
+
+
+def _number(x: Any) -> bool:
+    return x is None or (isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x))

@@ -16,7 +16,7 @@ import yaml
 
 from parity.base import yamlfile
 from parity.base.errors import UsageError
-from parity.refs.references import PROVENANCE
+from parity.refs.accepted import PROVENANCE
 
 #: How much deeper a level stands than the one above it.
 _STEP = 2

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from parity import plan
 from parity.base import paths
+from parity.base.errors import UsageError
 from parity.base.figures import percent
 from parity.plan import Plan
 from parity.records import history
-from parity.refs import accepted, alike, nights, references, stale, value
+from parity.refs import accepted, nights, value
 from parity.refs.accepted import Accepted
 from parity.refs.nights import Cell
-from parity.refs.stale import Warned
 from parity.system import systems
 from parity.system.schema import System
 
@@ -21,6 +22,17 @@ from parity.system.schema import System
 UNUSED = 14
 #: A bound so many times as wide as the noise needs lets a real change pass.
 _TOO_WIDE = 2
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something a person should look at; the reference is applied all the same."""
+
+    reference: Accepted
+    what: str
+
+    def __str__(self) -> str:
+        return f'{self.reference.where}: {self.what}'
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ def _of_system(site: System) -> Linted:
     if not systems.references(site.name).is_dir():
         return Linted(site.name, 0, [], [])
     planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', site.name])
-    wrong = references.problems(site, planned)
+    wrong = accepted.problems(site, planned)
     if wrong:
         return Linted(site.name, 0, wrong, [])
     found = accepted.of_system(site.name)
@@ -57,7 +69,7 @@ def warnings(found: list[Accepted]) -> list[Warned]:
     frame = history.load(found[0].system)
     cells = nights.cells(frame)
     began = sorted(frame['night'].unique())
-    warned = stale.of(found)
+    warned = _expired(found)
     for each in found:
         own = [cell for cell in cells if each.is_of(cell) and cell.nights]
         said = [*_software(each, own), *_width(each, own), *_unused(each, own, began)]
@@ -79,8 +91,8 @@ def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:
         return
     bound = each.lower if own[0].nights[-1].better == 'higher' else each.upper
     try:
-        needed = [value.of_nights(alike.nights(cell, {})) for cell in own]
-    except alike.Refused:
+        needed = [value.of_nights(value.alike(cell, {})) for cell in own]
+    except value.Refused:
         return
     widest = max(found.reference[2] for found in needed)
     if bound is not None and widest and abs(bound) > _TOO_WIDE * widest:
@@ -112,3 +124,28 @@ def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
             yield Warned(each, f'never applied: the case runs in {", ".join(sorted(environs))}')
         elif '$environ' not in each.index and len(environs) > 1:
             yield Warned(each, f'one value for {" and ".join(sorted(environs))}: put $environ into the $index')
+
+
+def _expired(references: Iterable[Accepted]) -> list[Warned]:
+    today = datetime.date.today()
+    return [Warned(each, f'expired on {each.provenance.expires}; it is applied all the same: '
+                         f'parity refs propose --system {each.system}')
+            for each in references if each.provenance and today > each.provenance.expires]
+
+
+def grouped(warned: Iterable[Warned]) -> list[str]:
+    """One sentence for all references of a file of which the same is said."""
+    groups: dict[tuple, list[Warned]] = {}
+    for each in warned:
+        groups.setdefault((each.reference.file, each.what), []).append(each)
+    return [str(first) if not more else
+            f'{first.reference.where}, and {len(more)} more reference{"s" if len(more) > 1 else ""}: {first.what}'
+            for first, *more in groups.values()]
+
+
+def expired(system: str) -> list[str]:
+    """What a verdict says of the system's references; a file that cannot be read, the next run refuses."""
+    try:
+        return grouped(_expired(accepted.of_system(system)))
+    except UsageError as err:
+        return [str(err)]

@@ -12,7 +12,7 @@ from pydantic import Field
 from parity.base import paths, yamlfile
 from parity.base.strict import Strict
 from parity.refs import edit
-from parity.refs.provenance import Observed
+from parity.refs.accepted import Observed
 
 Number = float | None
 Reference = tuple[float, Number, Number, str]      # value, lower, upper, unit: as ReFrame has it

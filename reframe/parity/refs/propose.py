@@ -10,11 +10,11 @@ from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.figures import percent
 from parity.records import history
-from parity.refs import accepted, alike, nights, proposals, value
+from parity.refs import accepted, nights, proposals, value
 from parity.refs.accepted import Accepted, Index
-from parity.refs.alike import Refused
 from parity.refs.nights import Cell, Night
 from parity.refs.proposals import Proposal, Reference
+from parity.refs.value import Refused
 from parity.stats import bounds, change
 from parity.system import systems
 from parity.system.schema import System
@@ -39,14 +39,14 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     site = systems.read(system)
     known = nights.cells(history.load(site.name), _moment(since))
     chosen = _chosen(site, known, partition, check)
-    kinds = alike.kinds(system, {n.session for cell in chosen for n in cell.nights[-bounds.MOST:]})
+    kinds = value.kinds(system, {n.session for cell in chosen for n in cell.nights[-bounds.MOST:]})
     have, indexes, own = accepted.of_system(system), accepted.indexes(system), _own_parameters(known)
     answer = Proposed(system)
     for cell in chosen:
         try:
             index = _index(cell, indexes.get((cell.partition, cell.check)), own[cell.check])
             there = next((a for a in have if a.is_of(cell)), None)
-            answer.found.append((cell, _proposal(cell, index, alike.nights(cell, kinds), there)))
+            answer.found.append((cell, _proposal(cell, index, value.alike(cell, kinds), there)))
         except Refused as why:
             answer.refused.append((cell, str(why)))
     by_partition: dict[str, list[Proposal]] = {}

@@ -17,7 +17,7 @@ from parity.compare import expected
 from parity.compare.model import Outcome
 from parity.plan import Plan, PlannedCase
 from parity.records import database, history, outset, runs
-from parity.refs import stale
+from parity.refs import lint
 from parity.session import recovery
 from parity.stats import bounds
 from parity.stats.rules import DEFAULT, RATE, WHOLE_NIGHT
@@ -102,7 +102,7 @@ def of_report(report: dict[str, Any]) -> Verdict:
         counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
         trust=_trust(past),
         warnings=[*_warnings(report, kept), *_left_running(found), *expired, *gone.warnings,
-                  *longer.warnings(system.name, uuid), *faults, *stale.expired(system.name)],
+                  *longer.warnings(system.name, uuid), *faults, *lint.expired(system.name)],
         next=_next(cells, planned.system, uuid, gone.missing),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
         cells=cells,
