@@ -16,7 +16,7 @@ from commands import parity, process
 from dev import coverage
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
-from parity.compare import decide, expected, interleaved, join, kept, pairs, resolve
+from parity.compare import expected, join, kept, pairs, resolve, rows
 from parity.compare import sessions as taken
 from parity.compare.sides import Measured, Side, Value
 from parity.plan import Plan, identity
@@ -73,7 +73,7 @@ def test_one_or_two_runs_have_a_ratio_and_no_interval(n):
 def test_a_timer_of_whole_seconds_is_half_a_step_off_on_both_sides():
     found = ratio(Sample((45.0,) * 20), Sample((45.0,) * 20))
     assert (found.low, found.high) == pytest.approx((44.5 / 45.5, 45.5 / 44.5))
-    assert decide.word(found.low, found.high, 'lower', 0.02) == 'undecided'
+    assert rows.word(found.low, found.high, 'lower', 0.02) == 'undecided'
     coarse = ratio(Sample((1.0,) * 20), Sample((1.0,) * 20))
     assert coarse.low is None and 'step' in coarse.why
 
@@ -97,7 +97,7 @@ def test_what_has_no_ratio_says_so(values):
     (1.001, 1.01, 'higher', 'equivalent'), (None, None, 'higher', 'undecided'), (1.03, 1.05, '', 'undecided'),
 ])
 def test_the_word_follows_the_interval_and_the_direction(low, high, better, word):
-    assert decide.word(low, high, better, 0.02) == word
+    assert rows.word(low, high, better, 0.02) == word
 
 
 def cell(values=(), metric='hpl', better='higher', case='Toy', facts=None, times=None, **other) -> Measured:
@@ -152,17 +152,17 @@ def test_runs_that_took_turns_are_pairs_and_what_drifts_cancels_out():
     row, = compared([baseline], [candidate]).rows
     assert row.paired and row.n == 6 and row.verdict == 'slower' and row.low > 0.94
     alone = [Value(v.value, v.when + 1000) for v in candidate.values]
-    assert interleaved.pairs(baseline.values, alone) == []
+    assert rows.pairs(baseline.values, alone) == []
     later = [[Value(1.0, 100.0 * side + t) for t in range(1, 7)] for side in (1, 2)]      # turns, then blocks
-    assert interleaved.pairs([*baseline.values, *later[0]], [*candidate.values, *later[1]]) == []
+    assert rows.pairs([*baseline.values, *later[0]], [*candidate.values, *later[1]]) == []
 
 
 def test_a_run_that_failed_breaks_no_pairs_and_unknown_times_make_none():
     baseline = [Value(1.0, float(t)) for t in (0, 2, 4, 6, 8)]
     candidate = [Value(1.0, float(t)) for t in (1, 3, 7, 9)]
-    assert len(interleaved.pairs(baseline, candidate)) == 4
-    assert interleaved.pairs(baseline, [Value(1.0)] * 5) == []
-    assert interleaved.pairs(baseline[:2], candidate[:2]) == []         # fewer than three say nothing
+    assert len(rows.pairs(baseline, candidate)) == 4
+    assert rows.pairs(baseline, [Value(1.0)] * 5) == []
+    assert rows.pairs(baseline[:2], candidate[:2]) == []         # fewer than three say nothing
 
 
 # --- like for like

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from parity.compare import join, pairs, resolve
-from parity.compare.decide import MARGIN
 from parity.compare.model import Comparison, Outcome, Row, State
 from parity.compare.pairs import Expectation, Pair
+from parity.compare.rows import MARGIN
 from parity.compare.sides import newest_alike
+from parity.stats import bounds
 from parity.system import systems
 from parity.system.schema import System
 
@@ -37,11 +38,10 @@ def _state(expected: Expectation, row: Row) -> tuple[State, str]:
     interval, it is ``insufficient``: nobody is woken by one bad run."""
     if row.low is None or row.label:
         return 'insufficient', row.reason or 'no ratio'
-    least, most = expected.at_least or 0.0, expected.at_most or float('inf')
     said = f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}]'
-    if row.high < least or row.low > most:
+    if bounds.side(row.high, expected.at_least, None) or bounds.side(row.low, None, expected.at_most):
         return 'regressed', f'{said}, expected {expected.said}'
-    if not least <= row.ratio <= most:
+    if bounds.side(row.ratio, expected.at_least, expected.at_most):
         return 'insufficient', f'{said}: not {expected.said}, but its interval may be: more runs will tell'
     return 'ok', said
 

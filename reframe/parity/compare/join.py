@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from statistics import fmean
 
-from parity.compare.decide import means
-from parity.compare.model import Comparison, Difference, Row, SideTold
+from parity.compare.model import Comparison, Difference, Mean, Row, SideTold
 from parity.compare.rows import Terms, row
 from parity.compare.sides import Measured, Side
 from parity.stats.interval import CONFIDENCE
@@ -24,7 +25,7 @@ def compare(baseline: Side, candidate: Side, margin: float, label: bool) -> Comp
     notes = [f'{neither} metrics were measured on neither side'] if neither else []
     return Comparison(
         baseline=_told(baseline), candidate=_told(candidate), confidence=CONFIDENCE, margin=margin,
-        alike=_alike(pairs, rows), differs=_differs(rows), labelled=label, rows=rows, means=means(rows),
+        alike=_alike(pairs, rows), differs=_differs(rows), labelled=label, rows=rows, means=_means(rows),
         notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *_unknown(pairs)])
 
 
@@ -100,11 +101,30 @@ def _unknown(pairs: list[tuple[Measured, Measured]]) -> list[str]:
     counted: dict[str, int] = {}
     for one, other in pairs:
         if one.values and other.values:
-            nothing = not one.facts or not other.facts
-            for fact in [_NOTHING] if nothing else one.facts.keys() ^ other.facts.keys():
+            facts = one.facts.keys() ^ other.facts.keys()
+            if not one.facts or not other.facts:            # a file of bare figures
+                facts = {'software, ranks, size and all else'}
+            for fact in facts:
                 counted[fact] = counted.get(fact, 0) + 1
     return [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(counted.items())]
 
 
-#: What a file of bare figures does not tell.
-_NOTHING = 'software, ranks, size and all else'
+def _means(rows: Iterable[Row]) -> list[Mean]:
+    """A geometric mean a subsystem: of the metrics of a case, of the cases of a check, of the checks.
+
+    So a check with many sizes weighs no more than one with a single figure, and a rate and a time of the
+    same run do not count twice. Rows without a ratio, refused ones and cached figures are not in it.
+    """
+    speeds: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for each in rows:
+        if each.speed:
+            cases = speeds.setdefault(each.subsystem, {}).setdefault(each.check, {})
+            cases.setdefault(each.benchmark, []).append(math.log(each.speed))
+    return [_mean(subsystem, checks) for subsystem, checks in sorted(speeds.items())]
+
+
+def _mean(subsystem: str, checks: dict[str, dict[str, list[float]]]) -> Mean:
+    each = {check: fmean(fmean(logs) for logs in cases.values()) for check, cases in checks.items()}
+    return Mean(subsystem=subsystem, speed=math.exp(fmean(each.values())),
+                checks={check: math.exp(log) for check, log in each.items()},
+                metrics=sum(len(logs) for cases in checks.values() for logs in cases.values()))

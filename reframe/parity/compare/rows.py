@@ -1,4 +1,7 @@
-"""One metric on both sides becomes a row: medians, ratio, interval, and one word."""
+"""One metric on both sides becomes a row: medians, ratio, interval, and one word in the better direction.
+
+Runs of two sides that took turns are compared in pairs: what the machine does slowly cancels out.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,19 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from parity.compare import interleaved
-from parity.compare.decide import word
-from parity.compare.model import Difference, Row
+from parity.compare.model import Difference, Row, Word
 from parity.compare.sides import Measured, Value, differing
 from parity.stats import interval
-from parity.stats.interval import Ratio, Sample
+from parity.stats.interval import Sample
 
 #: More runs of one metric than anybody makes: the newest of them are taken.
 MOST = 5000
+#: A difference that nobody acts on.
+MARGIN = 0.02
+#: So much of all runs may stand beside none of the other side (a run that failed), not more.
+_ALONE = 0.2
+#: What no label makes comparable.
+_NEVER = ('unit', 'direction')
 
 
 @dataclass(frozen=True)
@@ -45,10 +52,6 @@ def row(baseline: Measured, candidate: Measured, terms: Terms) -> Row:
     return _compared(fields, baseline, candidate, terms)
 
 
-#: What no label makes comparable.
-_NEVER = ('unit', 'direction')
-
-
 def _differences(baseline: Measured, candidate: Measured) -> list[Difference]:
     if not baseline.values or not candidate.values:
         return []
@@ -65,13 +68,15 @@ def _lacking(baseline: Measured, candidate: Measured, terms: Terms) -> str:
 
 def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, terms: Terms) -> Row:
     one, other = baseline.values[-MOST:], candidate.values[-MOST:]
-    pairs = interleaved.pairs(one, other)
+    both = pairs(one, other)
     notes = []
-    if pairs:
-        if alone := len(one) + len(other) - 2 * len(pairs):
+    if both:
+        if alone := len(one) + len(other) - 2 * len(both):
             notes.append(f'{alone} {"run" if alone == 1 else "runs"} without a neighbour in time left out')
-        one, other = [p[0] for p in pairs], [p[1] for p in pairs]
-    found = _ratio(_sample(one, baseline), _sample(other, candidate), bool(pairs))
+        one, other = map(list, zip(*both, strict=True))
+    samples = (Sample(tuple(v.value for v in values), side.step)
+               for values, side in ((one, baseline), (other, candidate)))
+    found = (interval.paired if both else interval.ratio)(*samples)
     sides = _sides(one, other)
     verdict = word(found.low, found.high, fields['better'], terms.margin)
     if {v.value for v in (*one, *other)} == {0}:
@@ -83,16 +88,36 @@ def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, t
         reasons.append('whether higher or lower is better is not known')
     if fields['label']:
         verdict, reasons = 'undecided', [fields['label'], *reasons]
-    return Row(**fields, **sides, ratio=found.ratio, low=found.low, high=found.high, paired=bool(pairs),
+    return Row(**fields, **sides, ratio=found.ratio, low=found.low, high=found.high, paired=bool(both),
                verdict=verdict, reason='; '.join(filter(None, reasons)), notes=[*notes, *found.notes])
 
 
-def _sample(values: Sequence[Value], side: Measured) -> Sample:
-    return Sample(tuple(v.value for v in values), side.step)
+def pairs(baseline: list[Value], candidate: list[Value]) -> list[tuple[Value, Value]]:
+    """Runs of both sides that are neighbours in time, each in one pair; [] where they did not take turns."""
+    both = [(v, 0) for v in baseline] + [(v, 1) for v in candidate]
+    if any(v.when is None for v, _ in both):
+        return []
+    both.sort(key=lambda run: run[0].when)
+    found, i = [], 0
+    while i + 1 < len(both):
+        (one, side), (other, other_side) = both[i], both[i + 1]
+        if side != other_side:
+            found.append((one, other) if side == 0 else (other, one))
+            i += 1
+        i += 1
+    alone = len(both) - 2 * len(found)
+    return found if len(found) >= interval.FEWEST and alone <= _ALONE * len(both) else []
 
 
-def _ratio(baseline: Sample, candidate: Sample, in_pairs: bool) -> Ratio:
-    return (interval.paired if in_pairs else interval.ratio)(baseline, candidate)
+def word(low: float | None, high: float | None, better: str, margin: float) -> Word:
+    """faster or slower: 1 is outside the interval; equivalent: the whole interval is within the margin."""
+    if low is None or high is None or not better:
+        return 'undecided'
+    if 1 - margin <= low and high <= 1 + margin:
+        return 'equivalent'
+    if low <= 1 <= high:
+        return 'undecided'
+    return 'faster' if (low > 1) == (better == 'higher') else 'slower'
 
 
 def _sides(baseline: Sequence[Value], candidate: Sequence[Value]) -> dict[str, Any]:

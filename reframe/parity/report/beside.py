@@ -61,7 +61,8 @@ def of_session(verdict: Verdict) -> Beside:
 
 def _pairs(verdict: Verdict) -> list[Pair]:
     """All metrics of the declared pairs of which the session has measured something."""
-    from parity.compare import decide, expected, join, resolve
+    from parity.compare import expected, join, resolve
+    from parity.compare.rows import MARGIN
     from parity.compare.sides import newest_alike
     from parity.report import ratios
     found = []
@@ -69,6 +70,6 @@ def _pairs(verdict: Verdict) -> list[Pair]:
         sides = [resolve.partition(name, until=verdict.session.uuid, empty=True) for name in names]
         for side in sides:
             newest_alike(side.cells)
-        found.append(ratios.of_comparison(expected.marked(join.compare(*sides, decide.MARGIN, label=False))))
+        found.append(ratios.of_comparison(expected.marked(join.compare(*sides, MARGIN, label=False))))
     return found
 

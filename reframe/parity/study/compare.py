@@ -12,8 +12,8 @@ from statistics import fmean
 from parity.base import csvfile
 from parity.base.errors import UsageError
 from parity.compare import join
-from parity.compare.decide import MARGIN
 from parity.compare.model import Comparison
+from parity.compare.rows import MARGIN
 from parity.compare.sides import Measured, Side, Value
 from parity.study import schema
 from parity.study.schema import COLUMN, Printed, Study, Table
