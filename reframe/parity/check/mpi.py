@@ -122,6 +122,6 @@ class Mpi(Workload):
         text = reports[0].read_text(errors='replace')
         values, facts = mpip.parse(text), mpip.facts(text)
         if facts['tasks'] != self.num_tasks:
-            raise Wrong(f'mpiP saw {facts["tasks"]:g} tasks, asked for {self.num_tasks}')
+            raise Wrong(f'mpiP saw {facts["tasks"]} tasks, asked for {self.num_tasks}')
         self.parity['profile'] = facts
         return {m.name: values[m.name] for m in PROFILE}
