@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from parity.base.codes import FEATURES
 from parity.compare.pairs import Pairs
-from parity.jobs.settings import JobsFile
+from parity.jobs.request import JobsFile
 from parity.software.spackenv.gpu import Gpu
 from parity.study.schema import Study
 from parity.system.schema import LimitName, System

@@ -8,8 +8,7 @@ from conftest import TOP, shell
 from parity.base import characters, yamlfile
 from parity.base.errors import UsageError
 from parity.jobs import render
-from parity.jobs.request import Request
-from parity.jobs.settings import JobsFile
+from parity.jobs.request import JobsFile, Request
 from parity.system.schema import System
 
 STRANGE = {'\u2028': 'U+2028 LINE SEPARATOR', '\u2029': 'U+2029 PARAGRAPH SEPARATOR', '\x85': 'U+0085 ', '\xa0': 'U+00A0 NO-BREAK SPACE',

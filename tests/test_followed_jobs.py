@@ -9,11 +9,10 @@ import pytest
 import slurm_site
 from parity.base.errors import InfrastructureError, UsageError
 from parity.jobs import sent, write
-from parity.jobs.campaign import Covered
-from parity.jobs.request import Request
+from parity.jobs.request import Covered, Request
 from parity.jobs.write import Wanted
 from parity.scheduler import command, slurm
-from parity.scheduler.state import SchedulerError, State, together
+from parity.scheduler.command import SchedulerError, State, together
 
 #: `scontrol --oneliner show job` of Slurm 22.05, shortened behind what is read.
 CONTROLLER = ('JobId=8 JobName=parity-build UserId=root(0) GroupId=root(0) JobState={state} Reason={reason} Dependency=(null) '

@@ -20,8 +20,8 @@ from parity import plan
 from parity.base import errors, times
 from parity.base.errors import UsageError
 from parity.check.workload import Workload
-from parity.jobs import campaign, render, request, write
-from parity.jobs.settings import Settings
+from parity.jobs import render, request, write
+from parity.jobs.request import Settings
 from parity.jobs.write import Wanted
 from parity.outputs import filecopy
 from parity.plan import of_command
@@ -157,12 +157,12 @@ def test_a_workload_keeps_its_script_from_what_it_starts(site):
 
 def test_steps_are_interleaved_and_each_second_repeat_turns_round():
     parts = systems.read('example-slurm').partitions[:2]
-    steps = campaign.steps(parts, Settings(repeats=2, nodes=[1, 64]), False)
+    steps = request.steps(parts, Settings(repeats=2, nodes=[1, 64]), False)
     assert [(s.partition, s.nodes, s.repeat) for s in steps] == [
         ('cpu', 1, 1), ('virtual', 1, 1), ('cpu', 64, 1), ('virtual', 64, 1),
         ('virtual', 1, 2), ('cpu', 1, 2), ('virtual', 64, 2), ('cpu', 64, 2)]
-    assert {s.nodes for s in campaign.steps(parts, Settings(repeats=1), False)} == {1, 2, 4}
-    assert {s.nodes for s in campaign.steps(parts, Settings(repeats=1), True)} == {1}
+    assert {s.nodes for s in request.steps(parts, Settings(repeats=1), False)} == {1, 2, 4}
+    assert {s.nodes for s in request.steps(parts, Settings(repeats=1), True)} == {1}
 
 
 NIGHTLY = """#!/bin/bash

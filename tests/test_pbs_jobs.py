@@ -7,10 +7,9 @@ import pytest
 import pbs_server
 from parity.base.errors import InfrastructureError, UsageError
 from parity.jobs import sent
-from parity.jobs.campaign import Covered
-from parity.jobs.request import Request
+from parity.jobs.request import Covered, Request
 from parity.scheduler import pbs
-from parity.scheduler.state import SchedulerError, together
+from parity.scheduler.command import SchedulerError, together
 from pbs_server import COMMANDS, RECORDED
 
 

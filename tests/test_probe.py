@@ -18,7 +18,7 @@ from parity.base.errors import InfrastructureError
 from parity.machine.tree import Tree
 from parity.probe import ask, host, likes, pbs, slurm, write
 from parity.probe.model import Cluster, Host, Link, Queue
-from parity.scheduler.state import SchedulerError
+from parity.scheduler.command import SchedulerError
 from parity.system.schema import System
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity.base.sizing_stream import StreamArrays, stream_elements
+from parity.base.sizing import StreamArrays, stream_elements
 from parity.check.sizing_npb import BENCHMARKS, NPB_CLASS_BY_SIZE, npb_memory_bytes, npb_ranks
 from parity.outputs import npb_problems
 

@@ -5,18 +5,16 @@ import json
 import os
 import shutil
 import stat
-import sys
 from types import SimpleNamespace
 
 import pytest
 
 from conftest import eventually
-from parity import software
 from parity.machine import cpuinfo
 from parity.machine.tree import Tree
-from parity.software import blas, modules, packages, programs
+from parity.software import blas, discover, programs, survey
 from parity.software.model import Environ
-from parity.software.probe import attempt, starts
+from parity.software.probe import attempt
 
 TOOLS = ('bash', 'sh', 'env', 'cat', 'true', 'sleep', 'touch')
 AVX512 = frozenset('avx2 fma avx512f avx512dq avx512bw avx512vl avx512cd'.split())
@@ -64,13 +62,13 @@ def stocked(place):
 
 
 def find(place, environments=()):
-    return software.discover(place.root, environments, place.cache)
+    return discover.discover(place.root, environments, place.cache)
 
 
 # --- probes ---
 
 def test_a_program_that_runs_starts(place):
-    assert starts(script(place.bin / 'good', 'exit 0'), env=dict(os.environ)) == (True, '')
+    assert attempt([script(place.bin / 'good', 'exit 0')], env=dict(os.environ))[:2] == (True, '')
 
 
 def test_why_a_program_does_not_start(place):
@@ -78,13 +76,13 @@ def test_why_a_program_does_not_start(place):
     bad = script(place.bin / 'bad', 'echo "------"; echo no licence >&2; exit 3')
     for path, why in ((place.bin / 'absent', 'No such file'), (place.bin / 'text', 'Permission denied'),
                       (bad, 'exit code 3: no licence'), (script(place.bin / 'dead', 'kill -9 $$'), 'signal 9')):
-        ok, said = starts(path)
+        ok, said = attempt([path])[:2]
         assert not ok and why in said
 
 
 def test_a_hanging_program_is_ended_with_its_children(place):
     hanging = script(place.bin / 'hang', f'sleep 7777 & echo $! > {place.root}.pid; wait')
-    ok, why = starts(hanging, timeout=0.5)
+    ok, why = attempt([hanging], timeout=0.5)[:2]
     assert (ok, why) == (False, 'no answer within 0.5 s')
     pid = place.root.with_suffix('.pid')            # of one that had no time to start, nothing is left
     eventually(lambda: not pid.exists() or not pid.read_text() or not _alive(int(pid.read_text())))
@@ -194,8 +192,8 @@ def test_root_may_run_mpi(stocked, monkeypatch):
 def test_what_spack_has_built_is_not_measured_twice():
     distro = Environ(name='distro', provider='distro', features=['mpi', 'iperf3', 'fio'])
     spack = Environ(name='spack', provider='spack', features=['iperf3'])
-    assert [e.features for e in sys.modules['parity.software.discover']._once([spack, distro])] == [['iperf3'], ['mpi', 'fio']]
-    assert sys.modules['parity.software.discover']._once([distro]) == [distro]
+    assert [e.features for e in discover._once([spack, distro])] == [['iperf3'], ['mpi', 'fio']]
+    assert discover._once([distro]) == [distro]
 
 
 # --- identity ---
@@ -342,7 +340,7 @@ def test_an_unknown_code_is_not_offered(site):
 
 def test_module_names_are_words_to_the_shell(site):
     evil = f'$(touch {site.home}/evil); touch {site.home}/evil'
-    modules.load([evil], dict(os.environ))
+    discover.load_modules([evil], dict(os.environ))
     assert not (site.home / 'evil').exists()
     assert f'module load {evil}' in site.log.read_text()
 
@@ -380,12 +378,12 @@ def test_a_second_look_runs_nothing_and_says_the_same(stocked):
 
 def test_systems_with_environments_of_one_name_do_not_forget_each_others(site, monkeypatch):
     loads = []
-    load = modules.load
-    monkeypatch.setattr(modules, 'load', lambda names, env: loads.append(names) or load(names, env))
+    load = discover.load_modules
+    monkeypatch.setattr(discover, 'load_modules', lambda names, env: loads.append(names) or load(names, env))
     entries = {system: [{'name': 'site', 'modules': [system], 'codes': ['hpcc']}] for system in ('cluster', 'other')}
     for _ in range(3):
         for system, entry in entries.items():
-            assert software.discover(site.root, entry, site.cache, system).environs[1].modules == [system]
+            assert discover.discover(site.root, entry, site.cache, system).environs[1].modules == [system]
     assert loads == [['cluster'], ['other']]
 
 
@@ -452,12 +450,12 @@ needs_hpcc = pytest.mark.skipif(not (shutil.which('hpcc') and shutil.which('mpir
 
 @needs_hpcc
 def test_the_hpcc_of_this_machine(tmp_path):
-    found = software.discover(tmp_path, [], tmp_path / 'software.json')
+    found = discover.discover(tmp_path, [], tmp_path / 'software.json')
     distro = found.environs[0]
     assert {'hpcc', 'mpi'} <= set(distro.features)
     assert distro.env_vars['OPENBLAS_NUM_THREADS'] == '1' or distro.software['blas']['name'] != 'OpenBLAS'
     assert found.announcement.startswith('software: distro (hpcc ') and '\n' not in found.announcement
-    assert software.discover(tmp_path, [], tmp_path / 'software.json') == found
+    assert discover.discover(tmp_path, [], tmp_path / 'software.json') == found
 
 
 @needs_hpcc
@@ -474,12 +472,12 @@ def test_the_openblas_of_this_machine_gets_kernels_for_this_processor():
 @pytest.mark.skipif(not shutil.which('dpkg-query'), reason='no dpkg here')
 def test_dpkg_knows_the_package_of_a_file_and_not_of_another(tmp_path):
     (tmp_path / 'mine').touch()
-    found = packages.owners(['/usr/bin/env', str(tmp_path / 'mine')])
+    found = survey.owners(['/usr/bin/env', str(tmp_path / 'mine')])
     assert found['/usr/bin/env'][0] == 'coreutils' and list(found) == ['/usr/bin/env']
     assert attempt(['dpkg-query', '-W', '-f', '${Version}', 'coreutils']).out == found['/usr/bin/env'][1]
 
 
 def test_rpm_answers_are_understood(place, monkeypatch):
     script(place.bin / 'rpm', 'case "$5$4" in *env*) printf "coreutils\\t8.32-36.el9\\n";; *) exit 1;; esac')
-    found = packages.owners([str(place.bin / 'env'), str(place.home)])
+    found = survey.owners([str(place.bin / 'env'), str(place.home)])
     assert found == {str(place.bin / 'env'): ('coreutils', '8.32-36.el9')}

@@ -14,7 +14,7 @@ from jobs import QUICK
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
 from parity.compare import pairs
-from parity.jobs import settings
+from parity.jobs import request
 from parity.plan import Plan
 from parity.refs import accepted, proposals
 from parity.rfm import patches
@@ -78,8 +78,8 @@ READERS = {
     'systems/local/system.yaml': lambda: systems.read('local'),
     'systems/local/acks.yaml': lambda: acks.read('local'),
     'systems/local/pairs.yaml': lambda: pairs.read(systems.read('local')),
-    'systems/local/jobs.yaml': lambda: settings.of('nightly', 'local'),
-    'jobs/jobs.yaml': lambda: settings.of('nightly', 'local'),
+    'systems/local/jobs.yaml': lambda: request.settings_of('nightly', 'local'),
+    'jobs/jobs.yaml': lambda: request.settings_of('nightly', 'local'),
     'systems/local/references/default.yaml': lambda: accepted.of_system('local'),
     'systems/local/spack/gpu.yaml': lambda: gpu.specs('local'),
     'systems/local/spack/packages.yaml': lambda: gpu.toolkit('local'),

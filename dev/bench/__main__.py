@@ -10,8 +10,9 @@ from functools import partial
 
 from dev.bench import large, page, pairs, scale
 from dev.bench.codes import Codes
-from parity import machine, software
+from parity import machine
 from parity.base import errors, paths, sizing
+from parity.software import discover
 
 PAIRS = 3
 #: The size of the study of 2012 (N 4942, NB 16): small blocks, where DGEMM is far from its best.
@@ -23,7 +24,7 @@ def main() -> None:
     ratios = [_start(), _listing()]
     cache = paths.results() / 'cache'
     here = machine.load(cache / 'machine.json')
-    found = software.discover(paths.root(), (), cache / 'software.json', 'local')
+    found = discover.discover(paths.root(), (), cache / 'software.json', 'local')
     built = next((e for e in found.environs if e.provider == 'spack'), None)
     if built:
         ratios += _codes(Codes(built, here.cores), here)

@@ -44,34 +44,34 @@ def render(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
 def submit(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITION, check: str = CHECK,
            after: str = AFTER, repeats: int = REPEATS, nodes: str = NODES, name: str = NAME):
     """Send a job with sbatch or qsub, and print its id."""
-    from parity.jobs import sent
     request, script = _script(job, system, partition, check, after, repeats, nodes, name, own=True)
+    from parity.jobs import sent
     typer.echo(sent.submit(job, system, request, script).id)
 
 
 @app.command('list')
 def show():
     """The jobs that were submitted from here, and how they stand."""
-    from parity.jobs import follow
-    follow.show()
+    from parity.jobs import sent
+    sent.show()
 
 
 @app.command()
 def status(job: str = ID):
     """How a job stands: state, exit code, reason, nodes, time."""
-    from parity.jobs import follow
-    follow.status(job)
+    from parity.jobs import sent
+    sent.status(job)
 
 
 @app.command()
 def wait(job: str = ID):
     """Wait for a job's end. Exit code: the job's own; 128 + n for signal n; 4 if it was ended from outside."""
-    from parity.jobs import follow
-    raise typer.Exit(follow.wait(job))
+    from parity.jobs import sent
+    raise typer.Exit(sent.wait(job))
 
 
 @app.command()
 def cancel(job: str = ID):
     """End a job, or take it out of the queue."""
-    from parity.jobs import follow
-    follow.cancel(job)
+    from parity.jobs import sent
+    sent.cancel(job)

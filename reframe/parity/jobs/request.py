@@ -1,16 +1,20 @@
 """What a job asks of a scheduler: one description, whichever scheduler it is."""
 
+
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
-from parity.base import errors, paths, times
+from pydantic import Field, PositiveInt, StringConstraints
+
+from parity.base import errors, paths, times, yamlfile
+from parity.base.strict import Strict
+from parity.base.times import Time
 from parity.base.traps import JOINS, SELECTS
-from parity.jobs import settings
-from parity.jobs.campaign import Covered
-from parity.jobs.settings import Mail, Settings
 from parity.scheduler import access
-from parity.system.schema import Partition, System
+from parity.system.schema import Name, Option, Partition, System
 
 #: Ours for ReFrame's backends; what is not here cannot be asked.
 SCHEDULERS = {'slurm': 'slurm', 'squeue': 'slurm', 'pbs': 'pbs', 'pbspro': 'pbs', 'local': 'plain'}
@@ -70,7 +74,7 @@ def of(job: str, system: System, part: Partition) -> Request:
 
     Raises UsageError for what the partition can never give.
     """
-    asked, stated = settings.of(job, system.name)
+    asked, stated = settings_of(job, system.name)
     scheduler = scheduler_of(part)
     site = access.read(scheduler, part.access)
     driver = job in DRIVERS
@@ -132,3 +136,120 @@ def _misread(request: Request):
                     for o in request.options if JOINS.match(o))
     if request.scheduler == 'pbs' and request.name == 'parity-campaign' and not request.requeue:
         yield 'requeue: false: PBS takes an array of jobs only if they may be requeued'
+
+
+#: The jobs that there are. `workload` asks for what its check asks for: it has no settings of its own.
+JOBS = ('build', 'nightly', 'campaign', 'workload')
+
+#: A word in a scheduler's directive: an account, a queue, a QOS, a reservation.
+Word = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$', max_length=64)]
+Address = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_.+-]+(@[A-Za-z0-9.-]+)?$', max_length=120)]
+
+
+class Mail(Strict):
+    """Who is told what by the scheduler."""
+
+    to: Address
+    when: list[Literal['begin', 'end', 'fail']] = Field(default=['fail'], min_length=1)
+
+
+class Settings(Strict):
+    """What a job asks for; what is not said is left to the partition, or not asked."""
+
+    queue: Word | None = None           # the scheduler's partition or queue, where it is not the measured one's
+    account: Word | None = None
+    project: Word | None = None         # of PBS (-P)
+    qos: Word | None = None
+    reservation: Word | None = None
+    time: Time | None = None
+    cores: PositiveInt | Literal['all'] | None = None
+    memory: Annotated[str, StringConstraints(pattern=r'^[1-9][0-9]*[MG]$')] | None = None   # MiB, GiB
+    gpus: PositiveInt | None = None     # of the one node
+    exclusive: bool | None = None
+    requeue: bool | None = None
+    mail: Mail | None = None
+    options: list[Option] | None = None     # the scheduler's own, as they are
+    repeats: PositiveInt | None = None      # campaign: how often each case
+    nodes: list[PositiveInt] | None = None  # campaign: the node counts
+
+
+class JobsFile(Strict):
+    """jobs.yaml: for all jobs, then for one."""
+
+    all: Settings = Settings()
+    build: Settings = Settings()
+    nightly: Settings = Settings()
+    campaign: Settings = Settings()
+
+
+def settings_of(job: str, system: Name) -> tuple[Settings, Settings]:
+    """The settings of ``job`` on ``system``: all, and those that the site states itself."""
+    ours = yamlfile.read(paths.root() / 'jobs' / 'jobs.yaml', JobsFile)
+    file = paths.root() / 'systems' / system / 'jobs.yaml'
+    site = yamlfile.read(file, JobsFile) if file.is_file() else JobsFile()
+    stated = _over(site.all, getattr(site, job))
+    return _over(ours.all, getattr(ours, job), stated), stated
+
+
+def _over(*settings: Settings) -> Settings:
+    """Later ones win, key by key."""
+    return Settings(**{k: v for one in settings for k, v in one.model_dump(exclude_unset=True).items()})
+
+
+#: The node counts of a campaign where nobody asks for others, as far as the partition has them.
+_USUAL_NODES = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one run of ci/nightly measures; ``repeat`` counts from 1."""
+
+    partition: str
+    nodes: int
+    repeat: int
+
+
+#: The end of a pattern that names a whole case; its name goes on where a step sets the number of nodes.
+WHOLE = '(%|$)'
+
+
+class Covered(Strict):
+    """What a campaign measures. ``check`` is a pattern as `reframe -n` takes it, '' for all checks."""
+
+    name: str
+    partitions: list[str]
+    nodes: list[int]
+    check: str
+
+    def overlaps(self, other: Covered) -> bool:
+        """True where some case would be measured twice; a campaign of another name is meant to."""
+        return (self.name == other.name and bool(set(self.partitions) & set(other.partitions))
+                and bool(set(self.nodes) & set(other.nodes))
+                and (_selects(self.check, other.check) or _selects(other.check, self.check)))
+
+
+def _selects(pattern: str, other: str) -> bool:
+    """Whether a case that ``other`` names is one of ``pattern``'s."""
+    return bool(re.match(pattern, re.sub(r'\\(.)', r'\1', other.removesuffix(WHOLE))))
+
+
+def covered(planned: list[Step], check: str, name: str) -> Covered:
+    """What the steps measure."""
+    return Covered(name=name, check=check, partitions=sorted({s.partition for s in planned}),
+                   nodes=sorted({s.nodes for s in planned}))
+
+
+def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[Step]:
+    """Every repeat on every node count, the partitions in turn; each second repeat turns them round.
+
+    So a drift in time weighs on all partitions alike. ``detected``: the one machine that this is.
+    Raises UsageError for a node count that a partition does not have.
+    """
+    have = {part.name: 1 if detected else part.extras.nodes for part in partitions}
+    for name, most in have.items():
+        never = [n for n in asked.nodes or () if most and n > most]
+        if never:
+            raise errors.UsageError(f'{never[0]} nodes can never be had: partition {name} has {most}')
+    counts = asked.nodes or [n for n in _USUAL_NODES if all(n <= (most or 1) for most in have.values())]
+    return [Step(name, nodes, repeat) for repeat in range(1, (asked.repeats or 1) + 1) for nodes in counts
+            for name in (have if repeat % 2 else reversed(have))]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from parity import plan
 from parity.base import errors, paths
-from parity.jobs import campaign, case, render, request, settings
+from parity.jobs import case, render, request
 from parity.jobs.request import Request
 from parity.system import systems
 from parity.system.schema import Partition, System
@@ -35,8 +35,8 @@ class Wanted:
 
 def script(wanted: Wanted) -> tuple[Request, str]:
     """What the job asks for, and its script. UsageError for what cannot be, with what would be valid."""
-    if wanted.job not in settings.JOBS:
-        raise errors.UsageError(f'no job {wanted.job!r}; valid: {", ".join(settings.JOBS)}')
+    if wanted.job not in request.JOBS:
+        raise errors.UsageError(f'no job {wanted.job!r}; valid: {", ".join(request.JOBS)}')
     system = systems.read(wanted.system)
     parts = [request.partition(system, name) for name in wanted.partitions or ['']]
     _refuse(wanted, parts)
@@ -78,15 +78,15 @@ def _workload(system: System, part: Partition, wanted: Wanted) -> tuple[Request,
 
 
 def _campaign(system: System, parts: list[Partition], wanted: Wanted, asked: Request) -> tuple[Request, str]:
-    stated, _ = settings.of('campaign', system.name)
+    stated, _ = request.settings_of('campaign', system.name)
     stated = stated.model_copy(update={k: v for k in ('repeats', 'nodes') if (v := getattr(wanted, k))})
-    steps = campaign.steps(parts, stated, system.detect is True)
+    steps = request.steps(parts, stated, system.detect is True)
     check = _known(system.name, wanted.check) if wanted.check else ''
     if not re.fullmatch(r'[A-Za-z0-9_-]{0,80}', wanted.name):
         raise errors.UsageError(f'--name {wanted.name!r}: letters, digits, - and _ only')
     name = '-'.join(filter(None, [re.sub(r'\W+', '-', check).strip('-') or 'all', wanted.name]))
     asked = replace(asked, steps=1 if asked.scheduler == 'plain' else len(steps),
-                    covered=campaign.covered(steps, check, wanted.name))
+                    covered=request.covered(steps, check, wanted.name))
     return asked, render.script(
         'campaign', system.name, asked, name=name, steps=steps, check=check, hours=_hours(asked),
         measured=str(paths.results() / 'campaigns' / f'{system.name}-{name}'))
@@ -99,5 +99,5 @@ def _known(system: str, check: str) -> str:
     for known in planned.cases:
         for name in (known.check, known.case.replace(' ', '')):
             if name.lower() == wanted:      # a step that sets nodes adds %nodes= to the name
-                return re.escape(name) + campaign.WHOLE if name != known.check else name
+                return re.escape(name) + request.WHOLE if name != known.check else name
     raise case.no_check(check, planned)

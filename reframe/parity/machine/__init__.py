@@ -6,8 +6,8 @@
 
 from parity.machine.bounds import Bounds, bounds, limits
 from parity.machine.detect import detect
+from parity.machine.memory import reading, steal_share
 from parity.machine.model import Cache, Clock, Machine, MemoryChannels
-from parity.machine.reading import reading, steal_share
 from parity.machine.store import load
 
 __all__ = ['Bounds', 'Cache', 'Clock', 'Machine', 'MemoryChannels',

@@ -1,5 +1,6 @@
 """Physical bounds of the machine, each with its source, or none."""
 
+
 from __future__ import annotations
 
 import math
@@ -8,14 +9,11 @@ from typing import Any, NamedTuple
 
 from parity.base.errors import UsageError
 from parity.base.limits import UNITS, Limit
-from parity.machine.flops import flops_per_cycle
 from parity.machine.model import Machine
 
 #: Overrides that are no bounds themselves but what a peak is computed from.
 _CLOCK_UNITS = {'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9}
 _PARTS = ('clock', 'flops_per_cycle')
-#: A reference clock is true to a fraction of a percent: so far may a measured rate exceed a peak.
-_CLOCK_TOLERANCE = 0.01
 
 
 class Bounds(NamedTuple):
@@ -25,32 +23,24 @@ class Bounds(NamedTuple):
     notes: list[str]
 
 
-def limits(machine: Machine, overrides: Mapping[str, Any] | None = None,
-           measured_fma_gflops_core: float | None = None) -> dict[str, Limit]:
+def limits(machine: Machine, overrides: Mapping[str, Any] | None = None) -> dict[str, Limit]:
     """``bounds`` without the notes."""
-    return bounds(machine, overrides, measured_fma_gflops_core).limits
+    return bounds(machine, overrides).limits
 
 
-def bounds(machine: Machine, overrides: Mapping[str, Any] | None = None,
-           measured_fma_gflops_core: float | None = None) -> Bounds:
+def bounds(machine: Machine, overrides: Mapping[str, Any] | None = None) -> Bounds:
     """peak_flops (all usable cores), peak_flops_core in Gflop/s, memory_bandwidth in GB/s.
 
-    ``overrides`` is ``limits:`` of system.yaml, name -> {value, unit, source}; it wins and is
-    certain, as the operator states it. Beyond bounds it may give ``clock`` and
-    ``flops_per_cycle``. A malformed one raises UsageError. ``measured_fma_gflops_core`` is the rate
-    of one core in a multiply-add loop: a peak below it is void.
+    ``overrides`` is ``limits:`` of system.yaml, name -> {value, unit, source}; it wins and is certain, as the
+    operator states it. Beyond bounds it may give ``clock`` and ``flops_per_cycle``. A malformed one raises
+    UsageError.
     """
     stated = {name: _stated(name, entry) for name, entry in (overrides or {}).items()}
     found, notes = _peaks(machine, stated)
-    if machine.memory_channels:
-        m = machine.memory_channels
-        found['memory_bandwidth'] = Limit(
-            value=m.channels * m.transfers_per_s * m.bytes_per_transfer / 1e9, unit='GB/s',
-            source=m.source, certain=True)
-    found |= {name: limit for name, limit in stated.items() if name not in _PARTS}
-    if measured_fma_gflops_core is not None:
-        notes += _void(found, measured_fma_gflops_core)
-    return Bounds(found, notes)
+    if m := machine.memory_channels:
+        found['memory_bandwidth'] = Limit(value=m.channels * m.transfers_per_s * m.bytes_per_transfer / 1e9,
+                                          unit='GB/s', source=m.source, certain=True)
+    return Bounds(found | {name: limit for name, limit in stated.items() if name not in _PARTS}, notes)
 
 
 def _peaks(machine: Machine, stated: dict[str, Limit]) -> tuple[dict[str, Limit], list[str]]:
@@ -82,18 +72,6 @@ def _cores(machine: Machine) -> int:
     return cores if machine.cpu_quota is None else min(cores, max(1, math.ceil(machine.cpu_quota)))
 
 
-def _void(found: dict[str, Limit], measured: float) -> list[str]:
-    """Remove peaks that a measurement refutes: a clock or a table is wrong, we cannot know which."""
-    peaks = [found[name] for name in ('peak_flops_core', 'peak_flops') if name in found]
-    refuted = [peak for peak in peaks if measured > peak.value * (1 + _CLOCK_TOLERANCE)]
-    if not refuted:
-        return []
-    for name in ('peak_flops_core', 'peak_flops'):
-        found.pop(name, None)
-    return [f'no peak_flops: {refuted[0].value:.4g} Gflop/s ({refuted[0].source}) is below the '
-            f'measured {measured:.4g} Gflop/s of one core']
-
-
 def _stated(name: str, entry: Any) -> Limit:
     """One entry of ``limits:`` in system.yaml."""
     allowed = UNITS.get(name)
@@ -106,3 +84,67 @@ def _stated(name: str, entry: Any) -> Limit:
     if allowed and limit.unit not in allowed:
         raise UsageError(f'limits: {name}: unit {limit.unit!r} is not one of {", ".join(allowed)}')
     return limit
+
+
+class Flops(NamedTuple):
+    """flop / cycle / core and the source."""
+
+    value: int
+    source: str
+    certain: bool = True
+    family: str | None = None       # CPU family that proves the name (archspec goes by flags only)
+
+
+_INTEL = 'Intel 64 and IA-32 Optimization Reference Manual (248966)'
+_ARM = 'Arm Software Optimization Guide'
+
+#: By archspec's name: the most that any processor of that name does (some Xeons have one AVX-512
+#: FMA unit, some laptops narrower pipes). What is not here has no bound.
+TABLE: dict[str, Flops] = {
+    'nehalem': Flops(4, f'{_INTEL}: 128-bit add and multiply'),
+    'westmere': Flops(4, f'{_INTEL}: 128-bit add and multiply'),
+    'sandybridge': Flops(8, f'{_INTEL}: 256-bit add and multiply'),
+    'ivybridge': Flops(8, f'{_INTEL}: 256-bit add and multiply'),
+    'haswell': Flops(16, f'{_INTEL}: 2 FMA x 256 bit'),
+    'broadwell': Flops(16, f'{_INTEL}: 2 FMA x 256 bit'),
+    'skylake': Flops(16, f'{_INTEL}: 2 FMA x 256 bit'),
+    'mic_knl': Flops(32, f'{_INTEL}: 2 VPU x 512 bit'),
+    'skylake_avx512': Flops(32, f'{_INTEL}: 2 FMA x 512 bit, ports 0+1 and 5'),
+    'cascadelake': Flops(32, f'{_INTEL}: as Skylake server'),
+    'icelake': Flops(32, f'{_INTEL}: as Skylake server'),
+    'sapphirerapids': Flops(32, f'{_INTEL}: 2 FMA x 512 bit; AMX has no double precision'),
+    'alderlake': Flops(16, f'{_INTEL}: 2 FMA x 256 bit (P cores)'),
+    'zen': Flops(8, 'AMD Family 17h Optimization Guide (55723): 2 FMA x 128 bit', family='23'),
+    'zen2': Flops(16, 'AMD Family 17h Models 30h+ Optimization Guide (56305): 2 FMA x 256 bit', family='23'),
+    'zen3': Flops(16, 'AMD Family 19h Optimization Guide (56665): 2 FMA x 256 bit', family='25'),
+    'zen4': Flops(16, 'AMD Zen4 Optimization Guide (57647): 2 FMA x 256 bit, 512 in two passes', family='25'),
+    'zen5': Flops(32, 'AMD Zen5 Optimization Guide (58455): 2 FMA x 512 bit', family='26'),
+    'a64fx': Flops(32, 'Fujitsu A64FX Microarchitecture Manual: 2 SVE FMA x 512 bit'),
+    'thunderx2': Flops(8, 'WikiChip, Vulcan: 2 FMA x 128 bit'),
+    'neoverse_n1': Flops(8, f'{_ARM}, Neoverse N1: 2 FMA x 128 bit'),
+    'neoverse_n2': Flops(8, f'{_ARM}, Neoverse N2: 2 FMA x 128 bit'),
+    'neoverse_v1': Flops(16, f'{_ARM}, Neoverse V1: 2 SVE x 256 bit or 4 NEON x 128 bit'),
+    'neoverse_v2': Flops(16, f'{_ARM}, Neoverse V2: 4 x 128 bit'),
+    # twice that on a fused SMT8 core, which looks the same once threads are switched off
+    'power9le': Flops(8, 'IBM POWER9 Processor User Manual: 2 FMA x 128 bit, SMT4 core', certain=False),
+}
+
+#: By vendor and flags: the most that any processor of the vendor does that shows these flags. It
+#: holds where the name does not: a hypervisor may mask flags and show an older model, but vectors
+#: whose flag is masked cannot be used.
+BY_FLAGS: dict[str, dict[str, int]] = {
+    'GenuineIntel': {'avx512f': 32, 'fma': 16},
+    'AuthenticAMD': {'avx512f': 32, 'fma': 16},
+}
+
+
+def flops_per_cycle(microarchitecture: str | None, vendor: str | None, family: str | None,
+                    simd: tuple[str, ...], physical: bool) -> Flops | None:
+    """The bound for a core, or None where no source gives one."""
+    row = TABLE.get(microarchitecture or '')
+    if physical and row and row.family in (None, family):
+        return row
+    for flag, value in BY_FLAGS.get(vendor or '', {}).items():
+        if flag in simd:
+            return Flops(value, f'the most that any {vendor} processor with {flag} does')
+    return None

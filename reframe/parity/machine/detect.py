@@ -1,16 +1,17 @@
 """Everything about the machine, gathered; what fails becomes a note."""
 
+
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from parity.machine import cgroup, cpuinfo, memory, topology
-from parity.machine.clock import clock
-from parity.machine.kernel import kernel
+from parity.machine import cpuinfo, memory, topology
 from parity.machine.kind import kind
-from parity.machine.model import Machine
+from parity.machine.model import Clock, Machine
 from parity.machine.tree import Tree
 
 
@@ -43,7 +44,7 @@ def detect(root: Path | str = '/') -> Machine:
         **part('kernel', _UNKNOWN_KERNEL, kernel, tree, cpus),
         **nature,
         'cpu_list': tuple(sorted(cpus)),
-        'cpu_quota': part('cpu quota', None, lambda: (cgroup.cpu_quota(tree), [])),
+        'cpu_quota': part('cpu quota', None, lambda: (memory.cpu_quota(tree), [])),
         'core_sets': part('cores', each, topology.cores, tree, cpus, processors),
         'socket_sets': part('sockets', (), topology.sockets, tree, cpus, processors),
         'numa_sets': part('NUMA nodes', (), topology.numa_nodes, tree, cpus),
@@ -58,3 +59,61 @@ _UNKNOWN_PROCESSOR = {'architecture': 'unknown', 'microarchitecture': None, 'ven
                       'model_name': None, 'simd': ()}
 _UNKNOWN_KERNEL = {'hostname': 'unknown', 'kernel': None, 'governor': None, 'mitigations': None,
                    'clocksource': None}
+
+
+_CPU = 'sys/devices/system/cpu'
+#: Drivers whose cpuinfo_max_freq is the single-core turbo or boost clock.
+#: Source: Linux Documentation/admin-guide/pm/intel_pstate.rst and amd-pstate.rst.
+_TURBO_INCLUDED = {'intel_pstate', 'intel_cpufreq', 'amd-pstate', 'amd-pstate-epp'}
+
+
+def clock(tree: Tree, cpus: frozenset[int], kind: str) -> tuple[Clock | None, list[str]]:
+    """The maximum over the usable cpus, or None and why."""
+    maxima = [tree.number(f'{_CPU}/cpu{cpu}/cpufreq/cpuinfo_max_freq') for cpu in sorted(cpus)]
+    khz = max((value for value in maxima if value), default=None)
+    if khz is None:
+        return None, ['maximum clock unknown: no cpufreq cpuinfo_max_freq']
+    if kind != 'physical':
+        return None, [f'maximum clock unknown: cpufreq says {khz / 1e6:.3g} GHz, '
+                      f'which a {kind} machine cannot vouch for']
+    driver = tree.text(f'{_CPU}/cpu{min(cpus)}/cpufreq/scaling_driver') or 'unknown driver'
+    if driver not in _TURBO_INCLUDED and _boosts(tree):
+        # acpi-cpufreq: the whole turbo range stands as one state 1 MHz above nominal
+        return None, [f'maximum clock unknown: boost is on, and the {khz / 1e6:.3g} GHz of {driver} '
+                      'may be without it']
+    return Clock(hz=khz * 1e3, source=f'cpufreq cpuinfo_max_freq, {driver}'), []
+
+
+def _boosts(tree: Tree) -> bool:
+    """Boost may be on: the switch says so, or there is none and the driver is not known."""
+    switch = tree.number(f'{_CPU}/cpufreq/boost')
+    if switch is not None:
+        return switch != 0
+    # ARM and POWER drivers without a switch have no clock above the maximum they state
+    return (tree.text('proc/sys/kernel/arch') or 'x86_64') == 'x86_64'
+
+
+def kernel(tree: Tree, cpus: frozenset[int]) -> tuple[dict, list[str]]:
+    """Host name, release, governor, mitigations and clock source."""
+    cpu = min(cpus)
+    hostname = tree.text('proc/sys/kernel/hostname') or (platform.node() if tree.real else None)
+    facts = {
+        'hostname': hostname or 'unknown',
+        'kernel': tree.text('proc/sys/kernel/osrelease') or (os.uname().release if tree.real else None),
+        'governor': tree.text(f'sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor'),
+        'mitigations': mitigations(tree),
+        'clocksource': tree.text('sys/devices/system/clocksource/clocksource0/current_clocksource'),
+    }
+    unknown = [name for name, value in facts.items() if value in (None, 'unknown')]
+    return facts, [f'{", ".join(unknown)}: unknown, not shown by /proc and /sys'] if unknown else []
+
+
+def mitigations(tree: Tree) -> str | None:
+    """``mitigated: ...; vulnerable: ...``: the names of CPU faults that concern this machine."""
+    folder = 'sys/devices/system/cpu/vulnerabilities'
+    states = {name: tree.text(f'{folder}/{name}') or '' for name in tree.listing(folder)}
+    if not states:
+        return None
+    mitigated = [name for name, state in states.items() if state.startswith('Mitigation')]
+    vulnerable = [name for name, state in states.items() if state.startswith('Vulnerable')]
+    return f'mitigated: {" ".join(mitigated) or "none"}; vulnerable: {" ".join(vulnerable) or "none"}'

@@ -1,13 +1,17 @@
 """Memory: how much there is, and the channels that firmware describes."""
 
+
 from __future__ import annotations
 
 import os
 import re
 import shutil
 import subprocess
+import time
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
-from parity.machine import cgroup
+from parity.machine.cpuinfo import processors
 from parity.machine.model import MemoryChannels
 from parity.machine.tree import Tree
 
@@ -20,7 +24,7 @@ def memory(tree: Tree) -> tuple[dict, list[str]]:
     """Bytes there are and bytes available now, within the cgroup's limit."""
     fields = meminfo(tree)
     total, available = fields.get('MemTotal'), fields.get('MemAvailable')
-    limit = cgroup.memory_limit(tree)
+    limit = memory_limit(tree)
     if limit:
         total = min(total or limit[0], limit[0])
         available = min(available or limit[1], limit[1])
@@ -73,3 +77,148 @@ def parse_dmi(text: str) -> tuple[MemoryChannels | None, list[str]]:
 def _fields(block: str) -> dict[str, str]:
     pairs = (line.strip().partition(': ') for line in block.splitlines())
     return {key: value.strip() for key, colon, value in pairs if colon}
+
+
+def reading(root: Path | str = '/') -> dict[str, Any]:
+    """Cheap facts; a value that cannot be read is None.
+
+    ``steal_jiffies`` is time a hypervisor gave to others (proc(5), /proc/stat, 8th column);
+    guest time is part of user time and not counted twice. ``clock_mhz_*`` is what cores ran at,
+    not what they can reach.
+    """
+    tree = Tree(root)
+    steal, total = _jiffies(tree)
+    clocks = _clocks(tree)
+    return {
+        'time_s': time.time(),
+        'load_1min': _load(tree),
+        'steal_jiffies': steal,
+        'total_jiffies': total,
+        'clock_mhz_min': min(clocks, default=None),
+        'clock_mhz_max': max(clocks, default=None),
+        'memory_available_bytes': memory(tree)[0]['memory_available_bytes'],
+    }
+
+
+def steal_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
+    """Part (0 to 1) of all cpu time between two readings that a hypervisor took away."""
+    values = [r.get(key) for key in ('steal_jiffies', 'total_jiffies') for r in (before, after)]
+    if None in values:
+        return None
+    steal, total = values[1] - values[0], values[3] - values[2]
+    # counters that went backwards belong to two boots
+    return steal / total if total > 0 and 0 <= steal <= total else None
+
+
+def _jiffies(tree: Tree) -> tuple[int | None, int | None]:
+    line = (tree.text('proc/stat') or '').partition('\n')[0].split()
+    if len(line) < 9 or line[0] != 'cpu' or not all(word.isdecimal() for word in line[1:9]):
+        return None, None
+    counts = [int(word) for word in line[1:9]]
+    return counts[7], sum(counts)
+
+
+def _load(tree: Tree) -> float | None:
+    try:
+        return float((tree.text('proc/loadavg') or '').split()[0])
+    except (ValueError, IndexError):
+        return None
+
+
+def _clocks(tree: Tree) -> list[float]:
+    found = []
+    for fields in processors(tree):
+        try:
+            found.append(float(fields['cpu MHz']))
+        except (KeyError, ValueError):
+            pass
+    return found
+
+
+#: v1 writes 'no limit' as the largest multiple of the page size: anything above 2^60 bytes is none.
+_NO_LIMIT = 1 << 60
+
+
+class Group(NamedTuple):
+    """A folder with a controller's files; ``v2`` tells which names they have."""
+
+    folder: str
+    v2: bool
+
+
+def groups(tree: Tree, controller: str) -> list[Group]:
+    """This process's cgroup of one controller and its ancestors, as far as they can be seen."""
+    own = _own(tree)
+    found = []
+    for mount, inside, v2, controllers in _mounts(tree):
+        if not v2 and controller not in controllers:
+            continue
+        path = own.get('' if v2 else controller, '/')
+        # In a container the mount shows only a part of the hierarchy: its root stands for `inside`.
+        if inside != '/' and (path == inside or path.startswith(inside + '/')):
+            path = path[len(inside):] or '/'
+        own_folder = PurePosixPath('/', path.lstrip('/'))
+        folders = [f'{mount}{step}'.strip('/') for step in (own_folder, *own_folder.parents)]
+        found += [Group(folder, v2) for folder in folders if tree.exists(folder)]
+    return found
+
+
+def cpu_quota(tree: Tree) -> float | None:
+    """Processors' worth of time that may be used: the smallest quota / period on the way up."""
+    quotas = []
+    for folder, v2 in groups(tree, 'cpu'):
+        if v2:
+            quota, _, period = (tree.text(f'{folder}/cpu.max') or 'max').partition(' ')
+        else:
+            quota = tree.text(f'{folder}/cpu.cfs_quota_us') or 'max'
+            period = tree.text(f'{folder}/cpu.cfs_period_us') or ''
+        if quota.isdecimal() and period.isdecimal() and int(period):      # 'max' and -1 are no quota
+            quotas.append(int(quota) / int(period))
+    return min(quotas, default=None)
+
+
+def memory_limit(tree: Tree) -> tuple[int, int] | None:
+    """The tightest memory limit and what is left below it, in bytes."""
+    limits = []
+    for folder, v2 in groups(tree, 'memory'):
+        limit = tree.number(f'{folder}/' + ('memory.max' if v2 else 'memory.limit_in_bytes'))
+        if limit is None or limit >= _NO_LIMIT:
+            continue
+        used = tree.number(f'{folder}/' + ('memory.current' if v2 else 'memory.usage_in_bytes')) or 0
+        # the page cache counts as used, and is given back when memory is asked for
+        used -= _reclaimable(tree.text(f'{folder}/memory.stat') or '', v2)
+        limits.append((limit, max(0, limit - max(0, used))))
+    if not limits:
+        return None
+    return min(limit for limit, _ in limits), min(left for _, left in limits)
+
+
+def _reclaimable(stat: str, v2: bool) -> int:
+    name = 'inactive_file' if v2 else 'total_inactive_file'
+    for line in stat.splitlines():
+        key, _, value = line.partition(' ')
+        if key == name and value.isdecimal():
+            return int(value)
+    return 0
+
+
+def _own(tree: Tree) -> dict[str, str]:
+    """Controller -> path of this process; the key of cgroup v2 is ''."""
+    paths = {}
+    for line in (tree.text('proc/self/cgroup') or '').splitlines():
+        _, _, rest = line.partition(':')
+        controllers, _, path = rest.partition(':')
+        for controller in controllers.split(','):
+            paths[controller] = path
+    return paths
+
+
+def _mounts(tree: Tree) -> list[tuple[str, str, bool, set[str]]]:
+    """Mount point, path shown there, is it v2, controllers: from mountinfo (see proc(5))."""
+    mounts = []
+    for line in (tree.text('proc/self/mountinfo') or '').splitlines():
+        fields, _, super_fields = (part.split() for part in line.partition(' - '))
+        if len(fields) > 4 and len(super_fields) > 2 and super_fields[0] in ('cgroup', 'cgroup2'):
+            v2, controllers = super_fields[0] == 'cgroup2', set(super_fields[2].split(','))
+            mounts.append((fields[4], fields[3], v2, controllers))
+    return mounts

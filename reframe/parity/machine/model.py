@@ -111,11 +111,6 @@ class Machine(Strict):
         last = max((cache.level for cache in self.caches), default=None)
         return max((c.size_bytes for c in self.caches if c.level == last), default=None)
 
-    @property
-    def simd_widest(self) -> str | None:
-        """The widest vectors: avx512f, avx2, avx, sse2, sve, asimd or vsx."""
-        return next((name for name in WIDTHS if name in self.simd), None)
-
     def features(self) -> list[str]:
         """Names that a partition offers: its kind (if known), ``cpu``, and vector sets."""
         kind = [] if self.kind == 'unknown' else [self.kind]

@@ -10,7 +10,7 @@ from typing import Any
 
 from parity import __version__
 from parity.base import files
-from parity.machine import cgroup, memory, topology
+from parity.machine import memory, topology
 from parity.machine.cpuinfo import processors
 from parity.machine.detect import detect
 from parity.machine.model import Machine
@@ -53,13 +53,13 @@ def write(cache_file: Path | str, key: dict[str, Any], value: Any) -> None:
 
 
 def _key(tree: Tree) -> dict[str, Any]:
-    limit = cgroup.memory_limit(tree)
+    limit = memory.memory_limit(tree)
     return {
         'parity': __version__,
         'boot': tree.text('proc/sys/kernel/random/boot_id'),
         'kernel': tree.text('proc/sys/kernel/osrelease'),
         'cpus': sorted(topology.usable(tree, processors(tree))[0]),
-        'cpu_quota': cgroup.cpu_quota(tree),
+        'cpu_quota': memory.cpu_quota(tree),
         'memory_limit': limit[0] if limit else None,
         'root': str(tree.root),
         'user': os.geteuid(),                   # only root sees the memory channels

@@ -12,8 +12,7 @@ import shutil
 from parity.base.errors import InfrastructureError, UsageError
 from parity.probe import pbs, slurm
 from parity.probe.model import Cluster
-from parity.scheduler.command import answer
-from parity.scheduler.state import SchedulerError
+from parity.scheduler.command import SchedulerError, answer
 
 #: How the batch systems are asked for nodes of a kind.
 ASKS = {'slurm': {'label': '--constraint={}', 'gpu': '--gres=gpu:{}:{}', 'any gpu': '--gres=gpu:{1}'},

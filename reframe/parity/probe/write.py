@@ -1,14 +1,15 @@
 """The file that a person would have written, each value with its source beside it."""
 
+
 from __future__ import annotations
 
 import datetime
+import getpass
 import re
 
-from parity.probe import partition
 from parity.probe.ask import ASKS
 from parity.probe.likes import of as like_nodes
-from parity.probe.model import TODO, Cluster, Host
+from parity.probe.model import TODO, Cluster, Host, Like, Node
 
 #: A comment begins here, or two blanks behind what is longer.
 _COLUMN = 58
@@ -19,8 +20,8 @@ def system(name: str, cluster: Cluster, host: Host, today: datetime.date) -> str
     likes, left = like_nodes(cluster.nodes, cluster.queues, ASKS[cluster.scheduler])
     lines = _head(name, cluster, host, today)
     for index, like in enumerate(likes):
-        lines += partition.lines(like, cluster, host, first=index == 0)
-    lines += [('', f'left out: {queue} ({partition.short(why)})') for queue, why in left.items()]
+        lines += partition_lines(like, cluster, host, first=index == 0)
+    lines += [('', f'left out: {queue} ({short(why)})') for queue, why in left.items()]
     return ''.join(_line(*line) for line in lines)
 
 
@@ -38,11 +39,11 @@ def _head(name: str, cluster: Cluster, host: Host, today: datetime.date) -> list
     lines += [('', f'{TODO} {note}') for note in cluster.notes]
     if cluster.licences:
         lines.append(('', f'{TODO} licences, which `access` may have to take (--licenses=NAME:1): '
-                      + partition.short(', '.join(cluster.licences))))
+                      + short(', '.join(cluster.licences))))
     mpi = ', '.join(host.mpi_modules[:1]) or 'gcc/13, openmpi/5'
     here = f'{TODO} start on this node without a module: on the others, too?'
-    hosts = partition.single(f'^{re.escape(host.name)}$')
-    return [*lines, (f'name: {name}',), (f'descr: {partition.quoted(cluster.name or name)}',),
+    hosts = single(f'^{re.escape(host.name)}$')
+    return [*lines, (f'name: {name}',), (f'descr: {quoted(cluster.name or name)}',),
             (f'hostnames: [{hosts}]', f'{TODO} the other login nodes'),
             (f'modules_system: {host.modules_system}', _of_modules(host)),
             ('detect: false', 'a login node says nothing about compute nodes'),
@@ -55,4 +56,150 @@ def _head(name: str, cluster: Cluster, host: Host, today: datetime.date) -> list
 def _of_modules(host: Host) -> str:
     if host.modules_system == 'nomod':
         return 'neither LMOD_CMD nor MODULES_CMD is set here'
-    return 'with an MPI: ' + (partition.short(', '.join(host.mpi_modules)) or 'none found')
+    return 'with an MPI: ' + (short(', '.join(host.mpi_modules)) or 'none found')
+
+
+#: One case takes minutes; a queue that allows days would keep one that hangs for as long.
+_CASE_SECONDS = 3600
+
+
+def partition_lines(like: Like, cluster: Cluster, host: Host, first: bool) -> list[tuple]:
+    """The lines of one partition with their comments; the first says what all have in common."""
+    one = min(like.nodes, key=lambda n: (n.cores, n.memory_bytes))
+    called = f'; all are called {short(", ".join(_common(like)))}' if _common(like) else ''
+    cores = f'{one.cores} core{"s" if one.cores > 1 else ""}'
+    said = [(f'  - name: {like.name}',),
+             (f'    descr: {len(like.nodes)} nodes of {cores}', f'for instance {like.nodes[0].name}{called}')]
+    if like.mixed:
+        said.append(('', f'{TODO} jobs may get unlike nodes, no option tells them apart: {like.mixed}'))
+    said.append((f'    scheduler: {cluster.scheduler}',))
+    if cluster.scheduler == 'slurm':
+        said.append(('    sched_options: {use_nodes_option: true}', '--ntasks-per-node alone is a maximum'))
+    return [*said, (f'    launcher: {cluster.launcher}', cluster.launcher_source), *_access(like, cluster),
+            *_variables(cluster), _time(like), _features(like, one), *_devices(one, host), ('    extras:',),
+            _nodes(like), (f'      cores: {one.cores}', f'{cluster.source}{_threads(one, cluster)}'),
+            (f'      memory_bytes: {one.memory_bytes:_}', f'{gib(one)}: {cluster.source}'),
+            *_caches(one, host), _filesystems(host, first), *_limits(host, first)]
+
+
+def _features(like: Like, one: Node) -> tuple:
+    """cpu, gpu, and the kind, where the operator's own word for the nodes says it."""
+    words = ['cpu', *(['gpu'] if one.gpus else [])]
+    kinds = {'physical': 'physical', 'baremetal': 'physical', 'virtual': 'virtual', 'vm': 'virtual'}
+    found = {kinds[label] for label in _common(like) if label in kinds}
+    if len(found) == 1:
+        return f'    features: [{", ".join([*words, *found])}]', 'physical or virtual: what the nodes are called'
+    return f'    features: [{", ".join(words)}]', f'{TODO} add physical or virtual'
+
+
+def _common(like: Like) -> list[str]:
+    return sorted(set.intersection(*(set(n.labels) for n in like.nodes)))
+
+
+def _access(like: Like, cluster: Cluster) -> list[tuple]:
+    queue = like.queue
+    if cluster.scheduler == 'pbs':
+        options = [f'-q {queue.name}', "'-l place=scatter:excl'", *like.options, 'ompthreads=1']
+        return [(f'    access: [{", ".join(options)}]', f'{TODO} -A ACCOUNT, where the site wants one')]
+    options = [f'--partition={queue.name}', *([f'--account={cluster.account}'] if cluster.account else []),
+               *([] if queue.exclusive else ['--exclusive']), *(f"'{o}'" if ':' in o else o for o in like.options),
+               *(['--hint=nomultithread'] if like.nodes[0].threads > 1 else []),
+               *(['--mem=0'] if queue.memory else [])]
+    why = [f'account: sacctmgr, default of {getpass.getuser()}'] if cluster.account else []
+    why += [f'--mem=0, as {queue.memory}'] if queue.memory else []
+    return [(f'    access: [{", ".join(options)}]', '; '.join(why))]
+
+
+def _variables(cluster: Cluster) -> list[tuple]:
+    if not cluster.mpi_type:
+        return []
+    return [(f'    env_vars: [[SLURM_MPI_TYPE, {cluster.mpi_type}]]', 'srun --mpi=list: ranks of one MPI job')]
+
+
+def _time(like: Like) -> tuple:
+    longest = like.queue.longest
+    time = min(longest or _CASE_SECONDS, _CASE_SECONDS)
+    known = f'{_span(longest)} at most in {like.queue.name}' if longest else f'{like.queue.name} has no limit'
+    return f'    time_limit: {_span(time)}', f'of one case; {known}'
+
+
+def _span(seconds: int) -> str:
+    parts = ((seconds // 86400, 'd'), (seconds // 3600 % 24, 'h'), (seconds // 60 % 60, 'm'), (seconds % 60, 's'))
+    return ''.join(f'{count}{unit}' for count, unit in parts if count)
+
+
+def _devices(one: Node, host: Host) -> list[tuple]:
+    found = []
+    for kind, count in one.gpus:
+        arch, source = host.arches.get(kind, ('', ''))
+        told = f'{count} x {kind or "of a type that is not told"}'
+        known = f'arch: {arch}, ' if arch else ''
+        found.append((f'    devices: [{{type: gpu, {known}num_devices: {count}}}]',
+                      f'{told}: {source}' if arch else f'{TODO} arch, such as sm_80; {told}'))
+    return found[:1]
+
+
+def _nodes(like: Like) -> tuple:
+    """As many as are configured: an outage of today is no property of the system."""
+    count = min(len(like.nodes), like.queue.most_nodes or len(like.nodes))
+    limit = f', {like.queue.most_nodes} a job' if like.queue.most_nodes else ''
+    told = f'{like.up} of {len(like.nodes)} are up{limit}'
+    away = [f'{n.name} {n.state}'.strip() for n in like.nodes if not n.up]
+    if away:
+        return (f'      nodes: {count}', f'{TODO} fewer, if these do not come back: {short(", ".join(away))}; '
+                                         f'that one job may have; {told}')
+    return f'      nodes: {count}', f'that one job may have; {told}'
+
+
+def _threads(one: Node, cluster: Cluster) -> str:
+    if cluster.scheduler == 'pbs':
+        return ': ncpus; hardware threads are counted as cores where the site has them on'
+    return f', {one.threads} threads each' if one.threads > 1 else ''
+
+
+def _caches(one: Node, host: Host) -> list[tuple]:
+    if host.llc_bytes and host.cores == one.cores:
+        return [(f'      llc_bytes: {host.llc_bytes:_}', f'{TODO} check: of this node, which has as many cores')]
+    return [('      # llc_bytes:', f'{TODO} last-level caches of a node together: lscpu -B there')]
+
+
+def _filesystems(host: Host, first: bool) -> tuple:
+    if not first:
+        return ('      filesystems: *filesystems',)
+    named = [f for f in host.filesystems if f.name != 'home'] or host.filesystems
+    others = f'; none of yours is known on {short(", ".join(host.unknown))}' if host.unknown else ''
+    if not named:
+        return ('      filesystems: &filesystems {scratch: $PARITY_RESULTS/scratch}',
+                f'{TODO} a folder of yours that all nodes see' + (others or '; none is mounted here'))
+    paths = ', '.join(f'{f.name}: {quoted(f.path)}' for f in named)
+    return f'      filesystems: &filesystems {{{paths}}}', '; '.join(f.source for f in named) + others
+
+
+def _limits(host: Host, first: bool) -> list[tuple]:
+    if host.link is None:
+        example = '      # limits: {link_bandwidth: {value: 25000, unit: MB/s, source: ...}}'
+        return [(example, f'{TODO} {host.no_link}')] if first else []
+    if not first:
+        return [('      limits: *limits',)]
+    return [('      limits: &limits', f'{TODO} certain: true, once the nodes are known to have such a port'),
+            (f'        link_bandwidth: {{value: {host.link.rate:g}, unit: MB/s, certain: false, source: '
+             f'{single("login node, " + host.link.source)}}}',)]
+
+
+def gib(node: Node) -> str:
+    return f'{node.memory_bytes / (1 << 30):.4g} GiB'
+
+
+def short(text: str, most: int = 100) -> str:
+    """A list cut where it grows too long for a comment."""
+    return text if len(text) <= most else text[:most].rpartition(', ')[0] + ', ...'
+
+
+def single(text: str) -> str:
+    """Text in YAML's single quotes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def quoted(text: str) -> str:
+    """Text as YAML takes it, in quotes where it needs them."""
+    return text if re.fullmatch(r'[A-Za-z/$][\w/.$-]*', text) else single(text)

@@ -27,12 +27,13 @@ def facts(brief: bool) -> None:
     """The software found here and, unless ``brief``, the machine and its limits with their source."""
     import yaml
 
-    from parity import machine, software
+    from parity import machine
     from parity.base import paths
+    from parity.software import discover
     from parity.system import systems
     system = systems.read('local')
     cache = paths.results() / 'cache'
-    found = software.discover(paths.root(), system.environments, cache / 'software.json', system.name)
+    found = discover.discover(paths.root(), system.environments, cache / 'software.json', system.name)
     print(found.announcement)
     for note in found.notes:
         print(f'note: {note}')

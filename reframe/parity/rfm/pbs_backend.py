@@ -18,7 +18,7 @@ from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 
 from parity.rfm.patient import Patient
 from parity.scheduler import access, command, nodes, pbs, scheduled, waiting
-from parity.scheduler.state import SchedulerError, State
+from parity.scheduler.command import SchedulerError, State
 
 #: How long (seconds) output may take to appear once its job has ended: a file system tells other nodes late.
 OUTPUT_WAIT = 120

@@ -14,7 +14,7 @@ from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler,
 
 from parity.rfm.patient import Patient
 from parity.scheduler import command, scheduled, slurm, waiting
-from parity.scheduler.state import SchedulerError
+from parity.scheduler.command import SchedulerError
 
 #: How long (seconds) Slurm may take to end a job that was taken back, before nobody waits for it.
 CANCEL_WAIT = 10

@@ -1,11 +1,14 @@
 """A scheduler's command: its answer, or its own words and exit code."""
 
+
 from __future__ import annotations
 
+import re
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
-from parity.scheduler.state import SchedulerError
+from parity.base.errors import INFRASTRUCTURE, OK, ParityError
 
 #: A controller that does not answer: its clients wait for minutes.
 SECONDS = 60
@@ -30,3 +33,53 @@ def run(command: list[str], folder: Path | None = None) -> subprocess.CompletedP
         raise SchedulerError(f'{command[0]} is not here: this must be a machine that can submit jobs') from None
     except subprocess.TimeoutExpired:
         raise SchedulerError(f'{command[0]} did not answer within {SECONDS} s: is its controller up?') from None
+
+
+#: What `wait` ends with where the exit code is that of a signal, as in a shell.
+SIGNAL = 128
+
+
+class SchedulerError(ParityError):
+    """The scheduler refused, or does not answer: its own words and exit code."""
+
+    def __init__(self, what: str, code: int = INFRASTRUCTURE):
+        super().__init__(what)
+        self.exit_code = code or INFRASTRUCTURE
+
+
+class Forgotten(SchedulerError):
+    """The scheduler answers, and knows no such job (any more)."""
+
+
+@dataclass(frozen=True)
+class State:
+    """One job, or one element of an array.
+
+    ``word`` is the scheduler's own word for its state. ``exit_code`` is None while it has none.
+    ``never`` is why it can never start, '' otherwise.
+    """
+
+    id: str
+    phase: str                          # pending, running, ended
+    word: str
+    exit_code: int | None = None
+    reason: str = ''
+    nodes: str = ''
+    elapsed: str = ''
+    never: str = ''
+    times: tuple[float, float] | None = None    # seconds that it waited in the queue, and has run
+
+
+def together(states: list[State]) -> tuple[str, int | None]:
+    """The phase of a job from those of its elements, and the highest exit code once all have ended."""
+    phases = {s.phase for s in states}
+    if phases != {'ended'}:
+        return ('running' if 'running' in phases or 'ended' in phases else 'pending'), None
+    return 'ended', max((s.exit_code if s.exit_code is not None else INFRASTRUCTURE for s in states), default=OK)
+
+
+def seconds(elapsed: str) -> float | None:
+    """`[days-]hours:minutes:seconds`, as both schedulers write a time, in seconds; None where it is none."""
+    found = re.fullmatch(r'(?:(\d+)-)?(\d+):(\d\d):(\d\d)', elapsed)
+    days, hours, minutes, rest = (int(part or 0) for part in found.groups()) if found else (0,) * 4
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest) if found else None

@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE
-from parity.scheduler.command import answer
-from parity.scheduler.state import SIGNAL, Forgotten, SchedulerError, State, seconds
+from parity.scheduler.command import SIGNAL, Forgotten, SchedulerError, State, answer, seconds
 
 _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun

@@ -6,8 +6,7 @@ import datetime
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE
-from parity.scheduler.command import answer
-from parity.scheduler.state import SIGNAL, Forgotten, SchedulerError, State, seconds
+from parity.scheduler.command import SIGNAL, Forgotten, SchedulerError, State, answer, seconds
 
 _PENDING = {'PENDING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT', 'RESV_DEL_HOLD'}
 _RUNNING = {'RUNNING', 'COMPLETING', 'CONFIGURING', 'SUSPENDED', 'STOPPED', 'SIGNALING', 'STAGE_OUT', 'RESIZING'}

@@ -78,10 +78,11 @@ def _partition_wrong(system: System, stated: Partition, environs: list[str]) -> 
 
 
 def _detected(system: System):
-    from parity import machine, software
+    from parity import machine
+    from parity.software import discover
     cache = paths.results() / 'cache'
     return (machine.load(cache / 'machine.json'),
-            software.discover(paths.root(), system.environments, cache / 'software.json', system.name))
+            discover.discover(paths.root(), system.environments, cache / 'software.json', system.name))
 
 
 def _stated(system: System) -> list:
@@ -91,14 +92,15 @@ def _stated(system: System) -> list:
 
 def _modules(entry: ModulesEnvironment):
     """Modules, or the nodes' own packages, that are said to bring codes, and an MPI."""
-    from parity.software import Environ
+    from parity.software.model import Environ
     return Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
                    features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
 
 
 def _built(system: str) -> list:
     """What Spack has built for the system; without features before, so that its cases are `missing`."""
-    from parity.software import Environ, built
+    from parity.software import built
+    from parity.software.model import Environ
     from parity.software.spackenv import manifest
     made = manifest.read(system)
     if made is None:

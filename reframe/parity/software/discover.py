@@ -1,22 +1,23 @@
 """Every provider asked; what was learned is kept while the files it came from stay the same."""
 
+
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from parity import __version__
 from parity.machine import cpuinfo, store
 from parity.machine.tree import Tree
-from parity.software import built, modules, spack
-from parity.software.announce import announcement
+from parity.software import built, spack
 from parity.software.model import Environ, Software, SpackFound
+from parity.software.probe import attempt
 from parity.software.programs import FEATURES, PROGRAMS
 from parity.software.spackenv import manifest
-from parity.software.stamps import stamps, unchanged
 from parity.software.survey import Survey, paths, survey
 
 #: What the distribution is asked for.
@@ -83,7 +84,7 @@ def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str
     known = [code for code in entry['codes'] if code in FEATURES]
     notes = [f'{label}: no way is known to try {code}: not offered'
              for code in entry['codes'] if code not in FEATURES]
-    shell = modules.load(entry['modules'], env) if entry['modules'] else modules.Loaded(dict(env))
+    shell = load_modules(entry['modules'], env) if entry['modules'] else Loaded(dict(env))
     if shell.env is None:
         nothing = Survey([], {}, {}, [*notes, f'{label}: {shell.why}: nothing offered'], False, [])
         return _answer(name, 'modules', entry['modules'], nothing, False)
@@ -151,3 +152,97 @@ class _Memory:
     def keep(self) -> None:
         if self.file and self.changed:
             store.write(self.file, self.key, self.kept)
+
+
+#: Path, what it resolves to, size in bytes, time of change in ns.
+Stamp = list
+
+
+def stamps(files: Iterable[str]) -> list[Stamp]:
+    """One stamp a file; a file that is not there has a stamp too, which its arrival changes."""
+    return [_stamp(path) for path in sorted(set(files))]
+
+
+def unchanged(kept: Iterable[Stamp]) -> bool:
+    return all(_stamp(stamp[0]) == stamp for stamp in kept)
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return [path, '', -1, -1]
+    # the real path too: update-alternatives moves a link between files that do not change
+    return [path, os.path.realpath(path), status.st_size, status.st_mtime_ns]
+
+
+def announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
+    """``software: distro (hpcc 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack``."""
+    parts = [f'{environ.name} ({_contents(environ.software)})' + _newer(environ.software) for environ in environs]
+    if not any(environ.provider == 'spack' for environ in environs):
+        parts.append(_no_build(spack))
+    return 'software: ' + '; '.join(parts)
+
+
+def _newer(software: dict[str, Any]) -> str:
+    return f', {software["newer_build"]}' if software.get('newer_build') else ''
+
+
+def _no_build(spack: SpackFound | None) -> str:
+    return f'spack {spack.version} at {_home(spack.path)}: nothing built yet' if spack else 'no spack'
+
+
+def _contents(software: dict[str, Any]) -> str:
+    programs, mpi, blas = (software.get(key, {}) for key in ('programs', 'mpi', 'blas'))
+    names = [f'{p["spec"]} /{p["hash"][:7]}' for p in software.get('packages', {}).values()]
+    if 'hpcc' in programs:
+        names.append(f'hpcc {programs["hpcc"]["package_version"] or programs["hpcc"]["version"] or "?"}')
+    if mpi:
+        names.append(f'{mpi["name"]} {mpi["version"] or "?"}')
+    if blas:
+        core = f'as {blas["core"]}' if blas.get('core') else None
+        names.append(' '.join(filter(None, [blas['name'], blas['version'], core])))
+    names += [f'{name} {programs[name]["version"] or "?"}' for name in ('iperf3', 'fio', 'cc') if name in programs]
+    if not names and 'python3' in programs:
+        names.append(f'only python {programs["python3"]["version"]}')
+    return ', '.join(names) or 'nothing'
+
+
+def _home(path: str) -> str:
+    return path.removesuffix('/bin/spack')
+
+
+_MARK = '--parity-environment--'
+_NO_MODULES = 40
+#: A login shell on a large site reads much before it answers.
+_TIMEOUT = 30.0
+
+
+class Loaded(NamedTuple):
+    """The variables after loading, or None and why not."""
+
+    env: dict[str, str] | None
+    why: str = ''
+
+
+def load_modules(modules: Collection[str], env: Mapping[str, str]) -> Loaded:
+    """Load ``modules`` in a login shell and take its environment.
+
+    `module load` of a module that is not there exits with 0 in some systems, and the program may
+    then be the distribution's: LOADEDMODULES (Lmod and Environment Modules keep it) decides.
+    """
+    words = ' '.join(shlex.quote(name) for name in modules)
+    script = f'type module >/dev/null 2>&1 || exit {_NO_MODULES}\n' \
+             f'module load {words} >&2\nprintf %s {shlex.quote(_MARK)}; exec env -0'
+    said = attempt(['bash', '-lc', script], env, _TIMEOUT)
+    if said.why.startswith(f'exit code {_NO_MODULES}'):
+        return Loaded(None, 'there is no module system here')
+    before, mark, after = said.out.partition(_MARK)
+    if not said.ok or not mark:
+        return Loaded(None, said.why or 'the login shell did not get as far as printing its environment')
+    found = dict(entry.split('=', 1) for entry in after.split('\0') if '=' in entry)
+    loaded = found.get('LOADEDMODULES', '').split(':')
+    missing = [name for name in modules if not any(m == name or m.startswith(name + '/') for m in loaded)]
+    if missing:
+        return Loaded(None, f'module load did not load {", ".join(missing)}')
+    return Loaded(found)

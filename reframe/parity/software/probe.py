@@ -24,13 +24,6 @@ class Outcome(NamedTuple):
     err: str = ''
 
 
-def starts(path: str | os.PathLike, args: Sequence[str] = (), env: Mapping[str, str] | None = None,
-           timeout: float = TIMEOUT, cwd: str | os.PathLike | None = None) -> tuple[bool, str]:
-    """Whether ``path args`` exits with 0 within ``timeout`` seconds, and why not."""
-    outcome = attempt([os.fspath(path), *args], env, timeout, cwd)
-    return outcome.ok, outcome.why
-
-
 def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = TIMEOUT,
             cwd: str | os.PathLike | None = None) -> Outcome:
     """Run ``command`` without input, in a temporary folder unless ``cwd`` names one."""

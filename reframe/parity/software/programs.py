@@ -1,12 +1,160 @@
 """The programs we know to probe, and which features they make together."""
 
+
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
-from parity.software.probes import Found, compiler, hpcc, mpirun, python, versioned
+from parity.software.probe import attempt
+
+#: What hpcc needs to say that it works, in 30 ms. Without an input file it would run its defaults
+#: for 7 s. The lines are those of HPL.dat (HPCC 1.5.0, examples/_hpccinf.txt).
+_TINY_HPCC = """\
+HPLinpack benchmark input file
+parity: does it start?
+HPL.out output file name
+8 device out
+1 # of problems sizes (N)
+16 Ns
+1 # of NBs
+8 NBs
+0 PMAP process mapping
+1 # of process grids (P x Q)
+1 Ps
+1 Qs
+16.0 threshold
+1 # of panel fact
+2 PFACTs
+1 # of recursive stopping criterium
+4 NBMINs
+1 # of panels in recursion
+2 NDIVs
+1 # of recursive panel fact.
+1 RFACTs
+1 # of broadcast
+1 BCASTs
+1 # of lookahead depth
+1 DEPTHs
+2 SWAP
+64 swapping threshold
+0 L1 in form
+0 U in form
+1 Equilibration
+8 memory alignment in double
+"""
+
+
+class Found(NamedTuple):
+    """A program that was looked at. ``path`` is what runs, behind wrappers and links."""
+
+    ok: bool
+    why: str = ''
+    version: str | None = None
+    path: str | None = None
+    name: str | None = None             # of an MPI: Open MPI, MPICH, Intel MPI
+
+
+def hpcc(path: str, env: Mapping[str, str]) -> Found:
+    """One rank of HPL with N = 16, and the other six codes at the sizes that follow from it."""
+    try:
+        with tempfile.TemporaryDirectory(prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
+            Path(folder, 'hpccinf.txt').write_text(_TINY_HPCC)
+            outcome = attempt([path], env, cwd=folder)
+            if not outcome.ok:
+                return Found(False, outcome.why)
+            text = Path(folder, 'hpccoutf.txt').read_text(errors='replace')
+    except OSError as error:
+        return Found(False, f'{error.filename or ""}: {error.strerror or error}'.lstrip(': '))
+    version = [re.search(rf'^Version{part}=(\d+)$', text, re.MULTILINE) for part in ('Major', 'Minor', 'Micro')]
+    if not re.search(r'^Success=1$', text, re.MULTILINE):
+        return Found(False, 'ran, but its output does not say Success=1')
+    return Found(True, version='.'.join(v[1] for v in version if v) or None, path=path)
+
+
+#: First line of `mpirun --version`.
+_MPI_VERSIONS = (
+    ('Open MPI', r'\(Open ?(?:MPI|RTE)\) (\d[\w.]*)'),
+    ('Intel MPI', r'Intel\(R\) MPI Library.*?Version ([\d.]+)'),
+    ('MPICH', r'HYDRA build details:\s+Version:\s+([\w.]+)'),
+)
+
+
+def mpirun(path: str, env: Mapping[str, str]) -> Found:
+    """Starts one process for real: a mere --version works in places where nothing else does."""
+    said = attempt([path, '--version'], env)
+    if not said.ok:
+        return Found(False, said.why)
+    name, version = 'MPI', None
+    for known, pattern in _MPI_VERSIONS:
+        match = re.search(pattern, said.out + said.err)
+        if match:
+            name, version = known, match[1]
+            break
+    true = shutil.which('true', path=env.get('PATH')) or '/bin/true'
+    ran = attempt([path, '-np', '1', true], env)
+    why = '' if ran.ok else f'mpirun -np 1 true: {ran.why}'
+    return Found(ran.ok, why, version, path, name)
+
+
+_MIN_PYTHON = (3, 9)
+_ASK_PYTHON = 'import json, os, sys; print(json.dumps([sys.version_info[:3], os.path.realpath(sys.executable)]))'
+
+
+def python(path: str, env: Mapping[str, str]) -> Found:
+    """The interpreter itself, behind a virtual environment's link or a pyenv shim."""
+    said = attempt([path, '-I', '-c', _ASK_PYTHON], env)
+    if not said.ok:
+        return Found(False, said.why)
+    try:
+        version, executable = json.loads(said.out)
+    except ValueError:
+        return Found(False, f'unexpected answer: {said.out[:80]!r}')
+    text = '.'.join(map(str, version))
+    if tuple(version) < _MIN_PYTHON:
+        return Found(False, f'version {text}; 3.9 or later is needed', text, executable)
+    return Found(True, '', text, executable)
+
+
+def versioned(pattern: str, least: tuple[int, ...]) -> Callable[[str, Mapping[str, str]], Found]:
+    """A probe for a program that says its version, which must be ``least`` or later."""
+    def probe(path: str, env: Mapping[str, str]) -> Found:
+        said = attempt([path, '--version'], env)
+        if not said.ok:
+            return Found(False, said.why)
+        match = re.search(pattern, said.out)
+        if not match:
+            return Found(False, f'unexpected answer: {said.out[:80]!r}')
+        if tuple(map(int, match[1].split('.'))) < least:
+            needed = '.'.join(map(str, least))
+            return Found(False, f'version {match[1]}; {needed} or later is needed', match[1], path)
+        return Found(True, '', match[1], path)
+    return probe
+
+
+#: What our kernels ask of a compiler: OpenMP, and a program that then runs.
+_TINY_C = """\
+#include <omp.h>
+#include <stdio.h>
+int main(void) { printf("%s\\n", __VERSION__); return omp_get_max_threads() < 1; }
+"""
+
+
+def compiler(path: str, env: Mapping[str, str]) -> Found:
+    """Compiles and runs a program of one line with OpenMP."""
+    with tempfile.TemporaryDirectory(prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
+        Path(folder, 'tiny.c').write_text(_TINY_C)
+        made = attempt([path, '-fopenmp', '-o', 'tiny', 'tiny.c'], env, cwd=folder)
+        if not made.ok:
+            return Found(False, f'a program with OpenMP (-fopenmp) does not compile: {made.why}')
+        ran = attempt([f'{folder}/tiny'], env)
+    return Found(ran.ok, ran.why, ran.out.strip() or None, path)
 
 
 class Program(NamedTuple):

@@ -1,16 +1,18 @@
 """What a set of programs offers: probed, identified, with the variables they need."""
 
+
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from parity.base import files
-from parity.software import blas, packages
+from parity.software import blas
+from parity.software.probe import attempt
 from parity.software.programs import FEATURES, PROGRAMS, Found, environment, root_variables
 
 
@@ -52,7 +54,7 @@ def _facts(label: str, running: Mapping[str, Found], env: Mapping[str, str], fla
     real = {name: os.path.realpath(probe.path or '') for name, probe in running.items()}
     libraries = blas.loaded(real['hpcc'], env) if 'hpcc' in real else {}
     math, env_vars = _blas(label, libraries, env, flags, notes) if 'hpcc' in real else ({}, {})
-    owned = packages.owners([*real.values(), *filter(None, [math.get('library')])])
+    owned = owners([*real.values(), *filter(None, [math.get('library')])])
     facts: dict[str, Any] = {'programs': {
         name: {'path': path, 'version': running[name].version, **_package(owned.get(path)),
                'sha256': _sha256(path)}
@@ -96,3 +98,50 @@ def _package(owner: tuple[str, str] | None) -> dict[str, str | None]:
 def _sha256(path: str) -> str | None:
     with contextlib.suppress(OSError):
         return files.sha256(Path(path))
+
+
+def owners(paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """path -> (package, version), for the paths that belong to one."""
+    wanted = sorted(set(paths))
+    if shutil.which('dpkg-query'):
+        return _dpkg(wanted)
+    if shutil.which('rpm'):
+        return _rpm(wanted)
+    return {}
+
+
+def _dpkg(paths: list[str]) -> dict[str, tuple[str, str]]:
+    # dpkg knows a file by the path it was packed with, and /lib may be a link to /usr/lib since
+    names = {name: path for path in paths for name in _spellings(path)}
+    said = attempt(['dpkg-query', '-S', *names]).out        # exits 1 if only some are known
+    found = {}
+    for line in said.splitlines():
+        packages, colon, name = line.partition(': ')
+        if colon and name in names and not line.startswith(('diversion ', 'dpkg-query')):
+            found.setdefault(names[name], packages.split(', ')[0])
+    if not found:
+        return {}
+    said = attempt(['dpkg-query', '-W', '-f', '${binary:Package}\t${Package}\t${Version}\n', *found.values()]).out
+    versions = {}
+    for line in said.splitlines():
+        full, _, rest = line.partition('\t')
+        package, _, version = rest.partition('\t')
+        versions[full] = versions[package] = package, version
+    return {path: versions[package] for path, package in found.items() if package in versions}
+
+
+def _spellings(path: str) -> list[str]:
+    real = os.path.realpath(path)
+    both = [path, real]
+    return both + [p.removeprefix('/usr') for p in both if p.startswith('/usr/')] + [
+        '/usr' + p for p in both if p.startswith(('/bin/', '/sbin/', '/lib'))]
+
+
+def _rpm(paths: list[str]) -> dict[str, tuple[str, str]]:
+    found = {}
+    for path in paths:
+        said = attempt(['rpm', '-qf', '--qf', '%{NAME}\t%{VERSION}-%{RELEASE}\n', os.path.realpath(path)])
+        package, tab, version = said.out.partition('\n')[0].partition('\t')
+        if said.ok and tab:
+            found[path] = package, version
+    return found

@@ -13,9 +13,8 @@ from parity.nightly.doctor.model import Finding, lacking, note, ok
 from parity.probe import ask
 from parity.probe.model import Cluster, Node, Queue
 from parity.scheduler import access
-from parity.scheduler.command import answer
+from parity.scheduler.command import SchedulerError, answer
 from parity.scheduler.scheduled import LONGEST_WAIT
-from parity.scheduler.state import SchedulerError
 from parity.system.schema import Partition, System
 
 _ASK: dict[str, Callable[[], Cluster]] = {'slurm': ask.slurm_cluster, 'pbs': ask.pbs_cluster}

@@ -6,11 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from parity import software
 from parity.base import paths
 from parity.base.errors import MISSING
 from parity.nightly.doctor.model import Finding, lacking, note, ok
-from parity.software import spack
+from parity.software import discover, spack
 from parity.software.spackenv import manifest
 from parity.system.schema import System
 
@@ -45,7 +44,7 @@ def findings(system: System) -> Iterator[Finding]:
 def _starts(system: System) -> Iterator[Finding]:
     """Programs of this machine were started one by one when the environments were made."""
     cache = paths.results() / 'cache' / 'software.json'
-    here = software.discover(paths.root(), system.environments, cache, system.name)
+    here = discover.discover(paths.root(), system.environments, cache, system.name)
     mpi = next((e.software['mpi'] for e in here.environs if 'mpi' in e.software), None)
     if mpi:
         yield ok('mpi', f'{mpi["name"]} {mpi["version"]} starts')

@@ -17,7 +17,7 @@ import yaml
 
 from parity.base import files, paths, yamlfile
 from parity.base.errors import UsageError
-from parity.base.sizing_stream import stream_elements
+from parity.base.sizing import stream_elements
 from parity.software.spackenv import externals, gpu, recipes
 from parity.system.schema import System
 
