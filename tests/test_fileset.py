@@ -27,6 +27,7 @@ MODES = ('read', 'read-write')
 DRIVER = '''
 import importlib.util, os, platform, sys, time
 {before}
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
 spec = importlib.util.spec_from_file_location('fileset', sys.argv.pop(1))
 m = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(m)
@@ -94,7 +95,11 @@ def start(*options, **code):
 def module():
     spec = importlib.util.spec_from_file_location('fileset_program', PROGRAM)
     loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
+    sys.path.insert(0, str(PROGRAM.parent))
+    try:
+        spec.loader.exec_module(loaded)
+    finally:
+        del sys.path[0]
     return loaded
 
 
@@ -505,7 +510,7 @@ def test_read_write_needs_a_destination(places):
 
 
 def test_it_needs_python_3_9_and_its_standard_library_only_but_for_mpi4py():
-    tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 9))
+    tree = ast.parse(PROGRAM.read_text() + PROGRAM.with_name('filetools.py').read_text(), feature_version=(3, 9))
     names = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     names |= {node.module.split('.')[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert names <= sys.stdlib_module_names | {'mpi4py'}
+    assert names <= sys.stdlib_module_names | {'mpi4py', 'filetools'}

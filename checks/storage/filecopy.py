@@ -8,9 +8,8 @@ measures the page cache as much as the storage: it is labelled so.
 import shlex
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, variable
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
-from parity.base import paths
 from parity.check.metric import Metric
 from parity.check.storage import Budget
 from parity.check.workload import Workload
@@ -26,8 +25,6 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
 
     needs = frozenset({'filecopy'})
     executable = 'python3'
-    sourcesdir = paths.PROGRAMS
-    readonly_files = ['filecopy.py']
     mode = parameter(['large-copy', 'small-copy', 'small-write'])
     clients = parameter(['one', 'all'])
     sync = parameter(['durable', 'as-is'])
@@ -57,6 +54,11 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
                    'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
         self.executable_opts = ['filecopy.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
         self.executable_opts += ['--durable'] if self.sync == 'durable' else []
+
+    @run_before('run')
+    def stage_programs(self):
+        for name in ('filetools.py', 'filecopy.py'):
+            self.stage_program(name)
 
     def parse(self, text):
         values, facts = filecopy.parse(text), filecopy.facts(text)

@@ -61,7 +61,8 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
 
     @run_before('run')
     def stage_programs(self):
-        self.stage_program('fileset.py')
+        for name in ('filetools.py', 'fileset.py'):
+            self.stage_program(name)
 
     def parse(self, text):
         values, facts = fileset.parse(text), fileset.facts(text)

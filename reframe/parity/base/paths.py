@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parity.base.errors import InfrastructureError, UsageError
 
-#: Benchmark programs of ours that run on compute nodes: a check names the folder as its `sourcesdir`.
+#: Benchmark programs of ours that run on compute nodes: a check copies them into its stage directory.
 PROGRAMS = str(Path(__file__).resolve().parents[1] / 'check' / 'programs')
 
 

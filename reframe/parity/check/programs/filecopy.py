@@ -11,40 +11,23 @@ import contextlib
 import ctypes
 import functools
 import hashlib
-import math
 import mmap
 import os
 import platform
 import random
-import re
-import shutil
 import signal
 import statistics
 import sys
 import time
-import zlib
 from multiprocessing.connection import Pipe, wait
 
+import filetools
+from filetools import BLOCK, STOPS, Trouble, drop, mount, opened, plain, remove, resident, room, say
+
 CHUNK, SMALL = 1 << 20, 1024            # bytes of a read or write; of a small file
-BLOCK = 4096                            # what a small file occupies on the usual file systems
 IN_MEMORY = ('tmpfs', 'ramfs', 'devtmpfs')
-STOPS = (signal.SIGTERM, signal.SIGINT)
 LEADER = os.getpid()
 NAME = f'parity-filecopy-{platform.node()}-'
-sealed = []                             # the lines under the checksum: none with a host or a path
-
-
-class Trouble(Exception):
-    """Foreseeable: (exit status, one line), never a traceback."""
-
-
-def say(line):
-    sealed.append(line)
-    print(line, flush=True)             # a run that is killed leaves what it had; no fork prints it again
-
-
-def plain(text):
-    return text.encode('unicode_escape').decode()       # one ASCII line, whatever a path is called
 
 
 def stop(number, frame):
@@ -158,13 +141,12 @@ def read(path, buffer):
 
 
 def write(path, pieces, durable, tick):
-    with open(path, 'xb', buffering=0) as writer:
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
         for piece in pieces:
-            while len(piece):
-                piece = piece[writer.write(piece):]     # a disk that fills up takes a part first
+            filetools.write(handle, piece)
             tick()
         if durable:
-            os.fsync(writer.fileno())
+            os.fsync(handle)
     tick()
 
 
@@ -176,35 +158,8 @@ def digested(pieces, digest, tick):
 
 
 def sync(folder, call=os.fsync):
-    handle = os.open(folder, os.O_RDONLY)
-    try:
+    with opened(folder) as handle:
         call(handle)
-    finally:
-        os.close(handle)
-
-
-def drop(path):
-    """Ask the page cache to let go of a file: (pages that stay, pages of the file); (0, 0): nobody knows."""
-    with contextlib.suppress(OSError), open(path, 'r+b') as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        with mmap.mmap(file.fileno(), 0) as pages:
-            there = (ctypes.c_ubyte * -(-len(pages) // mmap.PAGESIZE))()
-            view = (ctypes.c_char * len(pages)).from_buffer(pages)
-            answer = ctypes.CDLL(None).mincore(ctypes.byref(view), ctypes.c_size_t(len(pages)), there)
-            del view                                    # or the mapping cannot be closed
-            if answer == 0:
-                return len(there) - bytes(there).count(0), len(there)
-    return 0, 0
-
-
-def remove(tree, tick):
-    for folder, _, names in os.walk(tree, topdown=False):
-        for name in names:
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(folder, name))
-            tick()
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
 
 
 class Job:
@@ -252,7 +207,9 @@ class Job:
         attempt('folder', sync, os.path.dirname(target))
         pool(self.options.seed, client)
         for index in range(self.files if self.copies else 0):
-            kept.append(drop(self.source(client, index)))
+            with contextlib.suppress(OSError):
+                drop(self.source(client, index))
+            kept.append(resident(self.source(client, index)))
             tick()
         start = meet()
         for index in range(self.files):
@@ -284,18 +241,6 @@ class Job:
 
 # One run
 
-def mount(place):
-    """(type, device) of the file system that holds a directory."""
-    best, found = '', ('unknown', 'unknown')
-    with contextlib.suppress(OSError), open('/proc/mounts', errors='surrogateescape') as mounts:
-        for line in mounts:
-            device, point, kind = line.split(' ')[:3]
-            point = re.sub(r'\\([0-7]{3})', lambda code: chr(int(code[1], 8)), point)
-            if f'{place}/'.startswith(point.rstrip('/') + '/') and len(point) >= len(best):
-                best, found = point, (plain(kind), plain(device))
-    return found
-
-
 def stale(entry):
     """Left by a killed run of this user on this host (a host with one space of process ids)."""
     pid = entry.name[len(NAME):]
@@ -307,18 +252,11 @@ def stale(entry):
 
 
 def guard(job):
-    """Refuse what cannot fit with 5 % to spare; a source and a destination on one device need it twice."""
-    times = {}
-    for place in job.places:
-        device, state, free = os.stat(place).st_dev, os.statvfs(place), shutil.disk_usage(place).free
-        times[device] = times.get(device, 0) + 1
-        scale = 1.05 * job.options.clients * times[device]
-        inodes = state.f_favail if state.f_files else math.inf          # 0: a file system that counts none
-        size = job.size if job.large else job.files * BLOCK
-        for need, there, unit in ((size, free, 'bytes'), (job.files + 2, inodes, 'inodes')):
-            if scale * need > there:
-                need = math.ceil(scale * need)
-                raise Trouble(2, f'not enough space: needs {need} {unit}, {there} free on {plain(place)}')
+    """Refuse what cannot fit; a source and a destination on one device need it twice."""
+    devices, size = [os.stat(place).st_dev for place in job.places], job.size if job.large else job.files * BLOCK
+    for place, device in zip(job.places, devices):                      # noqa: B905 (Python 3.9)
+        scale = job.options.clients * devices.count(device)
+        room(place, scale * size, scale * (job.files + 2))
 
 
 def occupy(job):
@@ -329,7 +267,7 @@ def occupy(job):
             with os.scandir(place) as entries:
                 old = [entry.path for entry in entries if stale(entry)]
             for tree in old:
-                remove(tree, lambda: None)
+                remove(tree)
             os.mkdir(own, 0o700)
         except OSError as error:
             raise Trouble(2, f'cannot write in {plain(place)}: {error.strerror}') from None
@@ -380,25 +318,20 @@ def results(job, rows):
     for column, name in enumerate(('hangs', 'failed_writes', 'mismatches'), 1):
         say(f'{name} = {sum(row[column] for row in rows)}')
     say(f'records = {len(rows)}')
-    say(f'crc32 = {zlib.crc32(chr(10).join(sealed).encode()):08x}')
-    say('filecopy: end of results')
+    filetools.seal('filecopy')
     return 0 if seconds and not any(row[3] for row in rows) else 1
 
 
 def measure(job):
     options, mounts = job.options, [mount(place) for place in job.places]
     kinds = [kind for kind, _ in mounts]
-    print(f'host: {plain(platform.node())}')
-    for name, index in (('source', 0), ('destination', -1))[0 if job.copies else 1:]:
-        print(f'{name}: {plain(job.places[index])}\n{name} device: {mounts[index][1]}')
-    say('filecopy: start of results, format 1')
-    for key, value in (('mode', options.mode), ('variant', 'durable' if options.durable else 'as-is'),
-                       ('clients', options.clients), ('iterations', options.iterations), ('files', job.files),
-                       ('file bytes', job.size), ('seed', options.seed),
-                       ('hang seconds', options.hang_seconds),
-                       ('source filesystem', kinds[0] if job.copies else 'none'),
-                       ('destination filesystem', kinds[-1])):
-        say(f'{key}: {value}')
+    names = ('source', 'destination')[0 if job.copies else 1:]
+    places = zip(names, job.places, mounts)                             # noqa: B905
+    filetools.begin('filecopy', {name: (place, device) for name, place, (_, device) in places}, {
+        'mode': options.mode, 'variant': 'durable' if options.durable else 'as-is', 'clients': options.clients,
+        'iterations': options.iterations, 'files': job.files, 'file bytes': job.size, 'seed': options.seed,
+        'hang seconds': options.hang_seconds, 'source filesystem': kinds[0] if job.copies else 'none',
+        'destination filesystem': kinds[-1]})
     if job.copies:
         sums = job.together(job.prepare)
         if len(sums) < options.clients:

@@ -15,8 +15,6 @@ import contextlib
 import ctypes
 import errno
 import io
-import math
-import mmap
 import os
 import pickle
 import platform
@@ -29,32 +27,17 @@ import sys
 import time
 import traceback
 import uuid
-import zlib
+
+import filetools
+from filetools import BLOCK, STOPS, Trouble, drop, libc, mount, opened, plain, remove, resident, room, say, write
 
 POOL, STEP = 1048573, 4099              # primes: no two blocks of a file, no two of a million files, are alike
-BLOCK = 4096                            # what a small file occupies on the usual file systems
 LARGE = 1_000_000                       # bytes from which on the inode of a file hardly counts
 SAMPLE = 16                             # files of a rank looked up in the page cache: a look warms the inode
-MARGIN, AGE, PATIENCE = 1.05, 7 * 86400, 20.0           # -, s, s
+AGE, PATIENCE = 7 * 86400, 20.0         # s
 OWN_CACHE = re.compile('gpfs|beegfs.*|fuse.*|panfs|wekafs|9p|virtiofs|unknown')     # mincore knows nothing of it
 TASKS = ('OMPI_COMM_WORLD_SIZE', 'MV2_COMM_WORLD_SIZE', 'PMI_SIZE', 'SLURM_STEP_NUM_TASKS')
-STOPS = (signal.SIGTERM, signal.SIGINT)
 NAME = 'parity-fileset-'
-libc = ctypes.CDLL(None, use_errno=True)
-sealed = []                             # the lines under the checksum: none with a host or a path
-
-
-class Trouble(Exception):
-    """Foreseeable: (exit status, one line), never a traceback. The same on all ranks."""
-
-
-def say(line):
-    sealed.append(line)
-    print(line, flush=True)             # a run that is killed leaves what it had
-
-
-def plain(text):
-    return text.encode('unicode_escape').decode()       # one ASCII line, whatever a path is called
 
 
 def stop(number, frame):
@@ -156,59 +139,6 @@ def order(seed, iteration, rank, files):
     return random.Random(f'{seed}/{iteration}/{rank}').sample(range(files), files)
 
 
-def write(handle, piece):
-    while len(piece):
-        piece = piece[os.write(handle, piece):]         # a disk that fills up takes a part first
-
-
-@contextlib.contextmanager
-def opened(path, flags=os.O_RDONLY):
-    handle = os.open(path, flags, 0o600)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def drop(path):
-    with opened(path) as handle:
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def resident(path):
-    """(pages of a file in this node's page cache, pages of the file); (0, 0): nobody knows."""
-    with contextlib.suppress(OSError), opened(path) as handle, \
-            mmap.mmap(handle, 0, access=mmap.ACCESS_COPY) as pages:     # opened to write, it might take locks
-        there = (ctypes.c_ubyte * -(-len(pages) // mmap.PAGESIZE))()
-        view = (ctypes.c_char * len(pages)).from_buffer(pages)
-        answer = libc.mincore(ctypes.byref(view), ctypes.c_size_t(len(pages)), there)
-        del view                                        # or the mapping cannot be closed
-        if answer == 0:
-            return len(there) - bytes(there).count(0), len(there)
-    return 0, 0
-
-
-def remove(tree):
-    for folder, _, names in os.walk(tree, topdown=False):
-        for name in names:
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(folder, name))
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
-
-
-def mount(place):
-    """(type, device) of the file system that holds a directory."""
-    best, found = '', ('unknown', 'unknown')
-    with contextlib.suppress(OSError), open('/proc/mounts', errors='surrogateescape') as mounts:
-        for line in mounts:
-            device, point, kind = line.split(' ')[:3]
-            point = re.sub(r'\\([0-7]{3})', lambda code: chr(int(code[1], 8)), point)
-            if f'{place}/'.startswith(point.rstrip('/') + '/') and len(point) >= len(best):
-                best, found = point, (plain(kind), plain(device))
-    return found
-
-
 def machine():
     """Where a process id means one process: a host, its boot and space of process ids; '' when not known."""
     with contextlib.suppress(OSError), open('/proc/sys/kernel/random/boot_id') as boot:
@@ -276,13 +206,9 @@ class Job:
         """Rank 0: refuse what cannot fit with 5 % to spare, then make the folders of the run."""
         options, devices = self.options, [os.stat(place).st_dev for place in self.places]
         for place, device in zip(self.places, devices):                 # noqa: B905 (Python 3.9)
-            state, scale = os.statvfs(place), MARGIN * self.team.size * devices.count(device)
-            need = math.ceil(scale * options.files * -(-options.bytes // BLOCK) * BLOCK)
-            inodes = state.f_favail if state.f_files else math.inf      # 0: a file system that counts none
-            for wanted, there, unit in ((need, state.f_bavail * state.f_frsize, 'bytes'),
-                                        (math.ceil(scale * (options.files + 3)), inodes, 'inodes')):
-                if wanted > there:
-                    raise Trouble(2, f'not enough space: needs {wanted} {unit}, {there} free on {plain(place)}')
+            scale = self.team.size * devices.count(device)
+            size = scale * options.files * -(-options.bytes // BLOCK) * BLOCK
+            need = room(place, size, scale * (options.files + 3))
             top = self.tops[place]
             try:
                 if not os.path.isdir(top):
@@ -418,18 +344,13 @@ def caches(job, kind, rows):
 def header(job, nodes):
     options, team = job.options, job.team
     kinds = [mount(place) for place in job.places]
-    print(f'host: {plain(platform.node())}')
-    for name, place, (_, device) in zip(('source', 'destination'), job.places, kinds):      # noqa: B905
-        print(f'{name}: {plain(place)}\n{name} device: {device}')
-    say('fileset: start of results, format 1')
-    for key, value in (('mode', options.mode), ('bytes', options.bytes), ('files', options.files),
-                       ('chunk', options.chunk), ('seed', options.seed), ('iterations', options.iterations),
-                       ('ranks', team.size), ('nodes', nodes), ('launch', team.launch),
-                       ('read from', 'other node' if nodes > 1 else 'own'),
-                       ('python', platform.python_version()), ('mpi4py', team.mpi4py), ('mpi', team.mpi),
-                       ('source filesystem', kinds[0][0]),
-                       ('destination filesystem', kinds[1][0] if job.copies else 'none')):
-        say(f'{key}: {value}')
+    places = zip(('source', 'destination'), job.places, kinds)          # noqa: B905
+    filetools.begin('fileset', {name: (place, device) for name, place, (_, device) in places}, {
+        'mode': options.mode, 'bytes': options.bytes, 'files': options.files, 'chunk': options.chunk,
+        'seed': options.seed, 'iterations': options.iterations, 'ranks': team.size, 'nodes': nodes,
+        'launch': team.launch, 'read from': 'other node' if nodes > 1 else 'own',
+        'python': platform.python_version(), 'mpi4py': team.mpi4py, 'mpi': team.mpi,
+        'source filesystem': kinds[0][0], 'destination filesystem': kinds[1][0] if job.copies else 'none'})
     return kinds[0][0]
 
 
@@ -439,8 +360,7 @@ def results(rows):
         say(f'{name} = {statistics.median(columns[column]):.{places}f}')
     say(f'mismatches = {sum(wrong for _, wrong, _ in rows)}')
     say(f'records = {len(rows)}')
-    say(f'crc32 = {zlib.crc32(chr(10).join(sealed).encode()):08x}')
-    print('fileset: end of results', flush=True)
+    filetools.seal('fileset')
 
 
 def run(job):
