@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parity import machine
+from parity.base import ranges
 from parity.base.errors import UsageError
 from parity.machine.memory import parse_dmi
 from parity.machine.model import MemoryChannels
-from parity.machine.tree import parse_cpus
 
 GIB = 1 << 30
 AVX512 = 'fpu sse sse2 avx avx2 fma avx512f avx512dq avx512cd avx512bw avx512vl'
@@ -241,7 +241,7 @@ def test_no_content_of_proc_and_sys_raises(files):
 
 @pytest.mark.parametrize('text, cpus', [('0-3,8', {0, 1, 2, 3, 8}), ('5', {5}), ('', set()), ('x', set())])
 def test_cpu_lists(text, cpus):
-    assert parse_cpus(text) == cpus
+    assert ranges.cpus(text) == cpus
 
 
 # --- this machine ---

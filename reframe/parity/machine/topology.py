@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 
+from parity.base import ranges
 from parity.machine.model import Cache, CpuSets
-from parity.machine.tree import Tree, parse_cpus
+from parity.machine.tree import Tree
 
 Caches = tuple[Cache, ...]
 
@@ -31,7 +32,7 @@ def _allowed(tree: Tree) -> frozenset[int]:
     for line in (tree.text('proc/self/status') or '').splitlines():
         key, _, value = line.partition(':')
         if key == 'Cpus_allowed_list':
-            return parse_cpus(value.strip())
+            return ranges.cpus(value.strip())
     return frozenset()
 
 

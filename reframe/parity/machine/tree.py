@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: Far above Linux's largest NR_CPUS (8192): a list beyond is no list of cpus.
-_MOST_CPUS = 1 << 16
+from parity.base import ranges
 
 
 class Tree:
@@ -32,7 +31,7 @@ class Tree:
 
     def cpus(self, path: str) -> frozenset[int]:
         """The cpus of a file such as ``0-3,8``."""
-        return parse_cpus(self.text(path) or '')
+        return ranges.cpus(self.text(path) or '')
 
     def names(self, path: str, prefix: str = '') -> list[str]:
         """Names in a folder that are ``prefix`` and a number, in the order of the numbers."""
@@ -54,17 +53,3 @@ class Tree:
             return (self.root / path).exists()
         except OSError:
             return False
-
-
-def parse_cpus(text: str) -> frozenset[int]:
-    """``0-3,8`` as {0, 1, 2, 3, 8}; empty where the text is no such list."""
-    cpus: set[int] = set()
-    try:
-        for part in filter(None, text.split(',')):
-            first, _, last = part.partition('-')
-            if int(last or first) >= _MOST_CPUS:
-                return frozenset()
-            cpus.update(range(int(first), int(last or first) + 1))
-    except ValueError:
-        return frozenset()
-    return frozenset(cpus)

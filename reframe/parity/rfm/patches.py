@@ -23,7 +23,7 @@ from parity.base import reasons, yamlfile
 from parity.rfm import pbs_backend, slurm_queue
 from parity.scheduler import scheduled
 
-#: A host list of Slurm's: n[1-4,7],gpu01. It becomes an argument of scontrol.
+#: A host list of Slurm's: n[1-4,7],gpu01.
 _HOSTLIST = re.compile(r'\w[\w.,\[\]-]*', re.ASCII)
 
 
@@ -33,7 +33,7 @@ def install(results: Path) -> None:
     allow_spaces(results)
     skip_silenced_warnings()
     read_references_once()
-    ask_nodes_once()
+    read_nodes_here()
     cut_reasons()
     pbs_backend.install()
     slurm_queue.install()
@@ -95,30 +95,30 @@ def read_references_once() -> None:
     pipeline.yaml = SimpleNamespace(safe_load=safe_load)
 
 
-def ask_nodes_once() -> None:
-    """Take a Slurm job's nodes from the job itself once it has ended, and ask scontrol once.
+def read_nodes_here() -> None:
+    """Take a Slurm job's nodes from the job itself once it has ended, without `scontrol show hostname`.
 
     For a job on several nodes that ends within seconds sacct names fewer at first (COMPLETED on p1 of p[1-2],
     seconds long: tried on Slurm 22.05), and ReFrame looks no more once a job has ended: a figure of two nodes
-    would be that of one. And ReFrame starts `scontrol show hostname` at each look at the nodes of a job that
-    has ended, at every line of its log too: ten times a job.
+    would be that of one. And ReFrame starts scontrol at each look at the nodes of a job that has ended, at
+    every line of its log too: ten times a job.
     """
-    ask = slurm._SlurmJob.nodelist.fget
-
     def nodelist(job):
-        spec, nodes = getattr(job, 'parity_nodes', (None, None))
-        if nodes and spec == job._nodespec:
-            return nodes
-        ended = slurm.slurm_state_completed(job.state)
-        if ended:
+        if slurm.slurm_state_completed(job.state):
             said = scheduled.hostlist(job.workdir)
             job._nodespec = said if _HOSTLIST.fullmatch(said) else job._nodespec
-        nodes = ask(job)
-        if ended:
-            job.parity_nodes = (job._nodespec, nodes)
-        return nodes
+            job._nodelist = _names(job._nodespec or '')
+        return job._nodelist
 
     slurm._SlurmJob.nodelist = property(nodelist)
+
+
+def _names(hosts: str) -> list[str]:
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+    try:
+        return list(NodeSet(hosts, resolver=RESOLVER_NOGROUP)) if _HOSTLIST.fullmatch(hosts) else []
+    except NodeSetException:
+        return []
 
 
 def cut_reasons() -> None:

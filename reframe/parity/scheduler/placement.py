@@ -11,6 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from parity.base import ranges
+
 BINDINGS = ('core', 'socket', 'none')
 ORDERS = ('block', 'cyclic')
 
@@ -60,7 +62,7 @@ class Ran:
 
     def told(self) -> list[dict]:
         """For the results: rank, node and CPUs, as short as they can be said."""
-        return [{'rank': r.number, 'node': r.node, 'cpus': _ranges(r.cpus)} for r in self.ranks]
+        return [{'rank': r.number, 'node': r.node, 'cpus': ranges.text(r.cpus)} for r in self.ranks]
 
 
 def needs_node_file(partition) -> bool:
@@ -88,7 +90,7 @@ def read(folder: Path) -> Ran:
     for file in folder.glob('[0-9]*'):
         words = file.read_text(errors='replace').split()
         if len(words) == 3 and words[0] == file.name and words[0].isdecimal():
-            ranks.append(Rank(int(words[0]), words[1], _set(words[2])))
+            ranks.append(Rank(int(words[0]), words[1], ranges.cpus(words[2])))
     ranks.sort(key=lambda rank: rank.number)
     return Ran(tuple(ranks), _topology(folder / 'topology'), _allowed(folder / 'allowed'))
 
@@ -128,14 +130,14 @@ def _binding(binding: str, ran: Ran) -> str:
                                                               if c in ran.topology).values(), default=0)}
     tight = next((r for r in ran.ranks if len(r.cpus) < wanted.get(binding, 1)), None)
     if tight:
-        return f'rank {tight.number} may run on CPUs {_ranges(tight.cpus)} only: not bound to {binding}'
+        return f'rank {tight.number} may run on CPUs {ranges.text(tight.cpus)} only: not bound to {binding}'
     if binding == 'none':
         return ''
     which = BINDINGS.index(binding)             # 0: cores, 1: sockets
     held = {r.number: {ran.topology.get(cpu, (-1, -1))[which] for cpu in r.cpus} for r in ran.ranks}
     loose = next((r for r in ran.ranks if len(held[r.number]) != 1), None)
     if loose:
-        return f'rank {loose.number} may run on CPUs {_ranges(loose.cpus)}: not bound to one {binding}'
+        return f'rank {loose.number} may run on CPUs {ranges.text(loose.cpus)}: not bound to one {binding}'
     shared = Counter((r.node, *held[r.number]) for r in ran.ranks).most_common(1)[0]
     return f'{shared[1]} ranks are bound to core {shared[0][1]} of {shared[0][0]}' \
         if binding == 'core' and shared[1] > 1 else ''
@@ -153,26 +155,6 @@ def _topology(file: Path) -> dict[int, tuple[int, int]]:
 def _allowed(file: Path) -> frozenset[int]:
     """The line Cpus_allowed_list of /proc/self/status."""
     try:
-        return _set(file.read_text().split()[-1])
+        return ranges.cpus(file.read_text().split()[-1])
     except (OSError, IndexError):
         return frozenset()
-
-
-def _set(ranges: str) -> frozenset[int]:
-    """The CPUs in the kernel's list form, for instance 0-3,8."""
-    found: set[int] = set()
-    for part in ranges.split(','):
-        first, _, last = part.partition('-')
-        if first.isdecimal() and (last or first).isdecimal():
-            found |= set(range(int(first), int(last or first) + 1))
-    return frozenset(found)
-
-
-def _ranges(cpus: frozenset[int]) -> str:
-    said: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if said and cpu == said[-1][1] + 1:
-            said[-1][1] = cpu
-        else:
-            said.append([cpu, cpu])
-    return ','.join(f'{a}-{b}' if b > a else f'{a}' for a, b in said)
