@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from statistics import median
 
 from . import Incomplete, Wrong, kernel_text
@@ -10,10 +9,10 @@ from . import Incomplete, Wrong, kernel_text
 #: Kinds of numbers and their bits.
 KINDS = {'double': 64, 'int64': 64, 'int32': 32, 'int16': 16, 'int8': 8}
 _OPERATIONS = 2             # of an iteration, on every lane
-_FIGURES = r'iterations (?P<iterations>\d{1,18}) seconds (?P<seconds>\S{1,20}) rate (?P<rate>\S{1,20}) Gop/s'
-_ROW = re.compile(rf'(?:(?P<kind>{"|".join(KINDS)}) threads (?P<threads>\d{{1,6}}) lanes (?P<lanes>\d{{1,4}}) '
-                  rf'chains (?P<chains>\d{{1,4}})|sample (?P<sample>\d{{1,6}}) (?P<of>{"|".join(KINDS)})) '
-                  + _FIGURES + r'(?: wrong (?P<wrong>\d{1,6}))?', re.ASCII)
+_KIND = '|'.join(KINDS)
+_FIGURES = rf'iterations (?P<iterations>\d+) {kernel_text.FIGURES} Gop/s'
+_ROW = (rf'(?:(?P<kind>{_KIND}) threads (?P<threads>\d+) lanes (?P<lanes>\d+) chains (?P<chains>\d+) '
+        rf'|sample (?P<sample>\d+) (?P<of>{_KIND}) ){_FIGURES}(?P<end> wrong 0)?')
 
 
 def parse(text: str) -> dict[str, float]:
@@ -22,11 +21,7 @@ def parse(text: str) -> dict[str, float]:
     With samples, median, lowest and lowest_over_median of the one-second rates, too. Raises Incomplete with
     the line where something is missing, Wrong where a result is wrong or figures contradict each other.
     """
-    found, samples = _read(text)[:2]
-    if samples:
-        middle = median(samples)
-        found |= {'median': middle, 'lowest': min(samples), 'lowest_over_median': min(samples) / middle}
-    return found
+    return _read(text)[0]
 
 
 def facts(text: str) -> dict[str, object]:
@@ -34,22 +29,23 @@ def facts(text: str) -> dict[str, object]:
 
     Raises as ``parse`` does.
     """
-    _, samples, threads, printed = _read(text)
-    found = {**printed.compiled, 'width': printed.head, 'threads': threads}
-    return found | ({'samples': samples} if samples else {})
+    return _read(text)[1]
 
 
-def _read(text: str) -> tuple[dict[str, float], list[float], int, kernel_text.Printed]:
-    printed = kernel_text.read(text, 'ops', 'width', _ROW)
-    results = [row for row in printed.rows if 'kind' in row]
-    if any(('kind' in row) != ('wrong' in row) for row in printed.rows):
+def _read(text: str) -> tuple[dict[str, float], dict[str, object]]:
+    width, rows, compiled = kernel_text.read(text, 'ops', 'width', _ROW)
+    results, samples = ([row for row in rows if row[word]] for word in ('kind', 'sample'))
+    if not results or any(bool(row['kind']) != bool(row['end']) for row in rows):
         raise Incomplete('a line of a result is not whole')
-    kinds = [row['kind'] for row in results]
-    if len(set(kinds)) < len(kinds) or len({(row['threads'], row['chains']) for row in results}) > 1:
-        raise Wrong(f'the results are not of different kinds with as many threads: {", ".join(kinds)}')
-    found = {row['kind']: kernel_text.rate(row, int(row['iterations']) * _work(row, printed.head))
-             for row in results}
-    return found, _samples(printed.rows, printed.head), int(results[0]['threads']), printed
+    found = {row['kind']: kernel_text.rate(row, int(row['iterations']) * _work(row, width)) for row in results}
+    if len(found) < len(results) or len({(row['threads'], row['chains']) for row in results}) > 1:
+        raise Wrong(f'the results are not of different kinds with as many threads: {", ".join(found)}')
+    ran = {**compiled, 'width': width, 'threads': int(results[0]['threads'])}
+    if samples:
+        ran['samples'] = taken = _samples(samples, rows, width)
+        middle = median(taken)
+        found |= {'median': middle, 'lowest': min(taken), 'lowest_over_median': min(taken) / middle}
+    return found, ran
 
 
 def _work(row: dict[str, str], width: int) -> int:
@@ -59,15 +55,13 @@ def _work(row: dict[str, str], width: int) -> int:
     return _OPERATIONS * int(row['lanes']) * int(row['chains'])
 
 
-def _samples(rows: list[dict[str, str]], width: int) -> list[float]:
-    """The rates of the samples, which stand in order before the result that they are of."""
-    taken = [row for row in rows if 'sample' in row]
-    if not taken:
-        return []
-    whole = rows[len(taken)] if len(rows) > len(taken) else {}
-    if [row['sample'] for row in taken] != [str(at + 1) for at in range(len(taken))] or rows[:len(taken)] != taken:
-        raise Incomplete(f'{len(taken)} samples that are not numbered one after another before their result')
-    if {row['of'] for row in taken} != {whole.get('kind')} or \
-            sum(int(row['iterations']) for row in taken) > int(whole['iterations']):
+def _samples(samples: list[dict[str, str]], rows: list[dict[str, str]], width: int) -> list[float]:
+    """The rates of the samples, which stand in order before the one result that they are of."""
+    numbers = [str(at) for at in range(1, len(rows))]
+    if len(rows) != len(samples) + 1 or [row['sample'] for row in rows[:-1]] != numbers:
+        raise Incomplete(f'{len(samples)} samples that are not numbered one after another before their result')
+    whole = rows[-1]
+    if {row['of'] for row in samples} != {whole['kind']} or \
+            sum(int(row['iterations']) for row in samples) > int(whole['iterations']):
         raise Wrong('the samples are more than the result that they are of')
-    return [kernel_text.rate(row, int(row['iterations']) * _work(whole, width)) for row in taken]
+    return [kernel_text.rate(row, int(row['iterations']) * _work(whole, width)) for row in samples]

@@ -135,16 +135,18 @@ def ordered(what: str, *figures: Decimal) -> None:
         raise Wrong(f'{what}: {", ".join(map(str, figures))} are not minimum, average, maximum')
 
 
-def sealed(text: str, begin: str, seal: str) -> tuple[Lines, re.Match[str], Lines]:
+def sealed(text: str, begin: str, seal: str, last: str = '') -> tuple[Lines, re.Match[str], Lines]:
     """The lines above the one that is ``begin``, that line, and those below it to the one that is ``seal``.
 
-    Group 1 of ``seal`` is the CRC-32 of the lines from ``begin`` on; raises Incomplete where it does not fit.
+    Group 1 of ``seal`` is the CRC-32 of the lines from ``begin`` on, of which the last ends in ``last``; raises
+    Incomplete where it does not fit.
     """
     out = Lines([line.rstrip('\r') for line in text.split('\n')])
-    first, last = out.one(begin), out.one(seal)
+    first, told = out.one(begin), out.one(seal)[1]
     (start, _), (end, _) = out.found(begin)[0], out.found(seal)[0]
     own = out.lines[start - 1:end - 1]
-    if end < start or last[1] != f'{zlib.crc32(chr(10).join(own).encode("utf-8", "surrogatepass")):08x}':
+    raw = ('\n'.join(own) + last).encode('utf-8', 'surrogatepass')
+    if end < start or told != f'{zlib.crc32(raw):08x}':
         raise Incomplete(f'line {end}: the checksum does not fit the lines above')
     return Lines(out.lines[:start - 1]), first, Lines(own[1:], start + 1)
 
