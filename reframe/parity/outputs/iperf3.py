@@ -8,33 +8,21 @@ could not connect: its JSON then holds an `error`.
 from __future__ import annotations
 
 from statistics import fmean
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import AliasPath, BaseModel, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from . import Incomplete, Wrong
 from .reader import document, model
 
-End = TypeVar('End')
 THREADING = ('single-threaded', 'multi-threaded')
 _SHORT = 0.01       # share by which a transfer may be shorter than asked: timers
 _EXACT = 1e-6       # a rate is bytes over seconds, both printed with six decimals or more
 
 
-class _Test(BaseModel, strict=True):
-    protocol: Literal['TCP', 'UDP']
-    num_streams: PositiveInt
-    blksize: PositiveInt
-    duration: NonNegativeFloat
-    reverse: Literal[0] = 0
-    bidir: Literal[0] = 0
-    omit: Literal[0] = 0                    # with it, the sums of the two sides begin apart
-
-
-class _Start(BaseModel, strict=True):
-    version: Annotated[str, Field(pattern=r'^iperf 3\.\d{1,3}(\.\d{1,3})?\+?$')]
-    connected: list[dict[str, Any]]
-    test_start: _Test
+def _at(path: str, **more: Any) -> Any:
+    """The value at this place of the document."""
+    return Field(validation_alias=AliasPath(*path.split('.')), **more)
 
 
 class _Sum(BaseModel, strict=True):
@@ -58,6 +46,11 @@ class _Sender(_Sent):
     max_snd_cwnd: NonNegativeInt
 
 
+class _Stream(BaseModel, strict=True):
+    sender: _Sender
+    receiver: _Sum
+
+
 class _Packets(_Sum):
     start: NonNegativeFloat
     end: NonNegativeFloat
@@ -66,35 +59,39 @@ class _Packets(_Sum):
     jitter_ms: NonNegativeFloat
 
 
-class _TcpStream(BaseModel, strict=True):
-    sender: _Sender
-    receiver: _Sum
-
-
-class _TcpEnd(BaseModel, strict=True):
-    streams: list[_TcpStream]
-    sum_sent: _Sent
-    sum_received: _Sum
-    sender_tcp_congestion: str
-
-
-class _UdpStream(BaseModel, strict=True):
+class _PacketStream(BaseModel, strict=True):
     udp: _Packets
 
 
-class _OldUdpEnd(BaseModel, strict=True):
-    streams: list[_UdpStream]
-    sum: _Packets
+class _Run(BaseModel, strict=True):
+    version: str = _at('start.version', pattern=r'^iperf 3\.\d{1,3}(\.\d{1,3})?\+?$')
+    protocol: Literal['TCP', 'UDP'] = _at('start.test_start.protocol')
+    asked: PositiveInt = _at('start.test_start.num_streams')
+    block: PositiveInt = _at('start.test_start.blksize')
+    duration: NonNegativeFloat = _at('start.test_start.duration')
+    reverse: Literal[0] = _at('start.test_start.reverse', default=0)
+    bidir: Literal[0] = _at('start.test_start.bidir', default=0)
+    omit: Literal[0] = _at('start.test_start.omit', default=0)      # with it, the two sides' sums begin apart
+    connected: list[dict[str, Any]] = _at('start.connected')
+    streams: list[dict[str, Any]] = _at('end.streams')
+    cpu: dict[str, NonNegativeFloat] = _at('end.cpu_utilization_percent')
 
 
-class _UdpEnd(_OldUdpEnd):                  # from 3.11 on
-    sum_sent: _Sum
-    sum_received: _Packets
+class _Tcp(_Run):
+    streams: list[_Stream] = _at('end.streams')
+    sent: _Sent = _at('end.sum_sent')
+    received: _Sum = _at('end.sum_received')
+    congestion: str = _at('end.sender_tcp_congestion')
 
 
-class _Run(BaseModel, Generic[End], strict=True):
-    start: _Start
-    end: End
+class _OldUdp(_Run):            # bytes of the sender, losses and seconds of the receiver
+    streams: list[_PacketStream] = _at('end.streams')
+    told: _Packets = _at('end.sum')
+
+
+class _Udp(_OldUdp):            # from 3.11 on
+    sent: _Sum = _at('end.sum_sent')
+    received: _Packets = _at('end.sum_received')
 
 
 def parse(text: str) -> dict[str, float]:
@@ -127,30 +124,30 @@ def _read(text: str) -> tuple[dict[str, float], dict[str, Any]]:
     values = document(text, repeats=True)       # before 3.16, of sockets for every stream
     if 'error' in values:
         raise Incomplete(f'iperf3: {str(values["error"])[:160]}')
-    run = model(_Run[dict], values)
-    test, version = run.start.test_start, run.start.version.removeprefix('iperf ').rstrip('+')
+    run = model(_Run, values)
+    version = run.version.removeprefix('iperf ').rstrip('+')
     if _release(version) < (3, 9):
         raise Wrong(f'iperf {version} is not read; valid is 3.9 and later')
-    kind = _TcpEnd if test.protocol == 'TCP' else _UdpEnd if _release(version) >= (3, 11) else _OldUdpEnd
-    end, connected = model(_Run[kind], values).end, run.start.connected
-    if not test.num_streams == len(connected) == len(end.streams):
-        raise Wrong(f'asked for {test.num_streams} streams; {len(connected)} connected, {len(end.streams)} ended')
-    cpu = run.end.get('cpu_utilization_percent', {})
-    return _tcp(end, test) if kind is _TcpEnd else _udp(end, test), {
-        'version': version, 'threading': threading(version), 'protocol': test.protocol.lower(),
-        'streams': test.num_streams, 'seconds': test.duration, 'block': test.blksize,
-        **({'congestion': end.sender_tcp_congestion} if kind is _TcpEnd else {}),
-        'local': connected[0].get('local_host'), 'remote': connected[0].get('remote_host'),
-        'cpu_local': cpu.get('host_total'), 'cpu_remote': cpu.get('remote_total')}
+    if not run.asked == len(run.connected) == len(run.streams):
+        raise Wrong(f'asked for {run.asked} streams; {len(run.connected)} connected, {len(run.streams)} ended')
+    tcp = model(_Tcp, values) if run.protocol == 'TCP' else None
+    metrics = _tcp(tcp) if tcp else _udp(model(_Udp if _release(version) >= (3, 11) else _OldUdp, values))
+    first = run.connected[0]
+    return metrics, {
+        'version': version, 'threading': threading(version), 'protocol': run.protocol.lower(),
+        'streams': run.asked, 'seconds': run.duration, 'block': run.block,
+        **({'congestion': tcp.congestion} if tcp else {}),
+        'local': first.get('local_host'), 'remote': first.get('remote_host'),
+        'cpu_local': run.cpu.get('host_total'), 'cpu_remote': run.cpu.get('remote_total')}
 
 
-def _tcp(end: _TcpEnd, test: _Test) -> dict[str, float]:
-    sent, received, senders = end.sum_sent, end.sum_received, [each.sender for each in end.streams]
-    _long_enough(sent, test)
+def _tcp(run: _Tcp) -> dict[str, float]:
+    sent, received, senders = run.sent, run.received, [each.sender for each in run.streams]
+    _long_enough(sent, run)
     _agree('bytes sent', sent.bytes, sum(each.bytes for each in senders))
     _agree('retransmits', sent.retransmits, sum(each.retransmits for each in senders))
-    _agree('bytes received', received.bytes, sum(each.receiver.bytes for each in end.streams))
-    if received.bytes > sent.bytes + len(senders) * test.blksize:
+    _agree('bytes received', received.bytes, sum(each.receiver.bytes for each in run.streams))
+    if received.bytes > sent.bytes + run.asked * run.block:
         raise Wrong(f'{received.bytes} bytes received, {sent.bytes} sent')
     for each in senders:
         if not each.min_rtt <= each.mean_rtt <= each.max_rtt:
@@ -162,10 +159,10 @@ def _tcp(end: _TcpEnd, test: _Test) -> dict[str, float]:
             'rtt_max': float(max(each.max_rtt for each in senders))}
 
 
-def _udp(end: _OldUdpEnd, test: _Test) -> dict[str, float]:
+def _udp(run: _OldUdp) -> dict[str, float]:
     """Loss is of all packets sent: iperf3's own leaves out the last ones, after which none came to show it."""
-    told, streams, block = end.sum, [each.udp for each in end.streams], test.blksize
-    _long_enough(streams[0], test)
+    told, streams, block = run.told, [each.udp for each in run.streams], run.block
+    _long_enough(streams[0], run)
     for name in ('bytes', 'packets', 'lost_packets'):
         _agree(name, getattr(told, name), sum(getattr(each, name) for each in streams))
     for what, one, other in (('jitter_ms', told.jitter_ms, fmean(each.jitter_ms for each in streams)),
@@ -175,10 +172,9 @@ def _udp(end: _OldUdpEnd, test: _Test) -> dict[str, float]:
     # from 3.16 on a stream may have counted a packet that it no longer sent
     if not told.packets or not 0 <= told.packets * block - told.bytes <= len(streams) * block:
         raise Wrong(f'{told.packets} packets of {block} bytes are not {told.bytes} bytes')
-    # before 3.11: bytes of the sender, losses and seconds of the receiver
     received, sent = told, told.model_copy(update={'seconds': streams[0].seconds})
-    if isinstance(end, _UdpEnd):
-        received, sent = end.sum_received, end.sum_sent
+    if isinstance(run, _Udp):
+        received, sent = run.received, run.sent
         _agree('lost packets', received.lost_packets, told.lost_packets)
         _agree('bytes sent', sent.bytes, told.bytes)
         _agree('bytes received', received.bytes, (received.packets - received.lost_packets) * block)
@@ -199,9 +195,9 @@ def _rate(told: _Sum) -> float:
     return told.bits_per_second / 8e6
 
 
-def _long_enough(told: _Sum, test: _Test) -> None:
-    if told.seconds < test.duration * (1 - _SHORT):
-        raise Incomplete(f'the transfer ended after {told.seconds:g} s of {test.duration:g} s')
+def _long_enough(told: _Sum, run: _Run) -> None:
+    if told.seconds < run.duration * (1 - _SHORT):
+        raise Incomplete(f'the transfer ended after {told.seconds:g} s of {run.duration:g} s')
 
 
 def _agree(what: str, one: int, other: int) -> None:
