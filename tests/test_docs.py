@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import walks
 from conftest import TOP, shell
 from dev import files_page
 
@@ -53,46 +54,19 @@ def test_mkdocs_has_nothing_to_warn_of(tmp_path):
     assert '//' not in re.sub(r'https?://(www\.mkdocs\.org|127\.0\.0\.1)\S*', '', ''.join(re.findall(r'<(?:script|link)[^>]*>', (tmp_path / 'site' / 'index.html').read_text())))
 
 
-def blocks(page: Path):
-    """(path, language, text) of each fenced block: the path is the last one that was named before it."""
-    text, path = page.read_text(), ''
-    for match in re.finditer(r'`([\w/.-]+\.(?:py|yaml))`|^```(\w+)\n(.*?)^```', text, re.M | re.S):
-        path = match[1] or path
-        if match[2]:
-            yield path, match[2], match[3]
-
-
-def follow(page: Path, checkout: Path) -> None:
-    """Do what the page says: write the files, and change the lines that it shows."""
-    for path, language, text in blocks(page):
-        file = checkout / path
-        if language == 'diff':
-            kept = ''.join(f'{line[1:]}\n' for line in text.splitlines() if line[0] != '+')
-            wanted = ''.join(f'{line[1:]}\n' for line in text.splitlines() if line[0] != '-')
-            assert file.read_text().count(kept) == 1, f'{path} has no such lines: {kept}'
-            file.write_text(file.read_text().replace(kept, wanted))
-        else:
-            assert not file.exists()
-            file.write_text(text)
-
-
 def test_a_new_check_by_the_letter(checkout):
+    """What follows of the page, its run, is in test_main_job.py."""
     if not shutil.which('zstd'):
         pytest.skip('zstd is not here')
-    follow(DOCS / 'new-check.md', checkout)
+    walks.follow(DOCS / 'new-check.md', checkout)
     lines = sum(len((checkout / f).read_text().splitlines()) for f in ('checks/compute/zstd.py', 'reframe/parity/outputs/zstd.py'))
     assert lines < 85
     done = shell('. ci/activate; zstd -q -b3 -i1 -T2 2>&1 | parity parse zstd - && echo none | parity parse zstd -', checkout)
     assert done.returncode == 1 and 'compress' in done.stdout and 'no line of results' in done.stdout, done.stdout + done.stderr
-    done = shell('. ci/activate; reframe -c checks/ -n Zstd --system example-slurm:cpu --dry-run', checkout)
-    assert 'Found 0' not in done.stdout
-    run = shell('. ci/activate; reframe --system local -c checks/ -n Zstd -r; parity verdict --all', checkout)
-    assert 'Zstd %threads=one' in run.stdout and 'unreferenced' in run.stdout, run.stdout[-3000:] + run.stderr
-    assert run.returncode == 0
 
 
 def test_a_new_check_is_as_ruff_wants_it(checkout):
-    follow(DOCS / 'new-check.md', checkout)
+    walks.follow(DOCS / 'new-check.md', checkout)
     files = [checkout / 'checks/compute/zstd.py', checkout / 'reframe/parity/outputs/zstd.py']
     done = subprocess.run([Path(sys.executable).parent / 'ruff', 'check', '--config', TOP / 'pyproject.toml', *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

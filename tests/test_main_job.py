@@ -3,28 +3,99 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from conftest import shell
+import walks
+from conftest import TOP, belong_to, copied, shell
 from jobs import ALL_HERE, CELLS, HPCC, LISTED, QUICK, RUN, one_at_a_time, sessions_of, verdict_of
+from parity.nightly import guard
+from parity.rfm import store
 
 LINE = '. ci/activate && reframe -c checks/ -r'
+CASE = 'FileCopy%mode=small-write%clients=one%sync=durable'
+
+@dataclass(frozen=True)
+class Measured:
+    checkout: Path
+    cases: list[str]        # as -n takes them
+    printed: str
+    session: dict
+    verdict: dict
+    code: int               # of `parity verdict`
 
 
-@pytest.mark.alone
-def test_the_readme_line_runs_every_case_by_itself(checkout):
-    done = shell(LINE, checkout)
-    assert f'Ran {RUN}/{LISTED} test case(s)' in done.stdout, done.stdout[-2000:]
-    session, = sessions_of(checkout)
+@pytest.fixture(scope='module')
+def measured(tmp_path_factory):
+    """A checkout in which the README's line ran one case of each check, of those that run here.
+
+    CASE has references, proposed of impossible nights and accepted; zstd, where it is here, became a check as docs/new-check.md says.
+    """
+    copy = copied(tmp_path_factory.mktemp('measured'))
+    with pytest.MonkeyPatch.context() as patch:
+        belong_to(copy, patch)
+        patch.setenv('PARITY_RESULTS', str(copy / 'results'))      # to this process, too
+        has_little_memory(copy)
+        if shutil.which('zstd'):
+            walks.follow(TOP / 'docs' / 'new-check.md', copy)
+        store_impossible_nights()
+        propose_and_accept(copy)
+        rehearsed = shell('. ci/activate && reframe -c checks/ --dry-run', copy, RFM_COLORIZE='n').stdout
+        cases = one_of_each(rehearsed)
+        done = shell(f"{LINE} -n '^({'|'.join(cases)})$'", copy, RFM_COLORIZE='n')
+        code, verdict = verdict_of(copy)
+        yield Measured(copy, cases, done.stdout, sessions_of(copy)[-1], verdict, code)
+
+
+def has_little_memory(copy: Path) -> None:
+    """State 256 MiB: HPCC's size follows the memory, and takes 10 s of two cores then."""
+    site = copy / 'systems' / 'local' / 'system.yaml'
+    site.write_text(site.read_text().replace('    extras:\n', f'    extras:\n      memory_bytes: {256 << 20}\n', 1))
+
+
+def store_impossible_nights() -> None:
+    """Twelve in which the disk wrote CASE at 1000000 MB/s, stored by ReFrame's own means."""
+    metrics = {'rate': {'unit': 'MB/s', 'better': 'higher'}, 'hangs': {'unit': 'count', 'better': 'lower'}}
+    for night in range(12):
+        began, name = 1.79e9 + night * 86400, CASE.replace('%', ' %')
+        values = {'local:default:rate': [1e6 + night, 0, None, None, 'MB/s', 'pass'],
+                  'local:default:hangs': [0.0, 0, None, None, 'count', 'pass']}
+        case = {'name': name, 'display_name': name, 'unique_name': 'FileCopy_8', 'system': 'local', 'partition': 'default',
+                'environ': 'distro', 'result': 'pass', 'fail_phase': None, 'fail_reason': None, 'run_index': 0,
+                'fixture': False, 'job_nodelist': ['here'], 'jobid': '1', 'job_completion_time_unix': began,
+                'perfvalues': values, 'parity': {'size': 'quick', 'metrics': metrics, 'software': {'identity': 'x'}}}
+        session = {'id': str(night), 'plan': {'system': 'local', 'cases': [], 'checks': [], 'problems': []}}
+        store.store(store.as_report(session, [case], began, began + 9))
+
+
+def propose_and_accept(copy: Path) -> None:
+    shutil.rmtree(copy / 'systems' / 'local' / 'references', ignore_errors=True)    # of this machine
+    done = shell('. ci/activate && parity refs propose --system local', copy)
+    assert done.returncode == 0 and f'{CASE}.rate@local:default' in done.stdout, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "next: parity refs accept --all --system local --why '...'"
+    done = shell('. ci/activate && parity refs accept --all --system local --why "the disk of a dream" --by ana '
+                 '&& parity refs lint --system local', copy)
+    assert done.returncode == 0 and 'local: 2 references, no error, 0 warnings' in done.stdout, done.stdout + done.stderr
+
+
+def one_of_each(printed: str) -> list[str]:
+    """The first case of each check that a dry-run did not skip; of FileCopy it is CASE."""
+    able = [name.replace(' ', '') for name in re.findall(r'^\[ +OK +\] \( *\d+/\d+\) (.*) /\w+ @', printed, re.M)]
+    assert CASE in able, printed
+    return list({name.partition('%')[0]: name for name in [*reversed(able), CASE]}.values())
+
+
+def cells_are_whole(session: dict, verdict: dict, cases: int) -> None:
+    """Each of the cases ran by itself, has figures, and each figure is a cell."""
     ran = [case for case in session['runs'][0]['testcases'] if case['result'] != 'skip']
-    assert len(ran) == RUN and all(r['perfvalues'] for r in ran)
+    assert len(ran) == cases and all(r['perfvalues'] for r in ran)
     one_at_a_time(ran)
-
-    code, verdict = verdict_of(checkout)
-    assert code == (0 if ALL_HERE else 3)
-    assert verdict['coverage']['cells'] == len(verdict['cells']) == CELLS
+    assert verdict['coverage']['cells'] == len(verdict['cells'])
     cell = verdict['cells'][0]
     assert {'check', 'case', 'system', 'partition', 'environ', 'metric', 'unit', 'value', 'reference',
             'limit', 'efficiency', 'verdict', 'reason'} <= set(cell)
@@ -32,32 +103,63 @@ def test_the_readme_line_runs_every_case_by_itself(checkout):
         hpl = next(c for c in verdict['cells'] if c['metric'] == 'hpl')
         assert hpl['value'] > 0 and hpl['limit'] > 0 and 0 < hpl['efficiency']
         assert 'hpcc stands in for HPL' in verdict['coverage']['line']
-    assert verdict['session']['facts']['machine']['cpu_list']
-    assert 'load_1min' in json.dumps(verdict['session']['facts']['before']) or verdict['session']['facts']['before']
+    assert verdict['session']['facts']['machine']['cpu_list'] and verdict['session']['facts']['before']
 
 
-def test_nightly_judges_reports_and_states_its_overhead(checkout):
-    done = shell(f'ci/nightly {QUICK}', checkout)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    assert 'judged' in done.stdout and 'overhead' in done.stdout
-    report = checkout / 'results' / 'report'
-    assert (report / 'index.html').is_file() and (report / 'verdict.json').is_file()
-    assert 'missing' not in json.loads((report / 'verdict.json').read_text())['counts']
+@pytest.mark.alone
+def test_the_readme_line_runs_one_case_of_each_check_by_itself(measured):
+    count = len(measured.cases)
+    assert f'Ran {count}/{count} test case(s) from {count} check(s)' in measured.printed, measured.printed[-2000:]
+    cells_are_whole(measured.session, measured.verdict, count)
+    assert {cell['case'].replace(' ', '') for cell in measured.verdict['cells']} == set(measured.cases)
 
 
-def test_without_an_mpi_hpcc_is_missing_not_skipped(checkout, tmp_path):
-    tools = tmp_path / 'bin'
-    tools.mkdir()
-    for name in ('bash', 'sh', 'env', 'dirname', 'python3', 'cat', 'hostname', 'uname', 'nproc', 'mkdir', 'ls'):
-        if found := shutil.which(name):
-            (tools / name).symlink_to(found)
-    done = shell(f'ci/nightly {QUICK[:-1]}|Hpcc\'', checkout, PATH=str(tools))
-    assert done.returncode == 3, done.stdout[-1500:] + done.stderr
-    assert 'MISSING  compute' in done.stdout and 'no environment offers hpcc' in done.stdout
-    rehearsed = shell('ci/nightly --dry-run', checkout, PATH=str(tools))
-    assert rehearsed.returncode == 3 and '394 cells would be missing' in rehearsed.stderr
+@pytest.mark.alone
+@pytest.mark.full
+def test_the_readme_line_runs_every_case_by_itself(checkout):
+    done = shell(LINE, checkout)
+    assert f'Ran {RUN}/{LISTED} test case(s)' in done.stdout, done.stdout[-2000:]
+    session, = sessions_of(checkout)
+    code, verdict = verdict_of(checkout)
+    assert code == (0 if ALL_HERE else 3)
+    cells_are_whole(session, verdict, RUN)
+    assert len(verdict['cells']) == CELLS
 
 
+@pytest.mark.alone
+def test_a_run_applies_what_was_proposed_and_accepted(measured):
+    cells = {c['metric']: c for c in measured.verdict['cells'] if c['check'] == 'FileCopy'}
+    words = {metric: (c['verdict'], c['reference'], c['low']) for metric, c in cells.items()}
+    assert words['rate'] == ('regressed', 1e6, pytest.approx(0.97e6)) and words['hangs'] == ('ok', 0.0, None)
+    assert words['seconds'][0] == 'unreferenced'
+    assert measured.code == 1 and {c['verdict'] for c in measured.verdict['cells']} <= {'regressed', 'ok', 'unreferenced', 'skipped'}
+    said = shell('. ci/activate && parity verdict', measured.checkout).stdout
+    assert 'REGRESSED  storage' in said and 'of the reference' in said
+
+
+@pytest.mark.alone
+def test_an_expired_reference_and_other_software_are_told_before_a_run(measured, monkeypatch, capsys):
+    references = measured.checkout / 'systems' / 'local' / 'references' / 'default.yaml'
+    monkeypatch.setenv('PARITY_ROOT', str(measured.checkout))
+    text = references.read_text()
+    references.write_text(text.replace('expires: 20', 'expires: 19'))
+    guard.warn(SimpleNamespace(system='local'))
+    references.write_text(text)
+    said = capsys.readouterr().err
+    assert 'parity: warning: ' in said and 'default.yaml:8: FileCopy/quick' in said, said
+    assert ', and 1 more reference: expired on 19' in said and 'its software changed' in said
+
+
+@pytest.mark.alone
+def test_a_new_check_by_the_letter_is_measured_and_unreferenced(measured):
+    if not shutil.which('zstd'):
+        pytest.skip('zstd is not here')
+    cells = {c['metric']: c for c in measured.verdict['cells'] if c['case'] == 'Zstd %threads=one'}
+    assert {metric: c['verdict'] for metric, c in cells.items()} == {'compress': 'unreferenced', 'decompress': 'unreferenced'}
+    assert all(c['value'] > 0 for c in cells.values())
+
+
+#: Bounds that this machine keeps; the other cases have none.
 REFERENCES = """\
 # accepted by a test, by hand
 FileCopy:
@@ -66,18 +168,33 @@ FileCopy:
     large-copy:
       durable:
         hangs: [0, null, 0, count]
-        rate: [1.0e+12, -0.05, null, MB/s]
+        rate: [1.0e-3, -0.05, null, MB/s]
 """
 
 
-def test_accepted_references_are_found_and_judged(checkout):
+def test_nightly_finds_the_references_judges_reports_and_states_its_overhead(checkout):
     folder = checkout / 'systems' / 'local' / 'references'
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / 'default.yaml').write_text(REFERENCES)
-    done = shell("ci/nightly -n 'FileCopy.*large-copy.*clients=one'", checkout)
-    assert done.returncode == 1, done.stdout[-2500:] + done.stderr
-    words = {(c['case'].split('sync=')[1], c['metric']): c['verdict'] for c in verdict_of(checkout)[1]['cells']}
-    assert words['durable', 'rate'] == 'regressed' and words['durable', 'hangs'] == 'ok'
-    assert words['durable', 'seconds'] == words['as-is', 'hangs'] == 'unreferenced'
-    assert words['as-is', 'rate'] == 'skipped'
-    assert 'REGRESSED  storage' in done.stdout and 'of the reference' in done.stdout
+    done = shell(f'ci/nightly {QUICK}', checkout)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert 'judged' in done.stdout and 'overhead' in done.stdout
+    report = checkout / 'results' / 'report'
+    assert (report / 'index.html').is_file()
+    verdict = json.loads((report / 'verdict.json').read_text())
+    assert 'missing' not in verdict['counts']
+    words = {(c['case'].partition('%mode=')[2], c['metric']): c['verdict'] for c in verdict['cells']}
+    assert words['large-copy %clients=one %sync=durable', 'rate'] == words['large-copy %clients=one %sync=durable', 'hangs'] == 'ok'
+    assert words['large-copy %clients=one %sync=durable', 'seconds'] == words['large-copy %clients=one %sync=as-is', 'hangs'] == 'unreferenced'
+    assert words['large-copy %clients=one %sync=as-is', 'rate'] == 'skipped'
+
+
+def test_without_an_mpi_hpcc_is_missing_not_skipped(checkout, tmp_path):
+    tools = tmp_path / 'bin'
+    tools.mkdir()
+    for name in ('bash', 'sh', 'env', 'dirname', 'python3', 'cat', 'hostname', 'uname', 'nproc', 'mkdir', 'ls'):
+        if found := shutil.which(name):
+            (tools / name).symlink_to(found)
+    done = shell(f"ci/nightly --repeats=1 -n 'Hpcc|{CASE}'", checkout, PATH=str(tools))
+    assert done.returncode == 3, done.stdout[-1500:] + done.stderr
+    assert 'MISSING  compute' in done.stdout and 'no environment offers hpcc' in done.stdout

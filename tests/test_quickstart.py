@@ -37,7 +37,7 @@ def test_a_system_that_is_named_and_a_dead_controller_are_no_login_node(tmp_path
 def test_a_login_node_that_is_named_is_rehearsed(checkout, tmp_path):
     program(tmp_path / 'tools', 'scontrol', 'echo "Slurmctld(primary) at head is UP"')
     done = shell('ci/nightly --dry-run --system local -n Fileset', checkout, PATH=f'{tmp_path / "tools"}:{os.environ["PATH"]}')
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and 'all is well' in done.stdout, done.stdout + done.stderr
 
 
 LIBRARY = '''
