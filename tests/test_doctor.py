@@ -8,6 +8,7 @@ import os
 import pytest
 
 import slurm_site
+from commands import parity
 from conftest import shell
 from parity.base import yamlfile
 from parity.nightly.doctor import examine, folders, python, queue
@@ -137,10 +138,10 @@ def test_a_bad_system_file_is_told_with_its_line(checkout):
     file = checkout / 'systems' / 'trial' / 'system.yaml'
     file.parent.mkdir()
     file.write_text(SYSTEM.replace('launcher:', 'luncher:'))
-    done = shell('. ci/activate; parity doctor --system trial', checkout)
+    done = parity('doctor', '--system', 'trial', PARITY_ROOT=str(checkout))
     assert done.returncode == 2 and "did you mean 'launcher'" in done.stdout and f'{file}:8' in done.stdout
     assert 'the rest was not examined' in done.stdout and 'Traceback' not in done.stderr
-    done = shell('. ci/activate; parity doctor --system nosuch', checkout)
+    done = parity('doctor', '--system', 'nosuch')
     assert done.returncode == 2 and "unknown system 'nosuch'; valid: " in done.stderr
 
 
@@ -158,7 +159,7 @@ def test_a_site_in_order_and_what_each_code_lacks(checkout, slurm):
     (folder / 'system.yaml').write_text(SYSTEM)                  # requires what a build would offer
     (folder / 'references').mkdir()
     (folder / 'references' / 'gpu.yaml').write_text('Hpcc: {}')
-    done = shell('. ci/activate; parity doctor --system trial', checkout)
+    done = parity('doctor', '--system', 'trial', PARITY_ROOT=str(checkout), RFM_CONFIG_FILES=str(checkout / 'reframe' / 'settings.py'))
     assert done.returncode == 2 and 'references/gpu.yaml:1' in done.stdout
     assert 'required, and no environment offers them: ' in done.stdout and 'fileset' in done.stdout and 'parity software build --system trial' in done.stdout
     assert 'could not run: 2 lacking (exit code 2: configuration)' in done.stdout

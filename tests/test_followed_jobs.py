@@ -184,6 +184,7 @@ def test_a_campaign_that_names_no_cases_may_be_any_of_the_system(stands):
         submit(check='Hpl')
 
 
-def test_a_campaign_says_what_it_measures():
+def test_a_campaign_says_what_it_measures(planned, monkeypatch):
+    monkeypatch.setattr('parity.plan.of_command', lambda arguments: planned('example-slurm'))
     asked, _ = write.script(Wanted('campaign', 'example-slurm', ['gpu', 'cpu'], 'filecopy', nodes=[4, 1]))
     assert asked.covered == Covered(name='', partitions=['cpu', 'gpu'], nodes=[1, 4], check='FileCopy')

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import slurm_site
+from commands import parity
 from conftest import shell
 from parity.base import yamlfile
 from parity.base.errors import InfrastructureError
@@ -271,7 +272,7 @@ def login(tmp_path, monkeypatch):
     return folder
 
 
-def test_a_probed_site_lists_its_checks_at_once(checkout, login):
+def test_a_probed_site_lists_its_checks_and_dry_runs_at_once(checkout, login):
     done = shell('. ci/activate && parity probe trial && reframe --system trial -c checks/ -l', checkout)
     assert done.returncode == 0, done.stdout + done.stderr
     assert 'partitions batch, batch-himem, gpu-a100, gpu-h100; ' in done.stdout and 'next: parity doctor --system trial' in done.stdout
@@ -279,18 +280,15 @@ def test_a_probed_site_lists_its_checks_at_once(checkout, login):
     file = checkout / 'systems' / 'trial' / 'system.yaml'
     by_hand = [line for line in file.read_text().splitlines() if 'TODO' in line]
     assert len(by_hand) <= 30
-    before = file.read_text()
-    again = shell('. ci/activate && parity probe trial', checkout)
-    assert again.returncode == 2 and 'is not overwritten' in again.stderr and file.read_text() == before
-
-
-def test_the_example_with_a_dry_run(checkout, login):
-    done = shell(""". ci/activate && parity probe trial >/dev/null &&
-                 reframe --system trial:gpu-h100 -c checks/ -n FileCopy%mode=small-copy%clients=one%sync=durable --dry-run""", checkout)
+    done = shell('. ci/activate && reframe --system trial:gpu-h100 -c checks/storage/filecopy.py '
+                 '-n FileCopy%mode=small-copy%clients=one%sync=durable --dry-run', checkout)
     assert done.returncode == 0, done.stdout + done.stderr
     script, = (checkout / 'results' / 'stage').rglob('rfm_job.sh')
     for line in ('--partition=gpu', '--account=bench', '--gres=gpu:h100:4', '--time=1:0:0'):
         assert f'#SBATCH {line}' in script.read_text()
+    before = file.read_text()
+    again = parity('probe', 'trial', PARITY_ROOT=str(checkout))
+    assert again.returncode == 2 and 'is not overwritten' in again.stderr and file.read_text() == before
 
 
 @pytest.mark.parametrize('line, code, said', [

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mutations import MUTATIONS
 from parity.base.errors import UsageError
 from parity.refs import edit
 from parity.refs.edit import Line
@@ -135,7 +136,7 @@ def by_hand(entries: dict, step: int, comment: str) -> str:
     return '\n'.join(lines)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=MUTATIONS, deadline=None)
 @given(before=st.just({}) | ENTRIES, after=ENTRIES, step=st.sampled_from([1, 2, 4]), comment=COMMENTS, why=TEXTS)
 def test_what_was_accepted_is_what_reframe_applies(before, after, step, comment, why):
     text = by_hand(before, step, comment)
