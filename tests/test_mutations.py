@@ -189,9 +189,9 @@ def mdtest(kind, was, now, name):
 
 def ior(kind, was, now, name):
     """A last digit may change, and of the transfers/s what that is in transfers."""
-    alone = ['command', 'filesystem', 'filesystem_used_percent', 'version', 'nodes', 'overwritten']
+    alone = ['command', 'version']
     if kind in ('cut', 'several'):      # these stand in the command line alone
-        alone += ['fsync', 'fsync_per_write', 'verified_write', 'verified_read', 'keep', 'direct']
+        alone += ['fsync', 'direct']
     if kind != 'changed_digit':
         return same(was, now, *alone)
     for metric, value in was[0].items():

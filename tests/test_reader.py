@@ -75,13 +75,12 @@ def test_a_minimum_a_mean_and_a_maximum_rise():
 def test_one_json_document_among_lines_of_the_job():
     assert document('module load\n{\n "a": -1.5e3, "b": [12345678901234567890]\n}\nreal 1s\n') == {
         'a': -1500.0, 'b': [12345678901234567890]}
-    assert document('{\n"a": 1, "a": 1}', repeats=True) == {'a': 1}
+    assert document('{\n"a": 1, "a": 1}') == {'a': 1}          # iperf3 before 3.16 tells of its sockets again
 
 
 @pytest.mark.parametrize('text, error, message', [
     ('', Incomplete, 'where its JSON begins'), ('{\n"a": 1', Incomplete, '^line 2: the JSON is not whole'),
-    ('{\n"a": 1}\n{\n"a": 1}', Wrong, 'several JSON'), ('{\n"a": 1, "a": 1}', Wrong, 'twice'),
-    ('{\n"a": 1, "a": 2}', Wrong, 'twice'), ('{\n"a": NaN}', Wrong, "'NaN', not a finite"),
+    ('{\n"a": 1}\n{\n"a": 1}', Wrong, 'several JSON'), ('{\n"a": 1, "a": 2}', Wrong, 'twice'), ('{\n"a": NaN}', Wrong, "'NaN', not a finite"),
     ('{\n"a": 1e999}', Wrong, 'not a finite'), ('{\n"a": ' + '9' * 5000 + '}', Wrong, 'not a finite'),
     ('{\n"a":' + '[' * 100_000, Wrong, 'nested too deeply')])
 def test_a_json_document_that_is_refused(text, error, message):

@@ -121,7 +121,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _read(text: str) -> tuple[dict[str, float], dict[str, Any]]:
-    values = document(text, repeats=True)       # before 3.16, of sockets for every stream
+    values = document(text)
     if 'error' in values:
         raise Incomplete(f'iperf3: {str(values["error"])[:160]}')
     run = model(_Run, values)

@@ -176,16 +176,16 @@ def blocks(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], st
         raise Incomplete(f'line {out.end}: {opened[0]} has no end')
 
 
-def document(text: str, repeats: bool = False) -> dict[str, Any]:
-    """The one JSON object that begins with a line ``{``; ``repeats``: a key may stand again with the same value.
+def document(text: str) -> dict[str, Any]:
+    """The one JSON object that begins with a line ``{``.
 
     Raises Incomplete with the line where there is none or it is not whole, Wrong for several, for a key that
-    stands twice and for a number that is not finite.
+    stands twice with different values and for a number that is not finite.
     """
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, value in pairs:
-            if name in found and (not repeats or found[name] != value):
+            if name in found and found[name] != value:
                 raise Wrong(f'{name[:40]!r} stands twice in one object')
             found[name] = value
         return found
