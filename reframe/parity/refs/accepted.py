@@ -15,8 +15,7 @@ from __future__ import annotations
 import datetime
 import functools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -117,15 +116,6 @@ class Index:
     names: tuple[str, ...]
 
 
-@dataclass
-class Contents:
-    """Everything in one file; ``problems``: (keys, what is wrong)."""
-
-    accepted: list[Accepted] = field(default_factory=list)
-    indexes: dict[str, Index] = field(default_factory=dict)
-    problems: list[tuple[tuple, str]] = field(default_factory=list)
-
-
 def of_system(system: str) -> list[Accepted]:
     """Every well-formed reference; `problems` names the others. UsageError for a file that is no YAML."""
     return [each for file in systems.reference_files(system) for each in _of_file(system, file).accepted]
@@ -158,16 +148,12 @@ def problems_of(system: System, plan: Plan, file: Path, text: str) -> list[str]:
         data, node = yamlfile.parse(file, text)
     except UsageError as err:
         return [str(err)]
-    found = _Reader(system.name, file, data, node, {c.check: c for c in plan.checks}, environments(system)).read()
+    environs = ['distro', *systems.SPACK, *(e.name for e in system.environments)]
+    found = _File(system.name, file, data, node, {c.check: c for c in plan.checks}, environs)
     return [f'{file}:{yamlfile.line_of(node, keys)}: {what}' for keys, what in found.problems]
 
 
-def environments(system: System) -> list[str]:
-    """The names that an environment of the system can have: what `$environ` may be in an $index."""
-    return ['distro', *systems.SPACK, *(e.name for e in system.environments)]
-
-
-def _of_file(system: str, file: Path) -> Contents:
+def _of_file(system: str, file: Path) -> _File:
     """A verdict asks twice, and a file of a thousand references takes a second to read."""
     try:
         stat = file.stat()
@@ -177,47 +163,51 @@ def _of_file(system: str, file: Path) -> Contents:
 
 
 @functools.lru_cache(maxsize=16)
-def _kept(system: str, file: Path, _written: int, _size: int) -> Contents:
-    return _Reader(system, file, *yamlfile.load(file)).read()
+def _kept(system: str, file: Path, _written: int, _size: int) -> _File:
+    return _File(system, file, *yamlfile.load(file))
 
 
-class _Reader:
-    """Goes through one file. Without the plan's ``checks`` it takes every name and unit for valid."""
+class _File:
+    """Everything in one file; ``problems``: (keys, what is wrong).
+
+    Without the plan's ``checks`` every name and unit is taken for valid.
+    """
 
     def __init__(self, system: str, file: Path, data: Any, node: Any, checks: dict[str, LoadedCheck] | None = None,
                  environs: list[str] | None = None) -> None:
-        self.system, self.file, self.data, self.node = system, file, data, node
-        self.checks, self.environs = checks, environs
-        self.told = data.get(PROVENANCE) if isinstance(data, dict) else None
-        self.found = Contents()
-
-    def read(self) -> Contents:
-        if not isinstance(self.data, dict) or not set(self.data) - {PROVENANCE}:
+        self.system, self.file, self.node, self.checks, self.environs = system, file, node, checks, environs
+        self.accepted: list[Accepted] = []
+        self.indexes: dict[str, Index] = {}
+        self.problems: list[tuple[tuple, str]] = []
+        data = data if isinstance(data, dict) else {}
+        self.by, wrong = _provenance(data.get(PROVENANCE))
+        if not set(data) - {PROVENANCE}:
             self._wrong((), 'must be a mapping of checks to references, and holds none')
-        for check, entry in self.data.items() if isinstance(self.data, dict) else ():
+        for check, entry in data.items():
             if check == PROVENANCE:
-                self.found.problems += [((PROVENANCE, *keys), what) for keys, what in _provenance_wrong(entry)]
-            elif self.checks is not None and check not in self.checks:
-                self._wrong((check,), unknown('check', check, list(self.checks)))
+                self.problems += wrong
+            elif checks is not None and check not in checks:
+                self._wrong((check,), unknown('check', check, list(checks)))
             elif not isinstance(entry, dict):
                 self._wrong((check,), f'{check} must be a mapping')
             else:
                 self._check(check, entry)
-        return self.found
 
     def _wrong(self, keys: tuple, what: str) -> None:
-        self.found.problems.append((keys, what))
+        self.problems.append((keys, what))
 
     def _check(self, check: Any, entry: dict) -> None:
         """One check's entry: $index names `size`, variants and parameters; every value on the way is theirs."""
-        names = tuple(map(str, entry['$index'])) if isinstance(entry.get('$index'), list) else None
+        index = entry.get('$index')
+        names = tuple(map(str, index)) if isinstance(index, list) else None
         if names is not None:
             line = yamlfile.line_of(self.node, (check, '$index'))
-            self.found.indexes[str(check)] = Index(self.file, line, names)
-        loaded, valid = None, None
+            self.indexes[str(check)] = Index(self.file, line, names)
+        valid, metrics = dict.fromkeys(names or ()), None
         if self.checks is not None:
             loaded = self.checks[check]
             valid = {'size': list(SIZES), **loaded.variants, '$environ': self.environs, **loaded.parameters}
+            metrics = {m.name: m for m in loaded.metrics}
             if what := _index_wrong(check, names, ['size', *loaded.variants], list(valid)):
                 self._wrong((check, '$index'), what)
                 return
@@ -225,39 +215,32 @@ class _Reader:
         if not body:
             self._wrong((check,), f'{check} has no reference')
         elif names is not None:
-            known = [(name, valid and valid[name]) for name in names]
-            self._level(body, (check,), known, loaded and {m.name: m for m in loaded.metrics}, names)
+            self._level(body, (check,), names, [valid[name] for name in names], metrics)
 
-    def _level(self, entry: Any, keys: tuple, index: list[tuple[str, list[str] | None]],
-               metrics: dict[str, PlannedMetric] | None, names: tuple[str, ...]) -> None:
+    def _level(self, entry: Any, keys: tuple, names: tuple[str, ...], valid: list[list[str] | None],
+               metrics: dict[str, PlannedMetric] | None) -> None:
         """The entries below ``keys``: values of the next index variable, or metrics where none is left."""
+        left = len(names) - len(keys) + 1
         if not isinstance(entry, dict) or not entry:
             self._wrong(keys, f'{keys[-1]} must be a mapping'
-                        + ('' if index else ' of metrics to [value, lower, upper, unit]'))
+                        + ('' if left else ' of metrics to [value, lower, upper, unit]'))
             return
-        name, valid = index[0] if index else ('metric', None if metrics is None else list(metrics))
+        name, known = (names[-left], valid[-left]) if left else ('metric', metrics and list(metrics))
         for key, value in entry.items():
-            if valid is not None and str(key) not in valid:
-                self._wrong((*keys, key), unknown(name, str(key), valid))
-            elif valid is not None and not isinstance(key, str):    # ReFrame never finds it, and says nothing
-                self._wrong((*keys, key), f"{name} {key!r} is no text to YAML, and never found: write '{key}'")
-            elif index:
-                self._level(value, (*keys, key), index[1:], metrics, names)
+            here = (*keys, key)
+            if known is not None and str(key) not in known:
+                self._wrong(here, unknown(name, str(key), known))
+            elif known is not None and not isinstance(key, str):    # ReFrame never finds it, and says nothing
+                self._wrong(here, f"{name} {key!r} is no text to YAML, and never found: write '{key}'")
+            elif left:
+                self._level(value, here, names, valid, metrics)
             elif metrics and (what := _tuple_wrong(value, metrics[key].unit) or _side(value, metrics[key].better)):
-                self._wrong((*keys, key), f'{key}: {what}')
+                self._wrong(here, f'{key}: {what}')
             elif isinstance(value, list) and len(value) == 4:
-                self._reference((*keys, key), value, names)
-
-    def _reference(self, keys: tuple, value: list, names: tuple[str, ...]) -> None:
-        check, *where, metric = map(str, keys)
-        path = '/'.join((check, *where, metric))
-        try:            # provenance that is none is one of the file's problems
-            by = provenance(self.told[path]) if isinstance(self.told, dict) and path in self.told else None
-        except ValueError:
-            by = None
-        line = yamlfile.line_of(self.node, keys)
-        self.found.accepted.append(Accepted(self.system, self.file.stem, self.file, line, check,
-                                            dict(zip(names, where, strict=True)), metric, *value, provenance=by))
+                check, *where, metric = map(str, here)
+                self.accepted.append(Accepted(
+                    self.system, self.file.stem, self.file, yamlfile.line_of(self.node, here), check,
+                    dict(zip(names, where, strict=True)), metric, *value, self.by.get('/'.join(map(str, here)))))
 
 
 def _index_wrong(check: str, names: tuple[str, ...] | None, needed: list[str], valid: list[str]) -> str:
@@ -269,28 +252,21 @@ def _index_wrong(check: str, names: tuple[str, ...] | None, needed: list[str], v
     return ''
 
 
-def _provenance_wrong(entries: Any) -> Iterator[tuple[tuple, str]]:
-    """(keys, what is wrong) below `provenance`: what no date can be read from would never expire."""
+def _provenance(entries: Any) -> tuple[dict[str, Provenance], list[tuple[tuple, str]]]:
+    """By reference, and (keys, what is wrong): what no date can be read from would never expire."""
     if not isinstance(entries, dict):
-        yield (), 'provenance must be a mapping of references to who accepted them'
-        return
+        return {}, [((PROVENANCE,), 'provenance must be a mapping of references to who accepted them')]
+    found, wrong = {}, []
     for path, entry in entries.items():
         try:
-            provenance(entry)
-        except ValueError as err:
-            yield (path,), f'provenance of {path}: {err}'
-
-
-def provenance(entry: Any) -> Provenance:
-    """Raises ValueError, in one sentence, for an entry that is none."""
-    try:
-        return Provenance.model_validate(entry)
-    except ValidationError as err:
-        first = err.errors()[0]
-        key = '.'.join(map(str, first['loc'])) or PROVENANCE
-        what = f'no such key; valid: {", ".join(Provenance.model_fields)}' if first['type'] == 'extra_forbidden' \
-            else first['msg']
-        raise ValueError(f'{key}: {what}') from None
+            found[path] = Provenance.model_validate(entry)
+        except ValidationError as err:
+            first = err.errors()[0]
+            key = '.'.join(map(str, first['loc'])) or PROVENANCE
+            what = f'no such key; valid: {", ".join(Provenance.model_fields)}' \
+                if first['type'] == 'extra_forbidden' else first['msg']
+            wrong.append(((PROVENANCE, path), f'provenance of {path}: {key}: {what}'))
+    return found, wrong
 
 
 def _side(value: list, better: str) -> str:

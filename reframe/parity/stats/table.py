@@ -6,7 +6,7 @@ import datetime
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -155,67 +155,58 @@ def _bad_header(header: Sequence[str]) -> str:
 
 def _refuse(raw: bytes, name: str) -> None:
     """Raise UsageError for the first row that is wrong."""
-    seen, line = _Seen(), 0
+    line, sorts = 0, ''
+    runs: dict[tuple, int] = {}
+    directions: dict[str, tuple[str, int]] = {}
+    first: dict[tuple, int] = {}
     for line, row in csvfile.rows(raw, name, _bad_header, blank=False):
-        for what in seen.row(row, line):
+        series, night, kind, run = (row[column] for column in _COLUMNS[:4])
+        key = series, _whole(night), kind, _whole(run)
+        sort, better = 'whole number' if _WHOLE.match(night) else 'date', row.get('direction') or 'higher'
+        sorts = sorts or sort
+        before, at = directions.setdefault(series, (better, line))
+        if what := _field_wrong(row):
+            pass
+        elif sort != sorts:
+            what = f'night {night!r} is a {sort}, but those before are {sorts}s: their order is not known'
+        elif key in runs:
+            what = f'{kind} {run} of series {series!r}, night {night}, was on line {runs[key]} already'
+        elif better != before:
+            what = f'series {series!r} is {better} here and {before} on line {at}; must be one direction'
+        if what:
             raise UsageError(f'{name}:{line}: {what}')
+        runs[key] = line
+        first.setdefault(key[:2], line)
     if not line:
         raise UsageError(f'{name}:1: no rows below the header: nothing was measured')
-    for (series, night), (line, ran) in seen.nights.items():
-        if not ran:
+    ran = {key[:2] for key in runs if key[2] == 'run'}
+    for (series, night), line in first.items():
+        if (series, night) not in ran:
             raise UsageError(f'{name}:{line}: series {series!r}, night {night} has reruns but no run')
 
 
-class _Seen:
-    """The rows before: what nights are, the runs of each, each series' direction."""
-
-    def __init__(self) -> None:
-        self.sort = ''
-        self.runs: dict[tuple, int] = {}
-        self.direction: dict[str, tuple[str, int]] = {}
-        self.nights: dict[tuple[str, str], tuple[int, bool]] = {}
-
-    def row(self, row: dict[str, str], line: int) -> Iterator[str]:
-        """What is wrong with one row."""
-        series, night, kind, run = (row[column] for column in _COLUMNS[:4])
-        if not series:
-            yield 'series is empty; must be a name'
-        yield from self._night(night)
-        if kind not in _KINDS:
-            yield f'kind {kind!r}; valid: {", ".join(_KINDS)}'
-        if not _WHOLE.match(run):
-            yield f'run {run!r} is no whole number'
-        yield from _value(row['value'])
-        before = self.runs.setdefault((series, int(night) if _WHOLE.match(night) else night, kind, int(run)), line)
-        if before != line:
-            yield f'{kind} {run} of series {series!r}, night {night}, was on line {before} already'
-        at, ran = self.nights.get((series, night), (line, False))
-        self.nights[series, night] = (at, ran or kind == 'run')
-        yield from self._direction(series, row.get('direction', ''), line)
-
-    def _night(self, night: str) -> Iterator[str]:
-        sort = 'whole number' if _WHOLE.match(night) else 'date' if _date(night) else ''
-        if not sort:
-            yield f'night {night!r} is neither a whole number nor a date such as 2026-11-20'
-        elif self.sort and sort != self.sort:
-            yield f'night {night!r} is a {sort}, but those before are {self.sort}s: their order is not known'
-        self.sort = self.sort or sort
-
-    def _direction(self, series: str, given: str, line: int) -> Iterator[str]:
-        if given not in _SIGNS:
-            yield f'direction {given!r}; valid: higher, lower, or empty for higher'
-        before, at = self.direction.setdefault(series, (given or 'higher', line))
-        if (given or 'higher') != before:
-            yield f'series {series!r} is {given or "higher"} here and {before} on line {at}; must be one direction'
+def _field_wrong(row: dict[str, str]) -> str:
+    """What is wrong with a field of the row, '' if nothing."""
+    night, kind, value, direction = row['night'], row['kind'], row['value'], row.get('direction', '')
+    if not row['series']:
+        return 'series is empty; must be a name'
+    if not _WHOLE.match(night) and not _date(night):
+        return f'night {night!r} is neither a whole number nor a date such as 2026-11-20'
+    if kind not in _KINDS:
+        return f'kind {kind!r}; valid: {", ".join(_KINDS)}'
+    if not _WHOLE.match(row['run']):
+        return f'run {row["run"]!r} is no whole number'
+    if re.fullmatch(r'[+-]?(nan|inf|infinity)', value, re.I) or _NUMBER.match(value) and math.isinf(float(value)):
+        return f'value {value} is not finite; a run without a figure is left out of the file'
+    if not _NUMBER.match(value):
+        return f'value {value!r} is no number, such as 71.2 or 7.12e4'
+    if abs(float(value)) >= _LARGEST:
+        return f'value {value} is too large to be a figure; must be below {_LARGEST:g}'
+    return '' if direction in _SIGNS else f'direction {direction!r}; valid: higher, lower, or empty for higher'
 
 
-def _value(text: str) -> Iterator[str]:
-    if re.fullmatch(r'[+-]?(nan|inf|infinity)', text, re.I) or _NUMBER.match(text) and math.isinf(float(text)):
-        yield f'value {text} is not finite; a run without a figure is left out of the file'
-    elif not _NUMBER.match(text):
-        yield f'value {text!r} is no number, such as 71.2 or 7.12e4'
-    elif abs(float(text)) >= _LARGEST:
-        yield f'value {text} is too large to be a figure; must be below {_LARGEST:g}'
+def _whole(text: str) -> int | str:
+    return int(text) if _WHOLE.match(text) else text
 
 
 def _date(text: str) -> bool:
