@@ -79,7 +79,7 @@ def test_a_timer_of_whole_seconds_is_half_a_step_off_on_both_sides():
 
 
 def test_the_step_is_read_from_the_decimals():
-    assert interval.decimals((1.8, 1.78)) == 0.01 and interval.decimals((100.0, 45.0)) == 1
+    assert Sample((1.8, 1.78)).half_step == pytest.approx(0.005 / 1.79) and Sample((100.0, 45.0)).half_step == 0.5 / 72.5
 
 
 @pytest.mark.parametrize('values', [(0.0, 1.0, 2.0), (-1.0, 1.0, 2.0), (1e-320, 1e308, 1.0), (1e308,) * 3])

@@ -1,15 +1,11 @@
 """The ratio of two medians, with its interval: one method for every metric, chosen beforehand.
 
-All is done on logarithms. The interval of one side's median comes from its order statistics
-(Hettmansperger and Sheather, 1986: two neighbouring ones interpolated), which assumes nothing of the
-noise's form; fewer than 6 runs hold no such interval of 95 %, so 3 to 5 runs take Student's t, and 1 or
-2 have none. Two sides are put together by MOVER (Zou and Donner, 2008): the distance of each limit of
-the ratio is the root of the sum of the squared distances of the two medians' limits. Runs that were
-interleaved in time are pairs: the median of the pairs' quotients, in the same way as one side's.
-
-Two things that break such intervals on real series make them wider: runs that depend on one another
-(lag-1 autocorrelation), and a timer or a print-out with few digits, which may be half a step off.
-Measured coverage: docs/compare.md, `python -m dev.coverage`.
+On logarithms. The interval of one side's median comes from its order statistics (Hettmansperger and
+Sheather, 1986: two neighbours interpolated), which assumes nothing of the noise's form; 3 to 5 runs, too few
+for that at 95 %, take Student's t, and 1 or 2 have none. MOVER (Zou and Donner, 2008) joins two sides: each
+limit's distance is the root of the summed squares of both medians' distances. Runs interleaved in time are
+pairs: the median of their quotients, as one side's. Runs that depend on one another (lag-1 autocorrelation)
+and a timer with few digits, half a step off, make it wider. Coverage: docs/compare.md, `python -m dev.coverage`.
 """
 
 from __future__ import annotations
@@ -31,6 +27,7 @@ _FEWEST_FOR_LAG = 10
 #: A factor of e^300 between runs is no noise, and no number that can be calculated with.
 _FARTHEST = 300.0
 _Z95, _Z975 = 1.644854, 1.959964
+_NO_RATIO = 'values at or below 0: no ratio'
 
 
 @dataclass(frozen=True)
@@ -46,30 +43,27 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Sample:
-    """The runs of one side in the order of time, all in one unit.
-
-    ``step``: what the timer or the print-out resolves, in the unit of the values; None: as many decimals
-    as the values show.
-    """
+    """The runs of one side in the order of time. ``step``: the timer's; None: as many decimals as they show."""
 
     values: tuple[float, ...]
     step: float | None = None
 
-    @property
+    @cached_property
     def median(self) -> float:
         return median(self.values)
 
     @cached_property
     def half_step(self) -> float:
         """Half a step as a share of the median."""
-        step = decimals(self.values) if self.step is None else self.step
+        exponents = [Decimal(repr(float(v))).normalize().as_tuple().exponent for v in self.values]
+        step = 10.0 ** min(0, *exponents) if self.step is None else self.step       # 0.01 of 1.8 and 1.78
         return step / 2 / abs(self.median)
 
 
 def ratio(baseline: Sample, candidate: Sample) -> Ratio:
     """The quotient of the two sides' medians."""
-    if why := _no_ratio(baseline, candidate):
-        return Ratio(None, why=why)
+    if not _positive(baseline, candidate):
+        return Ratio(None, why=_NO_RATIO)
     at = candidate.median / baseline.median
     if not 0 < at < math.inf:
         return Ratio(None, why='the medians are too far apart: no ratio')
@@ -83,8 +77,8 @@ def ratio(baseline: Sample, candidate: Sample) -> Ratio:
 
 def paired(baseline: Sample, candidate: Sample) -> Ratio:
     """The median of the quotients of pairs: run i of one side beside run i of the other."""
-    if why := _no_ratio(baseline, candidate):
-        return Ratio(None, why=why)
+    if not _positive(baseline, candidate):
+        return Ratio(None, why=_NO_RATIO)
     quotients = tuple(c / b for b, c in zip(baseline.values, candidate.values, strict=True))
     if not all(0 < q < math.inf for q in quotients):
         return Ratio(None, why='the values of a pair are too far apart: no ratio')
@@ -103,16 +97,8 @@ def spread(values: Sequence[float]) -> float | None:
     return 0.7413 * (third - first) / abs(middle)
 
 
-def decimals(values: Sequence[float]) -> float:
-    """The step that the values' decimals show: 0.01 of 1.8 and 1.78, 1 of 45 and 44."""
-    exponents = [Decimal(repr(float(v))).normalize().as_tuple().exponent for v in values]
-    return 10.0 ** min(0, *exponents)
-
-
-def _no_ratio(baseline: Sample, candidate: Sample) -> str:
-    if min(*baseline.values, *candidate.values, math.inf) <= 0:
-        return 'values at or below 0: no ratio'
-    return ''
+def _positive(baseline: Sample, candidate: Sample) -> bool:
+    return min(*baseline.values, *candidate.values, math.inf) > 0
 
 
 def _too_few(count: int, what: str) -> str:
