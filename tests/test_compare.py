@@ -21,7 +21,6 @@ from parity.compare import sessions as taken
 from parity.compare.sides import Measured, Side, Value
 from parity.plan import Plan, identity
 from parity.records import database
-from parity.stats import interval
 from parity.stats.interval import Sample, ratio
 from parity.system import systems
 from sessions import planned, ran

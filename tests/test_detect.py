@@ -78,7 +78,7 @@ def test_lower_may_be_better():
     head = HEAD.replace('value', 'value,direction')
     slower = [(*row, 'lower') for row in rows(levels((50, 1), (3, 1.06)))]
     told = table.of_table(table.read(text(slower, head).encode(), 'x.csv'))['a']
-    assert told.judgement.verdict == 'regressed' and told.judgement.change > 0
+    assert told.judgement.verdict == 'regressed' and told.judgement.value > told.judgement.baseline
     faster = [(*row, 'higher') for row in rows(levels((50, 1), (3, 1.06)))]
     assert table.of_table(table.read(text(faster, head).encode(), 'x.csv'))['a'].judgement.verdict == 'improved'
 

@@ -21,6 +21,7 @@ from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.compare.model import Row
 from parity.plan.model import LoadedCheck, Plan
+from parity.records.cells import parameters
 from parity.system.schema import Name, System
 
 
@@ -59,9 +60,8 @@ class Expectation(Strict):
         return ' and '.join(low + ([f'at most {self.at_most:g}'] if self.at_most is not None else []))
 
     def fits(self, row: Row) -> bool:
-        words = row.benchmark.split()[1:]
-        return f'{row.check}.{row.metric}' == self.metric and not row.changed and all(
-            f'%{name}={value}' in words for name, value in self.parameters.items())
+        return f'{row.check}.{row.metric}' == self.metric and not row.changed \
+            and self.parameters.items() <= parameters(row.benchmark).items()
 
 
 class Pair(Strict):

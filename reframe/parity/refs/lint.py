@@ -12,6 +12,7 @@ from parity.base.errors import UsageError
 from parity.base.figures import percent
 from parity.plan import Plan
 from parity.records import history
+from parity.records.cells import parameters
 from parity.refs import accepted, nights, value
 from parity.refs.accepted import Accepted
 from parity.refs.nights import Cell
@@ -114,7 +115,7 @@ def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
     for each in found:
         wanted = {name: v for name, v in each.parameters.items() if name not in variants[each.check]}
         own = [case for case in planned.cases if each.partition == case.partition and each.check == case.check
-               and wanted.items() <= nights.parameters(case.case).items()]
+               and wanted.items() <= parameters(case.case).items()]
         environs = {case.environ for case in own} - {''}
         if not environs:
             needs = ', '.join(sorted({need for case in own for need in case.needs}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parity.records import history
+from parity.records.cells import parameters
 from parity.stats import bounds
 
 
@@ -48,27 +49,18 @@ class Cell:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Name and value of each parameter of the case: 'Ior %api=POSIX %span=1'."""
         return parameters(self.case)
 
     @property
     def index(self) -> dict[str, str]:
         """All that may lead to its reference, as the newest night has it."""
-        variant = self.nights[-1].variant if self.nights else ''
-        return {'size': self.size, **_pairs(variant.split(',')), '$environ': self.environ, **self.parameters}
+        variant = self.nights[-1].variant.replace(',', ' %') if self.nights else ''
+        return {'size': self.size, **parameters(f' %{variant}'), '$environ': self.environ, **self.parameters}
 
 
 #: Sessions of a system that tell what it measures today.
 RECENT = 2 * bounds.MOST
 _WHERE = ['system', 'check', *history.CELL, 'changed']
-
-
-def parameters(case: str) -> dict[str, str]:
-    return _pairs(case.split(' %')[1:])
-
-
-def _pairs(said: list[str]) -> dict[str, str]:
-    return dict(each.split('=', 1) for each in said if '=' in each)
 
 
 def cells(frame, since: str = '') -> list[Cell]:

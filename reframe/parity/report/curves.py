@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from parity.records import runs
+from parity.records import cells, runs
 from parity.records.runs import Run
 
 #: Plots of one page; the figures of all of them are in the database.
@@ -79,17 +79,16 @@ def _named(plots: list[Plot]) -> list[Plot]:
 def _points(report: dict[str, Any]) -> Iterator[Point]:
     swept: dict[tuple, list[tuple[dict[str, str], Run]]] = {}
     for (case, partition, environ), attempts in runs.of_report(report).items():
-        check, *pairs = case.split(' %')
-        parameters = dict(p.split('=', 1) for p in pairs if '=' in p)
+        check = case.partition(' %')[0]
         for run in attempts:
             if not run.retry and not run.status:
                 yield from _by_size(case, partition, environ, run)
-                swept.setdefault((check, partition, environ), []).append((parameters, run))
+                swept.setdefault((check, partition, environ), []).append((cells.parameters(case), run))
     axes = _axes(swept)
     for (check, partition, environ), cases in swept.items():
         if check in axes:
-            for parameters, run in cases:
-                yield from _along(axes[check], check, _line(partition, environ), parameters, run)
+            for has, run in cases:
+                yield from _along(axes[check], check, _line(partition, environ), has, run)
 
 
 def _line(partition: str, environ: str) -> str:

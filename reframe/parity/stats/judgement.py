@@ -28,7 +28,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The judgement of a cell tonight. Values are in the metric's unit, ``spread`` and ``change`` relative."""
+    """The judgement of a cell tonight; values are in the metric's unit."""
 
     verdict: Word
     why: str
@@ -37,11 +37,7 @@ class Judgement:
     baseline: float | None        # median of the history
     low: float | None             # band of a single night: three spreads around the baseline
     high: float | None
-    spread: float | None
-    change: float | None          # tonight's against the baseline; above 0 where the figure is larger
     needs_rerun: bool             # the runs are suspicious, and nothing was run again
-    nights: int                   # length of the history
-    since: str = ''               # the night that the slowdown, or the improvement, began
 
     @property
     def alarm(self) -> bool:
@@ -67,12 +63,10 @@ def _of_last(last: Last, sign: int, labels: Sequence[str], rules: Rules, referen
     known = math.isfinite(last.spread) and last.baseline != 0
     width = 3 * last.spread * math.sqrt(1 + 1 / last.nights) * abs(last.baseline) if known else 0.0
     middle = sign * last.baseline if known else None
-    since = labels[last.episode.begin - (last.night + 1 - len(labels))] if last.episode and word != 'ok' else ''
     return Judgement(
         verdict=word, why=why, warnings=tuple(words.warnings(last, rules)), value=sign * last.value,
         baseline=middle, low=middle - width if known else None, high=middle + width if known else None,
-        spread=last.spread if known else None, change=sign * last.change if known else None,
-        needs_rerun=_wants_rerun(last, rules), nights=last.nights, since=since)
+        needs_rerun=_wants_rerun(last, rules))
 
 
 def _wants_rerun(last: Last, rules: Rules) -> bool:

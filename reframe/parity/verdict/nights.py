@@ -10,8 +10,8 @@ import polars as pl
 
 from parity.base.errors import UsageError
 from parity.records import history
+from parity.records.cells import parameters
 from parity.refs import accepted
-from parity.refs.nights import parameters
 from parity.stats.judgement import Judgement, Reference, judged
 from parity.stats.nights import Nights
 from parity.stats.rules import DEFAULT

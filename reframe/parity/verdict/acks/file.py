@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,11 +15,9 @@ from parity.base import files, paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.strict import Strict
 from parity.plan import Plan
+from parity.records.cells import NAME
 from parity.system.schema import System
 
-#: CHECK[%PARAMETERS].METRIC@SYSTEM:PARTITION[+ENVIRON], as parity.records.history.cell_id prints it.
-NAME = re.compile(r'(?P<check>\w+)(?:%\S*)?\.(?P<metric>[^.@\s]+)@(?P<system>[\w-]+):(?P<partition>[\w-]+)'
-                  r'(?:\+(?P<environ>[\w-]+))?')
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
 _HEAD = '# Known faults, acknowledged until a day: parity ack CELL --until DATE --why TEXT\nacks:\n'
