@@ -8,8 +8,8 @@ import pytest
 
 import pbs_server
 from conftest import shell
-from parity.scheduler import nodes
-from parity.scheduler.nodes import PbsNode
+from parity.scheduler import pbs
+from parity.scheduler.pbs import PbsNode
 
 FEW = [PbsNode('a', frozenset({'free'}), '', {'ncpus': '2', 'mem': '1200mb', 'arch': 'linux'}),
        PbsNode('b', frozenset({'job-exclusive'}), '', {'ncpus': '4', 'mem': '2gb', 'ngpus': '4', 'Qlist': 'workq,gpuq'}),
@@ -22,7 +22,7 @@ FEW = [PbsNode('a', frozenset({'free'}), '', {'ncpus': '2', 'mem': '1200mb', 'ar
     ('workq', {'mem': '2000mb'}, 'bc'), ('workq', {'mem': '1gb'}, 'abc'), ('workq', {'arch': 'linux'}, 'a'),
     ('workq', {'Qlist': 'gpuq'}, 'b'), ('workq', {'ompthreads': '1', 'mpiprocs': '9'}, 'abc'), ('gpuq', {'arch': 'linux'}, '')])
 def test_the_nodes_that_a_job_may_have(queue, wanted, names):
-    assert ''.join(n.name for n in nodes.left(FEW, queue, wanted)) == names
+    assert ''.join(n.name for n in pbs.left(FEW, queue, wanted)) == names
 
 
 def test_the_states_of_nodes():
@@ -35,7 +35,7 @@ def test_the_states_of_nodes():
     ('free', 'free', True, ''), ('job-busy', 'job-busy', True, ''), ('job-exclusive', 'job-exclusive', True, ''),
     ('offline', 'offline', False, ''), ('with-queue', 'free', True, 'workq')])
 def test_what_a_real_pbsnodes_prints(name, states, available, queue):
-    found = nodes.read((pbs_server.RECORDED / f'nodes-{name}.txt').read_text())
+    found = pbs.hosts((pbs_server.RECORDED / f'nodes-{name}.txt').read_text())
     assert [n.name for n in found] == ['pbs1', 'pbs2']
     assert states in {word for n in found for word in n.states} and any(n.is_available is available for n in found)
     assert found[1].queue == queue and found[0].resources['mem'] == '1200mb'

@@ -19,7 +19,7 @@ from parity.base.errors import InfrastructureError
 from parity.machine.tree import Tree
 from parity.probe import ask, host, likes, pbs, slurm, write
 from parity.probe.model import Cluster, Host, Link, Queue
-from parity.scheduler.command import SchedulerError
+from parity.scheduler.command import SchedulerError, seconds
 from parity.system.schema import System
 
 GIB = 1 << 30
@@ -136,10 +136,10 @@ def test_gpus_of_a_gres(gres, gpus):
     assert slurm.gpus(gres) == gpus
 
 
-@pytest.mark.parametrize('time, seconds', [('UNLIMITED', None), ('NONE', None), ('', None), ('2-00:00:00', 172800), ('01:30:00', 5400),
+@pytest.mark.parametrize('time, total', [('UNLIMITED', None), ('NONE', None), ('', None), ('2-00:00:00', 172800), ('01:30:00', 5400),
                                            ('30:00', 1800)])
-def test_times_of_slurm(time, seconds):
-    assert slurm.seconds(time) == seconds
+def test_times_of_slurm(time, total):
+    assert seconds(time) == total
 
 
 @pytest.mark.parametrize('default, word', [('pmix', ''), ('pmix_v4', ''), ('none', 'pmix'), ('', 'pmix')])

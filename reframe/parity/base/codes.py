@@ -7,11 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Code:
-    """A code by its usual name. ``feature`` is what an environment offers where it has it.
-
-    ``stand_in`` names another feature that measures the same thing, with the metrics (by their
-    prefix) that do so.
-    """
+    """A code; an environment that has it offers ``feature``. ``stand_in`` is a feature that measures the same
+    thing with the metrics of these prefixes."""
 
     name: str
     feature: str

@@ -49,11 +49,8 @@ def figure(value: float | None, unit: str = '') -> str:
 
 
 def alike(unit: str, *values: float | None) -> tuple[list[str], str]:
-    """All ``values`` in one and the same unit, and that unit; the first that is known decides.
-
-    A value, its reference and its band can be compared only when they share a prefix, and
-    read best when all of their digits are there: 61.2 beside 61.0.
-    """
+    """All ``values`` in the unit of the first that is known, and that unit; several keep all their digits: 61.2
+    beside 61.0."""
     known = next((v for v in values if v is not None and math.isfinite(v) and v), 0.0)
     step, moves, unit = _moved(known, unit)
     pad = sum(v is not None for v in values) > 1

@@ -14,12 +14,8 @@ MARGIN = 0.05
 
 
 class Limit(Strict):
-    """A bound: ``value`` in ``unit``, and where it comes from.
-
-    ``certain`` is true only for what cannot be exceeded (a link rate, the maximum clock seen
-    times the widest FMA times the number of pipes). A measured ceiling is not certain: it
-    gives an efficiency, never the verdict `impossible`.
-    """
+    """A bound. ``certain`` is what nothing can exceed (a link rate, the highest clock x widest FMA x pipes); a
+    measured ceiling gives an efficiency, never the verdict `impossible`."""
 
     value: PositiveFloat
     unit: str

@@ -12,10 +12,7 @@ PROGRAMS = str(Path(__file__).resolve().parents[1] / 'check' / 'programs')
 
 
 def root() -> Path:
-    """The top of the checkout: the folder that holds systems/ and checks/.
-
-    ``PARITY_ROOT`` names it where parity is installed apart from its checkout.
-    """
+    """The top of the checkout: PARITY_ROOT, or the folder above the library, which holds systems/ and checks/."""
     named = os.environ.get('PARITY_ROOT')
     top = Path(named) if named else Path(__file__).resolve().parents[3]
     if not (top / 'systems').is_dir():

@@ -1,8 +1,5 @@
-"""Why a case failed, as a person reads it: the first line that tells an error, never longer than a few lines.
-
-A program may print megabytes in one line, and ReFrame keeps a reason several times a case. SQLite refuses a
-session of a gigabyte, and then the whole night is lost: so a reason is cut where it is made.
-"""
+"""Why a case failed, in a few lines: a reason is cut where it is made. A program may print megabytes in one line,
+ReFrame keeps a reason several times a case, and SQLite refuses a session of a gigabyte."""
 
 from __future__ import annotations
 
@@ -43,11 +40,8 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 def complaint(stderr: str) -> str:
-    """What a job's standard error tells of why it failed; '' where it is empty.
-
-    The first line that tells an error: what comes after it mostly tells its consequences. Of a Python traceback it
-    is the exception, of a paragraph of mpirun the whole paragraph. Where no line tells an error: the last one.
-    """
+    """The first line of a job's standard error that tells an error, or else the last one. Of a Python traceback it
+    is the exception, of a paragraph of mpirun the whole paragraph."""
     lines = [line.rstrip() for line in stderr.splitlines()]
     after = ''
     for told in _telling(lines):

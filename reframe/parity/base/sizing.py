@@ -1,9 +1,4 @@
-"""How large a problem: pure arithmetic, units in the names, the reason in the result.
-
-Nothing here looks at a machine: memory, ranks and caches come in as numbers, and the answer carries
-the sentence that explains it, so that a log shows why a run had the size it had.
-"""
-
+"""How large a problem: arithmetic with units in the names, and the reason in the result, for the log."""
 
 from __future__ import annotations
 
@@ -33,18 +28,11 @@ class HplProblem:
 
 def hpl(memory_bytes: float, ranks: int, fraction: float, seconds_cap: float, gflops_guess: float,
         nb: int = HPL_NB) -> HplProblem:
-    """The largest HPL problem that fits in memory and in time.
-
-    ``memory_bytes`` and ``gflops_guess`` (10^9 flop/s) are of all ``ranks`` together. The matrix takes
-    8 N^2 bytes, at most ``fraction`` (0 < fraction <= 1) of the memory; the solution takes about
-    2/3 N^3 flop, at most ``seconds_cap`` at ``gflops_guess`` (the leading term of HPL's own count,
-    2/3 N^3 + 3/2 N^2, netlib.org/benchmark/hpl). The smaller N wins and is rounded down to a multiple
-    of ``nb``, but is never below one ``nb``. The grid is the squarest with p <= q and p q = ranks.
-
-    HPCC derives its other sizes from N, about 8 N^2 bytes in all for each of them, one after the other.
-
-    Raises ValueError, naming the argument, for what is not positive and finite.
-    """
+    """The largest HPL problem that fits in memory and in time; bytes and Gflop/s are of all ``ranks`` together.
+    The matrix takes 8 N^2 bytes, at most ``fraction`` of the memory; the solution about 2/3 N^3 flop (HPL's own
+    count, netlib.org/benchmark/hpl), at most ``seconds_cap`` at ``gflops_guess``. The smaller N is rounded down to
+    a multiple of ``nb``, at least one ``nb``; the grid is the squarest. ValueError for what is not positive and
+    finite."""
     _positive(memory_bytes=memory_bytes, ranks=ranks, fraction=fraction, seconds_cap=seconds_cap,
               gflops_guess=gflops_guess, nb=nb)
     if fraction > 1:
@@ -74,14 +62,9 @@ def grid(ranks: int) -> tuple[int, int]:
 
 
 def fits_in_cache(vector_bytes_total: float, llc_bytes: float) -> bool:
-    """True when a STREAM array is too small to speak of memory.
-
-    ``vector_bytes_total`` is one of the three arrays, summed over all ranks that run at once (HPCC:
-    8 x STREAM_VectorSize x ranks of the node for the star figures); ``llc_bytes`` is the sum of the
-    last-level caches that those ranks use. The rule is McCalpin's (STREAM_CACHE_MULTIPLE).
-
-    Raises ValueError for what is not positive and finite.
-    """
+    """True when a STREAM array is too small to speak of memory (McCalpin's rule, STREAM_CACHE_MULTIPLE).
+    ``vector_bytes_total`` is one of the three arrays, summed over all ranks that run at once; ``llc_bytes`` the
+    last-level caches that those ranks use. ValueError for what is not positive and finite."""
     _positive(vector_bytes_total=vector_bytes_total, llc_bytes=llc_bytes)
     return vector_bytes_total < STREAM_CACHE_MULTIPLE * llc_bytes
 
@@ -94,11 +77,9 @@ def cached_reason(vector_bytes_total: float, llc_bytes: float) -> str:
 
 
 def hpcc_input(problem: HplProblem) -> str:
-    """The text of an hpccinf.txt for one N, one NB and one grid, with HPL's residual threshold of 16.
-
-    Compare n, nb, p and q of the output with ``problem`` afterwards: hpcc answers an input that it
-    cannot read, or a grid larger than its ranks, with defaults of its own and reports success.
-    """
+    """An hpccinf.txt for one N, one NB and one grid, with HPL's threshold of 16. Compare them with the output:
+    hpcc answers an input that it cannot read, or a grid larger than its ranks, with defaults, and reports
+    success."""
     numbers = {'n': problem.n, 'nb': problem.nb, 'p': problem.p, 'q': problem.q}
     _positive(**numbers)
     return _HPCC_INPUT.format(**numbers)
@@ -194,13 +175,9 @@ class StreamArrays:
 
 
 def stream_elements(llc_bytes: float, memory_bytes: float) -> StreamArrays:
-    """The shortest arrays that measure memory: each at least four times the last-level caches.
-
-    ``llc_bytes`` is the sum of the last-level caches of the cores that will run (0: none),
-    ``memory_bytes`` what the three arrays may be taken from. Rounded up to whole millions. Raises
-    ValueError when such arrays need more than STREAM_MEMORY_SHARE of the memory, or for arguments that
-    are negative or not finite.
-    """
+    """The shortest arrays that measure memory: each at least four times the last-level caches (``llc_bytes``) of
+    the cores that run, in whole millions. ValueError when they need more than STREAM_MEMORY_SHARE of
+    ``memory_bytes``, or for arguments that are negative or not finite."""
     if not (math.isfinite(llc_bytes) and llc_bytes >= 0):
         raise ValueError(f'llc_bytes is {llc_bytes}: it must be finite and not negative')
     if not (math.isfinite(memory_bytes) and memory_bytes > 0):

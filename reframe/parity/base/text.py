@@ -30,10 +30,7 @@ def brief(text: str, length: int) -> str:
 
 
 def link(outputdir: str, directory: Path, root: Path) -> str:
-    """The address of ``outputdir`` relative to a page in ``directory``; '' unless it is below ``root``.
-
-    Every character that could end an attribute or begin a scheme is quoted, ':' among them.
-    """
+    """The address of ``outputdir`` relative to a page in ``directory``, quoted; '' unless it is below ``root``."""
     if not outputdir:
         return ''
     try:

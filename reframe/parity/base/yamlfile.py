@@ -1,6 +1,5 @@
 """YAML files that people edit: loaded safely, validated by one schema, errors with file and line."""
 
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -48,10 +47,7 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 def guard(path: Path, text: str) -> None:
-    """Refuse what no person writes, before its aliases are expanded; raises UsageError with file and line.
-
-    A file that is no YAML passes: reading it says what is wrong with it.
-    """
+    """Refuse with file and line what no person writes, before its aliases are expanded. What is no YAML passes."""
     if len(text) > LARGEST:
         raise UsageError(f'{path}: {len(text)} characters: at most {LARGEST} are read')
     for loader in (getattr(yaml, 'CSafeLoader', yaml.SafeLoader), yaml.SafeLoader):
@@ -92,10 +88,7 @@ def _measure(path: Path, events: Iterable[yaml.Event]) -> None:
 
 
 def load(path: Path) -> tuple[Any, yaml.Node | None]:
-    """The file's data and its node tree (for line numbers).
-
-    Raises UsageError naming file and line where the file cannot be read or is not YAML.
-    """
+    """The file's data and its node tree (for line numbers). UsageError with file and line for what is no YAML."""
     try:
         return parse(path, path.read_text(encoding='utf-8'))
     except UnicodeDecodeError as err:
@@ -129,10 +122,8 @@ def _no_yaml(path: Path, err: yaml.YAMLError) -> UsageError:
 
 
 def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
-    """No key and no value may hold a character that a script must not: not as it is, and not as an escape.
-
-    What is written is looked at, too: to YAML U+0085 is a line break, which it folds into a space.
-    """
+    """Refuse a key or value with a character that a script must not hold, also one written as an escape. What is
+    written counts, too: YAML takes U+0085 for a line break and folds it into a space."""
     if root is None or not characters.strange(text) and '\\' not in text:
         return
     seen, left = set(), [((), root)]

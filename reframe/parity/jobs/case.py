@@ -59,11 +59,8 @@ class Case:
 
 
 def of(system: System, part: str, check: str) -> Case:
-    """The one case that ``check`` names on the partition, as a dry-run of ReFrame writes it.
-
-    ``check`` is a check's name, with its parameters where it has several cases, as `reframe -l` prints
-    them. Raises UsageError where it names none, or several, or the case is left out there.
-    """
+    """The one case that ``check``, with its parameters as `reframe -l` prints them, names on the partition, as a
+    dry-run of ReFrame writes it. UsageError where it names none or several, or the case is left out there."""
     part = partition(system, part).name
     chosen = _choose(system.name, part, check)
     environ = next(e for e in assemble.site_configuration()['environments']

@@ -1,6 +1,5 @@
 """What a job asks of a scheduler: one description, whichever scheduler it is."""
 
-
 from __future__ import annotations
 
 import re
@@ -70,10 +69,7 @@ def partition(system: System, name: str) -> Partition:
 
 
 def of(job: str, system: System, part: Partition) -> Request:
-    """What ``job`` asks for on ``part``: jobs/jobs.yaml, the site's jobs.yaml, the partition's `access`.
-
-    Raises UsageError for what the partition can never give.
-    """
+    """What ``job`` asks for on ``part``. UsageError for what the partition can never give."""
     asked, stated = settings_of(job, system.name)
     scheduler = scheduler_of(part)
     site = access.read(scheduler, part.access)
@@ -240,11 +236,8 @@ def covered(planned: list[Step], check: str, name: str) -> Covered:
 
 
 def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[Step]:
-    """Every repeat on every node count, the partitions in turn; each second repeat turns them round.
-
-    So a drift in time weighs on all partitions alike. ``detected``: the one machine that this is.
-    Raises UsageError for a node count that a partition does not have.
-    """
+    """Every repeat on every node count, the partitions in turn, and turned round at each second repeat: a drift in
+    time weighs on all alike. ``detected``: the one machine that this is. UsageError for too many nodes."""
     have = {part.name: 1 if detected else part.extras.nodes for part in partitions}
     for name, most in have.items():
         never = [n for n in asked.nodes or () if most and n > most]

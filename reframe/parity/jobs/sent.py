@@ -1,6 +1,5 @@
 """The jobs that were submitted from here: results/jobs/<id>.json, the script and the output beside it."""
 
-
 from __future__ import annotations
 
 import datetime
@@ -52,10 +51,8 @@ def _demand_known(request: Request) -> None:
 
 
 def submit(job: str, system: str, request: Request, script: str) -> Sent:
-    """Send the script from results/jobs, where its output will be.
-
-    UsageError where there is no scheduler, or a campaign that has not ended measures the same cases.
-    """
+    """Send the script from results/jobs, where its output will be. UsageError where there is no scheduler, or a
+    campaign that has not ended measures the same cases."""
     if request.scheduler not in SCHEDULERS:
         raise errors.UsageError(f'{system} has no scheduler to submit to; '
                                 f'parity jobs render {job} --system {system} | bash runs it here')
@@ -70,10 +67,8 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
 
 
 def _demand_alone(system: str, request: Request) -> None:
-    """UsageError naming a campaign that has not ended and measures some of the same cases.
-
-    InfrastructureError where the scheduler does not tell whether it has.
-    """
+    """Refuse a second campaign of the same cases, and one where the scheduler does not tell whether the first has
+    ended."""
     for earlier in everything():
         if not _same(earlier, system, request):
             continue
@@ -166,10 +161,8 @@ def _line(state: State) -> str:
 
 
 def wait(name: str) -> int:
-    """Wait for a job's end, telling what changes; returns its exit code, the highest one of an array.
-
-    SchedulerError for a job that can never start.
-    """
+    """Wait for a job's end, telling what changes; returns the highest exit code of its elements. SchedulerError
+    for a job that can never start."""
     job, pause, told = find(name), _FIRST, set()
     while True:
         states = job.states()

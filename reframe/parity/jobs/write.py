@@ -16,11 +16,8 @@ from parity.system.schema import Partition, System
 
 @dataclass(frozen=True)
 class Wanted:
-    """A job as the command line names it; what it does not take is refused.
-
-    ``own``: the script is submitted from here, and a workload takes this checkout's codes and Python where
-    CODES and PYTHON name no others.
-    """
+    """A job as the command line names it. ``own``: it is submitted from here, with this checkout's codes and
+    Python unless CODES and PYTHON name others."""
 
     job: str
     system: str

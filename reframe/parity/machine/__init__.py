@@ -1,8 +1,4 @@
-"""What the machine we are on is: detection, physical bounds, and its state at an instant.
-
-``detect`` looks, ``load`` looks once a boot, ``limits`` gives the bounds, ``reading`` and
-``steal_share`` say what disturbed a measurement.
-"""
+"""What the machine we are on is: detection, physical bounds, and its state at an instant."""
 
 from parity.machine.bounds import Bounds, bounds, limits
 from parity.machine.detect import detect

@@ -1,6 +1,5 @@
 """Physical bounds of the machine, each with its source, or none."""
 
-
 from __future__ import annotations
 
 import math
@@ -29,12 +28,9 @@ def limits(machine: Machine, overrides: Mapping[str, Any] | None = None) -> dict
 
 
 def bounds(machine: Machine, overrides: Mapping[str, Any] | None = None) -> Bounds:
-    """peak_flops (all usable cores), peak_flops_core in Gflop/s, memory_bandwidth in GB/s.
-
-    ``overrides`` is ``limits:`` of system.yaml, name -> {value, unit, source}; it wins and is certain, as the
-    operator states it. Beyond bounds it may give ``clock`` and ``flops_per_cycle``. A malformed one raises
-    UsageError.
-    """
+    """peak_flops (all usable cores), peak_flops_core in Gflop/s, memory_bandwidth in GB/s. ``overrides`` is
+    ``limits:`` of system.yaml, with ``clock`` and ``flops_per_cycle`` beside the bounds; it wins and is certain,
+    as the operator states it. UsageError for a malformed one."""
     stated = {name: _stated(name, entry) for name, entry in (overrides or {}).items()}
     found, notes = _peaks(machine, stated)
     if m := machine.memory_channels:

@@ -1,6 +1,5 @@
 """Everything about the machine, gathered; what fails becomes a note."""
 
-
 from __future__ import annotations
 
 import os
@@ -16,10 +15,8 @@ from parity.machine.tree import Tree
 
 
 def detect(root: Path | str = '/') -> Machine:
-    """Look at the machine through /proc and /sys below ``root``.
-
-    Below another root than / nothing is asked of the real machine: tests feed a made-up tree.
-    """
+    """Look at the machine through /proc and /sys below ``root``. Below another root than / nothing is asked of the
+    real machine: tests feed a made-up tree."""
     tree = Tree(root)
     notes: list[str] = []
 

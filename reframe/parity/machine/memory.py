@@ -1,6 +1,5 @@
 """Memory: how much there is, and the channels that firmware describes."""
 
-
 from __future__ import annotations
 
 import os
@@ -80,12 +79,8 @@ def _fields(block: str) -> dict[str, str]:
 
 
 def reading(root: Path | str = '/') -> dict[str, Any]:
-    """Cheap facts; a value that cannot be read is None.
-
-    ``steal_jiffies`` is time a hypervisor gave to others (proc(5), /proc/stat, 8th column);
-    guest time is part of user time and not counted twice. ``clock_mhz_*`` is what cores ran at,
-    not what they can reach.
-    """
+    """Cheap facts; a value that cannot be read is None. ``steal_jiffies`` is time a hypervisor gave to others
+    (proc(5), /proc/stat, 8th column); ``clock_mhz_*`` is what cores ran at, not what they can reach."""
     tree = Tree(root)
     steal, total = _jiffies(tree)
     clocks = _clocks(tree)

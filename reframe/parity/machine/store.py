@@ -18,10 +18,8 @@ from parity.machine.tree import Tree
 
 
 def load(cache_file: Path | str, root: Path | str = '/') -> Machine:
-    """The cached machine if nothing that decides it has changed, else a new look.
-
-    The memory available is always of now.
-    """
+    """The cached machine with the memory available now, or a new look where anything that decides it has
+    changed."""
     tree = Tree(root)
     key = _key(tree)
     cached = read(cache_file, key)

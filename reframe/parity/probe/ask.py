@@ -20,10 +20,8 @@ ASKS = {'slurm': {'label': '--constraint={}', 'gpu': '--gres=gpu:{}:{}', 'any gp
 
 
 def cluster() -> Cluster:
-    """What Slurm tells here, or PBS where there is no Slurm that answers: commands of both may be installed.
-
-    Raises UsageError where neither is here, InfrastructureError where none answers.
-    """
+    """What Slurm tells here, or PBS where no Slurm answers: commands of both may be installed. UsageError where
+    neither is here, InfrastructureError where none answers."""
     refused = []
     for commands, asked in ((('scontrol',), slurm_cluster), (('pbsnodes', 'qstat'), pbs_cluster)):
         if all(map(shutil.which, commands)):

@@ -24,10 +24,8 @@ _ARCHES = {'v100': 'sm_70', 't4': 'sm_75', 'a100': 'sm_80', 'a30': 'sm_80', 'a40
 
 def filesystems(mounts: str, env: Mapping[str, str], writable: Callable[[str], bool]) -> tuple[list[Filesystem],
                                                                                          list[str]]:
-    """Folders of this user's on shared file systems, and the mount points that none is known on.
-
-    ``mounts`` is /proc/mounts, ``writable`` says whether a folder is there and can be written.
-    """
+    """Folders of this user's on shared file systems (``mounts`` is /proc/mounts), and the mount points without
+    one."""
     shared = _shared(mounts)
     found = []
     for variable, name in _VARIABLES.items():
@@ -84,10 +82,8 @@ def link(root: Tree) -> tuple[Link | None, str]:
 
 
 def arch(kind: str, seen: str) -> tuple[str, str]:
-    """The architecture that codes for a GPU are built for, and what says so; ('', '') where nothing does.
-
-    ``seen`` is what `nvidia-smi --query-gpu=name,compute_cap --format=csv,noheader` prints here.
-    """
+    """The architecture to build for a GPU, and what says so; ('', '') where nothing does. ``seen`` is what
+    `nvidia-smi --query-gpu=name,compute_cap --format=csv,noheader` prints here."""
     words = _words(kind)
     for line in seen.splitlines():
         name, _, capability = line.partition(', ')

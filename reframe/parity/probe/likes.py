@@ -1,8 +1,6 @@
-"""Nodes put together: like nodes behind one queue are a partition of system.yaml.
-
-Sites show the same nodes through many queues (short, long, debug, all), and different nodes through one.
-What is measured is a node's kind, so each kind is taken once, through the queue that shows most of it.
-"""
+"""Nodes put together: like nodes behind one queue are a partition of system.yaml. Sites show the same nodes
+through many queues, and different nodes through one; each kind is taken once, through the queue that shows most of
+it."""
 
 from __future__ import annotations
 
@@ -25,10 +23,8 @@ _PROCESSORS = re.compile(
 
 def of(nodes: Iterable[Node], queues: Iterable[Queue],
        asks: Mapping[str, str]) -> tuple[list[Like], dict[str, str]]:
-    """The partitions worth measuring, and why each queue that is not among them was left out.
-
-    ``asks`` gives the batch system's options for a `label`, and for GPUs with and without a type.
-    """
+    """The partitions worth measuring, and why each other queue was left out. ``asks`` gives the batch system's
+    options for a `label`, and for GPUs with and without a type."""
     members: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         for name in node.queues:

@@ -5,36 +5,23 @@ from __future__ import annotations
 import re
 
 from parity.probe.model import Node, Queue
-from parity.scheduler import nodes as listed
+from parity.scheduler.command import seconds
+from parity.scheduler.pbs import PbsNode, hosts, left, records, size
 
-_BYTES = {'': 1, 'b': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30, 'tb': 1 << 40, 'pb': 1 << 50}
 #: Resources that every node has, and that say nothing of its kind.
 _COMMON = {'arch', 'host', 'vnode', 'mem', 'ncpus', 'ngpus', 'vmem', 'Qlist', 'hbmem', 'naccelerators',
            'accelerator_memory', 'hpmem', 'nmics'}
 
 
-def _records(text: str, title: str) -> dict[str, dict[str, str]]:
-    """What follows ``title`` at the start of a line, then indented lines `attribute = value`.
-
-    A long value goes on in lines that begin with a tab.
-    """
-    found = {}
-    for block in re.split(r'^(?=\S)', re.sub(r'\n\t', '', text), flags=re.MULTILINE):
-        name, _, rest = block.partition('\n')
-        if name.startswith(title):
-            found[name.removeprefix(title).strip()] = dict(re.findall(r'^ +(\S+) = (.*?) *$', rest, re.MULTILINE))
-    return found
-
-
 def nodes(text: str, queues: str) -> list[Node]:
     """The hosts of `pbsnodes -a`, with the queues of `qstat -Q -f` that they serve."""
-    hosts = listed.read(text)
-    served: dict[str, list[str]] = {host.name: [] for host in hosts}
-    for queue, record in _records(queues, 'Queue: ').items():
-        for host in listed.left(hosts, queue, _chunk(record)):
+    found = hosts(text)
+    served: dict[str, list[str]] = {host.name: [] for host in found}
+    for queue, record in records(queues, 'Queue: ').items():
+        for host in left(found, queue, _chunk(record)):
             if queue in host.resources.get('Qlist', queue).split(','):      # customary, without a default_chunk
                 served[host.name].append(queue)
-    return [_node(host, tuple(served[host.name])) for host in hosts]
+    return [_node(host, tuple(served[host.name])) for host in found]
 
 
 def _chunk(queue: dict[str, str]) -> dict[str, str]:
@@ -43,7 +30,7 @@ def _chunk(queue: dict[str, str]) -> dict[str, str]:
             if key.startswith('default_chunk.') and size(value) is None}
 
 
-def _node(host: listed.PbsNode, queues: tuple[str, ...]) -> Node:
+def _node(host: PbsNode, queues: tuple[str, ...]) -> Node:
     have = host.resources
     count = int(have['ngpus']) if have.get('ngpus', '').isdecimal() else 0
     kind = next((value for key, value in have.items() if re.search(r'gpu_?(type|model|name)', key, re.I)), '')
@@ -54,16 +41,10 @@ def _node(host: listed.PbsNode, queues: tuple[str, ...]) -> Node:
                 labels=labels, up=host.is_available, state=','.join(sorted(host.states)))
 
 
-def size(text: str) -> int | None:
-    """``527672492kb`` in bytes; None for what is no size."""
-    found = re.fullmatch(r'(\d+)([kmgtp]?b|)', text.strip().lower())
-    return int(found[1]) * _BYTES[found[2]] if found else None
-
-
 def queues(text: str, default: str, groups: set[str], user: str) -> list[Queue]:
     """The queues of `qstat -Q -f` that run jobs (routing queues only hand them on)."""
     return [_queue(name, record, default, groups, user)
-            for name, record in _records(text, 'Queue: ').items() if record.get('queue_type') == 'Execution']
+            for name, record in records(text, 'Queue: ').items() if record.get('queue_type') == 'Execution']
 
 
 def _queue(name: str, record: dict[str, str], default: str, groups: set[str], user: str) -> Queue:
@@ -85,16 +66,6 @@ def _closed(record: dict[str, str], groups: set[str], user: str) -> str:
     return ''
 
 
-def seconds(time: str) -> int | None:
-    """``48:00:00`` or a number of seconds; None where there is no limit."""
-    if not re.fullmatch(r'\d+(:\d+){0,2}', time):
-        return None
-    total = 0
-    for part in time.split(':'):
-        total = total * 60 + int(part)
-    return total
-
-
 def server(text: str) -> dict[str, str]:
     """The attributes of `qstat -B -f`, and the server's name as `name`."""
-    return next(({'name': name, **record} for name, record in _records(text, 'Server: ').items()), {})
+    return next(({'name': name, **record} for name, record in records(text, 'Server: ').items()), {})

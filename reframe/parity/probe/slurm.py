@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from parity.probe.model import Node, Queue
+from parity.scheduler.command import seconds
 
 _MIB = 1 << 20
 #: States in which a node takes jobs, now or when those that it has are done (sinfo(1), NODE STATE CODES).
@@ -80,15 +81,6 @@ def _less(record: dict[str, str]) -> str:
     """The default memory of a job, where it is not the node's."""
     return next((f'{key}={record[key]}' for key in ('DefMemPerCPU', 'DefMemPerNode')
                  if record.get(key, 'UNLIMITED') not in ('UNLIMITED', '0')), '')
-
-
-def seconds(time: str) -> int | None:
-    """``2-00:00:00``, ``01:30:00`` or ``30:00``; None for a time without end, or none."""
-    found = re.fullmatch(r'(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)', time)
-    if not found:
-        return None
-    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
 def configured(text: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from reframe.core.exceptions import JobError, JobSchedulerError
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 
 from parity.rfm.patient import Patient
-from parity.scheduler import access, command, nodes, pbs, scheduled, waiting
+from parity.scheduler import access, command, pbs, scheduled, waiting
 from parity.scheduler.command import SchedulerError, State
 
 #: How long (seconds) output may take to appear once its job has ended: a file system tells other nodes late.
@@ -44,14 +44,14 @@ class Scheduler(Patient, PbsJobScheduler):
     # ---- nodes
 
     def allnodes(self):
-        return nodes.read(_asked('pbsnodes', '-a'))
+        return pbs.hosts(_asked('pbsnodes', '-a'))
 
     def filternodes(self, job, known):
         options = [*job.sched_access, *job.options, *job.cli_options]
         queue = access.read('pbs', options).where.get('queue', '')
         chunk = dict(word.split('=', 1) for o in options if not o.startswith(('-', '#'))
                      for word in o.split(':') if '=' in word)
-        return set(nodes.left(known, queue, {**_of_queue(queue), **chunk}))
+        return set(pbs.left(known, queue, {**_of_queue(queue), **chunk}))
 
     def is_node_avail(self, node):
         return node.is_available
@@ -112,7 +112,7 @@ class Scheduler(Patient, PbsJobScheduler):
         if names and time.time() - getattr(self, '_asked_at', 0.0) >= NODES_EVERY:
             self._asked_at = time.time()
             try:
-                self._known_down = nodes.down(command.run(['pbsnodes', *sorted(names)]).stdout)
+                self._known_down = pbs.down(command.run(['pbsnodes', *sorted(names)]).stdout)
             except SchedulerError as err:
                 self.log(str(err))
         return getattr(self, '_known_down', {})
@@ -198,9 +198,9 @@ def _asked(*words: str) -> str:
 
 def _of_queue(queue: str) -> dict[str, str]:
     """What a queue asks of each node for all of its jobs: its default_chunk."""
-    said = _asked('qstat', '-Q', '-f', queue) if queue else ''
-    return {name: value for name, value in re.findall(r'^ +default_chunk\.(\S+) = (.*)$', said, re.M)
-            if name != 'ncpus'}
+    said = pbs.records(_asked('qstat', '-Q', '-f', queue), 'Queue: ').get(queue, {}) if queue else {}
+    return {name.removeprefix('default_chunk.'): value for name, value in said.items()
+            if name.startswith('default_chunk.') and name != 'default_chunk.ncpus'}
 
 
 def install() -> None:

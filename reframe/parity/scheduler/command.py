@@ -1,6 +1,5 @@
 """A scheduler's command: its answer, or its own words and exit code."""
 
-
 from __future__ import annotations
 
 import re
@@ -53,11 +52,8 @@ class Forgotten(SchedulerError):
 
 @dataclass(frozen=True)
 class State:
-    """One job, or one element of an array.
-
-    ``word`` is the scheduler's own word for its state. ``exit_code`` is None while it has none.
-    ``never`` is why it can never start, '' otherwise.
-    """
+    """One job, or one element of an array. ``word`` is the scheduler's own; ``never`` is why it can never
+    start."""
 
     id: str
     phase: str                          # pending, running, ended
@@ -78,8 +74,10 @@ def together(states: list[State]) -> tuple[str, int | None]:
     return 'ended', max((s.exit_code if s.exit_code is not None else INFRASTRUCTURE for s in states), default=OK)
 
 
-def seconds(elapsed: str) -> float | None:
-    """`[days-]hours:minutes:seconds`, as both schedulers write a time, in seconds; None where it is none."""
-    found = re.fullmatch(r'(?:(\d+)-)?(\d+):(\d\d):(\d\d)', elapsed)
-    days, hours, minutes, rest = (int(part or 0) for part in found.groups()) if found else (0,) * 4
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest) if found else None
+def seconds(time: str) -> int | None:
+    """`[days-][hours:]minutes:seconds`, or seconds, as both schedulers write a time; None where it is none."""
+    found = re.fullmatch(r'(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)', time)
+    if not found:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest

@@ -1,9 +1,11 @@
 """PBS (OpenPBS, PBS Pro): qsub, qstat, qdel."""
 
+
 from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE
@@ -28,11 +30,8 @@ def cancel(job: str) -> None:
 
 
 def states(job: str) -> list[State]:
-    """The job, or the elements of its array. SchedulerError where PBS has forgotten it.
-
-    Asked for text with a line for each attribute (-w): the JSON of OpenPBS 23.06 is none where a path holds a
-    backslash or a letter beyond ASCII, or an account is `inf` and a variable `.5`.
-    """
+    """The job, or the elements of its array. SchedulerError where PBS has forgotten it. Text with a line for each
+    attribute (-w): the JSON of OpenPBS 23.06 is broken by a backslash, a letter beyond ASCII, `inf` or `.5`."""
     try:
         found = answer(['qstat', '-x', '-t', '-f', '-w', job])
     except SchedulerError as err:
@@ -66,13 +65,13 @@ def read(text: str) -> list[State]:
     return found
 
 
-def records(text: str) -> dict[str, dict[str, str]]:
-    """The attributes of each job: `Job Id: NAME`, then lines `    attribute = value`."""
-    jobs = {}
-    for block in re.split(r'^Job Id: ', text, flags=re.MULTILINE)[1:]:
+def records(text: str, title: str = 'Job Id: ') -> dict[str, dict[str, str]]:
+    """Attributes by name: a line `TITLE: NAME`, then lines `    attribute = value`; a tab continues a value."""
+    found = {}
+    for block in re.split(f'^{title}', text.replace('\n\t', ''), flags=re.MULTILINE)[1:]:
         name, _, rest = block.partition('\n')
-        jobs[name.strip()] = dict(re.findall(r'^    (\S+) = (.*)$', rest, re.MULTILINE))
-    return jobs
+        found[name.strip()] = dict(re.findall(r'^    (\S+) = (.*?) *$', rest, re.MULTILINE))
+    return found
 
 
 def busy(job: dict[str, str]) -> list[str]:
@@ -99,7 +98,7 @@ def _times(job: dict[str, str]) -> tuple[float, float] | None:
     if 'exec_host' not in job or began is None:
         return ended - submitted, 0.0
     ran = seconds(job.get('resources_used.walltime', ''))
-    return began - submitted, ended - began if ran is None else ran
+    return began - submitted, ended - began if ran is None else float(ran)
 
 
 def _unix(text: str) -> float | None:
@@ -125,11 +124,88 @@ def _reason(name: str, phase: str, job: dict[str, str]) -> str:
 
 
 def _exit_code(job: dict[str, str]) -> int:
-    """The job's own, or 4: PBS ended it (negative; -29: its time was over), it was deleted, or never ran.
-
-    An element of an array that PBS has kept nothing of has no host, and the Exit_status of another element.
-    """
+    """The job's own, or 4: PBS ended it (negative; -29: its time was over), it was deleted, or never ran. An
+    element of an array that PBS has kept nothing of has no host, and the Exit_status of another element."""
     status = int(job.get('Exit_status', -1))
     if status < 0 or 'exec_host' not in job or (status == 0 and job.get('substate') == DELETED):
         return INFRASTRUCTURE
     return SIGNAL + status - KILLED if status > KILLED else status
+
+
+#: States in which a node takes jobs, now or when those that it has have ended.
+_AVAILABLE = {'free', 'busy', 'job-busy', 'job-exclusive'}
+#: States in which the server has no word of a node's own daemon.
+_UNREACHABLE = {'down', 'state-unknown', 'unresolvable'}
+#: What a chunk asks for that is no property of a node.
+_OF_THE_JOB = ('mpiprocs', 'ompthreads', 'mpiexec')
+_BYTES = {'b': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30, 'tb': 1 << 40, 'pb': 1 << 50}
+
+
+@dataclass(frozen=True)
+class PbsNode:
+    """A host; ``queue`` is the one that it is set apart for, ''."""
+
+    name: str
+    states: frozenset[str]
+    queue: str = ''
+    resources: dict[str, str] = field(default_factory=dict, compare=False)
+    comment: str = field(default='', compare=False)
+
+    @property
+    def is_available(self) -> bool:
+        return self.states <= _AVAILABLE
+
+    def in_state(self, state: str) -> bool:
+        """Whether it is in all of these states (`a+b`); `idle`, ReFrame's default, is PBS's `free`."""
+        return _states(state) <= self.states
+
+    def in_statex(self, state: str) -> bool:
+        return _states(state) == self.states
+
+
+def _states(text: str) -> frozenset[str]:
+    return frozenset('free' if word == 'idle' else word for word in text.lower().split('+'))
+
+
+def hosts(text: str) -> list[PbsNode]:
+    """The hosts that `pbsnodes -a` prints: a name, then lines `     attribute = value`."""
+    found: dict[str, PbsNode] = {}
+    for block in re.split(r'\n(?=\S)', text.strip('\n')):
+        facts = dict(re.findall(r'^ +(\S+) = (.*)$', block, re.MULTILINE))
+        if 'state' not in facts:
+            continue
+        resources = {key.partition('.')[2]: value for key, value in facts.items()
+                     if key.startswith('resources_available.')}
+        name = resources.get('host', block.split()[0])
+        states = frozenset(facts['state'].replace(' ', '').split(','))
+        found.setdefault(name, PbsNode(name, states, facts.get('queue', ''), resources, facts.get('comment', '')))
+    return list(found.values())
+
+
+def down(text: str) -> dict[str, str]:
+    """Of the hosts that `pbsnodes` prints, those that the server cannot reach, with its comment or their state."""
+    return {node.name: node.comment.removeprefix('node down: ') or ', '.join(sorted(node.states))
+            for node in hosts(text) if node.states & _UNREACHABLE}
+
+
+def left(nodes: list[PbsNode], queue: str, wanted: dict[str, str]) -> list[PbsNode]:
+    """Those on which a job of ``queue`` that asks for ``wanted`` of each node can run. Nodes that are set apart
+    for a queue serve it alone, and it has no others."""
+    own = [node for node in nodes if queue and node.queue == queue] or [n for n in nodes if not n.queue]
+    return [node for node in own if all(_offers(node, *want) for want in wanted.items())]
+
+
+def _offers(node: PbsNode, name: str, want: str) -> bool:
+    if name in _OF_THE_JOB:
+        return True
+    have = node.resources.get(name, '')
+    sizes = size(have), size(want)
+    if None not in sizes:
+        return sizes[0] >= sizes[1]
+    return want.lower() in have.lower().split(',')
+
+
+def size(text: str) -> int | None:
+    """``527672492kb`` in bytes, or a number; None for a word."""
+    found = re.fullmatch(r'(\d+)([kmgtp]?b)?', text.strip().lower())
+    return int(found[1]) * _BYTES[found[2] or 'b'] if found else None

@@ -1,9 +1,6 @@
-"""Where ranks run: asked of the launcher by variables, and read back from the job that ran.
-
-Launchers bind by their own rules and ignore in silence what they do not know. So every rank notes
-where it is before it becomes the program (programs/rank.sh), and what differs from what was asked is
-told; nothing here trusts a launcher.
-"""
+"""Where ranks run: asked of the launcher by variables, and read back from the job that ran. Launchers bind by
+their own rules and ignore in silence what they do not know, so every rank notes where it is before it becomes the
+program (programs/rank.sh)."""
 
 from __future__ import annotations
 
@@ -72,11 +69,8 @@ def needs_node_file(partition) -> bool:
 
 
 def variables(asked: Asked, node_file: bool = False) -> dict[str, str]:
-    """What asks the launchers that are known for this placement.
-
-    ``node_file``: the nodes come from a file. Open MPI takes a node that is there once for one with as many
-    slots as it has cores, and puts there what belongs on the next: so it is told how many.
-    """
+    """What asks the launchers that are known for this placement. With a ``node_file``, Open MPI takes a node that
+    is named once for one with as many slots as it has cores: so it is told how many ranks go there."""
     found = {**{name: words[asked.binding] for name, words in _BIND.items()},
              **{name: words[asked.order] for name, words in _ORDER.items()}}
     if node_file and asked.order == 'block':

@@ -1,8 +1,6 @@
-"""A case in a batch system: what every job asks for, how long it may wait, how it was ended.
-
-An exit code of 0 proves nothing: srun of a job out of time, and mpirun of one whose node was killed and
-came back, both end with 0. So the scheduler's own word for the end comes first.
-"""
+"""A case in a batch system: what every job asks for, how long it may wait, how it was ended. The scheduler's own
+word for the end comes first: srun of a job out of time, and mpirun of one whose node was killed and came back,
+both end with 0."""
 
 from __future__ import annotations
 
@@ -76,11 +74,8 @@ def nodes(case) -> int:
 
 
 def note_times(job, times: tuple[float, float] | None) -> None:
-    """Keep beside the case's figures how long its job waited in the queue and ran: ``times``, in seconds.
-
-    The time in which the queue refused the job (parity.scheduler.waiting) is added. None: the scheduler does
-    not know. The job's own files tell then, where it came to write any.
-    """
+    """Keep beside the case's figures how long its job waited in the queue, refusals included, and ran (``times``,
+    s). None: the scheduler does not know, and the job's own files tell."""
     kept = getattr(job, 'times', None)
     times = (times[0] + getattr(job, 'refused_for', 0.0), times[1]) if times else _times_of_files(job)
     if kept is not None and times:
@@ -116,10 +111,8 @@ def _said(stagedir: str) -> dict[str, str]:
 
 def ended(job, complaints: str = '') -> str:
     """How something else than the program ended the job, with its id and nodes; '' where nothing did.
-
-    ``complaints`` is the job's standard error: a step that was killed for its memory, or with its node,
-    is told there alone, as the script went on after it and the job itself was COMPLETED.
-    """
+    ``complaints``, the job's standard error, alone tells of a step that was killed for its memory or with its
+    node, where the script went on and the job was COMPLETED."""
     words = [word for word in str(job.state or '').split(',') if word in _ENDED]
     words += [word for word, sign in _OF_A_STEP.items() if sign.search(complaints)]
     if words[:1] == ['CANCELLED'] and not job.nodelist:

@@ -70,7 +70,7 @@ def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: st
 def _times(elapsed: str, submitted: str, began: str, ended: str) -> tuple[float, float] | None:
     """Seconds that a job waited and ran; one that was cancelled in the queue may have no start."""
     ran, (since, until) = seconds(elapsed), (_unix(submitted), _unix(began) or _unix(ended))
-    return None if None in (ran, since, until) else (until - since, ran)
+    return None if None in (ran, since, until) else (until - since, float(ran))
 
 
 def _unix(text: str) -> float | None:

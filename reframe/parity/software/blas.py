@@ -1,9 +1,6 @@
-"""The BLAS that a program really loads, and OpenBLAS's choice of kernels.
-
-OpenBLAS picks kernels by CPU model. One that is older than the processor knows no such model
-and falls back, without a word, to Prescott's (SSE3): HPL at 28 Gflop/s where 110 are possible
-(Debian 12's 0.3.21 on a Xeon of model 207). https://github.com/OpenMathLib/OpenBLAS/issues/4267
-"""
+"""The BLAS that a program loads, and OpenBLAS's choice of kernels by CPU model. A version older than the processor
+falls back, without a word, to Prescott's (SSE3): HPL at 28 Gflop/s where 110 are possible (Debian 12's 0.3.21 on a
+Xeon of model 207). https://github.com/OpenMathLib/OpenBLAS/issues/4267"""
 
 from __future__ import annotations
 

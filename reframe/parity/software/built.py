@@ -22,10 +22,8 @@ _GPU_FEATURES = {'babelstream': ('babelstream-gpu',), 'osu-micro-benchmarks': ('
 
 def environ(built: manifest.View, env: Mapping[str, str], flags: frozenset[str],
             name: str = 'spack', newer: str = '') -> tuple[Environ, list[str]]:
-    """A view's environment and notes on it; a package with a changed binary is not offered.
-
-    ``newer`` is what to say of a newer build that has not succeeded.
-    """
+    """A view's environment and notes on it; a package with a changed binary is not offered. ``newer`` is what to
+    say of a newer build that has not succeeded."""
     stale = set(manifest.changed(built))
     whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
     notes = [f'{name}: {", ".join(sorted(stale))}: not what was built: not offered (parity software build)'] \

@@ -1,6 +1,5 @@
 """Every provider asked; what was learned is kept while the files it came from stay the same."""
 
-
 from __future__ import annotations
 
 import hashlib
@@ -31,12 +30,9 @@ _Answer = tuple[dict[str, Any], bool, list[str]]
 
 def discover(root: Path | str, site_environments: Iterable[Any] = (),
              cache_file: Path | str | None = None, system: str = '') -> Software:
-    """The software of this machine, as seen with this process's environment variables.
-
-    ``root`` is the checkout (for its .spack), ``site_environments`` the entries of system.yaml's
-    ``environments`` (name, modules, codes). Without ``cache_file`` nothing is kept. ``system`` names
-    the system whose Spack build is offered.
-    """
+    """The software of this machine with this process's variables, and what Spack has built for ``system``.
+    ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml. Without ``cache_file``
+    nothing is kept."""
     env, flags = dict(os.environ), cpuinfo.flags(Tree('/'))
     memory = _Memory(cache_file, _key(env, flags))
     distro = memory.recall('distro', {'found': paths(PROGRAMS, env.get('PATH'))}, lambda: _distro(env, flags))
@@ -178,18 +174,12 @@ def _stamp(path: str) -> Stamp:
 
 def announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
     """``software: distro (hpcc 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack``."""
-    parts = [f'{environ.name} ({_contents(environ.software)})' + _newer(environ.software) for environ in environs]
+    parts = [', '.join(filter(None, (f'{environ.name} ({_contents(environ.software)})',
+                                     environ.software.get('newer_build')))) for environ in environs]
     if not any(environ.provider == 'spack' for environ in environs):
-        parts.append(_no_build(spack))
+        home = spack and spack.path.removesuffix('/bin/spack')
+        parts.append(f'spack {spack.version} at {home}: nothing built yet' if spack else 'no spack')
     return 'software: ' + '; '.join(parts)
-
-
-def _newer(software: dict[str, Any]) -> str:
-    return f', {software["newer_build"]}' if software.get('newer_build') else ''
-
-
-def _no_build(spack: SpackFound | None) -> str:
-    return f'spack {spack.version} at {_home(spack.path)}: nothing built yet' if spack else 'no spack'
 
 
 def _contents(software: dict[str, Any]) -> str:
@@ -208,9 +198,6 @@ def _contents(software: dict[str, Any]) -> str:
     return ', '.join(names) or 'nothing'
 
 
-def _home(path: str) -> str:
-    return path.removesuffix('/bin/spack')
-
 
 _MARK = '--parity-environment--'
 _NO_MODULES = 40
@@ -226,11 +213,8 @@ class Loaded(NamedTuple):
 
 
 def load_modules(modules: Collection[str], env: Mapping[str, str]) -> Loaded:
-    """Load ``modules`` in a login shell and take its environment.
-
-    `module load` of a module that is not there exits with 0 in some systems, and the program may
-    then be the distribution's: LOADEDMODULES (Lmod and Environment Modules keep it) decides.
-    """
+    """Load ``modules`` in a login shell and take its environment. LOADEDMODULES decides (Lmod and Environment
+    Modules keep it): in some systems `module load` of what is not there exits with 0."""
     words = ' '.join(shlex.quote(name) for name in modules)
     script = f'type module >/dev/null 2>&1 || exit {_NO_MODULES}\n' \
              f'module load {words} >&2\nprintf %s {shlex.quote(_MARK)}; exec env -0'

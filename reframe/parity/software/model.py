@@ -10,12 +10,8 @@ from parity.base.strict import Strict
 
 
 class Environ(Strict):
-    """What ReFrame calls an environment: a provider's programs and how to run them.
-
-    ``software`` holds the facts: ``programs`` (path, version, package, package_version, sha256
-    of each), ``mpi`` (name, version), ``blas`` (name, version, library, package, package_version,
-    sha256, core, core_unaided), ``tools`` (the versions of Spack and of its recipes).
-    """
+    """What ReFrame calls an environment: a provider's programs and how to run them. ``software`` holds the facts:
+    ``programs``, ``packages``, ``mpi``, ``blas`` and ``tools`` (the versions of Spack and of its recipes)."""
 
     name: str
     provider: str
@@ -27,11 +23,8 @@ class Environ(Strict):
 
     @property
     def identity(self) -> str:
-        """A hash over what decides the figures: equal for like and like, on any machine.
-
-        Where files lie does not count. Of Python only the version does: its security updates
-        are no reason to break the history of HPL.
-        """
+        """A hash over what decides the figures: equal for like and like, on any machine, wherever files lie. Of
+        Python only the version counts: its security updates are no reason to break the history of HPL."""
         return self._hash(self.software)
 
     def identity_of(self, feature: str) -> str:

@@ -1,6 +1,5 @@
 """The programs we know to probe, and which features they make together."""
 
-
 from __future__ import annotations
 
 import json
@@ -12,43 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from parity.base import sizing
 from parity.software.probe import attempt
 
-#: What hpcc needs to say that it works, in 30 ms. Without an input file it would run its defaults
-#: for 7 s. The lines are those of HPL.dat (HPCC 1.5.0, examples/_hpccinf.txt).
-_TINY_HPCC = """\
-HPLinpack benchmark input file
-parity: does it start?
-HPL.out output file name
-8 device out
-1 # of problems sizes (N)
-16 Ns
-1 # of NBs
-8 NBs
-0 PMAP process mapping
-1 # of process grids (P x Q)
-1 Ps
-1 Qs
-16.0 threshold
-1 # of panel fact
-2 PFACTs
-1 # of recursive stopping criterium
-4 NBMINs
-1 # of panels in recursion
-2 NDIVs
-1 # of recursive panel fact.
-1 RFACTs
-1 # of broadcast
-1 BCASTs
-1 # of lookahead depth
-1 DEPTHs
-2 SWAP
-64 swapping threshold
-0 L1 in form
-0 U in form
-1 Equilibration
-8 memory alignment in double
-"""
+#: hpcc says with it in 30 ms that it works; without an input file it would run its defaults for 7 s.
+_TINY_HPCC = sizing.hpcc_input(sizing.HplProblem(16, 8, 1, 1, ''))
 
 
 class Found(NamedTuple):

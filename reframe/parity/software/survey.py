@@ -1,6 +1,5 @@
 """What a set of programs offers: probed, identified, with the variables they need."""
 
-
 from __future__ import annotations
 
 import contextlib

@@ -19,11 +19,9 @@ from parity.system.schema import System
 
 
 def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
-    """Concretize where there is no lock, install, check every binary, then take the build into use.
-
-    Does nothing where nothing changed. Where it fails, what was built before stays in use. UsageError without a
-    Spack or a compiler, InfrastructureError where the build fails or a binary is missing.
-    """
+    """Concretize where there is no lock, install, check every binary, then take the build into use; nothing where
+    nothing changed. Where it fails, what was built before stays in use. UsageError without a Spack or a compiler,
+    InfrastructureError where the build fails or a binary is missing."""
     command = find()
     place = folder.write(system, facts, _given(command))
     built = manifest.read(system.name)
@@ -118,10 +116,8 @@ def _refuse_spaces(tree: str) -> None:
 
 
 def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
-    """A Spack, and the system's environment with its lock: what a bundle is made from.
-
-    Raises UsageError without a Spack or a compiler, InfrastructureError where nothing concretizes.
-    """
+    """A Spack, and the system's environment with its lock, which a bundle is made from. UsageError without a Spack
+    or a compiler, InfrastructureError where nothing concretizes."""
     command = find()
     place = folder.write(system, facts, _given(command))
     _lock(command, system, place)
@@ -158,10 +154,8 @@ def _refuse_old(command: Spack, system: System, place: Path) -> None:
 
 
 def find() -> Spack:
-    """The Spack to use: of the bundle that is named, else one that is here, else one unpacked before.
-
-    Raises UsageError in one line where there is none.
-    """
+    """The Spack to use: of the bundle that is named, else one that is here, else one unpacked before. UsageError
+    where there is none."""
     home = paths.results() / 'software' / 'spack'
     if named := os.environ.get(bundle.VARIABLE):
         return bundle.unpack(Path(named), home)

@@ -52,11 +52,8 @@ class Bundle(Strict):
 
 
 def make(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
-    """Make the bundle for a system's locked environment at ``place`` in the folder ``target``.
-
-    Raises UsageError for a folder that holds something else, InfrastructureError where a source
-    cannot be fetched.
-    """
+    """Make the bundle for the locked environment at ``place`` in the folder ``target``. UsageError for a folder
+    that holds something else, InfrastructureError where a source cannot be fetched."""
     _take(target)
     lock = locked(place)['concrete_specs'].values()
     spack.run(place, 'mirror', 'create', '-d', str(target / 'sources'), '-a')
@@ -144,10 +141,8 @@ def check(folder: Path) -> Bundle:
 
 
 def unpack(folder: Path, home: Path) -> Spack:
-    """The bundle's Spack, unpacked in ``home`` unless it already is, with a configuration of its own.
-
-    Raises UsageError where there is no bundle, InfrastructureError where it is damaged.
-    """
+    """The bundle's Spack, unpacked in ``home`` unless it already is, with a configuration of its own. UsageError
+    where there is no bundle, InfrastructureError where it is damaged."""
     folder = folder.resolve()
     bundle, said = read(folder), (folder / 'bundle.json').read_text()
     kept = home / 'bundle.json'

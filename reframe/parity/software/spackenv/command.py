@@ -29,10 +29,8 @@ class Spack(NamedTuple):
     recipes: Mapping[str, str] = MappingProxyType({})
 
     def run(self, place: Path, *arguments: str) -> None:
-        """Run `spack -e PLACE ...`; everything it says goes to PLACE/build.log.
-
-        Raises InfrastructureError with what Spack gives as the error.
-        """
+        """Run `spack -e PLACE ...`, with all that it says in PLACE/build.log. InfrastructureError with Spack's
+        error."""
         log = place / 'build.log'
         print(f'parity: spack {arguments[0]} ({log})', flush=True)
         said: list[str] = []

@@ -1,7 +1,5 @@
-"""A system's environments: results/software/<system>/builds/<hash>/, each made of what decided it.
-
-Another manifest, scope or recipe is another folder, beside that of the build in use.
-"""
+"""A system's environments: results/software/<system>/builds/<hash>/. Another manifest, scope or recipe is another
+folder, beside that of the build in use."""
 
 from __future__ import annotations
 
@@ -40,12 +38,9 @@ def committed_lock(system: str) -> Path:
 
 
 def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
-    """Write the environment that the system asks for; unchanged text leaves a file alone. Returns its folder.
-
-    ``facts`` are those of the partition (llc_bytes, memory_bytes) that decide STREAM's arrays.
-    The lock that is committed for the system is taken as it is. ``given`` are the builtin recipes that the
-    Spack at hand was told to use instead of the pinned ones (`recipes.given`).
-    """
+    """Write the environment that the system asks for, with its committed lock, and return its folder. The
+    partition's ``facts`` (llc_bytes, memory_bytes) decide STREAM's arrays; ``given`` are the recipes that the
+    Spack at hand was told to use instead of the pinned ones."""
     home = of(system.name)
     scopes = [str(s) for s in [paths.root() / 'systems' / system.name / 'spack'] if s.is_dir()]
     if system.detect:
@@ -164,11 +159,8 @@ def absent(folder: Path) -> list[str]:
 
 
 def compilers_ran(folder: Path) -> bool:
-    """Whether the compilers could be run when the lock was made.
-
-    Where one could not, Spack locks all the same, without libc and without the wrapper that gives the
-    compiler its target's flags.
-    """
+    """Whether the compilers could be run when the lock was made: else Spack locks without libc and without the
+    wrapper that gives the compiler its target's flags."""
     specs = locked(folder)['concrete_specs'].values()
     return any(s['name'] == 'compiler-wrapper' for s in specs)
 

@@ -40,10 +40,8 @@ class View(Strict):
 
 
 class Manifest(View):
-    """``stamp`` is of everything that decided the build, ``built`` when it ended.
-
-    A code may be in the GPU view, too.
-    """
+    """A build. ``stamp`` is of everything that decided it, ``built`` when it ended; a code may be in the GPU view,
+    too."""
 
     stamp: str
     built: str = ''

@@ -20,11 +20,8 @@ _INDEX = 'spack-repo-index.yaml'
 
 
 def repositories(home: Path, pinned: Any, own: Any = None) -> dict[str, Any]:
-    """The `repos` of a system's environment: parity's recipes, then the builtin ones, cloned below ``home``.
-
-    ``pinned`` is the `builtin` of spack.yaml, or None. ``own`` is what the Spack at hand was given (`given`): an
-    environment would overrule it, so it then says nothing of the builtin recipes.
-    """
+    """The `repos` of a system's environment: parity's recipes, then the ``pinned`` builtin ones of spack.yaml,
+    cloned below ``home``; none where this Spack was given its ``own``, which an environment would overrule."""
     found: dict[str, Any] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
     if pinned and own is None:
         cloned = isinstance(pinned, dict)
