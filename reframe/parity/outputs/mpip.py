@@ -7,7 +7,6 @@ fixed decimals. A rank's MPI time is a share of its run time, and its calls sum 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -16,14 +15,14 @@ from .reader import Lines, number, ordered, whole
 
 OPTIONS = '-k 0 -e'                # of the variable MPIP
 _TASKS = ('MPI Time (seconds)', 'Task AppTime MPITime MPI%')
-_TOP_TIME = ('Aggregate Time (top twenty, descending, milliseconds)', 'Call Site Time App% MPI% Count')
-_TIME = ('Callsite Time statistics (all, milliseconds)', 'Name Site Rank Count Max Mean Min App% MPI%')
-# Bytes sent, of files and of one-sided calls: the section of the largest twenty calls, and the one with all ranks.
-_BYTES = {'bytes': ('Sent Message Size', 'Message Sent statistics (all, sent bytes)', 'Sent%'),
-          'io_bytes': ('I/O Size', 'I/O statistics (all, I/O bytes)', 'I/O%'),
-          'rma_bytes': ('RMA Origin Size', 'RMA statistics (all, origin bytes)', 'I/O%')}
-
+_LONGEST = ('Aggregate Time (top twenty, descending, milliseconds)', 'Call Site Time App% MPI% Count')
+_TIMES = ('Callsite Time statistics (all, milliseconds)', 'Name Site Rank Count Max Mean Min App% MPI%')
+# Bytes sent, of files and of one-sided calls: all ranks, and the twenty largest calls.
+_BYTES = {'bytes': ('Message Sent statistics (all, sent bytes)', 'Sent Message Size', 'Sent%'),
+          'io_bytes': ('I/O statistics (all, I/O bytes)', 'I/O Size', 'I/O%'),
+          'rma_bytes': ('RMA statistics (all, origin bytes)', 'RMA Origin Size', 'I/O%')}
 _Row = dict[str, str]              # of a section, by its columns
+_ByRank = dict[tuple[str, str], Any]        # (call, rank or * for all)
 
 
 class _Task(NamedTuple):
@@ -81,7 +80,7 @@ def _read(text: str) -> tuple[dict[str, str], list[_Task], list[str], list[dict]
     header = {'version': out.one(r'@ Version : (3\.\d+\.\d+)')[1], 'command': out.one('@ Command : ?(.*)')[1]}
     out.one('@ Report generation : Single collector task')
     nodes = [match.groups() for match in out.every(r'@ MPI Task Assignment : (\d+) ([\w.-]+)')]
-    tasks = {row['Task']: _task(*row.values()) for row in _section(out, *_TASKS)[0]}
+    tasks = {row['Task']: _task(*row.values()) for row in _section(out, *_TASKS)}
     names = [*map(str, range(len(nodes))), '*']
     if list(tasks) != names or [rank for rank, _ in nodes] != names[:-1]:
         raise Wrong(f'times of ranks {" ".join(tasks)[:80]}: {len(nodes)} ranks and all (*) were expected')
@@ -91,12 +90,12 @@ def _read(text: str) -> tuple[dict[str, str], list[_Task], list[str], list[dict]
     return header, list(tasks.values()), [node for _, node in nodes], _calls(out, tasks)
 
 
-def _section(out: Lines, title: str, heading: str, optional: bool = False) -> tuple[list[_Row], int]:
-    """The rows of a section by their columns, and how many its title announces (0: it does not)."""
-    begin = rf'@--- {re.escape(title)}(?:: (\d+))?(?: -+)?'
-    if optional and not out.found(begin):
-        return [], 0
-    announced = int(out.one(begin, f'@--- {title}')[1] or 0)
+def _section(out: Lines, title: str, heading: str, needed: bool = True) -> list[_Row]:
+    """The rows of a section by their columns; none where a section that is not ``needed`` is absent."""
+    begin = rf'@--- {re.escape(title)}(?:: \d+)?(?: -+)?'
+    if not needed and not out.found(begin):
+        return []
+    out.one(begin, f'@--- {title}')
     start = out.found(begin)[0][0]
     stop = next((at for at, _ in out.found('@--- .*') if at > start), out.end)
     rows = [line.split() for line in out.lines[start:stop - 1] if line.strip('-')]
@@ -104,7 +103,7 @@ def _section(out: Lines, title: str, heading: str, optional: bool = False) -> tu
         raise Incomplete(f'line {start}: section "{title}" has not the heading "{heading}" and rows')
     if short := [row for row in rows if len(row) != len(rows[0])]:
         raise Wrong(f'section "{title}": {" ".join(short[0])[:120]!r} is no row of it')
-    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]], announced
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
 
 def _task(rank: str, app: str, mpi: str, share: str) -> _Task:
@@ -119,76 +118,65 @@ def _task(rank: str, app: str, mpi: str, share: str) -> _Task:
 
 def _calls(out: Lines, tasks: dict[str, _Task]) -> list[dict]:
     """Each MPI call over all ranks, once the calls of every rank sum up to its MPI time."""
-    rows, announced = _section(out, *_TIME)
+    rows = _section(out, *_TIMES)
+    announced = out.count(rf'@--- {re.escape(_TIMES[0])}: (\d+)(?: -+)?')
     if (found := sum(row['Rank'] != '*' for row in rows)) != announced:
-        raise Incomplete(f'line {out.end}: {found} of {announced} rows of "{_TIME[0]}"')
-    counts = _by_rank(rows, tasks, lambda row, what: whole(row['Count'], what))
-    spent = _by_rank(rows, tasks, lambda row, what: whole(row['Count'], what) * _mean_time(row, what))
+        raise Incomplete(f'line {out.end}: {found} of {announced} rows of "{_TIMES[0]}"')
+    counts = {(row['Name'], row['Rank']): whole(row['Count'], f'count of {row["Name"]}') for row in rows}
+    spent = {(row['Name'], row['Rank']): whole(row['Count'], 'count') * _mean_time(row) for row in rows}
     for rank, task in tasks.items():
         own = [key for key in counts if key[1] == rank]
         _near(f'ms in MPI of rank {rank}', 1000 * task.mpi, sum(spent[key] for key in own),
               Decimal('0.5') + Decimal('0.0005') * sum(counts[key] for key in own))
-    total = _total(counts)
-    exact = {_name(row): number(row['Time'], f'ms in {_name(row)}', True) for row in _section(out, *_TOP_TIME)[0]}
+    total = _total(counts, tasks)
+    exact = {row['Call']: number(row['Time'], f'ms in {row["Call"]}', True) for row in _section(out, *_LONGEST)}
     if not exact.keys() <= total.keys() or len(exact) != min(len(total), 20):
-        raise Wrong(f'"{_TOP_TIME[0]}" and "{_TIME[0]}" have other calls')
+        raise Wrong(f'"{_LONGEST[0]}" and "{_TIMES[0]}" have other calls')
     for call, time in exact.items():
         _near(f'ms in {call}', time, spent[call, '*'], Decimal('0.0005') * (total[call] + 1))
     sizes = {what: _bytes(out, tasks, *titles) for what, titles in _BYTES.items()}
-    return [_call(call, total[call], float(exact.get(call, spent[call, '*'])) / 1000,
-                  [float(spent.get((call, rank), 0)) / 1000 for rank in tasks if rank != '*'],
-                  {what: of_kind.get(call) for what, of_kind in sizes.items()}) for call in total]
+    by_rank = {call: [spent.get((call, rank), 0) for rank in tasks] for call in total}
+    return [{'call': call, **_over_ranks(exact.get(call, spent[call, '*']), by_rank[call]),
+             'count': count, **{what: of_kind.get(call) for what, of_kind in sizes.items()}}
+            for call, count in total.items()]
 
 
-def _name(row: _Row) -> str:
-    return f'{row.get("Call") or row["Name"]} {row["Site"]}'
-
-
-def _by_rank(rows: list[_Row], ranks: Collection[str],
-             value: Callable[[_Row, str], Any]) -> dict[tuple[str, str], Any]:
-    """A value of every row by call and rank."""
-    found = {(_name(row), row['Rank']): value(row, f'{_name(row)} of rank {row["Rank"]}') for row in rows}
-    if len(found) < len(rows) or not {rank for _, rank in found} <= {*ranks}:
-        raise Wrong('a call stands twice for one rank, or for a rank that is none')
-    return found
-
-
-def _mean_time(row: _Row, what: str) -> Decimal:
-    least, mean, most = (number(row[name], f'time of {what}', True, places=3) for name in ('Min', 'Mean', 'Max'))
-    ordered(f'times of {what}', least, mean, most)
+def _mean_time(row: _Row) -> Decimal:
+    what = f'times of {row["Name"]} of rank {row["Rank"]}'
+    least, mean, most = (number(row[name], what, True, places=3) for name in ('Min', 'Mean', 'Max'))
+    ordered(what, least, mean, most)
     return mean
 
 
-def _call(call: str, count: int, seconds: float, by_rank: list[float], sizes: dict[str, int | None]) -> dict:
-    mean = seconds / len(by_rank)
-    longest = min(max(mean, *by_rank), seconds)
-    return {'call': call.split()[0], 'seconds': round(seconds, 6), 'count': count,
-            'max_seconds': round(longest, 6), 'mean_seconds': round(mean, 6),
-            'imbalance': round(longest / mean, 4) if mean else 1.0, **sizes}
+def _over_ranks(milliseconds: Decimal, by_rank: list[Decimal]) -> dict[str, float]:
+    """``by_rank`` ends with all ranks."""
+    seconds, mean = float(milliseconds) / 1000, float(milliseconds) / 1000 / (len(by_rank) - 1)
+    longest = min(max(mean, *(float(own) / 1000 for own in by_rank[:-1])), seconds)
+    return {'seconds': round(seconds, 6), 'max_seconds': round(longest, 6), 'mean_seconds': round(mean, 6),
+            'imbalance': round(longest / mean, 4) if mean else 1.0}
 
 
-def _bytes(out: Lines, ranks: Collection[str], top: str, every: str, share: str) -> dict[str, int]:
-    """Bytes of each call that has any, by the rows of its ranks; those of the largest twenty agree."""
-    rows, _ = _section(out, f'Callsite {every}', 'Name Site Rank Count Max Mean Min Sum', optional=True)
-    largest, _ = _section(out, f'Aggregate {top} (top twenty, descending, bytes)',
-                          f'Call Site Count Total Avrg {share}', optional=True)
-    if bool(rows) != bool(largest):
-        raise Incomplete(f'line {out.end}: the report has not both of "Callsite {every}" and "Aggregate {top}"')
-    total = _total(_by_rank(rows, ranks, lambda row, what: int(number(row['Sum'], what, True, places=4))))
-    told = {_name(row): int(number(row['Total'], f'bytes of {_name(row)}', True, places=3)) for row in largest}
+def _bytes(out: Lines, tasks: dict[str, _Task], every: str, top: str, share: str) -> dict[str, int]:
+    rows = _section(out, f'Callsite {every}', 'Name Site Rank Count Max Mean Min Sum', needed=False)
+    largest = _section(out, f'Aggregate {top} (top twenty, descending, bytes)',
+                       f'Call Site Count Total Avrg {share}', needed=False)
+    sizes = {(row['Name'], row['Rank']): int(number(row['Sum'], every, True, places=4)) for row in rows}
+    total = _total(sizes, tasks)
+    told = {row['Call']: int(number(row['Total'], top, True, places=3)) for row in largest}
     if len(told) != min(len(total), 20) or not told.items() <= total.items():
-        raise Wrong(f'"Callsite {every}" and "Aggregate {top}" contradict each other')
+        raise Incomplete(f'line {out.end}: "Callsite {every}" and "Aggregate {top}" have other calls or bytes')
     return total
 
 
-def _total(values: dict[tuple[str, str], int]) -> dict[str, int]:
-    """The rows * of all ranks, which are the sums of the rows of the ranks."""
-    summed: dict[str, int] = {}
+def _total(values: _ByRank, tasks: dict[str, _Task]) -> dict[str, int]:
+    """What the rows * of all ranks say of each call: the sum of the rows of the ranks."""
+    total = {call: value for (call, rank), value in values.items() if rank == '*'}
+    summed = dict.fromkeys((call for call, _ in values), 0)
     for (call, rank), value in values.items():
-        summed[call] = summed.get(call, 0) + (value if rank != '*' else 0)
-    if summed != {call: value for (call, rank), value in values.items() if rank == '*'}:
+        summed[call] += value if rank != '*' else 0
+    if summed != total or not {rank for _, rank in values} <= tasks.keys():
         raise Wrong('the rows * are not the sums of the rows of the ranks')
-    return summed
+    return total
 
 
 def _near(what: str, told: Decimal, summed: Decimal, allowed: Decimal) -> None:

@@ -7,14 +7,14 @@ Sizes and iterations: sys/setparams.c and IS/is.c of NPB 3.4.3; NPB 3.3.1 has th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 BENCHMARKS = ('bt', 'cg', 'ep', 'ft', 'is', 'lu', 'mg', 'sp')
 CLASSES = 'SWABCDEF'
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """``size``: grid points in x, y and z, or one number (rows of CG, keys of IS, random numbers of EP).
 
     ``iterations`` as printed (EP: 0); ``nonzeros`` of a row of CG's matrix, as setparams counts them.
@@ -63,19 +63,9 @@ _PROBLEMS = {(name, letter): given for name, row in _TABLE.items()
              for letter, given in zip(CLASSES, row, strict=False)}
 
 
-def _bt(p: Problem) -> float:
-    n = p.size[0]
-    return p.iterations * (3478.8 * n ** 3 - 17655.7 * n ** 2 + 28023.7 * n)
-
-
-def _sp(p: Problem) -> float:
-    n = p.size[0]
-    return p.iterations * (881.174 * n ** 3 - 4683.91 * n ** 2 + 11484.5 * n - 19272.4)
-
-
-def _lu(p: Problem) -> float:
-    n = p.size[0]
-    return p.iterations * (1984.77 * n ** 3 - 10923.3 * n ** 2 + 27770.9 * n - 144010)
+def _polynomial(*factors: float) -> Callable[[Problem], float]:
+    """Operations of an iteration of BT, SP and LU, by powers of the grid points in x."""
+    return lambda p: p.iterations * sum(factor * p.size[0] ** power for power, factor in enumerate(factors))
 
 
 def _ft(p: Problem) -> float:
@@ -90,8 +80,8 @@ def _cg(p: Problem) -> float:
 
 
 _OPERATIONS = {
-    'bt': _bt, 'sp': _sp, 'lu': _lu, 'ft': _ft, 'cg': _cg,
-    'mg': lambda p: 58 * p.iterations * math.prod(p.size),
-    'is': lambda p: p.iterations * p.size[0],
+    'bt': _polynomial(0, 28023.7, -17655.7, 3478.8), 'sp': _polynomial(-19272.4, 11484.5, -4683.91, 881.174),
+    'lu': _polynomial(-144010, 27770.9, -10923.3, 1984.77), 'ft': _ft, 'cg': _cg,
+    'mg': lambda p: 58 * p.iterations * math.prod(p.size), 'is': lambda p: p.iterations * p.size[0],
     'ep': lambda p: p.size[0],
 }
