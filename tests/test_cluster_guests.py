@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,9 @@ def lib(monkeypatch):
     import model
     import qemu
     import told
-    yield SimpleNamespace(backend=backend, kernel=kernel, machine=machine, model=model, qemu=qemu, Told=told.Told)
+    import uml
+    yield SimpleNamespace(backend=backend, kernel=kernel, machine=machine, model=model, qemu=qemu, uml=uml,
+                          Told=told.Told)
     for name, module in list(sys.modules.items()):
         if str(getattr(module, '__file__', '') or '').startswith(str(LIB)):
             del sys.modules[name]
@@ -82,6 +85,17 @@ def test_without_either_there_is_no_partition(here, monkeypatch, capsys):
     assert (chosen.backend, chosen.count) == ('none', 0)
     assert chosen.why == 'not KVM: no /dev/kvm here; no linux.uml here'
     assert 'not KVM: no /dev/kvm here; no linux.uml here; no partition virtual' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('said, why', [
+    ('Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000', None),
+    ('userspace - ptrace set fp regs failed, errno = 14\nKernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b',
+     'User-mode Linux runs no program here: userspace - ptrace set fp regs failed, errno = 14')])
+def test_user_mode_linux_is_tried_before_it_is_chosen(lib, monkeypatch, tmp_path, said, why):
+    (tmp_path / 'linux.uml').write_text(f"#!/bin/sh\nprintf '%s\\n' '{said}'\nexit 1\n")
+    (tmp_path / 'linux.uml').chmod(0o755)
+    monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
+    assert lib.uml.why_none_boots() == why
 
 
 @pytest.mark.parametrize('room, count', [(3, 2), (1, 1)])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import kernel
 import qemu
+import uml
 from model import GUEST_MIB
 from told import Told, say
 
@@ -85,7 +86,7 @@ def _no_kvm() -> str | None:
 
 def _no_uml() -> str | None:
     there = shutil.which('linux.uml') and Path('/usr/lib/uml/modules').is_dir()
-    return None if there else 'no linux.uml here (Debian: user-mode-linux)'
+    return uml.why_none_boots() if there else 'no linux.uml here (Debian: user-mode-linux)'
 
 
 def _no_link() -> str | None:
