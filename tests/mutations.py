@@ -14,6 +14,13 @@ from hypothesis import strategies as st
 from parity.outputs import Incomplete, Wrong
 
 MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '50'))
+
+
+def examples(full: int) -> settings:
+    """As many examples of ``full`` as PARITY_MUTATIONS is of 200."""
+    return settings(max_examples=max(1, full * MUTATIONS // 200), deadline=None)
+
+
 mutated = settings(max_examples=MUTATIONS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NUMBER = re.compile(r'(?<![\w.])-?\d+(\.\d+)?([eED][-+]\d+)?(?![\w.])')
 NONSENSE = ('nan', 'NaN', '-nan', 'inf', '-inf', 'Infinity', '0', '0.00', '0.000000', '-1', '-', '1e999', '1_000',

@@ -9,11 +9,12 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import parity
 from conftest import TOP, shell
+from mutations import examples
 from parity.base.errors import UsageError
 from parity.stats import table
 
@@ -94,7 +95,7 @@ def test_thirty_nine_nights_are_too_few_and_not_an_alarm():
     assert told.verdict == 'insufficient' and 'night 40' in told.why
 
 
-@settings(max_examples=10, deadline=None)
+@examples(20)
 @given(st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(rng: random.Random):
     found = rows(levels((50, 1), (4, 0.95))) + rows(levels((45, 1), (5, 1.04)), series='b')
@@ -103,7 +104,7 @@ def test_the_order_of_rows_does_not_matter(rng: random.Random):
     assert detected(shuffled) == detected(found)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(20)
 @given(st.integers(0, 10**6), st.sampled_from([0.93, 1.0]))
 def test_a_night_alarms_in_the_whole_file_if_it_did_when_it_was_the_last(seed, level):
     found = rows(levels((44, 1), (3, level), (5, 1)), seed=seed)
@@ -156,7 +157,7 @@ def test_what_excel_adds_does_no_harm():
     assert table.of_table(table.read(excel, 'x.csv')) == table.of_table(table.read(plain.encode(), 'x.csv'))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(120)
 @given(st.lists(st.lists(st.sampled_from(
     ['a', 'b', '1', '2', 'run', 'rerun', '5.5', 'nan', '', '"', '2026-11-20', '-1', 'é', '1e5']), max_size=6), max_size=6))
 def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):

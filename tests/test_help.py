@@ -10,7 +10,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-import sessions
+import stored as storing
+from commands import parity
 from conftest import TOP, shell
 from parity import cli
 from parity.base import version
@@ -34,15 +35,14 @@ def watched(tmp_path, monkeypatch):
     return lambda: asked.read_text() if asked.exists() else ''
 
 
-@pytest.mark.parametrize('option', ['-h', '--help', '--no-install --help', '-n X -h'])
-@pytest.mark.parametrize('script', SCRIPTS)
-def test_a_script_that_is_asked_for_help_does_nothing_else(checkout, watched, script, option):
+def test_a_script_that_is_asked_for_help_does_nothing_else(checkout, watched):
     (checkout / '.venv').unlink()
-    if script in ('ci/cluster', 'ci/pbs') and ' ' in option:
-        option = 'up --help'
-    done = shell(f'{script} {option}', checkout)
-    assert done.returncode == 0 and script in done.stdout and not done.stderr
-    assert not watched() and not (checkout / '.venv').exists() and not (checkout / 'results').exists()
+    for script in SCRIPTS:
+        verb = ['up --help'] if script in ('ci/cluster', 'ci/pbs') else ['--no-install --help', '-n X -h']
+        for option in ('-h', '--help', *verb):
+            done = shell(f'{script} {option}', checkout)
+            assert done.returncode == 0 and script in done.stdout and not done.stderr, f'{script} {option}'
+            assert not watched() and not (checkout / '.venv').exists() and not (checkout / 'results').exists(), f'{script} {option}'
 
 
 @pytest.mark.parametrize('line', [
@@ -103,9 +103,10 @@ def test_a_reader_that_has_gone_is_no_regression(command, results):
     assert 'Traceback' not in done.stderr and 'BrokenPipe' not in done.stderr
 
 
-def test_a_reader_that_leaves_in_the_middle_is_no_regression(stored):
+def test_a_reader_that_leaves_in_the_middle_is_no_regression(results):
     """The text is longer than a pipe holds: it is written while the command runs, not at its end."""
-    stored('a', *(sessions.ran(f'Toy{n}') for n in range(1000)))
+    storing.Stored().add(*(storing.case(name=f'Toy{n}') for n in range(1500)))
+    assert len(parity('verdict', '--all').stdout) > 2 * 65536
     done = subprocess.run(['bash', '-c', '"$0" -m parity.cli verdict --all | head -1; exit ${PIPESTATUS[0]}', sys.executable],
                           capture_output=True, text=True)
     assert done.returncode == 141 and done.stderr == '', done.stderr

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judging import Cell, Night, judge, judge_all
+from mutations import examples
 from parity.stats.drops import exact
 from parity.stats.history import follow
 from parity.stats.judgement import Reference
@@ -223,20 +224,20 @@ def changed(cell: tuple[Night, ...], change) -> tuple[Night, ...]:
     return tuple(replace(n, runs=tuple(map(change, n.runs)), reruns=tuple(map(change, n.reruns))) for n in cell)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(histories, st.sampled_from([2.0 ** -20, 0.25, 1024.0]))
 def test_the_unit_does_not_matter(past, unit):
     assert judge(Cell(changed(past, lambda v: v * unit))).why == judge(Cell(past)).why
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(histories)
 def test_lower_is_better_is_the_mirror_of_higher_is_better(past):
     one, other = judge(Cell(past)), judge(Cell(changed(past, lambda v: -v), 'lower'))
     assert (one.verdict, one.why) == (other.verdict, other.why)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(histories)
 def test_the_order_of_a_nights_runs_does_not_matter(past):
     turned = tuple(replace(n, runs=n.runs[::-1], reruns=n.reruns[::-1]) for n in past)
@@ -251,7 +252,7 @@ def states(values: np.ndarray) -> np.ndarray:
     return follow(table, of_nights(table, DEFAULT), DEFAULT).state.reshape(many, count)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, -0.05, 0.06]))
 def test_later_nights_never_change_what_was_said_before(seed, step):
     rng = np.random.default_rng(seed)
