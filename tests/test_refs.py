@@ -337,7 +337,7 @@ def test_an_expired_reference_is_applied_and_said_loudly(history):
     proposed()
     accepted()
     text = references().read_text()
-    year = str(accept.reason('x').expires)
+    year = str(accept.reason('x')['expires'])
     references().write_text(text.replace(year, '2026-01-31'))
     said, = lint.expired('local')
     assert said.startswith(f'{references()}:5: Toy/quick/hpl, and 1 more reference: expired on 2026-01-31')

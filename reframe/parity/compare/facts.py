@@ -58,7 +58,8 @@ def _software(record: dict[str, Any], found: dict[str, Any], mpi: bool) -> dict[
     """The code with Spack's DAG hash, or its package's version and the program's SHA-256; MPI; BLAS."""
     needs = record.get('needs') or []
     packages, programs = found.get('packages') or {}, found.get('programs') or {}
-    built = [packages[name] for name in map(_package(found), needs) if name in packages]
+    provider = 'spack-gpu' if str(found.get('view', '')).rstrip('/').endswith('gpu') else 'spack'
+    built = [packages[name] for name in (package_of(need, provider) for need in needs) if name in packages]
     if built:
         blas = found.get('blas') if any(p.get('blas') for p in built) else None
         return {'software': ', '.join(f'{p["spec"]} /{p["hash"][:7]}' for p in built),
@@ -72,11 +73,6 @@ def _software(record: dict[str, Any], found: dict[str, Any], mpi: bool) -> dict[
     return {'software': ', '.join(said) or (f'identity {identity}' if identity else None),
             'MPI': _mpi(found, programs) if mpi else None,
             'BLAS': _library(found.get('blas')) if 'hpcc' in needs else None}
-
-
-def _package(found: dict[str, Any]):
-    gpu = str(found.get('view', '')).rstrip('/').endswith('gpu')
-    return lambda feature: package_of(feature, 'spack-gpu' if gpu else 'spack')
 
 
 def _program(program: dict[str, Any], name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from statistics import fmean
@@ -24,7 +25,9 @@ def compare(baseline: Side, candidate: Side, margin: float, label: bool) -> Comp
     neither = len(pairs) - len(rows)
     notes = [f'{neither} metrics were measured on neither side'] if neither else []
     return Comparison(
-        baseline=_told(baseline), candidate=_told(candidate), confidence=CONFIDENCE, margin=margin,
+        **{which: SideTold(name=side.name, kind=side.kind, sessions=side.sessions, facts=side.context)
+           for which, side in (('baseline', baseline), ('candidate', candidate))},
+        confidence=CONFIDENCE, margin=margin,
         alike=_alike(pairs, rows), differs=_differs(rows), labelled=label, rows=rows, means=_means(rows),
         notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *_unknown(pairs)])
 
@@ -73,10 +76,6 @@ def _nothing(like: Measured, there: list[Measured]) -> Measured:
     return replace(like, values=[], label='', reason=reason)
 
 
-def _told(side: Side) -> SideTold:
-    return SideTold(name=side.name, kind=side.kind, sessions=side.sessions, facts=side.context)
-
-
 def _alike(pairs: list[tuple[Measured, Measured]], rows: list[Row]) -> dict[str, str]:
     """The facts that are the same on both sides and in all rows that were compared."""
     shared: dict[str, set[str]] = {}
@@ -89,23 +88,19 @@ def _alike(pairs: list[tuple[Measured, Measured]], rows: list[Row]) -> dict[str,
 
 
 def _differs(rows: list[Row]) -> list[Difference]:
-    counted: dict[tuple[str, str, str], int] = {}
-    for d in (d for r in rows for d in r.differs):
-        key = d.fact, d.baseline, d.candidate
-        counted[key] = counted.get(key, 0) + 1
+    counted = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
     return [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
 
 
 def _unknown(pairs: list[tuple[Measured, Measured]]) -> list[str]:
     """Facts of which only one side tells: whether they are alike is not known."""
-    counted: dict[str, int] = {}
+    counted: Counter[str] = Counter()
     for one, other in pairs:
         if one.values and other.values:
             facts = one.facts.keys() ^ other.facts.keys()
             if not one.facts or not other.facts:            # a file of bare figures
                 facts = {'software, ranks, size and all else'}
-            for fact in facts:
-                counted[fact] = counted.get(fact, 0) + 1
+            counted.update(facts)
     return [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(counted.items())]
 
 

@@ -56,8 +56,8 @@ class Expectation(Strict):
 
     @property
     def said(self) -> str:
-        low = [f'at least {self.at_least:g}'] if self.at_least is not None else []
-        return ' and '.join(low + ([f'at most {self.at_most:g}'] if self.at_most is not None else []))
+        both = ('at least', self.at_least), ('at most', self.at_most)
+        return ' and '.join(f'{word} {bound:g}' for word, bound in both if bound is not None)
 
     def fits(self, row: Row) -> bool:
         return f'{row.check}.{row.metric}' == self.metric and not row.changed \

@@ -45,7 +45,9 @@ def _side(word: str) -> Side:
         return partition(word)
     if not re.fullmatch(r'[0-9a-fA-F-]+', word):
         raise UsageError(f'{word!r} is none of these: {_VALID}')
-    night = _readable(database.uuid(word))
+    uuid = database.uuid(word)
+    if (night := kept.night(uuid)) is None:
+        raise InfrastructureError(f'session {uuid}: not one that parity can read')
     return sessions.merged(f'session {night.uuid[:8]}', 'session', [night])
 
 
@@ -74,13 +76,6 @@ def _no_such(word: str) -> Exception:
         return NothingMeasured(f'{word}: nothing of it is stored; measured are: '
                                f'{", ".join(database.partitions()) or "none"}')
     return UsageError(unknown('partition', word, valid))
-
-
-def _readable(uuid: str) -> kept.Night:
-    found = kept.night(uuid)
-    if found is None:
-        raise InfrastructureError(f'session {uuid}: not one that parity can read')
-    return found
 
 
 def _one_place(side: Side, against: Side) -> Side:

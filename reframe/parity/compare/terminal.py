@@ -26,9 +26,9 @@ _SAID = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check'
 
 def rendered(c: Comparison, width: int) -> RenderableType:
     """Everything, so many characters wide: what was compared, how far it is alike, rows, means, notes."""
-    parts: list[RenderableType] = [_line(title(c), 'bold'), *map(_line, _head(c))]
-    compared = [r for r in c.rows if r.ratio is not None]
-    if compared:
+    title = f'{_named(c.baseline)} against {_named(c.candidate)}'
+    parts: list[RenderableType] = [_line(title, 'bold'), *map(_line, _head(c))]
+    if compared := [r for r in c.rows if r.ratio is not None]:
         parts += [_line(''), *_table(c, compared, width)]
     if c.means:
         parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: ' + ' · '.join(
@@ -37,14 +37,8 @@ def rendered(c: Comparison, width: int) -> RenderableType:
     return Group(*parts)
 
 
-def title(c: Comparison) -> str:
-    """Both sides, each with what virtualises it."""
-    return f'{_named(c.baseline)} against {_named(c.candidate)}'
-
-
 def _named(side: SideTold) -> str:
-    backends = side.facts.get('virtualisation', [])
-    said = ', '.join(_BACKENDS.get(b, b) for b in backends)
+    said = ', '.join(_BACKENDS.get(b, b) for b in side.facts.get('virtualisation', []))
     return f'{side.name} ({said})' if said else side.name
 
 
@@ -58,17 +52,12 @@ def _head(c: Comparison) -> list[str]:
     word = 'compared all the same' if c.labelled else 'refused'
     said += [f'not like for like, {word}: {d.fact} {brief(d.baseline, 80)} | {brief(d.candidate, 80)} '
              f'({_metrics(d.metrics)})' for d in c.differs]
-    other = [f'{fact} {", ".join(one)} | {", ".join(two)}' for fact, one, two in _by_nature(c)]
+    other = [f'{fact} {", ".join(one)} | {", ".join(two)}' for fact, one in c.baseline.facts.items()
+             if fact != 'virtualisation' and set(two := c.candidate.facts.get(fact, one)) != set(one)]
     said += [f'other nodes: {"; ".join(other)}'] if other else []
     counts = Counter(r.verdict for r in c.rows)
     said.append(f'{_metrics(len(c.rows))}: ' + ' · '.join(f'{counts[w]} {w}' for w in WORDS if counts[w]))
     return said
-
-
-def _by_nature(c: Comparison) -> list[tuple[str, list[str], list[str]]]:
-    both = c.baseline.facts.keys() & c.candidate.facts.keys() - {'virtualisation'}
-    return [(fact, c.baseline.facts[fact], c.candidate.facts[fact]) for fact in c.baseline.facts
-            if fact in both and set(c.baseline.facts[fact]) != set(c.candidate.facts[fact])]
 
 
 def _table(c: Comparison, rows: list[Row], room: int) -> Iterator[RenderableType]:
@@ -86,7 +75,8 @@ def _table(c: Comparison, rows: list[Row], room: int) -> Iterator[RenderableType
             found = list(block)
             if case:
                 yield _line(f'  {case}')
-            yield _block([cells for _, cells, _ in found], widths, [_style(row) for row, *_ in found])
+            yield _block([cells for _, cells, _ in found], widths, [
+                'bold red' if row.state == 'regressed' else _STYLES[row.verdict] for row, *_ in found])
 
 
 def _fitted(widths: list[int], room: int) -> list[int]:
@@ -111,33 +101,21 @@ def _cells(row: Row, alone: bool, margin: float) -> list[str]:
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
     limits = f'[{number(row.low, pad=True)}, {number(row.high, pad=True)}]' if row.low is not None else NOTHING
     name = f'  {row.benchmark}: {row.metric}' if alone else f'    {row.metric}'
-    first = f'{one} {unit}'.strip()
-    cells = [name, first + _spread(row.spread_baseline), two + _spread(row.spread_candidate),
-             _number_of(row), number(row.ratio, pad=True), limits, _word(row, margin)]
+    one, two = (text + ('' if share is None else f' ± {percent(share)}') for text, share in (
+        (f'{one} {unit}'.strip(), row.spread_baseline), (two, row.spread_candidate)))
+    count = f'{row.n} pairs' if row.paired else str(row.n) if row.n_baseline == row.n_candidate else \
+        f'{row.n_baseline}+{row.n_candidate}'
+    cells = [name, one, two, count, number(row.ratio, pad=True), limits, _word(row, margin)]
     return [visible(cell) for cell in cells]
 
 
 def _word(row: Row, margin: float) -> str:
     """faster, slower ..., and what belongs to the word."""
-    beside = {'equivalent': f' (within {100 * margin:g} %)'}.get(row.verdict, '')
+    beside = f' (within {100 * margin:g} %)' if row.verdict == 'equivalent' else ''
     if row.verdict in ('faster', 'slower') and row.better == 'lower':
         beside = ' (lower is better)'
     label = f' ({row.label.partition(":")[0]})' if row.label else ''
     return row.verdict + beside + label + (f'; {row.expected}: {row.state}' if row.expected else '')
-
-
-def _style(row: Row) -> str:
-    return 'bold red' if row.state == 'regressed' else _STYLES[row.verdict]
-
-
-def _spread(share: float | None) -> str:
-    return '' if share is None else f' ± {percent(share)}'
-
-
-def _number_of(row: Row) -> str:
-    if row.paired:
-        return f'{row.n} pairs'
-    return str(row.n) if row.n_baseline == row.n_candidate else f'{row.n_baseline}+{row.n_candidate}'
 
 
 def _footnotes(c: Comparison) -> list[str]:
@@ -151,8 +129,7 @@ def _footnotes(c: Comparison) -> list[str]:
                     'the ratio is the median of these quotients')
     elif c.baseline.kind in _TIMED and c.candidate.kind in _TIMED:
         said.append('the sides did not take turns: what else changed between their times is in the ratios, too')
-    counted = sum(r.low is not None for r in c.rows)
-    if counted:
+    if counted := sum(r.low is not None for r in c.rows):
         misses = round((1 - c.confidence) * counted)
         said.append(f'each interval holds with {100 * c.confidence:g} % by itself, not all of them together'
                     + (f': of {counted} about {misses} may miss' if misses else ''))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import getpass
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from parity import plan
 from parity.base import characters, files, paths
@@ -25,19 +25,9 @@ _HEAD = '# Accepted values of {}: ReFrame applies them. `parity refs accept` add
 LIFETIME = datetime.timedelta(days=183)
 
 
-@dataclass(frozen=True)
-class Reason:
-    """Who accepts, when, why, until when."""
-
-    date: datetime.date
-    by: str
-    why: str
-    expires: datetime.date
-
-
-def reason(why: str, by: str = '', expires: str = '', today: datetime.date | None = None) -> Reason:
-    """From the command line. UsageError for a reason that is none, or a day that has passed."""
-    today = today or datetime.date.today()
+def reason(why: str, by: str = '', expires: str = '') -> dict[str, Any]:
+    """Who accepts, when, why, until when. UsageError for a reason that is none, or a day that has passed."""
+    today = datetime.date.today()
     why, by = ' '.join(why.split()), ' '.join(by.split()) or _user()
     for option, text in (('--why', why), ('--by', by)):
         characters.refuse(option, text)
@@ -49,7 +39,7 @@ def reason(why: str, by: str = '', expires: str = '', today: datetime.date | Non
         raise UsageError(f'--expires {expires!r}: must be a date such as {today + LIFETIME}') from None
     if until <= today:
         raise UsageError(f'--expires {expires}: must be after today, {today}')
-    return Reason(today, by, why, until)
+    return {'date': today, 'by': by, 'why': why, 'expires': until}
 
 
 def _user() -> str:
@@ -59,7 +49,7 @@ def _user() -> str:
         raise UsageError('--by NAME is needed: this user has no name here') from None
 
 
-def run(system: str, cells: list[str], why: Reason) -> list[tuple[Path, list[Proposal]]]:
+def run(system: str, cells: list[str], why: dict[str, Any]) -> list[tuple[Path, list[Proposal]]]:
     """Accept the proposals for ``cells`` (all: none named); returns them by file. All or none are accepted.
 
     Raises UsageError for a cell that is not proposed, and where something changed since it was.
@@ -106,7 +96,7 @@ def _refuse(wrong: Iterable[str]) -> None:
 
 def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
     """What is no longer as it was when it was proposed."""
-    there = {(a.partition, a.path): (a.value, a.lower, a.upper, a.unit) for a in accepted.of_system(system)}
+    there = {(a.partition, a.path): a.reference for a in accepted.of_system(system)}
     indexes, now = accepted.indexes(system), _software(system)
     again = f'propose again: parity refs propose --system {system}'
     for part, found in chosen.items():
@@ -133,7 +123,7 @@ def _path(p: Proposal) -> str:
     return '/'.join((p.check, *p.index.values(), p.metric))
 
 
-def _merged(system: str, partition: str, found: list[Proposal], why: Reason) -> tuple[str, str]:
+def _merged(system: str, partition: str, found: list[Proposal], why: dict[str, Any]) -> tuple[str, str]:
     """The file as it is, and as it will be."""
     file = _file(system, partition)
     text = _text(file)
@@ -144,7 +134,7 @@ def _merged(system: str, partition: str, found: list[Proposal], why: Reason) -> 
         for key in p.index.values():
             level = level.setdefault(key, {})
         level[p.metric] = Line([_plain(part) for part in p.reference])
-        tree.setdefault(accepted.PROVENANCE, {})[_path(p)] = Line({**vars(why), **p.observed.model_dump()})
+        tree.setdefault(accepted.PROVENANCE, {})[_path(p)] = Line({**why, **p.observed.model_dump()})
     return text, edit.merged(file, text or _HEAD.format(f'{system}:{partition}'), tree)
 
 

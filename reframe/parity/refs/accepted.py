@@ -85,6 +85,10 @@ class Accepted:
         return '/'.join((self.check, *self.index.values(), self.metric))
 
     @property
+    def reference(self) -> tuple[float, float | None, float | None, str]:
+        return self.value, self.lower, self.upper, self.unit
+
+    @property
     def parameters(self) -> dict[str, str]:
         """Of the case, and variants."""
         return {name: value for name, value in self.index.items() if name not in ('size', '$environ')}

@@ -44,7 +44,7 @@ def merged(file: Path, text: str, tree: Tree) -> str:
         raise UsageError(f'{file}:1: must be a mapping of checks to references')
     edits = _of_root(file, text, root, tree) if root else [(len(text), len(text), _block(tree, 0))]
     new, newline = text, '\r\n' if '\r\n' in text else '\n'
-    for start, end, instead in reversed(_in_order(edits)):
+    for start, end, instead in reversed(sorted(edits, key=lambda edit: edit[:2])):      # of one place: in order
         gap = '\n' if start == end and start and new[start - 1] != '\n' else ''
         new = new[:start] + (gap + instead).replace('\n', newline) + new[end:]
     _as_meant(file, new, _over(data or {}, tree))
@@ -87,11 +87,6 @@ def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
         column = node.start_mark.column
         edits.append((at, at, ('\n' if not column else '') + _block(new, column)))
     return edits
-
-
-def _in_order(edits: list[Edit]) -> list[Edit]:
-    """From the first to the last; what goes to one place stays in the order in which it was found."""
-    return sorted(edits, key=lambda edit: edit[:2])
 
 
 def _end(node: yaml.Node) -> int:

@@ -86,9 +86,6 @@ def cells(frame, since: str = '') -> list[Cell]:
     for _, check, partition, environ, case, *_ in recent:
         for what in (check, case):
             environs.setdefault((partition, what), set()).add(environ)
-
-    def several(partition: str, what: str) -> bool:
-        return len(environs.get((partition, what), ())) > 1
-
-    return [Cell(*where, several(where[2], where[4]), several(where[2], where[1]), where in recent, tuple(kept))
-            for where, kept in found.items()]
+    several = {key for key, names in environs.items() if len(names) > 1}
+    return [Cell(*where, (where[2], where[4]) in several, (where[2], where[1]) in several, where in recent,
+                 tuple(kept)) for where, kept in found.items()]

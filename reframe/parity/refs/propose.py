@@ -109,7 +109,7 @@ def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
 
 def _proposal(cell: Cell, index: dict[str, str], kept: tuple[Night, ...], there: Accepted | None) -> Proposal:
     found = value.of_nights(kept)
-    old = (there.value, there.lower, there.upper, there.unit) if there else None
+    old = there.reference if there else None
     return Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=found.reference,
                     replaces=old, observed=found.observed,
                     remarks=[*found.remarks, *_against(old, found.reference, kept[-1].better)]).sealed()

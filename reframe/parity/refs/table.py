@@ -28,9 +28,9 @@ def lines(answer: Proposed) -> list[str]:
     if answer.refused:
         said += ['NOT PROPOSED', *rows(_reasons(answer.refused)), '']
     said += [f'{len(answer.found)} of {len(answer.found) + len(answer.refused)} cells proposed'
-             + (f', in {" ".join(map(str, answer.files))}' if answer.files else '')]
-    said.append(f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.found else
-                f'next: ci/nightly --system {answer.system} (one more night)')
+             + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''),
+             f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.found else
+             f'next: ci/nightly --system {answer.system} (one more night)']
     return [visible(line) for line in said]
 
 
@@ -67,8 +67,8 @@ def limits(ref: Reference) -> str:
     """Its bounds as they stand in the file: shares of the value, absolute where that is 0."""
     middle, low, high, unit = ref
     if not middle:
-        said = [f'at least {low:g}'] if low is not None else []
-        return ' and '.join([*said, *([f'at most {high:g}'] if high is not None else [])]) + f' {unit}'
+        return ' and '.join(f'{word} {bound:g}' for word, bound in (('at least', low), ('at most', high))
+                            if bound is not None) + f' {unit}'
     low_text = 'no lower bound' if low is None else percent(low)
     return f'{low_text} .. ' + ('no upper bound' if high is None else f'+{percent(high)}')
 
@@ -76,9 +76,8 @@ def limits(ref: Reference) -> str:
 def _old(p: Proposal) -> str:
     if p.replaces is None:
         return 'new'
-    same = f'was {value(p.replaces)}'
     moved = change(p.reference[0], p.replaces[0]) if p.reference[3] == p.replaces[3] else ''
-    return f'{same} ({limits(p.replaces)})' + (f', {moved}' if moved else '')
+    return f'was {value(p.replaces)} ({limits(p.replaces)})' + (f', {moved}' if moved else '')
 
 
 def _reasons(refused: list[tuple[Cell, str]]) -> list[tuple[str, ...]]:
@@ -123,12 +122,11 @@ def _shown(found: list[Accepted]) -> list[str]:
 
 
 def _row(each: Accepted, cells: list[Cell]) -> tuple[str, ...]:
-    reference = (each.value, each.lower, each.upper, each.unit)
     used = max((n.night for cell in cells if each.is_of(cell) for n in cell.nights if n.applied), default='')
     applied = f'last applied {used}' if used else 'never applied'
     told = each.provenance
     life = f'accepted {told.date} ({_days(told.date)})   {_expiry(told.expires)}' if told else 'by hand'
-    return each.id, each.index.get('size', ''), value(reference), limits(reference), life, applied
+    return each.id, each.index.get('size', ''), value(each.reference), limits(each.reference), life, applied
 
 
 def _expiry(day: datetime.date) -> str:

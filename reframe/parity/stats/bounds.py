@@ -51,10 +51,9 @@ def spread(values: Sequence[float]) -> float:
 def resolution(runs: Sequence[float]) -> float:
     """The step in which ``runs`` (every single one) were read or printed, in their unit; 0: none is seen.
 
-    It is the last decimal that any of them has, and where half of them repeat another's value, the
-    smallest step between two that differ: a timer's.
+    The last decimal of any; where half repeat another's value, the smallest step between two: a timer's.
     """
-    decimals = max(_decimals(v) for v in runs)
+    decimals = max(len(f'{v:.9f}'.rstrip('0').partition('.')[2]) for v in runs)
     printed = 10.0 ** -decimals if decimals <= 6 else 0.0
     distinct = sorted(set(runs))
     if len(distinct) > 1 and sum(n for n in Counter(runs).values() if n > 1) >= len(runs) / 2:
@@ -62,17 +61,10 @@ def resolution(runs: Sequence[float]) -> float:
     return printed
 
 
-def _decimals(value: float) -> int:
-    """Decimals behind the point: of 3.25 it is 2, of 10.0 none."""
-    text = f'{value:.9f}'.rstrip('0')
-    return len(text.partition('.')[2])
-
-
 def share(medians: Sequence[float], runs: Sequence[float]) -> float:
-    """The bound on either side as a share of the nights' median, rounded up to 0.1 %.
+    """The bound on either side as a share of the nights' median, rounded up to 0.1 %; LEAST, or more.
 
-    ``medians``: FEWEST to MOST nights, whose median is not 0. It is at least LEAST, and 1.5 steps of the
-    timer; it can be more than WIDEST, which is for the caller to refuse.
+    ``medians``: FEWEST to MOST nights, whose median is not 0. The caller refuses more than WIDEST.
     """
     from statistics import median
     wide = FACTORS[len(medians) - FEWEST] * spread(medians)

@@ -28,11 +28,9 @@ class Change:
 def found(values: Sequence[float]) -> Change | None:
     """The most likely change among ``values``, oldest first, if chance does not explain it.
 
-    Every split with 3 nights or more on either side is looked at: the standardised rank sum
-    (Mann-Whitney) of the later ones, the largest of which is compared with those of random orders of
-    the same values. That is exact whatever their distribution, ties included, and pays for the
-    number of splits (Pettitt, A non-parametric approach to the change-point problem, 1979, with
-    the permutations in the place of his approximation). Nights must not depend on each other.
+    Of all splits with 3 nights or more on either side, the largest standardised rank sum (Mann-Whitney) is
+    compared with those of random orders of the same values: exact for any distribution, ties and the number of
+    splits included (Pettitt, A non-parametric approach to the change-point problem, 1979, approximated there).
     """
     ranks = _ranks(values)
     if len(ranks) < 2 * _SIDE or len(set(ranks)) == 1:

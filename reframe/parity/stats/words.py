@@ -34,16 +34,12 @@ def episode(last: Last, labels: Sequence[str], rules: Rules) -> str:
     found = last.episode
     first = last.night + 1 - len(labels)
     against = f'the median of the {last.nights} nights before'
-    if found.rule == 0:
-        said = (f'a drift: the last {rules.drift} nights were {_off(found.change)} '
-                f'the first {rules.least + rules.last}')
-    elif found.rule == 1:
-        said = f'one night was {_off(found.change)} {against}, and its rerun confirmed it'
-    elif found.rule == 2:
-        said = f'two nights were {_off(found.change)} {against}, and a rerun confirmed it'
-    else:
-        said = (f'three nights were {_off(found.change)} {against}; {_share(last.least)} is clear of the noise, '
-                f'exact p {found.p:.2g}')
+    off = _off(found.change)
+    said = (f'a drift: the last {rules.drift} nights were {off} the first {rules.least + rules.last}',
+            f'one night was {off} {against}, and its rerun confirmed it',
+            f'two nights were {off} {against}, and a rerun confirmed it',
+            f'three nights were {off} {against}; {_share(last.least)} is clear of the noise, exact p {found.p:.2g}'
+            )[found.rule]
     lasts = last.night - found.begin + 1
     kind = 'better' if found.state == FAST else 'worse'
     return f'{kind} since {labels[found.begin - first]} ({lasts} {"night" if lasts == 1 else "nights"}): {said}'
