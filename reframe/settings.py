@@ -3,7 +3,10 @@
 ReFrame reads this before it does anything, so a run's session begins here: lock, recovery, plan.
 """
 
+import gc
 import sys
+
+gc.disable()    # little becomes garbage while checks are loaded; parity.rfm.capture enables it for the run
 
 from parity import session
 from parity.base import characters, errors, paths

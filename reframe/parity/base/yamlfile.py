@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,8 +23,8 @@ REPEATED = 1_000_000
 DEEPEST = 64
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice (YAML keeps the last without a word)."""
+class _UniqueKeys:
+    """Of a safe loader: it refuses a key given twice (YAML keeps the last without a word)."""
 
     def construct_mapping(self, node, deep=False):
         seen = set()
@@ -46,12 +47,20 @@ class _UniqueKeys(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from None
 
 
+class _Plain(_UniqueKeys, yaml.SafeLoader):
+    """PyYAML's own."""
+
+
+class _Quick(_UniqueKeys, getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):
+    """libyaml's, ten times as fast: it refuses more, in other words."""
+
+
 def guard(path: Path, text: str) -> None:
     """Refuse with file and line what no person writes, before its aliases are expanded. What is no YAML passes."""
     if len(text) > LARGEST:
         raise UsageError(f'{path}: {len(text)} characters: at most {LARGEST} are read')
-    for loader in (getattr(yaml, 'CSafeLoader', yaml.SafeLoader), yaml.SafeLoader):
-        try:                            # libyaml is ten times as fast, and refuses more
+    for loader in (_Quick, _Plain):
+        try:
             return _measure(path, yaml.parse(text, Loader=loader))
         except (yaml.YAMLError, UnicodeError):
             continue
@@ -101,17 +110,23 @@ def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
     """What ``load`` gives, of the text that ``path`` has or will have."""
     guard(path, text)
     try:
-        loader = _UniqueKeys(text)
-        try:
-            node = loader.get_single_node()
-            _refuse_characters(path, text, node)
-            return (loader.construct_document(node) if node else None), node
-        finally:
-            loader.dispose()
+        with contextlib.suppress(yaml.YAMLError, UnicodeError):
+            return _parsed(path, text, _Quick)
+        return _parsed(path, text, _Plain)
     except yaml.YAMLError as err:
         for line, words in enumerate(text.replace('\r\n', '\n').split('\n'), 1):
             characters.refuse(f'{path}:{line}', words)      # it may have ended a line where nobody sees one
         raise _no_yaml(path, err) from None
+
+
+def _parsed(path: Path, text: str, kind: type) -> tuple[Any, yaml.Node | None]:
+    loader = kind(text)
+    try:
+        node = loader.get_single_node()
+        _refuse_characters(path, text, node)
+        return (loader.construct_document(node) if node else None), node
+    finally:
+        loader.dispose()
 
 
 def _no_yaml(path: Path, err: yaml.YAMLError) -> UsageError:

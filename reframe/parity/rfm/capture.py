@@ -10,6 +10,7 @@ plan to FILE, as JSON; nothing is run or stored.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -47,6 +48,8 @@ def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> None:
                                           'toposort': found.toposort})
 
     def runner(policy, *args, **kwargs):
+        gc.freeze()     # what is loaded stays to the end
+        gc.enable()
         if not policy.dry_run_mode:
             taken(found.plan(), found.cases)
         return Runner(policy, *args, **kwargs)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import copy
 import inspect
 import logging
 import os
@@ -13,8 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import reframe.core.warnings as reframe_warnings
+from reframe.core import fields, pipeline, variables
 from reframe.core import logging as reframe_logging
-from reframe.core import pipeline
 from reframe.core.schedulers import local, pbs, slurm
 from reframe.frontend import reporting
 from reframe.utility import jsonext, osext
@@ -32,6 +34,7 @@ def install(results: Path) -> None:
     keep_logs_quiet()
     allow_spaces(results)
     skip_silenced_warnings()
+    make_checks_quickly()
     read_references_once()
     read_nodes_here()
     cut_reasons()
@@ -73,6 +76,34 @@ def skip_silenced_warnings() -> None:
         return [] if silenced else inspect.stack()[1:]
 
     reframe_warnings.inspect = SimpleNamespace(**{**vars(inspect), 'stack': stack})
+
+
+def make_checks_quickly() -> None:
+    """Give a class its variables at its first instance, and let classes share the types of what they inherit.
+
+    ReFrame gives a class its variables at each instance again, and copies the types of each variable for each
+    class that inherits it: a third of the time that loading all checks takes.
+    """
+    give = variables.VarSpace._inject
+
+    def inject(space, instance, check):
+        if vars(check).get('_parity_given') is not space:
+            give(space, instance, check)
+            type.__setattr__(check, '_parity_given', space)
+        else:
+            vars(instance).update((name, var.default_value) for name, var in space.items() if var.is_defined())
+
+    def copied(var, memo):
+        new = memo[id(var)] = object.__new__(type(var))
+        for slot in var.__slots__:
+            with contextlib.suppress(AttributeError):
+                value = object.__getattribute__(var, slot)
+                alike = isinstance(value, fields.TypedField)
+                object.__setattr__(new, slot, copy.copy(value) if alike else copy.deepcopy(value, memo))
+        return new
+
+    variables.VarSpace._inject = inject
+    variables.TestVar.__deepcopy__ = copied
 
 
 def read_references_once() -> None:
