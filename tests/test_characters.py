@@ -7,7 +7,7 @@ import pytest
 from conftest import TOP, shell
 from parity.base import characters, yamlfile
 from parity.base.errors import UsageError
-from parity.jobs import render
+from parity.jobs import write
 from parity.jobs.request import JobsFile, Request
 from parity.system.schema import System
 
@@ -57,7 +57,7 @@ def test_a_key_is_looked_at_too_and_so_is_every_file(tmp_path):
 def test_no_script_is_rendered_with_one(character):
     asked = Request(name='parity-nightly', scheduler='slurm', time=60, options=(f'--comment=a{character}b',))
     with pytest.raises(UsageError, match=rf'U\+{ord(character):04X}|is one line'):
-        render.script('nightly', 'local', asked, target='local', hours='1.00')
+        write.rendered('nightly', 'local', asked, target='local', hours='1.00')
 
 
 @pytest.mark.parametrize('option', ["-S 'destination=a\u2028b'", "-S $'FileCopy.source=a\\nb'", "-J 'qos=a\u0085b'", "-P 'nodes=1,\u20292'"])

@@ -20,7 +20,7 @@ from parity import plan
 from parity.base import errors, times
 from parity.base.errors import UsageError
 from parity.check.workload import Workload
-from parity.jobs import render, request, write
+from parity.jobs import request, write
 from parity.jobs.request import Settings
 from parity.jobs.write import Wanted
 from parity.outputs import filecopy
@@ -51,7 +51,7 @@ def site(tmp_path, planned, monkeypatch):
     belong_to(checkout, monkeypatch)
     monkeypatch.setattr('parity.plan.of_command', restricted)
     monkeypatch.setenv('PARITY_ROOT', str(checkout))
-    for name in render.CARRIED:
+    for name in write.CARRIED:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(checkout)
     monkeypatch.setenv('RFM_CONFIG_FILES', str(checkout / 'reframe' / 'settings.py'))

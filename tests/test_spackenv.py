@@ -19,8 +19,8 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import build as command_line
 from parity.site import assemble
 from parity.software import built
-from parity.software.spackenv import binaries, build, bundle, externals, folder, gpu, manifest, recipes
-from parity.software.spackenv.command import Spack
+from parity.software.spack import Spack
+from parity.software.spackenv import binaries, build, bundle, externals, folder, gpu, manifest
 from parity.system import systems
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
@@ -136,7 +136,7 @@ def test_a_spack_that_was_given_recipes_keeps_them(site, tmp_path, configured, p
     defaults.write_text(yaml.safe_dump({'repos': {'builtin': RELEASED}}))
     said = json.dumps({'repos': {'builtin': configured} if configured else {}})
     spack = Spack(str(script(tmp_path / 'spack' / 'bin' / 'spack', f"echo '{said}'")), dict(os.environ))
-    assert ('builtin' in repos(folder.write(site, FACTS, recipes.given(spack)))) == pinned
+    assert ('builtin' in repos(folder.write(site, FACTS, folder.given(spack)))) == pinned
 
 
 def test_an_interrupted_clone_of_the_recipes_is_made_again(site):
@@ -154,14 +154,14 @@ def test_recipes_have_the_version_of_their_own_clone(tmp_path):
     inside = tmp_path / 'repos' / 'builtin'
     inside.mkdir(parents=True)
     (inside / 'repo.yaml').write_text('')
-    assert recipes.version(inside) == ''
+    assert folder.version(inside) == ''
     git = ['git', '-C', str(tmp_path), '-c', 'user.name=n', '-c', 'user.email=e']
     for command in (['init', '-q'], ['commit', '-q', '--allow-empty', '-m', 'first']):
         subprocess.run([*git, *command], check=True)
-    assert recipes.version(inside) == ''                 # not of the clone that they lie in
+    assert folder.version(inside) == ''                 # not of the clone that they lie in
     for command in (['add', '.'], ['commit', '-q', '-m', 'recipes'], ['tag', 'v2026.06.0']):
         subprocess.run([*git, *command], check=True)
-    assert re.fullmatch(r'v2026\.06\.0 \([0-9a-f]{10}\)', recipes.version(inside))
+    assert re.fullmatch(r'v2026\.06\.0 \([0-9a-f]{10}\)', folder.version(inside))
 
 
 # the lock

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
+from collections.abc import Callable
+from typing import Any
 
 from parity.machine.cpuinfo import flags
 from parity.machine.tree import Tree
@@ -20,48 +23,48 @@ _SIGNATURES = {'KVMKVMKVM': 'kvm', 'VMwareVMware': 'vmware', 'Microsoft Hv': 'hy
                'TCGTCGTCGTCG': 'qemu', 'bhyve bhyve ': 'bhyve', ' lrpepyh vr': 'parallels'}
 
 
+#: What was seen, and what it proves.
+_Seen = tuple[str, Any] | None
+
+
 def kind(tree: Tree, cpu: dict[str, str]) -> tuple[dict, list[str]]:
     """The fields kind, backend, container and evidence."""
     evidence: list[str] = []
-    container = _container(tree, evidence)
-    backend = _uml(cpu, evidence) or _guest(tree, cpu, evidence)
-    if backend:
-        return _facts('virtual', backend, container, evidence), []
-    if _shows_hardware(tree, cpu, evidence):
-        return _facts('physical', None, container, evidence), []
-    note = 'physical or virtual: unknown, neither /proc/cpuinfo nor firmware (DMI, device tree) tells'
-    return _facts('unknown', None, container, evidence), [note]
+
+    def ask(seen: _Seen) -> Any:
+        if seen:
+            evidence.append(seen[0])
+        return seen and seen[1]
+
+    facts, notes = {'kind': 'unknown', 'backend': None, 'container': ask(_container(tree))}, []
+    if backend := ask(_uml(cpu)) or _guest(tree, cpu, ask):
+        facts |= {'kind': 'virtual', 'backend': backend}
+    elif ask(_hardware(tree, cpu)):
+        facts['kind'] = 'physical'
+    else:
+        notes = ['physical or virtual: unknown, neither /proc/cpuinfo nor firmware (DMI, device tree) tells']
+    return facts | {'evidence': tuple(evidence)}, notes
 
 
-def _facts(kind: str, backend: str | None, container: str | None, evidence: list[str]) -> dict:
-    return {'kind': kind, 'backend': backend, 'container': container, 'evidence': tuple(evidence)}
-
-
-def _uml(cpu: dict[str, str], evidence: list[str]) -> str | None:
+def _uml(cpu: dict[str, str]) -> _Seen:
     """User-mode Linux. First: it shows the host's flags and runs the host's CPUID."""
     if 'User Mode Linux' in (cpu.get('vendor_id'), cpu.get('model name')) or cpu.get('model name') == 'UML':
-        evidence.append("/proc/cpuinfo: 'User Mode Linux'")
-        return 'uml'
+        return "/proc/cpuinfo: 'User Mode Linux'", 'uml'
     return None
 
 
-def _guest(tree: Tree, cpu: dict[str, str], evidence: list[str]) -> str | None:
+def _guest(tree: Tree, cpu: dict[str, str], ask: Callable[[_Seen], Any]) -> str | None:
     """The hypervisor's name, or None where nothing says that there is one."""
-    flagged = 'hypervisor' in flags(tree, cpu)
-    if flagged:
-        evidence.append('/proc/cpuinfo: flag hypervisor')
-    named = _signature(tree, evidence) if flagged else None
-    by_firmware = _firmware(tree, flagged, evidence)
+    flagged = ask(('/proc/cpuinfo: flag hypervisor', True) if 'hypervisor' in flags(tree, cpu) else None)
+    named = ask(_signature(tree)) if flagged else None
+    by_firmware = ask(_firmware(tree, flagged))
     by_kernel = tree.text('sys/hypervisor/type')
-    if by_kernel:
-        evidence.append(f'/sys/hypervisor/type: {by_kernel}')
-    found = named or by_kernel or by_firmware or _power(cpu, evidence) or _device_tree(tree, evidence)
-    if flagged and not found:
-        found = _systemd(tree, evidence) or 'unknown'
-    return found
+    found = ask((f'/sys/hypervisor/type: {by_kernel}', named or by_kernel) if by_kernel else None) or named \
+        or by_firmware or ask(_power(cpu)) or ask(_device_tree(tree))
+    return found or (ask(_systemd(tree)) or 'unknown' if flagged else None)
 
 
-def _signature(tree: Tree, evidence: list[str]) -> str | None:
+def _signature(tree: Tree) -> _Seen:
     """What the hypervisor calls itself in CPUID (x86)."""
     if not tree.real:
         return None
@@ -71,98 +74,67 @@ def _signature(tree: Tree, evidence: list[str]) -> str | None:
         signature = struct.pack('III', answer.ebx, answer.ecx, answer.edx).decode('latin-1').rstrip('\0')
     except Exception:                   # no such archspec, or no executable memory allowed here
         return None
-    evidence.append(f'CPUID 0x40000000: {signature!r}')
-    return _SIGNATURES.get(signature)
+    return f'CPUID 0x40000000: {signature!r}', _SIGNATURES.get(signature)
 
 
-def _firmware(tree: Tree, flagged: bool, evidence: list[str]) -> str | None:
+def _firmware(tree: Tree, flagged: bool) -> _Seen:
+    arm = (tree.text('proc/sys/kernel/arch') or '').startswith('aarch64')
+    # a whole machine of a cloud has no hypervisor flag on x86 and '.metal' in its name on ARM
+    lent = flagged or arm and 'metal' not in (tree.text('sys/class/dmi/id/product_name') or 'metal')
     for name in ('product_name', 'sys_vendor', 'board_vendor', 'bios_vendor'):
         text = tree.text(f'sys/class/dmi/id/{name}') or ''
-        for needle, backend in _DMI_GUEST.items():
+        for needle, backend in (_DMI_GUEST | _DMI_CLOUD if lent else _DMI_GUEST).items():
             if needle in text.lower():
-                evidence.append(f'DMI {name}: {text}')
-                return backend
-        for needle, backend in _DMI_CLOUD.items():
-            # a whole machine of a cloud has no hypervisor flag on x86 and '.metal' in its name on ARM
-            if needle in text.lower() and (flagged or _arm_instance(tree)):
-                evidence.append(f'DMI {name}: {text}')
-                return backend
+                return f'DMI {name}: {text}', backend
     return None
 
 
-def _arm_instance(tree: Tree) -> bool:
-    arm = (tree.text('proc/sys/kernel/arch') or '').startswith('aarch64')
-    return arm and 'metal' not in (tree.text('sys/class/dmi/id/product_name') or 'metal')
-
-
-def _power(cpu: dict[str, str], evidence: list[str]) -> str | None:
+def _power(cpu: dict[str, str]) -> _Seen:
     machine = cpu.get('machine', '')
     if 'pSeries' not in machine:
         return None
-    evidence.append(f'/proc/cpuinfo machine: {machine}')
-    return 'kvm' if 'qemu' in machine.lower() else 'powervm'
+    return f'/proc/cpuinfo machine: {machine}', 'kvm' if 'qemu' in machine.lower() else 'powervm'
 
 
-def _device_tree(tree: Tree, evidence: list[str]) -> str | None:
+def _device_tree(tree: Tree) -> _Seen:
     found = tree.text('proc/device-tree/hypervisor/compatible')
     if not found and 'linux,dummy-virt' in (tree.text('proc/device-tree/compatible') or ''):
         found = 'qemu (linux,dummy-virt)'
     if not found:
         return None
-    evidence.append(f'device tree: {found}')
-    return next((name for name in ('kvm', 'xen', 'qemu', 'vmware') if name in found), 'unknown')
+    return f'device tree: {found}', next((n for n in ('kvm', 'xen', 'qemu', 'vmware') if n in found), 'unknown')
 
 
-def _systemd(tree: Tree, evidence: list[str]) -> str | None:
+def _systemd(tree: Tree) -> _Seen:
     program = shutil.which('systemd-detect-virt') if tree.real else None
-    if not program:
-        return None
     try:
-        done = subprocess.run([program, '--vm'], capture_output=True, text=True, timeout=2)
+        done = subprocess.run([program, '--vm'], capture_output=True, text=True, timeout=2) if program else None
     except (OSError, subprocess.SubprocessError):
         return None
-    answer = done.stdout.strip()
-    if done.returncode or answer in ('', 'none'):
-        return None
-    evidence.append(f'systemd-detect-virt --vm: {answer}')
-    return answer
+    answer = done.stdout.strip() if done and not done.returncode else ''
+    return (f'systemd-detect-virt --vm: {answer}', answer) if answer not in ('', 'none') else None
 
 
-def _shows_hardware(tree: Tree, cpu: dict[str, str], evidence: list[str]) -> bool:
-    """True where something that would betray a hypervisor was read and does not."""
+def _hardware(tree: Tree, cpu: dict[str, str]) -> _Seen:
+    """What would betray a hypervisor, was read, and does not."""
     if cpu.get('flags'):
-        evidence.append('/proc/cpuinfo: no flag hypervisor')
-        return True
-    vendor = tree.text('sys/class/dmi/id/sys_vendor')
-    if vendor:
-        evidence.append(f'DMI sys_vendor: {vendor}')
-        return True
+        return '/proc/cpuinfo: no flag hypervisor', True
+    if vendor := tree.text('sys/class/dmi/id/sys_vendor'):
+        return f'DMI sys_vendor: {vendor}', True
     if 'PowerNV' in cpu.get('machine', ''):
-        evidence.append('/proc/cpuinfo machine: PowerNV')
-        return True
+        return '/proc/cpuinfo machine: PowerNV', True
     model = tree.text('proc/device-tree/model')
-    if model:
-        evidence.append(f'device tree: {model}')
-    return bool(model)
+    return (f'device tree: {model}', True) if model else None
 
 
-def _container(tree: Tree, evidence: list[str]) -> str | None:
+def _container(tree: Tree) -> _Seen:
     """Docker and others; a container's kernel and processors are its host's."""
     for path, name in (('.dockerenv', 'docker'), ('run/.containerenv', 'podman')):
         if tree.exists(path):
-            evidence.append(f'/{path} exists')
-            return name
-    named = tree.text('run/systemd/container') or _environ(tree).get('container')
-    if named:
-        evidence.append(f'container={named}')
-        return named
-    for word in ('kubepods', 'docker', 'lxc', 'libpod'):
-        if f'/{word}' in (tree.text('proc/1/cgroup') or ''):
-            evidence.append(f'/proc/1/cgroup: {word}')
-            return word
-    return None
-
-
-def _environ(tree: Tree) -> dict[str, str]:
-    entries = (tree.text('proc/1/environ') or '').split('\0')
-    return dict(entry.split('=', 1) for entry in entries if '=' in entry)
+            return f'/{path} exists', name
+    environ = dict(re.findall(r'([^=\0]+)=([^\0]*)', tree.text('proc/1/environ') or ''))
+    if named := tree.text('run/systemd/container') or environ.get('container'):
+        return f'container={named}', named
+    word = next((word for word in ('kubepods', 'docker', 'lxc', 'libpod')
+                 if f'/{word}' in (tree.text('proc/1/cgroup') or '')), '')
+    return (f'/proc/1/cgroup: {word}', word) if word else None

@@ -1,13 +1,19 @@
 """Spack: where it is. What it has built, a later step says."""
 
+
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
+from parity.base import yamlfile
+from parity.base.errors import InfrastructureError
 from parity.software.model import SpackFound
 from parity.software.probe import attempt
 
@@ -41,3 +47,72 @@ def find(root: Path, env: Mapping[str, str]) -> tuple[SpackFound | None, list[st
 def files(path: str) -> list[str]:
     """Files that change with a Spack's release."""
     return [path, str(Path(path).resolve().parents[1] / 'lib' / 'spack' / 'spack' / '__init__.py')]
+
+
+#: What a line of Spack's means to whoever waits.
+_TOLD = (
+    (re.compile(r'==> Installing (\S+?)-(?:git\.\w+=)?([\d.]+\S*?)-\w{32} \[(\d+)/(\d+)\]'),
+     'building {0} {1} ({2} of {3})'),
+    (re.compile(r'==> Adding package (\S+)@(?:git\.\w+=)?(\S+) to mirror'), 'source of {0} {1}'),
+    (re.compile(r'==> \[(\d+)/(\d+)\] Pushed (\S+)@(?:git\.\w+=)?(\S+?)/'), 'binaries of {2} {3} ({0} of {1})'),
+)
+
+
+class Spack(NamedTuple):
+    """A Spack, and the environment variables that it is run with; of a bundle's, the versions of its recipes."""
+
+    program: str
+    environ: dict[str, str]
+    recipes: Mapping[str, str] = MappingProxyType({})
+
+    def run(self, place: Path, *arguments: str) -> None:
+        """Run `spack -e PLACE ...`, with all that it says in PLACE/build.log. InfrastructureError with Spack's
+        error."""
+        log = place / 'build.log'
+        print(f'parity: spack {arguments[0]} ({log})', flush=True)
+        said: list[str] = []
+        with log.open('a') as out, self._start(place, arguments) as process:
+            for line in process.stdout:
+                out.write(line)
+                said = [*said[-60:], line.rstrip()]
+                _tell(line)
+        if process.returncode:
+            raise InfrastructureError(f'spack {arguments[0]} fails: {_error(said)} (see {log})')
+
+    def ask(self, place: Path, *arguments: str) -> str:
+        """What `spack -e PLACE ...` prints; InfrastructureError where it fails."""
+        return self.say('-e', str(place), *arguments)
+
+    def say(self, *arguments: str) -> str:
+        """What `spack ...` prints; InfrastructureError where it fails."""
+        done = subprocess.run([self.program, *arguments], env=self.environ, text=True,
+                              errors='replace', stdin=subprocess.DEVNULL, capture_output=True)
+        if done.returncode:
+            raise InfrastructureError(f'spack {" ".join(arguments)} fails: {_error(done.stderr.splitlines())}')
+        return done.stdout.strip()
+
+    def tree(self, place: Path) -> tuple[str, int]:
+        """The folder that Spack installs into, and the length that it pads the path to, or 0."""
+        config, _ = yamlfile.parse(Path('spack config get config'), self.ask(place, 'config', 'get', 'config'))
+        tree = config['config']['install_tree']
+        if not isinstance(tree, dict):                     # it may be the folder alone
+            tree = {'root': tree}
+        spack = str(Path(self.program).resolve().parents[1])
+        return tree['root'].replace('$spack', spack), int(tree.get('padded_length') or 0)
+
+    def _start(self, place: Path, arguments: tuple[str, ...]) -> subprocess.Popen:
+        return subprocess.Popen([self.program, '-e', str(place), *arguments], env=self.environ, text=True,
+                                errors='replace', stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
+
+
+def _tell(line: str) -> None:
+    for pattern, words in _TOLD:
+        if found := pattern.search(line):
+            print(f'parity: {words.format(*found.groups())}', flush=True)
+
+
+def _error(said: list[str]) -> str:
+    """Spack's first error and the line after it, which often names the package; else its last line."""
+    at = next((i for i, line in enumerate(said) if line.startswith('==> Error')), len(said) - 1)
+    return ' '.join(line.removeprefix('==> Error:').strip() for line in said[max(at, 0):at + 2])

@@ -13,8 +13,8 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.software import spack
-from parity.software.spackenv import binaries, bundle, folder, gpu, manifest, recipes
-from parity.software.spackenv.command import Spack
+from parity.software.spack import Spack
+from parity.software.spackenv import binaries, bundle, folder, gpu, manifest
 from parity.system.schema import System
 
 
@@ -60,7 +60,7 @@ def _build(command: Spack, system: System, place: Path) -> manifest.Manifest:
     _drop_views(place)
     command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
     default, for_gpu = _proven(place / 'view', folder.concrete(place)), _proven_gpu(place)
-    return manifest.write(system.name, folder.stamp(place), default, for_gpu, recipes.tools(command, place))
+    return manifest.write(system.name, folder.stamp(place), default, for_gpu, folder.tools(command, place))
 
 
 def _drop_views(place: Path) -> None:
@@ -72,7 +72,7 @@ def _drop_views(place: Path) -> None:
 
 def _given(command: Spack) -> Any:
     """The recipes that this Spack was told to use instead of those that spack.yaml pins, which is said."""
-    if own := recipes.given(command):
+    if own := folder.given(command):
         print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')
     return own
 

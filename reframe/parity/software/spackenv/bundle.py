@@ -27,8 +27,8 @@ from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.files import sha256
 from parity.base.strict import Strict
-from parity.software.spackenv import recipes
-from parity.software.spackenv.command import Spack
+from parity.software.spack import Spack
+from parity.software.spackenv import folder
 from parity.software.spackenv.folder import locked
 
 #: Names the bundle that `parity software build` is to use.
@@ -65,7 +65,7 @@ def make(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
     for namespace in sorted({'builtin', *(spec['namespace'] for spec in lock)} - {'parity'}):
         repository = Path(spack.ask(place, 'location', '--repo', namespace))
         _pack(target / f'recipes-{namespace}.tar.gz', repository.parent, [repository.name])
-        packed[namespace] = recipes.version(repository)
+        packed[namespace] = folder.version(repository)
     made = Bundle(system=system, spack=spack.ask(place, '--version').split()[0], recipes=packed,
                   sources=_names(s for s in lock if not s.get('external')),
                   externals=_names(s for s in lock if s.get('external')), files=_sums(target))
