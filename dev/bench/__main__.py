@@ -8,7 +8,7 @@ import sys
 import time
 from functools import partial
 
-from dev.bench import large, page, pairs, scale
+from dev.bench import harness, large, page, pairs, scale
 from dev.bench.codes import Codes
 from parity import machine
 from parity.base import errors, paths, sizing
@@ -21,7 +21,7 @@ STUDY = (4942, 16)
 
 def main() -> None:
     argparse.ArgumentParser(prog='ci/bench', description=__doc__).parse_args()
-    ratios = [_start(), _listing()]
+    ratios = [_listing()]
     cache = paths.results() / 'cache'
     here = machine.load(cache / 'machine.json')
     found = discover.discover(paths.root(), (), cache / 'software.json', 'local')
@@ -30,18 +30,13 @@ def main() -> None:
         ratios += _codes(Codes(built, here.cores), here)
     else:
         print('skipped: HPL and STREAM: nothing is built (parity software build)')
-    others = [page.run(), large.run(), scale.run()]
+    others = [harness.run(), page.run(), large.run(), scale.run()]
     sys.exit(errors.OK if all(others) and all(r.good for r in ratios) else errors.REGRESSED)
 
 
 def _said(ratio: pairs.Ratio) -> pairs.Ratio:
     print(ratio, flush=True)
     return ratio
-
-
-def _start() -> pairs.Ratio:
-    return _said(pairs.run('0.5 s against starting parity', lambda: 0.5,
-                           lambda: _seconds('-m', 'parity.cli', '--help'), 's', 1.0, PAIRS))
 
 
 def _listing() -> pairs.Ratio:
