@@ -11,7 +11,7 @@ from reframe.core.exceptions import JobError
 
 import pbs_server
 from parity.rfm import pbs_backend
-from parity.scheduler import scheduled, waiting
+from parity.scheduler import command, scheduled
 from pbs_server import COMMANDS, RECORDED
 
 
@@ -119,7 +119,7 @@ def node_down(server):
 def test_a_job_whose_node_is_down_runs_until_the_node_stays_down(poll, node_down, tmp_path):
     job, gone = poll('running-node-down', outputs=False, times={})
     assert not job.completed and not gone
-    assert waiting.read(tmp_path).reason == 'pbs1 is down (communication closed)' and not waiting.read(tmp_path).waits
+    assert command.read_standing(tmp_path).reason == 'pbs1 is down (communication closed)' and not command.read_standing(tmp_path).waits
     job.down_since -= pbs_backend.NODE_WAIT
     job, gone = poll('running-node-down', outputs=False, job=job)
     assert job.completed and gone == [job.jobid] and 'a node failed: pbs1 is down (communication closed)' in str(job._exception)

@@ -17,7 +17,7 @@ from conftest import shell
 from parity.base import yamlfile
 from parity.base.errors import InfrastructureError
 from parity.machine.tree import Tree
-from parity.probe import ask, host, likes, pbs, slurm, write
+from parity.probe import ask, likes, pbs, slurm, write
 from parity.probe.model import Cluster, Host, Link, Queue
 from parity.scheduler.command import SchedulerError, seconds
 from parity.system.schema import System
@@ -230,7 +230,7 @@ cvmfs2 /cvmfs/x fuse ro 0 0
 def test_folders_on_parallel_file_systems():
     env = {'SCRATCH': '/lustre/fs1/users/me/', 'WORK': '/lustre/gone/me', 'HOME': '/home/me', 'USER': 'me'}
     there = {'/lustre/fs1/users/me', '/home/me', '/lustre/fs2/me'}
-    found, unknown = host.filesystems(MOUNTS, env, there.__contains__)
+    found, unknown = ask.filesystems(MOUNTS, env, there.__contains__)
     assert [(f.name, f.path) for f in found] == [('scratch', '/lustre/fs1/users/me'), ('home', '/home/me'), ('lustre-fs2', '/lustre/fs2/me')]
     assert found[0].source == '$SCRATCH, lustre at /lustre/fs1' and unknown == ['gpfs at /gpfs/my data']
     text, parts = written(thousand(), Host('l', found, unknown, Link(25000, "mlx5_0 port 1: 200 Gb/sec (4X HDR)"), '', codes=('filecopy',)))
@@ -240,23 +240,23 @@ def test_folders_on_parallel_file_systems():
 
 
 def test_the_link_is_that_of_an_active_port(tmp_path):
-    assert host.link(Tree(tmp_path)) == (None, 'no active port below /sys/class/infiniband, no hsn interface')
+    assert ask.link(Tree(tmp_path)) == (None, 'no active port below /sys/class/infiniband, no hsn interface')
     for port, rate, state in (('1', '100 Gb/sec (4X EDR)', '4: ACTIVE'), ('2', '400 Gb/sec (4X NDR)', '1: DOWN')):
         folder = tmp_path / 'sys/class/infiniband/mlx5_0/ports' / port
         folder.mkdir(parents=True)
         for name, text in (('rate', rate), ('state', state), ('link_layer', 'InfiniBand')):
             (folder / name).write_text(text + '\n')
-    assert host.link(Tree(tmp_path))[0] == Link(12500, 'mlx5_0 port 1: 100 Gb/sec (4X EDR), InfiniBand')
+    assert ask.link(Tree(tmp_path))[0] == Link(12500, 'mlx5_0 port 1: 100 Gb/sec (4X EDR), InfiniBand')
     (tmp_path / 'sys/class/net/hsn0').mkdir(parents=True)
     (tmp_path / 'sys/class/net/hsn0/speed').write_text('200000\n')
-    assert host.link(Tree(tmp_path))[0] == Link(25000, 'hsn0: 200000 Mb/s; 2 such ports here')
+    assert ask.link(Tree(tmp_path))[0] == Link(25000, 'hsn0: 200000 Mb/s; 2 such ports here')
 
 
 @pytest.mark.parametrize('kind, seen, arch', [
     ('a100', '', 'sm_80'), ('nvidia_h100_80gb_hbm3', '', 'sm_90'), ('mi250x', '', 'gfx90a'), ('', '', ''), ('tesla', '', ''),
     ('', 'NVIDIA H100 80GB HBM3, 9.0\n', 'sm_90'), ('a100', 'NVIDIA H100 80GB HBM3, 9.0\n', 'sm_80'), ('h100', 'NVIDIA-SMI has failed', 'sm_90')])
 def test_the_architecture_of_gpus(kind, seen, arch):
-    assert host.arch(kind, seen)[0] == arch
+    assert ask.arch(kind, seen)[0] == arch
 
 
 def test_modules_with_an_mpi():

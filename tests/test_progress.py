@@ -13,7 +13,7 @@ import sessions as made
 from parity.nightly import follow, progress
 from parity.nightly.progress import Earlier, Progress
 from parity.records import selection
-from parity.scheduler import waiting
+from parity.scheduler import command
 
 RUN = '[ \x1b[32mRUN     \x1b[0m ] Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
 OK = '[ \x1b[32m      OK\x1b[0m ] ({:>2}/{}) Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
@@ -55,7 +55,7 @@ def test_a_case_runs_once_its_job_has_an_output(tmp_path):
 def _queue(tmp_path, number, **standing):
     folder = tmp_path / 'local' / 'default' / 'distro' / f'Stream_5e9ecbc{number}'
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / waiting.FILE).write_text(json.dumps(standing))
+    (folder / command.FILE).write_text(json.dumps(standing))
 
 
 def test_a_case_that_waits_in_a_queue_is_told_with_the_time_and_the_scheduler_s_reason(tmp_path):

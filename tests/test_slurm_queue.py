@@ -10,7 +10,7 @@ from reframe.core.schedulers import slurm as reframe_slurm
 
 import slurm_site
 from parity.rfm import slurm_queue
-from parity.scheduler import waiting
+from parity.scheduler import command
 
 JOB = {name: (slurm_site.RECORDED / f'job-{name}.txt').read_text() for name in ('completed', 'pending')}
 #: `sacct -n -X -P -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End` of the same job.
@@ -32,7 +32,7 @@ class Job(Made):
 def job(tmp_path):
     made = Job(_jobid='4', _state=None, _nodespec=None, _exception=None, _submit_time=time.time(), _is_cancelling=False,
                workdir=str(tmp_path), stdout='rfm_job.out', max_pending_time=600, times={}, is_array=False)
-    waiting.note(made, True)
+    command.note_standing(made, True)
     return made
 
 
@@ -86,9 +86,9 @@ def test_a_job_that_waits_is_told_with_slurm_s_reason(scheduler, site, job, tmp_
     site(squeue={'-h -j 4 -o %i|%r': '4|ReqNodeNotAvail, UnavailableNodes:p1\n'})
     backend = scheduler('PENDING', 'RUNNING')
     backend.poll(job)
-    assert waiting.read(tmp_path).waits and waiting.read(tmp_path).reason == 'ReqNodeNotAvail, UnavailableNodes:p1'
+    assert command.read_standing(tmp_path).waits and command.read_standing(tmp_path).reason == 'ReqNodeNotAvail, UnavailableNodes:p1'
     backend.poll(job)
-    assert not waiting.read(tmp_path).waits and waiting.read(tmp_path).reason == ''
+    assert not command.read_standing(tmp_path).waits and command.read_standing(tmp_path).reason == ''
 
 
 def test_a_job_that_is_blocked_is_still_taken_back(scheduler, site, job, tmp_path):

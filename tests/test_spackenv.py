@@ -18,9 +18,8 @@ from parity.base.codes import FEATURES
 from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import build as command_line
 from parity.site import assemble
-from parity.software import built
 from parity.software.spack import Spack
-from parity.software.spackenv import binaries, build, bundle, externals, folder, gpu, manifest
+from parity.software.spackenv import build, bundle, externals, folder, gpu, manifest
 from parity.system import systems
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
@@ -183,7 +182,7 @@ def test_the_hash_of_the_lock_is_what_results_carry(site, roots):
     place = folder.write(site, FACTS)
     names = {package: [script(place / 'view' / 'bin' / package, 'exit 0').name] for package in roots}
     view = manifest.view(place / 'view' / 'bin', roots, names)
-    environ, _ = built.environ(manifest.write('local', 'stamp', view), os.environ, frozenset())
+    environ, _ = manifest.environ(manifest.write('local', 'stamp', view), os.environ, frozenset())
     locked = {root['spec'].split('@')[0]: root['hash'] for root in json.loads(LOCK.read_text())['roots']}
     assert {name: p['hash'] for name, p in environ.software['packages'].items()} == locked
 
@@ -191,9 +190,9 @@ def test_the_hash_of_the_lock_is_what_results_carry(site, roots):
 # the binaries
 
 def test_every_benchmark_and_class_of_npb_is_expected(roots):
-    names = binaries.expected('npb', roots['npb'])
+    names = build.expected('npb', roots['npb'])
     assert len(names) == 24 and {'bt.A.x', 'sp.C.x', 'is.B.x'} <= set(names)
-    assert 'mdtest' in binaries.expected('ior', roots['ior'])
+    assert 'mdtest' in build.expected('ior', roots['ior'])
 
 
 @pytest.mark.parametrize('body, why', [
@@ -203,7 +202,7 @@ def test_every_benchmark_and_class_of_npb_is_expected(roots):
     ('kill -SEGV $$', 'exit code -11'),
 ])
 def test_a_binary_starts_or_the_reason_is_told(tmp_path, body, why):
-    said = binaries.problem(script(tmp_path / 'bt.A.x', body))
+    said = build.problem(script(tmp_path / 'bt.A.x', body))
     assert why in said and bool(said) == bool(why)
 
 
@@ -212,7 +211,7 @@ def test_a_binary_that_is_absent_or_no_program_is_told(tmp_path):
     (tmp_path / 'torn').write_bytes(b'\x7fELF torn')
     (tmp_path / 'torn').chmod(0o755)
     script(tmp_path / 'whole', 'exit 0')
-    said = binaries.problems(tmp_path, ['whole', 'absent', 'text', 'torn'])
+    said = build.problems(tmp_path, ['whole', 'absent', 'text', 'torn'])
     assert said.keys() == {'absent', 'text', 'torn'}
     assert 'is not there' in said['absent'] and 'Exec format error' in said['torn']
 
@@ -247,8 +246,8 @@ def test_a_manifest_that_cannot_be_read_is_none(written, text):
 
 def test_the_versions_of_spack_and_its_recipes_are_with_every_result_and_no_part_of_its_identity(written):
     tools = {'spack': '1.1.0', 'recipes': 'v2026.06.0 (d4f7c711a6)'}
-    before, _ = built.environ(written, os.environ, frozenset())
-    after, _ = built.environ(manifest.write('local', 'a stamp', written, tools=tools), os.environ, frozenset())
+    before, _ = manifest.environ(written, os.environ, frozenset())
+    after, _ = manifest.environ(manifest.write('local', 'a stamp', written, tools=tools), os.environ, frozenset())
     assert after.software['tools'] == tools and after.identity == before.identity
     assert manifest.read('local').tools == tools
 
@@ -347,7 +346,7 @@ def test_a_code_may_be_in_both_views(both):
     assert folder.concrete(both)['babelstream']['hash'] == 'c' * 32
     assert folder.concrete(both, for_gpu=True)['babelstream']['hash'] == 'g' * 32
     assert folder.concrete(both, for_gpu=True).keys() == {'babelstream'}
-    assert binaries.expected('babelstream', folder.concrete(both, for_gpu=True)['babelstream']) == ['cuda-stream']
+    assert build.expected('babelstream', folder.concrete(both, for_gpu=True)['babelstream']) == ['cuda-stream']
 
 
 def test_without_a_driver_gpu_binaries_are_looked_for_and_not_started(both, monkeypatch, capsys):
@@ -368,7 +367,7 @@ def test_with_a_driver_gpu_binaries_must_start(both, monkeypatch):
 
 
 def test_a_check_for_cpus_never_gets_the_gpu_view(built_both):
-    offered = {name: built.environ(view, os.environ, frozenset(), name)[0]
+    offered = {name: manifest.environ(view, os.environ, frozenset(), name)[0]
                for name, view in manifest.read('local').views.items()}
     assert offered['spack'].features == ['babelstream'] and offered['spack-gpu'].features == ['babelstream-gpu']
     assert offered['spack-gpu'].software['view'].endswith('/view-gpu/bin')

@@ -10,7 +10,7 @@ import pytest
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
 from parity.rfm import patient
-from parity.scheduler import waiting
+from parity.scheduler import command
 from pbs_server import COMMANDS
 from slurm_site import REFUSED
 
@@ -64,10 +64,10 @@ def submitted(job, monkeypatch):
 @pytest.mark.parametrize('said', [*(COMMANDS[name]['stderr'].strip() for name in FULL), *REFUSED['full']])
 def test_a_full_queue_is_tried_again_until_it_takes_the_job(submitted, job, tmp_path, said):
     scheduler = submitted(said, said, '17')
-    told = waiting.read(tmp_path)
+    told = command.read_standing(tmp_path)
     assert job.jobid == '' and told.waits and told.reason == ' '.join(said.split())
     assert scheduler.taken([job, None]) == [] and scheduler.taken([job]) == [job] and job.jobid == '17'
-    assert waiting.read(tmp_path) == waiting.Standing(True, told.since, '')
+    assert command.read_standing(tmp_path) == command.Standing(True, told.since, '')
     assert job.submit_time <= told.since and job.refused_for > 0.0
     assert scheduler.folders[1:] == [str(tmp_path)] * 2, 'the script is named without its folder'
 
@@ -104,16 +104,16 @@ def test_a_job_that_no_queue_took_is_ended_without_a_word_to_the_scheduler(submi
 
 
 def test_how_a_job_stands_is_written_when_it_changes(job, tmp_path):
-    waiting.note(job, True)
-    first = waiting.read(tmp_path)
-    waiting.note(job, True, 'Not Running: Dedicated time conflict')
-    assert waiting.read(tmp_path) == waiting.Standing(True, first.since, 'Not Running: Dedicated time conflict')
-    waiting.note(job, False)
-    assert not waiting.read(tmp_path).waits and waiting.read(tmp_path).since >= first.since
+    command.note_standing(job, True)
+    first = command.read_standing(tmp_path)
+    command.note_standing(job, True, 'Not Running: Dedicated time conflict')
+    assert command.read_standing(tmp_path) == command.Standing(True, first.since, 'Not Running: Dedicated time conflict')
+    command.note_standing(job, False)
+    assert not command.read_standing(tmp_path).waits and command.read_standing(tmp_path).since >= first.since
 
 
 @pytest.mark.parametrize('text', ['', '{', '[]', '{"waits": true}'])
 def test_a_file_that_says_nothing_is_no_word_of_a_scheduler(tmp_path, text):
-    assert waiting.read(tmp_path) is None
-    (tmp_path / waiting.FILE).write_text(text)
-    assert waiting.read(tmp_path) is None
+    assert command.read_standing(tmp_path) is None
+    (tmp_path / command.FILE).write_text(text)
+    assert command.read_standing(tmp_path) is None

@@ -12,7 +12,7 @@ from pathlib import Path
 from parity.base import paths, yamlfile
 from parity.base.errors import InfrastructureError, UsageError
 from parity.machine.tree import Tree
-from parity.probe import ask, host, write
+from parity.probe import ask, write
 from parity.probe.model import TODO, Cluster, Host
 from parity.system.schema import System
 
@@ -47,13 +47,13 @@ def run(name: str) -> None:
 def _host(cluster: Cluster) -> Host:
     from parity import machine
     here = machine.load(paths.results() / 'cache' / 'machine.json')
-    found, unknown = host.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
-    link, why = host.link(Tree('/'))
+    found, unknown = ask.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
+    link, why = ask.link(Tree('/'))
     kinds = {kind for node in cluster.nodes for kind, _ in node.gpus}
     seen = ask.maybe('nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader') \
         if kinds and shutil.which('nvidia-smi') else ''
     system, mpis = ask.modules()
-    return Host(socket.gethostname(), found, unknown, link, why, {k: host.arch(k, seen) for k in kinds},
+    return Host(socket.gethostname(), found, unknown, link, why, {k: ask.arch(k, seen) for k in kinds},
                       system, mpis, _codes(), len(here.core_sets), here.llc_bytes or 0)
 
 

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from parity.compare.sides import Facts
-from parity.software.built import package_of
+from parity.software.spackenv.manifest import package_of
 
 #: Codes that are programs of ours: what decides their figures is the interpreter.
 _PYTHON = ('filecopy', 'fileset')

@@ -1,7 +1,7 @@
 """How far a run is: what runs, what is left, when it will probably end.
 
 Read from what ReFrame prints. It says RUN of a case that only waits for its turn, so what really runs is
-told by the scheduler's word in the case's stage directory (parity.scheduler.waiting), or where there is no
+told by the scheduler's word in the case's stage directory (parity.scheduler.command), or where there is no
 queue by the job's output, which is there from the job's start.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 
 from parity.base.figures import duration
 from parity.records import runs
-from parity.scheduler import waiting
-from parity.scheduler.waiting import Standing
+from parity.scheduler import command
+from parity.scheduler.command import Standing
 
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 _BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')
@@ -106,7 +106,7 @@ class Progress:
         for case in cases:
             case.folder = case.folder or next(self.stage.glob(case.pattern), None)
             if case.folder:
-                case.queue = waiting.read(case.folder)
+                case.queue = command.read_standing(case.folder)
                 begun = not case.queue.waits if case.queue else (case.folder / 'rfm_job.out').exists()
                 case.since = (now if case.since is None else case.since) if begun else None
         return cases

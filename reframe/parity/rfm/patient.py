@@ -8,8 +8,10 @@ import time
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 from reframe.utility import osext
 
-from parity.scheduler.waiting import note
+from parity.scheduler.command import note_standing
 
+#: How long (seconds) a scheduler may take to end a job that was taken back, before nobody waits for it.
+CANCEL_WAIT = 10
 #: How often (seconds) a full queue is tried again.
 TRY_EVERY = 15.0
 #: What qsub and sbatch say where a limit on the number of jobs, or on what they ask for together, is reached.
@@ -32,10 +34,10 @@ class Patient:
             if not _FULL.search(said):
                 raise JobSchedulerError(said) from None
             job._jobid, job.refused, job.tried = '', said, time.time()
-            note(job, True, said)
+            note_standing(job, True, said)
         else:
             job.refused_for = job.submit_time - first
-            note(job, True)
+            note_standing(job, True)
         job._submit_time = first
 
     def taken(self, jobs):

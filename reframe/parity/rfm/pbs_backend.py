@@ -16,8 +16,8 @@ from reframe.core.backends import _schedulers
 from reframe.core.exceptions import JobError, JobSchedulerError
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 
-from parity.rfm.patient import Patient
-from parity.scheduler import access, command, pbs, scheduled, waiting
+from parity.rfm.patient import CANCEL_WAIT, Patient
+from parity.scheduler import access, command, pbs, scheduled
 from parity.scheduler.command import SchedulerError, State
 
 #: How long (seconds) output may take to appear once its job has ended: a file system tells other nodes late.
@@ -27,8 +27,6 @@ NEVER_WAIT = 60
 #: How often (seconds) the nodes of running jobs are asked for, and how long one may be down: a daemon that is
 #: started again takes its jobs back.
 NODES_EVERY, NODE_WAIT = 15, 60
-#: How long (seconds) PBS may take to end a job that was taken back, before nobody waits for it.
-CANCEL_WAIT = 10
 #: What ReFrame makes of `-J nodelist=`, which PBS does not know.
 _NODELIST = '#PBS --nodelist='
 FORGOTTEN = 'PBS has forgotten it (set server job_history_enable = True)'
@@ -120,7 +118,7 @@ class Scheduler(Patient, PbsJobScheduler):
     def _runs(self, job, state, down):
         """A job whose node stays down has failed: PBS itself says that it runs until the node is back."""
         said = ', '.join(f'{name} is down ({why})' for name, why in down.items())
-        waiting.note(job, False, said)
+        command.note_standing(job, False, said)
         job.down_since = getattr(job, 'down_since', time.time()) if down else time.time()
         if time.time() - job.down_since >= NODE_WAIT:
             self.cancel(job)
@@ -154,7 +152,7 @@ class Scheduler(Patient, PbsJobScheduler):
         self._over(job, (time.time() - job.submit_time, 0.0), why)
 
     def _waits(self, job, state):
-        waiting.note(job, True, state.reason)
+        command.note_standing(job, True, state.reason)
         waited = time.time() - job.submit_time
         too_long = job.max_pending_time and waited >= job.max_pending_time
         if too_long or (state.never and waited >= NEVER_WAIT):

@@ -1,6 +1,6 @@
 """ReFrame's backends `slurm` and `squeue`, with what they lack.
 
-How long a job waited and ran, why it waits, and a queue that is full for now (parity.scheduler.waiting).
+How long a job waited and ran, why it waits, and a queue that is full for now (parity.scheduler.command).
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from reframe.core.backends import _schedulers
 from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler, slurm_state_pending
 
-from parity.rfm.patient import Patient
-from parity.scheduler import command, scheduled, slurm, waiting
+from parity.rfm.patient import CANCEL_WAIT, Patient
+from parity.scheduler import command, scheduled, slurm
 from parity.scheduler.command import SchedulerError
-
-#: How long (seconds) Slurm may take to end a job that was taken back, before nobody waits for it.
-CANCEL_WAIT = 10
 
 
 class _Told(Patient):
@@ -31,7 +28,7 @@ class _Told(Patient):
                 self._over(job)
             elif job.state:
                 pending = slurm_state_pending(job.state) and 'COMPLETING' not in job.state
-                waiting.note(job, pending, job.standing.reason if pending and job.standing.waits else '')
+                command.note_standing(job, pending, job.standing.reason if pending and job.standing.waits else '')
 
     def _over(self, job, times=None):
         if not getattr(job, 'over', False):
@@ -68,7 +65,7 @@ class _Told(Patient):
         if reasons is None and waits:
             reasons = _reasons(self._squeue.split(), [job.jobid for job in waits])
         for job in waits if reasons else ():
-            waiting.note(job, True, ', '.join(reasons.get(job.jobid, [])))
+            command.note_standing(job, True, ', '.join(reasons.get(job.jobid, [])))
         if reasons:
             super()._cancel_if_blocked(jobs, reasons)
 

@@ -99,14 +99,13 @@ def _modules(entry: ModulesEnvironment):
 
 def _built(system: str) -> list:
     """What Spack has built for the system; without features before, so that its cases are `missing`."""
-    from parity.software import built
     from parity.software.model import Environ
     from parity.software.spackenv import manifest
     made = manifest.read(system)
     if made is None:
         return [Environ(name=systems.SPACK[0], provider='spack')]
     newer = manifest.not_built(system, made)
-    found = [built.environ(view, os.environ, frozenset(), name, newer)[0] for name, view in made.views.items()]
+    found = [manifest.environ(view, os.environ, frozenset(), name, newer)[0] for name, view in made.views.items()]
     # which BLAS kernels run on the compute nodes' processor, this one cannot tell
     return [environ.model_copy(update={
         'software': {k: v for k, v in environ.software.items() if k != 'blas'},

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from parity import __version__
 from parity.machine import cpuinfo, store
 from parity.machine.tree import Tree
-from parity.software import built, spack
+from parity.software import spack
 from parity.software.model import Environ, Software, SpackFound
 from parity.software.probe import attempt
 from parity.software.programs import FEATURES, PROGRAMS
@@ -69,7 +69,7 @@ def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
 
 
 def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozenset[str], newer: str) -> _Answer:
-    environ, notes = built.environ(view, env, flags, name, newer)
+    environ, notes = manifest.environ(view, env, flags, name, newer)
     library = environ.software.get('blas', {}).get('library')
     files = [library] if library else []
     return {'environ': environ.model_dump(), 'notes': notes}, bool(files) or not notes, files
