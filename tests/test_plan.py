@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from conftest import shell
+from jobs import sessions_of
 from parity import plan
+from parity.plan.identity import case_name
 
 CHECKS = '''
 import reframe as rfm
@@ -76,3 +81,18 @@ def test_every_selection_holds_for_cases_without_an_environment(planned, options
     found = planned(*options)
     assert found.keys() == names
     assert all(found[name] == {''} for name in names if name.startswith('Nowhere'))
+
+
+def test_a_nightly_loads_the_checks_for_its_guards_and_for_the_run_and_no_case_carries_the_plan(checkout, tmp_path):
+    loads = tmp_path / 'loads'
+    check = checkout / 'checks' / 'storage' / 'filecopy.py'
+    check.write_text(f"{check.read_text()}\nprint('loaded', file=open({str(loads)!r}, 'a'))\n")
+    done = shell("ci/nightly --repeat=1 -n 'FileCopy.*small-write.*clients=one.*as-is'", checkout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert loads.read_text().splitlines() == ['loaded'] * 2
+    session, = sessions_of(checkout)
+    case, = session['runs'][0]['testcases']
+    assert 'parity_session' not in case and 'parity_session' not in session
+    kept = json.loads((checkout / 'results' / 'sessions' / f'{case["parity"]["journal"]}.json').read_text())
+    assert [planned['case'] for planned in kept['plan']['cases']] == [case_name(case['display_name'])]
+    assert kept['facts']['machine'] and kept['announcement']
