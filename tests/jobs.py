@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 import signal
 import sqlite3
@@ -15,17 +14,8 @@ from conftest import shell
 from parity.session import owner
 
 HPCC = shutil.which('hpcc') and shutil.which('mpirun')
-_HALF = 3 * (len(os.sched_getaffinity(0)) > 3)      # of Ops and Blocks: on fewer cores half of them are one
-#: The programs of cases on `local`, on two cores or more: how many run with size=quick, how many there are.
-_CASES = {'python3': (12, 12), 'mpirun': (7, 18), 'mpirun hpcc': (1, 1), 'iperf3': (2, 6), 'fio': (6, 6), 'cc': (7 + _HALF, 10)}
-_HERE = [cases for programs, cases in _CASES.items() if all(map(shutil.which, programs.split()))]
-RUN, LISTED = (sum(counts) for counts in zip(*_HERE, strict=True))
-#: Whether all is here that `requires: offered` asks for: nothing is missing.
-ALL_HERE = len(_HERE) == len(_CASES)
-#: Hpcc 22, Npb 8 x 3, Hpl 2, Stream 3 x 4, FileCopy 12 x 4, Fileset 16 x 3, Ior 8 x 2, Mdtest 12 x 7,
-#: OsuLatency 8 x 3, OsuBandwidth 6 x 3, OsuAtOnce 3, OsuBarrier 2, Imb 6 x 3, Pairs 4 x 3, Pingpong 2 x 3, Tcp 2 x 7 + 2 x 8,
-#: TcpPairs 2 x 3, Fio 4 x 18 + 2 x 24, Ops 3 x 5, OpsOverTime 3, Blocks 6 x 24: whether or not a code is here
-CELLS = 657
+#: Whether all is here that `requires: offered` asks of this machine without Spack: nothing is missing.
+ALL_HERE = all(map(shutil.which, ('mpirun', 'hpcc', 'iperf3', 'fio', 'cc')))
 QUICK = "--repeat=1 -n 'FileCopy.*(large-copy|small-write).*clients=one'"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import math
 import os
 import re
 import shutil
@@ -15,22 +17,12 @@ import pytest
 from pydantic import ValidationError
 
 from conftest import TOP, shell
-from jobs import CELLS, LISTED
 from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.site import assemble
 from parity.system import systems
 from parity.system.schema import System
 
-#: What there is, for each system: checks that are listed, cases that dry-run on each partition, and
-#: cells planned (also those that no environment can run). A lost case fails here.
-EXPECTED = {
-    'example-pbs': (112, {'cpu': 112, 'gpu': 112}, 2 * CELLS),
-    'example-slurm': (112, {'cpu': 112, 'virtual': 112, 'gpu': 112}, 3 * CELLS),
-    'local': (LISTED, {'default': LISTED}, CELLS),
-    'onebox': (LISTED, {'physical': LISTED, 'virtual': LISTED}, 2 * CELLS),
-    'onebox-pbs': (LISTED, {'physical': LISTED}, CELLS),
-}
 #: What every job script of a system must ask for: whole nodes, in its own queue.
 DIRECTIVES = {
     'example-slurm': (r'#SBATCH --nodes=(1|2|4|64)', r'#SBATCH --exclusive', r'#SBATCH --ntasks=\d+', r'#SBATCH --time=[14]:0:0',
@@ -74,18 +66,17 @@ def unlike(written: dict[Path, str]) -> list[Path]:
     return list({re.sub(r'\d+|/\S+|rfm_\S+', '', text): file for file, text in written.items()}.values())
 
 
-def test_the_table_names_every_system():
-    assert sorted(EXPECTED) == sorted(systems.names())
+EVERY = [pytest.param(name, marks=pytest.mark.full if name in ONLY_HERE else ()) for name in systems.names()]
 
 
-@pytest.mark.parametrize('system', [pytest.param(name, marks=pytest.mark.full if name in ONLY_HERE else ()) for name in EXPECTED])
-def test_every_check_loads_and_dry_runs(rehearsed, system):
-    checks, cases, _ = EXPECTED[system]
+@pytest.mark.parametrize('system', EVERY)
+def test_every_check_loads_and_dry_runs(rehearsed, planned, system):
+    cases = [case for case in planned(system).cases if case.environ]
     printed = (rehearsed(system) / 'printed').read_text()
     ended = re.findall(rf'^\[ +(OK|SKIP) +\] .* @{system}:(\w+)\+', printed, re.M)
     ran = [partition for word, partition in ended if word == 'OK']
-    assert Counter(partition for _, partition in ended) == cases
-    assert f'Ran {len(ran)}/{len(ended)} test case(s) from {checks} check(s)' in printed
+    assert Counter(partition for _, partition in ended) == Counter(case.partition for case in cases)
+    assert f'Ran {len(ran)}/{len(ended)} test case(s) from {len({case.unique_name for case in cases})} check(s)' in printed
     written = scripts(rehearsed(system), system)
     assert len(written) == len(ran)
     if system in DIRECTIVES:
@@ -118,13 +109,30 @@ def test_the_job_scripts_are_as_agreed(rehearsed, system):
     lint([GOLDEN / f'{system}-{case}.sh' for case in CASES])
 
 
-@pytest.mark.parametrize('system', EXPECTED)
-def test_the_plan_has_every_cell(planned, system):
+def declared() -> dict[str, bool]:
+    """Every class of checks/ that is a check, as its file's text has it, and whether any partition will do."""
+    found = {}
+    for file in (TOP / 'checks').rglob('*.py'):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and '@rfm.simple_test' in map(as_decorator, node.decorator_list):
+                found[node.name] = 'partition_needs' not in ast.unparse(node)
+    return found
+
+
+def as_decorator(node: ast.expr) -> str:
+    return f'@{ast.unparse(node)}'
+
+
+@pytest.mark.parametrize('system', systems.names())
+def test_the_plan_has_every_case_of_every_check_on_every_partition(planned, system):
     made = planned(system)
-    _, cases, cells = EXPECTED[system]
     assert made.system == system and not made.problems
-    assert Counter(c.partition for c in made.cases if c.environ) == cases
-    assert sum(len(c.metrics) for c in made.cases) == cells
+    assert {check.check for check in made.checks} == set(declared())
+    of_check = {check.check: math.prod(map(len, check.parameters.values())) for check in made.checks}
+    assert all(of_check.values()) and all(case.metrics for case in made.cases)
+    for partition in systems.read(system).partitions:
+        there = Counter(case.check for case in made.cases if case.partition == partition.name)
+        assert there == {check: number for check, number in of_check.items() if there[check] or declared()[check]}
 
 
 def site(*path, value) -> dict:
