@@ -374,7 +374,8 @@ def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
 @pytest.mark.parametrize('text, said', [
     ('', ':1: no column benchmark'), ('benchmark,metric,value\n', 'no row'),
     ('benchmark,metric,value\nA,m,x\n', ":2: value 'x' is no finite number"),
-    ('benchmark,metric,value\nA,m,inf\n', 'no finite number'), ('benchmark,metric,value\nA,m\n', '2 fields; must have 3 columns'),
+    ('benchmark,metric,value\nA,m,inf\n', 'no finite number'), ('benchmark,metric,value\nA,m,1_0\n', 'no finite number'),
+    ('benchmark,metric,value\nA,m,1\n\nA,m,x\n', ":4: value 'x'"), ('benchmark,metric,value\nA,m\n', '2 fields; must have 3 columns'),
     ('benchmark,metric,value,node\nA,m,1,n\n', "unknown column 'node'"),
     ('benchmark,metric,value,value\nA,m,1,2\n', 'twice'), ('benchmark,metric,value\n,m,1\n', 'must not be empty'),
     ('benchmark,metric,value,direction\nA,m,1,up\n', 'valid: higher, lower'),

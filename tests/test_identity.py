@@ -11,7 +11,7 @@ import pytest
 from conftest import TOP, shell
 from parity import plan
 from parity.nightly import again
-from parity.records import database, history
+from parity.records import cells, database, history
 from parity.system import systems
 from parity.verdict import judge
 from sessions import case, planned
@@ -169,3 +169,11 @@ def test_a_rerun_measures_the_very_case_again(name, session, given):
     selection = [arguments[i:i + 2] for i, word in enumerate(arguments) if word in ('-n', '-S', '-P')]
     settings = [word for word in arguments if word.startswith('-SHpl')]
     assert names(name.split()[0], *(w for pair in selection for w in pair), *settings) == {name}
+
+
+def test_a_cells_name_is_read_as_it_is_written():
+    row = {'case': 'Ior %api=POSIX %where=a%20b', 'metric': 'write', 'system': 'local', 'partition': 'cpu', 'environ': 'spack'}
+    assert cells.parameters(row['case']) == {'api': 'POSIX', 'where': 'a%20b'} and cells.parameters('Ior') == {}
+    found = cells.NAME.fullmatch(cells.cell_id(row, environ=True))
+    assert found.groupdict() == {'check': 'Ior', 'metric': 'write', 'system': 'local', 'partition': 'cpu', 'environ': 'spack'}
+    assert cells.NAME.fullmatch(cells.cell_id(row))['environ'] is None
