@@ -19,6 +19,7 @@ from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import expected, join, kept, pairs, resolve, rows
 from parity.compare import sessions as taken
 from parity.compare.sides import Measured, Side, Value
+from parity.compare.terminal import rendered
 from parity.plan import Plan, identity
 from parity.records import database
 from parity.stats.interval import Sample, ratio
@@ -369,6 +370,14 @@ def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
     assert '\x1b' not in done.stdout and '\u202e' not in done.stdout and '[red]x\\x1b' in done.stdout
     assert 'not known to be like for like' in done.stdout
     assert json.loads(parity('compare', one, two, '--json').stdout)['rows'][0]['verdict'] == 'faster'
+
+
+def test_what_differs_between_partitions_by_nature_is_named():
+    one, other = (Side(name, 'partition', [cell(FAST)], [], {'kernel': [kernel], 'clocksource': ['tsc'], **more})
+                  for name, kernel, more in (('A', '6.1', {'governor': ['x']}), ('B', '6.9', {'virtualisation': ['kvm']})))
+    printed = rendered(join.compare(one, other, 0.02, label=False), 120).renderables
+    assert [str(line) for line in printed if 'other nodes' in str(line)] == ['other nodes: kernel 6.1 | 6.9']
+    assert str(printed[0]) == 'A against B (KVM)'
 
 
 @pytest.mark.parametrize('text, said', [
