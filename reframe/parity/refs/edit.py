@@ -83,7 +83,8 @@ def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
         else:
             edits += _of_level(file, text, there[key], sub)
     if new:
-        at = _next_line(text, _end(node)) if node.value else node.start_mark.index
+        end = _end(node) if node.value else 0
+        at = (text.find('\n', end - 1) + 1 or len(text)) if end else node.start_mark.index      # the next line
         column = node.start_mark.column
         edits.append((at, at, ('\n' if not column else '') + _block(new, column)))
     return edits
@@ -95,13 +96,6 @@ def _end(node: yaml.Node) -> int:
         return node.end_mark.index
     last = node.value[-1]
     return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
-
-
-def _next_line(text: str, at: int) -> int:
-    if at and text[at - 1] == '\n':
-        return at
-    found = text.find('\n', at)
-    return len(text) if found < 0 else found + 1
 
 
 def _block(tree: Tree, column: int) -> str:

@@ -73,17 +73,15 @@ def warnings(found: list[Accepted]) -> list[Warned]:
     warned = _expired(found)
     for each in found:
         own = [cell for cell in cells if each.is_of(cell) and cell.nights]
-        said = [*_software(each, own), *_width(each, own), *_unused(each, own, began)]
-        warned += [Warned(each, what) for what in said]
+        warned += [Warned(each, what) for what in
+                   (*_software(each, own), *_width(each, own), *_unused(each, own, began))]
     return warned
 
 
 def _software(each: Accepted, own: list[Cell]) -> Iterator[str]:
     """It stands on other programs than those that are measured now."""
-    for cell in own:
-        if each.provenance and cell.nights[-1].software != each.provenance.software:
-            yield f'its software changed since it was accepted on {each.provenance.date}'
-            return
+    if each.provenance and any(cell.nights[-1].software != each.provenance.software for cell in own):
+        yield f'its software changed since it was accepted on {each.provenance.date}'
 
 
 def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:

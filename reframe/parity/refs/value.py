@@ -91,16 +91,12 @@ def kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
         if facts.uuid not in sessions:
             continue
         machine: dict[str, Any] = facts.machine.get('machine') or {}
-        if name := machine.get('hostname'):
-            virtual = machine.get('backend') or machine.get('kind')
-            found[facts.uuid, name] = _kind(virtual, machine.get('model_name'))
-        for name, said in facts.nodes.items():
-            found[facts.uuid, name] = _kind(said.get('virtualisation'), said.get('processor'))
+        own = {'virtualisation': machine.get('backend') or machine.get('kind'),
+               'processor': machine.get('model_name')}
+        for name, said in {machine.get('hostname'): own, **facts.nodes}.items():
+            words = said.get('virtualisation'), said.get('processor')
+            found[facts.uuid, name] = ', '.join(word for word in words if word and word != 'none')
     return found
-
-
-def _kind(virtualisation: str | None, processor: str | None) -> str:
-    return ', '.join(filter(None, ('' if virtualisation == 'none' else virtualisation, processor)))
 
 
 def of_nights(kept: tuple[Night, ...]) -> Value:

@@ -23,7 +23,7 @@ _DIGITS = 8
 
 @dataclass(frozen=True)
 class Tonight:
-    """What a cell's history says of its figures of this session."""
+    """The judgement of a cell's history on its figures of this session."""
 
     told: Judgement
     runs: tuple[float, ...]
