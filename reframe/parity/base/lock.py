@@ -61,18 +61,14 @@ class Lock:
         """True while another process holds the lock."""
         if self.file in _ours:
             return False
-        try:
+        with contextlib.suppress(OSError):
             fd = self._open()
-        except OSError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        finally:
-            os.close(fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            finally:
+                os.close(fd)
         return False
 
     @contextlib.contextmanager

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from pydantic import BaseModel, ConfigDict
+
+Model = TypeVar('Model', bound=BaseModel)
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra='forbid', defer_build=True)
+    model_config = ConfigDict(frozen=True, extra='forbid')

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from parity.base import characters
 from parity.base.errors import UsageError, near
-
-Model = TypeVar('Model', bound=BaseModel)
+from parity.base.strict import Model
 
 #: Characters of a file: 40,000 accepted values with their provenance are 14 million.
 LARGEST = 16_000_000

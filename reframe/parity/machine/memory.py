@@ -1,4 +1,4 @@
-"""Memory: how much there is, and the channels that firmware describes."""
+"""Memory and its channels, the limits of cgroups, and the state of the machine at an instant."""
 
 from __future__ import annotations
 
@@ -33,13 +33,8 @@ def memory(tree: Tree) -> tuple[dict, list[str]]:
 
 def meminfo(tree: Tree) -> dict[str, int]:
     """/proc/meminfo in bytes (it says kB and means KiB, see proc(5))."""
-    found = {}
-    for line in (tree.text('proc/meminfo') or '').splitlines():
-        key, _, value = line.partition(':')
-        words = value.split()
-        if words and words[0].isdecimal():
-            found[key] = int(words[0]) * (1024 if words[1:] == ['kB'] else 1)
-    return found
+    lines = re.findall(r'^([^:\n]+):\s*(\d+)( kB$)?', tree.text('proc/meminfo') or '', re.MULTILINE)
+    return {key: int(number) * (1024 if unit else 1) for key, number, unit in lines}
 
 
 def channels(tree: Tree, kind: str) -> tuple[MemoryChannels | None, list[str]]:
@@ -83,10 +78,10 @@ def reading(root: Path | str = '/') -> dict[str, Any]:
     (proc(5), /proc/stat, 8th column); ``clock_mhz_*`` is what cores ran at, not what they can reach."""
     tree = Tree(root)
     steal, total = _jiffies(tree)
-    clocks = _clocks(tree)
+    clocks = [mhz for mhz in (_float(fields.get('cpu MHz')) for fields in processors(tree)) if mhz is not None]
     return {
         'time_s': time.time(),
-        'load_1min': _load(tree),
+        'load_1min': _float((tree.text('proc/loadavg') or '').partition(' ')[0]),
         'steal_jiffies': steal,
         'total_jiffies': total,
         'clock_mhz_min': min(clocks, default=None),
@@ -113,21 +108,11 @@ def _jiffies(tree: Tree) -> tuple[int | None, int | None]:
     return counts[7], sum(counts)
 
 
-def _load(tree: Tree) -> float | None:
+def _float(text: str | None) -> float | None:
     try:
-        return float((tree.text('proc/loadavg') or '').split()[0])
-    except (ValueError, IndexError):
+        return float(text or '')
+    except ValueError:
         return None
-
-
-def _clocks(tree: Tree) -> list[float]:
-    found = []
-    for fields in processors(tree):
-        try:
-            found.append(float(fields['cpu MHz']))
-        except (KeyError, ValueError):
-            pass
-    return found
 
 
 #: v1 writes 'no limit' as the largest multiple of the page size: anything above 2^60 bytes is none.
@@ -189,12 +174,8 @@ def memory_limit(tree: Tree) -> tuple[int, int] | None:
 
 
 def _reclaimable(stat: str, v2: bool) -> int:
-    name = 'inactive_file' if v2 else 'total_inactive_file'
-    for line in stat.splitlines():
-        key, _, value = line.partition(' ')
-        if key == name and value.isdecimal():
-            return int(value)
-    return 0
+    found = re.search(rf'^{"" if v2 else "total_"}inactive_file (\d+)$', stat, re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def _own(tree: Tree) -> dict[str, str]:

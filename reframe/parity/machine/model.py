@@ -96,20 +96,19 @@ class Machine(Strict):
         return len(self.socket_sets) or None
 
     @property
-    def numa_nodes(self) -> int | None:
-        return len(self.numa_sets) or None
+    def _last_level(self) -> list[Cache]:
+        last = max((cache.level for cache in self.caches), default=None)
+        return [cache for cache in self.caches if cache.level == last]
 
     @property
     def llc_bytes(self) -> int | None:
         """Sum of the last-level caches that the usable cpus touch."""
-        last = max((cache.level for cache in self.caches), default=None)
-        return sum(c.size_bytes * c.instances for c in self.caches if c.level == last) or None
+        return sum(cache.size_bytes * cache.instances for cache in self._last_level) or None
 
     @property
     def llc_one_bytes(self) -> int | None:
         """The largest single last-level cache: what one core alone can use."""
-        last = max((cache.level for cache in self.caches), default=None)
-        return max((c.size_bytes for c in self.caches if c.level == last), default=None)
+        return max((cache.size_bytes for cache in self._last_level), default=None)
 
     def features(self) -> list[str]:
         """Names that a partition offers: its kind (if known), ``cpu``, and vector sets."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 
 from parity.base import ranges
@@ -12,7 +13,7 @@ from parity.machine.tree import Tree
 Caches = tuple[Cache, ...]
 
 _CPU = 'sys/devices/system/cpu'
-_UNITS = {'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
+_UNITS = {'': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
 
 
 def usable(tree: Tree, processors: list[dict[str, str]]) -> tuple[frozenset[int], list[str]]:
@@ -29,11 +30,8 @@ def usable(tree: Tree, processors: list[dict[str, str]]) -> tuple[frozenset[int]
 
 
 def _allowed(tree: Tree) -> frozenset[int]:
-    for line in (tree.text('proc/self/status') or '').splitlines():
-        key, _, value = line.partition(':')
-        if key == 'Cpus_allowed_list':
-            return ranges.cpus(value.strip())
-    return frozenset()
+    found = re.search(r'^Cpus_allowed_list:\s*(\S+)', tree.text('proc/self/status') or '', re.MULTILINE)
+    return ranges.cpus(found[1] if found else '')
 
 
 def cores(tree: Tree, cpus: frozenset[int], processors: list[dict[str, str]]) -> tuple[CpuSets, list[str]]:
@@ -126,10 +124,8 @@ def _caches_of_one_cpu(tree: Tree, cpus: frozenset[int]) -> tuple[Caches, list[s
 
 def _bytes(text: str | None) -> int | None:
     """``48K`` in bytes."""
-    if not text:
-        return None
-    number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, '')
-    return int(number) * _UNITS.get(unit, 1) if number.isdecimal() else None
+    found = re.fullmatch(r'(\d+)([KMG]?)', text or '')
+    return int(found[1]) * _UNITS[found[2]] if found else None
 
 
 def _ordered(sets) -> CpuSets:

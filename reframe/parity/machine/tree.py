@@ -35,11 +35,8 @@ class Tree:
 
     def names(self, path: str, prefix: str = '') -> list[str]:
         """Names in a folder that are ``prefix`` and a number, in the order of the numbers."""
-        try:
-            found = [p.name for p in (self.root / path).iterdir() if p.name.startswith(prefix)]
-        except OSError:
-            return []
-        return sorted((n for n in found if n[len(prefix):].isdecimal()), key=lambda n: int(n[len(prefix):]))
+        found = (n for n in self.listing(path) if n.startswith(prefix) and n[len(prefix):].isdecimal())
+        return sorted(found, key=lambda n: int(n[len(prefix):]))
 
     def listing(self, path: str) -> list[str]:
         """All names in a folder, sorted."""

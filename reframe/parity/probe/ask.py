@@ -1,4 +1,4 @@
-"""Asks the batch system of this login node what it has. Nothing is submitted, nothing is changed."""
+"""What the batch system and the login node itself tell. Nothing is submitted, nothing is changed."""
 
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A scheduler's command: its answer, or its own words and exit code."""
+"""A scheduler's commands, and how a job stands, in one form for Slurm and PBS."""
 
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PBS (OpenPBS, PBS Pro): qsub, qstat, qdel."""
+"""PBS (OpenPBS, PBS Pro): qsub, qstat, qdel, pbsnodes."""
 
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spack: where it is. What it has built, a later step says."""
+"""Spack: where it is, and its command."""
 
 
 from __future__ import annotations

@@ -101,12 +101,8 @@ def _sha256(path: str) -> str | None:
 
 def owners(paths: Iterable[str]) -> dict[str, tuple[str, str]]:
     """path -> (package, version), for the paths that belong to one."""
-    wanted = sorted(set(paths))
-    if shutil.which('dpkg-query'):
-        return _dpkg(wanted)
-    if shutil.which('rpm'):
-        return _rpm(wanted)
-    return {}
+    ask = _dpkg if shutil.which('dpkg-query') else _rpm if shutil.which('rpm') else lambda _: {}
+    return ask(sorted(set(paths)))
 
 
 def _dpkg(paths: list[str]) -> dict[str, tuple[str, str]]:
@@ -121,11 +117,8 @@ def _dpkg(paths: list[str]) -> dict[str, tuple[str, str]]:
     if not found:
         return {}
     said = attempt(['dpkg-query', '-W', '-f', '${binary:Package}\t${Package}\t${Version}\n', *found.values()]).out
-    versions = {}
-    for line in said.splitlines():
-        full, _, rest = line.partition('\t')
-        package, _, version = rest.partition('\t')
-        versions[full] = versions[package] = package, version
+    rows = [line.split('\t') for line in said.splitlines() if line.count('\t') == 2]
+    versions = {name: (package, version) for full, package, version in rows for name in (full, package)}
     return {path: versions[package] for path, package in found.items() if package in versions}
 
 

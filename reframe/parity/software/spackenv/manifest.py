@@ -1,4 +1,4 @@
-"""What a build made: the record that environments read, and that every result carries."""
+"""What a build made: its record, which every result carries, and the environments that its views make."""
 
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from parity.base import files
-from parity.base.strict import Strict
+from parity.base.strict import Model, Strict
 from parity.software import blas
 from parity.software.model import Environ
 from parity.software.programs import root_variables
@@ -67,10 +67,7 @@ class Attempt(Strict):
 
 def attempt(system: str) -> Attempt | None:
     """The newest build, where it has not succeeded."""
-    try:
-        return Attempt.model_validate_json(_attempt_of(system).read_text())
-    except (OSError, ValidationError):
-        return None
+    return _kept(Attempt, _attempt_of(system))
 
 
 def attempted(system: str, of: Attempt) -> None:
@@ -105,8 +102,12 @@ def file_of(system: str) -> Path:
 
 def read(system: str) -> Manifest | None:
     """The manifest of the system's last build; None where nothing is built or it cannot be read."""
+    return _kept(Manifest, file_of(system))
+
+
+def _kept(model: type[Model], file: Path) -> Model | None:
     try:
-        return Manifest.model_validate_json(file_of(system).read_text())
+        return model.model_validate_json(file.read_text())
     except (OSError, ValidationError):
         return None
 
