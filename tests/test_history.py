@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from parity.base import paths
-from parity.records import history, readable
+from parity.records import figures, history, readable
 from sessions import case
 
 
@@ -47,8 +47,8 @@ def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monk
     assert len(hpl()) == 1
     stored('b', case(99.0))
     read = []
-    report = history.figures.database.report
-    monkeypatch.setattr(history.figures.database, 'report', lambda uuid: read.append(uuid) or report(uuid))
+    report = figures.database.report
+    monkeypatch.setattr(figures.database, 'report', lambda uuid: read.append(uuid) or report(uuid))
     assert len(hpl()) == 2 and read == ['b']
     sqlite3.connect(paths.database()).execute('DELETE FROM sessions WHERE uuid = "a"').connection.commit()
     assert hpl()['session'].to_list() == ['b']

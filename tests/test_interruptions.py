@@ -219,7 +219,7 @@ def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout
     assert second.returncode == 4 and f'on {os.uname().nodename}): it is measuring now' in second.stderr
     taken = shell(f'. ci/activate && parity merge --recover {session_id}', checkout)
     assert taken.returncode == 4 and 'it is measuring now' in taken.stderr
-    assert inside.poll() is None and processes_of(session_id)
+    assert eventually(lambda: processes_of(session_id) or inside.poll() is not None) and inside.poll() is None
     inside.kill()
     inside.communicate()
     eventually(lambda: not processes_of(session_id))
