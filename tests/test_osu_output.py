@@ -173,6 +173,7 @@ def test_wrong(pattern, replacement, message):
 @pytest.mark.parametrize('name, old, new, error, message', [
     ('bw-np2', 'MPI Bandwidth', 'MPI Broadcast Latency', Incomplete, r'without "# Size Avg Latency\(us\)"'),
     ('latency-np2', 'Latency(us)', 'Latency(us)        Validation', Incomplete, r'without "# Size Avg Latency\(us\)"'),
+    ('bw-np2', ' 11.15', ' 1.15', Wrong, 'no row of the table'), ('barrier-np4', ' 2.86', ' .86', Incomplete, 'ends without'),
     ('barrier-np4', '2.86\n', '2.86\n             2.86\n', Wrong, '2 lines'),
     ('barrier-np4', ' 2.86', ' 0.00', Wrong, 'above zero'), ('barrier-np4', ' 2.86', '  nan', Incomplete, 'ends without')])
 def test_other_tables(name, old, new, error, message):
