@@ -20,7 +20,7 @@ from .reader import Lines, agree, half, number
 
 THRESHOLD = 16                  # HPL's bound of scaled residuals; a looser one in the input does not excuse
 _NO_MEMORY = 'Memory allocation failed|Failed to allocate|Malloc fails'
-_FAILED = (r'FAILED|\bFailed\b|\(failed\)|ILLEGAL|BYPASS|without checking|HPL (ERROR|WARNING) from process'
+_FAILED = (r'FAILED|\bFailed\b|\(failed\)|ILLEGAL|BYPASS|without checking'
            r'|Node\(s\) with error (?!0$)')
 
 _HPL_ROW = r'W[RC]\S+' + r' (\S+)' * 6
@@ -85,11 +85,11 @@ def facts(text: str) -> dict[str, int]:
 
 def _read(text: str) -> tuple[dict[str, float], dict[str, int]]:
     out = Lines(text)
-    out.one(r'End of HPC Challenge tests\.')
-    out.one('This is the DARPA/DOE HPC Challenge Benchmark.*')
+    own = out.part('This is the DARPA/DOE HPC Challenge Benchmark.*', r'End of HPC Challenge tests\.')
     out.refuse(_NO_MEMORY, Incomplete)
-    out.refuse(_FAILED)
-    parts = {name: out.part(f'Begin of {name} section\\.', f'End of {name} section\\.')
+    out.refuse('HPL (ERROR|WARNING) from process')
+    own.refuse(_FAILED)
+    parts = {name: own.part(f'Begin of {name} section\\.', f'End of {name} section\\.')
              for name in ('Summary', *dict.fromkeys(row[1] for row in _METRICS.values()))}
     if (success := parts['Summary'].one(r'Success=(.*)')[1]) != '1':
         raise Wrong(f'hpcc reports failure: Success={success[:40]}')

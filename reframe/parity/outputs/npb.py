@@ -14,7 +14,7 @@ _REFUSED = (r'Expecting a .* number of processes|ERROR: [Nn]umber of processes |
             r'|(couldn.t|could not) determine proper proc_grid|SIZE IS TOO SMALL|Cell size too small'
             r'|Too many nodes')
 _NO_MEMORY = 'Error encountered in allocating space|ERROR: memoy allocation failed|Error: integer overflow'
-_FAILED = (r'(?i:verification failed|no verification performed|FAILURE:|UNSUCCESSFUL|NOT PERFORMED'
+_FAILED = (r'(?i:verification failed|no verification performed|^FAILURE:|UNSUCCESSFUL|NOT PERFORMED'
            r'|Failed partial verification|number of keys out of sort|(?<![\w.])(nan|inf|infinity)(?![\w.]))')
 
 

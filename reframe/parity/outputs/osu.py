@@ -48,7 +48,7 @@ def facts(text: str, max_size: int | None = None, min_size: int | None = None) -
 
 def _read(text: str, last: int | None, first: int | None) -> tuple[dict[str, float], dict[str, int | str]]:
     out = Lines(text, fold=False)
-    out.refuse('DATA VALIDATION ERROR|This test requires|Invalid option')
+    out.refuse('^(DATA VALIDATION ERROR|This test requires|Invalid option)')
     name, heading, version = _title(out)
     ran: dict[str, int | str] = {'benchmark': name, 'version': version}
     if name == 'barrier':
