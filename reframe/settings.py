@@ -9,7 +9,8 @@ import sys
 gc.disable()    # little becomes garbage while checks are loaded; parity.rfm.capture enables it for the run
 
 from parity import session
-from parity.base import characters, errors, paths
+from parity.base import errors, paths
+from parity.base.text import refuse_in_words
 from parity.rfm import patches
 from parity.site import assemble
 
@@ -17,7 +18,7 @@ from parity.site import assemble
 def configure():
     """The configuration; a person's mistake ends ReFrame with one clear line, not a traceback."""
     global site_configuration
-    characters.refuse_in_words(sys.argv[1:])      # -S, -P and -J reach the scripts
+    refuse_in_words(sys.argv[1:])      # -S, -P and -J reach the scripts
     site_configuration = assemble.site_configuration()
     patches.install(paths.results())
     session.begin(sys.argv[1:])

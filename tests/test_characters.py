@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from conftest import TOP, shell
-from parity.base import characters, yamlfile
+from parity.base import yamlfile
 from parity.base.errors import UsageError
+from parity.base.text import refuse_in_words
 from parity.jobs import write
 from parity.jobs.request import JobsFile, Request
 from parity.system.schema import System
@@ -68,4 +69,4 @@ def test_reframe_does_not_begin_with_one_on_its_command_line(results, option):
 
 
 def test_what_is_printable_passes():
-    characters.refuse_in_words(['-S', 'dat=/ä/HPL.dat', '-n', '^A(%|$)', 'a b'])
+    refuse_in_words(['-S', 'dat=/ä/HPL.dat', '-n', '^A(%|$)', 'a b'])

@@ -117,7 +117,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-10**12
 TUPLES = st.tuples(NUMBERS, st.none() | NUMBERS, st.none() | NUMBERS, st.sampled_from(['MB/s', '', '%', '1/s', 'null', 'Gflop/s']))
 ENTRIES = st.dictionaries(st.tuples(NAMES, METRICS), TUPLES, min_size=1, max_size=6)
 COMMENTS = st.sampled_from(['', '# a comment', '      # deep', '#: {'])
-#: What a file may hold (parity.base.characters).
+#: What a file may hold (parity.base.text).
 TEXTS = st.text(st.characters(exclude_categories=('Cs', 'Cc', 'Cf', 'Zl', 'Zp', 'Zs'), include_characters=' '),
                 min_size=1, max_size=60)
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Code:
-    """A code; an environment that has it offers ``feature``. ``stand_in`` is a feature that measures the same
-    thing with the metrics of these prefixes."""
+    """A code; ``stand_in`` is a feature that measures the same thing with the metrics of these prefixes."""
 
     name: str
     feature: str

@@ -49,8 +49,7 @@ def figure(value: float | None, unit: str = '') -> str:
 
 
 def alike(unit: str, *values: float | None) -> tuple[list[str], str]:
-    """All ``values`` in the unit of the first that is known, and that unit; several keep all their digits: 61.2
-    beside 61.0."""
+    """All ``values`` in the unit of the first that is known, and that unit; several keep all their digits."""
     known = next((v for v in values if v is not None and math.isfinite(v) and v), 0.0)
     step, moves, unit = _moved(known, unit)
     pad = sum(v is not None for v in values) > 1

@@ -14,8 +14,8 @@ MARGIN = 0.05
 
 
 class Limit(Strict):
-    """A bound. ``certain`` is what nothing can exceed (a link rate, the highest clock x widest FMA x pipes); a
-    measured ceiling gives an efficiency, never the verdict `impossible`."""
+    """A bound; ``certain`` where nothing can exceed it. A measured ceiling gives an efficiency, never
+    `impossible`."""
 
     value: PositiveFloat
     unit: str

@@ -40,8 +40,8 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 def complaint(stderr: str) -> str:
-    """The first line of a job's standard error that tells an error, or else the last one. Of a Python traceback it
-    is the exception, of a paragraph of mpirun the whole paragraph."""
+    """The first line of a job's standard error that tells an error (a traceback's exception), or else the last
+    one."""
     lines = [line.rstrip() for line in stderr.splitlines()]
     after = ''
     for told in _telling(lines):

@@ -62,9 +62,8 @@ def grid(ranks: int) -> tuple[int, int]:
 
 
 def fits_in_cache(vector_bytes_total: float, llc_bytes: float) -> bool:
-    """True when a STREAM array is too small to speak of memory (McCalpin's rule, STREAM_CACHE_MULTIPLE).
-    ``vector_bytes_total`` is one of the three arrays, summed over all ranks that run at once; ``llc_bytes`` the
-    last-level caches that those ranks use. ValueError for what is not positive and finite."""
+    """True when a STREAM array, summed over all ranks that run at once, is too small beside their last-level
+    caches to speak of memory (McCalpin's rule). ValueError for what is not positive and finite."""
     _positive(vector_bytes_total=vector_bytes_total, llc_bytes=llc_bytes)
     return vector_bytes_total < STREAM_CACHE_MULTIPLE * llc_bytes
 
@@ -175,9 +174,8 @@ class StreamArrays:
 
 
 def stream_elements(llc_bytes: float, memory_bytes: float) -> StreamArrays:
-    """The shortest arrays that measure memory: each at least four times the last-level caches (``llc_bytes``) of
-    the cores that run, in whole millions. ValueError when they need more than STREAM_MEMORY_SHARE of
-    ``memory_bytes``, or for arguments that are negative or not finite."""
+    """The shortest arrays that measure memory, in whole millions: each at least four times the last-level caches.
+    ValueError where they need more than STREAM_MEMORY_SHARE, or an argument is negative or not finite."""
     if not (math.isfinite(llc_bytes) and llc_bytes >= 0):
         raise ValueError(f'llc_bytes is {llc_bytes}: it must be finite and not negative')
     if not (math.isfinite(memory_bytes) and memory_bytes > 0):

@@ -13,8 +13,7 @@ _OURS = ('reframe', 'checks')
 
 
 def text() -> str:
-    """'0.1.0 1a2b3c4d5e', with '+' and a digest where the files are not those of that commit; where git does not
-    know the checkout, the version alone."""
+    """'0.1.0 1a2b3c4d5e', with '+' and a digest where files are changed; the version alone outside git."""
     commit = _git('log', '-1', '--format=%h', '--abbrev=10', '--', *_OURS).decode().strip()
     if not commit:
         return __version__

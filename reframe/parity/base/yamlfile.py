@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from parity.base import characters
 from parity.base.errors import UsageError, near
 from parity.base.strict import Model
+from parity.base.text import refuse, strange
 
 #: Characters of a file: 40,000 accepted values with their provenance are 14 million.
 LARGEST = 16_000_000
@@ -114,7 +114,7 @@ def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
         return _parsed(path, text, _Plain)
     except yaml.YAMLError as err:
         for line, words in enumerate(text.replace('\r\n', '\n').split('\n'), 1):
-            characters.refuse(f'{path}:{line}', words)      # it may have ended a line where nobody sees one
+            refuse(f'{path}:{line}', words)      # it may have ended a line where nobody sees one
         raise _no_yaml(path, err) from None
 
 
@@ -138,7 +138,7 @@ def _no_yaml(path: Path, err: yaml.YAMLError) -> UsageError:
 def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
     """Refuse a key or value with a character that a script must not hold, also one written as an escape. What is
     written counts, too: YAML takes U+0085 for a line break and folds it into a space."""
-    if root is None or not characters.strange(text) and '\\' not in text:
+    if root is None or not strange(text) and '\\' not in text:
         return
     seen, left = set(), [((), root)]
     while left:
@@ -149,8 +149,8 @@ def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
         if isinstance(node, yaml.ScalarNode):
             start, end = node.start_mark.index, node.end_mark.index
             where = f'{path}:{text.count(chr(10), 0, start) + 1}: {".".join(keys)}'
-            characters.refuse(where, text[start:end].replace('\r\n', '\n'))
-            characters.refuse(where, node.value)
+            refuse(where, text[start:end].replace('\r\n', '\n'))
+            refuse(where, node.value)
         elif isinstance(node, yaml.SequenceNode):
             left += [((*keys, str(at)), each) for at, each in reversed(list(enumerate(node.value)))]
         else:

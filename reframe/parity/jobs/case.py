@@ -59,8 +59,8 @@ class Case:
 
 
 def of(system: System, part: str, check: str) -> Case:
-    """The one case that ``check``, with its parameters as `reframe -l` prints them, names on the partition, as a
-    dry-run of ReFrame writes it. UsageError where it names none or several, or the case is left out there."""
+    """The one case that ``check`` names, with its parameters, on the partition. UsageError for none, or
+    several."""
     part = partition(system, part).name
     chosen = _choose(system.name, part, check)
     environ = next(e for e in assemble.site_configuration()['environments']

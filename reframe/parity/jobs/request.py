@@ -236,8 +236,8 @@ def covered(planned: list[Step], check: str, name: str) -> Covered:
 
 
 def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[Step]:
-    """Every repeat on every node count, the partitions in turn, and turned round at each second repeat: a drift in
-    time weighs on all alike. ``detected``: the one machine that this is. UsageError for too many nodes."""
+    """Every repeat on every node count; each second repeat turns the partitions round, so a drift weighs on all
+    alike."""
     have = {part.name: 1 if detected else part.extras.nodes for part in partitions}
     for name, most in have.items():
         never = [n for n in asked.nodes or () if most and n > most]

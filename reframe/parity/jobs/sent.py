@@ -51,8 +51,7 @@ def _demand_known(request: Request) -> None:
 
 
 def submit(job: str, system: str, request: Request, script: str) -> Sent:
-    """Send the script from results/jobs, where its output will be. UsageError where there is no scheduler, or a
-    campaign that has not ended measures the same cases."""
+    """Send the script from results/jobs. UsageError for no scheduler, or a second campaign of the same cases."""
     if request.scheduler not in SCHEDULERS:
         raise errors.UsageError(f'{system} has no scheduler to submit to; '
                                 f'parity jobs render {job} --system {system} | bash runs it here')
@@ -67,8 +66,7 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
 
 
 def _demand_alone(system: str, request: Request) -> None:
-    """Refuse a second campaign of the same cases, and one where the scheduler does not tell whether the first has
-    ended."""
+    """Refuse a second campaign of the same cases before the first is known to have ended."""
     for earlier in everything():
         if not _same(earlier, system, request):
             continue
@@ -161,8 +159,7 @@ def _line(state: State) -> str:
 
 
 def wait(name: str) -> int:
-    """Wait for a job's end, telling what changes; returns the highest exit code of its elements. SchedulerError
-    for a job that can never start."""
+    """Wait for a job's end, telling what changes; returns the highest exit code of its elements."""
     job, pause, told = find(name), _FIRST, set()
     while True:
         states = job.states()

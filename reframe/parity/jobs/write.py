@@ -14,7 +14,8 @@ from typing import Any
 import jinja2
 
 from parity import plan
-from parity.base import characters, errors, paths
+from parity.base import errors, paths
+from parity.base.text import refuse
 from parity.jobs import case, request
 from parity.jobs.request import Request
 from parity.system import systems
@@ -23,8 +24,7 @@ from parity.system.schema import Partition, System
 
 @dataclass(frozen=True)
 class Wanted:
-    """A job as the command line names it. ``own``: it is submitted from here, with this checkout's codes and
-    Python unless CODES and PYTHON name others."""
+    """A job as the command line names it. ``own``: submitted from here, with this checkout's codes and Python."""
 
     job: str
     system: str
@@ -140,8 +140,7 @@ def _finalize(value: Any) -> Any:
 
 
 def rendered(job: str, system: str, request: Request, **values: Any) -> str:
-    """The script of ``job``. UsageError naming file and line of a template that is wrong, or the line of the
-    script in which a character is that none may hold."""
+    """The script of ``job``. UsageError with the line of a template or script that is wrong."""
     folders = [str(paths.root() / 'systems' / system / 'jobs'), str(paths.root() / 'jobs')]
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(folders),
@@ -161,7 +160,7 @@ def rendered(job: str, system: str, request: Request, **values: Any) -> str:
     except jinja2.TemplateError as err:
         raise errors.UsageError(f'{_line_of(err) or job}: {err.message}') from None
     for number, line in enumerate(text.split('\n'), 1):
-        characters.refuse(f'line {number} of the script of {job}: {ascii(line)[1:81]}', line)
+        refuse(f'line {number} of the script of {job}: {ascii(line)[1:81]}', line)
     return text
 
 

@@ -62,8 +62,8 @@ def _peaks(machine: Machine, stated: dict[str, Limit]) -> tuple[dict[str, Limit]
 
 
 def _cores(machine: Machine) -> int:
-    """The most cores that can work at once. A guest's threads may be cores of the host, whatever
-    topology it is shown; a quota of 2.5 cpus may be used on three of them."""
+    """The most cores that can work at once: a guest's threads may be cores of the host; a quota of 2.5 is three
+    cores."""
     cores = len(machine.core_sets if machine.kind == 'physical' else machine.cpu_list)
     return cores if machine.cpu_quota is None else min(cores, max(1, math.ceil(machine.cpu_quota)))
 

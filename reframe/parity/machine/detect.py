@@ -15,8 +15,7 @@ from parity.machine.tree import Tree
 
 
 def detect(root: Path | str = '/') -> Machine:
-    """Look at the machine through /proc and /sys below ``root``. Below another root than / nothing is asked of the
-    real machine: tests feed a made-up tree."""
+    """Look at /proc and /sys below ``root``; below another root than / (in tests) nothing real is asked."""
     tree = Tree(root)
     notes: list[str] = []
 

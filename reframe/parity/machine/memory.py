@@ -50,8 +50,8 @@ def channels(tree: Tree, kind: str) -> tuple[MemoryChannels | None, list[str]]:
 
 
 def parse_dmi(text: str) -> tuple[MemoryChannels | None, list[str]]:
-    """Channels out of ``dmidecode -t 17``: only if every module is DDR, runs at the same rate,
-    is 64 bits wide and says on which processor's channel it sits."""
+    """Channels out of ``dmidecode -t 17``, if every module is DDR of one rate and 64 bits and says where it
+    sits."""
     slots = map(_fields, re.split(r'\n(?=Handle )', text))
     modules = [slot for slot in slots if re.match(r'[1-9]', slot.get('Size', ''))]
     places = [_CHANNEL.search(f"{m.get('Bank Locator', '')} | {m.get('Locator', '')}") for m in modules]

@@ -116,8 +116,8 @@ class Machine(Strict):
         return [*kind, 'cpu', *(WIDTHS[name] for name in self.simd if name in WIDTHS)]
 
     def processor(self) -> dict[str, Any]:
-        """ReFrame's ``processor`` of a partition, without what is unknown. ReFrame derives the number of cores
-        from num_cpus and num_cpus_per_core, so a quota shrinks num_cpus to whole cores."""
+        """ReFrame's ``processor`` of a partition, without what is unknown; a quota shrinks num_cpus to whole
+        cores."""
         num_cpus = self.cores * self.threads_per_core
         known: dict[str, Any] = {
             'arch': self.microarchitecture, 'vendor': self.vendor, 'model': self.model_name,

@@ -18,8 +18,7 @@ from parity.machine.tree import Tree
 
 
 def load(cache_file: Path | str, root: Path | str = '/') -> Machine:
-    """The cached machine with the memory available now, or a new look where anything that decides it has
-    changed."""
+    """The cached machine with the memory available now, or a new look where what decides it has changed."""
     tree = Tree(root)
     key = _key(tree)
     cached = read(cache_file, key)

@@ -96,8 +96,7 @@ def caches(tree: Tree, cpus: frozenset[int], processors: list[dict[str, str]]) -
 
 
 def _intel_last_level(tree: Tree, cpus: frozenset[int], processors: list[dict[str, str]]):
-    """The 'cache size' of /proc/cpuinfo: on Intel a socket's last level (Linux, cacheinfo.c); on AMD it
-    is a core's level 2, which does not help."""
+    """The 'cache size' of /proc/cpuinfo: on Intel a socket's last level (Linux, cacheinfo.c), on AMD not."""
     first = processors[0] if processors else {}
     size, places = _bytes((first.get('cache size') or '').replace(' KB', 'K')), sockets(tree, cpus, processors)[0]
     if first.get('vendor_id') != 'GenuineIntel' or not size or not places:
@@ -107,8 +106,7 @@ def _intel_last_level(tree: Tree, cpus: frozenset[int], processors: list[dict[st
 
 
 def _caches_of_one_cpu(tree: Tree, cpus: frozenset[int]) -> tuple[Caches, list[str]]:
-    """Without /sys the C library still knows the sizes; how many there are it does not know,
-    except where there is one cpu only (a bare chroot, a guest of User-mode Linux)."""
+    """Without /sys the C library knows the sizes, not how many there are: enough where there is one cpu only."""
     if not tree.real or len(cpus) != 1:
         return (), ['caches unknown: no /sys/devices/system/cpu/*/cache']
     found = []

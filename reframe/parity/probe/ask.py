@@ -23,8 +23,8 @@ ASKS = {'slurm': {'label': '--constraint={}', 'gpu': '--gres=gpu:{}:{}', 'any gp
 
 
 def cluster() -> Cluster:
-    """What Slurm tells here, or PBS where no Slurm answers: commands of both may be installed. UsageError where
-    neither is here, InfrastructureError where none answers."""
+    """What Slurm tells here, or PBS where no Slurm answers. UsageError for neither, InfrastructureError for no
+    answer."""
     refused = []
     for commands, asked in ((('scontrol',), slurm_cluster), (('pbsnodes', 'qstat'), pbs_cluster)):
         if all(map(shutil.which, commands)):
@@ -136,8 +136,7 @@ _ARCHES = {'v100': 'sm_70', 't4': 'sm_75', 'a100': 'sm_80', 'a30': 'sm_80', 'a40
 
 def filesystems(mounts: str, env: Mapping[str, str], writable: Callable[[str], bool]) -> tuple[list[Filesystem],
                                                                                          list[str]]:
-    """Folders of this user's on shared file systems (``mounts`` is /proc/mounts), and the mount points without
-    one."""
+    """Folders of this user's on shared file systems of /proc/mounts, and the mount points without one."""
     shared = _shared(mounts)
     found = []
     for variable, name in _VARIABLES.items():
@@ -194,8 +193,8 @@ def link(root: Tree) -> tuple[Link | None, str]:
 
 
 def arch(kind: str, seen: str) -> tuple[str, str]:
-    """The architecture to build for a GPU, and what says so; ('', '') where nothing does. ``seen`` is what
-    `nvidia-smi --query-gpu=name,compute_cap --format=csv,noheader` prints here."""
+    """The architecture to build for a GPU, and what says so ('' for none); ``seen`` is what nvidia-smi prints
+    here."""
     words = _words(kind)
     for line in seen.splitlines():
         name, _, capability = line.partition(', ')

@@ -23,8 +23,8 @@ _PROCESSORS = re.compile(
 
 def of(nodes: Iterable[Node], queues: Iterable[Queue],
        asks: Mapping[str, str]) -> tuple[list[Like], dict[str, str]]:
-    """The partitions worth measuring, and why each other queue was left out. ``asks`` gives the batch system's
-    options for a `label`, and for GPUs with and without a type."""
+    """The partitions worth measuring, and why each other queue was left out; ``asks`` gives the options for
+    nodes."""
     members: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         for name in node.queues:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from parity import plan
-from parity.base import characters, files, paths
+from parity.base import files, paths
 from parity.base.errors import NothingMeasured, UsageError
+from parity.base.text import refuse
 from parity.records import history
 from parity.refs import accepted, edit, nights, proposals
 from parity.refs.edit import Line, Tree
@@ -30,7 +31,7 @@ def reason(why: str, by: str = '', expires: str = '') -> dict[str, Any]:
     today = datetime.date.today()
     why, by = ' '.join(why.split()), ' '.join(by.split()) or _user()
     for option, text in (('--why', why), ('--by', by)):
-        characters.refuse(option, text)
+        refuse(option, text)
     if not why:
         raise UsageError("--why '': say why these values are right; it stands beside them")
     try:

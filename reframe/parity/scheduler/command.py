@@ -57,8 +57,7 @@ class Forgotten(SchedulerError):
 
 @dataclass(frozen=True)
 class State:
-    """One job, or one element of an array. ``word`` is the scheduler's own; ``never`` is why it can never
-    start."""
+    """A job or an element of an array. ``word`` is the scheduler's own; ``never`` is why it can never start."""
 
     id: str
     phase: str                          # pending, running, ended

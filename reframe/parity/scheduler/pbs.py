@@ -189,8 +189,8 @@ def down(text: str) -> dict[str, str]:
 
 
 def left(nodes: list[PbsNode], queue: str, wanted: dict[str, str]) -> list[PbsNode]:
-    """Those on which a job of ``queue`` that asks for ``wanted`` of each node can run. Nodes that are set apart
-    for a queue serve it alone, and it has no others."""
+    """Those on which a job of ``queue`` can run that asks for ``wanted`` of each; a queue's own nodes serve it
+    alone."""
     own = [node for node in nodes if queue and node.queue == queue] or [n for n in nodes if not n.queue]
     return [node for node in own if all(_offers(node, *want) for want in wanted.items())]
 

@@ -74,8 +74,7 @@ def nodes(case) -> int:
 
 
 def note_times(job, times: tuple[float, float] | None) -> None:
-    """Keep beside the case's figures how long its job waited in the queue, refusals included, and ran (``times``,
-    s). None: the scheduler does not know, and the job's own files tell."""
+    """Keep how long a job waited in the queue, refusals included, and ran; else its own files tell."""
     kept = getattr(job, 'times', None)
     times = (times[0] + getattr(job, 'refused_for', 0.0), times[1]) if times else _times_of_files(job)
     if kept is not None and times:
@@ -110,9 +109,8 @@ def _said(stagedir: str) -> dict[str, str]:
 
 
 def ended(job, complaints: str = '') -> str:
-    """How something else than the program ended the job, with its id and nodes; '' where nothing did.
-    ``complaints``, the job's standard error, alone tells of a step that was killed for its memory or with its
-    node, where the script went on and the job was COMPLETED."""
+    """How something else than the program ended the job, with its id and nodes; '' where nothing did. Its standard
+    error (``complaints``) alone tells of a step that was killed where the script went on."""
     words = [word for word in str(job.state or '').split(',') if word in _ENDED]
     words += [word for word, sign in _OF_A_STEP.items() if sign.search(complaints)]
     if words[:1] == ['CANCELLED'] and not job.nodelist:

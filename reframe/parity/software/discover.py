@@ -123,8 +123,7 @@ def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
 
 
 class _Memory:
-    """Answers of earlier calls. What did not start is not kept but tried again each time; what is
-    missing is looked for each time (the key says where every program lies)."""
+    """Answers of earlier calls; what did not start is tried again each time, what is missing looked for."""
 
     def __init__(self, file: Path | str | None, key: dict[str, Any]):
         self.file, self.key, self.changed = file, key, False
@@ -213,8 +212,8 @@ class Loaded(NamedTuple):
 
 
 def load_modules(modules: Collection[str], env: Mapping[str, str]) -> Loaded:
-    """Load ``modules`` in a login shell and take its environment. LOADEDMODULES decides (Lmod and Environment
-    Modules keep it): in some systems `module load` of what is not there exits with 0."""
+    """A login shell's environment with ``modules``. LOADEDMODULES tells what loaded: exit code 0 does not in
+    some."""
     words = ' '.join(shlex.quote(name) for name in modules)
     script = f'type module >/dev/null 2>&1 || exit {_NO_MODULES}\n' \
              f'module load {words} >&2\nprintf %s {shlex.quote(_MARK)}; exec env -0'

@@ -10,8 +10,7 @@ from parity.base.strict import Strict
 
 
 class Environ(Strict):
-    """What ReFrame calls an environment: a provider's programs and how to run them. ``software`` holds the facts:
-    ``programs``, ``packages``, ``mpi``, ``blas`` and ``tools`` (the versions of Spack and of its recipes)."""
+    """What ReFrame calls an environment: a provider's programs, how to run them, and facts (``software``)."""
 
     name: str
     provider: str

@@ -66,8 +66,7 @@ class Spack(NamedTuple):
     recipes: Mapping[str, str] = MappingProxyType({})
 
     def run(self, place: Path, *arguments: str) -> None:
-        """Run `spack -e PLACE ...`, with all that it says in PLACE/build.log. InfrastructureError with Spack's
-        error."""
+        """Run `spack -e PLACE ...`, with its output in PLACE/build.log. InfrastructureError with Spack's error."""
         log = place / 'build.log'
         print(f'parity: spack {arguments[0]} ({log})', flush=True)
         said: list[str] = []

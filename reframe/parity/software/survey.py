@@ -16,8 +16,7 @@ from parity.software.programs import FEATURES, PROGRAMS, Found, environment, roo
 
 
 class Survey(NamedTuple):
-    """``sound``: whatever was found starts. ``files``: what was read, so that a change of any can
-    be noticed."""
+    """``sound``: whatever was found starts. ``files``: what was read, to notice a change."""
 
     features: list[str]
     software: dict[str, Any]

@@ -121,8 +121,7 @@ def _refuse_spaces(tree: str) -> None:
 
 
 def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
-    """A Spack, and the system's environment with its lock, which a bundle is made from. UsageError without a Spack
-    or a compiler, InfrastructureError where nothing concretizes."""
+    """A Spack, and the system's environment with its lock, which a bundle is made from."""
     command = find()
     place = folder.write(system, facts, _given(command))
     _lock(command, system, place)
@@ -159,8 +158,7 @@ def _refuse_old(command: Spack, system: System, place: Path) -> None:
 
 
 def find() -> Spack:
-    """The Spack to use: of the bundle that is named, else one that is here, else one unpacked before. UsageError
-    where there is none."""
+    """The Spack of the bundle that is named, one that is here, or one unpacked before. UsageError for none."""
     home = paths.results() / 'software' / 'spack'
     if named := os.environ.get(bundle.VARIABLE):
         return bundle.unpack(Path(named), home)

@@ -52,8 +52,7 @@ class Bundle(Strict):
 
 
 def make(spack: Spack, system: str, place: Path, target: Path) -> Bundle:
-    """Make the bundle for the locked environment at ``place`` in the folder ``target``. UsageError for a folder
-    that holds something else, InfrastructureError where a source cannot be fetched."""
+    """Make the bundle for the locked environment at ``place``. InfrastructureError for a source not fetched."""
     _take(target)
     lock = locked(place)['concrete_specs'].values()
     spack.run(place, 'mirror', 'create', '-d', str(target / 'sources'), '-a')
@@ -141,8 +140,7 @@ def check(folder: Path) -> Bundle:
 
 
 def unpack(folder: Path, home: Path) -> Spack:
-    """The bundle's Spack, unpacked in ``home`` unless it already is, with a configuration of its own. UsageError
-    where there is no bundle, InfrastructureError where it is damaged."""
+    """The bundle's Spack, unpacked in ``home`` unless it already is, with a configuration of its own."""
     folder = folder.resolve()
     bundle, said = read(folder), (folder / 'bundle.json').read_text()
     kept = home / 'bundle.json'

@@ -30,8 +30,7 @@ _PROVIDERS = {'mpi': 'openmpi', 'blas': 'openblas', 'lapack': 'openblas', 'zlib-
 
 
 def write(scope: Path, nvcc: str = '') -> Path:
-    """Write packages.yaml into the configuration scope; ``nvcc`` is CUDA's, if it is needed. UsageError naming the
-    packages to install where the compiler, the MPI or a tool is absent."""
+    """Write packages.yaml into the scope (``nvcc``: CUDA's, if needed). UsageError naming packages to install."""
     missing = sorted({package for program, package in NEEDED.items() if not _here(program)})
     libraries = {name: _owned(package) for name, package in _LIBRARIES.items()}
     missing += [_LIBRARIES[name] for name, version in libraries.items() if not version]

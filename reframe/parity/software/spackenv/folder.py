@@ -162,8 +162,7 @@ def absent(folder: Path) -> list[str]:
 
 
 def compilers_ran(folder: Path) -> bool:
-    """Whether the compilers could be run when the lock was made: else Spack locks without libc and without the
-    wrapper that gives the compiler its target's flags."""
+    """Whether the compilers ran when the lock was made: else it lacks libc and the compilers' wrapper."""
     specs = locked(folder)['concrete_specs'].values()
     return any(s['name'] == 'compiler-wrapper' for s in specs)
 

@@ -55,8 +55,7 @@ def specs(system: str) -> list[str]:
 
 
 def add(manifest: dict[str, Any], wanted: list[str]) -> None:
-    """Add GPU specs and their view to an environment. Spack would take the build for GPUs for every spec of the
-    code that does not forbid it."""
+    """Add GPU specs and their view; a spec without ~cuda ~rocm would get the build for GPUs, too."""
     view = manifest['view']['default']
     manifest['specs'] = [*(_without(spec) for spec in manifest['specs']), *wanted]
     manifest['concretizer'] = {**manifest.get('concretizer', {}), 'unify': 'when_possible'}
@@ -84,8 +83,7 @@ def _packages(file: Path) -> dict[str, Any]:
 
 
 def toolkit(system: str) -> str:
-    """The nvcc of this machine to build the system's specs with; '' where none is needed. UsageError where one is
-    needed and neither here nor stated in packages.yaml: Spack would fetch 4 GB of it."""
+    """The nvcc to build with, '' for none. UsageError where none is here or stated: Spack would fetch 4 GB."""
     asked = [spec for spec in specs(system) if '+cuda' in spec]
     stated = file_of(system).with_name('packages.yaml')
     if not asked or (stated.exists() and 'cuda' in _packages(stated)):

@@ -45,8 +45,7 @@ class View(Strict):
 
 
 class Manifest(View):
-    """A build. ``stamp`` is of everything that decided it, ``built`` when it ended; a code may be in the GPU view,
-    too."""
+    """A build. ``stamp`` is of all that decided it, ``built`` when it ended; a code may be in both views."""
 
     stamp: str
     built: str = ''
@@ -157,8 +156,7 @@ _GPU_FEATURES = {'babelstream': ('babelstream-gpu',), 'osu-micro-benchmarks': ('
 
 def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
             name: str = 'spack', newer: str = '') -> tuple[Environ, list[str]]:
-    """A view's environment and notes on it; a package with a changed binary is not offered. ``newer`` is what to
-    say of a newer build that has not succeeded."""
+    """A view's environment and notes on it, without packages that changed. ``newer``: of a build that failed."""
     stale = set(changed(built))
     whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
     notes = [f'{name}: {", ".join(sorted(stale))}: not what was built: not offered (parity software build)'] \
