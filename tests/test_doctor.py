@@ -11,7 +11,7 @@ import slurm_site
 from commands import parity
 from conftest import shell
 from parity.base import yamlfile
-from parity.nightly.doctor import examine, folders, python, queue
+from parity.nightly.doctor import examine, here, queue
 from parity.nightly.doctor.model import Finding, exit_code, lacking, note, ok
 from parity.system.schema import System
 
@@ -120,18 +120,18 @@ def test_a_controller_that_does_not_answer_is_infrastructure(tmp_path, slurm):
 
 def test_packages_against_the_lock(monkeypatch):
     import setuptools  # noqa: F401  its own copy of tomli is none that is installed
-    found = next(python.findings())
+    found = next(here.python())
     assert found.word == 'ok', found.what
-    monkeypatch.setattr(python, '_version', lambda name: None)
-    found = next(python.findings())
+    monkeypatch.setattr(here, '_version', lambda name: None)
+    found = next(here.python())
     assert found.word == 'lacking' and 'pydantic' in found.what and 'colorama' not in found.what
-    real = {name: versions[-1] for name, versions in python._pins((examine.paths.root() / 'requirements.lock').read_text())[1].items()}
-    monkeypatch.setattr(python, '_version', lambda name: '0.1' if name == 'rich' else real.get(name))
-    assert next(python.findings()).word == 'note'
+    real = {name: versions[-1] for name, versions in here._pins((examine.paths.root() / 'requirements.lock').read_text())[1].items()}
+    monkeypatch.setattr(here, '_version', lambda name: '0.1' if name == 'rich' else real.get(name))
+    assert next(here.python()).word == 'note'
 
 
 def test_the_file_system_below_a_folder():
-    assert folders._kind(examine.paths.root()) and folders._kind(type(examine.paths.root())('/proc/self')) == 'proc'
+    assert here._kind(examine.paths.root()) and here._kind(type(examine.paths.root())('/proc/self')) == 'proc'
 
 
 def test_a_bad_system_file_is_told_with_its_line(checkout):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from parity.base import paths
 from parity.base.errors import INFRASTRUCTURE, USAGE, InfrastructureError, UsageError
-from parity.nightly.doctor import folders, plan, python, queue, software
+from parity.nightly.doctor import here, plan, queue
 from parity.nightly.doctor.model import Finding, lacking, note, ok
 from parity.probe.model import TODO
 from parity.system import systems
@@ -14,7 +14,7 @@ from parity.system import systems
 
 def findings(name: str) -> Iterator[Finding]:
     """One thing after another, as it is found out."""
-    yield from python.findings()
+    yield from here.python()
     try:
         system = systems.read(name)
     except UsageError as err:
@@ -26,7 +26,7 @@ def findings(name: str) -> Iterator[Finding]:
     left = [str(n) for n, line in enumerate(file.read_text().splitlines(), 1) if TODO in line and n > 2]
     if left:
         yield note('system', f'{len(left)} lines with {TODO}: {", ".join(left)}', f'edit {file}')
-    for examination in (queue.findings, software.findings, plan.findings, folders.findings):
+    for examination in (queue.findings, here.software, plan.findings, here.folders):
         try:
             yield from examination(system)
         except (UsageError, InfrastructureError) as err:
