@@ -11,8 +11,7 @@ import slurm_site
 from commands import parity
 from conftest import shell
 from parity.base import yamlfile
-from parity.nightly.doctor import examine, here, queue
-from parity.nightly.doctor.model import Finding, exit_code, lacking, note, ok
+from parity.nightly.doctor import Finding, examine, exit_code, here, lacking, note, ok, queue
 from parity.system.schema import System
 
 SYSTEM = """\

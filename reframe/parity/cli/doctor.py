@@ -10,8 +10,7 @@ from rich.text import Text
 from parity.base.console import Console
 from parity.base.errors import UsageError
 from parity.base.text import visible
-from parity.nightly.doctor import examine, model
-from parity.nightly.doctor.model import Finding
+from parity.nightly.doctor import Finding, examine, exit_code
 from parity.system import systems
 
 _STYLES = {'ok': 'green', 'note': 'yellow', 'lacking': 'bold red'}
@@ -28,7 +27,7 @@ def run(name: str, as_json: bool) -> int:
         found.append(finding)
         if not as_json:
             _tell(finding, console)
-    code = model.exit_code(found)
+    code = exit_code(found)
     if as_json:
         told = {'system': name, 'exit_code': code, 'findings': [vars(f) for f in found]}
         sys.stdout.write(json.dumps(told, indent=1) + '\n')

@@ -1,1 +1,40 @@
-"""`parity doctor`: what is there and what is lacking for the nightly run of a system."""
+"""`parity doctor`: what is there and what is lacking for the nightly run of a system, one finding a thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE
+
+#: Of several things that are lacking, the first of these is the exit code.
+_PRECEDENCE = (USAGE, INFRASTRUCTURE, MISSING)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``word``: ok; note, without which the nightly runs all the same; lacking, without which it does not."""
+
+    area: str
+    word: str
+    what: str
+    mend: str = ''                      # the command, or what to do
+    exit_code: int = OK
+
+
+def ok(area: str, what: str) -> Finding:
+    return Finding(area, 'ok', what)
+
+
+def note(area: str, what: str, mend: str = '') -> Finding:
+    return Finding(area, 'note', what, mend)
+
+
+def lacking(area: str, what: str, mend: str, exit_code: int) -> Finding:
+    return Finding(area, 'lacking', what, mend, exit_code)
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """0 only where the nightly could run; else 2 configuration, 4 infrastructure, 3 something missing."""
+    found = {f.exit_code for f in findings if f.word == 'lacking'}
+    return next((code for code in _PRECEDENCE if code in found), OK)

@@ -16,7 +16,7 @@ from string import Template
 from parity.base import paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, InfrastructureError
 from parity.nightly import guard
-from parity.nightly.doctor.model import Finding, lacking, note, ok
+from parity.nightly.doctor import Finding, lacking, note, ok
 from parity.session import current
 from parity.software import discover, spack
 from parity.software.spackenv import manifest

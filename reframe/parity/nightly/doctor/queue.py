@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from parity.base import times, traps
 from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE
 from parity.jobs.request import SCHEDULERS
-from parity.nightly.doctor.model import Finding, lacking, note, ok
+from parity.nightly.doctor import Finding, lacking, note, ok
 from parity.probe import ask
 from parity.probe.model import Cluster, Node, Queue
 from parity.scheduler import access
