@@ -13,7 +13,7 @@ from conftest import TOP
 from parity import report
 from parity.base.errors import UsageError
 from parity.cli import app
-from parity.nightly.notify import night as notify
+from parity.nightly.notify import state
 from parity.nightly.notify.state import State
 from parity.system import systems
 from parity.verdict import judge
@@ -270,8 +270,8 @@ def test_a_bad_option_of_verdict_is_a_usage_error(nights, words, said):
 def test_a_missing_cell_is_told_and_is_over_when_it_is_retired(nights, system):
     night(nights, 'Toy', 'Stream')
     night(nights, 'Toy')
-    told = State().after(notify.of(judge.newest()), 1.0)
+    told = State().after(state.night_of(judge.newest()), 1.0)
     assert [fault.word for fault in told.bad.values()] == ['missing', 'missing']
     system(f'[{{check: Stream, reason: replaced, since: {store.day(1)}}}]')
-    again = told.heard(1.0).after(notify.of(judge.newest()), 2.0)
+    again = told.heard(1.0).after(state.night_of(judge.newest()), 2.0)
     assert not again.bad and again.news(2.0, 1e9) == 'well'

@@ -17,7 +17,7 @@ from conftest import TOP, eventually
 from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.nightly import notify
-from parity.nightly.notify import message, night, notifier, secrets, send, state
+from parity.nightly.notify import Notifier, message, send, state
 from parity.system.schema import Notify
 from parity.verdict import judge
 from parity.verdict.attribution.model import Attribution, Where
@@ -49,7 +49,7 @@ def after(*turns):
     known, said = state.State(), []
     for number, (cells, sent) in enumerate(turns):
         now = nights.start(number)
-        known = known.after(night.of(verdict(*cells)), now)
+        known = known.after(state.night_of(verdict(*cells)), now)
         news = known.news(now, WEEK)
         said.append(news)
         known = known.heard(now if news else None) if sent or not news else known
@@ -99,7 +99,7 @@ def test_what_is_plainly_worse_than_acknowledged_is_told_again():
     worse = [hpl('regressed', outgrown='worse than acknowledged: 60 now, 94 then', reason='worse than acknowledged: '
                  '60 now, 94 then'), mg()]
     assert each(BAD, worse, worse, known, worse) == ['changed', 'changed', '', '', 'changed']
-    state_then = state.State().after(night.of(verdict(*worse)), nights.start(0))
+    state_then = state.State().after(state.night_of(verdict(*worse)), nights.start(0))
     assert message.subject('onebox', state_then, 'changed') == 'parity: onebox: 1 regressed (worse than acknowledged)'
     assert f'now regressed (worse than acknowledged): {HPL}' in message.changes(state_then)
     assert '60 now, 94 then' in message.text('', message.changes(state_then), verdict(*worse))
@@ -121,7 +121,7 @@ def test_a_declared_pair_that_is_broken_is_told():
     ok, unknown = (pair.model_copy(update={'state': s}) for s in ('ok', 'insufficient'))
     known = state.State()
     for number, (own, news) in enumerate([(ok, ''), (pair, 'changed'), (unknown, ''), (pair, ''), (ok, 'well')]):
-        known = known.after(night.of(verdict(hpl(), pairs=[own])), nights.start(number))
+        known = known.after(state.night_of(verdict(hpl(), pairs=[own])), nights.start(number))
         assert known.news(nights.start(number), WEEK) == news
         assert list(known.bad) == ([] if own is ok else ['onebox:virtual / onebox:physical Hpl: gflops'])
         known = known.heard(nights.start(number) if news else None)
@@ -191,19 +191,19 @@ def test_a_command_that_fails_is_said_and_tried_again(site, capsys, script, said
 
 
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path, site):
-    why = send.send(['sh', '-c', 'sleep 7777 & wait'], 'x' * 10 ** 6, {'HANGS': str(tmp_path)}, timeout=0.5)
+    why = send(['sh', '-c', 'sleep 7777 & wait'], 'x' * 10 ** 6, {'HANGS': str(tmp_path)}, timeout=0.5)
     assert why == 'sh: not done after 0.5 s: killed'
     eventually(lambda: not subprocess.run(['grep', '-slzx', f'HANGS={tmp_path}', *glob.glob('/proc/[0-9]*/environ')],
                                           stdout=subprocess.PIPE).stdout)
 
 
 def test_a_command_that_is_not_there_or_reads_nothing(site):
-    assert send.send(['/no/such/command'], 'text', {}) == '/no/such/command: No such file or directory'
-    assert send.send(['true'], 'x' * 10 ** 6, {}) == ''
+    assert send(['/no/such/command'], 'text', {}) == '/no/such/command: No such file or directory'
+    assert send(['true'], 'x' * 10 ** 6, {}) == ''
 
 
 def test_words_of_the_command_are_no_shell(site, tmp_path):
-    assert send.send(['touch', f'{tmp_path}/$(echo x);y'], '', {}) == ''
+    assert send(['touch', f'{tmp_path}/$(echo x);y'], '', {}) == ''
     assert (tmp_path / '$(echo x);y').exists()
 
 
@@ -236,7 +236,7 @@ def test_a_file_of_secrets_with_another_mode_is_refused(site, tmp_path, mode):
 @pytest.mark.parametrize('text', ['TOKEN', 'A=1\nhunter2', '2x=1', ' A=1', 'A B=1', 'A=\0'])
 def test_a_line_that_is_no_secret_is_told_by_its_number_alone(tmp_path, text):
     with pytest.raises(UsageError, match=r'secrets:\d: must be KEY=VALUE') as err:
-        secrets.read(Notify(command=['x'], secrets=secret_file(tmp_path, text)), 'system.yaml')
+        notify._secrets(Notify(command=['x'], secrets=secret_file(tmp_path, text)), 'system.yaml')
     assert 'hunter2' not in str(err.value)
 
 
@@ -275,7 +275,7 @@ def test_a_state_that_cannot_be_kept_or_read_is_no_reason_to_fail(site, capsys, 
 
 
 def test_without_a_command_nothing_is_sent_or_stored(results):
-    notifier.Notifier('local', None).judged(verdict(hpl('regressed')))
+    Notifier('local', None).judged(verdict(hpl('regressed')))
     assert not (results / 'state').exists()
 
 
@@ -321,9 +321,9 @@ def test_a_cell_whose_nodes_are_not_known_is_well_when_it_is_in_order():
 
 
 def test_what_was_not_measured_again_is_said_so_in_the_reminder():
-    known = state.State().after(night.of(verdict(slow('v2'))), nights.start(0)).heard(nights.start(0))
+    known = state.State().after(state.night_of(verdict(slow('v2'))), nights.start(0)).heard(nights.start(0))
     for number in range(1, 8):
-        known = known.after(night.of(verdict(slow('v1', 'ok'))), nights.start(number))
+        known = known.after(state.night_of(verdict(slow('v1', 'ok'))), nights.start(number))
     assert known.news(nights.start(7), WEEK) == 'reminder'
     assert message.subject('onebox', known, 'reminder') == 'parity: onebox: still 1 not measured again'
     said, = message.changes(known)
@@ -335,6 +335,6 @@ def test_a_node_that_is_forgotten_is_not_called_well():
 
 
 def test_a_fault_that_is_acknowledged_meanwhile_is_not_bad_elsewhere():
-    known = state.State().after(night.of(verdict(slow('v2'))), 1.0)
-    known = known.after(night.of(verdict(slow('v1').model_copy(update={'acknowledged': 'until then'}))), 2.0)
+    known = state.State().after(state.night_of(verdict(slow('v2'))), 1.0)
+    known = known.after(state.night_of(verdict(slow('v1').model_copy(update={'acknowledged': 'until then'}))), 2.0)
     assert not known.bad and list(known.acknowledged) == [HPL]

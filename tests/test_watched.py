@@ -18,7 +18,7 @@ from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
 from parity.check import watched
 from parity.compare import kept
-from parity.nightly.notify import night
+from parity.nightly.notify import state
 from parity.records import history
 from parity.report.inspect import gather, text
 from parity.verdict import judge, terminal
@@ -223,10 +223,10 @@ def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored)
     verdict = judge.newest('e')
     assert verdict.cells[0].disturbed_nights == 3 and verdict.exit_code == 3
     assert verdict.trust.startswith('2 disturbed for 3 nights in a row or more; 0 of 2 judged')
-    assert set(night.of(verdict).bad.values()) == {'disturbed'}
+    assert set(state.night_of(verdict).bad.values()) == {'disturbed'}
     stored('f', case(100.0))
     verdict = judge.newest('f')
-    assert verdict.exit_code == 0 and not night.of(verdict).bad
+    assert verdict.exit_code == 0 and not state.night_of(verdict).bad
     assert judge.newest('c').cells[0].disturbed_nights == 2
 
 
@@ -239,7 +239,7 @@ def test_parity_show_tells_which_nights_were_disturbed(stored):
 
 
 def test_nothing_is_said_to_be_well_by_a_disturbed_night():
-    assert not night.of(of(case(**BUSY))).measured - {night.WHOLE}
+    assert not state.night_of(of(case(**BUSY))).measured - {state.WHOLE}
 
 
 def test_what_a_case_left_running_is_a_warning():

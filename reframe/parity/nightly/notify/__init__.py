@@ -1,5 +1,165 @@
 """A notice when the state of a system changes, by the one command that its system.yaml names."""
 
-from parity.nightly.notify.notifier import Notifier, prepared
+from __future__ import annotations
 
-__all__ = ['Notifier', 'prepared']
+import contextlib
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parity.base import paths, times
+from parity.base.errors import UsageError
+from parity.base.text import visible
+from parity.nightly.notify import message, state
+from parity.system import systems
+from parity.system.schema import Notify
+from parity.verdict.model import Verdict
+
+
+@dataclass
+class Notifier:
+    """``notify`` is None where the system names no command: then nothing is sent or stored."""
+
+    system: str
+    notify: Notify | None
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def judged(self, verdict: Verdict) -> None:
+        """Tell the verdict if it changes the state. Says what fails, raises nothing: it is no measurement."""
+        self._told(state.night_of(verdict), verdict)
+
+    def failed(self) -> None:
+        """Tell that the night stored no session."""
+        self._told(state.FAILED, None)
+
+    def test(self) -> str:
+        """Send a notice that says it is a test; returns '' or why it was not sent."""
+        text = message.text(f'parity: {self.system}: a test', ['A test of notify in system.yaml.'], None)
+        return send(self.notify.command, text, self.secrets)
+
+    def _told(self, tonight: state.Night, verdict: Verdict | None) -> None:
+        if self.notify is None:
+            return
+        now = time.time()
+        try:
+            known = state.load(self.system).after(tonight, now)
+            if news := known.news(now, times.seconds(self.notify.reminder)):
+                known = self._sent(known, news, verdict, now)
+            else:
+                known = known.heard()
+            state.store(self.system, known)
+        except OSError as err:
+            print(f'parity: {err.filename or paths.results()}: {err.strerror}: what was told is not known; '
+                  'the next night may tell it again', file=sys.stderr)
+
+    def _sent(self, known: state.State, news: str, verdict: Verdict | None, now: float) -> state.State:
+        """The state after the attempt: as it was told before, if that failed."""
+        subject = message.subject(self.system, known, news)
+        why = send(self.notify.command, message.text(subject, message.changes(known), verdict), self.secrets)
+        if why:
+            print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
+            return known
+        print(f'notice sent: {subject}')
+        return known.heard(now)
+
+
+def prepared(system: str) -> Notifier:
+    """The system's notifier. UsageError where its command or its secrets cannot be used."""
+    stated = systems.read(system).notify
+    if stated is None:
+        return Notifier(system, None)
+    file = paths.root() / 'systems' / system / 'system.yaml'
+    return Notifier(system, stated, _secrets(stated, str(file)))
+
+
+_NAME = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
+
+
+def _secrets(notify: Notify, of: str) -> dict[str, str]:
+    """The secrets by name; those named in the environment are taken out of it: jobs do not inherit them.
+
+    ``of`` names the system file. UsageError for a file that others may read, a line that is no KEY=VALUE
+    (told by its number alone), or a variable that is not set.
+    """
+    if isinstance(notify.secrets, str):
+        return _of_file(Path(os.path.expandvars(notify.secrets)))
+    lacking = [name for name in notify.secrets if name not in os.environ]
+    if lacking:
+        raise UsageError(f'{of}: notify.secrets: not set in the environment: {", ".join(lacking)}')
+    return {name: os.environ.pop(name) for name in notify.secrets}
+
+
+def _of_file(file: Path) -> dict[str, str]:
+    try:
+        with open(file, 'rb') as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            if not stat.S_ISREG(mode) or stat.S_IMODE(mode) != 0o600:
+                raise UsageError(f'{file}: mode is {stat.S_IMODE(mode):o}: secrets must be a file of mode 600; '
+                                 f'chmod 600 {file}')
+            lines = opened.read().decode('utf-8').splitlines()
+    except OSError as err:
+        raise UsageError(f'{file}: {err.strerror}') from None
+    except UnicodeDecodeError:
+        raise UsageError(f'{file}: not UTF-8') from None
+    found = {}
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith('#'):
+            name, equals, value = line.partition('=')
+            if not equals or not _NAME.fullmatch(name) or '\0' in value:
+                raise UsageError(f'{file}:{number}: must be KEY=VALUE, KEY of letters, digits and _')
+            found[name] = value
+    return found
+
+
+def _masked(text: str, secrets: dict[str, str]) -> str:
+    """``text`` without the secrets: a command may complain with the very header it sent."""
+    for value in sorted(filter(None, secrets.values()), key=len, reverse=True):
+        text = text.replace(value, '***')
+    return text
+
+
+TIMEOUT_SECONDS = 60.0
+#: What is kept of what the command printed, to tell why it failed.
+_PRINTED_BYTES = 1 << 14
+
+
+def send(command: list[str], text: str, secrets: dict[str, str], timeout: float = TIMEOUT_SECONDS) -> str:
+    """Run ``command`` without a shell, ``text`` on its standard input, in the top of the checkout.
+
+    Returns '' or, on one line, why it was not sent; the command and its children are killed after ``timeout``.
+    """
+    with tempfile.TemporaryFile() as printed:       # not a pipe: a child left behind would keep it open
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.STDOUT,
+                                       cwd=paths.root(), env={**os.environ, **secrets}, start_new_session=True)
+        except OSError as err:
+            return f'{command[0]}: {err.strerror}'
+        try:
+            process.communicate(text.encode('utf-8', 'backslashreplace'), timeout=timeout)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            return f'{command[0]}: not done after {timeout:g} s: killed'
+        except BaseException:
+            _end(process)
+            raise
+        if process.returncode == 0:
+            return ''
+        printed.seek(max(0, printed.seek(0, os.SEEK_END) - _PRINTED_BYTES))
+        said = _masked(printed.read().decode('utf-8', 'replace'), secrets).split('\n')
+    last = next((line.strip() for line in reversed(said) if line.strip()), '')
+    code = process.returncode
+    how = f'exit code {code}' if code > 0 else f'killed by signal {-code}'
+    return f'{command[0]}: {how}' + (f': {last[:200]}' if last else '')
+
+
+def _end(process: subprocess.Popen) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
