@@ -22,7 +22,7 @@ from parity.jobs.request import JobsFile
 from parity.software.spackenv.gpu import Gpu
 from parity.study.schema import Study
 from parity.system.schema import LimitName, System
-from parity.verdict.acks.file import Acks
+from parity.verdict.acks import Acks
 
 #: Every file, the model of it, and what it is for.
 FILES = (

@@ -17,7 +17,6 @@ from parity import plan
 from parity.base.errors import UsageError
 from parity.system import systems
 from parity.verdict import acks, judge, terminal
-from parity.verdict.acks import level
 from stored import case
 
 TODAY = datetime.date.today()
@@ -234,7 +233,7 @@ def test_twice_the_distance_is_plainly_worse_where_nothing_is_accepted():
                    expected=100.0)
 
     def worse(value: float, **other) -> bool:
-        return bool(level.worse(nights.cell('regressed', value=value, **other), ack))
+        return bool(acks.outgrown(nights.cell('regressed', value=value, **other), ack))
     usual = {'usual': 100.0, 'usual_low': 98.0, 'usual_high': 102.0}
     assert worse(93.9, **usual) and not worse(94.1, **usual)
     noisy = {'usual': 100.0, 'usual_low': 90.0, 'usual_high': 110.0}
@@ -242,19 +241,19 @@ def test_twice_the_distance_is_plainly_worse_where_nothing_is_accepted():
     other = {'usual': 10.0, 'usual_low': 9.9, 'usual_high': 10.1}
     assert worse(9.3, **other) and not worse(9.5, **other)        # another size: by its own level
     assert not worse(50.0)                                        # nothing judges it tonight
-    assert not level.worse(nights.cell('regressed', value=50.0, **usual), ack.model_copy(
+    assert not acks.outgrown(nights.cell('regressed', value=50.0, **usual), ack.model_copy(
         update={'value': None, 'expected': None}))
 
 
 def test_a_count_that_may_not_rise_and_a_limit_have_levels_too():
     hangs = {'better': 'lower', 'unit': 'count', 'reference': 0.0, 'high': 0.0}
     ack = acks.Ack(cell=HPL, until=LATER, why='known', by='bea', since=TODAY, value=3.0, expected=0.0)
-    assert level.worse(nights.cell(value=7.0, **hangs), ack).startswith('worse than acknowledged: 7 count now, 3 count')
-    assert not level.worse(nights.cell(value=5.0, **hangs), ack)
+    assert acks.outgrown(nights.cell(value=7.0, **hangs), ack).startswith('worse than acknowledged: 7 count now, 3 count')
+    assert not acks.outgrown(nights.cell(value=5.0, **hangs), ack)
     beyond = acks.Ack(cell=HPL, until=LATER, why='known', by='bea', since=TODAY, value=110.0, expected=100.0)
     impossible = nights.cell('impossible', value=130.0, limit=100.0, reference=90.0, low=85.0, high=95.0)
-    assert level.worse(impossible, beyond)
-    assert not level.worse(impossible.model_copy(update={'value': 115.0}), beyond)
+    assert acks.outgrown(impossible, beyond)
+    assert not acks.outgrown(impossible.model_copy(update={'value': 115.0}), beyond)
 
 
 def test_an_acknowledgement_without_a_level_says_so(top):

@@ -12,7 +12,6 @@ from parity.base.text import visible
 from parity.report.inspect import find
 from parity.system import systems
 from parity.verdict import acks
-from parity.verdict.acks import level
 from parity.verdict.model import Cell
 
 
@@ -32,11 +31,11 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
                          f'(where a code may be absent, name it in waivers of systems/{cell.system}/system.yaml)')
     word = cell.verdict if cell.verdict in acks.BAD else None
     said = acks.Ack(cell=name, until=day, why=why, by=by or _login(), since=today, word=word,
-                    **level.of(cell) if word else {})
+                    **acks.level(cell) if word else {})
     file = acks.write(cell.system, said)
     note = '' if word else f'; it is {cell.verdict} now: whatever befalls it until then is taken as known'
     if said.value is not None:
-        note = f'; known at {level.shown(cell.unit, said.value, said.expected)}'
+        note = f'; known at {acks.level_shown(cell.unit, said.value, said.expected)}'
     print(visible(f'parity: {name}, acknowledged {said}{note}; {file}'))
 
 
@@ -63,7 +62,7 @@ def listing(system: str) -> None:
     newest = find.newest() if found else {}
     for _, ack in found:
         state = _state(ack, acks.fitting(ack, newest))
-        at = ', at no level' if ack.value is None else f' at {level.shown("", ack.value, ack.expected)}'
+        at = ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
         console.print(visible(f'{ack.cell}   {state}   {ack} (since {ack.since}{at})'))
     if not found:
         console.print('nothing is acknowledged' + (f' on {system}' if system else ''))

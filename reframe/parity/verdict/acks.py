@@ -1,22 +1,37 @@
-"""The file of a system's acknowledgements: read, checked, added to as people write it."""
+"""Known faults, systems/<name>/acks.yaml: shown as acknowledged, not hidden, until a day.
+
+    acks:
+      - cell: Stream%threads=all.triad@onebox:virtual
+        until: 2026-12-01
+        why: broken DIMM in v3, replacement ordered
+        by: bea
+        since: 2026-11-20
+        word: regressed
+        value: 71.2                  # then
+        expected: 77.6               # what it was judged by
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated, Literal
 
 import yaml
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from parity.base import files, paths, yamlfile
+from parity.base import figures, files, paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.strict import Strict
 from parity.plan import Plan
 from parity.records.cells import NAME
 from parity.system.schema import System
+from parity.verdict.model import Cell
+from parity.verdict.names import names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
@@ -121,7 +136,7 @@ def write(system: str, ack: Ack) -> Path:
     file = path(system)
     wanted = [a for a in read(system) if a.cell != ack.cell] + [ack]
     entry = yaml.safe_dump([ack.model_dump(exclude_none=True)], sort_keys=False, allow_unicode=True, width=1000)
-    text = _added(file, ack.cell, entry) if file.exists() else _HEAD + _indented(entry, 2)
+    text = _added(file, ack.cell, entry) if file.exists() else _HEAD + indent(entry, '  ')
     try:
         if Acks.model_validate(yamlfile.parse(file, text)[0]).acks != wanted:
             raise ValueError
@@ -140,8 +155,91 @@ def _added(file: Path, cell: str, entry: str) -> str:
         if known['cell'] == cell:
             del lines[item.start_mark.line:1 + max(value.end_mark.line for _, value in item.value)]
     column = listed.start_mark.column if items else 2
-    return '\n'.join(lines) + '\n' + _indented(entry, column)
+    return '\n'.join(lines) + '\n' + indent(entry, ' ' * column)
 
 
-def _indented(entry: str, column: int) -> str:
-    return ''.join(f'{" " * column}{line}\n' for line in entry.splitlines())
+def applied(cells: list[Cell], system: str, today: datetime.date) -> tuple[list[Cell], list[str]]:
+    """The cells, those of known faults with who says so until when; and a warning for every
+    acknowledgement that has expired, or is needed no more. UsageError for a bad acks.yaml."""
+    acks = read(system)
+    if not acks:
+        return cells, []
+    known = names(cells)
+    holding: dict[int, Ack] = {}
+    for ack in filter(lambda each: each.holds(today), acks):
+        for cell in fitting(ack, known):
+            if cell.verdict in BAD and (id(cell) not in holding or ack.word in (None, cell.verdict)):
+                holding[id(cell)] = ack
+    told = [sentence for ack in acks if (sentence := _warning(ack, fitting(ack, known), today))]
+    return [_noted(cell, holding[id(cell)]) if id(cell) in holding else cell for cell in cells], told
+
+
+def fitting(ack: Ack, known: Mapping[str, Cell]) -> list[Cell]:
+    """The cells that ``ack`` speaks of: one without an environment speaks of all that the case has."""
+    if NAME.fullmatch(ack.cell)['environ']:
+        return [known[ack.cell]] if ack.cell in known else []
+    return [cell for name, cell in known.items() if name.partition('@')[0] == ack.cell.partition('@')[0]
+            and f'{cell.system}:{cell.partition}' == ack.cell.partition('@')[2]]
+
+
+def _noted(cell: Cell, ack: Ack) -> Cell:
+    """Acknowledged, unless the fault is another one now, or plainly worse."""
+    another = f'acknowledged as {ack.word} only ({ack})' if ack.word not in (None, cell.verdict) else ''
+    worse = '' if another else outgrown(cell, ack)
+    no_level = ack.value is None and cell.value is not None
+    known = f'acknowledged {ack}' + ('; without a level: any worse figure is taken as known' if no_level else '')
+    return cell.model_copy(update={'acknowledged': '' if another or worse else str(ack), 'outgrown': worse,
+                                   'reason': '; '.join(filter(None, (cell.reason, another or worse or known)))})
+
+
+def _warning(ack: Ack, cells: list[Cell], today: datetime.date) -> str:
+    words = {cell.verdict for cell in cells}
+    where = f'systems/{NAME.fullmatch(ack.cell)["system"]}/acks.yaml'
+    if not ack.holds(today):
+        now = 'it counts again' if words & set(BAD) else f'take it out of {where}'
+        return f'the acknowledgement of {ack.cell} by {ack.by} expired on {ack.until} ({ack.why}): {now}'
+    if words and words <= {'ok', 'improved'}:
+        return f'{ack.cell} is {" ".join(sorted(words))} again: take its acknowledgement out of {where} ({ack})'
+    return ''
+
+
+def level(cell: Cell) -> dict[str, float]:
+    """What an acknowledgement stores of the cell's figure; {} where nothing judges one."""
+    if cell.value is None or cell.expected is None or not math.isfinite(cell.value):
+        return {}
+    return {'value': float(f'{cell.value:.6g}'), 'expected': float(f'{cell.expected:.6g}')}
+
+
+def outgrown(cell: Cell, ack: Ack) -> str:
+    """Both levels in a sentence where ``cell`` is plainly worse than when ``ack`` was given; else ''.
+
+    Distances are relative to what a cell is judged by, each environment and size to its own. Plainly worse is
+    twice the distance, or farther than the accepted bounds reach from there; and clear of a night's noise.
+    '' where the acknowledgement holds no level.
+    """
+    if ack.value is None or cell.value is None or cell.expected is None:
+        return ''
+    was, found = _distance(ack.value, ack.expected), _distance(cell.value, cell.expected)
+    side = 1 if was > 0 else -1
+    known = abs(was)
+    room = _room(cell, cell.low if side < 0 else cell.high, cell.reference)
+    reach = min(2 * known, known + room) if room else 2 * known
+    if side * found <= max(reach, known + _room(cell, cell.usual_low, cell.usual)):
+        return ''
+    now, then = level_shown(cell.unit, cell.value, cell.expected), level_shown(cell.unit, ack.value, ack.expected)
+    return f'worse than acknowledged: {now} now, {then} on {ack.since} ({ack})'
+
+
+def _distance(value: float, expected: float) -> float:
+    return (value - expected) / abs(expected) if expected else value - expected
+
+
+def _room(cell: Cell, bound: float | None, around: float | None) -> float:
+    """How far a bound is from what it is around, as `_distance` has it; 0: not known."""
+    known = bound is not None and around is not None and cell.verdict != 'impossible'
+    return abs(_distance(bound, around)) if known else 0.0
+
+
+def level_shown(unit: str, value: float, expected: float) -> str:
+    change = figures.change(value, expected)
+    return figures.figure(value, unit) + (f' ({change} of {figures.figure(expected, unit)})' if change else '')
