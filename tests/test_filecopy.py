@@ -20,7 +20,7 @@ from parity.outputs import Incomplete, Wrong
 from parity.outputs.filecopy import START, facts, parse
 
 HERE = Path(__file__).parent
-PROGRAM = HERE.parent / 'reframe/parity/check/programs/filecopy.py'
+PROGRAM = HERE.parent / 'checks/storage/programs/filecopy.py'
 RECORDED = {path.stem: path.read_text() for path in sorted((HERE / 'recorded/filecopy').glob('*.txt'))}
 MODES = ('large-copy', 'small-copy', 'small-write')
 

@@ -20,7 +20,7 @@ from conftest import PATIENCE, eventually
 from parity.outputs import Incomplete, Wrong
 from parity.outputs.fileset import facts, parse
 
-PROGRAM = Path(__file__).parent.parent / 'reframe/parity/check/programs/fileset.py'
+PROGRAM = Path(__file__).parent.parent / 'checks/storage/programs/fileset.py'
 MODES = ('read', 'read-write')
 
 # The program as a module `m`: code before it is loaded, and code that changes it before it runs.

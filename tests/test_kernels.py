@@ -29,7 +29,7 @@ RUNS = {'ops': ['--seconds', '0.02', *ops.KINDS],
 def copied(folder, name, change=None):
     folder.mkdir(exist_ok=True)
     for file in ('compile.sh', 'kernel.h', f'{name}.c'):
-        shutil.copy(PROGRAMS / file, folder)
+        shutil.copy(next(p for p in (*(TOP / 'checks').glob(f'*/programs/{file}'), PROGRAMS / file) if p.exists()), folder)
     if change:
         source = folder / f'{name}.c'
         text = source.read_text()

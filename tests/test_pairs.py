@@ -17,7 +17,7 @@ from reframe.utility import import_module_from_file
 from conftest import PATIENCE, TOP
 from parity.outputs import Incomplete, Wrong, pairs
 
-PROGRAM = TOP / 'reframe' / 'parity' / 'check' / 'programs' / 'pairs.py'
+PROGRAM = TOP / 'checks' / 'network' / 'programs' / 'pairs.py'
 REAL = (TOP / 'tests' / 'recorded' / 'pairs' / 'latency-8B-4nodes.txt').read_text()
 #: Answers as OSU does, and notes when it began and ended, and for which nodes.
 MPIRUN = '''#!/bin/sh

@@ -14,7 +14,7 @@ from conftest import PATIENCE, TOP
 from parity.outputs import Incomplete, Wrong, pairs, tcp
 from replay import RECORDED, Replay, check
 
-PROGRAM = TOP / 'reframe' / 'parity' / 'check' / 'programs' / 'tcp.py'
+PROGRAM = TOP / 'checks' / 'network' / 'programs' / 'tcp.py'
 TEXTS = {file.stem: file.read_text() for file in sorted((RECORDED / 'tcp').glob('*.txt'))}
 WITHIN = TEXTS['within-tcp']
 CHECK = TOP / 'checks' / 'network' / 'tcp.py'

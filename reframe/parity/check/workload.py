@@ -203,8 +203,12 @@ class Workload(rfm.RegressionTestPlugin):
         Path(self.stagedir, name).write_text(text)
 
     def stage_program(self, name):
-        """Put a program of parity/check/programs into the case's stage directory, ready to start."""
-        os.chmod(shutil.copy(os.path.join(paths.PROGRAMS, name), self.stagedir), 0o755)
+        """Put a program into the case's stage directory, ready to start: from programs/ beside the check, else of
+        parity.check's own."""
+        file = Path(self.prefix, 'programs', name)
+        if not file.exists():
+            file = Path(paths.PROGRAMS, name)
+        os.chmod(shutil.copy(file, self.stagedir), 0o755)
 
     def leave_out(self, metrics, reason):
         """Metrics that this case cannot have, e.g. a latency between ranks where there is one rank."""
