@@ -33,7 +33,7 @@ class Lock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _holder(fd)
+            holder = os.read(fd, 200).decode(errors='replace').strip() or 'another process'
             os.close(fd)
             raise InfrastructureError(f'{self.file}: held by {holder}: it is measuring now') from None
         except OSError as err:
@@ -87,7 +87,3 @@ class Lock:
 def of_system(system: str, what: str) -> Lock:
     """The lock that whatever measures on ``system`` holds."""
     return Lock(paths.results() / f'.session-{system}.lock', what)
-
-
-def _holder(fd: int) -> str:
-    return os.read(fd, 200).decode(errors='replace').strip() or 'another process'

@@ -154,12 +154,9 @@ def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
         elif isinstance(node, yaml.SequenceNode):
             left += [((*keys, str(at)), each) for at, each in reversed(list(enumerate(node.value)))]
         else:
-            named = [(key, value, _shown(key)) for key, value in node.value]
+            named = [(key, value, ''.join(c if c.isprintable() else '\ufffd' for c in str(key.value))[:60])
+                     for key, value in node.value]
             left += [((*keys, name), each) for key, value, name in reversed(named) for each in (value, key)]
-
-
-def _shown(key: yaml.Node) -> str:
-    return ''.join(c if c.isprintable() else '\ufffd' for c in str(key.value))[:60]
 
 
 def line_of(node: yaml.Node | None, keys: tuple) -> int:
@@ -188,13 +185,9 @@ def read(path: Path, model: type[Model]) -> Model:
     try:
         return model.model_validate(data)
     except ValidationError as err:
-        lines = [f'{path}:{line_of(node, keys)}: {_named(keys)}{what}'
+        lines = [f'{path}:{line_of(node, keys)}: {".".join(map(str, keys))}{": " if keys else ""}{what}'
                  for keys, what in told(data, model, err.errors())]
         raise UsageError('\n'.join(lines)) from None
-
-
-def _named(keys: tuple) -> str:
-    return f'{".".join(map(str, keys))}: ' if keys else ''
 
 
 def told(data: Any, model: type[BaseModel], errors: list[dict[str, Any]]) -> list[tuple[tuple, str]]:
@@ -224,7 +217,8 @@ def _sentence(error: dict[str, Any], keys: tuple, model: type[BaseModel]) -> str
     given = repr(error['input'])
     given = given if len(given) < 60 else given[:56] + '...'
     if kind == 'extra_forbidden':
-        return _no_such_key(str(keys[-1]), _valid_keys(model, keys[:-1]))
+        valid = _valid_keys(model, keys[:-1])
+        return f'no such key{near(str(keys[-1]), valid) or ";"} valid: {", ".join(valid)}'
     if kind == 'literal_error':
         return f'{given}; valid: {context["expected"]}'
     if kind == 'string_pattern_mismatch':
@@ -247,10 +241,6 @@ _WORDS = {
     'bool_': 'is neither true nor false', 'int_': 'is no whole number', 'float_': 'is no number',
     'finite_number': 'is no finite number', 'date_': 'is no valid date; one is 2027-01-31',
 }
-
-
-def _no_such_key(key: str, valid: list[str]) -> str:
-    return f'no such key{near(key, valid) or ";"} valid: {", ".join(valid)}'
 
 
 def _valid_keys(model: type[BaseModel], keys: tuple) -> list[str]:

@@ -118,11 +118,6 @@ class _Quoted(str):
     """Text that a shell, or a comment of the scheduler's, takes as it is, as the filter `script` does."""
 
 
-def _sh(value: Any) -> _Quoted:
-    """The filter `sh`: one word of the shell, whatever it holds."""
-    return _Quoted(shlex.quote(str(value)))
-
-
 def _option(value: str) -> _Quoted:
     """The filter `option`: a directive, which stands in a comment. A line break would end it."""
     if re.search(r'[\x00-\x1f\x7f]', value):
@@ -147,7 +142,7 @@ def rendered(job: str, system: str, request: Request, **values: Any) -> str:
                                     jinja2.PrefixLoader({'parity': jinja2.FileSystemLoader(folders[1])})]),
         undefined=jinja2.StrictUndefined, finalize=_finalize, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True, autoescape=False)
-    environment.filters.update(sh=_sh, option=_option, script=_Quoted)
+    environment.filters.update(sh=lambda value: _Quoted(shlex.quote(str(value))), option=_option, script=_Quoted)
     environ = {name: os.environ[name] for name in CARRIED if os.environ.get(name)}
     try:
         text = environment.get_template(f'{job}.sh.j2').render(

@@ -31,11 +31,12 @@ def _node(record: dict[str, str]) -> Node:
     usable = int(record.get('CPUEfctv', cpus))          # less than all where the site keeps cores for itself
     real = int(record['Sockets']) * int(record['CoresPerSocket'])
     memory = int(record['RealMemory']) - int(record.get('MemSpecLimit', 0))
+    labels = tuple(sorted(set(record.get('AvailableFeatures', '').split(',')) - {'', '(null)'}))
     state = set(record['State'].upper().split('+'))
     return Node(record['NodeName'], tuple(record['Partitions'].split(',')),
                 cores=max(1, real * usable // cpus), threads=int(record['ThreadsPerCore']),
                 memory_bytes=memory * _MIB, gpus=gpus(record.get('Gres', '')),
-                labels=_words(record.get('AvailableFeatures', '')), up=state <= _TAKES,
+                labels=labels, up=state <= _TAKES,
                 state=record['State'].lower())
 
 
@@ -43,10 +44,6 @@ def gpus(gres: str) -> tuple[tuple[str, int], ...]:
     """``gpu:a100:4(S:0-1),lscratch:300`` as (('a100', 4),); a type that is not told is ''."""
     found = re.findall(r'(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)', gres)
     return tuple(sorted((kind, int(count)) for kind, count in found if int(count)))
-
-
-def _words(value: str) -> tuple[str, ...]:
-    return tuple(sorted(word for word in value.split(',') if word not in ('', '(null)')))
 
 
 def queues(text: str, groups: set[str], accounts: set[str]) -> list[Queue]:

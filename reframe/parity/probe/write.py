@@ -77,7 +77,8 @@ def partition_lines(like: Like, cluster: Cluster, host: Host, first: bool) -> li
     return [*said, (f'    launcher: {cluster.launcher}', cluster.launcher_source), *_access(like, cluster),
             *_variables(cluster), _time(like), _features(like, one), *_devices(one, host), ('    extras:',),
             _nodes(like), (f'      cores: {one.cores}', f'{cluster.source}{_threads(one, cluster)}'),
-            (f'      memory_bytes: {one.memory_bytes:_}', f'{gib(one)}: {cluster.source}'),
+            (f'      memory_bytes: {one.memory_bytes:_}',
+             f'{one.memory_bytes / (1 << 30):.4g} GiB: {cluster.source}'),
             *_caches(one, host), _filesystems(host, first), *_limits(host, first)]
 
 
@@ -183,10 +184,6 @@ def _limits(host: Host, first: bool) -> list[tuple]:
     return [('      limits: &limits', f'{TODO} certain: true, once the nodes are known to have such a port'),
             (f'        link_bandwidth: {{value: {host.link.rate:g}, unit: MB/s, certain: false, source: '
              f'{single("login node, " + host.link.source)}}}',)]
-
-
-def gib(node: Node) -> str:
-    return f'{node.memory_bytes / (1 << 30):.4g} GiB'
 
 
 def short(text: str, most: int = 100) -> str:

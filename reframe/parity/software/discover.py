@@ -111,14 +111,11 @@ def _plain(entry: Any) -> dict[str, Any]:
     return {'name': get('name'), 'modules': list(get('modules')), 'codes': list(get('codes'))}
 
 
-def _code() -> int:
-    """When what finds software was last changed: it may offer more by now."""
-    return max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
-
-
 def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
     cpu = hashlib.sha256(' '.join(sorted(flags)).encode()).hexdigest()[:12]
-    return {'parity': __version__, 'code': _code(), 'cpu': cpu, 'user': os.geteuid(),
+    # it may offer more since what finds software was changed
+    code = max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
+    return {'parity': __version__, 'code': code, 'cpu': cpu, 'user': os.geteuid(),
             'variables': {name: env.get(name) for name in _VARIABLES}}
 
 
@@ -195,7 +192,6 @@ def _contents(software: dict[str, Any]) -> str:
     if not names and 'python3' in programs:
         names.append(f'only python {programs["python3"]["version"]}')
     return ', '.join(names) or 'nothing'
-
 
 
 _MARK = '--parity-environment--'

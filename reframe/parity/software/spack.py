@@ -74,7 +74,9 @@ class Spack(NamedTuple):
             for line in process.stdout:
                 out.write(line)
                 said = [*said[-60:], line.rstrip()]
-                _tell(line)
+                for pattern, words in _TOLD:
+                    if found := pattern.search(line):
+                        print(f'parity: {words.format(*found.groups())}', flush=True)
         if process.returncode:
             raise InfrastructureError(f'spack {arguments[0]} fails: {_error(said)} (see {log})')
 
@@ -103,12 +105,6 @@ class Spack(NamedTuple):
         return subprocess.Popen([self.program, '-e', str(place), *arguments], env=self.environ, text=True,
                                 errors='replace', stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
-
-
-def _tell(line: str) -> None:
-    for pattern, words in _TOLD:
-        if found := pattern.search(line):
-            print(f'parity: {words.format(*found.groups())}', flush=True)
 
 
 def _error(said: list[str]) -> str:

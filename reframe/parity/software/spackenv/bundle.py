@@ -76,13 +76,10 @@ def _wheels(folder: Path) -> None:
     """Fetch every locked Python package; InfrastructureError where one cannot be had."""
     print('parity: Python packages of requirements.lock', flush=True)
     shutil.rmtree(folder, ignore_errors=True)
-    lock = paths.root() / 'requirements.lock'
-    done = subprocess.run([
+    _demand('pip download', [
         sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input',
         '--no-deps', '--only-binary', ':all:', '--require-hashes', '--dest', str(folder),
-        '--requirement', str(lock)], capture_output=True, text=True)
-    if done.returncode:
-        raise InfrastructureError(f'pip download fails: {(done.stderr.strip().splitlines() or [""])[-1]}')
+        '--requirement', str(paths.root() / 'requirements.lock')])
 
 
 def _take(target: Path) -> None:
@@ -105,9 +102,13 @@ def _pack(archive: Path, folder: Path, names: list[str]) -> None:
 
 
 def _tar(*arguments: str) -> None:
-    done = subprocess.run(['tar', *arguments], capture_output=True, text=True)
+    _demand('tar', ['tar', *arguments])
+
+
+def _demand(what: str, command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise InfrastructureError(f'tar fails: {(done.stderr.splitlines() or [""])[-1]}')
+        raise InfrastructureError(f'{what} fails: {(done.stderr.strip().splitlines() or [""])[-1]}')
 
 
 def _sums(target: Path) -> dict[str, str]:

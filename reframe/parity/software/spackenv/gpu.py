@@ -57,14 +57,11 @@ def specs(system: str) -> list[str]:
 def add(manifest: dict[str, Any], wanted: list[str]) -> None:
     """Add GPU specs and their view; a spec without ~cuda ~rocm would get the build for GPUs, too."""
     view = manifest['view']['default']
-    manifest['specs'] = [*(_without(spec) for spec in manifest['specs']), *wanted]
+    manifest['specs'] = [*(f'{spec} ~cuda ~rocm' if spec.split('@')[0] in CODES else spec
+                           for spec in manifest['specs']), *wanted]
     manifest['concretizer'] = {**manifest.get('concretizer', {}), 'unify': 'when_possible'}
     manifest['view'] = {'default': {**view, 'exclude': _BUILDS},
                         'gpu': {**view, 'root': f'{view["root"]}-gpu', 'select': _BUILDS}}
-
-
-def _without(spec: str) -> str:
-    return f'{spec} ~cuda ~rocm' if spec.split('@')[0] in CODES else spec
 
 
 def is_build(parameters: dict[str, Any]) -> bool:

@@ -163,30 +163,24 @@ def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
         if stale else []
     notes += [f'{name}: {newer}'] if newer else []
     math, env_vars = _math(Path(built.view, 'xhpl'), env, flags, notes) if 'hpl' in whole else ({}, {})
-    identities = {package: _identity(p) for package, p in whole.items()}
+    identities = {package: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
+                  for package, p in whole.items()}
     facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities}
     if newer:
         facts['newer_build'] = newer
     if math:
         facts['blas'] = math
-    offered = {package: _offered(name, package) for package in whole}
+    offered = {package: _FEATURES.get(package, (package,)) if name == 'spack' else _GPU_FEATURES.get(package, ())
+               for package in whole}
     return Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
                    features=[name for features in offered.values() for name in features],
                    parts={name: [package] for package, features in offered.items() for name in features}), notes
-
-
-def _offered(name: str, package: str) -> tuple[str, ...]:
-    return _FEATURES.get(package, (package,)) if name == 'spack' else _GPU_FEATURES.get(package, ())
 
 
 def package_of(feature: str, name: str = 'spack') -> str:
     """The package whose binaries offer the feature in the environment ``name``; the feature itself if unknown."""
     known = _FEATURES if name == 'spack' else _GPU_FEATURES
     return next((package for package, features in known.items() if feature in features), feature)
-
-
-def _identity(package: Package) -> dict[str, str]:
-    return {key: getattr(package, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
 
 
 def _math(program: Path, env: Mapping[str, str], flags: frozenset[str],
