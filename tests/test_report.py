@@ -131,7 +131,7 @@ ATTRIBUTES = set('lang charset http-equiv content name class href id datetime ar
 def _hostile_beside():
     """The same text in everything that stands beside a verdict."""
     from parity.records.history import SessionFacts
-    from parity.report import changes, curves, ratios, series
+    from parity.report import curves, news, ratios, series
     from parity.report.beside import Beside
     from parity.report.difference import Difference
     cells = _hostile().cells
@@ -139,7 +139,7 @@ def _hostile_beside():
     return Beside(
         before=before, differences=[Difference(h, h, h, [h]) for h in HOSTILE],
         nights=series.Nights([(h, h) for h in HOSTILE], {
-            changes.key(c): series.packed([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, c.unit) for c in cells}),
+            news.key(c): series.packed([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, c.unit) for c in cells}),
         plots=[curves.Plot(h, h, h, h, h, h, 'lower', [curves.Line(h, {1.0: 1.0, 2.0: 3.0})]) for h in HOSTILE],
         facts=SessionFacts('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g}
                                                        for h, g in zip(HOSTILE, HOSTILE[::-1], strict=True)}),

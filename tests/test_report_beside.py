@@ -16,7 +16,7 @@ from parity.base import paths
 from parity.compare.model import Outcome
 from parity.records.history import SessionFacts
 from parity.records.rows import SCHEMA
-from parity.report import changes, curves, difference, drawing, earlier, nodes, ratios, rows, series
+from parity.report import curves, difference, drawing, earlier, news, nodes, ratios, rows, series
 from parity.verdict import judge
 from test_report import _cell, _page, _verdict
 
@@ -27,7 +27,7 @@ DIGITS = series._DIGITS
 
 def _changed(before, now):
     given, _ = rows.of_cells(now)
-    return changes.of_rows(given, _verdict(before))
+    return news.changes(given, _verdict(before))
 
 
 def test_what_became_worse_comes_first_and_the_worst_of_it_first():
@@ -216,7 +216,7 @@ def test_a_night_is_the_median_of_its_runs_without_confirmations():
     nights = series.of_recent(series.recent(frame, 's2', 2.0))
     assert nights.labels == [('n0', 's0'), ('n2', 's2')]
     (key, packed), = nights.cells.items()
-    assert key == changes.key(_cell()) and _unpacked(packed) == {0: 2.0, 1: 4.0}
+    assert key == news.key(_cell()) and _unpacked(packed) == {0: 2.0, 1: 4.0}
 
 
 def test_no_more_than_ninety_nights():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from parity.base import text
-from parity.report import attention, changes, drawing, facts, ratios, rows
+from parity.report import drawing, facts, news, ratios, rows
 from parity.report.beside import Beside
 from parity.verdict.model import WORDS, Verdict
 
@@ -19,10 +19,10 @@ class View:
     verdict: Verdict
     when: str
     counts: list[tuple[str, int]]
-    changes: changes.Changes | None
+    changes: news.Changes | None
     unreadable: str                  # why there are none, although there was a session before
     differences: list
-    attention: list[tuple[str, list[attention.Entry]]]
+    attention: list[tuple[str, list[news.Entry]]]
     causes: dict[int, list[str]]     # by the number of the row: what is known of a slower figure
     pairs: list[ratios.Chart]
     table: list[tuple[str, list[rows.Table]]]
@@ -45,10 +45,10 @@ def build(verdict: Verdict, beside: Beside, links: Callable[[str], list[tuple[st
         verdict=verdict,
         when=verdict.session.start[:16].replace('T', ' '),
         counts=[(word, verdict.counts[word]) for word in (*WORDS[:-1], 'ok') if verdict.counts.get(word)],
-        changes=changes.of_rows(given, beside.before) if beside.before else None,
+        changes=news.changes(given, beside.before) if beside.before else None,
         unreadable=beside.unreadable,
         differences=beside.differences,
-        attention=attention.of_rows(given),
+        attention=news.not_ok(given),
         causes={r.number: r.cell.cause.lines() for r in given if r.cell.cause},
         pairs=[ratios.chart(pair) for pair in beside.pairs or ratios.of_outcomes(verdict.pairs)],
         table=rows.tables(given, links),
@@ -88,4 +88,4 @@ def _nodes(verdict: Verdict, beside: Beside):
 
 def _data(beside: Beside, given: list[rows.Row], reasons: dict[int, str]) -> str:
     from parity.report import series
-    return series.as_json(beside.nights or series.Nights(), [changes.key(r.cell) for r in given], reasons)
+    return series.as_json(beside.nights or series.Nights(), [news.key(r.cell) for r in given], reasons)
