@@ -15,7 +15,7 @@ import stored as storing
 from commands import parity, process
 from conftest import TOP
 from parity import plan
-from parity.report.inspect import draw, find, output, rerun
+from parity.report.inspect import find, output, rerun, text
 from parity.verdict import judge
 from stored import case
 
@@ -168,13 +168,13 @@ def test_of_a_huge_output_only_the_end_is_read(tmp_path):
     (77.0, (75.9, None, 77.7), '^├─+●─+┼$'), (5.0, (None, 4.0, 0.0), '^┼─+┤ +●$'), (4.0, (None, 4.0, 4.0), '^$'),
 ])
 def test_a_value_beside_its_band(value, band, drawn):
-    assert re.search(drawn, draw.bar(value, *band))
+    assert re.search(drawn, text.bar(value, *band))
 
 
 def test_a_sparkline_draws_noise_level_and_a_drop_low():
-    assert len(set(draw.sparkline([100.0, 100.5, 99.5, 100.2]))) <= 3
-    assert draw.sparkline([100, 100, 80]) == '██▁' and draw.sparkline([0.0, 0.0]) == '▄▄' and not draw.sparkline([])
-    assert draw.sparkline([100.0, 100.0], 50.0, 150.0) == '▅▅'
+    assert len(set(text.sparkline([100.0, 100.5, 99.5, 100.2]))) <= 3
+    assert text.sparkline([100, 100, 80]) == '██▁' and text.sparkline([0.0, 0.0]) == '▄▄' and not text.sparkline([])
+    assert text.sparkline([100.0, 100.0], 50.0, 150.0) == '▅▅'
 
 
 def names_selected(line: str, names: list[str]) -> list[str]:

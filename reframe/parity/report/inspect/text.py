@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from parity.base import figures
 from parity.base.text import visible
-from parity.report.inspect import draw
 from parity.report.inspect.model import View
 from parity.verdict.model import Cell
 from parity.verdict.terminal import STYLES
@@ -56,7 +55,7 @@ def _band(cell: Cell) -> str:
         return ''
     band = figures.band(cell.low, cell.high, cell.unit)
     better = 'lower is better' if cell.better == 'lower' else ''
-    return '   '.join(filter(None, (band, draw.bar(cell.value, cell.low, cell.high, cell.reference), better)))
+    return '   '.join(filter(None, (band, bar(cell.value, cell.low, cell.high, cell.reference), better)))
 
 
 def _limit(cell: Cell) -> str:
@@ -71,7 +70,7 @@ def _nights(view: View) -> str:
     if not view.nights:
         return 'no figure is stored'
     values = [night.value for night in view.nights]
-    spark = draw.sparkline(values, view.cell.low, view.cell.high)
+    spark = sparkline(values, view.cell.low, view.cell.high)
     first, last = view.nights[0].night[:10], view.nights[-1].night[:10]
     if len(values) == 1:
         return f'only {first}'
@@ -90,3 +89,43 @@ def _runs(view: View) -> str:
     again = [f'{text} on {node}' if node else text
              for text, (_, node) in zip(texts[len(tonight.runs):], tonight.reruns, strict=True)]
     return ' '.join((*texts[:len(tonight.runs)], unit)).strip() + (f'; again: {", ".join(again)}' if again else '')
+
+
+BLOCKS = '▁▂▃▄▅▆▇█'
+_WIDTH = 40
+#: Nights that differ by less than this share of their height are drawn level: noise is no landscape.
+_LEVEL = 0.05
+
+
+def bar(value: float, low: float | None, high: float | None, reference: float | None) -> str:
+    """The band as ├──┼──┤ (open where a bound is missing), the value as ●, to one scale."""
+    known = [x for x in (low, reference, high) if x is not None]
+    if not known:
+        return ''
+    first, last = min(*known, value), max(*known, value)
+    if first == last:
+        return ''
+
+    def place(x: float) -> int:
+        return round((x - first) / (last - first) * (_WIDTH - 1))
+
+    begin, end = place(first if low is None else low), place(last if high is None else high)
+    line = [('─' if begin <= i <= end else ' ') for i in range(_WIDTH)]
+    for x, mark in ((low, '├'), (high, '┤'), (reference, '┼'), (value, '●')):
+        if x is not None:
+            line[place(x)] = mark
+    return ''.join(line).rstrip()
+
+
+def sparkline(values: Sequence[float], *also: float | None) -> str:
+    """One block a value, oldest first; ``also``: bounds that the scale takes in, too."""
+    if not values:
+        return ''
+    known = [*values, *(x for x in also if x is not None)]
+    first, last = min(known), max(known)
+    room = _LEVEL * max(abs(first), abs(last))
+    if last - first < room:
+        first, last = first - room / 2, last + room / 2
+    if first == last:
+        return BLOCKS[3] * len(values)
+    return ''.join(BLOCKS[round((v - first) / (last - first) * (len(BLOCKS) - 1))] for v in values)
