@@ -16,7 +16,7 @@ import yaml
 from conftest import PATIENCE, TOP, run_python, shell
 from parity.base.codes import FEATURES
 from parity.base.errors import InfrastructureError, UsageError
-from parity.cli import build as command_line
+from parity.cli import software
 from parity.site import assemble
 from parity.software.spack import Spack
 from parity.software.spackenv import build, bundle, externals, folder, gpu, manifest
@@ -376,11 +376,11 @@ def test_a_check_for_cpus_never_gets_the_gpu_view(built_both):
 
 
 def test_the_status_tells_the_views_apart(built_both, capsys):
-    assert command_line.status('local', False) == 0
+    assert software.status('local', False) == 0
     default, _, for_gpu, _ = capsys.readouterr().out.splitlines()
     assert default.startswith('spack: ') and for_gpu.endswith('(no GPU driver at the build: none was started)')
     Path(built_both.gpu.view, 'cuda-stream').unlink()
-    assert command_line.status('local', False) == 3 and not manifest.whole(built_both)
+    assert software.status('local', False) == 3 and not manifest.whole(built_both)
     assert manifest.changed(built_both) == [] and manifest.changed(built_both.gpu) == ['cuda-stream']
     assert 'missing or changed: cuda-stream' in capsys.readouterr().out
 
@@ -439,7 +439,7 @@ def test_the_examples_locks_are_for_their_processors_and_of_no_other_machine(sys
 
 @pytest.mark.parametrize('system', ['example-slurm', 'example-pbs'])
 def test_the_examples_locks_are_of_the_specs_that_are_asked_for(results, system):
-    place = folder.write(systems.read(system), command_line.facts(systems.read(system)))
+    place = folder.write(systems.read(system), software.facts(systems.read(system)))
     wanted = yaml.safe_load((place / 'spack.yaml').read_text())['spack']['specs']
     locked = json.loads((place / 'spack.lock').read_text())
     assert sorted(s.split('@')[0] for s in wanted) == sorted(r['spec'].split('@')[0] for r in locked['roots'])
@@ -508,7 +508,7 @@ def test_a_build_that_fails_leaves_the_codes_of_the_one_before_in_use(builder, t
     assert codes == ['hpl'] and manifest.read('local') == before and manifest.whole(before)
     assert re.match(r'the build of 20\S+ \S+ failed: spack install fails: .*make failed .*; in use: that of 20', said)
     assert said in capsys.readouterr().err
-    assert command_line.status('local', False) == 0 and said in capsys.readouterr().out
+    assert software.status('local', False) == 0 and said in capsys.readouterr().out
     (tmp_path / 'broken').unlink()
     after = build.build(builder, FACTS)
     assert after.packages['hpl'].version == '2.2' and offered() == (['hpl'], '')

@@ -9,7 +9,7 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import jobs, refs, study
+from parity.cli import compare, jobs, refs
 
 
 class Commands(typer.core.TyperGroup):
@@ -67,14 +67,14 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
 
     Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure.
     """
-    from parity.report import show
-    from parity.verdict import judge
+    from parity.base import console
+    from parity.verdict import judge, terminal
     if session and system:
         raise errors.UsageError('--session and --system: give one of them')
     oldest = _seconds('--max-age', max_age) if max_age is not None else 0
     judged = judge.newest(session, system)
     judged = judge.not_older(judged, oldest, max_age) if oldest else judged
-    show.as_json(judged) if as_json else show.as_text(judged, everything)
+    print(judged.model_dump_json(indent=1)) if as_json else console.lines(terminal.lines(judged, everything))
     raise typer.Exit(judged.exit_code)
 
 
@@ -89,8 +89,10 @@ def _seconds(option: str, time: str) -> int:
 @app.command('show')
 def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION):
     """Everything known of one cell: value and band, last nights, nodes, output, cause, the line that reruns it."""
-    from parity.cli import cell as command
-    command.show(cell, as_json, session)
+    from parity.base import console
+    from parity.report.inspect import gather, text
+    view = gather.view(cell, session)
+    print(view.model_dump_json(indent=1)) if as_json else console.lines(text.lines(view))
 
 
 @app.command('ack')
@@ -130,8 +132,7 @@ def compare_sides(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json:
 
     Exit code: 0 compared, 1 a declared expectation is broken, 2 usage or not like for like, 3 nothing in common.
     """
-    from parity.cli import compare as command
-    raise typer.Exit(command.run(baseline, candidate, as_json, label, margin))
+    raise typer.Exit(compare.run(baseline, candidate, as_json, label, margin))
 
 
 @app.command('parse')
@@ -154,8 +155,8 @@ def detect_file(file: str, as_json: bool = JSON):
 @app.command()
 def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that announces the software.')):
     """Print what this machine is, its limits with their source, and the software found on it."""
-    from parity.report import show
-    show.facts(brief)
+    from parity.cli import machine
+    machine.facts(brief)
 
 
 @app.command('doctor')
@@ -200,41 +201,41 @@ def merge_results(databases: list[str] = DATABASES, recover: str = RECOVER):
     keep.merge(databases or [], recover)
 
 
-software = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
-app.add_typer(software, name='software')
+codes = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
+app.add_typer(codes, name='software')
 SYSTEM = typer.Option('local', '--system', help='The system to build for.')
 
 
-@software.command('build')
+@codes.command('build')
 def software_build(system: str = SYSTEM):
     """Build the codes for a system from its lock, and prove that every binary is there and starts."""
-    from parity.cli import build
-    build.build(system)
+    from parity.cli import software
+    software.build(system)
 
 
-@software.command('status')
+@codes.command('status')
 def software_status(system: str = SYSTEM, as_json: bool = JSON):
     """Print what is built: spec, DAG hash, compiler, MPI, target; exit code 3 if something is missing."""
-    from parity.cli import build
-    raise typer.Exit(build.status(system, as_json))
+    from parity.cli import software
+    raise typer.Exit(software.status(system, as_json))
 
 
-@software.command('mirror')
+@codes.command('mirror')
 def software_mirror(directory: str, system: str = SYSTEM):
     """Make a bundle from which a machine without a network builds: Spack, recipes, sources."""
-    from parity.cli import bundle
-    bundle.mirror(directory, system)
+    from parity.cli import software
+    software.mirror(directory, system)
 
 
-@software.command('cache')
+@codes.command('cache')
 def software_cache(directory: str, system: str = SYSTEM):
     """Put what is built into a build cache: a folder, or a bundle, whose builds then install it."""
-    from parity.cli import bundle
-    bundle.cache(directory, system)
+    from parity.cli import software
+    software.cache(directory, system)
 
 
 app.add_typer(jobs.app, name='jobs')
-app.add_typer(study.app, name='study')
+app.add_typer(compare.study, name='study')
 app.add_typer(refs.app, name='refs')
 
 

@@ -6,7 +6,7 @@ import datetime
 import getpass
 import os
 
-from parity.base.console import Console
+from parity.base import console
 from parity.base.errors import UsageError
 from parity.base.text import visible
 from parity.report.inspect import find
@@ -57,15 +57,15 @@ def _login() -> str:
 def listing(system: str) -> None:
     """Print what is acknowledged on every system, or on one, and how those cells stand."""
     named = [systems.read(system).name] if system else systems.names()
-    found = [(name, ack) for name in named for ack in acks.read(name)]
-    console = Console(soft_wrap=True, highlight=False, emoji=False, markup=False)
+    found = [ack for name in named for ack in acks.read(name)]
     newest = find.newest() if found else {}
-    for _, ack in found:
-        state = _state(ack, acks.fitting(ack, newest))
-        at = ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
-        console.print(visible(f'{ack.cell}   {state}   {ack} (since {ack.since}{at})'))
-    if not found:
-        console.print('nothing is acknowledged' + (f' on {system}' if system else ''))
+    said = [f'{ack.cell}   {_state(ack, acks.fitting(ack, newest))}   {ack} (since {ack.since}{_level(ack)})'
+            for ack in found] or ['nothing is acknowledged' + (f' on {system}' if system else '')]
+    console.lines((visible(line), '') for line in said)
+
+
+def _level(ack: acks.Ack) -> str:
+    return ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
 
 
 def _state(ack: acks.Ack, cells: list[Cell]) -> str:

@@ -1,14 +1,19 @@
-"""`parity compare BASELINE CANDIDATE`: one side against another, metric by metric."""
+"""`parity compare BASELINE CANDIDATE` and `parity study compare NAME`: one side against another."""
 
 from __future__ import annotations
 
 import sys
+
+import typer
 
 from parity.base import errors
 from parity.base.errors import UsageError
 
 #: Where nobody reads on a terminal, lines are not folded before this.
 _WIDE = 200
+study = typer.Typer(no_args_is_help=True)
+NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
+JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 
 def run(baseline: str, candidate: str, as_json: bool, label: bool, margin: float) -> int:
@@ -19,15 +24,27 @@ def run(baseline: str, candidate: str, as_json: bool, label: bool, margin: float
     from parity.compare import expected, join, resolve
     one, other = resolve.sides(baseline, candidate)
     found = expected.marked(join.compare(one, other, margin / 100, label))
-    if as_json:
-        sys.stdout.write(found.model_dump_json(indent=1) + '\n')
-    else:
-        printed(found)
+    _print(found, as_json)
     return _code(found)
 
 
-def printed(found) -> None:
+@study.callback()
+def of_studies():
+    """Published experiments: what their own figures say."""
+
+
+@study.command('compare')
+def compare_study(name: str = NAME, as_json: bool = JSON):
+    """Compare a study's two sides, benchmark by benchmark; name what its own averages do not match."""
+    from parity.study.compare import of_study
+    _print(of_study(name), as_json)
+
+
+def _print(found, as_json: bool) -> None:
     """The comparison on standard output; colours only on a terminal."""
+    if as_json:
+        print(found.model_dump_json(indent=1))
+        return
     from parity.base.console import Console
     from parity.compare import terminal
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)

@@ -10,15 +10,14 @@ import sys
 import time
 
 from parity import report
-from parity.base import paths, reasons
+from parity.base import console, paths, reasons
 from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
 from parity.nightly import again, follow, guard
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.records import database, selection
-from parity.report import show
 from parity.system import systems
-from parity.verdict import judge
+from parity.verdict import judge, terminal
 from parity.verdict.model import Cell, Verdict
 
 #: How long ReFrame may take to end its jobs and to store the session once it was told to stop.
@@ -59,7 +58,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     if not stopped:
         verdict = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))
     code = verdict.exit_code
-    show.as_text(verdict)
+    console.lines(terminal.lines(verdict))
     if stopped:
         print(f'parity: {stopped}: what had finished is judged above', file=sys.stderr)
         code = code if code not in (OK, 3) else INFRASTRUCTURE

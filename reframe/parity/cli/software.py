@@ -1,12 +1,14 @@
-"""`parity software`: build, and what is built."""
+"""`parity software`: build the codes, say what is built, bundle it for a machine without a network."""
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import Any
 
-from parity.base.errors import MISSING, OK
+from parity.base.errors import MISSING, OK, UsageError
 from parity.software.spackenv import build as builder
-from parity.software.spackenv import manifest
+from parity.software.spackenv import bundle, manifest
 from parity.system import systems
 from parity.system.schema import System
 
@@ -57,3 +59,27 @@ def facts(system: System) -> dict[str, Any]:
     from parity.base import paths
     here = machine.load(paths.results() / 'cache' / 'machine.json')
     return {'llc_bytes': here.llc_bytes, 'memory_bytes': here.memory_bytes, **stated}
+
+
+def mirror(directory: str, name: str) -> None:
+    """Make the bundle in the folder; UsageError or InfrastructureError with one line if it cannot be."""
+    target, system = Path(directory).absolute(), systems.read(name)
+    command, place = builder.locked(system, facts(system))
+    made = bundle.make(command, name, place, target)
+    size = sum(file.stat().st_size for file in target.rglob('*') if file.is_file() and not file.is_symlink())
+    print(f'parity: {target}: Spack {made.spack}, recipes, {len(made.sources)} sources, {size / 1e6:.0f} MB; '
+          f'next, where no network is: {bundle.VARIABLE}=COPY_OF_IT parity software build --system {name}')
+
+
+def cache(directory: str, name: str) -> None:
+    """Put what is built into a build cache: a folder, or a bundle; UsageError where nothing is built."""
+    target = Path(directory).absolute()
+    systems.read(name)
+    if (built := manifest.read(name)) is None:
+        raise UsageError(f'{name}: nothing is built; next: parity software build --system {name}')
+    in_bundle = (target / 'bundle.json').exists()
+    target = target / 'binaries' if in_bundle else target
+    bundle.push(builder.find(), builder.used(built), target)
+    how = 'builds from the bundle install it' if in_bundle else \
+        f'spack mirror add --unsigned parity {shlex.quote(str(target))}, then build there'
+    print(f'parity: {target}: the binaries of {name}; next: {how}')
