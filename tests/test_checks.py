@@ -17,7 +17,7 @@ from replay import RECORDED, Replay, check
 
 def hpcc_case(text: str, llc_bytes=1 << 20, **problem) -> Replay:
     cls = check('compute/hpcc.py', 'Hpcc')
-    facts = hpcc.facts(text)
+    facts = hpcc.read(text)[1]
     asked = {k: int(facts[k]) for k in ('n', 'nb', 'p', 'q')} | problem
     made = Replay(cls, {'llc_bytes': llc_bytes}, num_tasks=int(facts['processes']), problem=HplProblem(**asked, why=''),
                   place_ranks=lambda: None)
@@ -47,7 +47,7 @@ def test_hpcc_with_another_problem_than_asked_is_wrong():
 
 def test_stream_arrays_that_a_cache_may_hold_are_labelled():
     text = (RECORDED / 'hpcc' / 'np2.txt').read_text()
-    array = 8 * hpcc.facts(text)['stream_vector_length']
+    array = 8 * hpcc.read(text)[1]['stream_vector_length']
     roomy, tight = hpcc_case(text, llc_bytes=array / 4.1), hpcc_case(text, llc_bytes=array / 3.9)
     unknown = hpcc_case(text, llc_bytes=None)
     for case in (roomy, tight, unknown):
@@ -70,7 +70,7 @@ def test_filecopy_gives_every_metric_it_declares(file):
 def test_npb_gives_every_metric_it_declares(file):
     cls = check('compute/npb.py', 'Npb')
     text = file.read_text()
-    facts = npb.facts(text)
+    facts = npb.read(text)[1]
     name, letter, ranks = file.stem.split('-')[1].split('.')[:3]
     case = Replay(cls, {}, benchmark=name, letter=letter, num_tasks=int(ranks))
     values = case.replay(text)
@@ -97,7 +97,7 @@ def test_hpl_gives_every_metric_it_declares_and_notices_another_problem(file):
 def test_stream_gives_every_metric_it_declares(file):
     cls = check('memory/stream.py', 'Stream')
     text = file.read_text()
-    facts = stream.facts(text)
+    facts = stream.read(text)[1]
     array = 8 * facts['array_elements']
     case = Replay(cls, {'llc_bytes': array / 5}, count=int(facts['threads']))
     assert case.replay(text)['triad'] > 0 and not case.labels

@@ -24,7 +24,7 @@ def test_osu_gives_every_metric_it_declares_and_keeps_the_curve(name, benchmark)
     case = osu_case(name, benchmark)
     values = case.replay(text)
     assert all(value > 0 for value in values.values())
-    assert case.facts['curve'] == osu.parse(text, case.largest)
+    assert case.facts['curve'] == osu.read(text, case.largest)[0]
 
 
 def test_osu_another_benchmark_than_asked_is_wrong():
@@ -42,7 +42,7 @@ def test_imb_gives_every_metric_it_declares():
     text = (RECORDED / 'imb' / 'pingpong-16MiB-np2.txt').read_text()
     case = Replay(check('network/imb.py', 'Imb'), {}, benchmark='PingPong', num_tasks=2)
     values = case.replay(text)
-    curve = imb.parse(text, 1 << 24)
+    curve = imb.read(text, 1 << 24)[0]
     assert values['bandwidth_16MiB'] == curve[f'pingpong_bandwidth_{1 << 24}'] and case.facts['curve'] == curve
     for benchmark, tasks in (('Sendrecv', 2), ('PingPong', 4)):
         with pytest.raises(Wrong, match=f'ran PingPong of 2 processes, asked for {benchmark} of {tasks}'):
@@ -61,7 +61,7 @@ def test_pingpong_gives_every_metric_it_declares_and_keeps_the_curve():
     text = (RECORDED / 'pingpong' / 'np2-1MiB.txt').read_text()
     case = Replay(check('network/pingpong.py', 'Pingpong'), {})
     values = case.replay(text)
-    curve = pingpong.parse(text, 1 << 20)
+    curve = pingpong.read(text, 1 << 20)[0]
     assert values == {'latency_8B': curve['latency_8'], 'latency_8KiB': curve['latency_8192'], 'bandwidth_1MiB': curve['bandwidth_1048576']}
     assert case.facts['curve'] == curve
     with pytest.raises(Incomplete):

@@ -13,7 +13,7 @@ GIB = 1 << 30
 
 
 def ior_case(text: str, memory=GIB, local=True, **attributes) -> Replay:
-    facts = ior.facts(text)
+    facts = ior.read(text)[1]
     ran = {'api': facts['api'], 'access': facts['access'], 'span': int(facts['nodes']), 'num_tasks': int(facts['tasks']),
            'direct_asked': True, 'took_direct': lambda: facts['direct'] == 'yes'}
     return Replay(check('storage/ior.py', 'Ior'), {'memory_bytes': memory}, caches_known=dict, is_local=lambda: local, **{**ran, **attributes})
@@ -37,7 +37,7 @@ def test_ior_writes_without_fsync_are_wrong():
 
 def test_ior_reads_that_may_come_out_of_memory_are_labelled():
     text = (RECORDED / 'ior' / 'ior-posix-np4-fpp.txt').read_text()
-    size = ior.facts(text)['aggregate_bytes']
+    size = ior.read(text)[1]['aggregate_bytes']
     for case, labelled in ((ior_case(text, memory=size), True), (ior_case(text, memory=None), True),
                            (ior_case(text, memory=size // 2), False)):
         case.replay(text)
@@ -56,7 +56,7 @@ def test_ior_on_two_nodes_is_cached_where_one_kernel_has_the_file_system():
 
 
 def mdtest_case(text: str, local=True, **attributes) -> Replay:
-    facts = mdtest.facts(text)
+    facts = mdtest.read(text)[1]
     cls = check('storage/mdtest.py', 'Mdtest')
     ran = {'num_tasks': facts['tasks'], 'span': facts['nodes'], 'items': facts['items'], 'iterations': facts['iterations']}
     return Replay(cls, {}, caches_known=dict, is_local=lambda: local, **{**ran, **attributes})
@@ -69,7 +69,7 @@ def test_mdtest_gives_every_metric_it_declares(name, monkeypatch):
     assert len(case.replay(text)) == 7
     assert set(case.labels) == {'file_stat', 'file_read', 'dir_stat'}
     two = mdtest_case(text, local=False, span=2)
-    on_two = SimpleNamespace(parse=mdtest.parse, facts=lambda text: {**mdtest.facts(text), 'nodes': 2})
+    on_two = SimpleNamespace(read=lambda text: (mdtest.read(text)[0], {**mdtest.read(text)[1], 'nodes': 2}))
     with monkeypatch.context() as patched:
         patched.setitem(two.cls.parse.__globals__, 'mdtest', on_two)
         two.replay(text)
@@ -81,7 +81,7 @@ def test_mdtest_gives_every_metric_it_declares(name, monkeypatch):
 @pytest.mark.parametrize('name', ['read-1rank', 'read-2nodes', 'read-2ranks-memory', 'read-write-2nodes-4ranks'])
 def test_fileset_gives_every_metric_it_declares(name):
     text = (RECORDED / 'fileset' / f'{name}.txt').read_text()
-    facts = fileset.facts(text)
+    facts = fileset.read(text)[1]
     cls = check('storage/fileset.py', 'Fileset')
     cls.parse.__globals__['BYTES'].update(recorded=facts['bytes'])
     case = Replay(cls, {}, mode=facts['mode'], file='recorded', files=facts['files'], num_tasks=facts['ranks'])
@@ -109,7 +109,7 @@ def test_fio_gives_every_metric_that_quick_runs(operation, name, names):
     values = made.replay(text)
     assert {'rate_4KiB_1', 'rate_1MiB_1'} | names <= set(values) and not made.labels
     if operation == 'mixed':
-        assert values['rate_1MiB_1'] == sum(fio.parse(text)[f'1MiB_1_{way}_rate'] for way in ('read', 'write'))
+        assert values['rate_1MiB_1'] == sum(fio.read(text)[0][f'1MiB_1_{way}_rate'] for way in ('read', 'write'))
     for wrong in ({'jobs': (2,)}, {'took_direct': lambda: False}, {'rw': lambda: 'write'}, {'blocks': ('4KiB',)}):
         with pytest.raises(Wrong, match='asked for'):
             vars(made).update(wrong)

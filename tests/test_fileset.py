@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from conftest import PATIENCE, eventually
 from parity.outputs import Incomplete, Wrong
-from parity.outputs.fileset import facts, parse
+from parity.outputs.fileset import read
 
 PROGRAM = Path(__file__).parent.parent / 'checks/storage/programs/fileset.py'
 MODES = ('read', 'read-write')
@@ -167,7 +167,7 @@ def test_with_as_many_ranks_on_every_node_it_is_the_next_node(nodes, each, by_no
 def test_one_rank_without_mpi4py(places, mode, size):
     done = run(*options(places, mode, bytes=size, iterations=3))
     assert done.returncode == 0, done.stderr
-    metrics, said = parse(done.stdout), facts(done.stdout)
+    metrics, said = read(done.stdout)
     assert metrics['rate'] == pytest.approx(20 * size * 8e-6 / metrics['seconds'], abs=1e-6)
     assert metrics['ns_per_byte'] == pytest.approx(metrics['seconds'] * 1e9 / (20 * size), abs=1e-6)
     assert metrics['file_rate'] == pytest.approx(20 / metrics['seconds'], abs=1e-6)
@@ -192,18 +192,18 @@ m.Job.good = good
     before = '' if nodes == 1 else TWO_NODES % (ranks // nodes)
     done = run(*options(places, mode, iterations=1), ranks=ranks, before=before, after=spy)
     assert done.returncode == 0, done.stderr
-    said = facts(done.stdout)
+    said = read(done.stdout)[1]
     assert said == said | {'ranks': ranks, 'nodes': nodes, 'launch': 'mpi',
                            'read_from': 'other node' if nodes == 2 else 'own'}
     step = ranks // nodes if nodes == 2 else 0
     assert set(log.read_text().splitlines()) == {f'{rank} {(rank + step) % ranks}' for rank in range(ranks)}
-    assert parse(done.stdout)['rate'] > 0 and empty(places)
+    assert read(done.stdout)[0]['rate'] > 0 and empty(places)
 
 
 def test_with_mpi4py_and_no_launcher_there_is_one_rank(places):
     need_mpi()
     done = run(*options(places), before='')
-    assert facts(done.stdout)['launch'] == 'one rank, no launcher' and facts(done.stdout)['mpi4py'] != 'none'
+    assert read(done.stdout)[1]['launch'] == 'one rank, no launcher' and read(done.stdout)[1]['mpi4py'] != 'none'
 
 
 def test_files_are_what_the_seed_says_whatever_the_chunk_and_no_two_alike(places):
@@ -224,7 +224,7 @@ def test_seconds_run_from_the_first_start_to_the_end_of_the_last_rank(places):
     need_mpi()
     late = 'def good(self, *rest):\n    time.sleep(0.5 * self.team.rank)\n    return true_good(self, *rest)\nm.Job.good = good'
     begun = time.monotonic()
-    metrics = parse(run(*options(places, files=1, iterations=1), ranks=2, before='', after=late).stdout)
+    metrics = read(run(*options(places, files=1, iterations=1), ranks=2, before='', after=late).stdout)[0]
     assert 0.5 <= metrics['seconds'] < time.monotonic() - begun
 
 
@@ -249,14 +249,14 @@ os.readv, os.fsync = readv, fsync
 
 
 def test_a_source_in_memory_is_said_to_be_cached(places):
-    said = facts(run(*options(places, bytes=1_000_000, files=3), after='m.os.posix_fadvise = lambda *rest: None').stdout)
+    said = read(run(*options(places, bytes=1_000_000, files=3), after='m.os.posix_fadvise = lambda *rest: None').stdout)[1]
     assert said['source cached'] == 'yes'
-    said = facts(run(*options(places, bytes=1_000_000, files=3)).stdout)
+    said = read(run(*options(places, bytes=1_000_000, files=3)).stdout)[1]
     assert said['source cached'] in ('no', 'yes')           # yes: on a file system that is memory
-    said = facts(run(*options(places, bytes=1_000_000, files=3), after='m.resident = lambda path: (0, 0)').stdout)
+    said = read(run(*options(places, bytes=1_000_000, files=3), after='m.resident = lambda path: (0, 0)').stdout)[1]
     assert said['source cached'] == 'unknown'
-    said = facts(run(*options(places, bytes=1_000_000, files=3),
-                     after='m.resident, m.mount = lambda path: (0, 9), lambda place: ("gpfs", "fs1")').stdout)
+    said = read(run(*options(places, bytes=1_000_000, files=3),
+                     after='m.resident, m.mount = lambda path: (0, 9), lambda place: ("gpfs", "fs1")').stdout)[1]
     assert said['source cached'] == 'unknown' and said['source cached why'] == 'gpfs does not say'
 
 
@@ -271,7 +271,7 @@ def test_a_file_that_is_not_what_was_written_is_wrong(places, mode, damage):
     wrong = 2 if mode == 'read' else 4                      # of two iterations; the copy is bad, too
     assert done.stderr == f'fileset: {wrong} files read were not what was written\n'
     with pytest.raises(Wrong, match=f'wrong files: {wrong // 2}, not 0'):
-        parse(done.stdout)
+        read(done.stdout)
 
 
 def test_a_bad_copy_is_wrong(places):
@@ -325,7 +325,7 @@ def test_a_signal_stops_it_and_it_cleans_up(places, number):
     assert going.returncode == 128 + number and err == f'fileset: rank 0 stopped by {number.name}\n'
     assert empty(places)
     with pytest.raises(Incomplete, match='the output ends without'):
-        parse(out)
+        read(out)
 
 
 def pids_of_ranks(mpi):
@@ -400,7 +400,7 @@ def test_a_run_that_lives_is_left_alone(places):
     going.send_signal(signal.SIGCONT)
     out, err = going.communicate(timeout=PATIENCE)
     assert going.returncode == 0, err
-    assert parse(out) and empty(places)
+    assert read(out)[0] and empty(places)
 
 
 @pytest.mark.parametrize('owner, days, removed', [

@@ -15,7 +15,7 @@ from parity.outputs import Incomplete, Wrong, fileset, registry
 RECORDED = Path(__file__).parent / 'recorded' / 'fileset'
 TEXTS = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
 TWO, FOUR = TEXTS['read-2nodes'], TEXTS['read-write-2nodes-4ranks']
-ACCEPTED = {name: (fileset.parse(text), fileset.facts(text)) for name, text in TEXTS.items()}
+ACCEPTED = {name: fileset.read(text) for name, text in TEXTS.items()}
 HEADER = {'host', 'source', 'source device', 'destination', 'destination device'}
 
 
@@ -30,10 +30,10 @@ def resealed(text):
 
 
 def test_figures():
-    assert fileset.parse(TWO) == {'rate': 4652.91602, 'ns_per_byte': 3.438704, 'file_rate': 5816.145025,
+    assert fileset.read(TWO)[0] == {'rate': 4652.91602, 'ns_per_byte': 3.438704, 'file_rate': 5816.145025,
                                   'seconds': 0.017193519}
-    assert [registry.unit('fileset', name) for name in fileset.parse(TWO)] == ['Mb/s', 'ns/byte', 'files/s', 's']
-    assert registry.CODES['fileset']().parse is fileset.parse
+    assert [registry.unit('fileset', name) for name in fileset.read(TWO)[0]] == ['Mb/s', 'ns/byte', 'files/s', 's']
+    assert registry.reader('fileset') is fileset.read
 
 
 @pytest.mark.parametrize('name, ranks, nodes, size, files, mode, cached, read_from', [
@@ -55,12 +55,12 @@ def test_facts(name, ranks, nodes, size, files, mode, cached, read_from):
 @pytest.mark.parametrize('name', sorted(TEXTS))
 def test_crlf_and_lines_of_the_job_do_not_matter(name):
     text = TEXTS[name].replace('\n', '\r\n')
-    assert outcome(fileset, f'module load python\n{text}real 0m2.742s\n') == ACCEPTED[name]
+    assert outcome(fileset.read, f'module load python\n{text}real 0m2.742s\n') == ACCEPTED[name]
 
 
 def test_lines_of_the_job_among_the_results_are_refused():
     with pytest.raises(Incomplete, match='^line 31: the checksum does not fit'):
-        fileset.parse(TWO.replace('\nseconds =', '\nslurmstepd: error\nseconds ='))
+        fileset.read(TWO.replace('\nseconds =', '\nslurmstepd: error\nseconds ='))
 
 
 # What a fitting checksum does not excuse: the program itself would have printed it
@@ -74,10 +74,10 @@ def test_a_lost_line_is_incomplete(line):
     text = FOUR.replace(f'\n{line}\n', '\n')
     assert text != FOUR
     with pytest.raises(Incomplete, match=r'^line \d+: '):
-        fileset.parse(text)
+        fileset.read(text)
     if 'crc32' not in line:
         with pytest.raises(Incomplete, match=r'^line \d+: '):
-            fileset.parse(resealed(text))
+            fileset.read(resealed(text))
 
 
 WRONG = [
@@ -99,7 +99,7 @@ def test_wrong(pattern, replacement, message):
     text = re.sub(pattern, replacement, FOUR, count=1)
     assert text != FOUR
     with pytest.raises(Wrong, match=re.escape(message)):
-        fileset.parse(resealed(text))
+        fileset.read(resealed(text))
 
 
 @pytest.mark.parametrize('pattern, replacement, message', [
@@ -107,7 +107,7 @@ def test_wrong(pattern, replacement, message):
     (r'iteration 2 bytes', 'iteration 2 bites', '2 iterations of 3'), ('mode: .*', 'mode: ', 'mode: ...')])
 def test_unreadable(pattern, replacement, message):
     with pytest.raises(Incomplete, match=message):
-        fileset.parse(resealed(re.sub(pattern, replacement, FOUR, count=1)))
+        fileset.read(resealed(re.sub(pattern, replacement, FOUR, count=1)))
 
 
 # ---- mutations
@@ -119,5 +119,5 @@ def test_unreadable(pattern, replacement, message):
 def test_a_fitting_checksum_excuses_no_figure(kind, name, data):
     """No metric may change; moved lines of iterations, or the words of a fact, have nothing but the checksum."""
     text = mutations.KINDS[kind](data.draw, TEXTS[name])
-    result = outcome(fileset, resealed(text) if fileset.START in text.split('\n') else text)
+    result = outcome(fileset.read, resealed(text) if fileset.START in text.split('\n') else text)
     assert result is None or result[0] == pytest.approx(ACCEPTED[name][0], rel=1e-4, abs=1e-6)

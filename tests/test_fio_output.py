@@ -12,7 +12,7 @@ from parity.outputs import Incomplete, Wrong, fio
 RECORDED = Path(__file__).parent / 'recorded' / 'fio'
 ALL = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
 TEXTS = {name: text for name, text in ALL.items() if 'fail' not in name}
-ACCEPTED = {name: (fio.parse(text), fio.facts(text)) for name, text in TEXTS.items()}
+ACCEPTED = {name: fio.read(text) for name, text in TEXTS.items()}
 MIXED, READ = TEXTS['3.37-randrw'], TEXTS['3.33-randread-quick']
 FIGURES = ['rate', 'iops', 'mean', 'p50', 'p95', 'p99', 'p999']
 
@@ -44,7 +44,7 @@ def test_an_option_of_a_group_wins_over_that_of_all():
 @pytest.mark.parametrize('name', sorted(TEXTS))
 def test_crlf_and_lines_of_the_job_do_not_matter(name):
     text = TEXTS[name].replace('\n', '\r\n')
-    assert outcome(fio, f'module load fio\nfio: verification is off\n{text}\nreal 2.74\n') == ACCEPTED[name]
+    assert outcome(fio.read, f'module load fio\nfio: verification is off\n{text}\nreal 2.74\n') == ACCEPTED[name]
 
 
 # ---- refused
@@ -54,7 +54,7 @@ def test_crlf_and_lines_of_the_job_do_not_matter(name):
     ('no-percentiles-fail', Incomplete, r'jobs\[0\].read.clat_ns.percentile is absent')])
 def test_what_failed_is_told_in_fios_words(name, error, message):
     with pytest.raises(error, match=message):
-        fio.parse(ALL[name])
+        fio.read(ALL[name])
 
 
 @pytest.mark.parametrize('pattern, replacement, error, message', [
@@ -70,10 +70,10 @@ def test_what_is_wrong_or_missing(pattern, replacement, error, message):
     text, count = re.subn(pattern, replacement, MIXED, count=1)
     assert count and text != MIXED
     with pytest.raises(error, match=message):
-        fio.parse(text)
+        fio.read(text)
 
 
 def test_a_group_that_did_nothing_is_incomplete():
     text = re.sub(r'"total_ios" : \d+', '"total_ios" : 0', READ)
     with pytest.raises(Incomplete, match='nothing was done, asked for rw=randread'):
-        fio.parse(text)
+        fio.read(text)

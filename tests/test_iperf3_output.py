@@ -12,7 +12,7 @@ from parity.outputs import Incomplete, Wrong, iperf3
 RECORDED = Path(__file__).parent / 'recorded' / 'iperf3'
 ALL = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
 TEXTS = {name: text for name, text in ALL.items() if 'fail' not in name}
-ACCEPTED = {name: (iperf3.parse(text), iperf3.facts(text)) for name, text in TEXTS.items()}
+ACCEPTED = {name: iperf3.read(text) for name, text in TEXTS.items()}
 TCP, UDP = TEXTS['3.12-tcp-4'], TEXTS['3.17-udp-4']
 
 
@@ -56,7 +56,7 @@ def test_loss_is_of_all_packets_that_were_sent(name):
 @pytest.mark.parametrize('name', sorted(TEXTS))
 def test_crlf_and_lines_of_the_job_do_not_matter(name):
     text = TEXTS[name].replace('\n', '\r\n')
-    assert outcome(iperf3, f'module load iperf3\n{{not ours}}\n{text}\nreal 2.74\n') == ACCEPTED[name]
+    assert outcome(iperf3.read, f'module load iperf3\n{{not ours}}\n{text}\nreal 2.74\n') == ACCEPTED[name]
 
 
 # ---- incomplete and wrong
@@ -66,25 +66,25 @@ def test_crlf_and_lines_of_the_job_do_not_matter(name):
     ('3.12-interrupted-fail', 'iperf3: interrupt - the client has terminated')])
 def test_an_error_is_told_in_the_words_of_iperf3(name, message):
     with pytest.raises(Incomplete, match=message):
-        iperf3.parse(ALL[name])
+        iperf3.read(ALL[name])
 
 
 @pytest.mark.parametrize('name, option', [('3.12-omit-fail', 'omit'), ('3.12-reverse-fail', 'reverse')])
 def test_what_is_no_plain_transfer_is_not_read(name, option):
     with pytest.raises(Wrong, match=f"start.test_start.{option} is '1': Input should be 0"):
-        iperf3.parse(ALL[name])
+        iperf3.read(ALL[name])
 
 
 @pytest.mark.parametrize('text', ['', 'iperf3: error - unable to connect\n', '{}', '{\n', '{\n"start": 1', '{\n}\n'])
 def test_no_document_is_incomplete(text):
     with pytest.raises(Incomplete):
-        iperf3.parse(text)
+        iperf3.read(text)
 
 
 @pytest.mark.parametrize('name', ['start', 'end', 'sum_sent', 'sum_received', 'test_start', 'version', 'connected', 'sender_tcp_congestion'])
 def test_a_lost_value_is_named(name):
     with pytest.raises(Incomplete, match=rf'{name}\b.* is absent'):
-        iperf3.parse(re.sub(f'"{name}":\t(?=[{{"[])', '"x":\t', TCP, count=1))
+        iperf3.read(re.sub(f'"{name}":\t(?=[{{"[])', '"x":\t', TCP, count=1))
 
 
 CHANGES = [
@@ -112,9 +112,9 @@ def test_what_contradicts_itself_is_wrong(text, pattern, replacement, message):
     changed, count = re.subn(pattern, replacement, text, count=1)
     assert count and changed != text, f'{pattern} is not in the recorded output'
     with pytest.raises(Wrong, match=message):
-        iperf3.parse(changed)
+        iperf3.read(changed)
 
 
 def test_a_transfer_that_ended_early_is_incomplete():
     with pytest.raises(Incomplete, match='ended after 2.00333 s of 10 s'):
-        iperf3.parse(TCP.replace('"duration":\t2', '"duration":\t10'))
+        iperf3.read(TCP.replace('"duration":\t2', '"duration":\t10'))

@@ -70,7 +70,7 @@ def whole(tmp_path_factory):
 def test_a_kernel_computes_right_and_says_so(whole, name, threads):
     done = whole(name, threads=threads)
     assert done.returncode == 0, done.stderr
-    assert CODES[name].facts(done.stdout)['threads'] == threads and all(CODES[name].parse(done.stdout).values())
+    assert CODES[name].read(done.stdout)[1]['threads'] == threads and all(CODES[name].read(done.stdout)[0].values())
 
 
 @needs_cc
@@ -81,7 +81,7 @@ def test_blocks_of_every_size_in_memory_of_any_size(whole, order, size):
     runs = [f'{what}:{block}' for what in blocks.TOUCHES for block in (1, 8, 24, 64, 1000, 4096)]
     done = whole('blocks', arguments=['--seconds', '0.002', '--bytes', str(size), '--order', order, *runs])
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(blocks.parse(done.stdout)) == len(runs)
+    assert len(blocks.read(done.stdout)[0]) == len(runs)
 
 
 BROKEN = [
@@ -100,14 +100,14 @@ def test_a_kernel_that_computes_wrong_is_found_out(tmp_path, name, change):
     done = kernel(tmp_path, name, change)
     assert done.returncode == 1
     with pytest.raises(Wrong, match='computed a wrong result'):
-        CODES[name].parse(done.stdout)
+        CODES[name].read(done.stdout)
 
 
 @needs_cc
 def test_samples_are_told_once_a_second(whole):
     done = whole('ops', arguments=['--samples', '2', 'double'])
-    found = ops.parse(done.stdout)
-    assert len(ops.facts(done.stdout)['samples']) == 2 and found['lowest'] <= found['median']
+    found = ops.read(done.stdout)[0]
+    assert len(ops.read(done.stdout)[1]['samples']) == 2 and found['lowest'] <= found['median']
 
 
 @needs_cc
@@ -136,7 +136,7 @@ def test_a_compiler_that_knows_no_march_is_asked_by_mcpu(tmp_path):
                   f'exec {shutil.which("cc")} "$@"\n')
     cc.chmod(0o755)
     done = kernel(tmp_path / 'job', 'ops', CC=str(cc))
-    assert done.returncode == 0 and ops.facts(done.stdout)['flags'] == '-O3 -mcpu=native -fopenmp', done.stderr
+    assert done.returncode == 0 and ops.read(done.stdout)[1]['flags'] == '-O3 -mcpu=native -fopenmp', done.stderr
 
 
 # ---- what they print
@@ -144,19 +144,19 @@ def test_a_compiler_that_knows_no_march_is_asked_by_mcpu(tmp_path):
 @pytest.mark.parametrize('run', sorted(TEXTS), ids='-'.join)
 def test_every_recorded_output_is_read(run):
     name, stem = run
-    metrics, facts = CODES[name].parse(TEXTS[run]), CODES[name].facts(TEXTS[run])
+    metrics, facts = CODES[name].read(TEXTS[run])
     assert facts['threads'] == int(stem[-1]) and facts['compiler'].startswith('cc (Debian') and facts['flags'].startswith('-O3')
     assert all(value > 0 for value in metrics.values())
 
 
 def test_figures_are_those_of_the_lines():
     for kind, rate in re.findall(r'^(\w+) threads .* rate (\S+) Gop/s', OPS, re.M):
-        assert ops.parse(OPS)[kind] == float(rate)
-    found, told = ops.parse(SAMPLES), [float(rate) for rate in re.findall(r'^sample .* rate (\S+)', SAMPLES, re.M)]
-    assert ops.facts(SAMPLES)['samples'] == told and len(told) == 5
+        assert ops.read(OPS)[0][kind] == float(rate)
+    found, told = ops.read(SAMPLES)[0], [float(rate) for rate in re.findall(r'^sample .* rate (\S+)', SAMPLES, re.M)]
+    assert ops.read(SAMPLES)[1]['samples'] == told and len(told) == 5
     assert (found['lowest'], found['median']) == (min(told), sorted(told)[2]) and found['lowest_over_median'] == min(told) / sorted(told)[2]
     updated, = re.findall(r'^update random block 64 .* rate (\S+) GB/s', BLOCKS, re.M)
-    assert blocks.parse(BLOCKS)['update_64'] == float(updated) and blocks.facts(BLOCKS)['order'] == 'random'
+    assert blocks.read(BLOCKS)[0]['update_64'] == float(updated) and blocks.read(BLOCKS)[1]['order'] == 'random'
 
 
 def sealed(name, text):
@@ -184,22 +184,22 @@ def test_what_is_wrong_or_missing(name, text, pattern, replacement, error, why):
     changed, count = re.subn(pattern, replacement, text, count=1)
     assert count and changed != text
     with pytest.raises(error, match=why):
-        CODES[name].parse(sealed(name, changed))
+        CODES[name].read(sealed(name, changed))
     with pytest.raises(Incomplete, match='checksum|without'):
-        CODES[name].parse(changed)
+        CODES[name].read(changed)
 
 
 @pytest.mark.parametrize('text', ['', 'ops 1 width 256\n', OPS + OPS, OPS.partition('ops end')[0]])
 def test_what_is_not_one_whole_run(text):
     with pytest.raises(Wrong if text == OPS + OPS else Incomplete, match='"ops (1 width|end)'):
-        ops.parse(text)
+        ops.read(text)
 
 
 # ---- the checks
 
 def test_ops_give_every_metric_they_declare():
     made = Replay(check('compute/ops.py', 'Ops'), {}, count=2)
-    assert made.replay(OPS) == ops.parse(OPS) and made.facts['threads'] == 2
+    assert made.replay(OPS) == ops.read(OPS)[0] and made.facts['threads'] == 2
     with pytest.raises(Wrong, match='ran 2 threads, asked for 4'):
         Replay(check('compute/ops.py', 'Ops'), {}, count=4).replay(OPS)
 
@@ -210,7 +210,7 @@ def test_blocks_give_every_metric_that_quick_runs_and_label_what_caches_may_hold
         made = Replay(cls, {}, count=2, order='random', blocks=('1B', '64B', '1MB'), caches=cache, walk=sizing_blocks.Walk(1 << 26, ''))
         made.metrics = [Metric(f'{what}_{block}', '', 'higher') for what in blocks.TOUCHES for block in made.blocks]
         values = made.replay(BLOCKS)
-        assert values['update_1MB'] == blocks.parse(BLOCKS)['update_1000000'] and len(values) == 9
+        assert values['update_1MB'] == blocks.read(BLOCKS)[0]['update_1000000'] and len(values) == 9
         assert set(made.labels) == (set(values) if labelled else set())
     for wrong in ({'count': 1}, {'order': 'sequential'}, {'walk': sizing_blocks.Walk(1 << 20, '')}):
         with pytest.raises(Wrong, match='asked for'):

@@ -12,7 +12,7 @@ from parity.outputs import Incomplete, Wrong, mpip
 RECORDED = Path(__file__).parent / 'recorded' / 'mpip'
 ALL = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
 TEXTS = {name: text for name, text in ALL.items() if 'fail' not in name}
-ACCEPTED = {name: (mpip.parse(text), mpip.facts(text)) for name, text in TEXTS.items()}
+ACCEPTED = {name: mpip.read(text) for name, text in TEXTS.items()}
 IS, CG, IOR = TEXTS['is.A.4'], TEXTS['cg.A.4'], TEXTS['ior.2']
 END = '@--- End of Report'
 
@@ -24,14 +24,14 @@ def calls(name):
 # ---- what real runs say
 
 def test_metrics():
-    assert mpip.parse(IS) == pytest.approx({
+    assert mpip.read(IS)[0] == pytest.approx({
         'app_seconds_max': 1.598, 'app_seconds_mean': 1.59725, 'mpi_seconds_max': 0.275, 'mpi_seconds_mean': 0.25375,
         'computation_seconds_max': 1.361, 'computation_seconds_mean': 1.3435, 'mpi_share': 15.89,
         'imbalance': 1.361 / 1.3435}, rel=1e-12)
 
 
 def test_facts():
-    facts = mpip.facts(IS)
+    facts = mpip.read(IS)[1]
     assert {name: facts[name] for name in ('version', 'command', 'tasks', 'nodes')} == {
         'version': '3.5.0', 'command': '/opt/bench/bin/is.A.x', 'tasks': 4, 'nodes': ['node01']}
     assert facts['ranks'][3] == pytest.approx({'rank': 3, 'node': 'node01', 'app_seconds': 1.595, 'mpi_seconds': 0.251,
@@ -75,14 +75,14 @@ def test_a_run_without_a_measurable_time_in_mpi():
 
 
 def test_nodes_are_named_once_and_each_rank_has_its_own():
-    facts = mpip.facts(IS.replace('2 node01', '2 node02').replace('3 node01', '3 node02.cluster'))
+    facts = mpip.read(IS.replace('2 node01', '2 node02').replace('3 node01', '3 node02.cluster'))[1]
     assert facts['nodes'] == ['node01', 'node02', 'node02.cluster']
     assert [rank['node'] for rank in facts['ranks']] == ['node01', 'node01', 'node02', 'node02.cluster']
 
 
 @pytest.mark.parametrize('name', sorted(TEXTS))
 def test_crlf_does_not_matter(name):
-    assert outcome(mpip, TEXTS[name].replace('\n', '\r\n')) == ACCEPTED[name]
+    assert outcome(mpip.read, TEXTS[name].replace('\n', '\r\n')) == ACCEPTED[name]
 
 
 # ---- incomplete
@@ -92,24 +92,24 @@ def test_crlf_does_not_matter(name):
     ('is.A.4-collective-fail', '-k 0 -e -l'), ('cg.A.4-three-digits-fail', '-k 0')])
 def test_a_report_of_other_options_says_which_give_the_whole(name, options):
     with pytest.raises(Incomplete, match=rf'^line \d+: a report of MPIP="{options}" is not read; set MPIP="-k 0 -e"'):
-        mpip.parse(ALL[name])
+        mpip.read(ALL[name])
     with pytest.raises((Incomplete, Wrong)):                    # nor do its figures pass for whole ones
-        mpip.parse(ALL[name].replace(f': {options}', ': -k 0 -e'))
+        mpip.read(ALL[name].replace(f': {options}', ': -k 0 -e'))
 
 
 def test_the_options_as_rank_sh_sets_them():
-    assert mpip.parse(IS.replace(': -k 0 -e', ': -k0,-e')) == ACCEPTED['is.A.4'][0]
+    assert mpip.read(IS.replace(': -k 0 -e', ': -k0,-e'))[0] == ACCEPTED['is.A.4'][0]
 
 
 @pytest.mark.parametrize('text', ['', 'Segmentation fault\n', IS.split(END)[0], IS.split('Callsite')[0]])
 def test_a_report_without_its_end_is_incomplete(text):
     with pytest.raises(Incomplete, match=r'^line \d+: .*End of Report'):
-        mpip.parse(text)
+        mpip.read(text)
 
 
 def test_other_bytes_of_the_largest_than_of_the_ranks():
     with pytest.raises(Incomplete, match='have other calls or bytes'):
-        mpip.parse(IS.replace('181104.000 ', '181204.000 '))
+        mpip.read(IS.replace('181104.000 ', '181204.000 '))
 
 
 def without_section(text, title):
@@ -122,7 +122,7 @@ def without_section(text, title):
     'MPI Time', 'Aggregate Time', 'Aggregate Sent', 'Aggregate I/O', 'Callsite Time', 'Callsite Message', 'Callsite I/O'])
 def test_a_lost_section_is_incomplete(title):
     with pytest.raises(Incomplete, match=r'^line \d+: '):
-        mpip.parse(without_section(IOR, title))
+        mpip.read(without_section(IOR, title))
 
 
 @pytest.mark.parametrize('line', ['@ mpiP', '@ Command', '@ Version', '@ Report generation', 'Task ', 'Call ', 'Name '])
@@ -130,7 +130,7 @@ def test_a_lost_line_is_incomplete(line):
     text, count = re.subn(rf'^{line}.*\n', '', IS, count=1, flags=re.M)
     assert count
     with pytest.raises(Incomplete, match=r'^line \d+: '):
-        mpip.parse(text)
+        mpip.read(text)
 
 
 # ---- wrong
@@ -167,7 +167,7 @@ def test_wrong(pattern, replacement, message):
     text, count = re.subn(pattern, replacement, IS, count=1)
     assert count and text != IS, f'{pattern} is not in the recorded report'
     with pytest.raises((Wrong, Incomplete) if pattern == ALLREDUCE_3 else Wrong, match=message):
-        mpip.parse(text)
+        mpip.read(text)
 
 
 def test_the_times_of_the_calls_are_the_mpi_time_of_the_rank():
@@ -179,4 +179,4 @@ def test_the_times_of_the_calls_are_the_mpi_time_of_the_rank():
     app_all, mpi_all = float(total[1]), float(total[2]) - 0.02
     text = text.replace(row, new).replace(total[0], f'   * {app_all:10.3f} {mpi_all:10.3f}    {100 * mpi_all / app_all:5.2f}\n')
     with pytest.raises(Wrong, match='ms in MPI of rank .*, but its parts sum up to'):
-        mpip.parse(text)
+        mpip.read(text)

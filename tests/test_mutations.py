@@ -10,8 +10,6 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -29,15 +27,10 @@ KINDS = {**mutations.KINDS, 'changed_digit': mutations.changed_digit}
 FIGURE = ('scaled_number', 'changed_digit')
 
 
-class Parser(NamedTuple):
-    parse: Callable[[str], Any]
-    facts: Callable[[str], Any]
-
-
 #: What `parity parse` does not offer: the figures of the programs that run another code more than once.
 PROGRAMS = {
-    'pairs': (Parser(lambda text: pairs.read(text, 8).figures, lambda text: bool(pairs.read(text, 8))), ['latency-8B-4nodes']),
-    'tcp': (Parser(lambda text: tcp.read(text, ['tcp:1', 'tcp:4']), lambda text: bool(tcp.read(text, ['tcp:1', 'tcp:4']))), ['within-tcp'])}
+    'pairs': (lambda text: (pairs.read(text, 8).figures, True), ['latency-8B-4nodes']),
+    'tcp': (lambda text: (tcp.read(text, ['tcp:1', 'tcp:4']), True), ['within-tcp'])}
 #: What an output ends with, where it is not all of it.
 ENDS = {'npb': r'nasa\.gov', 'hpl': r'End of Tests\.', 'stream': 'Solution Validates.*arrays', 'mdtest': ' (?=--)',
         'hpcc': r'End of HPC Challenge tests\.', 'mpip': '@--- End of Report', 'ior': 'Finished .*',
@@ -58,15 +51,15 @@ def recorded(code: str) -> dict[str, str]:
 
 @functools.cache
 def accepted(code: str, name: str):
-    """(parser, (figures, facts)) of a recorded output; the parser knows which message sizes were asked for."""
-    parser = PROGRAMS[code][0] if code in PROGRAMS else registry.CODES[code]()
+    """(read, (figures, facts)) of a recorded output; ``read`` knows which message sizes were asked for."""
+    read = PROGRAMS[code][0] if code in PROGRAMS else registry.reader(code)
     text = recorded(code)[name]
-    facts = parser.facts(text)
-    takes = inspect.signature(parser.parse).parameters
+    _, facts = read(text)
+    takes = inspect.signature(read).parameters
     asked = {word: facts.get(fact) for word, fact in (('max_size', 'last_size'), ('min_size', 'first_size')) if word in takes}
     if asked:
-        parser = Parser(functools.partial(parser.parse, **asked), functools.partial(parser.facts, **asked))
-    return parser, (parser.parse(text), facts)
+        read = functools.partial(read, **asked)
+    return read, read(text)
 
 
 # ---- what may differ
@@ -278,8 +271,8 @@ def test_every_rule_is_of_a_code():
 @given(data=st.data())
 def test_a_mutated_output_is_refused_or_means_the_same(code, kind, data):
     name = data.draw(st.sampled_from(sorted(recorded(code))))
-    parser, was = accepted(code, name)
-    now = outcome(parser, KINDS[kind](data.draw, recorded(code)[name]))
+    read, was = accepted(code, name)
+    now = outcome(read, KINDS[kind](data.draw, recorded(code)[name]))
     if now:
         RULES.get(code, lambda _kind, was, now, _name: same(was, now))(kind, was, now, name)
 
@@ -289,10 +282,10 @@ def test_a_mutated_output_is_refused_or_means_the_same(code, kind, data):
 @given(data=st.data())
 def test_a_truncated_output_is_incomplete(code, data):
     name = data.draw(st.sampled_from(sorted(recorded(code))))
-    parser, _ = accepted(code, name)
+    read, _ = accepted(code, name)
     text = recorded(code)[name].rstrip()
     if code in ENDS:
         last = max(re.finditer(ENDS[code], text), key=lambda found: found.end())
         text = text[:last.end()]
     with pytest.raises(Incomplete, match=None if code in NO_LINE else r'^line \d+: '):
-        parser.parse(text[:data.draw(st.integers(0, len(text) - 1))])
+        read(text[:data.draw(st.integers(0, len(text) - 1))])

@@ -3,7 +3,6 @@
 import re
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,7 @@ from parity.outputs import Incomplete, Wrong, osu
 RECORDED = Path(__file__).parent / 'recorded' / 'osu'
 ALL = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
 TEXTS = {name: text for name, text in ALL.items() if 'fail' not in name}
-ACCEPTED = {name: (osu.parse(text), osu.facts(text)) for name, text in TEXTS.items()}
+ACCEPTED = {name: osu.read(text) for name, text in TEXTS.items()}
 LATENCY, RATES, BARRIER = (TEXTS[name] for name in ('latency-np2', 'mbw_mr-np4', 'barrier-np4'))
 SIZED = sorted(name for name in TEXTS if 'barrier' not in name)
 # What stands once in the output, so that an altered digit cannot be noticed.
@@ -26,7 +25,7 @@ def to_the_end(name):
     """The parser as a check calls it, which knows the first and the last size that it asked for."""
     facts = ACCEPTED[name][1]
     asked = {'max_size': facts.get('last_size'), 'min_size': facts.get('first_size')}
-    return SimpleNamespace(parse=partial(osu.parse, **asked), facts=partial(osu.facts, **asked))
+    return partial(osu.read, **asked)
 
 
 def without_what_stands_alone(result):
@@ -93,16 +92,16 @@ def test_the_formats_of_70_to_73(name):
     ALL['mbw_mr-np3-hangs-fail']])
 def test_an_output_without_its_end_is_incomplete(text):
     with pytest.raises(Incomplete, match=r'^line \d+: '):
-        osu.parse(text, max_size=1 << 20)
+        osu.read(text, max_size=1 << 20)
 
 
 def test_a_table_must_go_to_the_last_size():
     with pytest.raises(Incomplete, match='^line 26: the table ends at 1048576 B, not at 4194304 B'):
-        osu.facts(LATENCY, 4194304)
+        osu.read(LATENCY, 4194304)
     with pytest.raises(Wrong, match='goes on to 1048576 B, beyond 524288 B'):
-        osu.parse(LATENCY, 524288)
-    assert osu.parse(LATENCY, 1048576) == ACCEPTED['latency-np2'][0]
-    assert osu.parse(BARRIER, 8) == ACCEPTED['barrier-np4'][0]
+        osu.read(LATENCY, 524288)
+    assert osu.read(LATENCY, 1048576)[0] == ACCEPTED['latency-np2'][0]
+    assert osu.read(BARRIER, 8)[0] == ACCEPTED['barrier-np4'][0]
 
 
 @pytest.mark.parametrize('name', SIZED)
@@ -113,15 +112,15 @@ def test_a_table_must_begin_at_the_first_size(name, lost):
     del lines[first:first + lost]
     begins = int(ACCEPTED[name][1]['first_size']) << lost
     with pytest.raises(Incomplete, match=rf'^line {len(lines)}: the table begins at {begins} B, not at '):
-        to_the_end(name).parse('\n'.join(lines))
-    assert osu.facts('\n'.join(lines), min_size=begins)['first_size'] == begins
+        to_the_end(name)('\n'.join(lines))
+    assert osu.read('\n'.join(lines), min_size=begins)[1]['first_size'] == begins
 
 
 def test_without_the_last_size_a_table_below_4_KiB_is_incomplete():
     head, tail = LATENCY.split('4096 ')
     with pytest.raises(Incomplete, match='the table ends at 2048 B already'):
-        osu.parse(head)
-    assert osu.facts(head + '4096 ' + tail.partition('\n')[0])['last_size'] == 4096
+        osu.read(head)
+    assert osu.read(head + '4096 ' + tail.partition('\n')[0])[1]['last_size'] == 4096
 
 
 @pytest.mark.parametrize('line, message', [('# Size', '# Size MB/s Messages/s'), ('# OSU', '# OSU MPI'),
@@ -130,7 +129,7 @@ def test_a_lost_line_is_incomplete(line, message):
     text, count = re.subn(rf'^{line}.*\n', '', RATES, flags=re.M)
     assert count == 1
     with pytest.raises(Incomplete, match=rf'^line \d+: .*{message}'):
-        osu.parse(text)
+        osu.read(text)
 
 
 # ---- wrong
@@ -138,14 +137,14 @@ def test_a_lost_line_is_incomplete(line, message):
 def test_a_failed_validation():
     """osu_allreduce -c of 7.4 fails with its default datatype at 16 B, ends there, and exits with 1."""
     with pytest.raises(Wrong, match='DATA VALIDATION ERROR'):
-        osu.parse(ALL['allreduce-char-validated-np2-fail'])
+        osu.read(ALL['allreduce-char-validated-np2-fail'])
 
 
 @pytest.mark.parametrize('said', ['This test requires exactly two processes', 'This test requires at least two processes',
                                   'Invalid option [-f]'])
 def test_a_refusal_in_the_words_of_osu(said):
     with pytest.raises(Wrong, match=re.escape(said)):
-        osu.parse(f'{said}\n-----\nPrimary job  terminated normally\n')
+        osu.read(f'{said}\n-----\nPrimary job  terminated normally\n')
 
 
 WRONG = [
@@ -167,7 +166,7 @@ def test_wrong(pattern, replacement, message):
     text, count = re.subn(pattern, replacement, RATES, count=1)
     assert count and text != RATES, f'{pattern} is not in the recorded output'
     with pytest.raises(Wrong, match=message):
-        osu.parse(text)
+        osu.read(text)
 
 
 @pytest.mark.parametrize('name, old, new, error, message', [
@@ -179,22 +178,22 @@ def test_wrong(pattern, replacement, message):
 def test_other_tables(name, old, new, error, message):
     assert old in TEXTS[name]
     with pytest.raises(error, match=message):
-        osu.parse(TEXTS[name].replace(old, new, 1))
+        osu.read(TEXTS[name].replace(old, new, 1))
 
 
 def test_a_bandwidth_of_a_few_bytes_may_be_too_slow_for_two_decimals():
     """As two guests of one core gave it."""
     text = re.sub(r'(\n2 +)\S+', lambda row: f'\n2{"0.00":>{len(row[0]) - 2}}', TEXTS['bw-np2'])
-    assert osu.parse(text)['bw_2'] == 0 and osu.parse(text)['bw_1'] == osu.parse(TEXTS['bw-np2'])['bw_1']
+    assert osu.read(text)[0]['bw_2'] == 0 and osu.read(text)[0]['bw_1'] == osu.read(TEXTS['bw-np2'])[0]['bw_1']
     text = re.sub(r'(\n8 +)\S+', lambda row: f'\n8{"0.00":>{len(row[0]) - 2}}', TEXTS['bw-np2'])
     with pytest.raises(Wrong, match='8 B is 0.00: it must be above zero'):
-        osu.parse(text)
+        osu.read(text)
     slow = re.sub(r'\n1 .*', f'\n1{"0.00":>27}{"4727.64":>18}', TEXTS['mbw_mr-np2'])
-    assert osu.parse(slow) == {**osu.parse(TEXTS['mbw_mr-np2']), 'mbw_mr_1': 0, 'message_rate_1': 4727.64}
+    assert osu.read(slow)[0] == {**osu.read(TEXTS['mbw_mr-np2'])[0], 'mbw_mr_1': 0, 'message_rate_1': 4727.64}
     with pytest.raises(Wrong, match='1 B is 0.00: it must be above zero'):
-        osu.parse(slow.replace('4727.64', '   0.00'))
+        osu.read(slow.replace('4727.64', '   0.00'))
     with pytest.raises(Wrong, match='are not 9727.64'):
-        osu.parse(slow.replace('4727.64', '9727.64'))
+        osu.read(slow.replace('4727.64', '9727.64'))
 
 
 # ---- mutations
@@ -206,7 +205,7 @@ def test_a_truncated_output_without_the_last_size_ends_between_rows_above_4_KiB(
     """OSU has no end: without max_size such a table is a whole one of a smaller -m."""
     text = TEXTS[name].rstrip()
     end = data.draw(st.integers(0, len(text) - 1))
-    result = outcome(osu, text[:end])
+    result = outcome(osu.read, text[:end])
     if result:
         metrics, facts = ACCEPTED[name]
         assert text[end] == '\n' or text[end - 1] == '\n'

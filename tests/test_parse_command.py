@@ -130,6 +130,6 @@ def test_an_unreadable_file_is_a_mistake_of_usage(file, message):
 
 
 def test_a_parser_is_imported_when_it_is_asked_for():
-    code = ('import sys\nfrom parity.outputs import registry\nbefore = set(sys.modules)\nregistry.CODES["stream"]()\n'
+    code = ('import sys\nfrom parity.outputs import registry\nbefore = set(sys.modules)\nregistry.reader("stream")\n'
             'print("parity.outputs.stream" in before, "parity.outputs.stream" in sys.modules, "parity.outputs.npb" in sys.modules)')
     assert run_python(code, TOP).stdout.split() == ['False', 'True', 'False']

@@ -115,7 +115,7 @@ def test_the_real_hpcc_runs_the_problem_it_was_given(tmp_path):
     subprocess.run(['mpirun', '--oversubscribe', '-np', '2', 'hpcc'], cwd=tmp_path, check=True, timeout=PATIENCE,
                    env={**os.environ, 'OPENBLAS_NUM_THREADS': '1', 'OMPI_ALLOW_RUN_AS_ROOT': '1',
                         'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'})
-    facts = hpcc.facts((tmp_path / 'hpccoutf.txt').read_text())
+    facts = hpcc.read((tmp_path / 'hpccoutf.txt').read_text())[1]
     assert [facts[name] for name in ('n', 'nb', 'p', 'q')] == [problem.n, problem.nb, problem.p, problem.q]
 
 

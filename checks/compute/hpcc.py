@@ -55,7 +55,7 @@ class Hpcc(rfm.RunOnlyRegressionTest, Mpi):
         self.stage('hpccinf.txt', sizing.hpcc_input(self.problem))
 
     def parse(self, text):
-        values, facts = hpcc.parse(text), hpcc.facts(text)
+        values, facts = hpcc.read(text)
         for name in ('n', 'nb', 'p', 'q'):  # hpcc answers an input it cannot read with defaults of its own
             if facts[name] != getattr(self.problem, name):
                 raise Wrong(f'ran {name.upper()} {facts[name]}, asked for {getattr(self.problem, name)}')

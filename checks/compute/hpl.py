@@ -40,7 +40,7 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
         self.stage('HPL.dat', sizing.hpl_input(self.problem))
 
     def parse(self, text):
-        values, lines = hpl.parse(text), hpl.results(text)
+        values, lines = hpl.read(text)[0], hpl.results(text)
         if not self.dat:
             ran, asked = (lines[0].n, lines[0].nb, lines[0].p, lines[0].q), self.problem
             if len(lines) != 1 or ran != (asked.n, asked.nb, asked.p, asked.q):

@@ -33,7 +33,7 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
         self.executable = self.program(f'{self.benchmark}.{self.letter}.x')
 
     def parse(self, text):
-        values, facts = npb.parse(text), npb.facts(text)
+        values, facts = npb.read(text)
         npb.check(facts, self.benchmark, self.letter, self.num_tasks)
         self.note(facts)
         return values

@@ -29,7 +29,7 @@ class Counted(rfm.RunOnlyRegressionTest, Kernel):
                              for m in self.metrics)
 
     def parse(self, text):
-        values, facts = ops.parse(text), ops.facts(text)
+        values, facts = ops.read(text)
         if facts['threads'] != self.count:
             raise Wrong(f'ran {facts["threads"]} threads, asked for {self.count}')
         self.note(facts)
@@ -62,6 +62,6 @@ class OpsOverTime(Counted):
 
     def parse(self, text):
         values = super().parse(text)
-        if (told := len(ops.facts(text).get('samples', ()))) != SIZES[self.size][1]:
+        if (told := len(ops.read(text)[1].get('samples', ()))) != SIZES[self.size][1]:
             raise Wrong(f'{told} samples, asked for {SIZES[self.size][1]}')
         return values

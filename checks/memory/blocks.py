@@ -47,7 +47,7 @@ class Blocks(rfm.RunOnlyRegressionTest, Kernel):
         self.executable_opts = ['--bytes', str(self.walk.bytes), *self.executable_opts]
 
     def parse(self, text):
-        values, facts = blocks.parse(text), blocks.facts(text)
+        values, facts = blocks.read(text)
         asked = (self.count, self.order, self.walk.bytes)
         if (ran := tuple(facts[name] for name in ('threads', 'order', 'bytes'))) != asked:
             raise Wrong(f'ran threads, order, bytes {ran}, asked for {asked}')

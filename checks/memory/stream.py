@@ -22,7 +22,7 @@ class Stream(rfm.RunOnlyRegressionTest, Threaded):
         self.executable = self.program('stream_c.exe')
 
     def parse(self, text):
-        values, facts = stream.parse(text), stream.facts(text)
+        values, facts = stream.read(text)
         if facts['threads'] != self.count:
             raise Wrong(f'ran {facts["threads"]:g} threads, asked for {self.count}')
         self.note(facts)

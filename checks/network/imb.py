@@ -42,7 +42,7 @@ class Imb(rfm.RunOnlyRegressionTest, Mpi):
                                 f'-msglog 0:{LARGEST.bit_length() - 1}', self.benchmark]
 
     def parse(self, text):
-        values, facts = imb.parse(text, LARGEST), imb.facts(text, LARGEST)
+        values, facts = imb.read(text, LARGEST)
         if (facts['benchmark'], facts['processes']) != (self.benchmark, self.num_tasks):
             raise Wrong(f'ran {facts["benchmark"]} of {facts["processes"]} processes, '
                         f'asked for {self.benchmark} of {self.num_tasks}')

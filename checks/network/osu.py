@@ -51,7 +51,7 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
         self.executable_opts.append(f'-M {2 * each}')
 
     def parse(self, text):
-        values, facts = osu.parse(text, self.largest, 1), osu.facts(text, self.largest, 1)
+        values, facts = osu.read(text, self.largest, 1)
         if facts['benchmark'] != self.benchmark:
             raise Wrong(f'ran {facts["benchmark"]}, asked for {self.benchmark}')
         self.note({**facts, 'curve': values})

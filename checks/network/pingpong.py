@@ -41,7 +41,7 @@ class Pingpong(rfm.RunOnlyRegressionTest, Mpi):
         self.executable_opts = [f'-m mpi4py.bench pingpong -m 1 -n {LARGEST} -l {few} --loop-large {large}']
 
     def parse(self, text):
-        values, facts = pingpong.parse(text, LARGEST), pingpong.facts(text, LARGEST)
+        values, facts = pingpong.read(text, LARGEST)
         self.note({**facts, 'curve': values})
         return {'latency_8B': values.get('latency_8'), 'latency_8KiB': values.get('latency_8192'),
                 'bandwidth_1MiB': values.get(f'bandwidth_{LARGEST}')}

@@ -61,7 +61,7 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
             self.stage_program(name)
 
     def parse(self, text):
-        values, facts = filecopy.parse(text), filecopy.facts(text)
+        values, facts = filecopy.read(text)
         self.note(facts)
         for end in ('destination', 'source'):
             if facts.get(f'{end} cached') == 'yes':

@@ -65,7 +65,7 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
             self.stage_program(name)
 
     def parse(self, text):
-        values, facts = fileset.parse(text), fileset.facts(text)
+        values, facts = fileset.read(text)
         asked = (self.mode, BYTES[self.file], self.files, self.num_tasks)
         if (ran := tuple(facts[name] for name in ('mode', 'bytes', 'files', 'ranks'))) != asked:
             raise Wrong(f'ran mode, bytes, files, ranks {ran}, asked for {asked}')

@@ -79,7 +79,7 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
         return f'{"rand" if self.access == "random" else ""}{WORDS[self.operation]}'
 
     def parse(self, text):
-        values, facts = fio.parse(text), fio.facts(text)
+        values, facts = fio.read(text)
         direct = self.took_direct()
         asked = {f'{block}_{jobs}': (self.rw(), str(BLOCKS[block]), str(jobs), str(int(direct)))
                  for block in self.blocks for jobs in self.jobs}

@@ -59,7 +59,7 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
                 '"${odirect[@]}"']
 
     def parse(self, text):
-        values, facts = ior.parse(text), ior.facts(text)
+        values, facts = ior.read(text)
         if self.span > 1 and (facts['reorder'], facts['task_offset']) != ('constant task offset', 1):
             raise Wrong('every rank reads what it wrote itself: no -C')
         direct = self.direct_asked and self.took_direct()

@@ -46,7 +46,7 @@ class Mdtest(rfm.RunOnlyRegressionTest, Storage):
                                 *(['-N 1'] if self.span > 1 else [])]          # in nodes
 
     def parse(self, text):
-        values, facts = mdtest.parse(text), mdtest.facts(text)
+        values, facts = mdtest.read(text)
         ran = (facts['tasks'], facts['nodes'], facts['items'], facts['iterations'])
         if ran != (asked := (self.num_tasks, self.span, self.items, self.iterations)):
             raise Wrong(f'ran {ran} tasks, nodes, items, iterations, asked for {asked}')

@@ -42,7 +42,7 @@ class Codes:
         with tempfile.TemporaryDirectory(prefix='parity-bench-') as work:
             Path(work, 'HPL.dat').write_text(sizing.hpl_input(problem))
             text = self._run(['mpirun', '-np', str(self.cores), f'{self.view}/xhpl'], work, self.variables)
-        return hpl.parse(text)['gflops']
+        return hpl.read(text)[0]['gflops']
 
     def dgemm(self, n: int = 3000, times: int = 16) -> float:
         """Gflop/s that all cores together keep up, each multiplying its own matrices."""
@@ -55,7 +55,7 @@ class Codes:
         """MB/s of STREAM's Triad with so many threads, bound so."""
         placed = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': bind, 'OMP_PLACES': 'cores'}
         variables = {**self.variables, **placed}
-        return stream.parse(self._run([f'{self.view}/stream_c.exe'], None, variables))['triad']
+        return stream.read(self._run([f'{self.view}/stream_c.exe'], None, variables))[0]['triad']
 
     @staticmethod
     def _run(command: list[str], work: str | None, variables: dict[str, str]) -> str:

@@ -78,7 +78,7 @@ class Site:
         (system / 'system.yaml').write_text(_SYSTEM.format(nodes=nodes, in_flight=in_flight))
         lines = ['Stream:', '  $index: [size, threads]', '  quick:', '    all:']
         lines += [f'      {kernel}: [{rate / 1000}, -0.05, 0.05, GB/s]'
-                  for kernel, rate in stream.parse(_recorded().read_text()).items()]
+                  for kernel, rate in stream.read(_recorded().read_text())[0].items()]
         (system / 'references' / 'batch.yaml').write_text('\n'.join([*lines, '']))
 
     def _write_slurm(self) -> None:

@@ -120,7 +120,7 @@ class Mpi(Workload):
         if len(reports) != 1:
             raise Incomplete(f'mpiP wrote {len(reports)} reports, not one: was it loaded?')
         text = reports[0].read_text(errors='replace')
-        values, facts = mpip.parse(text), mpip.facts(text)
+        values, facts = mpip.read(text)
         if facts['tasks'] != self.num_tasks:
             raise Wrong(f'mpiP saw {facts["tasks"]} tasks, asked for {self.num_tasks}')
         self.parity['profile'] = facts

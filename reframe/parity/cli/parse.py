@@ -21,9 +21,8 @@ def run(code: str, file: str, as_json: bool, max_size: int | None = None) -> int
         raise UsageError(f'{code!r} is no code that parity reads; valid are: {", ".join(registry.CODES)}')
     options = _sized(code, max_size)
     text = _read(file)
-    parser = registry.CODES[code]()
     try:
-        metrics, facts = parser.parse(text, **options), parser.facts(text, **options)
+        metrics, facts = registry.reader(code)(text, **options)
     except (Incomplete, Wrong) as err:
         return _refuse(code, file, err, as_json)
     if as_json:

@@ -1,4 +1,9 @@
-"""Parsers of the codes' outputs: one pure function ``parse(text) -> metrics`` a code."""
+"""Parsers of the codes' outputs: one pure function ``read(text) -> (figures, facts)`` a code."""
+
+from typing import Any
+
+#: The figures by metric, and what was run.
+Read = tuple[dict[str, float], dict[str, Any]]
 
 
 class Incomplete(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import Wrong, kernel_text
+from . import Read, Wrong, kernel_text
 
 #: How often an operation touches each byte of a block.
 TOUCHES = {'read': 1, 'write': 1, 'update': 2}
@@ -10,22 +10,16 @@ _ROW = (rf'(?P<what>{"|".join(TOUCHES)}) (?P<order>sequential|random) block (?P<
         rf'threads (?P<threads>\d+) blocks (?P<blocks>\d+) {kernel_text.FIGURES} GB/s wrong 0')
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """<read|write|update>_<block> in GB/s (10^9 bytes) of all threads, block in bytes; an update counts twice.
 
-    Raises Incomplete with the line where something is missing, Wrong where memory held something else than
-    was written, or figures contradict each other.
+    Facts: compiler, flags, order, threads, bytes (of each thread). Raises Incomplete with the line where something
+    is missing, Wrong where memory held something else than was written, or figures contradict each other.
     """
-    rows = kernel_text.read(text, 'blocks', 'bytes', _ROW).rows
+    head, rows, compiled = kernel_text.read(text, 'blocks', 'bytes', _ROW)
     names = [f'{row["what"]}_{row["block"]}' for row in rows]
     if len(set(names)) < len(names) or len({(row['order'], row['threads']) for row in rows}) != 1:
         raise Wrong('the results are not of different runs in one order with as many threads')
     return {name: kernel_text.rate(row, TOUCHES[row['what']] * int(row['blocks']) * int(row['block']))
-            for name, row in zip(names, rows, strict=True)}
-
-
-def facts(text: str) -> dict[str, object]:
-    """compiler, flags, order, threads, bytes (of each thread). Raises as ``parse`` does."""
-    parse(text)
-    head, rows, compiled = kernel_text.read(text, 'blocks', 'bytes', _ROW)
-    return {**compiled, 'order': rows[0]['order'], 'threads': int(rows[0]['threads']), 'bytes': head}
+            for name, row in zip(names, rows, strict=True)}, {
+                **compiled, 'order': rows[0]['order'], 'threads': int(rows[0]['threads']), 'bytes': head}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from . import Incomplete, Wrong
+from . import Incomplete, Read, Wrong
 from .reader import Lines, number, sealed
 
 START, SEAL = 'filecopy: start of results, format 1', 'crc32 = ([0-9a-f]{8})'
@@ -16,9 +16,12 @@ _ROW = r'iteration (\d+) client-max-seconds (\S+) aggregate-rate (\S+) MB/s hung
 _NEAR = 1e-5        # rates have six digits
 
 
-def parse(text: str) -> dict[str, float]:
-    """Seconds and rates over the iterations that wrote everything; hangs and failed writes over all."""
-    _, _, out = sealed(text, START, SEAL)
+def read(text: str) -> Read:
+    """Seconds and rates over the iterations that wrote everything; hangs and failed writes over all.
+
+    Facts: the parameters and what is known of caches: `source cached` is a word, `source cached why` the rest.
+    """
+    above, _, out = sealed(text, START, SEAL)
     files = out.count('files: (.+)') * out.count('clients: (.+)')
     megabytes = files * out.count('file bytes: (.+)') / 1e6
     rows, asked = out.every(_ROW), out.count('iterations: (.+)')
@@ -40,7 +43,7 @@ def parse(text: str) -> dict[str, float]:
     if out.one('mode: (.+)')[1] != 'large-copy':
         figures['file_rate'] = median(files / each for each in seconds)
     return {**{name: _figure(out, name, expected) for name, expected in figures.items()},
-            **{name: float(count) for name, count in counts.items()}}
+            **{name: float(count) for name, count in counts.items()}}, _facts(above, out)
 
 
 def _figure(out: Lines, name: str, expected: float) -> float:
@@ -50,9 +53,7 @@ def _figure(out: Lines, name: str, expected: float) -> float:
     return value
 
 
-def facts(text: str) -> dict[str, str]:
-    """The parameters and what is known of caches: `source cached` is a word, `source cached why` the rest."""
-    above, _, out = sealed(text, START, SEAL)
+def _facts(above: Lines, out: Lines) -> dict[str, str]:
     found = {name: line[1] for name in _ABOVE if (line := above.maybe(f'{name}: (.+)'))}
     found |= {row[1]: row[2] for row in out.every('([a-z ]+): (.+)')}
     for name in ('source cached', 'destination cached'):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from . import Incomplete, Wrong
+from . import Incomplete, Read, Wrong
 from .reader import Lines, half, number, sealed
 
 START, SEAL = 'fileset: start of results, format 1', 'crc32 = ([0-9a-f]{8})'
@@ -17,23 +17,15 @@ _ABOVE = ('host', 'source', 'source device', 'destination', 'destination device'
 _ROW = r'iteration (\d+) bytes (\d+) files (\d+) seconds (\S+) rate .* wrong (\d+)'
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """Medians over the iterations: rate (Mb/s: 10^6 bits), ns_per_byte (of a rank), file_rate (files/s), seconds.
 
     A byte that is read and written counts once.
-    """
-    return _read(text)[0]
 
-
-def facts(text: str) -> dict[str, float | str]:
-    """ranks, nodes, bytes (of a file), files (of a rank), chunk (bytes), mode, seed, iterations, read_from
+    Facts: ranks, nodes, bytes (of a file), files (of a rank), chunk (bytes), mode, seed, iterations, read_from
     ('other node' or 'own'), launch, python, mpi4py, mpi, filesystems, seconds_min and seconds_max (s),
     'source cached' (yes, no, unknown) with its why, and host and folders where they were printed.
     """
-    return _read(text)[1]
-
-
-def _read(text: str) -> tuple[dict[str, float], dict[str, float | str]]:
     above, _, out = sealed(text, START, SEAL)
     counts = {name: out.count(f'{name}: (.+)') for name in _COUNTS}
     files = counts['files'] * counts['ranks']

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, NonNegativeFloat, NonNegativeInt
 
-from . import Incomplete, Wrong
+from . import Incomplete, Read, Wrong
 from .reader import document, model
 
 #: What is kept of a group's options, its own and those of all.
@@ -72,17 +72,11 @@ class _Document(BaseModel, strict=True):
     jobs: list[_Group]
 
 
-def parse(text: str) -> dict[str, float]:
-    """<group>_<read|write>_rate in MiB/s and _iops, then _mean, _p50, _p95, _p99, _p999 of the latency in us."""
-    return _read(text)[0]
+def read(text: str) -> Read:
+    """<group>_<read|write>_rate in MiB/s and _iops, then _mean, _p50, _p95, _p99, _p999 of the latency in us.
 
-
-def facts(text: str) -> dict[str, Any]:
-    """version; groups: the options of each as they were given."""
-    return _read(text)[1]
-
-
-def _read(text: str) -> tuple[dict[str, float], dict[str, Any]]:
+    Facts: version; groups: the options of each as they were given.
+    """
     values = document(text)
     if ended := re.search(r'^fio: terminating on signal \d+', text, re.MULTILINE):
         raise Incomplete(ended[0])                  # its document is whole, and the exit code may be 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from . import Incomplete, Wrong
+from . import Incomplete, Read, Wrong
 from .reader import Lines, agree, half, number
 
 THRESHOLD = 16                  # HPL's bound of scaled residuals; a looser one in the input does not excuse
@@ -64,26 +64,18 @@ _FACTS = {
 }
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """The metrics of one complete and verified run; ``hpl_residual`` has no unit.
 
     Gflop/s, GB/s, GUP/s (10^9 updates a second), us of latencies, s of hpl_time. With one process there is no
     network, and the ``beff_`` metrics are left out. Raises Incomplete with the line where something is missing,
     Wrong when the run's answer is bad.
-    """
-    return _read(text)[0]
 
-
-def facts(text: str) -> dict[str, int]:
-    """Processes, HPL's n, nb, p and q, elements of a STREAM array. Raises as ``parse`` does.
+    Facts: processes, HPL's n, nb, p and q, elements of a STREAM array.
 
     Compare n, nb, p and q with what was asked: hpcc runs a problem of its own, and reports success,
     when it cannot read hpccinf.txt.
     """
-    return _read(text)[1]
-
-
-def _read(text: str) -> tuple[dict[str, float], dict[str, int]]:
     out = Lines(text)
     own = out.part('This is the DARPA/DOE HPC Challenge Benchmark.*', r'End of HPC Challenge tests\.')
     out.refuse(_NO_MEMORY, Incomplete)

@@ -1,6 +1,6 @@
 """HPL 2.3: the original's output, and Spack's with progress lines and detailed times.
 
-One HPL.dat may ask for many problems, each with a result line and a residual. The figures of ``parse`` are
+One HPL.dat may ask for many problems, each with a result line and a residual. The figures of ``read`` are
 those of the line with the most Gflop/s, as HPL's own rules have it; ``results`` has all lines.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from . import Incomplete, Wrong
+from . import Incomplete, Read, Wrong
 from .reader import Lines, agree, number, whole
 
 THRESHOLD = 16                  # HPL's own bound of scaled residuals; a looser one in HPL.dat does not excuse
@@ -31,25 +31,24 @@ class HplResult:
     residual: float
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """gflops (Gflop/s), seconds and residual of the best line, once every line passed.
+
+    Facts: its variant, n, nb, p, q and processes; the number of tests; HPL's version. Raises as ``results`` does.
+    """
+    lines = results(text)
+    best = max(lines, key=lambda each: each.gflops)
+    return {'gflops': best.gflops, 'seconds': best.seconds, 'residual': best.residual}, {
+        'variant': best.variant, 'n': best.n, 'nb': best.nb, 'p': best.p, 'q': best.q,
+        'processes': best.p * best.q, 'tests': len(lines), 'version': _version(Lines(text))}
+
+
+def results(text: str) -> list[HplResult]:
+    """Every result line of one complete run, in its order.
 
     Raises Incomplete with the line where something is missing or memory could not be allocated, Wrong for
     illegal input, a residual that is not PASSED, or figures that contradict each other.
     """
-    best = _best(text)
-    return {'gflops': best.gflops, 'seconds': best.seconds, 'residual': best.residual}
-
-
-def facts(text: str) -> dict[str, int | str]:
-    """The best line's variant, n, nb, p, q and processes; the number of tests; HPL's version."""
-    best = _best(text)
-    return {'variant': best.variant, 'n': best.n, 'nb': best.nb, 'p': best.p, 'q': best.q,
-            'processes': best.p * best.q, 'tests': len(results(text)), 'version': _version(Lines(text))}
-
-
-def results(text: str) -> list[HplResult]:
-    """Every result line of one complete run, in its order. Raises as ``parse`` does."""
     out = Lines(text)
     out.refuse('>>> .*allocation failed', Incomplete)
     out.refuse('>>> .* <<<|tests completed without checking')
@@ -67,10 +66,6 @@ def results(text: str) -> list[HplResult]:
     if (passed, failed, skipped) != (tests, 0, 0):
         raise Wrong(f'{tests} tests, {passed} passed, {failed} failed, {skipped} skipped by HPL\'s count')
     return found
-
-
-def _best(text: str) -> HplResult:
-    return max(results(text), key=lambda each: each.gflops)
 
 
 def _version(out: Lines) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from . import Incomplete, Wrong, curve
+from . import Incomplete, Read, Wrong, curve
 from .reader import Lines, agree, number, ordered
 
 # Messages that a rank sends and receives in the time printed, as IMB counts them in its bandwidth.
@@ -18,22 +18,15 @@ _ALL = ('#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec',
         r' *(\d+) +[1-9]\d* +(\d+\.\d\d) +(\d+\.\d\d) +(\d+\.\d\d) +(\d+\.\d\d)', 78)
 
 
-def parse(text: str, max_size: int | None = None) -> dict[str, float]:
+def read(text: str, max_size: int | None = None) -> Read:
     """<benchmark>_time_<size> in us and <benchmark>_bandwidth_<size> in MB/s (10^6 bytes), sizes in bytes.
 
     Of Sendrecv and Exchange t_max, of which IMB makes the bandwidth. ``max_size``: the last size that was asked
     for. Raises Incomplete with the line where something is missing, Wrong when IMB refused to run or figures
     contradict each other.
+
+    Facts: version, benchmark, processes, first_size and last_size (bytes).
     """
-    return _read(text, max_size)[0]
-
-
-def facts(text: str, max_size: int | None = None) -> dict[str, int | str]:
-    """version, benchmark, processes, first_size and last_size (bytes). Raises as ``parse`` does."""
-    return _read(text, max_size)[1]
-
-
-def _read(text: str, max_size: int | None) -> tuple[dict[str, float], dict[str, int | str]]:
     out = Lines(text, fold=False)
     out.one('# All processes entering MPI_Finalize')
     out.refuse('# !! Benchmark |Invalid benchmark name')

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from statistics import fmean
 
-from . import Incomplete, Wrong
+from . import Incomplete, Read, Wrong
 from .ior_command import read as read_command
 from .ior_command import size
 from .reader import Lines, agree, half, number, whole
@@ -34,17 +34,11 @@ _SUMMARY = ('max min mean _ ops_max ops_min ops_mean _ seconds _ _ _ tasks tpn r
             'segments block xfer _ _ _').split()
 
 
-def parse(text: str) -> dict[str, float]:
-    """write and read (MiB/s, mean of the repetitions), each with _max, _min, _iops (1/s) and _seconds (s)."""
-    return _read(text)[0]
+def read(text: str) -> Read:
+    """write and read (MiB/s, mean of the repetitions), each with _max, _min, _iops (1/s) and _seconds (s).
 
-
-def facts(text: str) -> dict[str, float | str]:
-    """What was run: sizes in bytes, counts, and whether fsync and direct I/O were asked for (yes or no)."""
-    return _read(text)[1]
-
-
-def _read(text: str) -> tuple[dict[str, float], dict[str, float | str]]:
+    Facts: sizes in bytes, counts, and whether fsync and direct I/O were asked for (yes or no).
+    """
     out = Lines(text)
     out.refuse(_COMPLAINTS)
     out.one(r'Finished : \w{3} \w{3} \d\d? [\d:]{8} \d{4}', 'Finished')

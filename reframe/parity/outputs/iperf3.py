@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import AliasPath, BaseModel, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from . import Incomplete, Wrong
+from . import Incomplete, Read, Wrong
 from .reader import document, model
 
 THREADING = ('single-threaded', 'multi-threaded')
@@ -94,33 +94,15 @@ class _Udp(_OldUdp):            # from 3.11 on
     received: _Packets = _at('end.sum_received')
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """rate: what the receiver took, and sent_rate, in MB/s (10^6 bytes) over all streams.
 
     TCP: retransmits; window (largest congestion window of a stream, bytes); rtt_min, rtt_mean, rtt_max
     (us) as the sender's kernel had them, once a second. UDP: loss (% of the packets sent), jitter (us).
+
+    Facts: version, threading, protocol, streams, seconds (asked for), block (bytes of a write), congestion (TCP),
+    local and remote: addresses of the first stream, cpu_local and cpu_remote in %.
     """
-    return _read(text)[0]
-
-
-def facts(text: str) -> dict[str, Any]:
-    """version, threading, protocol, streams, seconds (asked for), block (bytes of a write), congestion (TCP).
-
-    local and remote: addresses of the first stream; cpu_local and cpu_remote in %.
-    """
-    return _read(text)[1]
-
-
-def threading(version: str) -> str:
-    """Whether streams share one thread in this version, for instance 3.12, or have one each."""
-    return THREADING[_release(version) >= (3, 16)]
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split('.')[:2]))
-
-
-def _read(text: str) -> tuple[dict[str, float], dict[str, Any]]:
     values = document(text)
     if 'error' in values:
         raise Incomplete(f'iperf3: {str(values["error"])[:160]}')
@@ -139,6 +121,15 @@ def _read(text: str) -> tuple[dict[str, float], dict[str, Any]]:
         **({'congestion': tcp.congestion} if tcp else {}),
         'local': first.get('local_host'), 'remote': first.get('remote_host'),
         'cpu_local': run.cpu.get('host_total'), 'cpu_remote': run.cpu.get('remote_total')}
+
+
+def threading(version: str) -> str:
+    """Whether streams share one thread in this version, for instance 3.12, or have one each."""
+    return THREADING[_release(version) >= (3, 16)]
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split('.')[:2]))
 
 
 def _tcp(run: _Tcp) -> dict[str, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from . import Wrong
+from . import Read, Wrong
 from .ior_command import read as read_command
 from .ior_command import size
 from .reader import Lines, number, whole
@@ -25,23 +25,14 @@ _ROWS = {'Directory creation': 'dir_create', 'Directory stat': 'dir_stat', 'Dire
          'Tree removal': 'tree_remove'}
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """Mean rates (operations/s): dir_create, file_stat and so on; of several iterations also _max and _min.
 
     mdtest leaves out the renaming of a single directory.
-    """
-    return _read(text)[0]
 
-
-def facts(text: str) -> dict[str, float | str]:
-    """What was run: tasks, nodes, items (of one task), iterations, bytes; unique and verified_read are yes or no.
-
+    Facts: tasks, nodes, items (of one task), iterations, bytes; unique and verified_read: yes or no;
     ``read_bytes`` 0: a file read only opens and closes.
     """
-    return _read(text)[1]
-
-
-def _read(text: str) -> tuple[dict[str, float], dict[str, float | str]]:
     out = Lines(text)
     out.refuse(_COMPLAINTS)
     out.one(r'-- finished at [\d/]{10} [\d:]{8} --', '-- finished at')

@@ -10,7 +10,7 @@ import re
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from . import Incomplete, Wrong
+from . import Incomplete, Read, Wrong
 from .reader import Lines, number, ordered, whole
 
 OPTIONS = '-k 0 -e'                # of the variable MPIP
@@ -33,37 +33,33 @@ class _Task(NamedTuple):
     share: Decimal
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """app_, mpi_ and computation_seconds_max and _mean over ranks (s), mpi_share (%), imbalance.
 
     App time is that between MPI_Init and MPI_Finalize, computation what of it is outside MPI, mpi_share
     the MPI time of all ranks over their App time, imbalance the longest computation over the mean (1:
     even). Times have a resolution of 1 ms. Raises Incomplete, with the line, for a report that is cut or
     made with other options of mpiP, Wrong when figures contradict each other.
-    """
-    *tasks, total = _read(text)[1]
-    seconds = {'app': [task.app for task in tasks], 'mpi': [task.mpi for task in tasks],
-               'computation': [task.app - task.mpi for task in tasks]}
-    found = {f'{name}_seconds_{how}': float(of(values)) for name, values in seconds.items()
-             for how, of in (('max', max), ('mean', _mean))}
-    longest, mean = max(seconds['computation']), _mean(seconds['computation'])
-    return {**found, 'mpi_share': float(total.share), 'imbalance': float(longest / mean) if longest else 1.0}
 
-
-def facts(text: str) -> dict[str, object]:
-    """version, command, tasks, nodes (names), ranks and calls; raises as ``parse`` does.
-
+    Facts: version, command, tasks, nodes (names), ranks and calls.
     ``ranks``: rank, node, app_seconds, mpi_seconds, computation_seconds of each. ``calls``, longest first:
     call, seconds and count over all ranks; max_seconds and mean_seconds over ranks, imbalance (max over
     mean); bytes (sent), io_bytes, rma_bytes, None where mpiP counts none: it counts nothing of calls with a
     count for each rank, such as Alltoallv.
     """
-    header, (*tasks, _), nodes, calls = _read(text)
+    header, (*tasks, total), nodes, calls = _read(text)
+    seconds = {'app': [task.app for task in tasks], 'mpi': [task.mpi for task in tasks],
+               'computation': [task.app - task.mpi for task in tasks]}
+    found = {f'{name}_seconds_{how}': float(of(values)) for name, values in seconds.items()
+             for how, of in (('max', max), ('mean', _mean))}
+    longest, mean = max(seconds['computation']), _mean(seconds['computation'])
     ranks = [{'rank': rank, 'node': node, 'app_seconds': float(task.app), 'mpi_seconds': float(task.mpi),
               'computation_seconds': float(task.app - task.mpi)}
              for rank, (node, task) in enumerate(zip(nodes, tasks, strict=True))]
-    return {**header, 'tasks': len(nodes), 'nodes': list(dict.fromkeys(nodes)), 'ranks': ranks,
-            'calls': sorted(calls, key=lambda call: -call['seconds'])}
+    imbalance = float(longest / mean) if longest else 1.0
+    return {**found, 'mpi_share': float(total.share), 'imbalance': imbalance}, {
+        **header, 'tasks': len(nodes), 'nodes': list(dict.fromkeys(nodes)), 'ranks': ranks,
+        'calls': sorted(calls, key=lambda call: -call['seconds'])}
 
 
 def _mean(values: list[Decimal]) -> Decimal:

@@ -6,7 +6,7 @@ have two decimals: a change below them is not noticed.
 
 from __future__ import annotations
 
-from . import Incomplete, Wrong, npb_problems
+from . import Incomplete, Read, Wrong, npb_problems
 from .reader import Lines, agree, half
 
 # Sentences with which the programs refuse a number of processes or a size (3.3.1 and 3.4).
@@ -18,33 +18,15 @@ _FAILED = (r'(?i:verification failed|no verification performed|^FAILURE:|UNSUCCE
            r'|Failed partial verification|number of keys out of sort|(?<![\w.])(nan|inf|infinity)(?![\w.]))')
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """mops_total (Mop/s), mops_per_process (Mop/s of one of all processes), seconds.
 
     ``seconds`` is the time printed; for a run below 0.005 s, which prints 0.00, operations over rate.
     Raises Incomplete with the line where something is missing, Wrong when the run was refused, failed
     its verification, or contradicts itself.
+
+    Facts: benchmark (bt ... sp), class, version, total_processes, active_processes: fewer where NPB let some idle.
     """
-    return _read(text)[0]
-
-
-def facts(text: str) -> dict[str, int | str]:
-    """benchmark (bt ... sp), class, version, total_processes, and active_processes: fewer where NPB let some idle.
-
-    Raises as ``parse`` does.
-    """
-    return _read(text)[1]
-
-
-def check(facts: dict[str, int | str], benchmark: str, npb_class: str, ranks: int) -> None:
-    """Raise Wrong unless this was the benchmark and class asked for, on all ``ranks`` and no others."""
-    asked = {'benchmark': benchmark, 'class': npb_class, 'total_processes': ranks, 'active_processes': ranks}
-    for name, expected in asked.items():
-        if facts[name] != expected:
-            raise Wrong(f'{name.replace("_", " ")}: ran {facts[name]}, asked for {expected}')
-
-
-def _read(text: str) -> tuple[dict[str, float], dict[str, int | str]]:
     out = Lines(text)
     out.refuse(_REFUSED)
     out.refuse(_NO_MEMORY, Incomplete)
@@ -69,6 +51,14 @@ def _read(text: str) -> tuple[dict[str, float], dict[str, int | str]]:
     values = {'mops_total': float(rate), 'mops_per_process': float(each),
               'seconds': float(seconds) or work / float(rate)}
     return values, {**ran, 'total_processes': total, 'active_processes': active}
+
+
+def check(facts: dict[str, int | str], benchmark: str, npb_class: str, ranks: int) -> None:
+    """Raise Wrong unless this was the benchmark and class asked for, on all ``ranks`` and no others."""
+    asked = {'benchmark': benchmark, 'class': npb_class, 'total_processes': ranks, 'active_processes': ranks}
+    for name, expected in asked.items():
+        if facts[name] != expected:
+            raise Wrong(f'{name.replace("_", " ")}: ran {facts[name]}, asked for {expected}')
 
 
 def _active_of_33(out: Lines, total: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from . import Incomplete, Wrong, kernel_text
+from . import Incomplete, Read, Wrong, kernel_text
 
 #: Kinds of numbers and their bits.
 KINDS = {'double': 64, 'int64': 64, 'int32': 32, 'int16': 16, 'int8': 8}
@@ -15,24 +15,14 @@ _ROW = (rf'(?:(?P<kind>{_KIND}) threads (?P<threads>\d+) lanes (?P<lanes>\d+) ch
         rf'|sample (?P<sample>\d+) (?P<of>{_KIND}) ){_FIGURES}(?P<end> wrong 0)?')
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """Gop/s of all threads by kind: double int64 int32 int16 int8; a fused multiply-add is two operations.
 
     With samples, median, lowest and lowest_over_median of the one-second rates, too. Raises Incomplete with
     the line where something is missing, Wrong where a result is wrong or figures contradict each other.
+
+    Facts: compiler, flags, width (bits of a vector), threads; samples: their rates (Gop/s) in order.
     """
-    return _read(text)[0]
-
-
-def facts(text: str) -> dict[str, object]:
-    """compiler, flags, width (bits of a vector), threads; samples: their rates (Gop/s) in order.
-
-    Raises as ``parse`` does.
-    """
-    return _read(text)[1]
-
-
-def _read(text: str) -> tuple[dict[str, float], dict[str, object]]:
     width, rows, compiled = kernel_text.read(text, 'ops', 'width', _ROW)
     results, samples = ([row for row in rows if row[word]] for word in ('kind', 'sample'))
     if not results or any(bool(row['kind']) != bool(row['end']) for row in rows):

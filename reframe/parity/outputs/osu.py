@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from . import Incomplete, Wrong, curve
+from . import Incomplete, Read, Wrong, curve
 from .reader import Lines, half, number
 
 # Title of a benchmark -> its name, the heading of its figures.
@@ -30,23 +30,16 @@ _RATES_ROW, _RATES_WIDTH = rf'{_ROW} +(\d+\.\d\d)', 46
 _SMALL = 8                                                   # bytes; of fewer, 0.00 MB/s is a slow network
 
 
-def parse(text: str, max_size: int | None = None, min_size: int | None = None) -> dict[str, float]:
+def read(text: str, max_size: int | None = None, min_size: int | None = None) -> Read:
     """<benchmark>_<size> of every message size (bytes): mean latency in us, or MB/s (10^6 bytes).
 
     mbw_mr has message_rate_<size> (1/s), too; barrier has ``barrier`` (us) and no sizes. A bandwidth of messages
     below 8 B may be 0: OSU prints two decimals. ``max_size`` and ``min_size`` are the last and the first size that
     were asked for, of no meaning for barrier. Raises Incomplete with the line where something is missing, Wrong
     where OSU refuses or fails its validation, or figures contradict each other.
+
+    Facts: benchmark and version; first_size and last_size (bytes) but for barrier; pairs and window of mbw_mr.
     """
-    return _read(text, max_size, min_size)[0]
-
-
-def facts(text: str, max_size: int | None = None, min_size: int | None = None) -> dict[str, int | str]:
-    """benchmark and version; first_size and last_size (bytes) but for barrier; pairs and window of mbw_mr."""
-    return _read(text, max_size, min_size)[1]
-
-
-def _read(text: str, last: int | None, first: int | None) -> tuple[dict[str, float], dict[str, int | str]]:
     out = Lines(text, fold=False)
     out.refuse('^(DATA VALIDATION ERROR|This test requires|Invalid option)')
     name, heading, version = _title(out)
@@ -56,9 +49,9 @@ def _read(text: str, last: int | None, first: int | None) -> tuple[dict[str, flo
         return {'barrier': float(out.figure(r'(?=.{17}$) +(\d+\.\d\d)'))}, ran
     rates = name == 'mbw_mr'
     row, width = (_RATES_ROW, _RATES_WIDTH) if rates else (_ROW, _WIDTH)
-    rows = curve.table(out, f'# Size {heading}', row, width, last)
-    if first is not None and min(rows) > first:
-        raise Incomplete(f'line {out.end}: the table begins at {min(rows)} B, not at {first} B')
+    rows = curve.table(out, f'# Size {heading}', row, width, max_size)
+    if min_size is not None and min(rows) > min_size:
+        raise Incomplete(f'line {out.end}: the table begins at {min(rows)} B, not at {min_size} B')
     ran |= {'first_size': min(rows), 'last_size': max(rows)}
     figures = {size: number(row[2], f'{size} B', zero=heading != _LATENCY and size < _SMALL)
                for size, row in rows.items()}

@@ -33,12 +33,12 @@ class Sweep:
 
 def read(text: str, size: int) -> Sweep:
     """OSU between all pairs at messages of ``size`` bytes, the last of every table."""
-    own = outputs(text)
-    benchmarks = {osu.facts(each, size)['benchmark'] for each in own.values()}
+    own = {pair: osu.read(each, size) for pair, each in outputs(text).items()}
+    benchmarks = {facts['benchmark'] for _, facts in own.values()}
     if len(benchmarks) != 1:
         raise Wrong('the pairs ran different benchmarks')
     benchmark, = benchmarks
-    return Sweep({pair: osu.parse(each, size)[f'{benchmark}_{size}'] for pair, each in own.items()},
+    return Sweep({pair: figures[f'{benchmark}_{size}'] for pair, (figures, _) in own.items()},
                  benchmark == 'latency')
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from . import Wrong, curve
+from . import Read, Wrong, curve
 from .reader import Lines, agree, number
 
 _HEADING = '# Size [B]  Bandwidth [MB/s] | Time Mean [s] ± StdDev [s]  Samples'
@@ -16,11 +16,11 @@ _ROW = r' *(\d+) +(\d+\.\d\d) \| (\d\.\d{7}e[-+]\d\d) ± \d\.\d{4}e[-+]\d\d +[1-
 _WIDTH = 66
 
 
-def parse(text: str, max_size: int | None = None) -> dict[str, float]:
+def read(text: str, max_size: int | None = None) -> Read:
     """latency_<size> in us, the mean of half a round trip, and bandwidth_<size> in MB/s (10^6 bytes).
 
-    ``max_size``: the last size (bytes) that was asked for. Raises Incomplete with the line where something
-    is missing, Wrong when figures contradict each other.
+    Facts: first_size and last_size (bytes). ``max_size``: the last size that was asked for. Raises Incomplete with
+    the line where something is missing, Wrong when figures contradict each other.
     """
     out = Lines(re.sub('\ufffd+', '±', text), fold=False)         # the job may have no UTF-8
     out.one('# MPI PingPong Test')
@@ -33,10 +33,4 @@ def parse(text: str, max_size: int | None = None) -> dict[str, float]:
         seconds = number(row[3], f'time of {size} B')
         agree(rate, seconds, size / 1e6, f'MB/s of {size} B')
         latency[f'latency_{size}'], bandwidth[f'bandwidth_{size}'] = 1e6 * float(seconds), float(rate)
-    return latency | bandwidth
-
-
-def facts(text: str, max_size: int | None = None) -> dict[str, int]:
-    """first_size and last_size (bytes). Raises as ``parse`` does."""
-    sizes = [int(name.partition('_')[2]) for name in parse(text, max_size)]
-    return {'first_size': min(sizes), 'last_size': max(sizes)}
+    return latency | bandwidth, {'first_size': min(rows), 'last_size': max(rows)}

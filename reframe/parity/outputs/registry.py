@@ -5,27 +5,11 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
+from . import Read
 
-class Code(NamedTuple):
-    """``parse(text)`` has the metrics, ``facts(text)`` what was run; both raise Incomplete or Wrong."""
-
-    parse: Callable[[str], dict[str, float]]
-    facts: Callable[[str], dict[str, object]]
-
-
-#: Name of a code -> what imports its parser.
-CODES: dict[str, Callable[[], Code]] = {
-    name: lambda name=name: _load(name)
-    for name in ('npb', 'hpl', 'stream', 'hpcc', 'filecopy', 'fileset', 'ior', 'mdtest', 'mpip',
-                 'osu', 'imb', 'pingpong', 'iperf3', 'fio', 'ops', 'blocks')}
-
-#: Codes whose ``parse`` and ``facts`` take ``max_size``, the last message size (bytes) that was asked for.
-SIZED = ('osu', 'imb', 'pingpong')
-
-# Unit of the metrics of a code whose names match; the first match wins, none is a count or a ratio.
-_UNITS = {
+#: Code -> the units of its metrics by their names: the first match wins, none is a count or a ratio.
+CODES = {
     'npb': (('mops_.*', 'Mop/s'), ('seconds', 's')),
     'hpl': (('gflops', 'Gflop/s'), ('seconds', 's')),
     'stream': (('.*', 'MB/s'),),
@@ -39,18 +23,21 @@ _UNITS = {
     'osu': (('message_rate_.*', '1/s'), ('(bw|bibw|mbw_mr)_.*', 'MB/s'), ('.*', 'us')),
     'imb': (('.*_time_.*', 'us'), ('.*_bandwidth_.*', 'MB/s')),
     'pingpong': (('latency_.*', 'us'), ('bandwidth_.*', 'MB/s')),
+    'iperf3': (('.*rate', 'MB/s'), ('rtt_.*|jitter', 'us'), ('window', 'B'), ('loss', '%')),
+    'fio': (('.*_rate', 'MiB/s'), ('.*_iops', 'op/s'), ('.*', 'us')),
     'ops': (('lowest_over_median', ''), ('.*', 'Gop/s')),
     'blocks': (('.*', 'GB/s'),),
-    'fio': (('.*_rate', 'MiB/s'), ('.*_iops', 'op/s'), ('.*', 'us')),
-    'iperf3': (('.*rate', 'MB/s'), ('rtt_.*|jitter', 'us'), ('window', 'B'), ('loss', '%')),
 }
+
+#: Codes whose ``read`` takes ``max_size``, the last message size (bytes) that was asked for.
+SIZED = ('osu', 'imb', 'pingpong')
+
+
+def reader(code: str) -> Callable[..., Read]:
+    """``read`` of this code, which raises Incomplete or Wrong."""
+    return importlib.import_module(f'{__package__}.{code}').read
 
 
 def unit(code: str, metric: str) -> str:
-    """The unit of one metric that ``parse`` of this code returns; '' where it has none."""
-    return next((unit for names, unit in _UNITS[code] if re.fullmatch(names, metric)), '')
-
-
-def _load(name: str) -> Code:
-    module = importlib.import_module(f'{__package__}.{name}')
-    return Code(module.parse, module.facts)
+    """The unit of a metric of this code; '' where it has none."""
+    return next((unit for names, unit in CODES[code] if re.fullmatch(names, metric)), '')

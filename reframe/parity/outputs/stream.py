@@ -7,28 +7,21 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from . import Wrong
+from . import Read, Wrong
 from .reader import Lines, agree, number, ordered
 
 ARRAYS = {'Copy': 2, 'Scale': 2, 'Add': 3, 'Triad': 3}       # arrays read or written by each kernel
 EPSILON = Decimal('1e-13')                                   # STREAM's own bound in double precision
 
 
-def parse(text: str) -> dict[str, float]:
+def read(text: str) -> Read:
     """copy, scale, add, triad: best rates in MB/s (10^6 bytes).
 
     Raises Incomplete with the line where something is missing, Wrong when the result was not validated,
     threads are missing, or figures contradict each other.
+
+    Facts: array_elements, threads, repetitions, version.
     """
-    return _read(text)[0]
-
-
-def facts(text: str) -> dict[str, int | str]:
-    """array_elements, threads, repetitions, version. Raises as ``parse`` does."""
-    return _read(text)[1]
-
-
-def _read(text: str) -> tuple[dict[str, float], dict[str, int | str]]:
     out = Lines(text)
     out.refuse('Failed Validation')
     error = out.figure(r'Solution Validates: avg error less than (\S+) on all three arrays')

@@ -38,7 +38,7 @@ def read(text: str, runs: list[str]) -> Ends:
             found.trips[begin[1]] = {name: float(number(word, f'{name} of the round trips')) for name, word in zip(
                 ('samples', 'min', 'median', 'p99', 'max'), words, strict=True)}
             continue
-        metrics, facts = iperf3.parse(own), iperf3.facts(own)
+        metrics, facts = iperf3.read(own)
         ran = f'{facts["protocol"]}:{facts["streams"]}'
         if ran != begin[1].removeprefix('load-') or facts['seconds'] != int(head[1]):
             raise Wrong(f'ran {ran} for {facts["seconds"]:g} s, asked for {begin[1]} for {head[1]} s')
