@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from parity.records.facts import SessionFacts
-from parity.records.rows import SCHEMA
+from parity.records.history import SCHEMA
+from parity.records.record import Session
 from parity.verdict.model import Cell
 
 DAY = 86400.0
@@ -37,9 +37,9 @@ def frame(*rows: dict[str, Any]) -> pl.DataFrame:
 
 
 def facts(night: int, nodes: dict[str, dict[str, str]] | None = None, reframe: str = '4.10.4',
-          **machine: Any) -> SessionFacts:
-    return SessionFacts(uuid=f'night-{night}', start=start(night), system='onebox', cmdline='', reframe=reframe,
-                        machine=machine, nodes=nodes or {})
+          **machine: Any) -> Session:
+    return Session(uuid=f'night-{night}', start=start(night), system='onebox', cmdline='', reframe=reframe,
+                   facts=machine, nodes=nodes or {})
 
 
 def cell(word: str = 'regressed', case: str = 'Stream %threads=all', metric: str = 'triad',

@@ -44,3 +44,10 @@ def report(cases: list[dict[str, Any]], plan: list[dict[str, Any]], retries: lis
     about = {'uuid': '3f2a91bb-0', 'cmdline': 'reframe -c checks/ -r', 'version': '4.10.4',
              'time_start_unix': 1795190000.0, 'time_end_unix': 1795190100.0, 'time_elapsed': 100.0}
     return {'session_info': {**about, **info}, 'runs': runs, 'restored_cases': [], 'parity_session': session}
+
+
+def verdict_on(report: dict[str, Any]):
+    """What `parity verdict` says of a report that is stored nowhere."""
+    from parity.records import record
+    from parity.verdict import judge
+    return judge.judged(record.of_report(report))

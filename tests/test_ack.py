@@ -16,7 +16,7 @@ from conftest import TOP
 from parity import plan
 from parity.base.errors import UsageError
 from parity.system import systems
-from parity.verdict import acks, judge, terminal
+from parity.verdict import acks, terminal
 from stored import case
 
 TODAY = datetime.date.today()
@@ -50,7 +50,7 @@ def written(top, **fields):
 
 def verdict(hpl=84.0, **other):
     report = made.report([case(hpl, refs=BAND, **other)], [made.planned()])
-    return judge.of_report(report)
+    return made.verdict_on(report)
 
 
 def test_a_known_fault_is_shown_and_does_not_count_while_it_holds(top):
@@ -73,10 +73,10 @@ def test_a_failure_that_is_known_is_no_infrastructure_error(top):
     written(top)
     failed = case('absent', latency='absent', result='fail', fail_phase='run')
     report = made.report([failed, case(1.0, 'Other')], [made.planned(), made.planned('Other')])
-    assert judge.of_report(report).exit_code == 4           # the latency is not acknowledged
+    assert made.verdict_on(report).exit_code == 4           # the latency is not acknowledged
     top.write_text(top.read_text() + yaml.safe_dump([{'cell': 'Toy.latency@local:default', 'until': LATER,
                                                       'why': 'node down', 'by': 'bea', 'since': TODAY}]))
-    assert judge.of_report(report).exit_code == 0
+    assert made.verdict_on(report).exit_code == 0
 
 
 def test_one_that_is_over_is_a_warning_and_the_cell_counts_again(top):
@@ -103,16 +103,16 @@ def test_another_word_than_the_known_one_counts(top):
 def test_what_never_ran_counts_in_spite_of_an_acknowledgement(top):
     written(top)
     report = made.report([case(1.0, 'Other')], [made.planned(), made.planned('Other')])
-    assert judge.of_report(report).exit_code == 3
+    assert made.verdict_on(report).exit_code == 3
 
 
 def test_one_without_an_environment_speaks_of_all_and_one_with_it_of_that(top):
     plan_of = [made.planned(), made.planned(environ='spack')]
     report = made.report([case(84.0, refs=BAND), case(84.0, refs=BAND, environ='spack')], plan_of)
     written(top)
-    assert judge.of_report(report).exit_code == 0
+    assert made.verdict_on(report).exit_code == 0
     written(top, cell=f'{HPL}+spack')
-    assert judge.of_report(report).exit_code == 1
+    assert made.verdict_on(report).exit_code == 1
 
 
 @pytest.mark.parametrize('text, said', [
@@ -273,11 +273,11 @@ def test_an_environment_that_is_acknowledged_by_itself_keeps_its_own(top):
     plan_of = [made.planned(), made.planned(environ='spack')]
     report = made.report([case(84.0, refs=BAND), case(60.0, refs=BAND, environ='spack')], plan_of)
     written(top, word='regressed', value=84.0, expected=100.0)
-    assert judge.of_report(report).exit_code == 1
+    assert made.verdict_on(report).exit_code == 1
     own = {'cell': f'{HPL}+spack', 'until': LATER, 'why': 'known', 'by': 'bea', 'since': TODAY, 'word': 'regressed',
            'value': 60.0, 'expected': 100.0}
     top.write_text(top.read_text() + yaml.safe_dump([own]))
-    assert judge.of_report(report).exit_code == 0
+    assert made.verdict_on(report).exit_code == 0
 
 
 @pytest.mark.parametrize('fields, said', [

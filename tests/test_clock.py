@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import stored as store
-from parity.records import clock, database, history
+from parity.records import clock, database, history, kept
 from parity.report import earlier
 from parity.verdict import judge
 
@@ -43,8 +43,8 @@ def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(ag
     assert database.newest() == 'bb'
     ago('cc', 1)
     assert database.uuids() == ['aa', 'bb', 'cc'] and judge.newest().session.uuid == 'cc'
-    assert history.newest('local').uuid == 'cc'
-    assert [facts.uuid for facts in history.sessions('local', last=2)] == ['bb', 'cc']
+    assert kept.newest('local').uuid == 'cc'
+    assert [facts.uuid for facts in kept.sessions('local', last=2)] == ['bb', 'cc']
 
 
 def test_the_history_of_a_night_ends_with_that_night(ago):
@@ -61,8 +61,8 @@ def test_the_history_of_a_night_ends_with_that_night(ago):
 def test_tonight_is_compared_with_the_night_before_and_not_with_the_future(ago):
     for uuid, days in {'aa': 3, 'bb': -900, 'cc': 2, 'dd': 1}.items():
         ago(uuid, days)
-    assert earlier.before(database.report('dd'), 'local')['session_info']['uuid'] == 'cc'
-    assert earlier.before(database.report('cc'), 'local')['session_info']['uuid'] == 'bb'
+    assert earlier.before(kept.read('dd'), 'local').uuid == 'cc'
+    assert earlier.before(kept.read('cc'), 'local').uuid == 'bb'
 
 
 def test_a_clock_in_the_future_is_a_warning_that_night_and_the_next(ago):

@@ -16,12 +16,12 @@ from commands import parity, process
 from dev import coverage
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
-from parity.compare import expected, join, kept, pairs, resolve, rows
+from parity.compare import expected, join, pairs, resolve, rows
 from parity.compare import sessions as taken
 from parity.compare.sides import Measured, Side, Value
 from parity.compare.terminal import rendered
 from parity.plan import Plan, identity
-from parity.records import database
+from parity.records import database, history, record
 from parity.stats.interval import Sample, ratio
 from parity.system import systems
 from sessions import planned, ran
@@ -347,11 +347,11 @@ def test_a_cell_of_a_retry_has_no_figure_and_one_left_out_has_its_reason():
     failed, again = ran(result='fail', fail_phase='run', fail_reason='OOM'), ran()
     left = ran('Other', parity={'left_out': {'latency': 'one rank'}}, latency='absent')
     made = sessions.report([failed, left], [planned(), planned('Other'), planned('No', environ='')], [again])
-    cells, _ = taken.measured(made)
-    reasons = {(k[0], k[3]): c.reason for k, c in cells.items() if not c.values}
+    cells = taken.side('', 'file', history.of_session(record.of_report(made)).lazy()).cells
+    reasons = {(c.case, c.metric): c.reason for c in cells if not c.values}
     assert reasons[('Toy', 'hpl')] == 'failed: OOM' and reasons[('Other', 'latency')] == 'skipped: one rank'
     assert reasons[('No', 'hpl')] == 'skipped: no environment offers hpcc'
-    assert [c.values[0].value for k, c in cells.items() if k[0] == 'Other' and c.values] == [100.0]
+    assert [c.values[0].value for c in cells if c.case == 'Other' and c.values] == [100.0]
 
 
 # --- files
@@ -492,20 +492,21 @@ def test_what_a_session_measured_is_read_once_and_is_the_same_from_the_cache(sto
     noted = {'changed': {'nodes': 4}, 'labels': {'latency': {'word': 'cached', 'reason': 'why'}}}
     stored('aa', sessions.case(100.0), sessions.case(101.0, parity=noted), sessions.case(7.0, case='Other'))
     stored('bb', sessions.case(99.0), parity_rerun_of='aa')
-    first = [kept.night(uuid) for uuid in ('aa', 'bb')]
-    facts = [v.facts for cell in first[0].cells().values() for v in cell.values]
-    kept._night.cache_clear()
+
+    def cells(metrics=None):
+        return taken.side('', 'session', history.rows(['aa']), metrics).cells
+
+    first = cells()
     monkeypatch.setattr(database, 'report', None)
-    values = [v for cell in kept.night('aa').cells().values() for v in cell.values]
-    assert [n.confirms for n in first] == [False, True]
-    assert kept.night('aa').cells() == first[0].cells() and [v.facts for v in values] == facts
-    assert any(cell.changed for cell in kept.night('aa').cells().values()) and set(kept.night('aa').cells(metrics=frozenset([('Other', 'hpl')]))) == {
-        ('Other', 'local:default', 'distro', 'hpl')}
+    again = cells()
+    assert again == first and [v.facts for c in again for v in c.values] == [v.facts for c in first for v in c.values]
+    assert {c.changed for c in again} == {False, True} and {c.label for c in again} == {'', 'cached: why'}
+    assert [(c.case, c.place, c.environ, c.metric) for c in cells(frozenset([('Other', 'hpl')]))] == [
+        ('Other', 'local:default', 'distro', 'hpl')]
 
 
 def test_a_session_that_cannot_be_read_is_left_out_of_a_partition_and_named(stored, capsys):
     stored('aa1', sessions.case(100.0))
     stored('bb2', {**sessions.case(1.0), 'perfvalues': ['none']})
-    with pytest.raises(InfrastructureError, match='session bb2'):
+    with pytest.raises(InfrastructureError, match='session bb2 is not one that parity can read'):
         resolve._side('bb2')
-    assert 'session bb2 is not one that parity can read' in capsys.readouterr().err

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from parity.base import paths
-from parity.records import figures, history, readable
+from parity.records import history, kept
 from sessions import case
 
 
@@ -47,8 +47,8 @@ def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monk
     assert len(hpl()) == 1
     stored('b', case(99.0))
     read = []
-    report = figures.database.report
-    monkeypatch.setattr(figures.database, 'report', lambda uuid: read.append(uuid) or report(uuid))
+    report = kept.database.report
+    monkeypatch.setattr(kept.database, 'report', lambda uuid: read.append(uuid) or report(uuid))
     assert len(hpl()) == 2 and read == ['b']
     sqlite3.connect(paths.database()).execute('DELETE FROM sessions WHERE uuid = "a"').connection.commit()
     assert hpl()['session'].to_list() == ['b']
@@ -56,14 +56,14 @@ def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monk
 
 def test_nothing_stored_is_an_empty_history(tmp_path, monkeypatch):
     monkeypatch.setenv('PARITY_RESULTS', str(tmp_path))
-    assert history.load('local').is_empty() and history.sessions('local') == []
+    assert history.load('local').is_empty() and kept.sessions('local') == []
 
 
 def test_what_each_node_said_of_itself_is_kept_by_session(stored):
     stored('a', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.187'}}))
     stored('b', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.192'}}))
-    assert [s.nodes['v3']['kernel'] for s in history.sessions('local')] == ['6.1.187', '6.1.192']
-    assert [s.uuid for s in history.sessions('local', last=1)] == ['b']
+    assert [s.nodes['v3']['kernel'] for s in kept.sessions('local')] == ['6.1.187', '6.1.192']
+    assert [s.uuid for s in kept.sessions('local', last=1)] == ['b']
 
 
 @pytest.mark.parametrize('perfvalues', [
@@ -71,7 +71,7 @@ def test_what_each_node_said_of_itself_is_kept_by_session(stored):
     {'local:default:hpl': [[1], 0, None, None, 'Gflop/s', 'pass']}, {'local:default:hpl': ['fast', 0, None, None, '', '']},
 ])
 def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(stored, capsys, perfvalues, monkeypatch):
-    monkeypatch.setattr(readable, '_told', set())
+    monkeypatch.setattr(kept, '_told', set())
     stored('a', case(100.0))
     stored('broken', {**case(1.0), 'perfvalues': perfvalues})
     stored('c', case(101.0))
@@ -83,8 +83,8 @@ def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(stored, 
 
 @pytest.mark.parametrize('blob', ['{', '[]', 'null', '{"session_info": {}}', '[' * 100_000])
 def test_a_report_that_is_none_is_named_and_the_others_are_kept(stored, capsys, blob, monkeypatch):
-    monkeypatch.setattr(readable, '_told', set())
+    monkeypatch.setattr(kept, '_told', set())
     stored('a', case(100.0))
     sqlite3.connect(paths.database()).execute('INSERT INTO sessions VALUES ("b", 1.0, ?)', (blob,)).connection.commit()
-    assert hpl()['value'].to_list() == [100.0] and [s.uuid for s in history.sessions('local')] == ['a']
+    assert hpl()['value'].to_list() == [100.0] and [s.uuid for s in kept.sessions('local')] == ['a']
     assert 'session b is not one' in capsys.readouterr().err

@@ -10,9 +10,9 @@ import sessions
 from conftest import TOP, shell
 from parity.check.sizing_storage import Night, fit
 from parity.check.storage import Budget
-from parity.verdict import judge, terminal
+from parity.verdict import terminal
 from replay import check
-from sessions import planned, ran
+from sessions import planned, ran, verdict_on
 
 GB = 10**9
 
@@ -84,6 +84,6 @@ def test_a_wrong_budget_is_told_with_its_line(checkout, text, said):
 
 def test_what_the_budget_left_out_is_counted_in_the_first_lines():
     beyond = ran('Other', result='skip', perfvalues={}, parity={'status': 'skipped', 'reason': 'io_budget: night: 2 GB'})
-    verdict = judge.of_report(sessions.report([ran(), beyond], [planned(), planned('Other')]))
+    verdict = verdict_on(sessions.report([ran(), beyond], [planned(), planned('Other')]))
     head = [text for text, _ in terminal.lines(verdict)][:3]
     assert any('2 skipped (2 beyond io_budget)' in text for text in head)

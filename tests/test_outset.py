@@ -13,7 +13,7 @@ import sessions as made
 from commands import parity
 from parity.base.errors import UsageError
 from parity.compare import files
-from parity.records import database, facts, figures, outset
+from parity.records import database, history, kept, outset
 from parity.session import retain
 from test_retain import store
 
@@ -63,14 +63,14 @@ def test_a_session_whose_plan_is_lost_is_an_infrastructure_failure_that_names_th
         assert done.returncode == 4 and str(planned) in done.stderr and 'is lost' in done.stderr
         assert not done.stdout
     assert words('--session', 'aaaaaaaa') == ['unreferenced', 'unreferenced'], 'other sessions are judged'
-    assert figures.load('local')['session'].n_unique() == 2, 'its figures stay in the history'
+    assert history.load('local')['session'].n_unique() == 2, 'its figures stay in the history'
 
 
 def test_a_plan_that_comes_back_is_read(planned):
     away = planned.rename(planned.with_suffix('.away'))
-    assert facts.newest('local').planned == ''
+    assert kept.newest('local').planned == ''
     away.rename(planned)
-    assert facts.newest('local').planned != '' and words() == ['unreferenced', 'unreferenced']
+    assert kept.newest('local').planned != '' and words() == ['unreferenced', 'unreferenced']
 
 
 def test_merge_takes_the_plans_along_and_refuses_a_session_without(results, tmp_path):

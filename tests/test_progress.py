@@ -12,7 +12,7 @@ import pytest
 import sessions as made
 from parity.nightly import follow, progress
 from parity.nightly.progress import Earlier, Progress
-from parity.records import selection
+from parity.records import record, selection
 from parity.scheduler import command
 
 RUN = '[ \x1b[32mRUN     \x1b[0m ] Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
@@ -194,9 +194,9 @@ def test_cases_begin_and_end_while_another_thread_looks_at_them(tmp_path):
 
 def test_a_session_tells_when_its_cases_ended():
     skipped = made.report([made.ran(job_completion_time_unix=1795190060.0), made.ran(result='skip')], [])
-    assert progress.of_report(skipped) == Earlier(100.0, [60.0], 1)
+    assert progress.of_session(record.of_report(skipped)) == Earlier(100.0, [60.0], 1)
     told = made.report([made.ran(job_completion_time_unix=1795190060.0), made.ran(job_completion_time_unix=None)], [])
-    assert progress.of_report(told) == Earlier(100.0, [0.0, 60.0])
+    assert progress.of_session(record.of_report(told)) == Earlier(100.0, [0.0, 60.0])
 
 
 def test_the_time_that_a_session_s_jobs_waited_is_no_time_that_is_left():
@@ -204,7 +204,7 @@ def test_the_time_that_a_session_s_jobs_waited_is_no_time_that_is_left():
     after = {'submitted': 1795193610.0, 'waited': 20.0, 'ran': 30.0}
     told = made.report([made.ran(parity={'job': job}), made.ran(parity={'job': after}), made.ran(parity={'job': after | {'ran': 5.0}}),
                         made.ran(parity={'job': {}})], [], time_elapsed=3700.0)
-    assert progress.of_report(told) == Earlier(80.0, [0.0, 10.0, 15.0, 40.0])
+    assert progress.of_session(record.of_report(told)) == Earlier(80.0, [0.0, 10.0, 15.0, 40.0])
 
 
 def test_everything_printed_is_handed_on_and_a_line_told_now_and_then(tmp_path, monkeypatch, capfd):

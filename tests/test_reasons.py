@@ -7,10 +7,11 @@ import sqlite3
 
 import pytest
 
+import sessions as made
 from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
 from parity.base import reasons
-from parity.records.runs import Run
+from parity.records import record
 
 RECORDED = TOP / 'tests' / 'recorded' / 'stderr'
 
@@ -77,9 +78,10 @@ def test_a_long_complaint_is_cut_and_says_how_long_it_was():
 
 
 def test_a_stored_reason_of_megabytes_is_cut_where_it_is_read():
-    for raw, record in (({'result': 'fail', 'fail_reason': 'x' * 10 ** 6}, {}), ({'result': 'fail'}, {'reason': 'x' * 10 ** 6}),
+    for raw, noted in (({'result': 'fail', 'fail_reason': 'x' * 10 ** 6}, {}), ({'result': 'fail'}, {'reason': 'x' * 10 ** 6}),
                         ({'result': 'abort', 'fail_reason': 'x' * 10 ** 6}, {})):
-        reason = Run(raw, record).reason
+        told = made.report([{**made.ran(), **raw, 'parity': noted}], [])
+        reason = record.of_report(told).runs[0].reason
         assert len(reason) < 500 and 'cut: 1000000 characters' in reason
 
 

@@ -341,14 +341,14 @@ def test_an_expired_reference_is_applied_and_said_loudly(history):
     references().write_text(text.replace(year, '2026-01-31'))
     said, = lint.expired('local')
     assert said.startswith(f'{references()}:5: Toy/quick/hpl, and 1 more reference: expired on 2026-01-31')
-    verdict = judge.of_report(made.report([made.ran(hpl=80.0, refs={'hpl': (100.0, -0.05, 0.05)})], [made.planned()]))
+    verdict = made.verdict_on(made.report([made.ran(hpl=80.0, refs={'hpl': (100.0, -0.05, 0.05)})], [made.planned()]))
     assert said in verdict.warnings and verdict.cells[0].verdict == 'regressed'
     assert 'expired on 2026-01-31' in '\n'.join(table.linted(lint.run('local')))
     assert 'expired 2026-01-31' in '\n'.join(table.shown('local'))
 
 
 def test_a_verdict_without_references_names_the_way_to_them(history):
-    assert judge.of_report(made.report([made.ran()], [made.planned()])).next == \
+    assert made.verdict_on(made.report([made.ran()], [made.planned()])).next == \
         'parity refs propose --system local (after 10 nights)'
 
 

@@ -130,7 +130,7 @@ ATTRIBUTES = set('lang charset http-equiv content name class href id datetime ar
 
 def _hostile_beside():
     """The same text in everything that stands beside a verdict."""
-    from parity.records.history import SessionFacts
+    from parity.records.record import Session
     from parity.report import curves, news, ratios, series
     from parity.report.beside import Beside
     from parity.report.difference import Difference
@@ -141,8 +141,8 @@ def _hostile_beside():
         nights=series.Nights([(h, h) for h in HOSTILE], {
             news.key(c): series.packed([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, c.unit) for c in cells}),
         plots=[curves.Plot(h, h, h, h, h, h, 'lower', [curves.Line(h, {1.0: 1.0, 2.0: 3.0})]) for h in HOSTILE],
-        facts=SessionFacts('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g}
-                                                       for h, g in zip(HOSTILE, HOSTILE[::-1], strict=True)}),
+        facts=Session('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g}
+                                                  for h, g in zip(HOSTILE, HOSTILE[::-1], strict=True)}),
         pairs=[ratios.Pair(h, [ratios.Ratio(h, 1.0, 0.9, 1.1, h, 'regressed', 'lower', h)], [h]) for h in HOSTILE])
 
 

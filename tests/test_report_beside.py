@@ -14,8 +14,9 @@ import sessions as made
 from parity import report
 from parity.base import paths
 from parity.compare.model import Outcome
-from parity.records.history import SessionFacts
-from parity.records.rows import SCHEMA
+from parity.records import record
+from parity.records.history import SCHEMA
+from parity.records.record import Session
 from parity.report import curves, difference, drawing, earlier, news, nodes, ratios, rows, series
 from parity.verdict import judge
 from test_report import _cell, _page, _verdict
@@ -105,8 +106,8 @@ def _case(**given):
 
 
 def _before(told):
-    found = earlier.before(told, 'local')
-    return found and found['session_info']['uuid']
+    found = earlier.before(record.of_report(told), 'local')
+    return found and found.uuid
 
 
 def test_the_session_before_is_the_newest_earlier_one(stored):
@@ -123,7 +124,7 @@ def test_another_selection_a_confirmation_and_another_system_are_not_the_session
     stored('c', parity_rerun_of='a')
     told = stored('d')
     assert _before(told) == 'a'
-    assert earlier.before(told, 'elsewhere') is None
+    assert earlier.before(record.of_report(told), 'elsewhere') is None
 
 
 def test_a_new_check_or_another_number_of_repeats_leaves_the_selection_the_same(stored):
@@ -156,8 +157,7 @@ def test_a_session_before_that_cannot_be_read_leaves_the_page_whole(stored, tmp_
 # What else is different
 
 def _facts(**given):
-    return SessionFacts(**{'uuid': 'a', 'start': 0.0, 'system': 'onebox', 'cmdline': 'reframe -r', 'reframe': '4.10.4',
-                           **given})
+    return Session(**{'uuid': 'a', 'start': 0.0, 'system': 'onebox', 'cmdline': 'reframe -r', 'reframe': '4.10.4', **given})
 
 
 def test_a_fact_that_changed_on_several_nodes_is_told_once():
@@ -169,8 +169,8 @@ def test_a_fact_that_changed_on_several_nodes_is_told_once():
 
 def test_facts_of_the_machine_are_named_by_their_path():
     found = difference.of_sessions(
-        _facts(machine={'machine': {'clock': {'max_hz': 1}, 'memory_available_bytes': 1}}),
-        _facts(machine={'machine': {'clock': {'max_hz': 2}, 'memory_available_bytes': 2}, 'limits': {'x': None}}))
+        _facts(facts={'machine': {'clock': {'max_hz': 1}, 'memory_available_bytes': 1}}),
+        _facts(facts={'machine': {'clock': {'max_hz': 2}, 'memory_available_bytes': 2}, 'limits': {'x': None}}))
     assert [(d.fact, d.before, d.now) for d in found] == [('machine clock max hz', '1', '2')]
 
 
@@ -241,7 +241,8 @@ def _run(case, values, partition='default', facts=None, **metrics):
 
 
 def _plots(cases, before=None):
-    return curves.of_reports(made.report(cases, []), made.report(before, []) if before else None)
+    tonight, earlier = (told and record.of_report(made.report(told, [])) for told in (cases, before))
+    return curves.of_sessions(tonight, earlier)
 
 
 def test_the_curve_that_a_case_noted_is_a_plot_with_the_unit_of_the_metric_judged_from_it():

@@ -7,7 +7,6 @@ import os
 import pytest
 
 import sessions as made
-from parity.verdict import judge
 
 LOG = """[2026-11-21T17:03:38.80] error: reframe: \x1b[31mERROR: run session stopped: spawned process error: command 'sacct -P -j 98' failed with exit code 1:
 --- stdout ---
@@ -31,6 +30,6 @@ def test_the_cases_of_a_run_that_was_given_up_failed_for_its_reason(tmp_path, ag
     os.utime(log, (end + age, end + age))       # that of a later run
     cases = [made.ran(), {**made.ran('Other'), 'result': '<unknown>', 'perfvalues': {}, 'parity': {}}]
     report = made.report(cases, [made.planned(), made.planned('Other')], log_files=[str(log)], time_end_unix=end)
-    verdict = judge.of_report(report)
+    verdict = made.verdict_on(report)
     assert {(c.case, c.verdict, c.reason) for c in verdict.cells} == {('Toy', 'unreferenced', ''), ('Other', 'failed', said)}
     assert verdict.exit_code == 4

@@ -17,7 +17,7 @@ import sessions
 from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
 from parity.check import watched
-from parity.compare import kept
+from parity.compare import sessions as taken
 from parity.nightly.notify import state
 from parity.records import history
 from parity.report.inspect import gather, text
@@ -173,7 +173,7 @@ def test_a_case_of_a_moment_is_not_disturbed_by_a_tick_of_the_clock():
 # The verdict
 
 def of(*cases):
-    return judge.of_report(sessions.report(list(cases), [sessions.planned()]))
+    return sessions.verdict_on(sessions.report(list(cases), [sessions.planned()]))
 
 
 def words(*cases):
@@ -208,8 +208,8 @@ def test_a_disturbed_run_is_in_no_history_and_in_no_comparison(stored):
     assert history.load('local').filter(metric='hpl')['value'].to_list() == [100.0]
     assert history.load('local', disturbed=True).filter(metric='hpl')['disturbed'].to_list() == [False, True]
     stored('b', case(**BUSY))
-    cells = kept.night('b').cells()
-    assert cells and all(not c.values and c.reason.startswith('disturbed: ') for c in cells.values())
+    cells = taken.side('', 'session', history.rows(['b'])).cells
+    assert cells and all(not c.values and c.reason.startswith('disturbed: ') for c in cells)
 
 
 def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored):

@@ -82,7 +82,7 @@ def _history(cells: list[Cell]):
     import numpy as np
     import polars as pl
 
-    from parity.records.rows import SCHEMA
+    from parity.records.history import SCHEMA
     at = np.repeat(np.arange(NIGHTS), len(cells))
     of_cell = {name: [getattr(c, name) for c in cells] * NIGHTS for name in
                ('system', 'partition', 'environ', 'check', 'case', 'size', 'metric', 'unit', 'better')}

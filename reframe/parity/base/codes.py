@@ -41,3 +41,19 @@ OFFERED_BY = {
     'distro': ('hpcc', 'filecopy', 'fileset', 'pingpong', 'iperf3', 'fio', 'cc'),
     'spack': ('npb', 'hpl', 'stream', 'osu', 'imb', 'ior', 'mdtest', 'iperf3', 'fio'),
 }
+
+#: Features that a package's binaries make, where they are not called as the package.
+_MADE_BY = {'ior': ('ior', 'mdtest'), 'osu-micro-benchmarks': ('osu',), 'intel-mpi-benchmarks': ('imb',)}
+#: Of the GPU view: a check for CPUs must never find its code there.
+_MADE_BY_GPU = {'babelstream': ('babelstream-gpu',), 'osu-micro-benchmarks': ('osu-gpu',)}
+
+
+def made_by(package: str, gpu: bool = False) -> tuple[str, ...]:
+    """The features that the package's binaries offer."""
+    return _MADE_BY_GPU.get(package, ()) if gpu else _MADE_BY.get(package, (package,))
+
+
+def package_of(feature: str, gpu: bool = False) -> str:
+    """The package whose binaries offer the feature; the feature itself if unknown."""
+    known = _MADE_BY_GPU if gpu else _MADE_BY
+    return next((package for package, features in known.items() if feature in features), feature)

@@ -13,9 +13,9 @@ from typing import Any
 
 from parity.base import csvfile
 from parity.base.errors import UsageError
-from parity.compare import kept, sessions
+from parity.compare import sessions
 from parity.compare.sides import Measured, Side, Value
-from parity.records import outset
+from parity.records import history, kept, outset, record
 
 _NEEDED = ('benchmark', 'metric', 'value')
 _OPTIONAL = ('unit', 'direction', 'subsystem')
@@ -40,13 +40,11 @@ def side(file: str) -> Side:
 def _report(path: Path, report: Any) -> Side:
     try:
         here = path.resolve().parent.parent / 'sessions'     # a report lies in reports/, beside it
-        report = outset.joined(report, here if here.is_dir() else outset.folder())
-        if lost := outset.lost(report):
-            del report['parity_session']
-        side = sessions.merged(path.name, 'file', [kept.of_report(report)])
-        side.notes += [f'{lost}: what never ran is not told'] if lost else []
+        session = record.of_report(outset.joined(report, here if here.is_dir() else outset.folder()))
+        side = sessions.side(path.name, 'file', history.of_session(session).lazy())
+        side.notes += [f'{session.lost}: what never ran is not told'] if session.lost else []
         return side
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError):
+    except (*kept.MALFORMED, kept.Unreadable):
         raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases') from None
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from parity.base.errors import InfrastructureError, NothingMeasured, UsageError, unknown
-from parity.compare import files, kept, sessions
+import polars as pl
+
+from parity.base.errors import NothingMeasured, UsageError, unknown
+from parity.compare import files, sessions
 from parity.compare.sides import Side, newest_alike
-from parity.records import database
+from parity.records import database, history, kept
 from parity.system import systems
 
 #: How far the runs of a partition go back from its newest session.
@@ -45,14 +47,12 @@ def _side(word: str) -> Side:
         return partition(word)
     if not re.fullmatch(r'[0-9a-fA-F-]+', word):
         raise UsageError(f'{word!r} is none of these: {_VALID}')
-    uuid = database.uuid(word)
-    if (night := kept.night(uuid)) is None:
-        raise InfrastructureError(f'session {uuid}: not one that parity can read')
-    return sessions.merged(f'session {night.uuid[:8]}', 'session', [night])
+    session = kept.read(database.uuid(word))
+    return sessions.side(f'session {session.uuid[:8]}', 'session', history.of_session(session).lazy())
 
 
 def partition(word: str, until: str = '', empty: bool = False,
-              metrics: frozenset[kept.Spoken] | None = None) -> Side:
+              metrics: frozenset[sessions.Spoken] | None = None) -> Side:
     """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before
     the session ``until``; of ``metrics`` only where they are given. Raises UsageError or NothingMeasured where
     there are none, unless ``empty``.
@@ -61,11 +61,13 @@ def partition(word: str, until: str = '', empty: bool = False,
     """
     if not _PLACE.fullmatch(word):
         raise UsageError(f'{word!r}: a partition is written system:partition')
-    found = database.sessions_of(*word.split(':'), days=DAYS, until=until)
+    system, name = word.split(':')
+    found = database.sessions_of(system, name, days=DAYS, until=until)
     if not found and not empty:
         raise _no_such(word)
-    nights = [night for uuid in found if (night := kept.night(uuid)) and not night.confirms]
-    return sessions.merged(word, 'partition', nights, word, metrics)
+    rows = history.rows(found).filter(pl.col('rerun_of') == '', pl.col('system') == system,
+                                      pl.col('partition') == name)
+    return sessions.side(word, 'partition', rows, metrics)
 
 
 def _no_such(word: str) -> Exception:

@@ -18,7 +18,7 @@ from parity.base import paths
 from parity.base.errors import ParityError
 from parity.nightly import progress
 from parity.nightly.progress import Progress
-from parity.records import database
+from parity.records import database, kept
 from parity.report import earlier
 from parity.system import systems
 
@@ -59,8 +59,8 @@ def _earlier(arguments: list[str]) -> progress.Earlier | None:
     """How the newest session with the same selection went. A run is not refused for what cannot be told of it."""
     try:
         known = earlier.newest(database.uuids(), systems.named(arguments), arguments)
-        return progress.of_report(known) if known else None
-    except (ParityError, KeyError, TypeError, ValueError):
+        return known and progress.of_session(kept.read(known.uuid))
+    except (ParityError, ValueError):
         return None
 
 

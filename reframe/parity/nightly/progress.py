@@ -11,10 +11,10 @@ import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from parity.base.figures import duration
-from parity.records import runs
+from parity.records import spans
+from parity.records.record import Session
 from parity.scheduler import command
 from parity.scheduler.command import Standing
 
@@ -39,13 +39,12 @@ class Earlier:
     skipped: int = 0
 
 
-def of_report(report: dict[str, Any]) -> Earlier:
+def of_session(session: Session) -> Earlier:
     """What a stored session says, without the time in which its jobs merely waited in a queue."""
-    info = report['session_info']
-    raws = [raw for run in report['runs'] for raw in run['testcases'] if not raw.get('fixture')]
-    _, waited = runs.ran_and_waited(raws)
-    ran = [raw for raw in raws if raw.get('result') != 'skip']
-    return Earlier(info['time_elapsed'] - waited, runs.ends(ran, info['time_start_unix']), len(raws) - len(ran))
+    runs = [run for run in session.runs if not run.fixture]
+    _, waited = spans.ran_and_waited(runs)
+    ran = [run for run in runs if run.status != 'skipped']
+    return Earlier(session.elapsed - waited, spans.ends(ran, session.start), len(runs) - len(ran))
 
 
 @dataclass

@@ -6,7 +6,10 @@ import datetime
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from parity.records.record import Session
 
 #: Seconds by which the clocks of two machines may differ before anybody is told.
 TOLERANCE = 600.0
@@ -43,21 +46,20 @@ def _ascending(values: Sequence[float]) -> set[int]:
     return found
 
 
-def warnings(info: dict[str, Any], stored: Sequence[tuple[str, float]], written: float) -> list[str]:
-    """What the session with this session_info, and those ``stored`` before it, show of wrong clocks.
+def warnings(session: Session, stored: Sequence[tuple[str, float]], written: float) -> list[str]:
+    """What the session, and those ``stored`` before it, show of wrong clocks.
 
     ``stored``: uuid and start (Unix time) as the clock said, in the order of storing. ``written``: when the
     database was written last.
     """
     said = []
-    start, end = info['time_start_unix'], info['time_end_unix']
-    if start > min(time.time(), written) + TOLERANCE:
-        said.append(f'this session began on {_day(start)} by its clock, which lies in the future: '
+    if session.start > min(time.time(), written) + TOLERANCE:
+        said.append(f'this session began on {_day(session.start)} by its clock, which lies in the future: '
                     'correct the clock of the machine that stored it')
     uuids = [uuid for uuid, _ in stored]
     # a session that was killed is stored later, when it is recovered
-    until = uuids.index(info['uuid']) if info['uuid'] in uuids and not info.get('interrupted') else 0
-    ahead = [(uuid, began) for uuid, began in stored[:until] if began > end + TOLERANCE]
+    until = uuids.index(session.uuid) if session.uuid in uuids and not session.interrupted else 0
+    ahead = [(uuid, began) for uuid, began in stored[:until] if began > session.end + TOLERANCE]
     if ahead:
         uuid, began = ahead[-1]
         said.append(f'session {uuid[:8]} began on {_day(began)} by its clock, later than this one, and was stored '

@@ -6,13 +6,15 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import identity
 from parity.records import clock, outset
+
+if TYPE_CHECKING:
+    from parity.records.record import Session
 
 #: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
 RERUN_OF = 'parity_rerun_of'
@@ -69,10 +71,10 @@ def starts() -> dict[str, float]:
     return dict(zip((uuid for uuid, _ in stored), clock.in_order([began for _, began in stored]), strict=True))
 
 
-def wrong_clocks(info: dict[str, Any]) -> list[str]:
-    """A sentence on the clock of the session with this session_info, and one on earlier ones, if wrong."""
+def wrong_clocks(session: Session) -> list[str]:
+    """A sentence on the clock of the session, and one on earlier ones, if wrong."""
     file = paths.database()
-    return clock.warnings(info, clocks(), file.stat().st_mtime if file.exists() else time.time())
+    return clock.warnings(session, clocks(), file.stat().st_mtime if file.exists() else time.time())
 
 
 def uuids() -> list[str]:
@@ -88,12 +90,6 @@ def newest() -> str:
 def confirms(uuid: str) -> bool:
     """True for a session that confirms another one's figures."""
     return bool(_query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, f'"{RERUN_OF}"'))
-
-
-def spans(uuids: Iterable[str]) -> list[tuple[float, float]]:
-    """When each of the sessions began and ended (Unix time)."""
-    infos = [report(uuid)['session_info'] for uuid in uuids]
-    return [(info['time_start_unix'], info['time_end_unix']) for info in infos]
 
 
 def partitions() -> list[str]:

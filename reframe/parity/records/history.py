@@ -1,7 +1,188 @@
-"""The figures of every stored session of a system: regressions, references and comparisons judge from these."""
+"""The figures of stored sessions as rows of a frame: verdicts, references, comparisons and pages read these.
 
+A session's rows are kept in results/cache/sessions (parity.records.kept).
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from parity.base import files
+from parity.records import database, kept, plans
 from parity.records.cells import CELL, cell_id
-from parity.records.facts import SessionFacts, newest, sessions
-from parity.records.figures import load
+from parity.records.record import Figure, Run, Session
 
-__all__ = ['CELL', 'SessionFacts', 'cell_id', 'load', 'newest', 'sessions']
+__all__ = ['CELL', 'SCHEMA', 'cell_id', 'load', 'planned', 'rows']
+
+#: Columns and types of every history. `night` is when the session began, to the minute, local time.
+SCHEMA = {
+    'session': pl.String, 'start': pl.Float64, 'night': pl.String, 'rerun_of': pl.String, 'system': pl.String,
+    'partition': pl.String, 'environ': pl.String, 'check': pl.String, 'case': pl.String, 'size': pl.String,
+    'metric': pl.String, 'unit': pl.String, 'better': pl.String, 'run': pl.Int32, 'value': pl.Float64,
+    'node': pl.String, 'jobid': pl.String, 'software': pl.String, 'label': pl.String,
+    'reference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
+    'seconds': pl.Float64,      # that the run took, without what its job waited in a queue; null: not known
+    'changed': pl.String,       # what the command line changed in the case: 'destination=other', '' where nothing
+    'disturbed': pl.Boolean,    # others took the CPUs of the run: it is judged by nobody
+    'variant': pl.String,       # which of the check's variants the run was: 'threading=one', '' where it has none
+}
+#: Further columns of `rows`.
+_MORE = {
+    'subsystem': pl.String, 'ended': pl.Float64, 'why': pl.String,
+    'reason': pl.String,        # why a comparison has no such figure
+    'alike': pl.String, 'context': pl.String,       # of a run (parity.records.record), as JSON
+    'declared': pl.Boolean,     # by the workload's record of the run
+    'planned': pl.Boolean,
+}
+_OF_FIGURE = ('metric', 'unit', 'better', 'run', 'value', 'label', 'why', 'reference', 'low', 'high', 'reason',
+              'declared', 'planned')
+_OF_SESSION = ('session', 'start', 'night', 'rerun_of')
+_TYPES = {**SCHEMA, **_MORE}
+_OF_RUN = [name for name in _TYPES if name not in (*_OF_FIGURE, *_OF_SESSION)]
+
+
+def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.DataFrame:
+    """The figures of the system, oldest first, of its newest ``nights`` sessions (all: None) and their reruns.
+
+    Columns are SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot be read is left
+    out, with a warning that names it; InfrastructureError where the database cannot be read.
+    """
+    starts = database.starts()
+    frame = _newest(_loaded(system, tuple(_files(starts)), tuple(starts.items())), nights)
+    return frame if disturbed else frame.filter(~pl.col('disturbed'))
+
+
+def rows(uuids: Iterable[str]) -> pl.LazyFrame:
+    """What these sessions planned and measured, in their order: a row for each metric of each first attempt, and
+    for each metric of a planned case that never ran. Unreadable sessions are left out."""
+    found = [pl.scan_parquet(file) for file in _files(uuids)]
+    return pl.concat(found) if found else pl.LazyFrame(schema=_TYPES)
+
+
+def planned(uuid: str) -> pl.DataFrame:
+    """The cells that a session planned and an environment can run, with the columns of parity.records.plans."""
+    return rows([uuid]).filter('planned', pl.col('environ') != '').select(plans.COLUMNS).unique().collect()
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(system: str, found: tuple[Path, ...], starts: tuple[tuple[str, float], ...]) -> pl.DataFrame:
+    """One verdict asks for the same figures several times; a session's file never changes."""
+    if not found:
+        return pl.DataFrame(schema=SCHEMA)
+    figures = pl.concat([pl.scan_parquet(file) for file in found]).filter(
+        'declared', pl.col('system') == system, pl.col('value').is_not_null()).select(SCHEMA.keys())
+    return _in_order(figures.collect(), dict(starts)).sort('start', 'run', maintain_order=True)
+
+
+def _in_order(frame: pl.DataFrame, starts: dict[str, float]) -> pl.DataFrame:
+    """The frame with the start of each session as `database.starts` gives it; clocks that were wrong are few."""
+    said = dict(frame.select('session', 'start').unique().iter_rows())
+    if not (moved := {uuid: starts[uuid] for uuid, start in said.items() if start != starts[uuid]}):
+        return frame
+    return frame.with_columns(start=pl.col('session').replace_strict(moved, default=pl.col('start')))
+
+
+def _newest(frame: pl.DataFrame, nights: int | None) -> pl.DataFrame:
+    if nights is None:
+        return frame
+    own = frame.filter(pl.col('rerun_of') == '').unique('session').sort('start').tail(nights)['session'].implode()
+    return frame.filter(pl.col('session').is_in(own) | pl.col('rerun_of').is_in(own))
+
+
+def _files(uuids: Iterable[str]) -> list[Path]:
+    found = [(uuid, kept.file(uuid, 'parquet'), kept.file(uuid, 'json')) for uuid in uuids]
+    return [file for uuid, file, brief in found if file.exists() and brief.exists() or _made(uuid, file)]
+
+
+def _made(uuid: str, file: Path) -> bool:
+    """Has the session been read, and put into the cache?"""
+    try:
+        session = kept.read(uuid)
+        files.replace(file, of_session(session).write_parquet)
+        kept.keep(session)
+        return True
+    except kept.Unreadable as err:
+        kept.warn(uuid, err)
+        return False
+
+
+def of_session(session: Session) -> pl.DataFrame:
+    """`rows` of one session. Raises kept.Unreadable."""
+    try:
+        return _of_session(session)
+    except (pl.exceptions.PolarsError, *kept.MALFORMED) as err:     # what should be a number or a text is none
+        raise kept.Unreadable(session.uuid, err) from None
+
+
+def _of_session(session: Session) -> pl.DataFrame:
+    night = datetime.datetime.fromtimestamp(session.start).strftime('%Y-%m-%d %H:%M')
+    about: list[tuple] = []
+    figures: list[tuple] = []
+    for case, attempts in _cases(session):
+        count: Counter[str] = Counter()
+        for run in attempts:
+            figures += [(len(about), *row) for row in _figures(case, run, count)]
+            about.append(_about(case, run))
+    frame = _frame(figures, ('at', *_OF_FIGURE)).join(
+        _frame(about, _OF_RUN).with_row_index('at').cast({'at': pl.Int64}), on='at', maintain_order='left')
+    known = session.uuid, float(session.start), night, session.rerun_of
+    return frame.with_columns(pl.lit(value, _TYPES[name]).alias(name)
+                              for name, value in zip(_OF_SESSION, known, strict=True)).select(_TYPES.keys())
+
+
+def _frame(found: list[tuple], names: Iterable[str]) -> pl.DataFrame:
+    return pl.DataFrame(found, {name: _TYPES.get(name, pl.Int64) for name in names}, orient='row')
+
+
+def _cases(session: Session) -> Iterator[tuple[dict[str, Any], list[Run | None]]]:
+    """Each planned case and its first attempts, [None] of one that never ran; then cases without a plan ({})."""
+    plan = {(c['case'], c['partition'], c['environ']): c for c in session.plan.get('cases', ())}
+    for key in dict.fromkeys((*plan, *session.attempts)):
+        yield plan.get(key, {}), [run for run in session.attempts.get(key, [None]) if not (run and run.retry)]
+
+
+def _about(case: dict[str, Any], run: Run | None) -> tuple:
+    """What is known of a case and its run, in _OF_RUN."""
+    if run is None:
+        known = {name: '' for name in _OF_RUN if _TYPES[name] == pl.String} | {'disturbed': False, **case}
+    else:
+        known = {**{name: getattr(run, name, None) for name in _OF_RUN}, 'check': run.check,
+                 'node': ','.join(run.nodes), 'disturbed': bool(run.disturbed),
+                 'alike': json.dumps(run.alike),
+                 'context': '' if run.status or run.disturbed else json.dumps(run.context),
+                 **{name: case[name] for name in ('check', 'subsystem', 'size') if case}}
+    return tuple(known.get(name) for name in _OF_RUN)
+
+
+def _figures(case: dict[str, Any], run: Run | None, count: Counter[str]) -> Iterator[tuple]:
+    """The metrics of a run, in _OF_FIGURE; ``count``: runs of each metric so far that have a figure."""
+    plan = {metric['name']: metric for metric in case.get('metrics', ())}
+    for name in dict.fromkeys((*plan, *(run.values() if run and not run.status else ()))):
+        figure = run.figure(name) if run else Figure()
+        unit, better = (plan[name]['unit'], plan[name]['better']) if name in plan else (figure.unit, figure.better)
+        value = figure.value if figure.finite and not run.status else None
+        yield (name, unit, better, count[name], value, figure.label, figure.why, figure.reference, figure.low,
+               figure.high, _reason(case, run, name), bool(figure.better), name in plan)
+        count[name] += value is not None
+
+
+def _reason(case: dict[str, Any], run: Run | None, metric: str) -> str:
+    """Why a comparison has no such figure of the run; '' where it has."""
+    if run is None:
+        return 'missing: planned, and never ran' if case['environ'] else \
+            f'skipped: no environment offers {", ".join(case["needs"])}'
+    if run.status:
+        return f'{run.status}: {run.reason}'
+    figure = run.figure(metric)
+    if run.disturbed or figure.left_out:
+        return f'disturbed: {run.disturbed}' if run.disturbed else f'skipped: {figure.left_out}'
+    said = 'absent from the results' if figure.value is None else figure.value
+    return '' if figure.finite else f'wrong: {metric} is {said}'

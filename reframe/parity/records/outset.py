@@ -11,11 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from parity.base import files, paths
-from parity.base.errors import InfrastructureError
-
-
-class Lost(InfrastructureError):
-    """The file of a stored session is not there: nobody knows what the session should have measured."""
 
 
 def folder(database: Path | None = None) -> Path:
@@ -53,15 +48,7 @@ def joined(report: dict[str, Any], place: Path) -> dict[str, Any]:
 def of_report(report: dict[str, Any]) -> dict[str, Any]:
     """The plan and the facts that are joined to a report, or that it carries; {} of a session without them.
 
-    Raises Lost.
+    Where they should be and are not, `lost` says why.
     """
     carried = (case.get('parity_session') for run in report.get('runs', ()) for case in run.get('testcases', ()))
-    found = next(filter(None, carried), report.get('parity_session') or {})
-    if why := lost(report):
-        raise Lost(why)
-    return found
-
-
-def lost(report: dict[str, Any]) -> str:
-    """Why the plan of a report's session is not there; '' where it is, or never was."""
-    return (report.get('parity_session') or {}).get('lost', '')
+    return next(filter(None, carried), report.get('parity_session') or {})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Any
 
 from parity.records.database import RERUN_OF
 
@@ -15,9 +14,9 @@ NIGHT = ['--session-extras', 'parity_night=yes']
 _NOT_A_SELECTION = ('--repeat', '--session-extras', '--max-retries', '-J', '--job-option')
 
 
-def words(report: dict[str, Any]) -> list[str]:
+def words(cmdline: str) -> list[str]:
     """The arguments of a session's command line, which ReFrame keeps quoted."""
-    return shlex.split(report['session_info'].get('cmdline', ''))[1:]
+    return shlex.split(cmdline)[1:]
 
 
 def of_arguments(arguments: list[str]) -> list[str]:
@@ -33,11 +32,8 @@ def of_arguments(arguments: list[str]) -> list[str]:
     return sorted(kept)
 
 
-def of_night(report: dict[str, Any]) -> str:
-    """The selection of a night as one text; '' of a session that is none.
-
-    It is read from the command line, which a session that was killed has kept, too.
-    """
-    given = words(report)
+def of_night(cmdline: str) -> str:
+    """The selection of the night with this command line as one text; '' of a session that is no night."""
+    given = words(cmdline)
     night = NIGHT[1] in given and not any(word.startswith(f'{RERUN_OF}=') for word in given)
     return ' '.join(of_arguments(given)) if night else ''

@@ -5,19 +5,21 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from parity import plan
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.base.figures import percent
 from parity.plan import Plan
-from parity.records import history
 from parity.records.cells import parameters
-from parity.refs import accepted, nights, value
+from parity.refs import accepted
 from parity.refs.accepted import Accepted
-from parity.refs.nights import Cell
 from parity.system import systems
 from parity.system.schema import System
+
+if TYPE_CHECKING:
+    from parity.refs.nights import Cell
 
 #: A reference that so many sessions in a row did not apply is of nothing that is measured.
 UNUSED = 14
@@ -67,6 +69,8 @@ def warnings(found: list[Accepted]) -> list[Warned]:
     """What the references of a system say of themselves, and what its history says of them."""
     if not found:
         return []
+    from parity.records import history  # a first verdict, which asks only what has expired, loads no polars
+    from parity.refs import nights
     frame = history.load(found[0].system)
     cells = nights.cells(frame)
     began = sorted(frame['night'].unique())
@@ -88,6 +92,7 @@ def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:
     """The bound where worse lies is far wider than the nights that there are ask for."""
     if not each.value or not own:
         return
+    from parity.refs import value
     bound = each.lower if own[0].nights[-1].better == 'higher' else each.upper
     try:
         needed = [value.of_nights(value.alike(cell, {})) for cell in own]

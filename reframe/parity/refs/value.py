@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from parity.base.figures import percent
-from parity.records import history
+from parity.records import kept
 from parity.refs.accepted import Observed
 from parity.refs.nights import RECENT, Cell, Night
 from parity.refs.proposals import Reference
@@ -87,10 +87,10 @@ def kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
     A node of a batch system says so in its job; a case on this very machine is on what the session found.
     """
     found = {}
-    for facts in history.sessions(system, last=RECENT):
+    for facts in kept.sessions(system, last=RECENT):
         if facts.uuid not in sessions:
             continue
-        machine: dict[str, Any] = facts.machine.get('machine') or {}
+        machine: dict[str, Any] = facts.facts.get('machine') or {}
         own = {'virtualisation': machine.get('backend') or machine.get('kind'),
                'processor': machine.get('model_name')}
         for name, said in {machine.get('hostname'): own, **facts.nodes}.items():

@@ -9,7 +9,7 @@ from parity.base.errors import ParityError
 from parity.report.ratios import Pair
 
 if TYPE_CHECKING:
-    from parity.records.history import SessionFacts
+    from parity.records.record import Session
     from parity.report.curves import Plot
     from parity.report.difference import Difference
     from parity.report.series import Nights
@@ -25,7 +25,7 @@ class Beside:
     differences: list[Difference] = field(default_factory=list)
     nights: Nights | None = None
     plots: list[Plot] = field(default_factory=list)
-    facts: SessionFacts | None = None
+    facts: Session | None = None
     speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
     pairs: list[Pair] = field(default_factory=list)
 
@@ -36,25 +36,24 @@ def of_session(verdict: Verdict) -> Beside:
     Raises InfrastructureError where the database cannot be read.
     """
     # Here and not above: these load polars, and a page may be asked for without any of it.
-    from parity.records import database, history
-    from parity.records.facts import of_report
+    from parity.records import database, history, kept
     from parity.report import curves, difference, earlier, nodes, series
     from parity.verdict import judge
-    report = database.report(verdict.session.uuid)
-    before, judged, unreadable = earlier.before(report, verdict.session.system), None, ''
+    session = kept.read(verdict.session.uuid)
+    before, judged, unreadable = earlier.before(session, verdict.session.system), None, ''
     try:
-        judged = judge.judged(before) if before else None
+        before = before and kept.read(before.uuid)
+        judged = before and judge.judged(before)
     except ParityError as err:          # one that an older parity stored: tonight's page does not need it
         before, unreadable = None, str(err)
-    facts = of_report(report)
     frame = history.load(verdict.session.system)
     recent = series.recent(frame, verdict.session.uuid, database.starts()[verdict.session.uuid])
     return Beside(
         before=judged, unreadable=unreadable,
-        differences=difference.of_sessions(of_report(before), facts) if before else [],
+        differences=difference.of_sessions(before, session) if before else [],
         nights=series.of_recent(recent),
-        plots=curves.of_reports(report, before),
-        facts=facts,
+        plots=curves.of_sessions(session, before),
+        facts=session,
         speeds=nodes.speeds(recent),
         pairs=_pairs(verdict) if verdict.pairs else [])
 

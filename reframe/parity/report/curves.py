@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
-from parity.records import cells, runs
-from parity.records.runs import Run
+from parity.records import cells
+from parity.records.record import Run, Session
 
 #: Plots of one page; the figures of all of them are in the database.
 MOST = 60
@@ -51,10 +50,10 @@ class Plot:
 Point = tuple[Plot, str, float, float]
 
 
-def of_reports(report: dict[str, Any], before: dict[str, Any] | None) -> list[Plot]:
+def of_sessions(session: Session, before: Session | None) -> list[Plot]:
     """The plots of a session, a line for each partition; those of the session before beside them."""
     plots: dict[tuple, Plot] = {}
-    for points, earlier in ((_points(report), False), (_points(before) if before else (), True)):
+    for points, earlier in ((_points(session), False), (_points(before) if before else (), True)):
         lines: dict[tuple, dict[float, list[float]]] = {}
         for plot, name, x, y in points:
             if not earlier:
@@ -76,9 +75,9 @@ def _named(plots: list[Plot]) -> list[Plot]:
     return plots
 
 
-def _points(report: dict[str, Any]) -> Iterator[Point]:
+def _points(session: Session) -> Iterator[Point]:
     swept: dict[tuple, list[tuple[dict[str, str], Run]]] = {}
-    for (case, partition, environ), attempts in runs.of_report(report).items():
+    for (case, partition, environ), attempts in session.attempts.items():
         check = case.partition(' %')[0]
         for run in attempts:
             if not run.retry and not run.status:
@@ -97,17 +96,18 @@ def _line(partition: str, environ: str) -> str:
 
 def _by_size(case: str, partition: str, environ: str, run: Run) -> Iterator[Point]:
     """The whole curve that a case noted: <name>_<bytes>; its unit is that of the metric judged from it."""
-    noted = (run.record.get('facts') or {}).get('curve') or {}
-    known: dict[str, tuple[str, dict]] = {}
+    noted = run.noted.get('curve') or {}
+    known: dict[str, str] = {}
     for name, value in run.values().items():
         for key in (k for k, v in noted.items() if v == value and _SIZED.fullmatch(k)):
-            known.setdefault(_SIZED.fullmatch(key)[1], (name, run.record['metrics'].get(name, {})))
+            known.setdefault(_SIZED.fullmatch(key)[1], name)
     for key, value in noted.items():
         found = _SIZED.fullmatch(key)
         if found and found[1] in known and int(found[2]):
-            metric, said = known[found[1]]
-            plot = Plot(run.record.get('subsystem', ''), case, 'message size', 'B',
-                        metric.rpartition('_')[0] or metric, said.get('unit', ''), said.get('better', ''))
+            metric = known[found[1]]
+            figure = run.figures[metric]
+            plot = Plot(run.subsystem, case, 'message size', 'B', metric.rpartition('_')[0] or metric, figure.unit,
+                        figure.better)
             yield plot, _line(partition, environ), float(found[2]), value
 
 
@@ -130,7 +130,7 @@ def _number(name: str, parameters: dict[str, str], run: Run) -> float | None:
     """'64KiB' is 65536; of threads=all the case noted how many there were. None: no number."""
     if found := _NUMBER.fullmatch(parameters[name]):
         return float(found[1]) * _BYTES.get(found[2], 1)
-    noted = (run.record.get('facts') or {}).get(name)
+    noted = run.noted.get(name)
     return float(noted) if isinstance(noted, int | float) and not isinstance(noted, bool) else None
 
 
@@ -141,6 +141,6 @@ def _along(axis: str, check: str, line: str, parameters: dict[str, str], run: Ru
     others = ' '.join(f'%{name}={value}' for name, value in parameters.items() if name != axis)
     unit = 'B' if re.search(r'[A-Za-z]$', parameters[axis]) and _NUMBER.fullmatch(parameters[axis]) else ''
     for metric, value in run.values().items():
-        said = run.record.get('metrics', {}).get(metric, {})
-        yield Plot(run.record.get('subsystem', ''), f'{check} {others}'.strip(), axis, unit, metric,
-                   said.get('unit', ''), said.get('better', '')), line, x, value
+        figure = run.figures[metric]
+        yield Plot(run.subsystem, f'{check} {others}'.strip(), axis, unit, metric, figure.unit,
+                   figure.better), line, x, value

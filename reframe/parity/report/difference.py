@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parity.base import text
-from parity.records.history import SessionFacts
+from parity.records.record import Session
 
 #: Facts that differ every time and say nothing: what is free at the moment, the clock seen so far.
 _RESTLESS = ('memory_available_bytes', 'quota_bytes', 'free_bytes')
@@ -23,7 +23,7 @@ class Difference:
     nodes: list[str]
 
 
-def of_sessions(before: SessionFacts, now: SessionFacts) -> list[Difference]:
+def of_sessions(before: Session, now: Session) -> list[Difference]:
     """The nodes' first, each change once with all of its nodes; then the machine's and the software's."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for node in sorted(before.nodes.keys() & now.nodes.keys()):
@@ -33,8 +33,9 @@ def of_sessions(before: SessionFacts, now: SessionFacts) -> list[Difference]:
     return said + [Difference(*change, []) for change in _differing(_session(before), _session(now))]
 
 
-def _session(facts: SessionFacts) -> dict[str, Any]:
-    return {'nodes': ' '.join(sorted(facts.nodes)), **facts.machine, 'ReFrame': facts.reframe,
+def _session(facts: Session) -> dict[str, Any]:
+    return {'nodes': ' '.join(sorted(facts.nodes)), **facts.facts, 'throttled': facts.throttled,
+            'ReFrame': facts.reframe,
             'options': ' '.join(facts.cmdline.split()[1:])}
 
 

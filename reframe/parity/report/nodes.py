@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from parity.records.history import CELL, SessionFacts
+from parity.records.cells import CELL
+from parity.records.record import Session
 from parity.verdict.model import WORDS, Cell
 
 #: Words that are no fault of a node: a cell that was left out.
@@ -35,7 +36,7 @@ class Nodes:
     columns: list[str]
 
 
-def of_session(cells: list[Cell], facts: SessionFacts | None, speeds: dict[str, tuple[float, int]]) -> Nodes:
+def of_session(cells: list[Cell], facts: Session | None, speeds: dict[str, tuple[float, int]]) -> Nodes:
     """``speeds`` are what `speeds` found."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -48,11 +49,11 @@ def of_session(cells: list[Cell], facts: SessionFacts | None, speeds: dict[str, 
     return Nodes(sorted(rows, key=_badness), common, [fact for fact in names if fact not in common])
 
 
-def _node(name: str, cells: list[Cell], facts: SessionFacts | None, speed: tuple[float, int] | None) -> Node:
+def _node(name: str, cells: list[Cell], facts: Session | None, speed: tuple[float, int] | None) -> Node:
     counts = Counter(c.verdict for c in cells)
     said = facts.nodes.get(name, {}) if facts else {}
     if facts and not facts.nodes:        # no batch system: the session's machine is the node
-        said = {'kernel': facts.machine.get('kernel'), 'processor': facts.machine.get('model_name')}
+        said = {'kernel': facts.facts.get('kernel'), 'processor': facts.facts.get('model_name')}
     return Node(name, sorted({c.partition for c in cells}), [(w, counts[w]) for w in WORDS if counts[w]],
                 sorted({c.check for c in cells if c.verdict not in _NOT_RUN}), *(speed or (None, 0)),
                 {fact: str(value) for fact, value in said.items() if value and fact != 'node'})

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.records import clock, database, outset
-from parity.records.readable import MALFORMED
+from parity.records import clock, database, outset, record
+from parity.records.kept import MALFORMED
 from parity.rfm import store
 
 _COLUMNS = {'sessions': 'uuid, session_start_unix, session_end_unix, json_blob, report_file',
@@ -90,12 +90,13 @@ def _take_plans(blobs: list[str], other: Path) -> None:
     for blob in blobs:
         try:
             report = json.loads(blob)
-            if outset.number(report):
-                outset.write(outset.of_report(outset.joined(report, outset.folder(other))))
-        except outset.Lost as err:
-            raise UsageError(f'{err}; the folder sessions belongs beside {other.name}') from None
+            plan = outset.of_report(outset.joined(report, outset.folder(other))) if outset.number(report) else {}
         except MALFORMED:       # a damaged session is added as it is
             continue
+        if 'lost' in plan:
+            raise UsageError(f'{plan["lost"]}; the folder sessions belongs beside {other.name}')
+        if plan:
+            outset.write(plan)
 
 
 def _began(conn: sqlite3.Connection, database: str) -> list[tuple[float, str]]:
@@ -153,12 +154,9 @@ def _machines(conn: sqlite3.Connection, database: str, place: Path) -> dict[str,
 def _measured(blob: str, place: Path) -> tuple[str, str]:
     """The system of a session and its host, '' for a host that is not known; a damaged session tells neither."""
     try:
-        report = outset.joined(json.loads(blob), place)
-        cases = [case for run in report.get('runs', ()) for case in run.get('testcases', ())]
-        kept = outset.of_report(report)
-        system = kept.get('plan', {}).get('system') or next((case['system'] for case in cases), 'unknown')
-        return system, kept.get('facts', {}).get('machine', {}).get('hostname') or ''
-    except (*MALFORMED, outset.Lost):
+        session = record.of_report(outset.joined(json.loads(blob), place))
+        return session.system or 'unknown', session.facts.get('machine', {}).get('hostname') or ''
+    except MALFORMED:
         return 'unknown', ''
 
 

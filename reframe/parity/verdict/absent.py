@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
 from parity.base import paths, yamlfile
-from parity.records import history, plans, selection
+from parity.records import kept, plans
+from parity.records.cells import CELL
+from parity.records.record import Session
 from parity.system.schema import Retired, System
 from parity.verdict.model import Cell
 
@@ -24,48 +23,60 @@ class Absent:
     warnings: list[str] = field(default_factory=list)
 
 
-def of_session(report: dict[str, Any], plan: dict[str, Any], system: System) -> Absent:
-    """What lacks in the night of this report, against all nights before it with the same selection and size.
+def of_session(session: Session, plan: dict[str, Any], system: System) -> Absent:
+    """What lacks in the session, against all nights before it with the same selection and size.
 
     Nothing lacks in a session that ci/nightly did not begin, nor in the confirmation of another.
     """
-    tonight = plans.table(plan)
+    tonight = list(map(_named, plans.rows(plan)))
     again = [_again(entry, i, system.name) for i, entry in enumerate(system.retired)
-             if len(tonight.filter(_named(entry)))]
-    chosen = selection.of_night(report)
-    before = _last_with_each_plan(report, system.name, chosen) if chosen and len(tonight) else {}
-    if not before.keys() - {plans.digest(plan)}:
-        return Absent(warnings=again)
-    every = pl.concat([plans.stored(night.uuid, digest).with_columns(
-        seen=pl.lit(night.start), session=pl.lit(night.uuid)) for digest, night in before.items()])
-    every = every.filter(pl.col('size').is_in(tonight['size'].unique().implode()))
-    gone = every.sort('seen').unique(history.CELL, keep='last').join(tonight, on=history.CELL, how='anti')
-    gone = gone.sort('subsystem', 'check', 'case', 'partition', 'environ', 'metric')
-    day = datetime.date.fromtimestamp(report['session_info']['time_start_unix'])
-    holding = [_named(entry) for entry in system.retired if entry.since <= day]
-    retired = gone.filter(pl.any_horizontal(holding)) if holding else gone.clear()
-    missing = gone.join(retired, on=history.CELL, how='anti', maintain_order='left')
-    return Absent(_cells(missing, system.name, 'missing'), _cells(retired, system.name, 'skipped'), again)
+             if any(_retires(entry, row) for row in tonight)]
+    sizes, here = {row['size'] for row in tonight}, set(map(_cell, tonight))
+    gone = [(row, night) for row, night in _before(session, system.name) if row['size'] in sizes
+            and _cell(row) not in here] if tonight and session.selection else []
+    day = datetime.date.fromtimestamp(session.start)
+    holding = [entry for entry in system.retired if entry.since <= day]
+    told = Absent(warnings=again)
+    for row, night in sorted(gone, key=lambda each: [each[0][name] for name in _ORDER]):
+        retired = any(_retires(entry, row) for entry in holding)
+        reason = (f'not in this plan; planned last on {datetime.date.fromtimestamp(night.start).isoformat()} '
+                  f'(session {night.uuid[:8]})')
+        (told.retired if retired else told.missing).append(
+            Cell(**row, system=system.name, verdict='skipped' if retired else 'missing', reason=reason))
+    return told
 
 
-def _last_with_each_plan(report: dict[str, Any], system: str, chosen: str) -> dict[str, history.SessionFacts]:
-    """Of the nights before, by digest of their plan, the newest one with it."""
-    found: dict[str, history.SessionFacts] = {}
-    for night in history.sessions(system):
-        if night.uuid == report['session_info']['uuid']:
+_ORDER = ('subsystem', 'check', 'case', 'partition', 'environ', 'metric')
+
+
+def _named(row: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip(plans.COLUMNS, row, strict=True))
+
+
+def _cell(row: dict[str, str]) -> tuple[str, ...]:
+    return tuple(row[name] for name in CELL)
+
+
+def _before(session: Session, system: str) -> list[tuple[dict[str, str], Session]]:
+    """Every cell of the nights before with the same selection, and the newest night that planned it."""
+    last: dict[str, Session] = {}       # by its plan
+    for night in kept.sessions(system):
+        if night.uuid == session.uuid:
             break
-        if night.selection == chosen and night.planned:
-            found[night.planned] = night
-    return found
+        if night.selection == session.selection and night.planned:
+            last[night.planned] = night
+    if not last.keys() - {session.planned}:
+        return []
+    from parity.records import history
+    nights = sorted(last.values(), key=lambda night: night.start)
+    found = {_cell(row): (row, night) for night in nights for row in history.planned(night.uuid).to_dicts()}
+    return list(found.values())
 
 
-def _named(entry: Retired) -> pl.Expr:
-    """Does the entry name a row? A check by its class, or a case with its parameters; spaces do not count."""
-    name = entry.check.replace(' ', '')
-    case = pl.col('case').str.replace_all(' ', '', literal=True)
-    return ((pl.col('check') == name) | (case == name) | (name == '')) \
-        & ((pl.col('partition') == entry.partition) | (entry.partition == '')) \
-        & ((pl.col('environ') == entry.environ) | (entry.environ == ''))
+def _retires(entry: Retired, row: dict[str, str]) -> bool:
+    """Does the entry name the cell? A check by its class, or a case with its parameters; spaces do not count."""
+    return (entry.check.replace(' ', '') in ('', row['check'], row['case'].replace(' ', ''))
+            and entry.partition in ('', row['partition']) and entry.environ in ('', row['environ']))
 
 
 def _again(entry: Retired, place: int, system: str) -> str:
@@ -73,14 +84,3 @@ def _again(entry: Retired, place: int, system: str) -> str:
     _, node = yamlfile.load(file)
     return (f'{file}:{yamlfile.line_of(node, ("retired", place))}: retired: {entry} is planned again: '
             'take the entry out, or its next absence is not told')
-
-
-def _cells(frame: pl.DataFrame, system: str, word: str) -> list[Cell]:
-    fields: Sequence[str] = plans.COLUMNS
-    return [Cell(**{name: row[name] for name in fields}, system=system, verdict=word,
-                 reason=f'not in this plan; planned last on {_day(row["seen"])} (session {row["session"][:8]})')
-            for row in frame.iter_rows(named=True)]
-
-
-def _day(unix: float) -> str:
-    return datetime.date.fromtimestamp(unix).isoformat()

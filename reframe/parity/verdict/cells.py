@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from parity.base.limits import Limit, measured
 from parity.plan import PlannedCase, PlannedMetric
-from parity.records.runs import Reading, Run, middle
+from parity.records.record import Figure, Run, middle
 from parity.stats import bounds
 from parity.verdict.model import Cell
 
@@ -54,21 +53,14 @@ def _cell(case: PlannedCase, metric: PlannedMetric, runs: list[Run], demands: De
     return Cell(**{**fields, **_judged(metric, runs, demands.figures)}, ran_on=_ran_on(runs))
 
 
-def _nodes(run: Run) -> list[str]:
-    nodes = run.raw.get('job_nodelist') or []
-    return [nodes] if isinstance(nodes, str) else list(nodes)
-
-
 def _ran_on(runs: list[Run]) -> list[str]:
-    return sorted({node for run in runs for node in _nodes(run)})
+    return sorted({node for run in runs for node in run.nodes})
 
 
 def _place(run: Run) -> dict[str, Any]:
-    """Where a run ran; what it left is in the stage directory unless it passed."""
-    kept = run.raw.get('outputdir') if run.raw.get('result') == 'pass' else run.raw.get('stagedir')
-    return {'nodes': _nodes(run), 'jobid': str(run.raw.get('jobid') or ''),
-            'outputdir': str(kept or ''),
-            'virtualisation': str(run.record.get('node', {}).get('virtualisation', ''))}
+    """Where a run ran, and what it left."""
+    return {'nodes': list(run.nodes), 'jobid': run.jobid, 'outputdir': run.output,
+            'virtualisation': str(run.node.get('virtualisation', ''))}
 
 
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
@@ -82,11 +74,10 @@ def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
         return _figure(metric, first, figures)
     passed = [r for r in retries if not r.status]
     if passed and all(r.status == 'failed' for r in bad):
-        attempt = passed[0].raw['run_index'] + 1
-        judged = _figure(metric, passed[:1], figures)
+        attempt, judged = passed[0].attempt, _figure(metric, passed[:1], figures)
         note = f'attempt {attempt}; the first failed: {bad[0].reason}'
         return {**judged, 'attempt': attempt, 'reason': '; '.join(filter(None, (judged['reason'], note)))}
-    left_out = metric.left_out or next(filter(None, (_left_out(metric, r) for r in first)), '')
+    left_out = metric.left_out or next(filter(None, (r.figure(metric.name).left_out for r in first)), '')
     if left_out and any(r.status != 'skipped' for r in bad):     # no fault of a run made it absent
         return {**_place(bad[0]), 'verdict': 'skipped', 'reason': left_out}
     worst = min(bad, key=lambda r: ('wrong', 'failed', 'skipped').index(r.status))
@@ -96,37 +87,30 @@ def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
             'attempt': 1 + len(retries)}
 
 
-def _left_out(metric: PlannedMetric, run: Run) -> str:
-    """Why the run cannot have the metric, as its workload noted it."""
-    return run.record.get('left_out', {}).get(metric.name, '')
-
-
 def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
     """The verdict on a figure: finite, possible, not out of a cache, undisturbed, within its band."""
     calm = [r for r in runs if not r.disturbed]
     others, runs = len(runs) - len(calm), calm or runs
-    reading = middle([r.reading(metric.name) for r in runs])
-    noted = runs[0].record.get('metrics', {}).get(metric.name, {})
-    limit = _bound(noted, metric.unit, runs[0].raw['partition'], figures)
-    label = runs[0].record.get('labels', {}).get(metric.name, {})
-    if left_out := _left_out(metric, runs[0]):
-        return {**_place(runs[0]), 'verdict': 'skipped', 'reason': left_out}
-    if reading.value is None or not math.isfinite(reading.value):
-        said = 'absent from the results' if reading.value is None else f'{reading.value}'
+    figure = middle([r.figure(metric.name) for r in runs])
+    limit = _bound(figure, metric.unit, runs[0].partition, figures)
+    if figure.left_out:
+        return {**_place(runs[0]), 'verdict': 'skipped', 'reason': figure.left_out}
+    if not figure.finite:
+        said = 'absent from the results' if figure.value is None else f'{figure.value}'
         return {**_place(runs[0]), 'verdict': 'wrong', 'reason': f'{metric.name} is {said}'}
-    fields = {**_place(runs[0]), 'value': reading.value, 'reference': reading.reference, 'low': reading.low,
-              'high': reading.high, 'label': label.get('word', ''), **_limit(reading.value, limit)}
-    verdict, reason = _word(metric, reading, limit, label, '' if calm else runs[0].disturbed)
+    fields = {**_place(runs[0]), 'value': figure.value, 'reference': figure.reference, 'low': figure.low,
+              'high': figure.high, 'label': figure.label, **_limit(figure.value, limit)}
+    verdict, reason = _word(metric, figure, limit, '' if calm else runs[0].disturbed)
     repeats = f'median of {len(runs)}' if len(runs) > 1 else ''
     left_out = f'{others} more disturbed' if calm and others else ''
     return {**fields, 'verdict': verdict, 'reason': '; '.join(filter(None, (reason, repeats, left_out)))}
 
 
-def _bound(noted: dict[str, Any], unit: str, partition: str, figures: dict) -> Limit | None:
+def _bound(figure: Figure, unit: str, partition: str, figures: dict) -> Limit | None:
     """The bound the case noted, or a ceiling that another check of the session measured."""
-    if noted.get('limit'):
-        return Limit(**noted['limit'])
-    ceiling = noted.get('ceiling') or {'of': '.'}
+    if figure.limit:
+        return Limit(**figure.limit)
+    ceiling = figure.ceiling or {'of': '.'}
     found = figures.get((partition, *ceiling['of'].split('.')))
     return measured(ceiling['of'], found, ceiling['times'], unit, 'session') if found else None
 
@@ -138,24 +122,23 @@ def _limit(value: float, limit: Limit | None) -> dict[str, Any]:
             'efficiency': value / limit.value}
 
 
-def _word(metric: PlannedMetric, reading: Reading, limit: Limit | None, label: dict,
-          disturbed: str) -> tuple[str, str]:
-    value = reading.value
+def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed: str) -> tuple[str, str]:
+    value = figure.value
     if limit is not None and limit.exceeded_by(value):
         return 'impossible', f'{value:.4g} {metric.unit} is beyond {limit.value:.4g} ({limit.source})'
-    if label:
-        return 'skipped', f'{label["word"]}: {label["reason"]}'
+    if figure.label:
+        return 'skipped', f'{figure.label}: {figure.why}'
     if disturbed:
         return 'disturbed', disturbed
-    if reading.reference is None:
+    if figure.reference is None:
         return 'unreferenced', ''
-    if not (beyond := bounds.side(value, reading.low, reading.high)):
+    if not (beyond := bounds.side(value, figure.low, figure.high)):
         return 'ok', ''
     word = 'improved' if (beyond > 0) == (metric.better == 'higher') else 'regressed'
-    return word, _change(value, reading)
+    return word, _change(value, figure)
 
 
-def _change(value: float, reading: Reading) -> str:
-    if not reading.reference:
-        return f'reference {reading.reference:.4g}'
-    return f'{100 * (value - reading.reference) / abs(reading.reference):+.1f} % of the reference'
+def _change(value: float, figure: Figure) -> str:
+    if not figure.reference:
+        return f'reference {figure.reference:.4g}'
+    return f'{100 * (value - figure.reference) / abs(figure.reference):+.1f} % of the reference'

@@ -7,11 +7,14 @@ false alarms. Worse by either is a regression, unless the same case, run again t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from parity.records import database
 from parity.stats import bounds
-from parity.verdict import nights
 from parity.verdict.model import Cell
-from parity.verdict.nights import Tonight
+
+if TYPE_CHECKING:
+    from parity.verdict.nights import Tonight
 
 #: Words that a history can change: a figure that was judged, or that nothing was accepted for.
 _OPEN = ('ok', 'improved', 'regressed', 'unreferenced')
@@ -30,6 +33,9 @@ class Joined:
 
 def joined(cells: list[Cell], system: str, session: str) -> Joined:
     """Every cell of the session, with its last word."""
+    if database.uuids() == [session]:
+        return _first(cells)
+    from parity.verdict import nights
     known = iter(nights.of_cells([c for c in cells if c.verdict in _OPEN], system, session))
     tonight = [next(known) if c.verdict in _OPEN else None for c in cells]
     cells = _with_nights(cells, system, session)
@@ -38,11 +44,20 @@ def joined(cells: list[Cell], system: str, session: str) -> Joined:
     return Joined(found, sum(map(bool, tonight)) - short, short)
 
 
+def _first(cells: list[Cell]) -> Joined:
+    """What a history of one night says: nothing yet."""
+    update = {word: {'history': 'insufficient', 'suspicious': word == 'regressed'} for word in _OPEN}
+    update['disturbed'] = {'disturbed_nights': 1}
+    found = [c.model_copy(update=update.get(c.verdict, {})) for c in cells]
+    return Joined(found, short=sum(c.verdict in _OPEN for c in cells))
+
+
 def _with_nights(cells: list[Cell], system: str, session: str) -> list[Cell]:
     """The cells; disturbed ones say for how many nights in a row they have been."""
     disturbed = [c for c in cells if c.verdict == 'disturbed']
     if not disturbed:
         return cells
+    from parity.verdict import nights
     counts = iter(nights.disturbed(disturbed, system, session))
     return [c.model_copy(update={'disturbed_nights': next(counts)}) if c.verdict == 'disturbed' else c
             for c in cells]

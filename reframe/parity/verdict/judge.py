@@ -7,24 +7,25 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from parity import plan
 from parity.base import errors, paths
 from parity.base.errors import InfrastructureError, NothingMeasured
 from parity.base.figures import duration
-from parity.compare import expected
+from parity.compare import pairs
 from parity.compare.model import Outcome
 from parity.plan import Plan, PlannedCase
-from parity.records import database, history, outset, runs
+from parity.records import database, kept, selection, spans
+from parity.records.record import Key, Run
+from parity.records.record import Session as Record
 from parity.refs import lint
 from parity.session import recovery
 from parity.stats import bounds
 from parity.stats.rules import DEFAULT, RATE, WHOLE_NIGHT
 from parity.system import systems
-from parity.verdict import absent, acks, coverage, join, longer
+from parity.system.schema import System
+from parity.verdict import absent, acks, coverage, join
 from parity.verdict import cells as cellmaker
-from parity.verdict.attribution import cause
 from parity.verdict.model import WORDS, Cell, Session, Verdict
 from parity.verdict.names import names
 
@@ -41,21 +42,17 @@ def newest(session: str = '', system: str = '') -> Verdict:
     With ``system``: on the newest session of this system. Raises UsageError for a system that is not there,
     NothingMeasured for one without a session.
     """
-    if system and (known := history.newest(systems.read(system).name)) is None:
+    if system and (known := kept.newest(systems.read(system).name)) is None:
         raise NothingMeasured(f'{paths.database()}: no session of {system} is stored; '
                               f'run: ci/nightly --system {system}')
     uuid = known.uuid if system else database.uuid(session)
-    try:
-        report = database.report(uuid)
-    except ValueError as err:
-        raise _unreadable(uuid, err) from None
-    return judged(report, uuid)
+    return judged(kept.read(uuid))
 
 
 def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
     """The verdict, with exit code 3 at least and a warning where the newest session of its system ended more
     than ``seconds`` ago; ``stated`` is how the user wrote them. An age below 0 is unknown: too old, too."""
-    known = history.newest(verdict.session.system)
+    known = kept.newest(verdict.session.system)
     age = time.time() - known.end if known else verdict.session.age
     if 0 <= age <= seconds:
         return verdict
@@ -65,50 +62,68 @@ def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
     return verdict.model_copy(update={'warnings': [said, *verdict.warnings], 'exit_code': code})
 
 
-def judged(report: dict[str, Any], uuid: str = '') -> Verdict:
-    """The verdict on a stored session; InfrastructureError where it is none that parity can read."""
+def judged(session: Record) -> Verdict:
+    """The verdict on a session; InfrastructureError where parity cannot read its plan."""
     try:
-        return of_report(report)
+        return _judged(session)
     except (KeyError, TypeError, AttributeError, ValueError) as err:
-        raise _unreadable(uuid or report.get('session_info', {}).get('uuid', ''), err) from err
+        raise kept.Unreadable(session.uuid, err) from err
 
 
-def _unreadable(uuid: str, err: Exception) -> InfrastructureError:
-    return InfrastructureError(f'{paths.database()}: session {uuid} is not one that parity can read '
-                               f'({type(err).__name__}: {" ".join(str(err).split())[:120]})')
-
-
-def of_report(report: dict[str, Any]) -> Verdict:
-    """The verdict on a session as ReFrame reports it."""
-    kept, uuid = outset.of_report(report), report['session_info']['uuid']
-    planned = Plan(**kept['plan']) if kept else _reconstructed(report)
+def _judged(session: Record) -> Verdict:
+    uuid, found = session.uuid, session.attempts
+    if session.lost:
+        raise InfrastructureError(session.lost)
+    planned = Plan(**session.plan) if session.plan else plan.of_command(selection.words(session.cmdline))
     system = systems.read(planned.system)
     waived, expired = systems.waived(system, datetime.date.today())
-    found = runs.of_report(report)
     providers = set(planned.providers)
     demands = cellmaker.Demands(frozenset(systems.required(system, providers)), waived,
                                 figures=_figures(planned, found))
     past = join.joined(_cells(planned, found, demands), planned.system, uuid)
-    told = cause.told(past.cells, planned.system, uuid)
+    told = _with_causes(past.cells, planned.system, uuid)
     cells, faults = acks.applied(told, planned.system, datetime.date.today())
     cover = coverage.of_cells(cells, planned, 'no check' if 'spack' in providers else 'no Spack')
-    gone = absent.of_session(report, planned.model_dump(include={'cases'}), system)
+    gone = absent.of_session(session, session.plan or planned.model_dump(), system)
     cells = [*cells, *gone.missing]
     counts = Counter(c.verdict for c in cells)
-    pairs = expected.of_session(system, uuid, planned.cases)
+    outcomes = _pairs(system, uuid, planned.cases)
     return Verdict(
-        session=_session(report, planned, kept),
+        session=_session(session, planned),
         coverage=cover,
         counts={w: counts[w] for w in reversed(WORDS) if counts[w]},
         trust=_trust(past),
-        warnings=[*_warnings(report, kept), *_left_running(found), *expired, *gone.warnings,
-                  *longer.warnings(system.name, uuid), *faults, *lint.expired(system.name)],
+        warnings=[*_warnings(session), *_left_running(session), *expired, *gone.warnings,
+                  *_longer(system.name, uuid), *faults, *lint.expired(system.name)],
         next=_next(cells, planned.system, uuid, gone.missing),
-        exit_code=errors.USAGE if planned.problems else exit_code(cells, pairs),
+        exit_code=errors.USAGE if planned.problems else exit_code(cells, outcomes),
         cells=cells,
         retired=gone.retired,
-        pairs=pairs,
+        pairs=outcomes,
     )
+
+
+# a first verdict loads no polars: that would double its time
+
+def _with_causes(cells: list[Cell], system: str, uuid: str) -> list[Cell]:
+    if not any(c.verdict == 'regressed' for c in cells):
+        return cells
+    from parity.verdict.attribution import cause
+    return cause.told(cells, system, uuid)
+
+
+def _pairs(system: System, uuid: str, planned: list[PlannedCase]) -> list[Outcome]:
+    if not pairs.read(system):
+        return []
+    from parity.compare import expected
+    return expected.of_session(system, uuid, planned)
+
+
+def _longer(system: str, uuid: str) -> list[str]:
+    if database.uuids() == [uuid]:
+        return []
+    from parity.verdict import longer
+    return longer.warnings(system, uuid)
 
 
 def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:
@@ -131,44 +146,40 @@ def too_often(cells: list[Cell]) -> list[Cell]:
     return [c for c in cells if c.disturbed_nights >= TOO_OFTEN]
 
 
-def _reconstructed(report: dict[str, Any]) -> Plan:
-    return plan.of_command(shlex.split(report['session_info']['cmdline'])[1:])
-
-
-def _warnings(report: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+def _warnings(session: Record) -> list[str]:
     said = []
-    if report['session_info'].get('interrupted'):
+    if session.interrupted:
         said.append('this session was killed; what had finished was recovered from the perflogs')
-    if not kept:
+    if not session.plan:
         said.append('this session kept no plan: it was reconstructed from its command line')
-    said += [f'{p["file"]}: {p["what"]}' for p in kept.get('plan', {}).get('problems', [])]
-    said += database.wrong_clocks(report['session_info'])
-    newer = (of.get('newer_build') for of in kept.get('facts', {}).get('software', {}).values())
+    said += [f'{p["file"]}: {p["what"]}' for p in session.plan.get('problems', [])]
+    said += database.wrong_clocks(session)
+    newer = (of.get('newer_build') for of in session.facts.get('software', {}).values())
     said += [f'spack: {why}' for why in dict.fromkeys(newer) if why]
     return said + recovery.warnings()
 
 
-def _left_running(found: dict[runs.Key, list[runs.Run]]) -> list[str]:
+def _left_running(session: Record) -> list[str]:
     """A line for each case that left processes running, which watch.py ended; the first ones only."""
     by_case: dict[str, set[str]] = {}
-    for (case, partition, _), attempts in found.items():
-        for left in (left for run in attempts for left in (run.record.get('watched') or {}).get('left') or ()):
-            by_case.setdefault(f'{case} on {partition}', set()).add(f'{left["command"]} ({left["pid"]})')
+    for run in session.runs:
+        for left in run.watched.get('left') or ():
+            by_case.setdefault(f'{run.case} on {run.partition}', set()).add(f'{left["command"]} ({left["pid"]})')
     said = [f'{case} left processes running, which were ended: {", ".join(sorted(names))[:_TOLD]}'
             for case, names in by_case.items()]
     return said[:_SAID] + ([f'{len(said) - _SAID} more cases left processes running'] if len(said) > _SAID else [])
 
 
-def _cells(planned: Plan, found: dict[runs.Key, list[runs.Run]], demands) -> list[Cell]:
+def _cells(planned: Plan, found: dict[Key, list[Run]], demands) -> list[Cell]:
     """One cell for each metric of each planned case; repeats of a case are one case."""
-    cases: dict[runs.Key, PlannedCase] = {}
+    cases: dict[Key, PlannedCase] = {}
     for case in planned.cases:
         cases.setdefault((case.case, case.partition, case.environ), case)
     return [cell for key, case in cases.items()
             for cell in cellmaker.of_case(case, found.get(key, []), demands)]
 
 
-def _figures(planned: Plan, found: dict[runs.Key, list[runs.Run]]) -> dict[tuple[str, str, str], float]:
+def _figures(planned: Plan, found: dict[Key, list[Run]]) -> dict[tuple[str, str, str], float]:
     """The figures of first attempts by partition, check and metric."""
     checks = {case.case: case.check for case in planned.cases}
     return {(partition, checks.get(case, case), metric): value
@@ -177,23 +188,19 @@ def _figures(planned: Plan, found: dict[runs.Key, list[runs.Run]]) -> dict[tuple
             if not attempts[0].status and not attempts[0].disturbed}
 
 
-def _session(report: dict[str, Any], planned: Plan, kept: dict[str, Any]) -> Session:
-    info = report['session_info']
-    raws = [raw for run in report['runs'] for raw in run['testcases']]
-    facts = dict(kept.get('facts', {}))
-    records = [r['parity'] for r in raws if (r.get('parity') or {}).get('after')]
-    if records:
-        facts['before'], facts['after'] = records[0]['before'], records[-1]['after']
+def _session(session: Record, planned: Plan) -> Session:
+    facts = dict(session.facts)
+    loads = [run.load for run in session.runs if run.load[1]]
+    if loads:
+        facts['before'], facts['after'] = loads[0][0], loads[-1][1]
         from parity import machine
         facts['steal_share'] = machine.steal_share(facts['before'], facts['after'])
-    ran, waited = runs.ran_and_waited(raws)
+    ran, waited = spans.ran_and_waited(session.runs)
     return Session(
-        uuid=info['uuid'], system=planned.system, start=_clock(info['time_start_unix']),
-        end=_clock(info['time_end_unix']), elapsed=info['time_elapsed'],
-        age=time.time() - info['time_end_unix'],
-        run_time=ran, wait_time=waited,
-        interrupted=bool(info.get('interrupted')), cmdline=info.get('cmdline', ''),
-        reframe=info.get('version', ''), software=kept.get('announcement', ''), facts=facts)
+        uuid=session.uuid, system=planned.system, start=_clock(session.start), end=_clock(session.end),
+        elapsed=session.elapsed, age=time.time() - session.end, run_time=ran, wait_time=waited,
+        interrupted=session.interrupted, cmdline=session.cmdline, reframe=session.reframe,
+        software=session.announcement, facts=facts)
 
 
 def _clock(unix: float) -> str:

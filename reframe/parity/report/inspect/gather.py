@@ -6,7 +6,7 @@ from statistics import median
 
 import polars as pl
 
-from parity.records import database, history
+from parity.records import history, kept
 from parity.report.inspect import find, output, rerun
 from parity.report.inspect.model import Night, View
 from parity.system import systems
@@ -23,9 +23,9 @@ def view(wanted: str, session: str = '') -> View:
     uuid = verdict.session.uuid
     stored = history.load(cell.system, disturbed=True)
     frame = stored.filter(~pl.col('disturbed'))
-    sessions = history.sessions(cell.system, cause.SESSIONS)
+    sessions = kept.sessions(cell.system, cause.SESSIONS)
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
-    night, *reruns = database.spans((uuid, *confirming))
+    night, *reruns = [(each.start, each.end) for each in map(kept.brief, (uuid, *confirming))]
     told = output.of(cell.outputdir, night, reruns)
     return View(name=name, session=uuid, start=verdict.session.start, cell=cell,
                 nights=_nights(stored, cell, uuid),

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from parity.base import files
+from parity.base import codes, files
 from parity.base.strict import Model, Strict
 from parity.software import blas
 from parity.software.model import Environ
@@ -146,14 +146,6 @@ def _state(binary: Path) -> list[int]:
     return [found.st_size, found.st_mtime_ns]
 
 
-#: Features that a package's binaries make, where they are not called as the package.
-_FEATURES = {'ior': ('ior', 'mdtest'), 'osu-micro-benchmarks': ('osu',), 'intel-mpi-benchmarks': ('imb',)}
-
-
-#: Of the GPU view: a check for CPUs must never find its code there.
-_GPU_FEATURES = {'babelstream': ('babelstream-gpu',), 'osu-micro-benchmarks': ('osu-gpu',)}
-
-
 def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
             name: str = 'spack', newer: str = '') -> tuple[Environ, list[str]]:
     """A view's environment and notes on it, without packages that changed. ``newer``: of a build that failed."""
@@ -170,17 +162,10 @@ def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
         facts['newer_build'] = newer
     if math:
         facts['blas'] = math
-    offered = {package: _FEATURES.get(package, (package,)) if name == 'spack' else _GPU_FEATURES.get(package, ())
-               for package in whole}
+    offered = {package: codes.made_by(package, name != 'spack') for package in whole}
     return Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
                    features=[name for features in offered.values() for name in features],
                    parts={name: [package] for package, features in offered.items() for name in features}), notes
-
-
-def package_of(feature: str, name: str = 'spack') -> str:
-    """The package whose binaries offer the feature in the environment ``name``; the feature itself if unknown."""
-    known = _FEATURES if name == 'spack' else _GPU_FEATURES
-    return next((package for package, features in known.items() if feature in features), feature)
 
 
 def _math(program: Path, env: Mapping[str, str], flags: frozenset[str],

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from parity.records import history
-from parity.records.facts import SessionFacts
+from parity.records import history, kept
+from parity.records.record import Session
 from parity.verdict.attribution import changes, slow, subsystem, where
 from parity.verdict.attribution.model import Attribution, Change, Subsystem, Where
 from parity.verdict.model import Cell
@@ -30,13 +30,11 @@ _COLUMNS = (*_FIGURE, 'partition', 'environ', 'session', 'rerun_of', 'start', 'v
 def told(cells: list[Cell], system: str, session: str) -> list[Cell]:
     """The cells; where one is slower, what is known of its cause stands in it, and in some suspicious ones, too.
 
-    Where none is slower nothing is read. InfrastructureError where the database cannot be read.
+    InfrastructureError where the database cannot be read.
     """
-    if not any(c.verdict == 'regressed' for c in cells):
-        return cells
     asked = [c for c in cells if c.verdict == 'regressed']
     asked += [c for c in cells if c.suspicious and c.verdict != 'regressed'][:SUSPICIOUS]
-    night = Night(cells, history.load(system), history.sessions(system, SESSIONS), session, asked)
+    night = Night(cells, history.load(system), kept.sessions(system, SESSIONS), session, asked)
     causes = {id(c): night.of(c) for c in asked}
     return [c.model_copy(update={'cause': causes[id(c)]}) if id(c) in causes else c for c in cells]
 
@@ -45,10 +43,10 @@ class Night:
     """One judged session beside its history.
 
     ``cells``: all of the session with uuid ``session``. ``frame``: history.load of the system;
-    ``nights``: history.sessions of it, this one among them. ``asked``: those of the cells that will be asked of.
+    ``nights``: kept.sessions of it, this one among them. ``asked``: those of the cells that will be asked of.
     """
 
-    def __init__(self, cells: list[Cell], frame: pl.DataFrame, nights: list[SessionFacts], session: str,
+    def __init__(self, cells: list[Cell], frame: pl.DataFrame, nights: list[Session], session: str,
                  asked: Iterable[Cell]):
         self.cells, self.nights, self.session = cells, nights, session
         night = next((n for n in nights if n.uuid == session), None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from parity.records.facts import SessionFacts
+from parity.records.record import Session
 from parity.verdict.attribution import facts
 from parity.verdict.attribution.model import Change
 
 Known = list[tuple[float, str]]      # when a session began, and the fact's text in it
 
 
-def known(nights: list[SessionFacts], bad: float, environ: str) -> dict[tuple[str, str], Known]:
+def known(nights: list[Session], bad: float, environ: str) -> dict[tuple[str, str], Known]:
     """What was known of each node and fact when, up to the session begun at ``bad`` (Unix time).
 
     ``nights``: sessions of one system, oldest first; those before the last good one tell of nodes that did not

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from parity.records.facts import SessionFacts
+from parity.records.record import Session
 
 #: Facts of no node in particular.
 ANYWHERE = ''
@@ -14,18 +14,18 @@ NODE = ('kernel', 'virtualisation', 'processor', 'microcode', 'firmware', 'gover
         'vulnerable', 'throttled')
 
 
-def of(session: SessionFacts, environ: str) -> dict[str, dict[str, str]]:
+def of(session: Session, environ: str) -> dict[str, dict[str, str]]:
     """{node or ANYWHERE: {fact: text}} of what is known; ``environ``: whose software counts.
 
     What is unknown has no entry: it can differ from nothing.
     """
     found = {node: _known({name: said.get(name) for name in NODE}) for node, said in session.nodes.items()}
-    machine = session.machine.get('machine') or {}
-    if here := _machine(machine) | _known({'throttled': session.machine.get('throttled')}):
+    machine = session.facts.get('machine') or {}
+    if here := _machine(machine) | _known({'throttled': session.throttled}):
         found.setdefault(machine.get('hostname') or ANYWHERE, {}).update(here)
-    software = (session.machine.get('software') or {}).get(environ) or {}
+    software = (session.facts.get('software') or {}).get(environ) or {}
     found[ANYWHERE] = found.get(ANYWHERE, {}) | _known({
-        **dict(_software(software)), 'ReFrame': session.reframe, 'parity': session.machine.get('parity')})
+        **dict(_software(software)), 'ReFrame': session.reframe, 'parity': session.facts.get('parity')})
     return found
 
 

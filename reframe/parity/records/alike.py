@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from parity.compare.sides import Facts
-from parity.software.spackenv.manifest import package_of
+from parity.base.codes import package_of
 
 #: Codes that are programs of ours: what decides their figures is the interpreter.
 _PYTHON = ('filecopy', 'fileset')
@@ -19,7 +18,7 @@ _OF_NODE = ('virtualisation', 'processor', 'kernel', 'clocksource', 'governor', 
 _OF_MACHINE = {'processor': 'model_name', 'kernel': 'kernel', 'clocksource': 'clocksource', 'governor': 'governor'}
 
 
-def of_run(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]) -> Facts:
+def of_run(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]) -> dict[str, str]:
     """What must be alike. ``raw``: ReFrame's record of the case, ``record``: the workload's own in it,
     ``software``: the session's facts of the environment."""
     placed = record.get('placement') or {}
@@ -58,8 +57,8 @@ def _software(record: dict[str, Any], found: dict[str, Any], mpi: bool) -> dict[
     """The code with Spack's DAG hash, or its package's version and the program's SHA-256; MPI; BLAS."""
     needs = record.get('needs') or []
     packages, programs = found.get('packages') or {}, found.get('programs') or {}
-    provider = 'spack-gpu' if str(found.get('view', '')).rstrip('/').endswith('gpu') else 'spack'
-    built = [packages[name] for name in (package_of(need, provider) for need in needs) if name in packages]
+    gpu = str(found.get('view', '')).rstrip('/').endswith('gpu')
+    built = [packages[name] for name in (package_of(need, gpu) for need in needs) if name in packages]
     if built:
         blas = found.get('blas') if any(p.get('blas') for p in built) else None
         return {'software': ', '.join(f'{p["spec"]} /{p["hash"][:7]}' for p in built),

@@ -1,0 +1,270 @@
+"""One record of a session: its runs, with the figures and facts of each; the only reader of ReFrame's reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from parity.base import reasons
+from parity.plan.identity import case_name
+from parity.records import alike, outset, plans, selection, stopped
+from parity.records.database import RERUN_OF
+from parity.scheduler import scheduled
+
+#: What ReFrame calls the result of a case that it did not come to the end of.
+_NEVER_ENDED = '<unknown>'
+
+Key = tuple[str, str, str]  # case, partition, environ
+
+
+@dataclass(slots=True)
+class Figure:
+    """One metric of a run, and the reference that ReFrame applied; ``value`` None: the run has no such figure.
+
+    ``better`` is '' where the run's check declares no such metric.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reference: float | None = None
+    unit: str = ''
+    better: str = ''
+    label: str = ''                          # 'cached': the figure is not what it seems
+    why: str = ''                            # it is labelled
+    left_out: str = ''                       # why the run cannot have this figure
+    limit: dict[str, Any] | None = None      # a bound (parity.base.limits.Limit)
+    ceiling: dict[str, Any] | None = None    # a bound that another check measures
+
+    @property
+    def finite(self) -> bool:
+        return self.value is not None and math.isfinite(self.value)
+
+
+@dataclass
+class Run:
+    """One attempt at one case."""
+
+    system: str
+    partition: str
+    environ: str
+    case: str
+    status: str                 # '' where there are figures, else skipped, wrong or failed
+    reason: str                 # of the status
+    retry: bool                 # run again because the attempt before it failed (ReFrame's --max-retries)
+    attempt: int                # from 1
+    fixture: bool
+    unfinished: bool            # the whole run was stopped before this attempt ended
+    disturbed: str              # who took CPUs of the job, where it was more than is allowed
+    subsystem: str
+    size: str
+    changed: str                # what the command line changed in the case: 'destination=other'
+    variant: str                # which of the check's variants the run was: 'threading=one'
+    software: str               # the identity of what ran
+    nodes: tuple[str, ...]
+    jobid: str
+    output: str                 # where it lies: in the stage directory unless the run passed
+    times: tuple[float, float, float] | None     # when its job was submitted, began and ended; None: it was not
+    ended: float | None         # by ReFrame's clock
+    seconds: float | None       # that its job ran; None where it never ran, or where nobody knows
+    node: dict[str, Any]        # what the node said of itself (programs/node.sh)
+    watched: dict[str, Any]     # what programs/watch.py saw
+    noted: dict[str, Any]       # what the check noted beside its figures
+    load: tuple[Any, Any]       # of the machine before and after
+    alike: dict[str, str]       # what must be alike in a comparison
+    context: dict[str, str]     # what a comparison names beside the figures
+    figures: dict[str, Figure]
+
+    @property
+    def check(self) -> str:
+        return self.case.partition(' ')[0]
+
+    def figure(self, metric: str) -> Figure:
+        return self.figures.get(metric, Figure())
+
+    def values(self) -> dict[str, float]:
+        """The figures by metric, those that are there."""
+        return {name: figure.value for name, figure in self.figures.items() if figure.value is not None}
+
+
+@dataclass(frozen=True)
+class Session:
+    """One session. All but ``runs`` and ``plan`` is kept in the cache (parity.records.kept)."""
+
+    uuid: str
+    start: float                # Unix time, as ``end``
+    system: str
+    cmdline: str
+    reframe: str                # ReFrame's version
+    facts: dict[str, Any] = field(default_factory=dict)                 # nested, of where ReFrame ran
+    nodes: dict[str, dict[str, str]] = field(default_factory=dict)      # what each node of a queue said of itself
+    throttled: str = ''         # without a queue: did heat or a CPU quota slow any job?
+    software: tuple[str, ...] = ()       # identities of what the cases ran
+    end: float = 0.0
+    elapsed: float = 0.0
+    rerun_of: str = ''          # the session whose figures this one confirms
+    interrupted: bool = False
+    announcement: str = ''      # of the software
+    selection: str = ''         # of a night (parity.records.selection); '' of another session
+    planned: str = ''           # which cells were planned (parity.records.plans)
+    cases: str = ''             # which cases were planned
+    lost: str = ''              # why its plan is not there, though it had one
+    plan: dict[str, Any] = field(default_factory=dict)
+    runs: tuple[Run, ...] = ()
+
+    @cached_property
+    def attempts(self) -> dict[Key, list[Run]]:
+        """Every attempt at every case, first attempts first."""
+        found: dict[Key, list[Run]] = {}
+        for run in self.runs:
+            if not run.fixture:
+                found.setdefault((run.case, run.partition, run.environ), []).append(run)
+        return found
+
+
+def of_report(report: dict[str, Any]) -> Session:
+    """The record of a report. Raises what reading JSON of another form ends in: KeyError, TypeError ..."""
+    info, kept = report['session_info'], outset.of_report(report)
+    plan, facts = kept.get('plan') or {}, kept.get('facts') or {}
+    runs = tuple(_runs(report, facts))
+    slowed = _throttled(runs)
+    nodes = {run.node['node']: {**run.node, **slowed.get(run.node['node'], {})}
+             for run in runs if run.node.get('node') and not run.fixture}
+    return Session(
+        uuid=info['uuid'], start=info['time_start_unix'], end=info['time_end_unix'],
+        elapsed=info.get('time_elapsed', 0.0), cmdline=info.get('cmdline', ''), reframe=info.get('version', ''),
+        system=plan.get('system') or next((run.system for run in runs), ''), facts=facts, nodes=nodes,
+        # without a batch system the session's machine is the node
+        throttled='' if nodes else next(iter(slowed.values()), {}).get('throttled', ''),
+        software=tuple(sorted({run.software for run in runs if not run.fixture} - {''})),
+        rerun_of=info.get(RERUN_OF, ''), interrupted=bool(info.get('interrupted')),
+        announcement=kept.get('announcement', ''), selection=selection.of_night(info.get('cmdline', '')),
+        planned=plans.digest(plan), cases=plans.digest_of_cases(plan), lost=kept.get('lost', ''),
+        plan=plan, runs=runs)
+
+
+def _throttled(runs: tuple[Run, ...]) -> dict[str, dict[str, str]]:
+    """By node, whether heat or a CPU quota slowed any job there (programs/watch.py)."""
+    times: dict[str, int] = {}
+    for seen in (run.watched for run in runs if not run.fixture):
+        if seen.get('node'):
+            times[seen['node']] = times.get(seen['node'], 0) + (seen.get('throttled') or 0)
+    return {node: {'throttled': 'yes' if count else 'no'} for node, count in times.items()}
+
+
+def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
+    before: dict[tuple, str] = {}
+    for raw in (raw for run in report['runs'] for raw in run['testcases']):
+        run = _run(raw, raw.get('parity') or {}, report['session_info'], facts)
+        attempt = raw['unique_name'], run.case, run.partition, run.environ
+        yield replace(run, retry=True) if before.get(attempt, 'pass') != 'pass' else run
+        before[attempt] = raw['result']
+
+
+def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], facts: dict[str, Any]) -> Run:
+    """A case of ReFrame's, with what its workload noted (``record``)."""
+    status, passed = _status(raw, record), raw['result'] == 'pass'
+    nodes, times = raw.get('job_nodelist') or [], _times(raw, record)
+    node = record.get('node') or {}
+    return Run(
+        system=raw['system'], partition=raw['partition'], environ=raw['environ'],
+        case=case_name(raw.get('display_name') or raw['name']), fixture=bool(raw.get('fixture')),
+        status=status, reason=_reason(raw, record, info) if status else '', retry=False,
+        attempt=raw.get('run_index', 0) + 1,
+        unfinished=bool(status) and raw['result'] in ('abort', _NEVER_ENDED),
+        disturbed=str(record.get('disturbed') or ''), subsystem=record.get('subsystem', ''),
+        size=record.get('size', ''), changed=_said(record.get('changed')), variant=_said(record.get('variant')),
+        software=str((record.get('software') or {}).get('identity', '')),
+        nodes=(nodes,) if isinstance(nodes, str) else tuple(nodes), jobid=str(raw.get('jobid') or ''),
+        output=str((raw.get('outputdir') if passed else raw.get('stagedir')) or ''),
+        times=times, ended=raw.get('job_completion_time_unix'), seconds=_seconds(raw, record, times),
+        node=node, watched=record.get('watched') or {}, noted=record.get('facts') or {},
+        load=(record.get('before'), record.get('after')),
+        alike=alike.of_run(raw, record, (facts.get('software') or {}).get(raw['environ']) or {}),
+        context=alike.context(record, facts.get('machine') or {}), figures=_figures(raw, record))
+
+
+def _said(values: dict[str, str] | None) -> str:
+    return ','.join(f'{name}={value}' for name, value in (values or {}).items())
+
+
+def _status(raw: dict[str, Any], record: dict[str, Any]) -> str:
+    if raw['result'] in ('skip', 'fail_deps'):
+        return 'skipped' if raw['result'] == 'skip' else 'failed'
+    if record.get('status'):
+        return record['status']
+    # after its figures were taken a case can still fail: against a reference (which parity judges),
+    # or because a Ctrl-C came while ReFrame cleaned up after it
+    if raw['result'] == 'pass' or raw.get('fail_phase') in ('performance', 'finalize', 'cleanup'):
+        return ''
+    return 'wrong' if raw.get('fail_phase') == 'sanity' else 'failed'
+
+
+def _reason(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any]) -> str:
+    # a session of before may have lines of megabytes
+    said = reasons.cut(' '.join(str(record.get('reason') or raw.get('fail_reason') or '').split()))
+    if raw['result'] == 'abort' and not record.get('reason'):
+        return 'the run was stopped before this case ended' + (f' ({said})' if said else '')
+    if said:
+        return said
+    if raw['result'] == _NEVER_ENDED:
+        why = stopped.why(info)
+        return 'ReFrame stopped before it ended' + (f': {why}' if why else '')
+    return f'{raw["result"]} in {raw.get("fail_phase")}'
+
+
+def _times(raw: dict[str, Any], record: dict[str, Any]) -> tuple[float, float, float] | None:
+    if noted := record.get('job'):
+        began = noted['submitted'] + noted['waited']
+        return noted['submitted'], began, began + noted['ran']
+    submitted, ended = raw.get('job_submit_time'), raw.get('job_completion_time_unix')
+    return (submitted, submitted, ended) if submitted and ended else None
+
+
+def _seconds(raw: dict[str, Any], record: dict[str, Any], times: tuple[float, ...] | None) -> float | None:
+    """By the scheduler's word; a queue counts for nothing. Older sessions kept no word of the queue."""
+    unknown = not record.get('job') and raw.get('scheduler') in scheduled.QUEUED
+    return times[2] - times[1] or None if times and not unknown else None
+
+
+def _figures(raw: dict[str, Any], record: dict[str, Any]) -> dict[str, Figure]:
+    stored = {key.rpartition(':')[2]: value for key, value in (raw.get('perfvalues') or {}).items()}
+    metrics, labels = record.get('metrics') or {}, record.get('labels') or {}
+    left_out = record.get('left_out') or {}
+    found = {}
+    for name in dict.fromkeys((*stored, *metrics, *left_out)):
+        declared, label = metrics.get(name, {}), labels.get(name, {})
+        value, reference, low, high, unit, *_ = (*stored[name], '') if name in stored else _NO_FIGURE
+        low, high, reference = band(reference, low, high)
+        found[name] = Figure(
+            None if value is None else float(value), low, high, reference, declared.get('unit') or unit or '',
+            declared.get('better', ''), label.get('word', ''), label.get('reason', ''), left_out.get(name, ''),
+            declared.get('limit'), declared.get('ceiling'))
+    return found
+
+
+_NO_FIGURE = (None, None, None, None, '')
+
+
+def band(ref: float | None, low: float | None, up: float | None):
+    """(low, high, reference) as absolute numbers, from ReFrame's relative thresholds.
+
+    ReFrame says (0, None, None) where there is no reference; with a reference of 0 the
+    thresholds are absolute (ReFrame's documentation of `reference`).
+    """
+    if ref is None or (low is None and up is None) or not all(map(math.isfinite, filter(None, (ref, low, up)))):
+        return None, None, None
+    scale = abs(ref) if ref else 1.0
+    return (None if low is None else ref + low * scale,
+            None if up is None else ref + up * scale, ref)
+
+
+def middle(figures: list[Figure]) -> Figure:
+    """The median of repeats, with the reference they share; a value that is not finite stays so."""
+    values = [f.value for f in figures if f.value is not None]
+    bad = [v for v in values if not math.isfinite(v)]
+    return replace(figures[0], value=bad[0] if bad else median(values) if values else None)
