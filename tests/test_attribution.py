@@ -10,8 +10,9 @@ import nights
 import sessions as made
 from nights import cell, facts, figure, frame, rerun
 from parity.verdict import judge, terminal
-from parity.verdict.attribution import cause, slow, subsystem
+from parity.verdict.attribution import cause
 from parity.verdict.attribution import changes as changed
+from parity.verdict.attribution import where as places
 from parity.verdict.attribution.cause import Night
 from parity.verdict.attribution.model import Attribution, Change, Where
 
@@ -105,13 +106,13 @@ def test_a_node_is_not_named_where_reruns_were_slow_on_other_nodes_too():
 def test_an_accepted_band_decides_what_is_slow_and_its_direction_counts():
     band = {'low': 70.0, 'high': 90.0}
     assert where(figure(BAD, 71.2, 'v3', **band), rerun(BAD, 79.0, 'v1', **band)) == ('', '')
-    lower = slow.level([{'start': n, 'value': 1.5, 'better': 'lower', 'low': None, 'high': None}
-                        for n in range(8)], 8)
+    lower = places.level([{'start': n, 'value': 1.5, 'better': 'lower', 'low': None, 'high': None}
+                          for n in range(8)], 8)
     assert lower.slow(1.6) and not lower.slow(1.4) and not lower.slow(1.52)
 
 
 def test_a_short_history_tells_nothing():
-    assert slow.level(GOOD[:slow.ENOUGH - 1], nights.start(20)) is None
+    assert places.level(GOOD[:places.ENOUGH - 1], nights.start(20)) is None
     own = cell()
     found = of_cell(own, [own], frame(figure(9, 79.0), figure(BAD, 71.0)), [facts(9), facts(BAD)], f'night-{BAD}')
     assert found.where.kind == '' and 'known to be slow' in found.where.why
@@ -164,7 +165,7 @@ def test_every_case_of_ours_is_in_one_group():
                  'Fileset%bytes=1.rate', 'Mdtest%span=1.file_stat', 'Imb%benchmark=PingPong%where=within.time_8B',
                  'OsuAtOnce%where=all-nodes%benchmark=mbw_mr.bandwidth_8B', 'PairsBandwidth%how=in-flight.median',
                  'Hpcc.randomaccess_mpi', 'Hpcc.beff_ring_random_latency'):
-        assert subsystem.group_of(f'{case}@onebox:virtual'), case
+        assert places.group_of(f'{case}@onebox:virtual'), case
 
 
 def kernels(before: str, after: str, since: int = 9, nodes=('v3',)):

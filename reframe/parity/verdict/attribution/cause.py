@@ -11,7 +11,7 @@ import polars as pl
 
 from parity.records import history, kept
 from parity.records.record import Session
-from parity.verdict.attribution import changes, slow, subsystem, where
+from parity.verdict.attribution import changes, where
 from parity.verdict.attribution.model import Attribution, Change, Subsystem, Where
 from parity.verdict.model import Cell
 from parity.verdict.names import names
@@ -81,7 +81,7 @@ class Night:
 
     def _where(self, cell: Cell, alike: list[dict], good: float | None) -> Where:
         figures = where.figures(alike, self.session, float('-inf') if good is None else good)
-        told = where.of(figures, cell.partition)
+        told = where.place(figures, cell.partition)
         if told.kind in ('node', 'everything') or cell.verdict != 'regressed':
             return told
         return self._by_cells(cell.partition, cell.subsystem) or told
@@ -109,8 +109,8 @@ class Night:
         return [f.nodes for f in figures if f.tonight and f.slow and f.nodes]
 
     def _subsystem_of(self, partition: str) -> Subsystem:
-        return subsystem.of({name: c.verdict == 'regressed' for name, c in names(self.cells).items()
-                             if c.partition == partition and (c.verdict == 'regressed' or c.verdict in FINE)})
+        return where.part({name: c.verdict == 'regressed' for name, c in names(self.cells).items()
+                           if c.partition == partition and (c.verdict == 'regressed' or c.verdict in FINE)})
 
     def _changes(self, cell: Cell, own: list[dict], good: float | None, place: Where) -> list[Change]:
         if good is None:
@@ -125,7 +125,7 @@ class Night:
 def last_good(own: Iterable[Mapping[str, Any]], session: str, start: float) -> float | None:
     """When the newest session before this one began in which the cell's median was not slow; None: in none."""
     before = [r for r in own if r['start'] < start and session not in (r['session'], r['rerun_of'])]
-    level = slow.level(before, start)
+    level = where.level(before, start)
     by_session: dict[float, list[float]] = {}
     for row in before:
         if not row['rerun_of']:
