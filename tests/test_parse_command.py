@@ -10,7 +10,7 @@ import pytest
 from commands import parity
 from conftest import TOP, run_python
 from parity.base.errors import UsageError
-from parity.cli import parse
+from parity.cli import files
 from parity.outputs import registry
 
 RECORDED = Path(__file__).parent / 'recorded'
@@ -20,7 +20,7 @@ GOOD = [(code, file) for code, file in EVERY if 'fail' not in file.name]
 
 def ran(capsys, code, file, as_json=False, **options):
     """(exit code, what was printed)."""
-    status = parse.run(code, str(file), as_json, **options)
+    status = files.parse(code, str(file), as_json, **options)
     printed = capsys.readouterr()
     assert printed.err == ''
     return status, json.loads(printed.out) if as_json else printed.out
@@ -83,7 +83,7 @@ def test_the_last_message_size_must_be_the_one_asked_for(capsys, code, name, las
     ('osu', -1, 'powers of two'), ('imb', 1000, '--max-size 1000: message sizes are powers of two, such as 1048576')])
 def test_a_last_message_size_that_means_nothing(code, max_size, message):
     with pytest.raises(UsageError, match=message) as caught:
-        parse.run(code, '-', False, max_size)
+        files.parse(code, '-', False, max_size)
     assert caught.value.exit_code == 2
 
 
@@ -119,14 +119,14 @@ def test_a_reason_never_commands_the_terminal(capsys, tmp_path):
 
 def test_an_unknown_code_names_the_valid_ones():
     with pytest.raises(UsageError, match="'linpack' is no code .* valid are: npb, hpl, stream, hpcc, filecopy") as caught:
-        parse.run('linpack', '-', False)
+        files.parse('linpack', '-', False)
     assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize('file, message', [('/no/such/file', 'No such file'), ('/', 'Is a directory'), ('a\0b', 'null')])
 def test_an_unreadable_file_is_a_mistake_of_usage(file, message):
     with pytest.raises(UsageError, match=message):
-        parse.run('npb', file, False)
+        files.parse('npb', file, False)
 
 
 def test_a_parser_is_imported_when_it_is_asked_for():

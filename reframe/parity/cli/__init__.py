@@ -138,8 +138,8 @@ def compare_sides(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json:
 @app.command('parse')
 def parse_output(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE):
     """Read a code's output ('-': standard input). Exit code: 0 complete and verified, 1 not, 2 usage."""
-    from parity.cli import parse as command
-    raise typer.Exit(command.run(code, file, as_json, max_size))
+    from parity.cli import files
+    raise typer.Exit(files.parse(code, file, as_json, max_size))
 
 
 @app.command('detect')
@@ -148,8 +148,8 @@ def detect_file(file: str, as_json: bool = JSON):
 
     Exit code: 0 no alarm on the last night, 1 one, 2 usage.
     """
-    from parity.cli import detect as command
-    raise typer.Exit(command.run(file, as_json))
+    from parity.cli import files
+    raise typer.Exit(files.detect(file, as_json))
 
 
 @app.command()

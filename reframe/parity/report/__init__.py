@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,7 @@ JUNIT = 'junit.xml'
 
 
 def of_session(verdict: Verdict) -> list[Path]:
-    """Write results/report of a stored session, with what stands beside its verdict; returns its files.
-
-    Raises as `write` does, and InfrastructureError where the database cannot be read.
-    """
+    """Write results/report of a stored session, with what stands beside its verdict; returns its files."""
     from parity.report import beside
     return write(verdict, paths.results() / 'report', paths.root(), beside.of_session(verdict))
 
@@ -66,61 +63,36 @@ def _encodable(value: Any) -> Any:
 
 
 def _replace_all(directory: Path, contents: dict[str, bytes]) -> None:
-    """Replace the files ``contents`` names, in its order: all of them, or none."""
-    mark = uuid.uuid4().hex[:8]
-    new = {name: directory / f'.{name}.{mark}.new' for name in contents}
-    old = {name: directory / f'.{name}.{mark}.old' for name in contents}
-    try:
+    """Replace the files that ``contents`` names, in its order: all of them, or none."""
+    with tempfile.TemporaryDirectory(prefix='.report-', dir=directory, ignore_cleanup_errors=True) as aside:
+        old, new = Path(aside, 'old'), Path(aside, 'new')
+        old.mkdir()
+        new.mkdir()
         for name, content in contents.items():
-            _keep(directory / name, old[name])
-            _write(new[name], content)
-        _exchange(directory, new, old)
-    finally:
-        for path in (*new.values(), *old.values()):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-
-
-def _keep(path: Path, copy: Path) -> None:
-    """Copy what is to be replaced while there is still room: putting it back must not need any."""
-    with suppress(FileNotFoundError):
-        shutil.copy2(path, copy)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open(path, 'xb') as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _exchange(directory: Path, new: dict[str, Path], old: dict[str, Path]) -> None:
-    done: list[str] = []
-    try:
-        for name, path in new.items():
-            os.replace(path, directory / name)
-            done.append(name)
-    except BaseException:
-        for name in done:
-            _put_back(directory / name, old[name])
-        raise
-    _sync_folder(directory)
-
-
-def _put_back(path: Path, copy: Path) -> None:
-    # A failure here must not hide the one that brought us here.
-    with suppress(OSError):
-        if copy.exists():
-            os.replace(copy, path)
-        else:
-            path.unlink()
-
-
-def _sync_folder(directory: Path) -> None:
-    # The report is complete already, and some network file systems refuse to sync a folder.
-    with suppress(OSError):
+            with suppress(FileNotFoundError):   # copied while there is room: putting it back must not need any
+                shutil.copy2(directory / name, old / name)
+            with open(new / name, 'xb') as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        try:
+            for name in contents:
+                os.replace(new / name, directory / name)
+        except BaseException:
+            for name in contents:
+                _put_back(directory / name, old / name)
+            raise
+    with suppress(OSError):     # the report is complete, and some network file systems refuse to sync a folder
         handle = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _put_back(path: Path, copy: Path) -> None:
+    with suppress(OSError):     # a failure here must not hide the one that brought us here
+        if copy.exists():
+            os.replace(copy, path)
+        else:
+            path.unlink(missing_ok=True)

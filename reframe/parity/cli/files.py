@@ -1,0 +1,97 @@
+"""`parity parse` and `parity detect`: judge what a file holds, a benchmark's output or a history."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from parity.base import csvfile
+from parity.base.errors import OK, REGRESSED, UsageError
+
+
+def parse(code: str, file: str, as_json: bool, max_size: int | None = None) -> int:
+    """Print the metrics of the output in ``file`` ('-': standard input), or why it has none.
+
+    ``max_size``: the last message size (bytes) that was asked for, of codes in ``registry.SIZED``.
+    Returns 0 when the output is complete and verified, else 1. Raises UsageError for a code that parity
+    does not know, a file that cannot be read, or a ``max_size`` that means nothing.
+    """
+    from parity.outputs import Incomplete, Wrong, registry
+    if code not in registry.CODES:
+        raise UsageError(f'{code!r} is no code that parity reads; valid are: {", ".join(registry.CODES)}')
+    options = _sized(code, max_size, registry.SIZED)
+    text = _read(file).decode('utf-8', errors='replace')    # no figure contains a replacement character
+    try:
+        metrics, facts = registry.reader(code)(text, **options)
+    except (Incomplete, Wrong) as err:
+        word = 'incomplete' if isinstance(err, Incomplete) else 'wrong'
+        reason = _printable(' '.join(str(err).split()))     # it quotes the output
+        if as_json:
+            _print_json({'code': code, 'complete': False, 'verified': False, 'outcome': word, 'reason': reason})
+        else:
+            print(f'{file}: {word}: {reason}')
+        return REGRESSED
+    if as_json:
+        _print_json({'code': code, 'complete': True, 'verified': True, 'metrics': metrics, 'facts': facts})
+    else:
+        for name, value in metrics.items():
+            print(f'{name} {value!r} {registry.unit(code, name)}'.rstrip())
+    return OK
+
+
+def _sized(code: str, max_size: int | None, sized: tuple[str, ...]) -> dict[str, int]:
+    """What the parser is called with besides the text."""
+    if max_size is None:
+        return {}
+    if code not in sized:
+        raise UsageError(f'--max-size is no option for {code}: its output has no message sizes; '
+                         f'it is for {", ".join(sized)}')
+    if max_size < 1 or max_size & (max_size - 1):
+        raise UsageError(f'--max-size {max_size}: message sizes are powers of two, such as 1048576')
+    return {'max_size': max_size}
+
+
+def detect(file: str, as_json: bool) -> int:
+    """Judge every night of every series in ``file`` ('-': standard input), each as of that night; print it.
+
+    Returns 1 where the last night of a series alarms, else 0. Raises UsageError for a file that cannot be
+    read, with the line and column of what is wrong.
+    """
+    from parity.stats import table
+    found = table.of_table(table.read(_read(file), file))
+    if as_json:
+        _print_json({'series': {name: {
+            'alarms': list(series.alarms), 'verdict': series.judgement.verdict, 'why': series.judgement.why,
+            'warnings': list(series.judgement.warnings)} for name, series in found.items()}})
+    else:
+        _print(found, table.STATED)
+    return REGRESSED if any(series.judgement.alarm for series in found.values()) else OK
+
+
+def _print(found: dict[str, Any], stated: str) -> None:
+    """A line a series, and below it the nights that alarmed; what is wrong comes first."""
+    order = ('regressed', 'insufficient', 'improved', 'ok')
+    count = {word: sum(s.judgement.verdict == word for s in found.values()) for word in order}
+    print(' · '.join(f'{n} {word}' for word, n in count.items() if n))
+    print(stated)
+    for name, series in sorted(found.items(), key=lambda one: order.index(one[1].judgement.verdict)):
+        print(f'\n{series.judgement.verdict.upper()}  {_printable(name)}: {series.judgement.why}')
+        if series.alarms:
+            print(f'    alarms: {", ".join(map(str, series.alarms))}')
+        for warning in series.judgement.warnings:
+            print(f'    warning: {warning}')
+
+
+def _read(file: str) -> bytes:
+    return sys.stdin.buffer.read() if file == '-' else csvfile.read(Path(file))
+
+
+def _printable(text: str) -> str:
+    """Nothing in it ends the line or commands the terminal."""
+    return ''.join(c if c.isprintable() else '\ufffd' for c in text)
+
+
+def _print_json(answer: dict) -> None:
+    print(json.dumps(answer, indent=1, allow_nan=False))
