@@ -155,8 +155,8 @@ def detect_file(file: str, as_json: bool = JSON):
 @app.command()
 def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that announces the software.')):
     """Print what this machine is, its limits with their source, and the software found on it."""
-    from parity.cli import machine
-    machine.facts(brief)
+    from parity.cli import host
+    host.facts(brief)
 
 
 @app.command('doctor')
@@ -173,8 +173,8 @@ def examine(system: str = typer.Option('', '--system', help="The system; this ho
 @app.command('probe')
 def probe_site(name: str = typer.Argument(metavar='NAME', help='The new system: systems/NAME/system.yaml.')):
     """Write a system's file from what the Slurm or PBS of this login node tells; overwrites nothing."""
-    from parity.cli import probe as command
-    command.run(name)
+    from parity.cli import host
+    host.probe(name)
 
 
 KEEP = typer.Option(..., '--keep-days', metavar='N', min=1,

@@ -1,4 +1,4 @@
-"""`parity probe NAME`."""
+"""`parity facts` and `parity probe NAME`: what this machine is, and the system file of its cluster."""
 
 from __future__ import annotations
 
@@ -9,15 +9,40 @@ import shutil
 import socket
 from pathlib import Path
 
+import yaml
+
+from parity import machine
 from parity.base import paths, yamlfile
+from parity.base.codes import OFFERED_BY
 from parity.base.errors import InfrastructureError, UsageError
 from parity.machine.tree import Tree
 from parity.probe import ask, write
 from parity.probe.model import TODO, Cluster, Host
+from parity.software import discover
+from parity.software.programs import FEATURES, PROGRAMS
+from parity.system import systems
 from parity.system.schema import System
 
 
-def run(name: str) -> None:
+def facts(brief: bool) -> None:
+    """The software found here and, unless ``brief``, the machine and its limits with their source."""
+    system = systems.read('local')
+    cache = paths.results() / 'cache'
+    found = discover.discover(paths.root(), system.environments, cache / 'software.json', system.name)
+    print(found.announcement)
+    for note in found.notes:
+        print(f'note: {note}')
+    if brief:
+        return
+    here = machine.load(cache / 'machine.json')
+    bounds = machine.bounds(here, system.partitions[0].extras.model_dump()['limits'])
+    told = {'machine': here.model_dump(mode='json'),
+            'limits': {k: v.model_dump() for k, v in bounds.limits.items()}, 'no_limit': list(bounds.notes),
+            'environments': {e.name: {'features': list(e.features), **e.software} for e in found.environs}}
+    print(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), end='')
+
+
+def probe(name: str) -> None:
     """Write systems/NAME/system.yaml. UsageError for a name that cannot be, or that is taken."""
     file = paths.root() / 'systems' / name / 'system.yaml'
     if not re.fullmatch(r'[A-Za-z0-9_-]+', name):
@@ -45,7 +70,6 @@ def run(name: str) -> None:
 
 
 def _host(cluster: Cluster) -> Host:
-    from parity import machine
     here = machine.load(paths.results() / 'cache' / 'machine.json')
     found, unknown = ask.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
     link, why = ask.link(Tree('/'))
@@ -59,8 +83,6 @@ def _host(cluster: Cluster) -> Host:
 
 def _codes() -> tuple[str, ...]:
     """What this node's own packages offer; file copies need python3 alone, and every node has that."""
-    from parity.base.codes import OFFERED_BY
-    from parity.software.programs import FEATURES, PROGRAMS
     offered = {feature for feature, programs in FEATURES.items()
                if all(shutil.which(PROGRAMS[p].executable) for p in programs)}
     return tuple(code for code in OFFERED_BY['distro'] if code in offered | {'filecopy'})
