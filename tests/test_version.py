@@ -48,4 +48,4 @@ def test_without_git_the_version_stands_alone(checkout, monkeypatch):
 
 def test_a_session_keeps_it(checkout):
     partition = SimpleNamespace(extras={}, environs=[])
-    assert current._facts(SimpleNamespace(current_partition=partition))['parity'] == version.text()
+    assert current._facts(partition)['parity'] == version.text()
