@@ -8,7 +8,7 @@ import pytest
 
 import sessions
 from conftest import TOP, shell
-from parity.check.sizing_storage import Night, fit
+from parity.check.sizing import Night, fit
 from parity.check.storage import Budget
 from parity.verdict import terminal
 from replay import check

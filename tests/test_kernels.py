@@ -11,7 +11,7 @@ import zlib
 import pytest
 
 from conftest import PATIENCE, TOP
-from parity.check import sizing_blocks
+from parity.check import sizing
 from parity.check.metric import Metric
 from parity.outputs import Incomplete, Wrong, blocks, ops
 from replay import RECORDED, Replay, check
@@ -207,12 +207,12 @@ def test_ops_give_every_metric_they_declare():
 def test_blocks_give_every_metric_that_quick_runs_and_label_what_caches_may_hold():
     cls = check('memory/blocks.py', 'Blocks')
     for cache, labelled in ((1 << 20, False), (1 << 26, True), (None, True)):
-        made = Replay(cls, {}, count=2, order='random', blocks=('1B', '64B', '1MB'), caches=cache, walk=sizing_blocks.Walk(1 << 26, ''))
+        made = Replay(cls, {}, count=2, order='random', blocks=('1B', '64B', '1MB'), caches=cache, walk=sizing.Walk(1 << 26, ''))
         made.metrics = [Metric(f'{what}_{block}', '', 'higher') for what in blocks.TOUCHES for block in made.blocks]
         values = made.replay(BLOCKS)
         assert values['update_1MB'] == blocks.read(BLOCKS)[0]['update_1000000'] and len(values) == 9
         assert set(made.labels) == (set(values) if labelled else set())
-    for wrong in ({'count': 1}, {'order': 'sequential'}, {'walk': sizing_blocks.Walk(1 << 20, '')}):
+    for wrong in ({'count': 1}, {'order': 'sequential'}, {'walk': sizing.Walk(1 << 20, '')}):
         with pytest.raises(Wrong, match='asked for'):
             Replay(cls, {}, **{'count': 2, 'order': 'random', 'blocks': ('1B',), 'caches': 1, 'walk': made.walk, **wrong}).replay(BLOCKS)
 
@@ -221,7 +221,7 @@ def test_blocks_give_every_metric_that_quick_runs_and_label_what_caches_may_hold
     (1, 32 << 20, 32 << 30, 128 << 20), (2, 32 << 20, 32 << 30, 64 << 20), (64, 256 << 20, 1 << 40, 64 << 20), (64, 8 << 30, 1 << 40, 512 << 20),
     (2, 300_000_000, 32 << 30, 1 << 30), (1, None, None, 64 << 20), (4, 1 << 30, 4 << 30, 256 << 20), (3, 1 << 30, 1 << 30, 89_477_120)])
 def test_how_much_memory_is_walked_over(threads, cache, memory, size):
-    walk = sizing_blocks.walk(threads, cache, memory)
+    walk = sizing.walk(threads, cache, memory)
     assert walk.bytes == size and walk.bytes % 4096 == 0
     assert not memory or threads * walk.bytes <= memory / 4
     assert threads * walk.bytes >= 4 * (cache or 0) or '% of' in walk.why

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import PATIENCE
 from parity.base.sizing import HplProblem, cached_reason, fits_in_cache, grid, hpcc_input, hpl
-from parity.check import sizing_osu
+from parity.check import sizing
 from parity.outputs import hpcc
 
 GB = 1e9
@@ -122,8 +122,8 @@ def test_the_real_hpcc_runs_the_problem_it_was_given(tmp_path):
 @pytest.mark.parametrize('iterations, ranks, expected', [
     (500, 2, 500), (500, 8, 500), (500, 16, 250), (500, 256, 20), (10000, 256, 312), (10, 256, 10)])
 def test_collectives_are_repeated_less_on_many_ranks(iterations, ranks, expected):
-    assert sizing_osu.collective_iterations(iterations, ranks) == expected
+    assert sizing.collective_iterations(iterations, ranks) == expected
 
 
 def test_alltoall_holds_what_it_sends_and_receives():
-    assert sizing_osu.alltoall_bytes(256, 1 << 20) == 512 << 20
+    assert sizing.alltoall_bytes(256, 1 << 20) == 512 << 20

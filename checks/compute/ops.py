@@ -9,8 +9,8 @@ import dataclasses
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.check.kernel import Kernel
 from parity.check.metric import Metric
+from parity.check.threaded import Kernel
 from parity.outputs import Wrong, ops
 
 # seconds of each kind, samples of a second; by size

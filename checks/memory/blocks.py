@@ -8,9 +8,9 @@ order the next block does not depend on what was read: several misses are under 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import sizing_blocks
-from parity.check.kernel import Kernel
+from parity.check import sizing
 from parity.check.metric import Metric
+from parity.check.threaded import Kernel
 from parity.outputs import Wrong, blocks
 
 BLOCKS = {'1B': 1, '8B': 8, '64B': 64, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7}
@@ -42,7 +42,7 @@ class Blocks(rfm.RunOnlyRegressionTest, Kernel):
         runs = [f'{what}:{BLOCKS[block]}' for what in blocks.TOUCHES for block in self.blocks]
         self.run_kernel('--seconds', seconds, '--order', self.order, *runs)
         self.caches = (self.extra('llc_one_bytes') if self.count == 1 else None) or self.extra('llc_bytes')
-        self.walk = sizing_blocks.walk(self.count, self.caches, self.extra('memory_bytes'))
+        self.walk = sizing.walk(self.count, self.caches, self.extra('memory_bytes'))
         self.derive('walk', self.walk)
         self.executable_opts = ['--bytes', str(self.walk.bytes), *self.executable_opts]
 

@@ -9,7 +9,7 @@ import dataclasses
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import sizing_osu
+from parity.check import sizing
 from parity.check.metric import Metric
 from parity.check.mpi import Mpi
 from parity.outputs import Wrong, osu
@@ -34,7 +34,7 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
             self.skip_case('cyclic order puts both ranks of a pair on one node')
         self.place_osu()
         folder, many = ('collective' if self.benchmark in COLLECTIVES else 'pt2pt'), self.iterations[self.size]
-        many = sizing_osu.collective_iterations(many, self.num_tasks) if folder == 'collective' else many
+        many = sizing.collective_iterations(many, self.num_tasks) if folder == 'collective' else many
         self.executable = self.program(f'../libexec/osu-micro-benchmarks/mpi/{folder}/osu_{self.benchmark}')
         self.executable_opts = [f'-i {many}', self.options]
         if self.benchmark == 'alltoall':
@@ -45,7 +45,7 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
 
     def buffers(self):
         """OSU would end alltoall's table early where a rank needs more than 512 MiB: -M allows it."""
-        each, memory = sizing_osu.alltoall_bytes(self.num_tasks, LARGEST), self.extra('memory_bytes')
+        each, memory = sizing.alltoall_bytes(self.num_tasks, LARGEST), self.extra('memory_bytes')
         if memory and each * self.num_tasks_per_node > memory / 2:
             self.skip_case(f'memory: {self.num_tasks_per_node} ranks of {each / 1e9:.3g} GB a node')
         self.executable_opts.append(f'-M {2 * each}')

@@ -15,7 +15,7 @@ from reframe.core.pipeline import RegressionTestPlugin
 from parity.base.figures import figure
 from parity.check.mpi import Mpi
 from parity.check.programs import direct
-from parity.check.sizing_storage import Night, fit
+from parity.check.sizing import Night, fit
 from parity.outputs import Incomplete
 from parity.plan import identity
 
@@ -37,7 +37,7 @@ class Budget(RegressionTestPlugin):
     """Beside Workload: what the case writes is planned, within `io_budget` of system.yaml, or it is skipped."""
 
     def plan_bytes(self, wanted, repetitions, on, before=0):
-        """The IoPlan (`sizing_storage.fit`) on the named file system; skips a case that does not fit."""
+        """The IoPlan (`sizing.fit`) on the named file system; skips a case that does not fit."""
         return self.plan_either([wanted], repetitions, on, before)[0]
 
     def plan_either(self, ways, repetitions, on, before=0):

@@ -1,8 +1,8 @@
-"""The mixin under checks of one process with threads: on one core, half of the cores, and all of them."""
+"""The mixins under checks of one process with threads: a program, or a kernel of ours that the job compiles."""
 
 from __future__ import annotations
 
-from reframe.core.builtins import parameter
+from reframe.core.builtins import parameter, run_before
 
 from parity.check.workload import Workload
 
@@ -21,3 +21,21 @@ class Threaded(Workload):
         self.num_tasks, self.num_cpus_per_task = 1, cores  # all of them, or a scheduler packs the threads
         self.without_launcher()
         self.env_vars.update(OMP_NUM_THREADS=self.count, OMP_PROC_BIND='spread', OMP_PLACES='cores')
+
+
+class Kernel(Threaded):
+    """``kernel`` names the program, programs/<kernel>.c; compiled where it runs."""
+
+    needs = frozenset({'cc'})
+    kernel = ''
+
+    def run_kernel(self, *arguments):
+        """Compile it and run it with ``count`` threads."""
+        self.spread_threads()
+        self.prerun_cmds = [f'./compile.sh {self.kernel} || exit 1']
+        self.executable, self.executable_opts = f'./{self.kernel}', [str(each) for each in arguments]
+
+    @run_before('run')
+    def parity_stage_kernel(self):
+        for name in ('compile.sh', 'kernel.h', f'{self.kernel}.c'):
+            self.stage_program(name)
