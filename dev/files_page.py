@@ -20,7 +20,7 @@ from parity.base.codes import FEATURES
 from parity.compare.pairs import Pairs
 from parity.jobs.request import JobsFile
 from parity.software.spackenv.gpu import Gpu
-from parity.study.schema import Study
+from parity.study import Study
 from parity.system.schema import LimitName, System
 from parity.verdict.acks import Acks
 

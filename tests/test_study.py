@@ -11,15 +11,15 @@ import pytest
 
 from commands import parity, process
 from conftest import TOP
+from parity import study
 from parity.base.errors import UsageError
-from parity.study import compare, schema
 
 FOLDER = TOP / 'studies' / 'jungels2012'
 
 
 @pytest.fixture(scope='module')
 def jungels():
-    return compare.of_study('jungels2012')
+    return study.of_study('jungels2012')
 
 
 @pytest.fixture(scope='module')
@@ -84,8 +84,7 @@ def test_a_timer_of_whole_seconds_widens_the_interval(jungels):
 
 def test_averages_that_their_own_rows_do_not_give_are_named(jungels):
     named = [n for n in jungels.notes if 'the printed average' in n]
-    study = schema.read('jungels2012')
-    assert len(named) == len(study.printed) == 11       # each that the file lists does disagree
+    assert len(named) == len(study.read('jungels2012').printed) == 11       # each that the file lists does disagree
     for code, side in (('CG', 'physical'), ('SP', 'physical'), ('IS', 'physical'), ('MG', 'virtual'),
                        ('FT', 'virtual'), ('LU', 'virtual'), ('EP', 'virtual')):
         assert any(n.startswith(f'{code} {side} ') for n in named)
@@ -138,7 +137,7 @@ def study_of(folder, text, rows):
     (folder / 't.csv').write_text(rows)
     (folder / 'study.yaml').write_text(text)
     from parity.base import yamlfile
-    return compare.read(yamlfile.read(folder / 'study.yaml', schema.Study), folder)
+    return study.read_series(yamlfile.read(folder / 'study.yaml', study.Study), folder)
 
 
 @pytest.mark.parametrize('text, rows, said', [

@@ -11,6 +11,7 @@ from reframe.core import pipeline
 
 from conftest import TOP, shell
 from jobs import QUICK
+from parity import study
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError
 from parity.compare import pairs
@@ -19,7 +20,6 @@ from parity.plan import Plan
 from parity.refs import accepted, proposals
 from parity.rfm import patches
 from parity.software.spackenv import folder, gpu
-from parity.study import schema
 from parity.system import systems
 from parity.verdict import acks
 
@@ -84,7 +84,7 @@ READERS = {
     'systems/local/spack/gpu.yaml': lambda: gpu.specs('local'),
     'systems/local/spack/packages.yaml': lambda: gpu.toolkit('local'),
     'spack.yaml': lambda: folder._manifest(),
-    'studies/x/study.yaml': lambda: schema.read('x'),
+    'studies/x/study.yaml': lambda: study.read('x'),
     'own results/references/local/default.yaml': lambda: proposals.read('local'),
 }
 
