@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from parity.session import owner, process
+from parity.session import owner
 from parity.session.owner import MACHINES_OWN, Owner
 
 HERE = Owner(os.getpid(), 'boot:100', 'node1', 'machine', MACHINES_OWN)
@@ -60,8 +60,8 @@ def test_a_proc_of_another_namespace_names_no_process_of_ours(monkeypatch, tmp_p
     (tmp_path / 'self').symlink_to('1')
     monkeypatch.setattr(owner, 'PROC', tmp_path)
     assert not owner.sees_processes()
-    monkeypatch.setattr(process, 'sees_processes', owner.sees_processes)
-    assert process.of_session('x') == []
+    monkeypatch.setattr(owner, 'sees_processes', owner.sees_processes)
+    assert owner.processes_of('x') == []
 
 
 def test_a_real_process_lives_and_ends():

@@ -20,7 +20,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.base.lock import Lock, of_system
 from parity.records import database
 from parity.rfm import store
-from parity.session import process
+from parity.session import owner
 from parity.session.owner import Owner
 
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
@@ -120,7 +120,7 @@ def _unknown(state: dict[str, Any]) -> str:
 
 def _recover(state: dict[str, Any]) -> str:
     """What is found of the session is in the database, and its journal gone; says so in a sentence."""
-    ended = process.end(state['id'])
+    ended = owner.end_processes(state['id'])
     left = f'; ended {ended} processes that it had left running' if ended else ''
     if database.holds(state['id']):
         said = f'session {state["id"]} was complete{left}'
