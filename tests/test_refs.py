@@ -14,7 +14,7 @@ import stored
 from conftest import TOP
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
-from parity.plan.model import LoadedCheck, Plan
+from parity.plan import LoadedCheck, Plan
 from parity.refs import accept, lint, propose, table
 from parity.verdict import judge
 from stored import case

@@ -20,7 +20,7 @@ from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.compare.model import Row
-from parity.plan.model import LoadedCheck, Plan
+from parity.plan import LoadedCheck, Plan
 from parity.records.cells import parameters
 from parity.system.schema import Name, System
 

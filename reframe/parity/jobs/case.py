@@ -14,7 +14,7 @@ from pathlib import Path
 from parity import plan
 from parity.base import errors, paths, reasons
 from parity.jobs.request import partition
-from parity.plan.model import PlannedCase
+from parity.plan import PlannedCase
 from parity.site import assemble
 from parity.system.schema import System
 

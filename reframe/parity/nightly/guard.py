@@ -10,8 +10,7 @@ import tempfile
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import pairs
-from parity.plan import Plan
-from parity.plan.model import Problem
+from parity.plan import Plan, Problem
 from parity.refs import accepted, lint
 from parity.system import systems
 from parity.verdict import acks

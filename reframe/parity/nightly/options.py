@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from parity.base import errors
-from parity.rfm import options
+from parity.rfm import capture
 
 
 def read(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -27,7 +27,7 @@ def read(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
         raise errors.UsageError(f'--time-limit {own.time_limit:g}: must be a number of hours above 0')
     if own.repeats < 1:
         raise errors.UsageError(f'--repeats {own.repeats}: must be at least 1')
-    options.check(reframe_options)
+    capture.check_options(reframe_options)
     if own.repeats > 1 and not any(o.partition('=')[0] == '--repeat' for o in reframe_options):
         reframe_options.append(f'--repeat={own.repeats}')
     return own, reframe_options

@@ -1,6 +1,97 @@
 """The plan: every cell that a run must account for, known before it starts."""
 
-from parity.plan.model import Plan, PlannedCase, PlannedMetric, Problem
-from parity.plan.planner import of_command
+from __future__ import annotations
 
-__all__ = ['Plan', 'PlannedCase', 'PlannedMetric', 'Problem', 'of_command']
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from parity.base import paths
+from parity.base.errors import UsageError
+from parity.base.strict import Strict
+
+
+class PlannedMetric(Strict):
+    name: str
+    unit: str
+    better: str
+    left_out: str = ''      # why a case of this size never has it
+
+
+class PlannedCase(Strict):
+    """A check on a partition; ``environ`` is '' where no environment offers what it needs."""
+
+    check: str
+    case: str
+    unique_name: str
+    subsystem: str
+    size: str
+    file: str
+    needs: list[str]
+    system: str
+    partition: str
+    environ: str
+    metrics: list[PlannedMetric]
+
+
+class LoadedCheck(Strict):
+    """A check class that was loaded, selected or not: what references may speak of."""
+
+    check: str
+    file: str
+    needs: list[str] = []
+    parameters: dict[str, list[str]] = {}
+    variants: dict[str, list[str]] = {}     # that a reference must name
+    metrics: list[PlannedMetric]
+
+
+class Problem(Strict):
+    """A file that gives no check, or a check that ReFrame would leave out without a word."""
+
+    file: str
+    what: str
+
+    def __str__(self) -> str:
+        return f'{self.file}: {self.what}'
+
+
+class Plan(Strict):
+    system: str
+    providers: list[str] = []          # of the environments that the system's partitions have
+    cases: list[PlannedCase]
+    checks: list[LoadedCheck]
+    problems: list[Problem]
+
+
+def of_command(arguments: list[str]) -> Plan:
+    """The plan of ``reframe ARGUMENTS``.
+
+    Raises UsageError with ReFrame's own words when it refuses the arguments.
+    """
+    with tempfile.TemporaryDirectory(prefix='parity-plan-') as folder:
+        return Plan(**_answer(Path(folder) / 'plan', arguments))
+
+
+def _answer(file: Path, arguments: list[str]) -> dict[str, Any]:
+    command = [sys.executable, '-m', 'parity.rfm.capture', str(file), *arguments]
+    # its own debug log must not overwrite that of the run
+    environ = {**os.environ, 'PARITY_REFRAME_LOG': str(file.with_suffix('.log')),
+               'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1'}
+    environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, env=environ)
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        raise UsageError(f'reframe refuses: {_reason(done.stdout)}') from None
+
+
+def _reason(printed: str) -> str:
+    """The lines in which ReFrame, or Python, says what was wrong."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    telling = [li for li in lines if 'error' in li.lower()] or lines[-1:]
+    return ' '.join(telling[:3]) or 'no reason given'

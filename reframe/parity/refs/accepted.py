@@ -24,9 +24,8 @@ from pydantic import Field, StringConstraints, ValidationError
 from parity.base import yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
-from parity.plan import Plan
+from parity.plan import LoadedCheck, Plan, PlannedMetric
 from parity.plan.identity import suffix
-from parity.plan.model import LoadedCheck, PlannedMetric
 from parity.records.cells import cell_id
 from parity.system import systems
 from parity.system.schema import System

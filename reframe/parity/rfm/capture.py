@@ -10,6 +10,7 @@ plan to FILE, as JSON; nothing is run or stored.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import os
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import reframe.core.decorators as decorators
 import reframe.core.runtime as runtime
@@ -27,9 +29,11 @@ import reframe.utility as util
 from reframe.core.environments import Environment
 from reframe.core.exceptions import what
 from reframe.core.logging import getlogger
+from reframe.frontend import argparse as theirs
 from reframe.frontend.executors import Runner, TestCase, generate_testcases
 from reframe.frontend.loader import RegressionCheckLoader
 
+from parity.base import errors
 from parity.plan.identity import case_name
 
 #: Stands for the environment of a case that none can run.
@@ -96,7 +100,7 @@ class _Found:
         return self.cases
 
     def plan(self) -> dict[str, Any]:
-        """The plan in the form of parity.plan.model.Plan."""
+        """The plan in the form of parity.plan.Plan."""
         system = runtime.runtime().system
         checks = [c for c in self.loaded.checks if not c.is_fixture()]
         return {'system': system.name,
@@ -217,6 +221,30 @@ def _case(testcase: TestCase, environ: str) -> dict[str, Any]:
         'environ': environ,
         'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')} for metric in _metrics(check)],
     }
+
+
+class _Parsed(Exception):
+    """ReFrame has read its options."""
+
+
+def check_options(options: list[str]) -> None:
+    """Have ReFrame's own parser read the options of a nightly. UsageError for one that it does not know."""
+    parse = theirs.ArgumentParser.parse_args
+
+    def only_parse(parser, *_):
+        parse(parser, ['-r', *options])
+        raise _Parsed
+
+    def refuse(_, message: str):
+        raise errors.UsageError(f'reframe refuses: {message}; valid are --dry-run, --time-limit HOURS, --repeats '
+                                'N and what reframe --help lists')
+
+    with mock.patch.object(theirs.ArgumentParser, 'parse_args', only_parse), \
+            mock.patch.object(argparse.ArgumentParser, 'error', refuse):
+        try:
+            cli.main()
+        except _Parsed:
+            pass
 
 
 def main() -> None:
