@@ -48,6 +48,9 @@ def opened(browser, page):
     return browser
 
 
+ALL = len(_cells())
+WORDS = len(_every_word())
+
 #: The rows that a person sees, by metric.
 SHOWN = '''[...document.querySelectorAll("#all tr[id]")].filter(row => row.checkVisibility())
            .map(row => row.cells[0].firstChild.data)'''
@@ -63,14 +66,14 @@ def _count(opened):
 
 def test_a_word_shows_its_cells_only(opened):
     opened.click('#filter button[value=regressed]')
-    assert set(opened.value(SHOWN)) == {'metric-regressed'} and _count(opened) == '4 of 41 cells'
+    assert set(opened.value(SHOWN)) == {'metric-regressed'} and _count(opened) == f'4 of {ALL} cells'
     opened.click('#filter button[value=failed]')
     assert set(opened.value(SHOWN)) == {'metric-regressed', 'metric-failed'}
     opened.click('#filter button[value=regressed]')
     assert set(opened.value(SHOWN)) == {'metric-failed'}
     opened.click('#filter button[type=reset]')
     _settle(opened)
-    assert _count(opened) == '41 cells' and len(opened.value(SHOWN)) == 41
+    assert _count(opened) == f'{ALL} cells' and len(opened.value(SHOWN)) == ALL
 
 
 def test_the_counts_at_the_top_lead_to_their_cells(opened):
@@ -87,15 +90,15 @@ def _choose(opened, name, value):
 
 def test_subsystem_partition_and_text_narrow_each_other(opened):
     _choose(opened, 'subsystem', 'storage')
-    assert _count(opened) == '20 of 41 cells'
+    assert _count(opened) == f'{2 * WORDS} of {ALL} cells'
     _choose(opened, 'partition', 'virtual')
-    assert _count(opened) == '10 of 41 cells'
+    assert _count(opened) == f'{WORDS} of {ALL} cells'
     _choose(opened, 'text', 'because WRONG')
     assert opened.value(SHOWN) == ['metric-wrong']
     _choose(opened, 'text', 'nothing has this')
     assert opened.value(SHOWN) == [] and opened.value('document.querySelector("#none").checkVisibility()')
     _choose(opened, 'text', 'virtual1 storage')
-    assert _count(opened) == '10 of 41 cells'
+    assert _count(opened) == f'{WORDS} of {ALL} cells'
 
 
 def test_text_that_the_table_cuts_is_found_too(opened):
@@ -122,7 +125,7 @@ def test_keys_walk_the_rows_and_open_them(opened):
     opened.press('Enter')
     assert opened.value('document.querySelector(".more")') is None
     opened.press('Escape')
-    assert _count(opened) == '41 cells'
+    assert _count(opened) == f'{ALL} cells'
     rows = opened.value('[...document.querySelectorAll("#all tr[id]")].map(row => row.id)')
     opened.press('k')
     assert _focus(opened) == rows[rows.index(row) - 1]
@@ -138,7 +141,7 @@ def test_what_is_typed_as_text_is_no_command(opened):
         opened.press(key)
     assert opened.value('document.querySelector("#filter [name=text]").value') == 'jk/'
     opened.press('Escape')
-    assert _focus(opened) == 'BODY' and _count(opened) == '41 cells'
+    assert _focus(opened) == 'BODY' and _count(opened) == f'{ALL} cells'
 
 
 def test_histories_are_drawn_with_their_band_when_they_come_into_view(opened):
@@ -155,7 +158,7 @@ def test_histories_are_drawn_with_their_band_when_they_come_into_view(opened):
 
 def test_every_word_of_a_run_leads_to_its_output(opened, page):
     links = opened.value('[...document.querySelectorAll("#all td.w a")].map(a => a.getAttribute("href"))')
-    assert len(links) == 41 and set(links) == {'../run/rfm_job.out'}
+    assert len(links) == ALL and set(links) == {'../run/rfm_job.out'}
     case = opened.value('[...document.querySelectorAll("#all .case a")].map(a => a.getAttribute("href"))')
     assert {'../run/', '../run/rfm_job.sh', '../run/rfm_job.out'} == set(case)
     assert all((page.parent / link).exists() for link in {*links, *case})
