@@ -62,9 +62,9 @@ def killed() -> owner.Owner:
 
 def journal_of(results: Path, process: owner.Owner, system: str, **other) -> str:
     """Write the journal of a session of ``system`` that ``process`` runs; returns the session's id."""
-    number = f'{owner.pid:012x}'
+    number = f'{process.pid:012x}'
     plan = {'system': system, 'providers': [], 'cases': [], 'checks': [], 'problems': []}
-    state = {'id': number, **dataclasses.asdict(owner), 'time_start_unix': 1795190000.0, 'argv': ['reframe', '-r'],
+    state = {'id': number, **dataclasses.asdict(process), 'time_start_unix': 1795190000.0, 'argv': ['reframe', '-r'],
              'system': system, 'session': {'id': number, 'facts': {}, 'announcement': '', 'plan': plan}}
     (results / 'running').mkdir(parents=True, exist_ok=True)
     (results / 'running' / f'{number}.json').write_text(json.dumps(state | other))
