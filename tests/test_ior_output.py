@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mutations import outcome
-from parity.outputs import Incomplete, Wrong, ior, ior_command
+from parity.outputs import Incomplete, Wrong, ior
 
 RECORDED = Path(__file__).parent / 'recorded' / 'ior'
 ALL = {file.stem: file.read_text() for file in sorted(RECORDED.glob('*.txt'))}
@@ -69,19 +69,19 @@ def test_a_useless_option_is_no_direct_io():
     ('-wr -b 4m', {'w': '', 'r': '', 'b': '4m'}), ('-wrb 4m', {'w': '', 'r': '', 'b': '4m'}), ('-t1m -F', {'t': '1m', 'F': ''}),
     ('--posix.odirect -w', {'posix.odirect': '', 'w': ''})])
 def test_options_stand_joined_or_alone(words, expected):
-    assert ior_command.read(words.split(), 'Fwrb:t:', ['posix.odirect']) == expected
+    assert ior.options(words.split(), 'Fwrb:t:', ['posix.odirect']) == expected
 
 
 @pytest.mark.parametrize('words, message', [('-B', 'option -B not'), ('-w 4m', "'4m' where an option"), ('-b', 'option -b requires'),
                                             ('--posix.odirect 4', "'4' where an option"), ('-w -', "'-' where an option")])
 def test_what_ior_would_refuse_is_wrong(words, message):
     with pytest.raises(Wrong, match=message):
-        ior_command.read(words.split(), 'Fwrb:t:', ['posix.odirect'])
+        ior.options(words.split(), 'Fwrb:t:', ['posix.odirect'])
 
 
 @pytest.mark.parametrize('token, size', [('8', 8), ('4k', 4096), ('2M', 2 ** 21), ('1g', 2 ** 30), ('3t', 3 * 2 ** 40)])
 def test_sizes_are_powers_of_two(token, size):
-    assert ior_command.size(token, '-b') == size
+    assert ior.size(token, '-b') == size
 
 
 def test_blanks_in_paths():

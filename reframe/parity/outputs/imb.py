@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from . import Incomplete, Read, Wrong, curve
-from .reader import Lines, agree, number, ordered
+from . import Incomplete, Read, Wrong
+from .reader import Lines, agree, number, ordered, table
 
 # Messages that a rank sends and receives in the time printed, as IMB counts them in its bandwidth.
 MESSAGES = {'PingPong': 1, 'Sendrecv': 2, 'Exchange': 4}
@@ -38,7 +38,7 @@ def read(text: str, max_size: int | None = None) -> Read:
     processes = out.count(r'# #processes = (\S+)')
     first = out.count(r'# Minimum message length in bytes: +(\S+)', zero=True)
     last = out.count(r'# Maximum message length in bytes: +(\S+)')
-    rows = curve.table(out, *(_ONE if name == 'PingPong' else _ALL), last if max_size is None else max_size)
+    rows = table(out, *(_ONE if name == 'PingPong' else _ALL), last if max_size is None else max_size)
     if (min(rows), max(rows)) != (first, last):
         raise Incomplete(f'line {out.end}: {min(rows)} to {max(rows)} B, announced were {first} to {last} B')
     figures = {size: _figures(row, size, MESSAGES[name]) for size, row in rows.items()}

@@ -6,15 +6,16 @@ a write is in that time. The summary repeats the rows' bandwidth, and gives it a
 
 from __future__ import annotations
 
+import getopt
 import re
+from collections.abc import Sequence
 from statistics import fmean
 
 from . import Incomplete, Read, Wrong
-from .ior_command import read as read_command
-from .ior_command import size
 from .reader import Lines, agree, half, number, whole
 
 MIB = 1 << 20
+_SIZE = re.compile(r'(\d{1,15})([kmgtp]?)', re.ASCII | re.IGNORECASE)
 #: The exit code is no proof, it wraps at 256. Only one warning is harmless; it may be cut after some words.
 _COMPLAINTS = (r'WARNING: (?!The file ").{10}|ERROR: |: Process \d+: FAILED in |mca_\w+: error in '
                r'|Error invalid argument: |Invalid options|Unrecognized parameter |Could not load backend API ')
@@ -76,7 +77,7 @@ def _asked(command: str, path: str) -> dict[str, str]:
     if not found:
         raise Wrong(f'test filename is {path[:60]!r}, the command line has another -o')
     words = [*re.sub('^.*?(?= -|$)', '', before).split(), *after.split()]
-    asked = read_command(words, _LETTERS, ['posix.odirect'])
+    asked = options(words, _LETTERS, ['posix.odirect'])
     if 'R' in asked and 'r' not in asked:
         raise Wrong('-R without -r: IOR times the read but leaves it out of its summary; run with -r -R')
     return _DEFAULTS | asked
@@ -117,3 +118,26 @@ def _figures(access: str, row: dict[str, str], rows: list[dict[str, str]], count
     seconds = float(found['seconds']) or fmean(mib / float(rate) for rate in rates)
     names = {'': 'mean', '_max': 'max', '_min': 'min', '_iops': 'ops_mean'}
     return {f'{access}{end}': float(found[name]) for end, name in names.items()} | {f'{access}_seconds': seconds}
+
+
+def options(words: Sequence[str], letters: str, long: Sequence[str]) -> dict[str, str]:
+    """Option -> value, '' for a flag, of the words after the program; ``letters`` as getopt has them.
+
+    Raises Wrong for any other option: with it, figures may mean something else.
+    """
+    try:
+        found, others = getopt.getopt(words, letters, long)
+    except getopt.GetoptError as err:
+        valid = [*(f'-{letter}' for letter in letters.replace(':', '')), *(f'--{name}' for name in long)]
+        raise Wrong(f'the command line: {err}; parity reads runs with {", ".join(valid)}') from None
+    if others:
+        raise Wrong(f'the command line has {others[0][:60]!r} where an option should be')
+    return {name.lstrip('-'): value for name, value in found}
+
+
+def size(token: str, what: str) -> int:
+    """Bytes (or a count) of a figure such as 8, 4k, 2m, 1g: powers of two."""
+    match = _SIZE.fullmatch(token)
+    if not match:
+        raise Wrong(f'the command line has {token[:40]!r} as {what}: a size such as 4k, 2m or 1g was expected')
+    return int(match[1]) << 10 * ' kmgtp'.index(match[2].lower() or ' ')

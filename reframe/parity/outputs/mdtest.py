@@ -10,8 +10,7 @@ import math
 import statistics
 
 from . import Read, Wrong
-from .ior_command import read as read_command
-from .ior_command import size
+from .ior import options, size
 from .reader import Lines, number, whole
 
 #: The exit code is 0 even when data was not what was written. Only one warning is harmless; it may be cut.
@@ -43,7 +42,7 @@ def read(text: str) -> Read:
     command = out.one('Command line used: (.*)', 'Command line used:')[1]
     if command.count("'") % 2:
         raise Wrong('mdtest cuts its command line at about 1000 characters: use shorter paths')
-    asked = {'a': 'POSIX', 'd': './out', **read_command(command.split("'")[1::2], _LETTERS, _LONG)}
+    asked = {'a': 'POSIX', 'd': './out', **options(command.split("'")[1::2], _LETTERS, _LONG)}
     items, iterations, written, read, stride = (
         size(asked.get(letter, default), f'-{letter}') for letter, default in zip('niweN', '01000', strict=True))
     nodemap = out.one('Nodemap: ([01]+)', 'Nodemap:')[1]

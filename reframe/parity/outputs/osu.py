@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from . import Incomplete, Read, Wrong, curve
-from .reader import Lines, half, number
+from . import Incomplete, Read, Wrong
+from .reader import Lines, half, number, table
 
 # Title of a benchmark -> its name, the heading of its figures.
 _LATENCY, _BANDWIDTH, _RATES = 'Avg Latency(us)', 'Bandwidth (MB/s)', 'MB/s Messages/s'
@@ -49,7 +49,7 @@ def read(text: str, max_size: int | None = None, min_size: int | None = None) ->
         return {'barrier': float(out.figure(r'(?=.{17}$) +(\d+\.\d\d)'))}, ran
     rates = name == 'mbw_mr'
     row, width = (_RATES_ROW, _RATES_WIDTH) if rates else (_ROW, _WIDTH)
-    rows = curve.table(out, f'# Size {heading}', row, width, max_size)
+    rows = table(out, f'# Size {heading}', row, width, max_size)
     if min_size is not None and min(rows) > min_size:
         raise Incomplete(f'line {out.end}: the table begins at {min(rows)} B, not at {min_size} B')
     ran |= {'first_size': min(rows), 'last_size': max(rows)}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from . import Read, Wrong, curve
-from .reader import Lines, agree, number
+from . import Read, Wrong
+from .reader import Lines, agree, number, table
 
 _HEADING = '# Size [B]  Bandwidth [MB/s] | Time Mean [s] ± StdDev [s]  Samples'
 _ROW = r' *(\d+) +(\d+\.\d\d) \| (\d\.\d{7}e[-+]\d\d) ± \d\.\d{4}e[-+]\d\d +[1-9]\d*'
@@ -26,7 +26,7 @@ def read(text: str, max_size: int | None = None) -> Read:
     out.one('# MPI PingPong Test')
     if '# Size [B]  Bandwidth [MB/s]' in out.lines[:-1]:
         raise Wrong('a table of --no-stats is not read: its figures cannot be checked')
-    rows = curve.table(out, _HEADING, _ROW, _WIDTH, max_size)
+    rows = table(out, _HEADING, _ROW, _WIDTH, max_size)
     latency, bandwidth = {}, {}
     for size, row in rows.items():
         rate = number(row[2], f'MB/s of {size} B', zero=True)

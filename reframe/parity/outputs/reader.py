@@ -29,6 +29,7 @@ Model = TypeVar('Model', bound='BaseModel')
 
 _NUMBER = re.compile(r'[-+]?\d{1,40}(\.\d{0,40})?([eE][-+]?\d{1,3})?', re.ASCII)
 _WHOLE = re.compile(r'\d{1,18}', re.ASCII)
+_LEAST = 4096           # OSU and mpi4py print no end: a table that stops below this many bytes was cut
 _SINGLE = 1e-5          # beyond rounding: old codes compute their rates with constants in single precision
 
 
@@ -174,6 +175,43 @@ def blocks(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], st
             own.append(line)
     if opened:
         raise Incomplete(f'line {out.end}: {opened[0]} has no end')
+
+
+def table(out: Lines, heading: str, row: str, width: int, last: int | None = None) -> dict[int, re.Match[str]]:
+    """Every ``row`` below the one line with the words ``heading``, by its message size (bytes), which is group 1.
+
+    Each has ``width`` characters: a row that lost some of its digits has fewer. ``last``: the last size that was
+    asked for. Raises Incomplete for a table or row that ends early, Wrong for a row or a size that does not fit.
+    """
+    words = ' *' + ' +'.join(map(re.escape, heading.split()))
+    out.one(words, heading)
+    found: dict[int, re.Match[str]] = {}
+    before = None
+    for at in range(out.found(words)[0][0], len(out.lines)):
+        line = out.lines[at]
+        if not re.match(r' *[-+.\d]| {3}', line):
+            continue                                # a line of the job
+        match = re.fullmatch(row, line, re.ASCII)
+        if not match or len(line) != width:
+            if not any(out.lines[at + 1:]):
+                raise Incomplete(f'line {at + 1}: the output ends within a row: {line[:80]!r}')
+            raise Wrong(f'line {at + 1}: {line[:80]!r} is no row of the table')
+        size = int(match[1])
+        if size != (2 * before or 1) if before is not None else size & (size - 1):
+            raise Wrong(f'line {at + 1}: {size} B is not the size that follows: powers of two without a gap')
+        found[size], before = match, size
+    _table_ended(out, before, last)
+    return found
+
+
+def _table_ended(out: Lines, ends: int | None, last: int | None) -> None:
+    if ends is None:
+        raise Incomplete(f'line {out.end}: the output ends without a row in its table')
+    if ends < (_LEAST if last is None else last):
+        wanted = f', not at {last} B' if last else ' already'
+        raise Incomplete(f'line {out.end}: the table ends at {ends} B{wanted}')
+    if last is not None and ends > last:
+        raise Wrong(f'the table goes on to {ends} B, beyond {last} B')
 
 
 def document(text: str) -> dict[str, Any]:
