@@ -13,7 +13,7 @@ import pytest
 
 from conftest import TOP, shell
 from parity.base.errors import UsageError
-from parity.base.lock import Lock
+from parity.base.files import Lock
 from parity.nightly import heartbeat
 from parity.nightly.heartbeat import Heartbeat
 

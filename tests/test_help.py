@@ -14,7 +14,7 @@ import stored as storing
 from commands import parity
 from conftest import TOP, shell
 from parity import cli
-from parity.base import version
+from parity.base import paths
 
 SCRIPTS = sorted(f'ci/{file.name}' for file in (TOP / 'ci').iterdir() if file.is_file() and os.access(file, os.X_OK))
 
@@ -80,7 +80,7 @@ def test_every_command_answers_both_words_for_help(path):
 
 def test_the_command_says_its_version():
     said = CliRunner().invoke(cli.app, ['--version'])
-    assert said.exit_code == 0 and said.output == f'parity {version.text()}\n'
+    assert said.exit_code == 0 and said.output == f'parity {paths.version()}\n'
 
 
 @pytest.mark.parametrize('typed, offered', [('ver', 'verdict'), ('jobs sub', 'submit'), ('verdict --max', '--max-age')])

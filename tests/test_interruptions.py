@@ -18,7 +18,7 @@ import sessions
 from commands import parity
 from conftest import PATIENCE, eventually, run_python, shell
 from jobs import finished, journal_of, killed, processes_of, sessions_of, start, verdict_of
-from parity.base import lock
+from parity.base import files
 from parity.base.errors import InfrastructureError
 from parity.nightly import follow
 from parity.nightly import run as nightly_run
@@ -264,7 +264,7 @@ def test_the_session_of_another_host_whose_system_is_measured_is_no_leftover(res
     """Where locks work between the hosts they tell that it runs."""
     elsewhere = dataclasses.replace(owner.current(), host='far', started='another-boot:1')
     journal_of(results, elsewhere, 'onebox')
-    held = lock.of_system('onebox', 'reframe on onebox')
+    held = files.lock_of('onebox', 'reframe on onebox')
     read = [sys.executable, '-c', 'from parity.session import recovery; print(recovery.warnings())']
     with held.held():
         assert subprocess.check_output(read, text=True) == '[]\n' and recovery.warnings()
@@ -274,6 +274,6 @@ def test_the_session_of_another_host_whose_system_is_measured_is_no_leftover(res
 def test_a_file_system_without_locks_is_named(results, monkeypatch):
     def refused(*_):
         raise OSError(errno.ENOSYS, 'Function not implemented')
-    monkeypatch.setattr(lock.fcntl, 'flock', refused)
+    monkeypatch.setattr(files.fcntl, 'flock', refused)
     with pytest.raises(InfrastructureError, match='Function not implemented: results need a file system with locks'):
-        lock.of_system('local', 'reframe on local').acquire()
+        files.lock_of('local', 'reframe on local').acquire()

@@ -17,7 +17,7 @@ import pytest
 import commands
 from conftest import PATIENCE, TOP, belong_to, copied
 from parity import plan
-from parity.base import errors, times
+from parity.base import errors, strict
 from parity.base.errors import UsageError
 from parity.check.workload import Workload
 from parity.jobs import request, write
@@ -363,13 +363,13 @@ def test_access_is_told_apart(scheduler, options, where, node):
 
 @pytest.mark.parametrize('time, told', [('30m', 1800), ('8h', 28800), ('1d2h', 93600), ('90s', 90)])
 def test_times(time, told):
-    assert times.seconds(time) == told
+    assert strict.seconds(time) == told
 
 
 @pytest.mark.parametrize('time', ['', '8', 'h', '0h', '8:00:00', '-1h', '1h30'])
 def test_what_is_no_time(time):
     with pytest.raises(ValueError):
-        times.seconds(time)
+        strict.seconds(time)
 
 
 def test_walltime_as_the_schedulers_write_it():

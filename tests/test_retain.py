@@ -17,7 +17,7 @@ from commands import parity, process
 from jobs import journal_of, killed
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.base.lock import Lock
+from parity.base.files import Lock
 from parity.records import database
 from parity.session import old_files, retain
 

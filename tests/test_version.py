@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from parity import __version__
-from parity.base import version
+from parity.base import paths
 from parity.session import current
 
 
@@ -28,24 +28,24 @@ def commit(folder) -> None:
 
 def test_a_commit_and_a_change_of_what_measures_are_told_and_docs_are_not(checkout):
     commit(checkout)
-    first = version.text()
+    first = paths.version()
     assert first.startswith(f'{__version__} ') and '+' not in first
     (checkout / 'docs' / 'file').write_text('second\n')
-    assert version.text() == first
+    assert paths.version() == first
     (checkout / 'checks' / 'file').write_text('second\n')
-    changed = version.text()
+    changed = paths.version()
     assert changed.startswith(f'{first} + ')
     (checkout / 'checks' / 'file').write_text('third\n')
-    assert version.text() not in (changed, first)
+    assert paths.version() not in (changed, first)
 
 
 def test_without_git_the_version_stands_alone(checkout, monkeypatch):
     monkeypatch.setenv('GIT_CEILING_DIRECTORIES', str(checkout.parent))
-    assert version.text() == __version__
+    assert paths.version() == __version__
     monkeypatch.setenv('PATH', '')
-    assert version.text() == __version__
+    assert paths.version() == __version__
 
 
 def test_a_session_keeps_it(checkout):
     partition = SimpleNamespace(extras={}, environs=[])
-    assert current._facts(partition)['parity'] == version.text()
+    assert current._facts(partition)['parity'] == paths.version()

@@ -1,10 +1,13 @@
-"""Where things are: the checkout, and the folder that results go to."""
+"""Where things are: the checkout, and the folder that results go to; and which parity this is."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import subprocess
 from pathlib import Path
 
+from parity import __version__
 from parity.base.errors import InfrastructureError, UsageError
 
 #: Benchmark programs of ours that run on compute nodes: a check copies them into its stage directory.
@@ -32,3 +35,25 @@ def results() -> Path:
 def database() -> Path:
     """ReFrame's results database."""
     return results() / 'results.db'
+
+
+#: What measures and judges; other files (docs, a system's references) change no figure.
+_OURS = ('reframe', 'checks')
+
+
+def version() -> str:
+    """'0.1.0 1a2b3c4d5e', with '+' and a digest where files are changed; the version alone outside git."""
+    commit = _git('log', '-1', '--format=%h', '--abbrev=10', '--', *_OURS).decode().strip()
+    if not commit:
+        return __version__
+    changed = _git('diff', 'HEAD', '--', *_OURS)
+    return f'{__version__} {commit}' + (f' + {hashlib.sha256(changed).hexdigest()[:8]}' if changed else '')
+
+
+def _git(*arguments: str) -> bytes:
+    try:
+        done = subprocess.run(['git', '-C', str(root()), *arguments], capture_output=True, timeout=20,
+                              stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError):
+        return b''
+    return b'' if done.returncode else done.stdout

@@ -24,7 +24,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import ReframeError, SanityError
 
 from parity.base import paths, reasons, sizing, traps
-from parity.base.limits import measured
+from parity.base.strict import measured
 from parity.check import watched
 from parity.outputs import Incomplete, Wrong
 from parity.plan import identity

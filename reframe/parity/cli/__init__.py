@@ -49,8 +49,8 @@ TEST = typer.Option(False, '--test', help='Send a notice by its command.')
 
 def _version(asked: bool) -> None:
     if asked:
-        from parity.base import version
-        typer.echo(f'parity {version.text()}')
+        from parity.base import paths
+        typer.echo(f'parity {paths.version()}')
         raise typer.Exit
 
 
@@ -79,9 +79,9 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
 
 
 def _seconds(option: str, time: str) -> int:
-    from parity.base import times
+    from parity.base import strict
     try:
-        return times.seconds(time)
+        return strict.seconds(time)
     except ValueError as err:
         raise errors.UsageError(f'{option}: {err}') from None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parity.base import paths
 from parity.base.errors import UsageError
-from parity.base.lock import Lock, of_system
+from parity.base.files import Lock, lock_of
 from parity.session import old_files, recovery, retain
 from parity.system import systems
 
@@ -32,7 +32,7 @@ def prune(keep_days: int, sessions_days: int | None, dry_run: bool) -> None:
 def _nobody_measures(held: ExitStack) -> None:
     what = 'parity prune'
     for lock in (Lock(paths.results() / '.nightly.lock', what),
-                 *(of_system(name, what) for name in systems.names())):
+                 *(lock_of(name, what) for name in systems.names())):
         lock.acquire()
         held.callback(lock.release)
 

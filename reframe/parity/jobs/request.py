@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, StringConstraints
 
-from parity.base import errors, paths, times, yamlfile
-from parity.base.strict import Strict
-from parity.base.times import Time
+from parity.base import errors, paths, yamlfile
+from parity.base.strict import Strict, Time, seconds
 from parity.base.traps import JOINS, SELECTS
 from parity.scheduler import access
 from parity.system.schema import Name, Option, Partition, System
@@ -76,7 +75,7 @@ def of(job: str, system: System, part: Partition) -> Request:
     driver = job in DRIVERS
     cores = asked.cores or 1
     request = Request(
-        name=f'parity-{job}', scheduler=scheduler, time=times.seconds(asked.time or '1h'),
+        name=f'parity-{job}', scheduler=scheduler, time=seconds(asked.time or '1h'),
         **site.where,
         cores=(part.extras.cores or 1) if cores == 'all' else cores,
         memory=asked.memory or '', gpus=asked.gpus or 0,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from parity.base.errors import UsageError
-from parity.base.limits import UNITS, Limit
+from parity.base.strict import UNITS, Limit
 from parity.machine.model import Machine
 
 #: Overrides that are no bounds themselves but what a peak is computed from.

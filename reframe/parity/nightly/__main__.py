@@ -17,7 +17,7 @@ def nightly(beat: Heartbeat | None) -> None:
     own, options = given.read(sys.argv[1:])
     from parity import plan
     from parity.base import paths
-    from parity.base.lock import Lock
+    from parity.base.files import Lock
     from parity.nightly import guard, notify, run
     from parity.records import database
     from parity.session import current, recovery

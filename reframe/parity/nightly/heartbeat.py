@@ -12,7 +12,7 @@ import time
 
 from parity.base import errors, files, paths
 from parity.base.errors import InfrastructureError, ParityError
-from parity.base.lock import Lock
+from parity.base.files import Lock
 from parity.system import systems
 
 #: The file of a run whose system cannot be told: none is named, and the system files cannot be read.

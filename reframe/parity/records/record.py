@@ -37,7 +37,7 @@ class Figure:
     label: str = ''                          # 'cached': the figure is not what it seems
     why: str = ''                            # it is labelled
     left_out: str = ''                       # why the run cannot have this figure
-    limit: dict[str, Any] | None = None      # a bound (parity.base.limits.Limit)
+    limit: dict[str, Any] | None = None      # a bound (parity.base.strict.Limit)
     ceiling: dict[str, Any] | None = None    # a bound that another check measures
 
     @property

@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parity.base import files, lock, paths, version
+from parity.base import files, paths
 from parity.base.errors import InfrastructureError, ParityError, told
-from parity.base.lock import Lock
+from parity.base.files import Lock
 from parity.records import database, outset
 from parity.rfm import store
 from parity.session import owner, recovery
@@ -66,7 +66,7 @@ def lock_of(argv: list[str]) -> Lock:
     """The lock of the system that `reframe ARGV` measures: one run at a time."""
     from parity.system import systems
     system = systems.named(argv)
-    return lock.of_system(system, f'reframe on {system}')
+    return files.lock_of(system, f'reframe on {system}')
 
 
 def _open(planned: dict[str, Any], cases: list[Any]) -> None:
@@ -97,7 +97,7 @@ def _facts(partition) -> dict[str, Any]:
     """What is known of the partition's machine, its limits, its software and of parity, for the report."""
     extras = partition.extras
     return {
-        'parity': version.text(),
+        'parity': paths.version(),
         'machine': extras.get('machine', {}),
         'limits': extras.get('limits', {}),
         'software': {e.name: e.extras.get('software', {}) for e in partition.environs},

@@ -17,7 +17,7 @@ from typing import Any
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.base.lock import Lock, of_system
+from parity.base.files import Lock, lock_of
 from parity.records import database
 from parity.rfm import store
 from parity.session import owner
@@ -95,7 +95,7 @@ def _read(journal: Path) -> dict[str, Any] | None:
 
 def _lock(state: dict[str, Any]) -> Lock:
     """The lock that the session held while it ran."""
-    return of_system(state.get('system') or 'unknown', f'recovery of session {state["id"]}')
+    return lock_of(state.get('system') or 'unknown', f'recovery of session {state["id"]}')
 
 
 def _left_behind() -> list[tuple[dict[str, Any], bool]]:

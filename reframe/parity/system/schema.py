@@ -20,9 +20,7 @@ from pydantic import (
 )
 
 from parity.base.codes import FEATURES
-from parity.base.limits import UNITS
-from parity.base.strict import Strict
-from parity.base.times import Time
+from parity.base.strict import UNITS, Strict, Time
 from parity.base.traps import JOINS, SELECTS
 
 #: ReFrame's rule for the names of systems, partitions and environments.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from parity.base.limits import Limit, measured
+from parity.base.strict import Limit, measured
 from parity.plan import PlannedCase, PlannedMetric
 from parity.records.record import Figure, Run, middle
 from parity.stats import bounds

@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 
-from parity.base import times, traps
+from parity.base import strict, traps
 from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE
 from parity.jobs.request import SCHEDULERS
 from parity.nightly.doctor import Finding, lacking, note, ok
@@ -86,7 +86,7 @@ def _today(part: Partition, queue: Queue, nodes: list[Node]) -> Finding:
 def _never(part: Partition, queue: Queue, nodes: list[Node]) -> Iterator[tuple[str, str]]:
     """What no job of the partition could ever have: (what, mend)."""
     stated = part.extras
-    limit = times.seconds(part.time_limit) if part.time_limit else 0
+    limit = strict.seconds(part.time_limit) if part.time_limit else 0
     if queue.longest and limit > queue.longest:
         yield f'time_limit {part.time_limit}: {queue.name} gives {queue.longest} s at most', 'state a shorter one'
     has = {'nodes': min(len(nodes), queue.most_nodes or len(nodes)),

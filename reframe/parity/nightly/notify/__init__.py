@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parity.base import paths, times
+from parity.base import paths, strict
 from parity.base.errors import UsageError
 from parity.base.text import visible
 from parity.nightly.notify import message, state
@@ -50,7 +50,7 @@ class Notifier:
         now = time.time()
         try:
             known = state.load(self.system).after(tonight, now)
-            if news := known.news(now, times.seconds(self.notify.reminder)):
+            if news := known.news(now, strict.seconds(self.notify.reminder)):
                 known = self._sent(known, news, verdict, now)
             else:
                 known = known.heard()
