@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from conftest import TOP, run_python
 from parity.base import paths
 from parity.records import history, kept
 from sessions import case
@@ -88,3 +89,18 @@ def test_a_report_that_is_none_is_named_and_the_others_are_kept(stored, capsys, 
     sqlite3.connect(paths.database()).execute('INSERT INTO sessions VALUES ("b", 1.0, ?)', (blob,)).connection.commit()
     assert hpl()['value'].to_list() == [100.0] and [s.uuid for s in kept.sessions('local')] == ['a']
     assert 'session b is not one' in capsys.readouterr().err
+
+
+def test_a_session_is_the_same_from_the_cache(stored, monkeypatch):
+    stored('a', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.187'}}), parity_rerun_of='b')
+    first = kept.brief('a')
+    monkeypatch.setattr(kept.database, 'report', None)
+    assert kept.brief('a') == first and (first.rerun_of, first.software, first.runs) == ('b', ('x',), ())
+
+
+def test_a_first_verdict_loads_no_polars(stored):
+    """Loading it takes as long as the rest of such a verdict."""
+    stored('a', case(100.0))
+    code = "import sys; from parity.verdict import judge; print(judge.newest().trust, 'polars' in sys.modules)"
+    done = run_python(code, TOP)
+    assert '2 histories too short' in done.stdout and done.stdout.endswith('False\n'), done.stdout + done.stderr

@@ -48,11 +48,13 @@ def file(uuid: str, ending: str) -> Path:
     return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}' / f'{uuid}.{ending}'
 
 
-def keep(session: Session) -> None:
-    """Put the session into the cache, unless its plan is lost: that may come back."""
+def keep(session: Session) -> Session:
+    """The session without plan and runs, put into the cache, unless its plan is lost: that may come back."""
+    brief = replace(session, plan={}, runs=())
     if not session.lost:
-        brief = asdict(replace(session, plan={}, runs=()))
-        files.write(file(session.uuid, 'json'), json.dumps(brief))
+        known = {name: value for name, value in asdict(brief).items() if name not in ('plan', 'runs')}
+        files.write(file(session.uuid, 'json'), json.dumps(known))
+    return brief
 
 
 def brief(uuid: str) -> Session | None:
@@ -62,8 +64,7 @@ def brief(uuid: str) -> Session | None:
         return Session(**{**said, 'software': tuple(said['software'])})
     except (OSError, *MALFORMED):
         try:
-            keep(session := read(uuid))
-            return session
+            return keep(read(uuid))
         except Unreadable as err:
             warn(uuid, err)
             return None

@@ -12,15 +12,20 @@ COLUMNS = ('check', 'case', 'subsystem', 'partition', 'environ', 'size', 'metric
 
 
 def rows(plan: dict[str, Any]) -> list[tuple[str, ...]]:
-    """The planned cells that an environment can run, in COLUMNS; repeats of a case are one."""
-    found = {(*(case[name] for name in COLUMNS[:6]), metric['name'], metric['unit'], metric['better'])
-             for case in plan.get('cases', ()) if case.get('environ') for metric in case['metrics']}
-    return sorted(found)
+    """The planned cells that an environment can run, in COLUMNS."""
+    return [(*case, *metric) for *case, metrics in _cases(plan) for metric in metrics]
 
 
 def digest(plan: dict[str, Any]) -> str:
     """The same for plans of the same cells; '' for one of none."""
-    return _digest(rows(plan))
+    return _digest(sorted(_cases(plan)))
+
+
+def _cases(plan: dict[str, Any]) -> set[tuple]:
+    """Each case that an environment can run, its metrics last; repeats of a case are one."""
+    return {(*(case[name] for name in COLUMNS[:6]),
+             tuple(sorted((metric['name'], metric['unit'], metric['better']) for metric in case['metrics'])))
+            for case in plan.get('cases', ()) if case.get('environ')}
 
 
 def digest_of_cases(plan: dict[str, Any]) -> str:
@@ -30,5 +35,5 @@ def digest_of_cases(plan: dict[str, Any]) -> str:
     return _digest(sorted(cases))
 
 
-def _digest(found: Collection[tuple[str, ...]]) -> str:
+def _digest(found: Collection[tuple]) -> str:
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16] if found else ''

@@ -28,12 +28,14 @@ def of_session(session: Session, plan: dict[str, Any], system: System) -> Absent
 
     Nothing lacks in a session that ci/nightly did not begin, nor in the confirmation of another.
     """
+    before = _before(session, system.name) if session.selection else []
+    if not before and not system.retired:
+        return Absent()
     tonight = list(map(_named, plans.rows(plan)))
     again = [_again(entry, i, system.name) for i, entry in enumerate(system.retired)
              if any(_retires(entry, row) for row in tonight)]
     sizes, here = {row['size'] for row in tonight}, set(map(_cell, tonight))
-    gone = [(row, night) for row, night in _before(session, system.name) if row['size'] in sizes
-            and _cell(row) not in here] if tonight and session.selection else []
+    gone = [(row, night) for row, night in before if row['size'] in sizes and _cell(row) not in here]
     day = datetime.date.fromtimestamp(session.start)
     holding = [entry for entry in system.retired if entry.since <= day]
     told = Absent(warnings=again)
