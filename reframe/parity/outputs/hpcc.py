@@ -68,8 +68,7 @@ def read(text: str) -> Read:
     """The metrics of one complete and verified run; ``hpl_residual`` has no unit.
 
     Gflop/s, GB/s, GUP/s (10^9 updates a second), us of latencies, s of hpl_time. With one process there is no
-    network, and the ``beff_`` metrics are left out. Raises Incomplete with the line where something is missing,
-    Wrong when the run's answer is bad.
+    network, and the ``beff_`` metrics are left out.
 
     Facts: processes, HPL's n, nb, p and q, elements of a STREAM array.
 

@@ -34,7 +34,7 @@ class HplResult:
 def read(text: str) -> Read:
     """gflops (Gflop/s), seconds and residual of the best line, once every line passed.
 
-    Facts: its variant, n, nb, p, q and processes; the number of tests; HPL's version. Raises as ``results`` does.
+    Facts: its variant, n, nb, p, q and processes; the number of tests; HPL's version.
     """
     lines = results(text)
     best = max(lines, key=lambda each: each.gflops)

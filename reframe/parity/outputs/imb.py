@@ -22,8 +22,7 @@ def read(text: str, max_size: int | None = None) -> Read:
     """<benchmark>_time_<size> in us and <benchmark>_bandwidth_<size> in MB/s (10^6 bytes), sizes in bytes.
 
     Of Sendrecv and Exchange t_max, of which IMB makes the bandwidth. ``max_size``: the last size that was asked
-    for. Raises Incomplete with the line where something is missing, Wrong when IMB refused to run or figures
-    contradict each other.
+    for.
 
     Facts: version, benchmark, processes, first_size and last_size (bytes).
     """

@@ -22,8 +22,6 @@ def read(text: str) -> Read:
     """mops_total (Mop/s), mops_per_process (Mop/s of one of all processes), seconds.
 
     ``seconds`` is the time printed; for a run below 0.005 s, which prints 0.00, operations over rate.
-    Raises Incomplete with the line where something is missing, Wrong when the run was refused, failed
-    its verification, or contradicts itself.
 
     Facts: benchmark (bt ... sp), class, version, total_processes, active_processes: fewer where NPB let some idle.
     """

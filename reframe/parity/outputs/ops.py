@@ -18,8 +18,7 @@ _ROW = (rf'(?:(?P<kind>{_KIND}) threads (?P<threads>\d+) lanes (?P<lanes>\d+) ch
 def read(text: str) -> Read:
     """Gop/s of all threads by kind: double int64 int32 int16 int8; a fused multiply-add is two operations.
 
-    With samples, median, lowest and lowest_over_median of the one-second rates, too. Raises Incomplete with
-    the line where something is missing, Wrong where a result is wrong or figures contradict each other.
+    With samples, median, lowest and lowest_over_median of the one-second rates, too.
 
     Facts: compiler, flags, width (bits of a vector), threads; samples: their rates (Gop/s) in order.
     """

@@ -35,8 +35,7 @@ def read(text: str, max_size: int | None = None, min_size: int | None = None) ->
 
     mbw_mr has message_rate_<size> (1/s), too; barrier has ``barrier`` (us) and no sizes. A bandwidth of messages
     below 8 B may be 0: OSU prints two decimals. ``max_size`` and ``min_size`` are the last and the first size that
-    were asked for, of no meaning for barrier. Raises Incomplete with the line where something is missing, Wrong
-    where OSU refuses or fails its validation, or figures contradict each other.
+    were asked for, of no meaning for barrier.
 
     Facts: benchmark and version; first_size and last_size (bytes) but for barrier; pairs and window of mbw_mr.
     """

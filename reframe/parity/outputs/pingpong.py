@@ -19,8 +19,7 @@ _WIDTH = 66
 def read(text: str, max_size: int | None = None) -> Read:
     """latency_<size> in us, the mean of half a round trip, and bandwidth_<size> in MB/s (10^6 bytes).
 
-    Facts: first_size and last_size (bytes). ``max_size``: the last size that was asked for. Raises Incomplete with
-    the line where something is missing, Wrong when figures contradict each other.
+    Facts: first_size and last_size (bytes). ``max_size``: the last size that was asked for.
     """
     out = Lines(re.sub('\ufffd+', '±', text), fold=False)         # the job may have no UTF-8
     out.one('# MPI PingPong Test')

@@ -17,9 +17,6 @@ EPSILON = Decimal('1e-13')                                   # STREAM's own boun
 def read(text: str) -> Read:
     """copy, scale, add, triad: best rates in MB/s (10^6 bytes).
 
-    Raises Incomplete with the line where something is missing, Wrong when the result was not validated,
-    threads are missing, or figures contradict each other.
-
     Facts: array_elements, threads, repetitions, version.
     """
     out = Lines(text)
