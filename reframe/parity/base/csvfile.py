@@ -21,11 +21,8 @@ def read(file: Path) -> bytes:
 
 def rows(raw: bytes, name: str, wrong: Callable[[Sequence[str]], str],
          blank: bool = True) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line, row) below the header of the file ``name``, a row by column.
-
-    ``wrong`` gives what is wrong with a header, '' if nothing. ``blank`` lines are skipped, or refused.
-    Raises UsageError with file and line.
-    """
+    """(line, row) below the header of the file ``name``, a row by column. ``wrong`` gives what is wrong with a
+    header, '' if nothing. ``blank`` lines are skipped, or refused. Raises UsageError with file and line."""
     lines = csv.reader(io.StringIO(_text(raw, name).rstrip(), newline=''), strict=True)
     try:
         header = next(lines, [])

@@ -17,10 +17,8 @@ class Paired(Workload):
     programs = ('pairs.py', 'rank.sh')
 
     def pair_up(self, nodes, in_flight, command, binding='core', cpus=1, limit=120):
-        """Run ``command`` (words of the job script) between every two of ``nodes``, so many pairs at once.
-
-        Each rank has ``cpus`` of its node's CPUs; a pair that takes longer than ``limit`` seconds has failed.
-        """
+        """Run ``command`` (words of the job script) between every two of ``nodes``, so many pairs at once. Each
+        rank has ``cpus`` of its node's CPUs; a pair that takes longer than ``limit`` seconds has failed."""
         have = self.extra('nodes') or 1
         if have < nodes or nodes < 2:
             self.skip_case(f'nodes: needs {max(nodes, 2)}, {self.current_partition.fullname} has {have}, '

@@ -94,10 +94,8 @@ class Room(Budget):
         self._take_room(str(int(size_bytes)), files)
 
     def take_room_for_direct(self, size_bytes, without, files):
-        """As ``take_room`` does; $direct is 1 and $bytes the size, or, without direct I/O, 0 and ``without``.
-
-        The node that runs the job is asked: ``took_direct`` says afterwards what it answered.
-        """
+        """As ``take_room`` does; $direct is 1 and $bytes the size, or, without direct I/O, 0 and ``without``. The
+        node that runs the job is asked: ``took_direct`` says afterwards what it answered."""
         ask = shlex.join(['python3', 'direct.py', self.filesystem(self.on)])
         self._take_room('"$bytes"', files)
         self.prerun_cmds[:0] = [f'direct=$({ask}) || exit 2', f'bytes=$((direct ? {size_bytes:d} : {without:d}))']

@@ -254,10 +254,8 @@ class Workload(rfm.RegressionTestPlugin):
         return self.current_partition.scheduler.registered_name == 'local'
 
     def parse(self, text):
-        """The figures in ``text``, the program's standard output, by metric name.
-
-        Raises parity.outputs.Incomplete or parity.outputs.Wrong.
-        """
+        """The figures in ``text``, the program's standard output, by metric name. Raises parity.outputs.Incomplete
+        or parity.outputs.Wrong."""
         raise NotImplementedError(f'{type(self).__name__} declares no parse()')
 
     @sanity_function
@@ -319,10 +317,8 @@ class Workload(rfm.RegressionTestPlugin):
         raise SanityError(f'{status}: {reason}')
 
     def _parity_ceilings(self, values):
-        """Stand a figure beside a measured ceiling: efficiency, never `impossible`.
-
-        A ceiling that another check measures is looked up when the session is judged.
-        """
+        """Stand a figure beside a measured ceiling: efficiency, never `impossible`. A ceiling that another check
+        measures is looked up when the session is judged."""
         for m in self._parity_expected():
             noted = self.parity['metrics'][m.name]
             if m.ceiling and not noted['limit']:

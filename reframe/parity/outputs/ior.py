@@ -121,10 +121,8 @@ def _figures(access: str, row: dict[str, str], rows: list[dict[str, str]], count
 
 
 def options(words: Sequence[str], letters: str, long: Sequence[str]) -> dict[str, str]:
-    """Option -> value, '' for a flag, of the words after the program; ``letters`` as getopt has them.
-
-    Raises Wrong for any other option: with it, figures may mean something else.
-    """
+    """Option -> value, '' for a flag, of the words after the program; ``letters`` as getopt has them. Raises Wrong
+    for any other option: with it, figures may mean something else."""
     try:
         found, others = getopt.getopt(words, letters, long)
     except getopt.GetoptError as err:

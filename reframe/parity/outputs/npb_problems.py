@@ -16,9 +16,7 @@ CLASSES = 'SWABCDEF'
 
 class Problem(NamedTuple):
     """``size``: grid points in x, y and z, or one number (rows of CG, keys of IS, random numbers of EP).
-
-    ``iterations`` as printed (EP: 0); ``nonzeros`` of a row of CG's matrix, as setparams counts them.
-    """
+    ``iterations`` as printed (EP: 0); ``nonzeros`` of a row of CG's matrix, as setparams counts them."""
 
     size: tuple[int, ...]
     iterations: int

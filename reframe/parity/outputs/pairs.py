@@ -43,10 +43,8 @@ def read(text: str, size: int) -> Sweep:
 
 
 def outputs(text: str) -> dict[tuple[str, str], str]:
-    """What the program printed for each pair of nodes.
-
-    Raises Incomplete where a pair or the end is absent, or a pair failed; Wrong where one came twice.
-    """
+    """What the program printed for each pair of nodes. Raises Incomplete where a pair or the end is absent, or a
+    pair failed; Wrong where one came twice."""
     out = Lines([line.rstrip('\r') for line in text.split('\n')])     # a checksum may be of any blank
     nodes = out.count(r'parity-pairs 1 nodes (\d+) in-flight \d+')
     failed = out.count(r'parity-pairs-end failed (\d+)', zero=True)

@@ -96,10 +96,8 @@ class Lines:
 
 
 def number(token: str, what: str, zero: bool = False, places: int | None = None) -> Decimal:
-    """A finite number above zero, or zero where ``zero`` allows it, with the digits printed.
-
-    ``places``: how many decimals the program always prints; a figure with others was cut or altered.
-    """
+    """A finite number above zero, or zero where ``zero`` allows it, with the digits printed. ``places``: how many
+    decimals the program always prints; a figure with others was cut or altered."""
     value = _finite(token, what)
     if value < 0 or not (value or zero):
         raise Wrong(f'{what} is {token[:40]}: it must {"not be negative" if zero else "be above zero"}')
@@ -154,9 +152,7 @@ def sealed(text: str, begin: str, seal: str, last: str = '') -> tuple[Lines, re.
 
 def blocks(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], str]]:
     """Every line ``begin``, with the text below it to its line ``end``, which has the same groups and ``exit``.
-
-    Raises Incomplete where an end is absent or the exit code is not 0, Wrong for an end of another block.
-    """
+    Raises Incomplete where an end is absent or the exit code is not 0, Wrong for an end of another block."""
     opened, own = None, []
     for at, line in enumerate(out.lines, out.first):
         if match := re.fullmatch(begin, line):
@@ -249,10 +245,8 @@ def document(text: str) -> dict[str, Any]:
 
 
 def model(kind: type[Model], values: dict[str, Any]) -> Model:
-    """``values`` of a JSON document as the pydantic model ``kind``.
-
-    Raises Incomplete where a value is absent, Wrong where it is another than the model allows, with its place.
-    """
+    """``values`` of a JSON document as the pydantic model ``kind``. Raises Incomplete where a value is absent,
+    Wrong where it is another than the model allows, with its place."""
     from pydantic import ValidationError
     try:
         return kind.model_validate(values)

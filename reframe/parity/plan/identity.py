@@ -24,10 +24,8 @@ def suffix(values: Mapping[str, str]) -> str:
 
 
 def swept_apart(case: str, names: Collection[str]) -> tuple[str, list[str]]:
-    """The case without what -P made of the variables ``names``, and those parts of it: 'nodes=2'.
-
-    ReFrame selects by -n before it makes them parameters: they are not in its names then.
-    """
+    """The case without what -P made of the variables ``names``, and those parts of it: 'nodes=2'. ReFrame selects
+    by -n before it makes them parameters: they are not in its names then."""
     parts = case.split(' %')
     swept = [part for part in parts[1:] if part.partition('=')[0] in names]
     return ' %'.join(part for part in parts if part not in swept), swept

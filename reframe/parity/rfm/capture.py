@@ -41,10 +41,8 @@ _NONE = Environment('')
 
 
 def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> None:
-    """Let ReFrame's command line call ``taken`` with its plan and its cases when it is about to run them.
-
-    A dry run calls nothing.
-    """
+    """Let ReFrame's command line call ``taken`` with its plan and its cases when it is about to run them. A dry
+    run calls nothing."""
     found = _Found()
     cli.RegressionCheckLoader = found.loader
     cli.generate_testcases = testgenerators.generate_testcases = _every_case

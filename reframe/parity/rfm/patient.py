@@ -20,10 +20,8 @@ _FULL = re.compile(r'would exceed .*limit|Maximum number of jobs .*already in|'
 
 
 class Patient:
-    """Before a backend of ReFrame's: what a full queue refuses is submitted again, as long as a job may wait.
-
-    The backend's ``give_up`` ends a job that the scheduler never took.
-    """
+    """Before a backend of ReFrame's: what a full queue refuses is submitted again, as long as a job may wait. The
+    backend's ``give_up`` ends a job that the scheduler never took."""
 
     def submit(self, job):
         first = job.submit_time or time.time()

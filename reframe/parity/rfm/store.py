@@ -25,10 +25,8 @@ def storage() -> dict[str, Any]:
 
 
 def store(report: dict[str, Any]) -> str:
-    """Store a report of ReFrame's form; returns its uuid. Works inside a ReFrame run and outside one.
-
-    Raises InfrastructureError when the database refuses it.
-    """
+    """Store a report of ReFrame's form; returns its uuid. Works inside a ReFrame run and outside one. Raises
+    InfrastructureError when the database refuses it."""
     from reframe.core.exceptions import ReframeError
     from reframe.frontend.reporting.storage import StorageBackend
     try:
@@ -48,10 +46,8 @@ def make_database() -> None:
 
 @contextlib.contextmanager
 def _runtime() -> Iterator[None]:
-    """A runtime of ReFrame that knows where the database is, whatever systems there are.
-
-    A run that recovers another session makes its own runtime afterwards, of its own system.
-    """
+    """A runtime of ReFrame that knows where the database is, whatever systems there are. A run that recovers
+    another session makes its own runtime afterwards, of its own system."""
     from reframe.core import config, runtime
     site = config.load_config('<builtin>')
     site.update_config({'storage': [storage()]}, 'parity')

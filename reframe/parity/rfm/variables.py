@@ -20,10 +20,8 @@ _DEFAULTS = '_parity_defaults'
 
 
 def remember_default(check: type, name: str, value: Any) -> None:
-    """Keep the default of the variable ``name`` of the class ``check``, before -S sets it to ``value``.
-
-    ReFrame sets what a class body says in the same way: only -S gives text to be converted, or None (@none).
-    """
+    """Keep the default of the variable ``name`` of the class ``check``, before -S sets it to ``value``. ReFrame
+    sets what a class body says in the same way: only -S gives text to be converted, or None (@none)."""
     if value is not None and remove_convertible(value) is value:
         return
     space = vars(check).get('_rfm_var_space')       # None while the class is being made
@@ -34,9 +32,7 @@ def remember_default(check: type, name: str, value: Any) -> None:
 
 def changed(check: Any) -> dict[str, str]:
     """The variables of ``check``, an instance, that -S or -P set away from the default: values as a name has them.
-
-    What a hook of the check sets does not count. Sorted by name.
-    """
+    What a hook of the check sets does not count. Sorted by name."""
     own = type(check)
     defaults = _defaults(own)
     values = {name: own.var_space[name]._default_value for name in defaults}

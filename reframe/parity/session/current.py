@@ -43,10 +43,8 @@ _current: Current | None = None
 
 
 def begin(argv: list[str]) -> None:
-    """Begin the session of `reframe ARGV` if that is a run; does nothing for any other command.
-
-    Raises InfrastructureError when another session measures on this system.
-    """
+    """Begin the session of `reframe ARGV` if that is a run; does nothing for any other command. Raises
+    InfrastructureError when another session measures on this system."""
     global _lock
     if _lock is None and PLANNING not in os.environ and _runs(argv):
         _lock = lock_of(argv)
@@ -114,10 +112,8 @@ def _write_journal(current: Current, system: str) -> Path:
 
 
 def _close(current: Current, pid: int) -> None:
-    """At exit: ReFrame has stored the session; one in which nothing started is stored here, all missing.
-
-    If neither can be done (a full disk), the journal stays, and the next run recovers from it.
-    """
+    """At exit: ReFrame has stored the session; one in which nothing started is stored here, all missing. If
+    neither can be done (a full disk), the journal stays, and the next run recovers from it."""
     if os.getpid() != pid:
         return
     try:

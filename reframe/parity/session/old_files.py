@@ -66,10 +66,8 @@ def _cases(top: Path) -> Iterator[Path]:
 
 
 def _state(folder: Path) -> tuple[float, int]:
-    """When something in the folder was last written, and the bytes that it holds.
-
-    Copied sources keep the time of the original, so the newest file decides, not the oldest.
-    """
+    """When something in the folder was last written, and the bytes that it holds. Copied sources keep the time of
+    the original, so the newest file decides, not the oldest."""
     found = [path.lstat() for path in (folder, *folder.rglob('*'))]
     return max(f.st_mtime for f in found), sum(f.st_size for f in found)
 

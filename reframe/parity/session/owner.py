@@ -38,10 +38,8 @@ class Owner:
                    str(journal.get('machine_id', '')), journal.get('pid_namespace', 0))
 
     def runs(self, began: float) -> bool | None:
-        """True while it runs, False once it has ended, None where that cannot be known here.
-
-        ``began`` is when its session began (Unix time, s).
-        """
+        """True while it runs, False once it has ended, None where that cannot be known here. ``began`` is when its
+        session began (Unix time, s)."""
         me = current()
         boot, ours = (owner.started.partition(':')[0] for owner in (self, me))
         if not boot or not ours:
@@ -51,10 +49,8 @@ class Owner:
         return _runs(self.pid, self.started) if self.pid_namespace == me.pid_namespace else None
 
     def _before_restart(self, me: Owner, began: float) -> bool:
-        """True for a process of this very machine, before it was started again.
-
-        A session that began after this machine was started is another machine's, whatever its name.
-        """
+        """True for a process of this very machine, before it was started again. A session that began after this
+        machine was started is another machine's, whatever its name."""
         machines = {(o.host, o.machine_id, o.pid_namespace) for o in (self, me)}
         return machines == {(me.host, me.machine_id, MACHINES_OWN)} and began < _booted()
 

@@ -27,10 +27,8 @@ _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;
 
 
 def recover_all() -> list[str]:
-    """Recover every session whose process has ended; returns a sentence for each, also printed.
-
-    A session whose process cannot be asked from here is left alone, with a warning.
-    """
+    """Recover every session whose process has ended; returns a sentence for each, also printed. A session whose
+    process cannot be asked from here is left alone, with a warning."""
     told = []
     for state, ended in _left_behind():
         if not ended:
@@ -43,10 +41,8 @@ def recover_all() -> list[str]:
 
 
 def take(name: str) -> str:
-    """Recover the session ``name`` (or its beginning), of a process that may not be asked from here.
-
-    UsageError for a session that is not there, InfrastructureError for one that still runs.
-    """
+    """Recover the session ``name`` (or its beginning), of a process that may not be asked from here. UsageError
+    for a session that is not there, InfrastructureError for one that still runs."""
     known = _journals()
     fitting = [state for state in known if state['id'].startswith(name)]
     if len(fitting) != 1:
@@ -99,10 +95,8 @@ def _lock(state: dict[str, Any]) -> Lock:
 
 
 def _left_behind() -> list[tuple[dict[str, Any], bool]]:
-    """Journals of sessions that do not run, and whether that is certain: a process elsewhere cannot be asked.
-
-    A session whose system is being measured runs, or is recovered by the run that measures it.
-    """
+    """Journals of sessions that do not run, and whether that is certain: a process elsewhere cannot be asked. A
+    session whose system is being measured runs, or is recovered by the run that measures it."""
     answers = [(state, Owner.of(state).runs(state['time_start_unix'])) for state in _journals()]
     return [(state, runs is False) for state, runs in answers if not runs and not _lock(state).held_elsewhere()]
 

@@ -171,10 +171,8 @@ class Partition(Strict):
 
 
 class ModulesEnvironment(Strict):
-    """Modules of the site and the codes they bring; each is offered only if it starts.
-
-    Without modules: what lies on the PATH of the nodes themselves, from the distribution's packages.
-    """
+    """Modules of the site and the codes they bring; each is offered only if it starts. Without modules: what lies
+    on the PATH of the nodes themselves, from the distribution's packages."""
 
     name: Name
     modules: list[Module] = []

@@ -50,11 +50,8 @@ def guard_references(name: str) -> None:
 
 
 def required(system: System, providers: set[str]) -> set[str]:
-    """The features of the codes that must be measured on ``system``.
-
-    ``offered`` asks for what the providers that are there can offer; `distro` always can, so a
-    machine without an MPI misses hpcc rather than skipping it.
-    """
+    """The features of the codes that must be measured on ``system``. ``offered`` asks for what the providers that
+    are there can offer; `distro` always can, so a machine without an MPI misses hpcc rather than skipping it."""
     if system.requires == 'offered':
         return {f for p in providers | {'distro'} for f in codes.OFFERED_BY.get(p, ())}
     return set(system.requires)
@@ -69,10 +66,8 @@ def waived(system: System, today: datetime.date) -> tuple[dict[str, str], list[s
 
 
 def named(argv: list[str]) -> str:
-    """The system that `reframe ARGV` is about: --system, else RFM_SYSTEM, else this host's.
-
-    Raises UsageError, naming the valid ones, for a system that is not there.
-    """
+    """The system that `reframe ARGV` is about: --system, else RFM_SYSTEM, else this host's. Raises UsageError,
+    naming the valid ones, for a system that is not there."""
     name = stated(argv)
     return _of_host(socket.gethostname()) if name is None else read(name).name
 
