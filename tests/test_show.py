@@ -15,7 +15,7 @@ import stored as storing
 from commands import parity, process
 from conftest import TOP
 from parity import plan
-from parity.report.inspect import find, output, rerun, text
+from parity.report.inspect import find, text, view
 from parity.verdict import judge
 from stored import case
 
@@ -151,7 +151,7 @@ def test_a_cell_that_nothing_can_run_has_no_line_that_reruns_it(stored):
 ])
 def test_output_commands_no_terminal(tmp_path, text, shown):
     storing.output(tmp_path, 0, out=f'first\n{text}\n\n  \n')
-    assert output.tail(tmp_path / 'rfm_job.out', 2) == ['first', shown]
+    assert view.tail(tmp_path / 'rfm_job.out', 2) == ['first', shown]
 
 
 def test_of_a_huge_output_only_the_end_is_read(tmp_path):
@@ -160,7 +160,7 @@ def test_of_a_huge_output_only_the_end_is_read(tmp_path):
         made_file.truncate(1 << 40)
         made_file.seek(0, 2)
         made_file.write(b'\nthe end\n')
-    assert output.tail(file, 1) == ['the end']
+    assert view.tail(file, 1) == ['the end']
 
 
 @pytest.mark.parametrize('value, band, drawn', [
@@ -193,7 +193,7 @@ def test_the_line_selects_that_very_case_and_no_other():
     names = ['Hpl', 'HplLarge', 'MyHpl', 'Fileset %mode=read %bytes=1', 'Fileset %mode=read %bytes=10',
              'Odd %library=a.b+c', 'Odd %library=axb+c', 'Odd %where=$HOME (x|y)', "Odd %quote='; rm -rf ~", 'Odd %a=b@1']
     for name in names:
-        line = rerun.line(name, 'local', '', '', 'quick', 'reframe -r')
+        line = view.rerun_line(name, 'local', '', '', 'quick', 'reframe -r')
         assert names_selected(line, names) == [name], line
         if "'" not in name:
             assert subprocess.run(['bash', '-c', f'printf "%s\\n" {line}'], capture_output=True, text=True
@@ -208,15 +208,15 @@ def test_the_line_selects_that_very_case_and_no_other():
     ('reframe -r', '-S size=nightly'),                                # said by other means
 ])
 def test_the_line_keeps_what_made_the_case_what_it_is(cmdline, kept):
-    assert rerun.line('Hpl', 'onebox', 'virtual', 'spack', 'nightly', cmdline) \
+    assert view.rerun_line('Hpl', 'onebox', 'virtual', 'spack', 'nightly', cmdline) \
         == f"ci/nightly --system onebox:virtual -p '^spack$' -n '^Hpl$' {kept}"
 
 
 def test_the_line_names_the_nodes_instead_of_those_that_the_session_chose():
     cmdline = 'reframe -r -J nodelist=n9 -J exclude=n1 -J w=n9 -J qos=low -J wckey=x'
-    assert rerun.line('Hpl', 'onebox', '', '', 'quick', cmdline, ['n1', 'n2']) \
+    assert view.rerun_line('Hpl', 'onebox', '', '', 'quick', cmdline, ['n1', 'n2']) \
         == "ci/nightly --system onebox -n '^Hpl$' -J qos=low -J wckey=x -J nodelist=n1,n2"
-    assert '-J nodelist=n9' in rerun.line('Hpl', 'onebox', '', '', 'quick', cmdline)
+    assert '-J nodelist=n9' in view.rerun_line('Hpl', 'onebox', '', '', 'quick', cmdline)
 
 
 @pytest.mark.parametrize('system, partition, named', [
@@ -232,7 +232,7 @@ def test_nodes_are_named_where_a_scheduler_takes_them(stored, system, partition,
 
 def test_what_minus_p_swept_is_one_value_of_it(results, monkeypatch):
     monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
-    line = rerun.line('FileCopy %mode=small-write %clients=one %sync=durable %size=nightly', 'local', '', '', 'nightly',
+    line = view.rerun_line('FileCopy %mode=small-write %clients=one %sync=durable %size=nightly', 'local', '', '', 'nightly',
                       'reframe -r -P size=quick,nightly')
     assert line == ("ci/nightly --system local -n '^FileCopy%mode=small-write%clients=one%sync=durable$' "
                     '-P size=nightly')

@@ -20,7 +20,7 @@ from parity.check import watched
 from parity.compare import sessions as taken
 from parity.nightly.notify import state
 from parity.records import history
-from parity.report.inspect import gather, text
+from parity.report.inspect import text, view
 from parity.verdict import judge, terminal
 from sessions import case
 
@@ -233,9 +233,9 @@ def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored)
 def test_parity_show_tells_which_nights_were_disturbed(stored):
     stored('a', case(100.0), case(**BUSY), case(102.0))
     stored('b', case(**BUSY))
-    view = gather.view('Toy.hpl@local:default')
-    assert [(n.value, n.disturbed) for n in view.nights] == [(101.0, False), (7.6, True)]
-    assert any('1 of them disturbed' in line for line, _ in text.lines(view))
+    found = view.of_cell('Toy.hpl@local:default')
+    assert [(n.value, n.disturbed) for n in found.nights] == [(101.0, False), (7.6, True)]
+    assert any('1 of them disturbed' in line for line, _ in text.lines(found))
 
 
 def test_nothing_is_said_to_be_well_by_a_disturbed_night():

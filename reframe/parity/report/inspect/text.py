@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from parity.base import figures
 from parity.base.text import visible
-from parity.report.inspect.model import View
+from parity.report.inspect.view import View
 from parity.verdict.model import Cell
 from parity.verdict.terminal import STYLES
 
