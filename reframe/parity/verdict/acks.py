@@ -30,8 +30,7 @@ from parity.base.strict import Strict
 from parity.plan import Plan
 from parity.records.cells import NAME
 from parity.system.schema import System
-from parity.verdict.model import Cell
-from parity.verdict.names import names
+from parity.verdict.model import Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')

@@ -26,8 +26,7 @@ from parity.system import systems
 from parity.system.schema import System
 from parity.verdict import absent, acks, coverage, join
 from parity.verdict import cells as cellmaker
-from parity.verdict.model import WORDS, Cell, Session, Verdict
-from parity.verdict.names import names
+from parity.verdict.model import WORDS, Cell, Session, Verdict, names
 
 #: Nights in a row after which a disturbed cell is no accident any more.
 TOO_OFTEN = 3

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
 
 from parity.base.strict import Strict
 from parity.compare.model import Outcome
+from parity.records.cells import cell_id
 from parity.verdict.attribution.model import Attribution
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
@@ -125,3 +128,10 @@ class Verdict(Strict):
     cells: list[Cell]
     retired: list[Cell] = Field(default_factory=list)      # absent, as system.yaml says: they count as nothing
     pairs: list[Outcome] = Field(default_factory=list)     # declared pairs of partitions, how they stand
+
+
+def names(cells: Iterable[Cell]) -> dict[str, Cell]:
+    """The cells by name; the environment is part of it only where a case has several on its partition."""
+    cells = list(cells)
+    environs = Counter((c.system, c.partition, c.case, c.metric) for c in cells)
+    return {cell_id(vars(c), environs[c.system, c.partition, c.case, c.metric] > 1): c for c in cells}

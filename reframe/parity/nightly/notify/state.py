@@ -10,8 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from parity.base import files, paths
 from parity.verdict import acks, judge
-from parity.verdict.model import Cell, Verdict
-from parity.verdict.names import names
+from parity.verdict.model import Cell, Verdict, names
 
 #: Words that somebody must hear of.
 BAD = (*acks.BAD, 'missing')

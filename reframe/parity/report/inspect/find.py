@@ -14,8 +14,7 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.records import database, history
 from parity.system import systems
 from parity.verdict import judge
-from parity.verdict.model import Cell, Verdict
-from parity.verdict.names import names
+from parity.verdict.model import Cell, Verdict, names
 
 #: How many of the newest sessions are judged to find a cell; further back only cells with a figure are known.
 SESSIONS = 3

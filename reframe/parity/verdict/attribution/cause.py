@@ -13,8 +13,7 @@ from parity.records import history, kept
 from parity.records.record import Session
 from parity.verdict.attribution import changes, where
 from parity.verdict.attribution.model import Attribution, Change, Subsystem, Where
-from parity.verdict.model import Cell
-from parity.verdict.names import names
+from parity.verdict.model import Cell, names
 
 #: Words that say that a cell is as fast as it should be.
 FINE = ('ok', 'improved')
