@@ -9,7 +9,7 @@ import numpy as np
 
 from parity.stats.judgement import Judgement, Reference, judged
 from parity.stats.nights import Nights
-from parity.stats.rules import DEFAULT
+from parity.stats.noise import DEFAULT
 
 
 @dataclass(frozen=True)

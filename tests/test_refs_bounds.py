@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from parity.stats import bounds, change
+from parity.stats import bounds
 
 
 @pytest.mark.parametrize('n', [10, 17, 30])
@@ -57,7 +57,7 @@ def test_bounds_have_floors():
 
 
 def alarms(make, n: int, times: int = 400) -> float:
-    return sum(change.found(make(n)) is not None for _ in range(times)) / times
+    return sum(bounds.found(make(n)) is not None for _ in range(times)) / times
 
 
 def test_a_quiet_history_seldom_looks_changed_whatever_its_noise():
@@ -70,13 +70,13 @@ def test_a_quiet_history_seldom_looks_changed_whatever_its_noise():
 
 def test_a_change_is_found_where_it_is():
     rng = random.Random(6)
-    found = change.found([rng.gauss(100, 1) for _ in range(12)] + [rng.gauss(95, 1) for _ in range(9)])
+    found = bounds.found([rng.gauss(100, 1) for _ in range(12)] + [rng.gauss(95, 1) for _ in range(9)])
     assert found.at == 12 and found.effect == pytest.approx(-0.05, abs=0.01) and found.p < 0.001
 
 
 def test_the_score_of_a_split_is_that_of_mann_and_whitney():
     values = [5.0, 3.0, 8.0, 1.0, 9.0, 9.0, 2.0, 7.0]
-    scores = change._scores([change._ranks(values)])[0]
+    scores = bounds._scores([bounds._ranks(values)])[0]
     for split, score in zip(range(3, 6), scores, strict=True):
         p = stats.mannwhitneyu(values[split:], values[:split], method='asymptotic', use_continuity=False).pvalue
         assert 2 * stats.norm.sf(abs(score)) == pytest.approx(p)
@@ -86,6 +86,6 @@ def test_another_node_is_found_among_those_that_are_alike():
     rng = random.Random(7)
     places = ['a', 'b', 'c'] * 7
     values = [rng.gauss(94 if p == 'b' else 100, 0.5) for p in places]
-    assert change.other_place(values, places)[0] == 'b'
-    assert change.other_place([rng.gauss(100, 1) for _ in places], places) is None
-    assert change.other_place(values[:4], ['a', 'b', 'a', 'c']) is None
+    assert bounds.other_place(values, places)[0] == 'b'
+    assert bounds.other_place([rng.gauss(100, 1) for _ in places], places) is None
+    assert bounds.other_place(values[:4], ['a', 'b', 'a', 'c']) is None

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from judging import Cell, Night, judge, judge_all
 from mutations import examples
-from parity.stats.drops import exact
-from parity.stats.history import follow
 from parity.stats.judgement import Reference
+from parity.stats.last import follow
 from parity.stats.nights import Nights, of_nights
-from parity.stats.noise import of_history
-from parity.stats.rules import DEFAULT
-from parity.stats.search import SLOW
+from parity.stats.noise import DEFAULT, of_history
+from parity.stats.search import SLOW, exact
 
 
 def nights(levels, cv=0.01, seed=0, reruns=2, shared=0.0) -> tuple[Night, ...]:

@@ -9,9 +9,9 @@ import numpy as np
 from dev.curve.families import RUNS
 from dev.curve.rivals import RIVALS
 from dev.curve.sources import Source
-from parity.stats.history import follow
+from parity.stats.last import follow
 from parity.stats.nights import Nights, grouped, of_nights
-from parity.stats.rules import DEFAULT
+from parity.stats.noise import DEFAULT
 from parity.stats.search import SLOW, TOO_FEW
 
 SIZES = (0.01, 0.02, 0.03, 0.05, 0.10)

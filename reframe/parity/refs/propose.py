@@ -15,7 +15,7 @@ from parity.refs.accepted import Accepted, Index
 from parity.refs.nights import Cell, Night
 from parity.refs.proposals import Proposal, Reference
 from parity.refs.value import Refused
-from parity.stats import bounds, change
+from parity.stats import bounds
 from parity.system import systems
 from parity.system.schema import System
 
@@ -120,4 +120,4 @@ def _against(old: Reference | None, new: Reference, better: str) -> list[str]:
     if not old or not old[0] or old[3] != new[3]:
         return []
     gain = (new[0] - old[0]) / abs(old[0]) * (1 if better == 'higher' else -1)
-    return [f'worse than the accepted value by {percent(-gain)}'] if gain <= -change.LEAST_EFFECT else []
+    return [f'worse than the accepted value by {percent(-gain)}'] if gain <= -bounds.LEAST_EFFECT else []

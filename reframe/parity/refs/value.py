@@ -11,7 +11,7 @@ from parity.records import kept
 from parity.refs.accepted import Observed
 from parity.refs.nights import RECENT, Cell, Night
 from parity.refs.proposals import Reference
-from parity.stats import bounds, change
+from parity.stats import bounds
 
 #: Digits of a value: the last one is less than 0.05 % of it.
 _DIGITS = 4
@@ -130,9 +130,9 @@ def _zero(runs: list[float], last: Night) -> Reference:
 
 def _one_level(kept: tuple[Night, ...], values: list[float]) -> None:
     """Refused where some of the nights lie on another level than the others."""
-    if other := change.other_place(values, [n.node for n in kept]):
+    if other := bounds.other_place(values, [n.node for n in kept]):
         raise Refused(f'not alike: {_few([other[0]])} is {_signed(other[1])} beside the other nodes')
-    if changed := change.found(values):
+    if changed := bounds.found(values):
         since = kept[changed.at].night
         raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
                       f"--since '{since}', with {bounds.FEWEST} nights of it")

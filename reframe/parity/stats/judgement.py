@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from parity.stats import bounds, history, words
-from parity.stats.history import Outcome
-from parity.stats.last import Last, of_series
+from parity.stats import bounds, last
+from parity.stats.last import Last, Outcome, of_series
 from parity.stats.nights import Nights, of_nights
-from parity.stats.rules import Rules
+from parity.stats.noise import Rules
 from parity.stats.search import FAST, SLOW, TOO_FEW
 
 Word = Literal['ok', 'improved', 'regressed', 'insufficient']
@@ -51,7 +50,7 @@ def judged(nights: Nights, signs: Sequence[int], labels: Sequence[str], rules: R
     ``signs`` [series]: 1 where higher is better, else -1; ``labels`` [nights]; ``references`` [series].
     """
     values = of_nights(nights, rules)
-    outcome = history.follow(nights, values, rules)
+    outcome = last.follow(nights, values, rules)
     lasts = of_series(nights, values, outcome, rules)
     series = zip(lasts, signs, nights.start[:-1], nights.start[1:], references or [None] * len(lasts), strict=True)
     return [_of_last(each, sign, labels[begin:end], rules, accepted)
@@ -64,7 +63,7 @@ def _of_last(last: Last, sign: int, labels: Sequence[str], rules: Rules, referen
     width = 3 * last.spread * math.sqrt(1 + 1 / last.nights) * abs(last.baseline) if known else 0.0
     middle = sign * last.baseline if known else None
     return Judgement(
-        verdict=word, why=why, warnings=tuple(words.warnings(last, rules)), value=sign * last.value,
+        verdict=word, why=why, warnings=tuple(warnings(last, rules)), value=sign * last.value,
         baseline=middle, low=middle - width if known else None, high=middle + width if known else None,
         needs_rerun=_wants_rerun(last, rules))
 
@@ -78,14 +77,14 @@ def _wants_rerun(last: Last, rules: Rules) -> bool:
 def _word(last: Last, sign: int, labels: Sequence[str], rules: Rules,
           reference: Reference | None) -> tuple[Word, str]:
     if last.state == TOO_FEW:
-        return 'insufficient', words.too_few(last, rules)
+        return 'insufficient', too_few(last, rules)
     if not last.baseline:
         return 'insufficient', 'the median of the history is 0: a change has no measure'
     if last.state in (SLOW, FAST):
-        return ('regressed' if last.state == SLOW else 'improved'), words.episode(last, labels, rules)
+        return ('regressed' if last.state == SLOW else 'improved'), episode(last, labels, rules)
     if reference and (beyond := _beyond(last, sign, reference)):
-        return ('regressed' if beyond == -sign else 'improved'), words.reference(last, sign, reference)
-    return 'ok', words.quiet(last, labels)
+        return ('regressed' if beyond == -sign else 'improved'), reference(last, sign, reference)
+    return 'ok', quiet(last, labels)
 
 
 def _beyond(last: Last, sign: int, reference: Reference) -> int:
@@ -94,3 +93,74 @@ def _beyond(last: Last, sign: int, reference: Reference) -> int:
     far = abs(level - reference.value)
     clear = reference.value and far / abs(reference.value) >= last.bar * last.spread / math.sqrt(3)
     return bounds.side(level, reference.low, reference.high) if clear else 0
+
+
+#: From these on a person should know of it.
+_DEPENDENT, _SEEN = 0.3, 0.05
+
+
+def too_few(last: Last, rules: Rules) -> str:
+    return (f'{last.nights} nights of history before the last three: the stated error rate needs {rules.least}, '
+            f'so judging begins on night {rules.least + rules.last}')
+
+
+def quiet(last: Last, labels: Sequence[str]) -> str:
+    said = (f'tonight is {_off(last.change)} the median of {last.nights} nights; '
+            f'their spread is {_share(last.spread)}')
+    if last.suspicious and not last.again and last.change < -last.least:
+        said += '; it was not run again, and one night alone is not believed'
+    if last.episode:
+        begin = labels[last.episode.begin - (last.night + 1 - len(labels))]
+        return f'{said}; what began on {begin} is not over: it ends with a second night like this one'
+    return said
+
+
+def episode(last: Last, labels: Sequence[str], rules: Rules) -> str:
+    """Why the nights are an episode, and how long it has lasted."""
+    found = last.episode
+    first = last.night + 1 - len(labels)
+    against = f'the median of the {last.nights} nights before'
+    off = _off(found.change)
+    said = (f'a drift: the last {rules.drift} nights were {off} the first {rules.least + rules.last}',
+            f'one night was {off} {against}, and its rerun confirmed it',
+            f'two nights were {off} {against}, and a rerun confirmed it',
+            f'three nights were {off} {against}; {_share(last.least)} is clear of the noise, exact p {found.p:.2g}'
+            )[found.rule]
+    lasts = last.night - found.begin + 1
+    kind = 'better' if found.state == FAST else 'worse'
+    return f'{kind} since {labels[found.begin - first]} ({lasts} {"night" if lasts == 1 else "nights"}): {said}'
+
+
+def reference(last: Last, sign: int, accepted) -> str:
+    level = last.baseline + last.three * abs(last.baseline)
+    off = (level - sign * accepted.value) / abs(accepted.value)
+    return (f'the last three nights are {_off(off)} the accepted {accepted.value:.4g}, beyond its bound; '
+            f'the recent nights alone show no step: a drift')
+
+
+def warnings(last: Last, rules: Rules) -> Iterator[str]:
+    """What limits the judgement."""
+    if not math.isfinite(last.spread) or not last.baseline:
+        return
+    if math.isfinite(last.shared) and last.shared > rules.shared:
+        yield f'nights scatter {last.shared:.1f} times more than their runs do: a rerun that night confirms little'
+    if last.lag > _DEPENDENT and last.shared > rules.shared:
+        yield f'nights depend on the night before ({last.lag:.2f}): a change must be larger to be believed'
+    if last.slow:
+        yield f'{last.slow} of {last.nights} nights are slow ones among good ones (a slow node?)'
+    if last.resolution > rules.effect:
+        yield f'the values come in steps of {_share(last.resolution)}'
+    if last.least > _SEEN:
+        yield f'three nights must change by {_share(last.least)} before it is clear of the noise'
+    if last.suspicious and not last.again:
+        yield 'tonight is low and was not run again: one or two nights alone are not believed without a rerun'
+
+
+def _share(x: float) -> str:
+    return f'{100 * x:.1f} %' if abs(x) < 0.0995 else f'{100 * x:.0f} %'
+
+
+def _off(change: float) -> str:
+    if abs(change) < 0.0005:
+        return 'at'
+    return f'{_share(abs(change))} {"better" if change > 0 else "worse"} than'

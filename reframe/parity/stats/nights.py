@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity.stats.noise import known_median
-from parity.stats.rules import Rules
+from parity.stats.noise import Rules, known_median
 
 #: Mean range of n normal values in standard deviations (Tippett 1925); beyond eight, that of eight is near enough.
 _RANGE = np.array([np.nan, np.nan, 1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847])

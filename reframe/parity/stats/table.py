@@ -17,7 +17,7 @@ from parity.base import csvfile
 from parity.base.errors import UsageError
 from parity.stats.judgement import Judgement, judged
 from parity.stats.nights import Nights
-from parity.stats.rules import DEFAULT, RATE, Rules
+from parity.stats.noise import DEFAULT, RATE, Rules
 from parity.stats.search import SLOW
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from parity.records.record import Session as Record
 from parity.refs import lint
 from parity.session import recovery
 from parity.stats import bounds
-from parity.stats.rules import DEFAULT, RATE, WHOLE_NIGHT
+from parity.stats.noise import DEFAULT, RATE, WHOLE_NIGHT
 from parity.system import systems
 from parity.system.schema import System
 from parity.verdict import absent, acks, coverage, join
