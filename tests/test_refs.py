@@ -201,6 +201,15 @@ def test_what_was_accepted_is_kept_in_order_and_replaced_in_its_place(history):
     assert text.startswith('# ours\n') and 'write:    # slow\n      hpl: [1.0, -0.1, 0.1, Gflop/s]   # by hand\n' in text
 
 
+def test_a_reference_is_of_its_partition_only(history):
+    nights(history, quiet())
+    proposed()
+    accepted()
+    nights(history, quiet(at=50.0), partition='other')
+    replaced = {cell.partition: p.replaces for cell, p in propose.run('local').found if cell.metric == 'hpl'}
+    assert replaced['default'][0] == pytest.approx(100, rel=0.01) and replaced['other'] is None
+
+
 def test_a_worse_value_than_the_accepted_one_is_told(history):
     nights(history, quiet(at=100.0))
     proposed()
