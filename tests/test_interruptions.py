@@ -163,6 +163,19 @@ def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout):
     assert code == 3 and verdict['cells'] == []
 
 
+def test_every_finished_case_of_a_killed_run_is_recovered_whatever_its_result(results):
+    def line(ended: int, result: str, phase: str, journal: str = 'ours') -> str:
+        return (f'{ended}|{result}|local|default|distro|Toy|Toy|Toy|17|{phase}|hpl=95.5 [Gflop/s] ref=100.0,-0.05,None|'
+                f'{{"journal": "{journal}"}}')
+    log = results / 'perflogs' / 'local' / 'default' / 'Toy.log'
+    log.parent.mkdir(parents=True)
+    log.write_text('\n'.join(['job_completion_time_unix|result', line(20, 'fail', 'performance'), line(10, 'pass', 'None'),
+                              line(15, 'pass', 'None', 'theirs'), line(30, 'fail', 'sanity'), line(40, 'pass', 'None')[:-9]]))
+    found = recovery.cases_of('ours')
+    assert [(case['job_completion_time_unix'], case['result']) for case in found] == [(10, 'pass'), (20, 'fail'), (30, 'fail')]
+    assert found[0]['perfvalues'] == {'local:default:hpl': [95.5, 100.0, -0.05, None, 'Gflop/s', None]}
+
+
 @pytest.mark.parametrize('content', ['[]', '3', '{', '{"id": "x"}', ''])
 def test_a_damaged_journal_is_moved_aside(results, content, capsys):
     journal = results / 'running' / 'x.json'
