@@ -139,6 +139,14 @@ def test_a_script_for_others_says_which_python_it_lacks():
         assert done.returncode == code and ('PYTHON: name a Python that has mpi4py' in done.stderr) == bool(code)
 
 
+@pytest.mark.parametrize('name', HOSTILE[:-1])
+def test_a_program_of_any_name_is_one_word_of_the_job_script(tmp_path, name):
+    for view in ('', f'/{name}/bin'):
+        made = SimpleNamespace(standalone=False, current_environ=SimpleNamespace(extras={'software': {'view': view}}))
+        done = subprocess.run(['bash', '-c', f"printf '%s|' {Workload.program(made, name)}"], capture_output=True, text=True, cwd=tmp_path)
+        assert done.stdout == (f'{view}/{name}|' if view else f'{name}|')
+
+
 def test_a_workload_that_is_submitted_takes_the_python_of_the_checkout(site):
     wanted = Wanted('workload', 'local', check='Pingpong%where=within')
     rendered, submitted = (write.script(replace(wanted, own=own))[1] for own in (False, True))
