@@ -13,6 +13,8 @@ from parity.stats.nights import Nights, of_nights
 from parity.stats.noise import Rules
 from parity.stats.search import FAST, SLOW, TOO_FEW
 
+#: From these on a person should know of it.
+_DEPENDENT, _SEEN = 0.3, 0.05
 Word = Literal['ok', 'improved', 'regressed', 'insufficient']
 
 
@@ -63,7 +65,7 @@ def _of_last(last: Last, sign: int, labels: Sequence[str], rules: Rules, referen
     width = 3 * last.spread * math.sqrt(1 + 1 / last.nights) * abs(last.baseline) if known else 0.0
     middle = sign * last.baseline if known else None
     return Judgement(
-        verdict=word, why=why, warnings=tuple(warnings(last, rules)), value=sign * last.value,
+        verdict=word, why=why, warnings=tuple(_warnings(last, rules)), value=sign * last.value,
         baseline=middle, low=middle - width if known else None, high=middle + width if known else None,
         needs_rerun=_wants_rerun(last, rules))
 
@@ -77,14 +79,14 @@ def _wants_rerun(last: Last, rules: Rules) -> bool:
 def _word(last: Last, sign: int, labels: Sequence[str], rules: Rules,
           reference: Reference | None) -> tuple[Word, str]:
     if last.state == TOO_FEW:
-        return 'insufficient', too_few(last, rules)
+        return 'insufficient', _too_few(last, rules)
     if not last.baseline:
         return 'insufficient', 'the median of the history is 0: a change has no measure'
     if last.state in (SLOW, FAST):
-        return ('regressed' if last.state == SLOW else 'improved'), episode(last, labels, rules)
+        return ('regressed' if last.state == SLOW else 'improved'), _episode(last, labels, rules)
     if reference and (beyond := _beyond(last, sign, reference)):
-        return ('regressed' if beyond == -sign else 'improved'), reference(last, sign, reference)
-    return 'ok', quiet(last, labels)
+        return ('regressed' if beyond == -sign else 'improved'), _drift(last, sign, reference)
+    return 'ok', _quiet(last, labels)
 
 
 def _beyond(last: Last, sign: int, reference: Reference) -> int:
@@ -95,16 +97,12 @@ def _beyond(last: Last, sign: int, reference: Reference) -> int:
     return bounds.side(level, reference.low, reference.high) if clear else 0
 
 
-#: From these on a person should know of it.
-_DEPENDENT, _SEEN = 0.3, 0.05
-
-
-def too_few(last: Last, rules: Rules) -> str:
+def _too_few(last: Last, rules: Rules) -> str:
     return (f'{last.nights} nights of history before the last three: the stated error rate needs {rules.least}, '
             f'so judging begins on night {rules.least + rules.last}')
 
 
-def quiet(last: Last, labels: Sequence[str]) -> str:
+def _quiet(last: Last, labels: Sequence[str]) -> str:
     said = (f'tonight is {_off(last.change)} the median of {last.nights} nights; '
             f'their spread is {_share(last.spread)}')
     if last.suspicious and not last.again and last.change < -last.least:
@@ -115,7 +113,7 @@ def quiet(last: Last, labels: Sequence[str]) -> str:
     return said
 
 
-def episode(last: Last, labels: Sequence[str], rules: Rules) -> str:
+def _episode(last: Last, labels: Sequence[str], rules: Rules) -> str:
     """Why the nights are an episode, and how long it has lasted."""
     found = last.episode
     first = last.night + 1 - len(labels)
@@ -131,14 +129,14 @@ def episode(last: Last, labels: Sequence[str], rules: Rules) -> str:
     return f'{kind} since {labels[found.begin - first]} ({lasts} {"night" if lasts == 1 else "nights"}): {said}'
 
 
-def reference(last: Last, sign: int, accepted) -> str:
+def _drift(last: Last, sign: int, accepted) -> str:
     level = last.baseline + last.three * abs(last.baseline)
     off = (level - sign * accepted.value) / abs(accepted.value)
     return (f'the last three nights are {_off(off)} the accepted {accepted.value:.4g}, beyond its bound; '
             f'the recent nights alone show no step: a drift')
 
 
-def warnings(last: Last, rules: Rules) -> Iterator[str]:
+def _warnings(last: Last, rules: Rules) -> Iterator[str]:
     """What limits the judgement."""
     if not math.isfinite(last.spread) or not last.baseline:
         return
