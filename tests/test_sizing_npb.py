@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from parity.base.sizing import StreamArrays, stream_elements
 from parity.check.sizing_npb import BENCHMARKS, NPB_CLASS_BY_SIZE, npb_memory_bytes, npb_ranks
-from parity.outputs import npb_problems
+from parity.outputs import npb
 
 MIB = 2 ** 20
 GB = 10 ** 9
@@ -106,8 +106,8 @@ def test_memory_of_what_is_not(arguments, message):
 
 
 def test_operations_of_is_and_ep_are_their_size():
-    assert npb_problems.million_operations('is', 'A') == pytest.approx(83.88608)
-    assert npb_problems.million_operations('ep', 'A') == pytest.approx(536.870912)
+    assert npb.million_operations('is', 'A') == pytest.approx(83.88608)
+    assert npb.million_operations('ep', 'A') == pytest.approx(536.870912)
 
 
 # ---- STREAM

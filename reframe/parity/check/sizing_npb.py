@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from parity.outputs import npb_problems
-from parity.outputs.npb_problems import BENCHMARKS, CLASSES
+from parity.outputs import npb
+from parity.outputs.npb import BENCHMARKS, CLASSES
 
 NPB_CLASS_BY_SIZE = {'quick': 'A', 'nightly': 'B', 'acceptance': 'C'}
 
@@ -47,13 +47,13 @@ def npb_memory_bytes(benchmark: str, npb_class: str, ranks: int = 1) -> int:
     _known(benchmark, npb_class or '?')
     if not _allowed(benchmark, ranks, ''):
         raise ValueError(f'NPB {benchmark.upper()} does not run on {ranks} ranks')
-    return ranks * _BYTES_A_RANK[benchmark](npb_problems.problem(benchmark, npb_class), ranks)
+    return ranks * _BYTES_A_RANK[benchmark](npb.problem(benchmark, npb_class), ranks)
 
 
 def _known(benchmark: str, npb_class: str) -> None:
     if benchmark not in BENCHMARKS:
         raise ValueError(f'{benchmark!r} is no NPB benchmark; valid are {", ".join(BENCHMARKS)}')
-    if npb_class and not npb_problems.exists(benchmark, npb_class):
+    if npb_class and not npb.exists(benchmark, npb_class):
         raise ValueError(f'NPB {benchmark.upper()} has no class {npb_class!r}; valid are {", ".join(CLASSES)}')
 
 
@@ -68,7 +68,7 @@ def _allowed(benchmark: str, ranks: int, npb_class: str) -> bool:
     if not npb_class:
         points = math.inf
     else:
-        points = npb_problems.problem(benchmark, npb_class).size[0] // wide
+        points = npb.problem(benchmark, npb_class).size[0] // wide
     # BT/make_set.f90 "Cell size too small. Min size is 3"; LU/subdomain.f90 likewise
     return points >= 3 and (wide <= 2 * narrow if benchmark == 'lu' else wide == narrow)
 
@@ -81,11 +81,11 @@ def _grid(ranks: int) -> tuple[int, int]:
 
 def _most(benchmark: str, npb_class: str) -> float:
     if benchmark == 'ep' and npb_class:
-        return npb_problems.problem('ep', npb_class).size[0] >> 17     # EP/ep_data.f90: 2^16 pairs a batch
+        return npb.problem('ep', npb_class).size[0] >> 17     # EP/ep_data.f90: 2^16 pairs a batch
     return {'is': _IS_MOST.get(npb_class, 1024), 'mg': _MG_MOST}.get(benchmark, math.inf)
 
 
-def _bt(p: npb_problems.Problem, ranks: int) -> int:
+def _bt(p: npb.Problem, ranks: int) -> int:
     """BT/bt_data.f90, alloc_space."""
     cells = math.isqrt(ranks)
     m = p.size[0] // cells + 1
@@ -96,7 +96,7 @@ def _bt(p: npb_problems.Problem, ranks: int) -> int:
     return _REAL * (cells * (volume + surface) + buffers + lines) + _INTEGER * 21 * cells
 
 
-def _sp(p: npb_problems.Problem, ranks: int) -> int:
+def _sp(p: npb.Problem, ranks: int) -> int:
     """SP/sp_data.f90, alloc_space."""
     cells = math.isqrt(ranks)
     m = p.size[0] // cells + 1
@@ -106,7 +106,7 @@ def _sp(p: npb_problems.Problem, ranks: int) -> int:
     return _REAL * (cells * volume + buffers + 16 * (m + 4)) + _INTEGER * 21 * cells
 
 
-def _lu(p: npb_problems.Problem, ranks: int) -> int:
+def _lu(p: npb.Problem, ranks: int) -> int:
     """LU/lu_data.f90, alloc_space, with the subdomain of LU/proc_grid.f90."""
     nz = p.size[0]
     nx, ny = (-(-nz // side) for side in _grid(ranks))
@@ -114,7 +114,7 @@ def _lu(p: npb_problems.Problem, ranks: int) -> int:
     return _REAL * (grid + 4 * 25 * nx + 2 * (ny + 2) * (nz + 2) + 2 * 5 * 2 * ny * nz)
 
 
-def _cg(p: npb_problems.Problem, ranks: int) -> int:
+def _cg(p: npb.Problem, ranks: int) -> int:
     """CG/cg_data.f90, alloc_space: every rank has the whole row pointers and random vector."""
     rows = 2 ** (int(math.log2(ranks)) // 2)
     n, nonzeros = p.size[0], p.nonzeros
@@ -124,13 +124,13 @@ def _cg(p: npb_problems.Problem, ranks: int) -> int:
     return _INTEGER * integers + _REAL * ((n + 1) + 2 * nz + 6 * (n // rows + 2))
 
 
-def _ft(p: npb_problems.Problem, ranks: int) -> int:
+def _ft(p: npb.Problem, ranks: int) -> int:
     """FT/ft_data.f90, alloc_space: three complex arrays and the twiddle factors."""
     points = p.size[0] * p.size[1] // ranks * p.size[2]
     return _COMPLEX * 3 * (points + 3) + _REAL * points + _COMPLEX * max(p.size)
 
 
-def _mg(p: npb_problems.Problem, ranks: int) -> int:
+def _mg(p: npb.Problem, ranks: int) -> int:
     """MG/mg_data.f90, alloc_space."""
     log_size, log_ranks = p.size[0].bit_length() - 1, ranks.bit_length() - 1
     lm = log_size - log_ranks // 3
@@ -140,14 +140,14 @@ def _mg(p: npb_problems.Problem, ranks: int) -> int:
     return _REAL * (2 * nr + nv + 4 * 2 * nm * nm)
 
 
-def _is(p: npb_problems.Problem, ranks: int) -> int:
+def _is(p: npb.Problem, ranks: int) -> int:
     """IS/is.c, alloc_space: three arrays of keys, larger than their share because keys are not even."""
     share = p.size[0] // ranks
     bounds = ((256, 3), (512, 5), (1024, 8), (math.inf, 13))
     return _INTEGER * (3 * next(halves for below, halves in bounds if ranks < below) * share // 2 + 4 * ranks)
 
 
-def _ep(p: npb_problems.Problem, ranks: int) -> int:
+def _ep(p: npb.Problem, ranks: int) -> int:
     """EP/ep_data.f90: one batch of 2^16 pairs, counts, and 10000 numbers; no class needs more."""
     return _REAL * (2 * 2 ** 16 + 10 + 10000)
 
