@@ -8,7 +8,7 @@ measures the page cache as much as the storage: it is labelled so.
 import shlex
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check.metric import Metric
 from parity.check.storage import Budget
@@ -24,6 +24,7 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     """Copy or write files between two named file systems, 1 or more clients at once."""
 
     needs = frozenset({'filecopy'})
+    programs = ('filetools.py', 'filecopy.py')
     executable = 'python3'
     mode = parameter(['large-copy', 'small-copy', 'small-write'])
     clients = parameter(['one', 'all'])
@@ -54,11 +55,6 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
                    'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
         self.executable_opts = ['filecopy.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
         self.executable_opts += ['--durable'] if self.sync == 'durable' else []
-
-    @run_before('run')
-    def stage_programs(self):
-        for name in ('filetools.py', 'filecopy.py'):
-            self.stage_program(name)
 
     def parse(self, text):
         values, facts = filecopy.read(text)

@@ -9,7 +9,7 @@ systems that the partition names (-S source=home -S destination=scratch).
 import shlex
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check.metric import Metric
 from parity.check.mpi import Mpi
@@ -29,6 +29,7 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
     """One reader a node; aggregate rate in Mb/s (10^6 bit/s), and what a byte costs a reader in ns."""
 
     needs = frozenset({'fileset'})
+    programs = ('filetools.py', 'fileset.py')
     ranks_a_node = '1'
     file = parameter(list(BYTES))
     mode = parameter(['read', 'read-write'])
@@ -58,11 +59,6 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
             options['destination'] = self.filesystem(self.destination)
         self.executable = self.python()
         self.executable_opts = ['fileset.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
-
-    @run_before('run')
-    def stage_programs(self):
-        for name in ('filetools.py', 'fileset.py'):
-            self.stage_program(name)
 
     def parse(self, text):
         values, facts = fileset.read(text)

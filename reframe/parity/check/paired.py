@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from reframe.core.builtins import run_before
-
 from parity.check.workload import Workload
 from parity.scheduler import placement
 
@@ -38,8 +36,3 @@ class Paired(Workload):
         if one_by_one and count > MOST and self.size != 'acceptance':
             self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
         return nodes, 1 if one_by_one else nodes // 2
-
-    @run_before('run')
-    def parity_stage_programs(self):
-        for name in self.programs:
-            self.stage_program(name)

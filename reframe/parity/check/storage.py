@@ -8,7 +8,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestPlugin
 
@@ -100,18 +100,13 @@ class Room(Budget):
         self._take_room('"$bytes"', files)
         self.prerun_cmds[:0] = [f'direct=$({ask}) || exit 2', f'bytes=$((direct ? {size_bytes:d} : {without:d}))']
         self.filesystem(self.on)        # a script for others makes it first
-        self.room_programs = ('room.py', 'direct.py')
+        self.programs = ('room.py', 'direct.py')
 
     def _take_room(self, size, files):
         room = f'{shlex.join(["python3", "room.py", self.filesystem(self.on)])} {size} {int(files)}'
         self.prerun_cmds = [f'folder=$({room}) || exit 2', """trap 'rm -rf -- "$folder"' EXIT"""]
         self.filesystem(self.on)
-        self.room_programs = ('room.py',)
-
-    @run_before('run')
-    def parity_stage_room(self):
-        for name in self.room_programs:
-            self.stage_program(name)
+        self.programs = ('room.py',)
 
     def took_direct(self):
         """Whether the file system took direct I/O on the node that ran the job."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reframe.core.builtins import parameter, run_before
+from reframe.core.builtins import parameter
 
 from parity.check.workload import Workload
 
@@ -32,10 +32,6 @@ class Kernel(Threaded):
     def run_kernel(self, *arguments):
         """Compile it and run it with ``count`` threads."""
         self.spread_threads()
+        self.programs = ('compile.sh', 'kernel.h', f'{self.kernel}.c')
         self.prerun_cmds = [f'./compile.sh {self.kernel} || exit 1']
         self.executable, self.executable_opts = f'./{self.kernel}', [str(each) for each in arguments]
-
-    @run_before('run')
-    def parity_stage_kernel(self):
-        for name in ('compile.sh', 'kernel.h', f'{self.kernel}.c'):
-            self.stage_program(name)

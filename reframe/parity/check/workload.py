@@ -49,6 +49,8 @@ class Workload(rfm.RegressionTestPlugin):
     #: What makes two programs of one, found only when it has run: name -> values. References name it in their
     #: $index beside `size`, and no runs of which it differs are compared.
     variants = {}
+    #: Programs of ours that the job starts (`stage_program`).
+    programs = ()
     #: The script is for somebody who has neither parity nor its builds (parity.jobs.standalone).
     standalone = False
 
@@ -209,6 +211,11 @@ class Workload(rfm.RegressionTestPlugin):
         if not file.exists():
             file = Path(paths.PROGRAMS, name)
         os.chmod(shutil.copy(file, self.stagedir), 0o755)
+
+    @run_before('run')
+    def parity_stage_programs(self):
+        for name in self.programs:
+            self.stage_program(name)
 
     def leave_out(self, metrics, reason):
         """Metrics that this case cannot have, e.g. a latency between ranks where there is one rank."""
