@@ -133,7 +133,7 @@ def _hostile_beside():
     from parity.records.record import Session
     from parity.report import curves, news, ratios, series
     from parity.report.beside import Beside
-    from parity.report.difference import Difference
+    from parity.report.facts import Difference
     cells = _hostile().cells
     before = _verdict([c.model_copy(update={'verdict': 'ok'}) for c in cells])
     return Beside(

@@ -17,7 +17,7 @@ from parity.compare.model import Outcome
 from parity.records import record
 from parity.records.history import SCHEMA
 from parity.records.record import Session
-from parity.report import curves, difference, drawing, earlier, news, nodes, ratios, rows, series
+from parity.report import curves, drawing, earlier, facts, news, nodes, ratios, rows, series
 from parity.verdict import judge
 from test_report import _cell, _page, _verdict
 
@@ -163,12 +163,12 @@ def _facts(**given):
 def test_a_fact_that_changed_on_several_nodes_is_told_once():
     before = _facts(nodes={n: {'node': n, 'kernel': '6.1.187'} for n in ('v1', 'v2', 'v3')})
     now = _facts(nodes={n: {'node': n, 'kernel': '6.1.192' if n != 'v1' else '6.1.187'} for n in ('v1', 'v2', 'v3')})
-    assert difference.of_sessions(before, now) == [
-        difference.Difference('kernel', '6.1.187', '6.1.192', ['v2', 'v3'])]
+    assert facts.differences(before, now) == [
+        facts.Difference('kernel', '6.1.187', '6.1.192', ['v2', 'v3'])]
 
 
 def test_facts_of_the_machine_are_named_by_their_path():
-    found = difference.of_sessions(
+    found = facts.differences(
         _facts(facts={'machine': {'clock': {'max_hz': 1}, 'memory_available_bytes': 1}}),
         _facts(facts={'machine': {'clock': {'max_hz': 2}, 'memory_available_bytes': 2}, 'limits': {'x': None}}))
     assert [(d.fact, d.before, d.now) for d in found] == [('machine clock max hz', '1', '2')]

@@ -11,7 +11,7 @@ from parity.report.ratios import Pair
 if TYPE_CHECKING:
     from parity.records.record import Session
     from parity.report.curves import Plot
-    from parity.report.difference import Difference
+    from parity.report.facts import Difference
     from parity.report.series import Nights
     from parity.verdict.model import Verdict
 
@@ -37,7 +37,7 @@ def of_session(verdict: Verdict) -> Beside:
     """
     # Here and not above: these load polars, and a page may be asked for without any of it.
     from parity.records import database, history, kept
-    from parity.report import curves, difference, earlier, nodes, series
+    from parity.report import curves, earlier, facts, nodes, series
     from parity.verdict import judge
     session = kept.read(verdict.session.uuid)
     before, judged, unreadable = earlier.before(session, verdict.session.system), None, ''
@@ -50,7 +50,7 @@ def of_session(verdict: Verdict) -> Beside:
     recent = series.recent(frame, verdict.session.uuid, database.starts()[verdict.session.uuid])
     return Beside(
         before=judged, unreadable=unreadable,
-        differences=difference.of_sessions(before, session) if before else [],
+        differences=facts.differences(before, session) if before else [],
         nights=series.of_recent(recent),
         plots=curves.of_sessions(session, before),
         facts=session,
