@@ -16,7 +16,7 @@ from parity.check.metric import Metric
 from parity.outputs import Incomplete, Wrong, blocks, ops
 from replay import RECORDED, Replay, check
 
-PROGRAMS = TOP / 'reframe' / 'parity' / 'check' / 'programs'
+PROGRAMS = TOP / 'jobs' / 'programs'
 CODES = {'ops': ops, 'blocks': blocks}
 TEXTS = {(name, file.stem): file.read_text() for name in CODES for file in sorted((RECORDED / name).glob('*.txt'))}
 OPS, SAMPLES, BLOCKS = TEXTS['ops', 'threads-2'], TEXTS['ops', 'samples-5-threads-2'], TEXTS['blocks', 'random-threads-2']

@@ -13,7 +13,7 @@ import pytest
 from conftest import TOP
 from parity.scheduler import scheduled
 
-NODE = TOP / 'reframe' / 'parity' / 'check' / 'programs' / 'node.sh'
+NODE = TOP / 'jobs' / 'programs' / 'node.sh'
 pytestmark = pytest.mark.skipif('User Mode Linux' in Path('/proc/cpuinfo').read_text(), reason='a guest of User-mode Linux knows itself')
 
 

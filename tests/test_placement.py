@@ -13,7 +13,7 @@ from conftest import TOP
 from parity.scheduler import placement
 from parity.scheduler.placement import Asked, Ran, Rank
 
-RANK_SH = TOP / 'reframe' / 'parity' / 'check' / 'programs' / 'rank.sh'
+RANK_SH = TOP / 'jobs' / 'programs' / 'rank.sh'
 #: Two sockets of two cores of two hardware threads.
 TOPOLOGY = {cpu: (cpu % 4, cpu % 2) for cpu in range(8)}
 

@@ -14,7 +14,7 @@ import pytest
 
 from conftest import TOP
 
-ROOM = TOP / 'reframe' / 'parity' / 'check' / 'programs' / 'room.py'
+ROOM = TOP / 'jobs' / 'programs' / 'room.py'
 
 
 def room(filesystem, size=1000, files=1, **options):

@@ -92,7 +92,7 @@ LINE = """  PATH=/opt/mpi/bin:$PATH ; export PATH ; printf '<%s>' "$PATH" "$0" -
 def test_the_remote_shell_gives_pbs_a_shell_with_the_job_s_path(tmp_path):
     (tmp_path / 'pbs_tmrsh').write_text('#!/bin/sh\necho "on $1"; shift; exec env -i "$@"\n')    # a program without a PATH
     (tmp_path / 'pbs_tmrsh').chmod(0o755)
-    (tmp_path / 'pbs_rsh.sh').write_bytes((TOP / 'reframe/parity/check/programs/pbs_rsh.sh').read_bytes())
+    (tmp_path / 'pbs_rsh.sh').write_bytes((TOP / 'jobs/programs/pbs_rsh.sh').read_bytes())
     (tmp_path / 'pbs_rsh.sh').chmod(0o755)
     job = f"{scheduled._REMOTE_SHELL}; $OMPI_MCA_plm_rsh_agent n2 {shlex.quote(LINE)}"
     done = shell(job, tmp_path, PATH=f'{tmp_path}:/usr/bin:/bin')

@@ -24,7 +24,7 @@ from parity.report.inspect import text, view
 from parity.verdict import judge, terminal
 from sessions import case
 
-PROGRAM = TOP / 'reframe' / 'parity' / 'check' / 'programs' / 'watch.py'
+PROGRAM = TOP / 'jobs' / 'programs' / 'watch.py'
 watch = import_module_from_file(str(PROGRAM))
 REFS = {'hpl': (100.0, -0.05, 0.05)}
 BUSY = {'parity': {'disturbed': 'processes outside the job took 1.00 of its 2 CPUs'}, 'hpl': 7.6}

@@ -10,9 +10,6 @@ from pathlib import Path
 from parity import __version__
 from parity.base.errors import InfrastructureError, UsageError
 
-#: Benchmark programs of ours that run on compute nodes: a check copies them into its stage directory.
-PROGRAMS = str(Path(__file__).resolve().parents[1] / 'check' / 'programs')
-
 
 def root() -> Path:
     """The top of the checkout: PARITY_ROOT, or the folder above the library, which holds systems/ and checks/."""
@@ -21,6 +18,11 @@ def root() -> Path:
     if not (top / 'systems').is_dir():
         raise UsageError(f'{top}: no folder systems/ here; PARITY_ROOT must name the top of the checkout')
     return top.resolve()
+
+
+def programs() -> Path:
+    """What jobs start on their nodes: a check copies it into its stage directory."""
+    return root() / 'jobs' / 'programs'
 
 
 def results() -> Path:
@@ -38,7 +40,7 @@ def database() -> Path:
 
 
 #: What measures and judges; other files (docs, a system's references) change no figure.
-_OURS = ('reframe', 'checks')
+_OURS = ('reframe', 'checks', 'jobs/programs')
 
 
 def version() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -12,9 +13,9 @@ from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestPlugin
 
+from parity.base import paths
 from parity.base.figures import figure
 from parity.check.mpi import Mpi
-from parity.check.programs import direct
 from parity.check.sizing import Night, fit
 from parity.outputs import Incomplete
 from parity.plan import identity
@@ -129,7 +130,7 @@ class Room(Budget):
         if not self.runs_here() or not path.is_dir():
             return None
         try:
-            return direct.takes(path)
+            return runpy.run_path(str(paths.programs() / 'direct.py'))['takes'](path)
         except OSError:
             return None
 

@@ -205,11 +205,11 @@ class Workload(rfm.RegressionTestPlugin):
         Path(self.stagedir, name).write_text(text)
 
     def stage_program(self, name):
-        """Put a program into the case's stage directory, ready to start: from programs/ beside the check, else of
-        parity.check's own."""
+        """Put a program into the case's stage directory, ready to start: from programs/ beside the check, else
+        from jobs/programs."""
         file = Path(self.prefix, 'programs', name)
         if not file.exists():
-            file = Path(paths.PROGRAMS, name)
+            file = paths.programs() / name
         os.chmod(shutil.copy(file, self.stagedir), 0o755)
 
     @run_before('run')
