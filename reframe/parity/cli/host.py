@@ -35,9 +35,9 @@ def facts(brief: bool) -> None:
     if brief:
         return
     here = machine.load(cache / 'machine.json')
-    bounds = machine.bounds(here, system.partitions[0].extras.model_dump()['limits'])
+    limits, unlimited = machine.bounds(here, system.partitions[0].extras.model_dump()['limits'])
     told = {'machine': here.model_dump(mode='json'),
-            'limits': {k: v.model_dump() for k, v in bounds.limits.items()}, 'no_limit': list(bounds.notes),
+            'limits': {k: v.model_dump() for k, v in limits.items()}, 'no_limit': unlimited,
             'environments': {e.name: {'features': list(e.features), **e.software} for e in found.environs}}
     print(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), end='')
 

@@ -15,28 +15,21 @@ _CLOCK_UNITS = {'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9}
 _PARTS = ('clock', 'flops_per_cycle')
 
 
-class Bounds(NamedTuple):
-    """Bounds by name, and why others are absent."""
-
-    limits: dict[str, Limit]
-    notes: list[str]
-
-
 def limits(machine: Machine, overrides: Mapping[str, Any] | None = None) -> dict[str, Limit]:
     """``bounds`` without the notes."""
-    return bounds(machine, overrides).limits
+    return bounds(machine, overrides)[0]
 
 
-def bounds(machine: Machine, overrides: Mapping[str, Any] | None = None) -> Bounds:
-    """peak_flops (all usable cores), peak_flops_core in Gflop/s, memory_bandwidth in GB/s. ``overrides`` is
-    ``limits:`` of system.yaml, with ``clock`` and ``flops_per_cycle`` beside the bounds; it wins and is certain,
-    as the operator states it. UsageError for a malformed one."""
+def bounds(machine: Machine,
+           overrides: Mapping[str, Any] | None = None) -> tuple[dict[str, Limit], list[str]]:
+    """The bounds, and why others are absent. ``overrides`` is ``limits:`` of system.yaml, with ``clock`` and
+    ``flops_per_cycle`` beside the bounds; it wins and is certain. UsageError for a malformed one."""
     stated = {name: _stated(name, entry) for name, entry in (overrides or {}).items()}
     found, notes = _peaks(machine, stated)
     if m := machine.memory_channels:
         found['memory_bandwidth'] = Limit(value=m.channels * m.transfers_per_s * m.bytes_per_transfer / 1e9,
                                           unit='GB/s', source=m.source, certain=True)
-    return Bounds(found | {name: limit for name, limit in stated.items() if name not in _PARTS}, notes)
+    return found | {name: limit for name, limit in stated.items() if name not in _PARTS}, notes
 
 
 def _peaks(machine: Machine, stated: dict[str, Limit]) -> tuple[dict[str, Limit], list[str]]:
@@ -48,36 +41,30 @@ def _peaks(machine: Machine, stated: dict[str, Limit]) -> tuple[dict[str, Limit]
                               physical=machine.kind == 'physical')
         flops = row and Limit(value=row.value, unit='flop/cycle', source=row.source, certain=row.certain)
     missing = [name for name, value in (('maximum clock', clock), ('flop per cycle', flops)) if value is None]
-    if clock is None or flops is None:
+    if missing:
         return {}, [f'no peak_flops: {" and ".join(missing)} unknown']
-    core = clock.value * _CLOCK_UNITS[clock.unit] * flops.value / 1e9
-    source = f'{clock.value * _CLOCK_UNITS[clock.unit] / 1e9:.4g} GHz ({clock.source}) x ' \
-             f'{flops.value:g} flop/cycle ({flops.source})'
-    certain, cores = clock.certain and flops.certain, _cores(machine)
-    return {
-        'peak_flops_core': Limit(value=core, unit='Gflop/s', source=source, certain=certain),
-        'peak_flops': Limit(value=core * cores, unit='Gflop/s', source=f'{cores} cores x {source}',
-                            certain=certain),
-    }, []
+    hz, cores = clock.value * _CLOCK_UNITS[clock.unit], _cores(machine)
+    core = Limit(value=hz * flops.value / 1e9, unit='Gflop/s', certain=clock.certain and flops.certain,
+                 source=f'{hz / 1e9:.4g} GHz ({clock.source}) x {flops.value:g} flop/cycle ({flops.source})')
+    whole = {'value': core.value * cores, 'source': f'{cores} cores x {core.source}'}
+    return {'peak_flops_core': core, 'peak_flops': core.model_copy(update=whole)}, []
 
 
 def _cores(machine: Machine) -> int:
-    """The most cores that can work at once: a guest's threads may be cores of the host; a quota of 2.5 is three
-    cores."""
+    """The most cores that can work at once: a guest's threads may be cores; a quota of 2.5 is three cores."""
     cores = len(machine.core_sets if machine.kind == 'physical' else machine.cpu_list)
     return cores if machine.cpu_quota is None else min(cores, max(1, math.ceil(machine.cpu_quota)))
 
 
 def _stated(name: str, entry: Any) -> Limit:
     """One entry of ``limits:`` in system.yaml."""
-    allowed = UNITS.get(name)
     try:
         limit = Limit(**{'certain': True, **entry})
     except (TypeError, ValueError) as error:
         raise UsageError(f'limits: {name}: give value, unit and source: {error}') from error
     if not limit.source.strip():
         raise UsageError(f'limits: {name}: a number without a source is not a limit')
-    if allowed and limit.unit not in allowed:
+    if limit.unit not in (allowed := UNITS.get(name, (limit.unit,))):
         raise UsageError(f'limits: {name}: unit {limit.unit!r} is not one of {", ".join(allowed)}')
     return limit
 
@@ -125,13 +112,9 @@ TABLE: dict[str, Flops] = {
     'power9le': Flops(8, 'IBM POWER9 Processor User Manual: 2 FMA x 128 bit, SMT4 core', certain=False),
 }
 
-#: By vendor and flags: the most that any processor of the vendor does that shows these flags. It
-#: holds where the name does not: a hypervisor may mask flags and show an older model, but vectors
-#: whose flag is masked cannot be used.
-BY_FLAGS: dict[str, dict[str, int]] = {
-    'GenuineIntel': {'avx512f': 32, 'fma': 16},
-    'AuthenticAMD': {'avx512f': 32, 'fma': 16},
-}
+#: By flags: the most that any processor of these vendors does that shows them. It holds where the name does not:
+#: a hypervisor may mask flags and show an older model, but vectors whose flag is masked cannot be used.
+_VENDORS, _BY_FLAGS = ('GenuineIntel', 'AuthenticAMD'), {'avx512f': 32, 'fma': 16}
 
 
 def flops_per_cycle(microarchitecture: str | None, vendor: str | None, family: str | None,
@@ -140,7 +123,7 @@ def flops_per_cycle(microarchitecture: str | None, vendor: str | None, family: s
     row = TABLE.get(microarchitecture or '')
     if physical and row and row.family in (None, family):
         return row
-    for flag, value in BY_FLAGS.get(vendor or '', {}).items():
-        if flag in simd:
+    for flag, value in _BY_FLAGS.items():
+        if vendor in _VENDORS and flag in simd:
             return Flops(value, f'the most that any {vendor} processor with {flag} does')
     return None

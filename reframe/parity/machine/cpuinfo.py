@@ -20,15 +20,19 @@ def processors(tree: Tree) -> list[dict[str, str]]:
     """One dictionary a processor. What stands apart from them (ARM, POWER, UML) joins the first."""
     blocks, apart = [], {}
     for block in (tree.text('proc/cpuinfo') or '').split('\n\n'):
-        pairs = (line.partition(':') for line in block.splitlines())
-        fields = {key.strip(): value.strip() for key, colon, value in pairs if colon}
+        fields = pairs(block)
         if 'processor' in fields:
             blocks.append(fields)
         else:
             apart.update(fields)
-    if not blocks:
-        return [apart] if apart else []
-    return [apart | blocks[0]] + blocks[1:]
+    first = apart | (blocks[0] if blocks else {})
+    return [first, *blocks[1:]] if first else []
+
+
+def pairs(block: str) -> dict[str, str]:
+    """The lines ``key: value``."""
+    found = (line.partition(':') for line in block.splitlines())
+    return {key.strip(): value.strip() for key, colon, value in found if colon}
 
 
 def flags(tree: Tree, first: dict[str, str] | None = None) -> frozenset[str]:
@@ -44,20 +48,17 @@ def flags(tree: Tree, first: dict[str, str] | None = None) -> frozenset[str]:
 
 def identity(tree: Tree, cpu: dict[str, str]) -> tuple[dict, list[str]]:
     """Names: architecture, vendor, family, model, microarchitecture and SIMD sets."""
-    notes = []
     seen = flags(tree, cpu)
-    architecture = tree.text('proc/sys/kernel/arch') or (platform.machine() if tree.real else None)
-    if not seen:
-        notes.append('instruction sets unknown: /proc/cpuinfo shows none')
-    facts = {
-        'architecture': architecture or 'unknown',
+    notes = [] if seen else ['instruction sets unknown: /proc/cpuinfo shows none']
+    microarchitecture, why = _microarchitecture(tree)
+    return {
+        'architecture': tree.text('proc/sys/kernel/arch') or tree.real and platform.machine() or 'unknown',
         'vendor': cpu.get('vendor_id') or cpu.get('CPU implementer'),
         'family': cpu.get('cpu family'),
         'model_name': cpu.get('model name') or cpu.get('cpu') or cpu.get('Processor'),
         'simd': tuple(name for name in SIMD if name in seen),
-    }
-    facts['microarchitecture'], why = _microarchitecture(tree)
-    return facts, notes + why
+        'microarchitecture': microarchitecture,
+    }, notes + why
 
 
 def _microarchitecture(tree: Tree) -> tuple[str | None, list[str]]:

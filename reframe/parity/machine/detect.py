@@ -32,12 +32,11 @@ def detect(root: Path | str = '/') -> Machine:
     first = processors[0] if processors else {}
     cpus = part('cpus', frozenset({0}), topology.usable, tree, processors)
     each = tuple((cpu,) for cpu in sorted(cpus))
-    nothing = {'kind': 'unknown', 'backend': None, 'container': None, 'evidence': ()}
-    nature = part('physical or virtual', nothing, kind, tree, first)
+    nature = part('physical or virtual', {'kind': 'unknown'}, kind, tree, first)
     facts = {
-        **part('processor', _UNKNOWN_PROCESSOR, cpuinfo.identity, tree, first),
-        **part('memory', {'memory_bytes': None, 'memory_available_bytes': None}, memory.memory, tree),
-        **part('kernel', _UNKNOWN_KERNEL, kernel, tree, cpus),
+        **part('processor', {}, cpuinfo.identity, tree, first),
+        **part('memory', {}, memory.memory, tree),
+        **part('kernel', {}, kernel, tree, cpus),
         **nature,
         'cpu_list': tuple(sorted(cpus)),
         'cpu_quota': part('cpu quota', None, lambda: (memory.cpu_quota(tree), [])),
@@ -49,12 +48,6 @@ def detect(root: Path | str = '/') -> Machine:
         'memory_channels': part('memory channels', None, memory.channels, tree, nature['kind']),
     }
     return Machine(**facts, notes=tuple(notes))
-
-
-_UNKNOWN_PROCESSOR = {'architecture': 'unknown', 'microarchitecture': None, 'vendor': None, 'family': None,
-                      'model_name': None, 'simd': ()}
-_UNKNOWN_KERNEL = {'hostname': 'unknown', 'kernel': None, 'governor': None, 'mitigations': None,
-                   'clocksource': None}
 
 
 _CPU = 'sys/devices/system/cpu'
@@ -82,8 +75,7 @@ def clock(tree: Tree, cpus: frozenset[int], kind: str) -> tuple[Clock | None, li
 
 def _boosts(tree: Tree) -> bool:
     """Boost may be on: the switch says so, or there is none and the driver is not known."""
-    switch = tree.number(f'{_CPU}/cpufreq/boost')
-    if switch is not None:
+    if (switch := tree.number(f'{_CPU}/cpufreq/boost')) is not None:
         return switch != 0
     # ARM and POWER drivers without a switch have no clock above the maximum they state
     return (tree.text('proc/sys/kernel/arch') or 'x86_64') == 'x86_64'
@@ -91,12 +83,11 @@ def _boosts(tree: Tree) -> bool:
 
 def kernel(tree: Tree, cpus: frozenset[int]) -> tuple[dict, list[str]]:
     """Host name, release, governor, mitigations and clock source."""
-    cpu = min(cpus)
     hostname = tree.text('proc/sys/kernel/hostname') or (platform.node() if tree.real else None)
     facts = {
         'hostname': hostname or 'unknown',
         'kernel': tree.text('proc/sys/kernel/osrelease') or (os.uname().release if tree.real else None),
-        'governor': tree.text(f'sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor'),
+        'governor': tree.text(f'{_CPU}/cpu{min(cpus)}/cpufreq/scaling_governor'),
         'mitigations': mitigations(tree),
         'clocksource': tree.text('sys/devices/system/clocksource/clocksource0/current_clocksource'),
     }
@@ -106,7 +97,7 @@ def kernel(tree: Tree, cpus: frozenset[int]) -> tuple[dict, list[str]]:
 
 def mitigations(tree: Tree) -> str | None:
     """``mitigated: ...; vulnerable: ...``: the names of CPU faults that concern this machine."""
-    folder = 'sys/devices/system/cpu/vulnerabilities'
+    folder = f'{_CPU}/vulnerabilities'
     states = {name: tree.text(f'{folder}/{name}') or '' for name in tree.listing(folder)}
     if not states:
         return None

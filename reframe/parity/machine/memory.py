@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import time
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
-from parity.machine.cpuinfo import processors
+from parity.machine.cpuinfo import pairs, processors
 from parity.machine.model import MemoryChannels
 from parity.machine.tree import Tree
 
@@ -50,9 +50,8 @@ def channels(tree: Tree, kind: str) -> tuple[MemoryChannels | None, list[str]]:
 
 
 def parse_dmi(text: str) -> tuple[MemoryChannels | None, list[str]]:
-    """Channels out of ``dmidecode -t 17``, if every module is DDR of one rate and 64 bits and says where it
-    sits."""
-    slots = map(_fields, re.split(r'\n(?=Handle )', text))
+    """Channels out of ``dmidecode -t 17``, if every module is DDR of one rate and 64 bits and says its place."""
+    slots = map(pairs, re.split(r'\n(?=Handle )', text))
     modules = [slot for slot in slots if re.match(r'[1-9]', slot.get('Size', ''))]
     places = [_CHANNEL.search(f"{m.get('Bank Locator', '')} | {m.get('Locator', '')}") for m in modules]
     rates = {m.get('Configured Memory Speed') or m.get('Configured Clock Speed') for m in modules}
@@ -66,11 +65,6 @@ def parse_dmi(text: str) -> tuple[MemoryChannels | None, list[str]]:
     count = len({place.groups() for place in places if place})
     return MemoryChannels(channels=count, transfers_per_s=int(rate[1]) * 1e6, bytes_per_transfer=8,
                           source=f'dmidecode: {count} channels of {kinds.pop()}-{rate[1]}'), []
-
-
-def _fields(block: str) -> dict[str, str]:
-    pairs = (line.strip().partition(': ') for line in block.splitlines())
-    return {key: value.strip() for key, colon, value in pairs if colon}
 
 
 def reading(root: Path | str = '/') -> dict[str, Any]:
@@ -119,15 +113,8 @@ def _float(text: str | None) -> float | None:
 _NO_LIMIT = 1 << 60
 
 
-class Group(NamedTuple):
-    """A folder with a controller's files; ``v2`` tells which names they have."""
-
-    folder: str
-    v2: bool
-
-
-def groups(tree: Tree, controller: str) -> list[Group]:
-    """This process's cgroup of one controller and its ancestors, as far as they can be seen."""
+def groups(tree: Tree, controller: str) -> list[tuple[str, bool]]:
+    """The folders of this process's cgroup of one controller and of its ancestors, and whether each is of v2."""
     own = _own(tree)
     found = []
     for mount, inside, v2, controllers in _mounts(tree):
@@ -139,7 +126,7 @@ def groups(tree: Tree, controller: str) -> list[Group]:
             path = path[len(inside):] or '/'
         own_folder = PurePosixPath('/', path.lstrip('/'))
         folders = [f'{mount}{step}'.strip('/') for step in (own_folder, *own_folder.parents)]
-        found += [Group(folder, v2) for folder in folders if tree.exists(folder)]
+        found += [(folder, v2) for folder in folders if tree.exists(folder)]
     return found
 
 
@@ -168,9 +155,7 @@ def memory_limit(tree: Tree) -> tuple[int, int] | None:
         # the page cache counts as used, and is given back when memory is asked for
         used -= _reclaimable(tree.text(f'{folder}/memory.stat') or '', v2)
         limits.append((limit, max(0, limit - max(0, used))))
-    if not limits:
-        return None
-    return min(limit for limit, _ in limits), min(left for _, left in limits)
+    return (min(limit for limit, _ in limits), min(left for _, left in limits)) if limits else None
 
 
 def _reclaimable(stat: str, v2: bool) -> int:
@@ -182,8 +167,7 @@ def _own(tree: Tree) -> dict[str, str]:
     """Controller -> path of this process; the key of cgroup v2 is ''."""
     paths = {}
     for line in (tree.text('proc/self/cgroup') or '').splitlines():
-        _, _, rest = line.partition(':')
-        controllers, _, path = rest.partition(':')
+        _, controllers, path = [*line.split(':', 2), '', ''][:3]
         for controller in controllers.split(','):
             paths[controller] = path
     return paths

@@ -18,10 +18,6 @@ class Cache(Strict):
     size_bytes: int             # of each
     cpu_sets: CpuSets
 
-    @property
-    def instances(self) -> int:
-        return len(self.cpu_sets)
-
 
 class Clock(Strict):
     """The highest clock a core can reach. A nominal or present clock is not one."""
@@ -42,13 +38,13 @@ class MemoryChannels(Strict):
 class Machine(Strict):
     """What this process may use of the machine it is on. None: not known; see ``notes``."""
 
-    hostname: str
-    architecture: str
-    microarchitecture: str | None       # archspec's name; may be a generation too old
-    vendor: str | None
-    family: str | None                  # x86 only
-    model_name: str | None
-    simd: tuple[str, ...]               # kernel's flags, see cpuinfo.SIMD
+    hostname: str = 'unknown'
+    architecture: str = 'unknown'
+    microarchitecture: str | None = None        # archspec's name; may be a generation too old
+    vendor: str | None = None
+    family: str | None = None           # x86 only
+    model_name: str | None = None
+    simd: tuple[str, ...] = ()          # kernel's flags, see cpuinfo.SIMD
 
     cpu_list: tuple[int, ...]           # affinity
     cpu_quota: float | None             # cpus' worth of time (cgroup), None: no quota
@@ -57,33 +53,26 @@ class Machine(Strict):
     numa_sets: CpuSets
     caches: tuple[Cache, ...]
 
-    memory_bytes: int | None
-    memory_available_bytes: int | None
+    memory_bytes: int | None = None
+    memory_available_bytes: int | None = None
     memory_channels: MemoryChannels | None
 
     kind: Literal['physical', 'virtual', 'unknown']
-    backend: str | None                 # of a virtual machine: kvm, uml, vmware ...
-    container: str | None
-    evidence: tuple[str, ...]
+    backend: str | None = None          # of a virtual machine: kvm, uml, vmware ...
+    container: str | None = None
+    evidence: tuple[str, ...] = ()
 
-    kernel: str | None
-    governor: str | None
-    mitigations: str | None
-    clocksource: str | None
+    kernel: str | None = None
+    governor: str | None = None
+    mitigations: str | None = None
+    clocksource: str | None = None
     clock: Clock | None
     notes: tuple[str, ...] = ()
 
     @property
-    def cpus(self) -> int:
-        """How many processes can run at once: affinity, cut to whole cpus of a quota."""
-        return self._within_quota(len(self.cpu_list))
-
-    @property
     def cores(self) -> int:
-        """How many of them on cores of their own."""
-        return self._within_quota(len(self.core_sets))
-
-    def _within_quota(self, count: int) -> int:
+        """How many processes can run at once on cores of their own: affinity, cut to whole cpus of a quota."""
+        count = len(self.core_sets)
         return count if self.cpu_quota is None else min(count, max(1, int(self.cpu_quota)))
 
     @property
@@ -103,7 +92,7 @@ class Machine(Strict):
     @property
     def llc_bytes(self) -> int | None:
         """Sum of the last-level caches that the usable cpus touch."""
-        return sum(cache.size_bytes * cache.instances for cache in self._last_level) or None
+        return sum(cache.size_bytes * len(cache.cpu_sets) for cache in self._last_level) or None
 
     @property
     def llc_one_bytes(self) -> int | None:
@@ -116,8 +105,7 @@ class Machine(Strict):
         return [*kind, 'cpu', *(WIDTHS[name] for name in self.simd if name in WIDTHS)]
 
     def processor(self) -> dict[str, Any]:
-        """ReFrame's ``processor`` of a partition, without what is unknown; a quota shrinks num_cpus to whole
-        cores."""
+        """ReFrame's ``processor`` of a partition, without what is unknown."""
         num_cpus = self.cores * self.threads_per_core
         known: dict[str, Any] = {
             'arch': self.microarchitecture, 'vendor': self.vendor, 'model': self.model_name,
@@ -126,13 +114,11 @@ class Machine(Strict):
             'num_cpus_per_socket': max(1, num_cpus // self.sockets) if self.sockets else None,
         }
         known = {key: value for key, value in known.items() if value is not None}
-        return known | {'topology': self._topology()}
-
-    def _topology(self) -> dict[str, Any]:
         caches = [{'type': f'L{c.level}', 'size': c.size_bytes, 'num_cpus': max(map(len, c.cpu_sets)),
                    'cpusets': _masks(c.cpu_sets)} for c in self.caches]
-        return {'numa_nodes': _masks(self.numa_sets), 'sockets': _masks(self.socket_sets),
-                'cores': _masks(self.core_sets), 'caches': caches}
+        return known | {'topology': {
+            'numa_nodes': _masks(self.numa_sets), 'sockets': _masks(self.socket_sets),
+            'cores': _masks(self.core_sets), 'caches': caches}}
 
 
 def _masks(sets: CpuSets) -> list[str]:
