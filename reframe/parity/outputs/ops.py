@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from statistics import median
 
-from . import Incomplete, Read, Wrong, kernel_text
+from . import Incomplete, Read, Wrong
+from .reader import KERNEL_FIGURES, kernel, kernel_rate
 
 #: Kinds of numbers and their bits.
 KINDS = {'double': 64, 'int64': 64, 'int32': 32, 'int16': 16, 'int8': 8}
 _OPERATIONS = 2             # of an iteration, on every lane
 _KIND = '|'.join(KINDS)
-_FIGURES = rf'iterations (?P<iterations>\d+) {kernel_text.FIGURES} Gop/s'
+_FIGURES = rf'iterations (?P<iterations>\d+) {KERNEL_FIGURES} Gop/s'
 _ROW = (rf'(?:(?P<kind>{_KIND}) threads (?P<threads>\d+) lanes (?P<lanes>\d+) chains (?P<chains>\d+) '
         rf'|sample (?P<sample>\d+) (?P<of>{_KIND}) ){_FIGURES}(?P<end> wrong 0)?')
 
@@ -22,11 +23,11 @@ def read(text: str) -> Read:
 
     Facts: compiler, flags, width (bits of a vector), threads; samples: their rates (Gop/s) in order.
     """
-    width, rows, compiled = kernel_text.read(text, 'ops', 'width', _ROW)
+    width, rows, compiled = kernel(text, 'ops', 'width', _ROW)
     results, samples = ([row for row in rows if row[word]] for word in ('kind', 'sample'))
     if not results or any(bool(row['kind']) != bool(row['end']) for row in rows):
         raise Incomplete('a line of a result is not whole')
-    found = {row['kind']: kernel_text.rate(row, int(row['iterations']) * _work(row, width)) for row in results}
+    found = {row['kind']: kernel_rate(row, int(row['iterations']) * _work(row, width)) for row in results}
     if len(found) < len(results) or len({(row['threads'], row['chains']) for row in results}) > 1:
         raise Wrong(f'the results are not of different kinds with as many threads: {", ".join(found)}')
     ran = {**compiled, 'width': width, 'threads': int(results[0]['threads'])}
@@ -53,4 +54,4 @@ def _samples(samples: list[dict[str, str]], rows: list[dict[str, str]], width: i
     if {row['of'] for row in samples} != {whole['kind']} or \
             sum(int(row['iterations']) for row in samples) > int(whole['iterations']):
         raise Wrong('the samples are more than the result that they are of')
-    return [kernel_text.rate(row, int(row['iterations']) * _work(whole, width)) for row in samples]
+    return [kernel_rate(row, int(row['iterations']) * _work(whole, width)) for row in samples]

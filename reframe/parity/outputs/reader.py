@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import Incomplete, Wrong
 
@@ -148,6 +148,41 @@ def sealed(text: str, begin: str, seal: str, last: str = '') -> tuple[Lines, re.
     if end < start or told != f'{zlib.crc32(raw):08x}':
         raise Incomplete(f'line {end}: the checksum does not fit the lines above')
     return Lines(out.lines[:start - 1]), first, Lines(own[1:], start + 1)
+
+
+#: The end of a line of our kernels: seconds and rate, of which ``rate`` makes one of the other's.
+KERNEL_FIGURES = r'seconds (?P<seconds>\S+) rate (?P<rate>\S+)'
+
+
+class Printed(NamedTuple):
+    """``head`` is the number in the first line; ``rows`` are the words of each line between first and last."""
+
+    head: int
+    rows: list[dict[str, str]]
+    compiled: dict[str, str]
+
+
+def kernel(text: str, name: str, head: str, row: str) -> Printed:
+    """The output of the kernel ``name``, whose first line gives ``head``; every other line is a ``row``.
+
+    Raises Incomplete where the beginning, the end or a result is absent or the checksum does not fit, Wrong
+    where a result is wrong or a line is none of the kernel's.
+    """
+    above, first, out = sealed(text, rf'{name} 1 {head} (\d+)', rf'{name} end \d+ crc32 (\S+)', last='\n')
+    for at, match in out.found(r'(.*) wrong ([1-9]\d*)'):
+        raise Wrong(f'line {at}: {match[2]} threads computed a wrong result: {match[1][:80]!r}')
+    rows = [match.groupdict() for match in out.every(row)]
+    if len(rows) < len(out.lines):
+        raise Wrong(f'{len(out.lines) - len(rows)} lines of {name} are no results')
+    compiled = {word: above.one(f'{word}: (.+)')[1] for word in ('compiler', 'flags')}
+    return Printed(int(first[1]), rows, compiled)
+
+
+def kernel_rate(row: dict[str, str], work: float) -> float:
+    """The rate of a row (10^9/s), which its ``work`` and its seconds make; raises Wrong where they do not."""
+    told, seconds = number(row['rate'], 'a rate'), number(row['seconds'], 'seconds', places=6)
+    agree(told, seconds, work / 1e9, '10^9/s')
+    return float(told)
 
 
 def blocks(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], str]]:
