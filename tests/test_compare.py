@@ -21,7 +21,7 @@ from parity.compare import sessions as taken
 from parity.compare.sides import Measured, Side, Value
 from parity.compare.terminal import rendered
 from parity.plan import Plan, identity
-from parity.records import database, history, record
+from parity.records import database, history, outset, record
 from parity.stats.interval import Sample, ratio
 from parity.system import systems
 from sessions import planned, ran
@@ -296,7 +296,7 @@ def test_a_partition_is_its_last_days_without_the_session_beside_it(results):
 
 def test_a_partition_is_without_confirmations_and_a_changed_case_is_another(results):
     session(FAST, 1795190000.0)
-    session([50.0] * 3, 1795190100.0, info={database.RERUN_OF: 'x'})
+    session([50.0] * 3, 1795190100.0, info={outset.RERUN_OF: 'x'})
     session([60.0] * 3, 1795190200.0, changed={'ranks_a_node': '1'})
     side = resolve.partition('local:default')
     values = {c.case: (c.changed, [v.value for v in c.values]) for c in side.cells if c.metric == 'hpl'}

@@ -12,7 +12,7 @@ import pytest
 import sessions as made
 from parity.nightly import follow, progress
 from parity.nightly.progress import Earlier, Progress
-from parity.records import record, selection
+from parity.records import outset, record
 from parity.scheduler import command
 
 RUN = '[ \x1b[32mRUN     \x1b[0m ] Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
@@ -234,4 +234,4 @@ def test_a_process_that_holds_the_output_open_is_not_waited_for(results, monkeyp
     (['-c', 'checks', '-r', '-S', 'size=quick'], ['-c', 'checks', '-r', '-S', 'size=nightly'], False),
 ])
 def test_which_options_select(one, other, same):
-    assert (selection.of_arguments(one) == selection.of_arguments(other)) is same
+    assert (outset.of_arguments(one) == outset.of_arguments(other)) is same

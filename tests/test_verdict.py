@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sessions
-from parity.records import record, spans
+from parity.records import record
 from parity.verdict import terminal
 from sessions import planned, ran, verdict_on
 
@@ -228,7 +228,7 @@ def runs_of(*raws: dict) -> tuple[record.Run, ...]:
 
 
 def ran_and_waited(*raws: dict) -> tuple[float, float]:
-    return spans.ran_and_waited(runs_of(*raws))
+    return record.ran_and_waited(runs_of(*raws))
 
 
 def queued(submitted: float, waited: float, ran_for: float) -> dict:

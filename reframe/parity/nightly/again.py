@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from parity.plan.identity import swept_apart
-from parity.records.database import RERUN_OF
+from parity.records.outset import RERUN_OF
 from parity.system.schema import System
 from parity.verdict.model import Cell
 

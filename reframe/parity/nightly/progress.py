@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parity.base.figures import duration
-from parity.records import spans
+from parity.records import record
 from parity.records.record import Session
 from parity.scheduler import command
 from parity.scheduler.command import Standing
@@ -42,9 +42,9 @@ class Earlier:
 def of_session(session: Session) -> Earlier:
     """What a stored session says, without the time in which its jobs merely waited in a queue."""
     runs = [run for run in session.runs if not run.fixture]
-    _, waited = spans.ran_and_waited(runs)
+    _, waited = record.ran_and_waited(runs)
     ran = [run for run in runs if run.status != 'skipped']
-    return Earlier(session.elapsed - waited, spans.ends(ran, session.start), len(runs) - len(ran))
+    return Earlier(session.elapsed - waited, record.ends(ran, session.start), len(runs) - len(ran))
 
 
 @dataclass

@@ -15,7 +15,7 @@ from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageErr
 from parity.nightly import again, follow, guard
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
-from parity.records import database, selection
+from parity.records import database, outset
 from parity.system import systems
 from parity.verdict import judge, terminal
 from parity.verdict.model import Cell, Verdict
@@ -46,7 +46,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
            beat: Heartbeat) -> int:
     """Run, verdict, report, notice; returns the exit code. ``began`` is when the set-up started (Unix time)."""
     before = set(database.uuids())
-    stopped = _run([*arguments, *selection.NIGHT], limit_seconds)
+    stopped = _run([*arguments, *outset.NIGHT], limit_seconds)
     new = [u for u in database.uuids() if u not in before]
     if not new:
         notice.failed()

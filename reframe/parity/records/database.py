@@ -12,13 +12,10 @@ from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.plan import identity
 from parity.records import clock, outset
+from parity.records.outset import RERUN_OF
 
 if TYPE_CHECKING:
     from parity.records.record import Session
-
-#: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
-RERUN_OF = 'parity_rerun_of'
-
 
 def _query(sql: str, *values) -> list[tuple]:
     file = paths.database()

@@ -16,8 +16,8 @@ from typing import Any
 import polars as pl
 
 from parity.base import files
-from parity.records import database, kept, plans
-from parity.records.cells import CELL, cell_id
+from parity.records import database, kept
+from parity.records.cells import CELL, PLANNED, cell_id
 from parity.records.record import Figure, Run, Session
 
 __all__ = ['CELL', 'SCHEMA', 'cell_id', 'load', 'planned', 'rows']
@@ -68,8 +68,8 @@ def rows(uuids: Iterable[str]) -> pl.LazyFrame:
 
 
 def planned(uuid: str) -> pl.DataFrame:
-    """The cells that a session planned and an environment can run, with the columns of parity.records.plans."""
-    return rows([uuid]).filter('planned', pl.col('environ') != '').select(plans.COLUMNS).unique().collect()
+    """The cells that a session planned and an environment can run, with the columns of PLANNED."""
+    return rows([uuid]).filter('planned', pl.col('environ') != '').select(PLANNED).unique().collect()
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,5 +1,6 @@
-"""A session's plan and the facts of its machine: results/sessions/<id>.json, written before its first case starts.
+"""What a session set out to do: the checks its command line selects, and its plan with the facts of its machine.
 
+The plan is in results/sessions/<id>.json, written before the first case starts.
 The id is parity's own; each case's record has it as `journal`. Sessions of older versions carry the plan in their
 first case, recovered ones beside their cases.
 """
@@ -7,6 +8,8 @@ first case, recovered ones beside their cases.
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -52,3 +55,37 @@ def of_report(report: dict[str, Any]) -> dict[str, Any]:
     """
     carried = (case.get('parity_session') for run in report.get('runs', ()) for case in run.get('testcases', ()))
     return next(filter(None, carried), report.get('parity_session') or {})
+
+
+#: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
+RERUN_OF = 'parity_rerun_of'
+#: ReFrame's `--session-extras` of a night: a session that ci/nightly began, of which no rerun.
+NIGHT = ['--session-extras', 'parity_night=yes']
+
+#: Options that say where things are or how often, not what is run; those with a value of their own.
+_NOT_A_SELECTION = ('--repeat', '--session-extras', '--max-retries', '-J', '--job-option')
+
+
+def words(cmdline: str) -> list[str]:
+    """The arguments of a session's command line, which ReFrame keeps quoted."""
+    return shlex.split(cmdline)[1:]
+
+
+def of_arguments(arguments: list[str]) -> list[str]:
+    """The words of a command line that decide what is run, sorted."""
+    words = iter(arguments)
+    kept = []
+    for word in words:
+        if word in _NOT_A_SELECTION:
+            next(words, None)
+        elif not word.startswith(tuple(f'{o}=' for o in _NOT_A_SELECTION)):
+            # of a path the last part: a checkout at another place has the same checks
+            kept.append(os.path.basename(word.rstrip('/')))
+    return sorted(kept)
+
+
+def selection(cmdline: str) -> str:
+    """The selection of the night with this command line as one text; '' of a session that is no night."""
+    given = words(cmdline)
+    night = NIGHT[1] in given and not any(word.startswith(f'{RERUN_OF}=') for word in given)
+    return ' '.join(of_arguments(given)) if night else ''

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from parity.base import reasons
 from parity.plan.identity import case_name
-from parity.records import alike, outset, plans, selection, stopped
-from parity.records.database import RERUN_OF
+from parity.records import alike, cells, outset
 from parity.scheduler import scheduled
 
 #: What ReFrame calls the result of a case that it did not come to the end of.
@@ -109,8 +112,8 @@ class Session:
     rerun_of: str = ''          # the session whose figures this one confirms
     interrupted: bool = False
     announcement: str = ''      # of the software
-    selection: str = ''         # of a night (parity.records.selection); '' of another session
-    planned: str = ''           # which cells were planned (parity.records.plans)
+    selection: str = ''         # of a night (parity.records.outset); '' of another session
+    planned: str = ''           # which cells were planned (parity.records.cells)
     cases: str = ''             # which cases were planned
     lost: str = ''              # why its plan is not there, though it had one
     plan: dict[str, Any] = field(default_factory=dict)
@@ -141,9 +144,9 @@ def of_report(report: dict[str, Any]) -> Session:
         # without a batch system the session's machine is the node
         throttled='' if nodes else next(iter(slowed.values()), {}).get('throttled', ''),
         software=tuple(sorted({run.software for run in runs if not run.fixture} - {''})),
-        rerun_of=info.get(RERUN_OF, ''), interrupted=bool(info.get('interrupted')),
-        announcement=kept.get('announcement', ''), selection=selection.of_night(info.get('cmdline', '')),
-        planned=plans.digest(plan), cases=plans.digest_of_cases(plan), lost=kept.get('lost', ''),
+        rerun_of=info.get(outset.RERUN_OF, ''), interrupted=bool(info.get('interrupted')),
+        announcement=kept.get('announcement', ''), selection=outset.selection(info.get('cmdline', '')),
+        planned=cells.digest(plan), cases=cells.digest_of_cases(plan), lost=kept.get('lost', ''),
         plan=plan, runs=runs)
 
 
@@ -212,9 +215,32 @@ def _reason(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any]) -
     if said:
         return said
     if raw['result'] == _NEVER_ENDED:
-        why = stopped.why(info)
+        why = _why_stopped(info)
         return 'ReFrame stopped before it ended' + (f': {why}' if why else '')
     return f'{raw["result"]} in {raw.get("fail_phase")}'
+
+
+#: The log is that of the last run: older sessions have lost theirs.
+_SECONDS_APART = 60
+
+
+def _why_stopped(info: dict[str, Any]) -> str:
+    """Why ReFrame gave up the run: the words of its log, which its database lacks; '' where that is gone."""
+    for name in reversed(info.get('log_files') or []):
+        file = Path(name)
+        try:
+            if abs(file.stat().st_mtime - info['time_end_unix']) < _SECONDS_APART:
+                return _last_error(file.read_text(errors='replace'))
+        except OSError:
+            continue
+    return ''
+
+
+def _last_error(log: str) -> str:
+    found = re.findall(r'ERROR: run session stopped: (.*(?:\n(?!\[\d{4}-).*)*)', log)
+    lines = [re.sub(r'\x1b\[[0-9;]*m', '', line).strip() for line in (found[-1].splitlines() if found else [])]
+    words = [line for line in lines if line and not re.fullmatch(r'-+ std(out|err) -+', line)]
+    return '; '.join(words[:2])[:300]
 
 
 def _times(raw: dict[str, Any], record: dict[str, Any]) -> tuple[float, float, float] | None:
@@ -268,3 +294,54 @@ def middle(figures: list[Figure]) -> Figure:
     values = [f.value for f in figures if f.value is not None]
     bad = [v for v in values if not math.isfinite(v)]
     return replace(figures[0], value=bad[0] if bad else median(values) if values else None)
+
+
+Spans = list[tuple[float, float]]
+
+
+def ran_and_waited(runs: Iterable[Run]) -> tuple[float, float]:
+    """Seconds in which at least one job ran, and those in which jobs waited in a queue and none ran."""
+    ran, whole = _spans(runs)
+    return _length(ran), _length(whole) - _length(ran)
+
+
+def ends(runs: list[Run], start: float) -> list[float]:
+    """When each run ended, in seconds from ``start`` (Unix time) in which jobs did not merely wait in a queue.
+
+    A run without a job (it was skipped) ended at once.
+    """
+    ran, whole = map(_seconds_before, _spans(runs))
+    known = [run.times[2] if run.times else run.ended for run in runs]
+    return sorted(end - start - (whole(end) - ran(end)) if end else 0.0 for end in known)
+
+
+def _seconds_before(spans: Spans) -> Callable[[float], float]:
+    """How many seconds of the spans, which do not overlap and are in order, lie before a time."""
+    lengths = [0.0, *accumulate(end - start for start, end in spans)]
+
+    def seconds(then: float) -> float:
+        count = bisect_left(spans, (then, then))
+        return lengths[count] - (max(0.0, spans[count - 1][1] - then) if count else 0.0)
+    return seconds
+
+
+def _spans(runs: Iterable[Run]) -> tuple[Spans, Spans]:
+    """The spans in which jobs ran, and those in which they waited or ran."""
+    times = [run.times for run in runs if run.times]
+    return (_merged([(began, ended) for _, began, ended in times]),
+            _merged([(submitted, ended) for submitted, _, ended in times]))
+
+
+def _merged(spans: Spans) -> Spans:
+    """Spans that overlap, as one."""
+    found: Spans = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def _length(spans: Spans) -> float:
+    return sum(end - start for start, end in spans)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parity.base import paths, yamlfile
-from parity.records import kept, plans
-from parity.records.cells import CELL
+from parity.records import kept
+from parity.records.cells import CELL, PLANNED, planned
 from parity.records.record import Session
 from parity.system.schema import Retired, System
 from parity.verdict.model import Cell
@@ -31,7 +31,7 @@ def of_session(session: Session, plan: dict[str, Any], system: System) -> Absent
     before = _before(session, system.name) if session.selection else []
     if not before and not system.retired:
         return Absent()
-    tonight = list(map(_named, plans.rows(plan)))
+    tonight = list(map(_named, planned(plan)))
     again = [_again(entry, i, system.name) for i, entry in enumerate(system.retired)
              if any(_retires(entry, row) for row in tonight)]
     sizes, here = {row['size'] for row in tonight}, set(map(_cell, tonight))
@@ -52,7 +52,7 @@ _ORDER = ('subsystem', 'check', 'case', 'partition', 'environ', 'metric')
 
 
 def _named(row: tuple[str, ...]) -> dict[str, str]:
-    return dict(zip(plans.COLUMNS, row, strict=True))
+    return dict(zip(PLANNED, row, strict=True))
 
 
 def _cell(row: dict[str, str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from parity.base.figures import duration
 from parity.compare import pairs
 from parity.compare.model import Outcome
 from parity.plan import Plan, PlannedCase
-from parity.records import database, kept, selection, spans
+from parity.records import database, kept, outset, record
 from parity.records.record import Key, Run
 from parity.records.record import Session as Record
 from parity.refs import lint
@@ -73,7 +73,7 @@ def _judged(session: Record) -> Verdict:
     uuid, found = session.uuid, session.attempts
     if session.lost:
         raise InfrastructureError(session.lost)
-    planned = Plan(**session.plan) if session.plan else plan.of_command(selection.words(session.cmdline))
+    planned = Plan(**session.plan) if session.plan else plan.of_command(outset.words(session.cmdline))
     system = systems.read(planned.system)
     waived, expired = systems.waived(system, datetime.date.today())
     providers = set(planned.providers)
@@ -194,7 +194,7 @@ def _session(session: Record, planned: Plan) -> Session:
         facts['before'], facts['after'] = loads[0][0], loads[-1][1]
         from parity import machine
         facts['steal_share'] = machine.steal_share(facts['before'], facts['after'])
-    ran, waited = spans.ran_and_waited(session.runs)
+    ran, waited = record.ran_and_waited(session.runs)
     return Session(
         uuid=session.uuid, system=planned.system, start=_clock(session.start), end=_clock(session.end),
         elapsed=session.elapsed, age=time.time() - session.end, run_time=ran, wait_time=waited,
