@@ -16,8 +16,7 @@ from commands import parity, process
 from dev import coverage
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
-from parity.compare import expected, join, pairs, resolve, rows
-from parity.compare import sessions as taken
+from parity.compare import expected, join, pairs, resolve
 from parity.compare.sides import Measured, Side, Value
 from parity.compare.terminal import rendered
 from parity.plan import Plan, identity
@@ -73,7 +72,7 @@ def test_one_or_two_runs_have_a_ratio_and_no_interval(n):
 def test_a_timer_of_whole_seconds_is_half_a_step_off_on_both_sides():
     found = ratio(Sample((45.0,) * 20), Sample((45.0,) * 20))
     assert (found.low, found.high) == pytest.approx((44.5 / 45.5, 45.5 / 44.5))
-    assert rows.word(found.low, found.high, 'lower', 0.02) == 'undecided'
+    assert join.word(found.low, found.high, 'lower', 0.02) == 'undecided'
     coarse = ratio(Sample((1.0,) * 20), Sample((1.0,) * 20))
     assert coarse.low is None and 'step' in coarse.why
 
@@ -97,7 +96,7 @@ def test_what_has_no_ratio_says_so(values):
     (1.001, 1.01, 'higher', 'equivalent'), (None, None, 'higher', 'undecided'), (1.03, 1.05, '', 'undecided'),
 ])
 def test_the_word_follows_the_interval_and_the_direction(low, high, better, word):
-    assert rows.word(low, high, better, 0.02) == word
+    assert join.word(low, high, better, 0.02) == word
 
 
 def cell(values=(), metric='hpl', better='higher', case='Toy', facts=None, times=None, **other) -> Measured:
@@ -152,17 +151,17 @@ def test_runs_that_took_turns_are_pairs_and_what_drifts_cancels_out():
     row, = compared([baseline], [candidate]).rows
     assert row.paired and row.n == 6 and row.verdict == 'slower' and row.low > 0.94
     alone = [Value(v.value, v.when + 1000) for v in candidate.values]
-    assert rows.pairs(baseline.values, alone) == []
+    assert join.neighbours(baseline.values, alone) == []
     later = [[Value(1.0, 100.0 * side + t) for t in range(1, 7)] for side in (1, 2)]      # turns, then blocks
-    assert rows.pairs([*baseline.values, *later[0]], [*candidate.values, *later[1]]) == []
+    assert join.neighbours([*baseline.values, *later[0]], [*candidate.values, *later[1]]) == []
 
 
 def test_a_run_that_failed_breaks_no_pairs_and_unknown_times_make_none():
     baseline = [Value(1.0, float(t)) for t in (0, 2, 4, 6, 8)]
     candidate = [Value(1.0, float(t)) for t in (1, 3, 7, 9)]
-    assert len(rows.pairs(baseline, candidate)) == 4
-    assert rows.pairs(baseline, [Value(1.0)] * 5) == []
-    assert rows.pairs(baseline[:2], candidate[:2]) == []         # fewer than three say nothing
+    assert len(join.neighbours(baseline, candidate)) == 4
+    assert join.neighbours(baseline, [Value(1.0)] * 5) == []
+    assert join.neighbours(baseline[:2], candidate[:2]) == []         # fewer than three say nothing
 
 
 # --- like for like
@@ -347,7 +346,7 @@ def test_a_cell_of_a_retry_has_no_figure_and_one_left_out_has_its_reason():
     failed, again = ran(result='fail', fail_phase='run', fail_reason='OOM'), ran()
     left = ran('Other', parity={'left_out': {'latency': 'one rank'}}, latency='absent')
     made = sessions.report([failed, left], [planned(), planned('Other'), planned('No', environ='')], [again])
-    cells = taken.side('', 'file', history.of_session(record.of_report(made)).lazy()).cells
+    cells = resolve.of_rows('', 'file', history.of_session(record.of_report(made)).lazy()).cells
     reasons = {(c.case, c.metric): c.reason for c in cells if not c.values}
     assert reasons[('Toy', 'hpl')] == 'failed: OOM' and reasons[('Other', 'latency')] == 'skipped: one rank'
     assert reasons[('No', 'hpl')] == 'skipped: no environment offers hpcc'
@@ -494,7 +493,7 @@ def test_what_a_session_measured_is_read_once_and_is_the_same_from_the_cache(sto
     stored('bb', sessions.case(99.0), parity_rerun_of='aa')
 
     def cells(metrics=None):
-        return taken.side('', 'session', history.rows(['aa']), metrics).cells
+        return resolve.of_rows('', 'session', history.rows(['aa']), metrics).cells
 
     first = cells()
     monkeypatch.setattr(database, 'report', None)

@@ -12,7 +12,7 @@ import pytest
 import sessions as made
 from commands import parity
 from parity.base.errors import UsageError
-from parity.compare import files
+from parity.compare import resolve
 from parity.records import database, history, kept, outset
 from parity.session import retain
 from test_retain import store
@@ -101,9 +101,9 @@ def test_a_report_of_another_machine_brings_its_plan_or_says_what_is_not_told(re
     file = tmp_path / 'there' / 'reports' / 'run-0.json'
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(report))
-    side = files.side(str(file))
+    side = resolve.of_file(str(file))
     assert {c.case for c in side.cells} == {'Toy'} and 'what never ran is not told' in side.notes[0]
     (tmp_path / 'there' / 'sessions').mkdir()
     (tmp_path / 'there' / 'sessions' / 'abc.json').write_text(json.dumps(kept))
-    side = files.side(str(file))
+    side = resolve.of_file(str(file))
     assert {c.case for c in side.cells} == {'Toy', 'Absent'} and side.notes == []

@@ -17,7 +17,7 @@ import sessions
 from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
 from parity.check import watched
-from parity.compare import sessions as taken
+from parity.compare import resolve
 from parity.nightly.notify import state
 from parity.records import history
 from parity.report.inspect import text, view
@@ -209,7 +209,7 @@ def test_a_disturbed_run_is_in_no_history_and_in_no_comparison(stored):
     assert history.load('local').filter(metric='hpl')['value'].to_list() == [100.0]
     assert history.load('local', disturbed=True).filter(metric='hpl')['disturbed'].to_list() == [False, True]
     stored('b', case(**BUSY))
-    cells = taken.side('', 'session', history.rows(['b'])).cells
+    cells = resolve.of_rows('', 'session', history.rows(['b'])).cells
     assert cells and all(not c.values and c.reason.startswith('disturbed: ') for c in cells)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from parity.compare import join, pairs, resolve
+from parity.compare.join import MARGIN
 from parity.compare.model import Comparison, Outcome, Row, State
 from parity.compare.pairs import Expectation, Pair
-from parity.compare.rows import MARGIN
 from parity.compare.sides import newest_alike
 from parity.stats import bounds
 from parity.system import systems

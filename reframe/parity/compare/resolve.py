@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from parity.base import csvfile
 from parity.base.errors import NothingMeasured, UsageError, unknown
-from parity.compare import files, sessions
-from parity.compare.sides import Side, newest_alike
-from parity.records import database, history, kept
+from parity.compare.sides import Measured, Side, Value, newest_alike
+from parity.records import database, history, kept, outset, record
 from parity.system import systems
 
 #: How far the runs of a partition go back from its newest session.
@@ -42,17 +47,17 @@ def _side(word: str) -> Side:
     if not word or '\0' in word:
         raise UsageError(f'{word!r}: {_VALID}')
     if word.endswith(('.json', '.csv')) or '/' in word or Path(word).is_file():
-        return files.side(word)
+        return of_file(word)
     if ':' in word:
         return partition(word)
     if not re.fullmatch(r'[0-9a-fA-F-]+', word):
         raise UsageError(f'{word!r} is none of these: {_VALID}')
     session = kept.read(database.uuid(word))
-    return sessions.side(f'session {session.uuid[:8]}', 'session', history.of_session(session).lazy())
+    return of_rows(f'session {session.uuid[:8]}', 'session', history.of_session(session).lazy())
 
 
 def partition(word: str, until: str = '', empty: bool = False,
-              metrics: frozenset[sessions.Spoken] | None = None) -> Side:
+              metrics: frozenset[Spoken] | None = None) -> Side:
     """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before
     the session ``until``; of ``metrics`` only where they are given. Raises UsageError or NothingMeasured where
     there are none, unless ``empty``.
@@ -67,7 +72,7 @@ def partition(word: str, until: str = '', empty: bool = False,
         raise _no_such(word)
     rows = history.rows(found).filter(pl.col('rerun_of') == '', pl.col('system') == system,
                                       pl.col('partition') == name)
-    return sessions.side(word, 'partition', rows, metrics)
+    return of_rows(word, 'partition', rows, metrics)
 
 
 def _no_such(word: str) -> Exception:
@@ -110,3 +115,116 @@ def _runs(side: Side) -> set[tuple]:
     """The stored runs of a side; a CSV has none that could be told from others."""
     return {(c.case, c.metric, c.place, c.environ, v.session, v.when)
             for c in side.cells for v in c.values if v.session}
+
+
+_NEEDED = ('benchmark', 'metric', 'value')
+_OPTIONAL = ('unit', 'direction', 'subsystem')
+_DIRECTIONS = ('higher', 'lower')
+
+
+def of_file(file: str) -> Side:
+    """The side in a file. Raises UsageError with file, line and what would be valid."""
+    path = Path(file)
+    raw = csvfile.read(path)
+    if path.suffix == '.csv':
+        return Side(path.name, 'file', _of_csv(file, raw))
+    try:
+        return _report(path, json.loads(raw.decode('utf-8')))
+    except json.JSONDecodeError as err:
+        raise UsageError(f'{file}:{err.lineno}: not JSON: {err.msg}; a file with results is a report of ReFrame '
+                         '(.json) or a .csv') from None
+    except (ValueError, RecursionError) as err:      # ValueError: bytes that are no UTF-8
+        raise UsageError(f'{file}: not a {path.suffix or "report"} in UTF-8: {err}') from None
+
+
+def _report(path: Path, report: Any) -> Side:
+    try:
+        here = path.resolve().parent.parent / 'sessions'     # a report lies in reports/, beside it
+        session = record.of_report(outset.joined(report, here if here.is_dir() else outset.folder()))
+        of_file = of_rows(path.name, 'file', history.of_session(session).lazy())
+        of_file.notes += [f'{session.lost}: what never ran is not told'] if session.lost else []
+        return of_file
+    except (*kept.MALFORMED, kept.Unreadable):
+        raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases') from None
+
+
+def _of_csv(file: str, raw: bytes) -> list[Measured]:
+    cells: dict[tuple[str, str], Measured] = {}
+    for line, fields in csvfile.rows(raw, file, _bad_header):
+        row = {name.strip(): value.strip() for name, value in fields.items()}
+        key, unit = (row['benchmark'], row['metric']), row.get('unit', '')
+        direction = row.get('direction') or _DIRECTIONS[0]
+        if not all(key):
+            raise UsageError(f'{file}:{line}: benchmark and metric must not be empty')
+        if direction not in _DIRECTIONS:
+            raise UsageError(f'{file}:{line}: direction {direction[:80]!r}; valid: {", ".join(_DIRECTIONS)}')
+        cell = cells.setdefault(key, Measured(row.get('subsystem', ''), key[0], *key, unit, direction))
+        if (said := (unit, direction)) != (before := (cell.unit, cell.better)):
+            raise UsageError(f'{file}:{line}: {key}: unit and direction {said}, before {before}')
+        cell.values.append(Value(csvfile.number(row['value'], f'{file}:{line}: value')))
+    if not cells:
+        raise UsageError(f'{file}: holds no row below its header')
+    return list(cells.values())
+
+
+def _bad_header(header: Sequence[str]) -> str:
+    columns = [c.strip() for c in header]
+    valid = f'valid: {", ".join(_NEEDED)}, and perhaps {", ".join(_OPTIONAL)}'
+    if wrong := [c for c in columns if c not in _NEEDED + _OPTIONAL]:
+        return f'unknown column {wrong[0][:80]!r}; {valid}'
+    if lacking := [c for c in _NEEDED if c not in columns]:
+        return f'no column {", ".join(lacking)}; {valid}'
+    return f'a column is there twice; {valid}' if len(set(columns)) < len(columns) else ''
+
+
+#: A check and one of its metrics.
+Spoken = tuple[str, str]
+_CELL = ('case', 'place', 'environ', 'metric')
+_OF_CELL = (*_CELL, 'subsystem', 'check', 'unit', 'better', 'changed')
+_RUN = ('session', 'value', 'ended', 'reason', 'label', 'why', 'alike', 'disturbed')
+_facts = cache(json.loads)
+
+
+def of_rows(name: str, kind: str, rows: pl.LazyFrame, metrics: Iterable[Spoken] | None = None) -> Side:
+    """One side from rows of parity.records.history, the oldest session first; of these ``metrics`` only."""
+    rows = rows.with_columns(place=pl.col('system') + ':' + pl.col('partition'))
+    wanted = rows if metrics is None else rows.filter(pl.any_horizontal(
+        False, *((pl.col('check') == check) & (pl.col('metric') == metric) for check, metric in metrics)))
+    cells = wanted.group_by(_CELL, maintain_order=True).agg(
+        pl.col('subsystem', 'check', 'unit', 'better').last(), pl.col(_RUN),
+        changed=(pl.col('changed') != '').any())
+    measured = rows.filter(pl.col('context') != '').select('context').unique(maintain_order=True)
+    sessions = rows.select('session').unique(maintain_order=True)
+    cells, measured, sessions = pl.collect_all([cells, measured, sessions])
+    return Side(name, kind, [_cell(row) for row in cells.iter_rows(named=True)], sessions['session'].to_list(),
+                _context(measured))
+
+
+def _cell(row: dict[str, Any]) -> Measured:
+    """A cell over several sessions. The newer one's word holds; its runs join the older ones, but a figure out of
+    a cache and one that is not are never put together: the newer ones stay."""
+    cell = Measured(**{name: row[name] for name in _OF_CELL})
+    runs = zip(*(row[name] for name in _RUN), strict=True)
+    for session, night in groupby(runs, key=lambda run: run[0]):
+        values, label = [], ''
+        for _, value, ended, reason, word, why, alike, disturbed in night:
+            if not reason:
+                values.append(Value(value, ended, session, _facts(alike)))
+                label = f'{word}: {why}' if word else label
+            if not (disturbed and values):
+                cell.reason = reason
+        if values:
+            values.sort(key=lambda each: each.when or 0.0)
+            cell.values = [*cell.values, *values] if label == cell.label else values
+            cell.label = label
+    return cell
+
+
+def _context(measured: pl.DataFrame) -> dict[str, list[str]]:
+    """What the nodes that measured said of themselves."""
+    found: dict[str, list[str]] = {}
+    for said in measured['context']:
+        for fact, value in json.loads(said).items():
+            if value not in (known := found.setdefault(fact, [])):
+                known.append(value)
+    return found

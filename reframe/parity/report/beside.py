@@ -61,7 +61,7 @@ def of_session(verdict: Verdict) -> Beside:
 def _pairs(verdict: Verdict) -> list[Pair]:
     """All metrics of the declared pairs of which the session has measured something."""
     from parity.compare import expected, join, resolve
-    from parity.compare.rows import MARGIN
+    from parity.compare.join import MARGIN
     from parity.compare.sides import newest_alike
     from parity.report import ratios
     found = []

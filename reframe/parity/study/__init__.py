@@ -17,8 +17,8 @@ from parity.base import csvfile, paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.compare import join
+from parity.compare.join import MARGIN
 from parity.compare.model import Comparison
-from parity.compare.rows import MARGIN
 from parity.compare.sides import Measured, Side, Value
 
 #: The name of a column, or text with names of columns in braces.
