@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from parity.compare import join, pairs, resolve
-from parity.compare.join import MARGIN
 from parity.compare.model import Comparison, Outcome, Row, State
 from parity.compare.pairs import Expectation, Pair
 from parity.compare.sides import newest_alike
@@ -71,12 +70,17 @@ def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
     outcomes = []
     for pair in pairs.read(system):
         spoken_of = frozenset(tuple(expected.metric.split('.')) for expected in pair.expect)
-        sides = [resolve.partition(f'{system.name}:{name}', until=uuid, empty=True, metrics=spoken_of)
-                 for name in (pair.baseline, pair.candidate)]
-        for side in sides:
-            newest_alike(side.cells)
         both = (pair.baseline, pair.candidate)
-        outcomes += [o for o in judge(pair, join.compare(*sides, MARGIN, label=False))
+        compared = of_partitions([f'{system.name}:{name}' for name in both], uuid, spoken_of)
+        outcomes += [o for o in judge(pair, compared)
                      if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
                             for name in both)]
     return outcomes
+
+
+def of_partitions(both: Iterable[str], until: str, metrics: frozenset[resolve.Spoken] | None = None) -> Comparison:
+    """Two partitions up to the session ``until``: of each cell the runs that are like its newest one."""
+    sides = [resolve.partition(name, until, metrics) for name in both]
+    for side in sides:
+        newest_alike(side.cells)
+    return join.compare(*sides)

@@ -5,23 +5,35 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
 from parity.compare.model import Comparison, Difference, Mean, Row, SideTold, Word
-from parity.compare.sides import Measured, Side, Value, differing
+from parity.compare.sides import Facts, Measured, Side, Value, differing
 from parity.stats import interval
 from parity.stats.interval import CONFIDENCE, Sample
 
 _ORDER = ('compute', 'memory', 'network', 'storage', 'gpu')
+#: More runs of one metric than anybody makes: the newest of them are taken.
+MOST = 5000
+#: A difference that nobody acts on.
+MARGIN = 0.02
+#: So much of all runs may stand beside none of the other side (a run that failed), not more.
+_ALONE = 0.2
+#: What no label makes comparable.
+_NEVER = ('unit', 'direction')
 
 
-def compare(baseline: Side, candidate: Side, margin: float, label: bool) -> Comparison:
-    """The comparison of two sides. Nothing is raised: rows say what could not be compared, and why."""
-    terms = Terms(baseline.name, candidate.name, margin, label)
+def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool = False) -> Comparison:
+    """The comparison of two sides. Nothing is raised: rows say what could not be compared, and why.
+
+    ``margin`` is what counts as equivalent; with ``label`` cells that are not alike are compared, too.
+    """
+    names = baseline.name, candidate.name
     pairs = list(_joined(baseline, candidate))
-    rows = [row(one, other, terms) for one, other in pairs if one.values or other.values]
+    rows = [_row(one, other, names, margin, label) for one, other in pairs if one.values or other.values]
+    facts = [(one.facts, other.facts) for one, other in pairs if one.values and other.values]
     rows.sort(key=lambda r: (_ORDER.index(r.subsystem) if r.subsystem in _ORDER else len(_ORDER), r.subsystem))
     neither = len(pairs) - len(rows)
     notes = [f'{neither} metrics were measured on neither side'] if neither else []
@@ -29,8 +41,8 @@ def compare(baseline: Side, candidate: Side, margin: float, label: bool) -> Comp
         **{which: SideTold(name=side.name, kind=side.kind, sessions=side.sessions, facts=side.context)
            for which, side in (('baseline', baseline), ('candidate', candidate))},
         confidence=CONFIDENCE, margin=margin,
-        alike=_alike(pairs, rows), differs=_differs(rows), labelled=label, rows=rows, means=_means(rows),
-        notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *_unknown(pairs)])
+        alike=_alike(facts), differs=_differs(rows), labelled=label, rows=rows, means=_means(rows),
+        notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *_unknown(facts)])
 
 
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
@@ -47,16 +59,12 @@ def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measure
     for key in [k for k in ones if k in others]:
         if ones[key].values or others[key].values:
             yield ones.pop(key), others.pop(key)
-    left = _by(broad, ones.values()), _by(broad, others.values())
-    for key in dict.fromkeys((*left[0], *left[1])):
-        yield from _rest(left[0].get(key, []), left[1].get(key, []))
-
-
-def _by(broad, cells: Iterable[Measured]) -> dict[tuple, list[Measured]]:
-    found: dict[tuple, list[Measured]] = {}
-    for cell in cells:
-        found.setdefault(broad(cell), []).append(cell)
-    return found
+    left: dict[tuple, tuple[list[Measured], list[Measured]]] = {}
+    for side, cells in enumerate((ones, others)):
+        for cell in cells.values():
+            left.setdefault(broad(cell), ([], []))[side].append(cell)
+    for both in left.values():
+        yield from _rest(*both)
 
 
 def _rest(ones: list[Measured], others: list[Measured]) -> Iterable[tuple[Measured, Measured]]:
@@ -77,14 +85,12 @@ def _nothing(like: Measured, there: list[Measured]) -> Measured:
     return replace(like, values=[], label='', reason=reason)
 
 
-def _alike(pairs: list[tuple[Measured, Measured]], rows: list[Row]) -> dict[str, str]:
+def _alike(facts: list[tuple[Facts, Facts]]) -> dict[str, str]:
     """The facts that are the same on both sides and in all rows that were compared."""
     shared: dict[str, set[str]] = {}
-    for one, other in pairs:
-        if one.values and other.values:
-            for fact in one.facts.keys() | other.facts.keys():
-                shared.setdefault(fact, set()).update(
-                    (one.facts.get(fact, 'not known'), other.facts.get(fact, 'not known')))
+    for one, other in facts:
+        for fact in one.keys() | other.keys():
+            shared.setdefault(fact, set()).update((one.get(fact, 'not known'), other.get(fact, 'not known')))
     return {fact: values.pop() for fact, values in sorted(shared.items()) if len(values) == 1}
 
 
@@ -93,15 +99,11 @@ def _differs(rows: list[Row]) -> list[Difference]:
     return [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
 
 
-def _unknown(pairs: list[tuple[Measured, Measured]]) -> list[str]:
+def _unknown(facts: list[tuple[Facts, Facts]]) -> list[str]:
     """Facts of which only one side tells: whether they are alike is not known."""
-    counted: Counter[str] = Counter()
-    for one, other in pairs:
-        if one.values and other.values:
-            facts = one.facts.keys() ^ other.facts.keys()
-            if not one.facts or not other.facts:            # a file of bare figures
-                facts = {'software, ranks, size and all else'}
-            counted.update(facts)
+    bare = {'software, ranks, size and all else'}           # a file of bare figures
+    counted = Counter(fact for one, other in facts
+                      for fact in (one.keys() ^ other.keys() if one and other else bare))
     return [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(counted.items())]
 
 
@@ -126,58 +128,32 @@ def _mean(subsystem: str, checks: dict[str, dict[str, list[float]]]) -> Mean:
                 metrics=sum(len(logs) for cases in checks.values() for logs in cases.values()))
 
 
-#: More runs of one metric than anybody makes: the newest of them are taken.
-MOST = 5000
-#: A difference that nobody acts on.
-MARGIN = 0.02
-#: So much of all runs may stand beside none of the other side (a run that failed), not more.
-_ALONE = 0.2
-#: What no label makes comparable.
-_NEVER = ('unit', 'direction')
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How the sides are called, what counts as equivalent, and whether unlike ones are compared."""
-
-    baseline: str
-    candidate: str
-    margin: float
-    label: bool
-
-
-def row(baseline: Measured, candidate: Measured, terms: Terms) -> Row:
+def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, label: bool) -> Row:
     """The row of two cells with the same case and metric; either may have no values."""
-    differs = _differences(baseline, candidate)
     measured = baseline.values and candidate.values
+    differs = _differences(baseline, candidate) if measured else []
     known = baseline if baseline.values else candidate
     fields: dict[str, Any] = {
         'subsystem': known.subsystem, 'check': known.check, 'benchmark': known.case, 'metric': known.metric,
         'unit': known.unit, 'better': known.better, 'differs': differs,
         'label': baseline.label or candidate.label, 'changed': known.changed}
-    unlike = [d for d in differs if not terms.label or d.fact in _NEVER]
-    if not measured or unlike:
-        why = _lacking(baseline, candidate, terms) if not measured else \
-            'not like for like: ' + '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in unlike)
-        return Row(**fields, **_sides(baseline.values, candidate.values), refused=bool(measured), reason=why)
-    return _compared(fields, baseline, candidate, terms)
+    unlike = [d for d in differs if not label or d.fact in _NEVER]
+    if measured and not unlike:
+        return _compared(fields, baseline, candidate, names, margin)
+    why = 'not like for like: ' + '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in unlike) if measured \
+        else '; '.join(f'not measured on {name}: {side.reason or "not among its cases"}'
+                       for name, side in zip(names, (baseline, candidate), strict=True) if not side.values)
+    return Row(**fields, **_sides(baseline.values, candidate.values), refused=bool(measured), reason=why)
 
 
 def _differences(baseline: Measured, candidate: Measured) -> list[Difference]:
-    if not baseline.values or not candidate.values:
-        return []
     one = {'unit': baseline.unit, 'direction': baseline.better, **baseline.facts}
     other = {'unit': candidate.unit, 'direction': candidate.better, **candidate.facts}
     return [Difference(fact=fact, baseline=one[fact], candidate=other[fact]) for fact in differing(one, other)]
 
 
-def _lacking(baseline: Measured, candidate: Measured, terms: Terms) -> str:
-    sides = [(baseline, terms.baseline), (candidate, terms.candidate)]
-    return '; '.join(f'not measured on {name}: {side.reason or "not among its cases"}'
-                     for side, name in sides if not side.values)
-
-
-def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, terms: Terms) -> Row:
+def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, names: tuple[str, str],
+              margin: float) -> Row:
     one, other = baseline.values[-MOST:], candidate.values[-MOST:]
     both = neighbours(one, other)
     notes = []
@@ -189,12 +165,12 @@ def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, t
                for values, side in ((one, baseline), (other, candidate)))
     found = (interval.paired if both else interval.ratio)(*samples)
     sides = _sides(one, other)
-    verdict = word(found.low, found.high, fields['better'], terms.margin)
+    verdict = word(found.low, found.high, fields['better'], margin)
     if {v.value for v in (*one, *other)} == {0}:
         verdict = 'equivalent' if sides['n'] >= interval.FEWEST else 'undecided'
         found = replace(found, why=f'always 0 on both sides, {sides["n"]} run{"s" if sides["n"] > 1 else ""}')
-    reasons = [found.why, *(f'{name}: newest {side.reason}' for side, name in
-                            ((baseline, terms.baseline), (candidate, terms.candidate)) if side.reason)]
+    reasons = [found.why, *(f'{name}: newest {side.reason}' for name, side in
+                            zip(names, (baseline, candidate), strict=True) if side.reason)]
     if not fields['better']:
         reasons.append('whether higher or lower is better is not known')
     if fields['label']:
@@ -209,13 +185,13 @@ def neighbours(baseline: list[Value], candidate: list[Value]) -> list[tuple[Valu
     if any(v.when is None for v, _ in both):
         return []
     both.sort(key=lambda run: run[0].when)
-    found, i = [], 0
-    while i + 1 < len(both):
-        (one, side), (other, other_side) = both[i], both[i + 1]
-        if side != other_side:
-            found.append((one, other) if side == 0 else (other, one))
-            i += 1
-        i += 1
+    found, waiting = [], None           # the run that has no neighbour yet
+    for run, side in both:
+        if waiting and waiting[1] != side:
+            found.append((run, waiting[0]) if side == 0 else (waiting[0], run))
+            waiting = None
+        else:
+            waiting = run, side
     alone = len(both) - 2 * len(found)
     return found if len(found) >= interval.FEWEST and alone <= _ALONE * len(both) else []
 

@@ -56,11 +56,10 @@ def _side(word: str) -> Side:
     return of_rows(f'session {session.uuid[:8]}', 'session', history.of_session(session).lazy())
 
 
-def partition(word: str, until: str = '', empty: bool = False,
-              metrics: frozenset[Spoken] | None = None) -> Side:
+def partition(word: str, until: str = '', metrics: frozenset[Spoken] | None = None) -> Side:
     """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before
-    the session ``until``; of ``metrics`` only where they are given. Raises UsageError or NothingMeasured where
-    there are none, unless ``empty``.
+    the session ``until``; of ``metrics`` only where they are given. Without ``until`` there must be some:
+    else UsageError or NothingMeasured is raised.
 
     Sessions that confirm another's figures are left out, because only slow cases are measured again.
     """
@@ -68,7 +67,7 @@ def partition(word: str, until: str = '', empty: bool = False,
         raise UsageError(f'{word!r}: a partition is written system:partition')
     system, name = word.split(':')
     found = database.sessions_of(system, name, days=DAYS, until=until)
-    if not found and not empty:
+    if not found and not until:
         raise _no_such(word)
     rows = history.rows(found).filter(pl.col('rerun_of') == '', pl.col('system') == system,
                                       pl.col('partition') == name)

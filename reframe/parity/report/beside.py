@@ -60,15 +60,8 @@ def of_session(verdict: Verdict) -> Beside:
 
 def _pairs(verdict: Verdict) -> list[Pair]:
     """All metrics of the declared pairs of which the session has measured something."""
-    from parity.compare import expected, join, resolve
-    from parity.compare.join import MARGIN
-    from parity.compare.sides import newest_alike
+    from parity.compare import expected
     from parity.report import ratios
-    found = []
-    for names in dict.fromkeys((o.baseline, o.candidate) for o in verdict.pairs):
-        sides = [resolve.partition(name, until=verdict.session.uuid, empty=True) for name in names]
-        for side in sides:
-            newest_alike(side.cells)
-        found.append(ratios.of_comparison(expected.marked(join.compare(*sides, MARGIN, label=False))))
-    return found
+    return [ratios.of_comparison(expected.marked(expected.of_partitions(both, verdict.session.uuid)))
+            for both in dict.fromkeys((o.baseline, o.candidate) for o in verdict.pairs)]
 

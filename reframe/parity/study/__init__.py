@@ -17,7 +17,6 @@ from parity.base import csvfile, paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.compare import join
-from parity.compare.join import MARGIN
 from parity.compare.model import Comparison
 from parity.compare.sides import Measured, Side, Value
 
@@ -110,13 +109,13 @@ class Series:
         return [fmean(self.parts[p][run] for p in parts) for run in sorted(common)]
 
 
-def of_study(name: str, margin: float = MARGIN) -> Comparison:
+def of_study(name: str) -> Comparison:
     """candidate / baseline of a study, benchmark by benchmark. UsageError where its files are wrong."""
     study = read(name)
     series = read_series(study, folder() / name)
     cells, notes = _cells(study, series)
     one, other = (Side(side, 'published', cells[side]) for side in (study.baseline, study.candidate))
-    found = join.compare(one, other, margin, label=False)
+    found = join.compare(one, other)
     return found.model_copy(update={'notes': [*_head(study), *notes, *_mismatches(study, series), *study.notes]})
 
 
