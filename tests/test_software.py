@@ -15,6 +15,7 @@ from parity.machine.tree import Tree
 from parity.software import blas, discover, programs, survey
 from parity.software.model import Environ
 from parity.software.probe import attempt
+from parity.system.schema import ModulesEnvironment
 
 TOOLS = ('bash', 'sh', 'env', 'cat', 'true', 'sleep', 'touch')
 AVX512 = frozenset('avx2 fma avx512f avx512dq avx512bw avx512vl avx512cd'.split())
@@ -61,8 +62,9 @@ def stocked(place):
     return place
 
 
-def find(place, environments=()):
-    return discover.discover(place.root, environments, place.cache)
+def find(place, environments=(), system=''):
+    stated = [ModulesEnvironment.model_construct(**entry) for entry in environments]
+    return discover.discover(place.root, stated, place.cache, system)
 
 
 # --- probes ---
@@ -316,7 +318,6 @@ def test_modules_offer_the_listed_codes_that_start(site):
     assert mine.modules == ['gcc', 'openmpi']
     assert mine.software['programs']['hpcc']['path'] == str(site.home / 'site' / 'hpcc')
     assert 'gcc13 (hpcc 1.5.0, Open MPI 4.1.4)' in found.announcement
-    assert find(site, [SimpleNamespace(**entry)]) == found
 
 
 def test_a_module_that_does_not_load_offers_nothing_although_programs_are_on_path(site):
@@ -383,7 +384,7 @@ def test_systems_with_environments_of_one_name_do_not_forget_each_others(site, m
     entries = {system: [{'name': 'site', 'modules': [system], 'codes': ['hpcc']}] for system in ('cluster', 'other')}
     for _ in range(3):
         for system, entry in entries.items():
-            assert discover.discover(site.root, entry, site.cache, system).environs[1].modules == [system]
+            assert find(site, entry, system).environs[1].modules == [system]
     assert loads == [['cluster'], ['other']]
 
 

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from parity import __version__
 from parity.machine import cpuinfo, store
@@ -17,10 +17,9 @@ from parity.software.model import Environ, Software, SpackFound
 from parity.software.probe import attempt
 from parity.software.programs import FEATURES, PROGRAMS
 from parity.software.spackenv import manifest
-from parity.software.survey import Survey, paths, survey
+from parity.software.survey import paths, survey
+from parity.system.schema import ModulesEnvironment
 
-#: What the distribution is asked for.
-_DISTRO = tuple(FEATURES)
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')
 
@@ -28,23 +27,22 @@ _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH
 _Answer = tuple[dict[str, Any], bool, list[str]]
 
 
-def discover(root: Path | str, site_environments: Iterable[Any] = (),
-             cache_file: Path | str | None = None, system: str = '') -> Software:
+def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_file: Path,
+             system: str = '') -> Software:
     """The software of this machine with this process's variables, and what Spack has built for ``system``.
-    ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml. Without ``cache_file``
-    nothing is kept."""
+    ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml."""
     env, flags = dict(os.environ), cpuinfo.flags(Tree('/'))
     memory = _Memory(cache_file, _key(env, flags))
     distro = memory.recall('distro', {'found': paths(PROGRAMS, env.get('PATH'))}, lambda: _distro(env, flags))
-    found = memory.recall('spack', {'candidates': list(spack.candidates(Path(root), env))},
-                          lambda: _spack(Path(root), env))
+    found = memory.recall('spack', {'candidates': list(spack.candidates(root, env))},
+                          lambda: _spack(root, env))
     made = manifest.read(system) if system else None
     newer = manifest.not_built(system, made) if made else ''
     answers = [memory.recall(f'built {system} {name}', {'stamp': made.stamp, 'view': view.view, 'newer': newer,
                                                         'changed': manifest.changed(view)},
                              lambda n=name, v=view: _built(n, v, env, flags, newer))
                for name, view in (made.views if made else {}).items()] + [distro]
-    for entry in map(_plain, site_environments):
+    for entry in (stated.model_dump() for stated in site_environments):
         answers.append(memory.recall(f'stated {system} {entry["name"]}', {'entry': entry},
                                      lambda e=entry: _modules(e, env, flags)))
     memory.keep()
@@ -64,31 +62,30 @@ def _once(environs: list[Environ]) -> list[Environ]:
 
 def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
     """Whatever lies on PATH: the distribution's packages, and what an operator put beside them."""
-    seen = survey('distro', _DISTRO, env, flags)
-    return _answer('distro', 'distro', [], seen, seen.sound)
+    fields, notes, sound, files = survey('distro', FEATURES, env, flags)
+    return _answer(Environ(name='distro', provider='distro', **fields), notes), sound, files
 
 
 def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozenset[str], newer: str) -> _Answer:
     environ, notes = manifest.environ(view, env, flags, name, newer)
     library = environ.software.get('blas', {}).get('library')
     files = [library] if library else []
-    return {'environ': environ.model_dump(), 'notes': notes}, bool(files) or not notes, files
+    return _answer(environ, notes), bool(files) or not notes, files
 
 
 def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
-    name, label = entry['name'], f'modules {entry["name"]}'
+    label, modules = f'modules {entry["name"]}', entry['modules']
     known = [code for code in entry['codes'] if code in FEATURES]
     notes = [f'{label}: no way is known to try {code}: not offered'
              for code in entry['codes'] if code not in FEATURES]
-    shell = load_modules(entry['modules'], env) if entry['modules'] else Loaded(dict(env))
-    if shell.env is None:
-        nothing = Survey([], {}, {}, [*notes, f'{label}: {shell.why}: nothing offered'], False, [])
-        return _answer(name, 'modules', entry['modules'], nothing, False)
-    seen = survey(label, known, shell.env, flags)
+    environ = Environ(name=entry['name'], provider='modules' if modules else 'distro', modules=modules)
+    loaded, why = load_modules(modules, env) if modules else (dict(env), '')
+    if loaded is None:
+        return _answer(environ, [*notes, f'{label}: {why}: nothing offered']), False, []
+    fields, more, sound, files = survey(label, known, loaded, flags)
     # what a module lacks may come with the next version of it, which no file here would betray
-    whole = seen.sound and seen.features == known
-    provider = 'modules' if entry['modules'] else 'distro'
-    return _answer(name, provider, entry['modules'], seen._replace(notes=[*notes, *seen.notes]), whole)
+    whole = sound and fields['features'] == known
+    return _answer(environ.model_copy(update=fields), notes + more), whole, files
 
 
 def _spack(root: Path, env: Mapping[str, str]) -> _Answer:
@@ -98,17 +95,8 @@ def _spack(root: Path, env: Mapping[str, str]) -> _Answer:
     return answer, found is not None and not notes, spack.files(found.path) if found else []
 
 
-def _answer(name: str, provider: str, loaded: list[str], seen: Survey, keep: bool) -> _Answer:
-    environ = Environ(name=name, provider=provider, features=seen.features, modules=loaded,
-                      env_vars=seen.env_vars, software=seen.software,
-                      parts={feature: list(FEATURES[feature]) for feature in seen.features})
-    return {'environ': environ.model_dump(), 'notes': seen.notes}, keep, seen.files
-
-
-def _plain(entry: Any) -> dict[str, Any]:
-    """A site's environment as a dictionary, whether it comes as one or as a model."""
-    get = entry.get if isinstance(entry, Mapping) else lambda key: getattr(entry, key)
-    return {'name': get('name'), 'modules': list(get('modules')), 'codes': list(get('codes'))}
+def _answer(environ: Environ, notes: list[str]) -> dict[str, Any]:
+    return {'environ': environ.model_dump(), 'notes': notes}
 
 
 def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
@@ -122,44 +110,32 @@ def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
 class _Memory:
     """Answers of earlier calls; what did not start is tried again each time, what is missing looked for."""
 
-    def __init__(self, file: Path | str | None, key: dict[str, Any]):
+    def __init__(self, file: Path, key: dict[str, Any]):
         self.file, self.key, self.changed = file, key, False
-        kept = store.read(file, key) if file else None
+        kept = store.read(file, key)
         self.kept: dict[str, Any] = kept if isinstance(kept, dict) else {}
 
     def recall(self, name: str, key: dict[str, Any], ask: Callable[[], _Answer]) -> dict[str, Any]:
         """The kept answer if ``key`` and the files are as they were, else a new one."""
         kept = self.kept.get(name)
         try:
-            if kept and kept['key'] == key and unchanged(kept['stamps']):
+            if kept and kept['key'] == key and all(_stamp(stamp[0]) == stamp for stamp in kept['stamps']):
                 return kept['answer']
         except (KeyError, TypeError, IndexError):       # written by another hand
             pass
         answer, keep, files = ask()
         self.changed |= keep or self.kept.pop(name, None) is not None
         if keep:
-            self.kept[name] = {'key': key, 'stamps': stamps(files), 'answer': answer}
+            self.kept[name] = {'key': key, 'stamps': [_stamp(f) for f in sorted(set(files))], 'answer': answer}
         return answer
 
     def keep(self) -> None:
-        if self.file and self.changed:
+        if self.changed:
             store.write(self.file, self.key, self.kept)
 
 
-#: Path, what it resolves to, size in bytes, time of change in ns.
-Stamp = list
-
-
-def stamps(files: Iterable[str]) -> list[Stamp]:
-    """One stamp a file; a file that is not there has a stamp too, which its arrival changes."""
-    return [_stamp(path) for path in sorted(set(files))]
-
-
-def unchanged(kept: Iterable[Stamp]) -> bool:
-    return all(_stamp(stamp[0]) == stamp for stamp in kept)
-
-
-def _stamp(path: str) -> Stamp:
+def _stamp(path: str) -> list[str | int]:
+    """Path, what it resolves to, size in bytes, time of change in ns; also of a file that is not there."""
     try:
         status = os.stat(path)
     except OSError:
@@ -200,28 +176,19 @@ _NO_MODULES = 40
 _TIMEOUT = 30.0
 
 
-class Loaded(NamedTuple):
-    """The variables after loading, or None and why not."""
-
-    env: dict[str, str] | None
-    why: str = ''
-
-
-def load_modules(modules: Collection[str], env: Mapping[str, str]) -> Loaded:
-    """A login shell's environment with ``modules``. LOADEDMODULES tells what loaded: exit code 0 does not in
-    some."""
+def load_modules(modules: Collection[str], env: Mapping[str, str]) -> tuple[dict[str, str] | None, str]:
+    """A login shell's variables with ``modules``, or None and why not. In some, exit code 0 does not tell what
+    loaded; LOADEDMODULES does."""
     words = ' '.join(shlex.quote(name) for name in modules)
     script = f'type module >/dev/null 2>&1 || exit {_NO_MODULES}\n' \
              f'module load {words} >&2\nprintf %s {shlex.quote(_MARK)}; exec env -0'
     said = attempt(['bash', '-lc', script], env, _TIMEOUT)
     if said.why.startswith(f'exit code {_NO_MODULES}'):
-        return Loaded(None, 'there is no module system here')
+        return None, 'there is no module system here'
     before, mark, after = said.out.partition(_MARK)
     if not said.ok or not mark:
-        return Loaded(None, said.why or 'the login shell did not get as far as printing its environment')
+        return None, said.why or 'the login shell did not get as far as printing its environment'
     found = dict(entry.split('=', 1) for entry in after.split('\0') if '=' in entry)
     loaded = found.get('LOADEDMODULES', '').split(':')
     missing = [name for name in modules if not any(m == name or m.startswith(name + '/') for m in loaded)]
-    if missing:
-        return Loaded(None, f'module load did not load {", ".join(missing)}')
-    return Loaded(found)
+    return (None, f'module load did not load {", ".join(missing)}') if missing else (found, '')

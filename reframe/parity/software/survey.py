@@ -7,23 +7,12 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from parity.base import files
 from parity.software import blas
 from parity.software.probe import attempt
 from parity.software.programs import FEATURES, PROGRAMS, Found, environment, root_variables
-
-
-class Survey(NamedTuple):
-    """``sound``: whatever was found starts. ``files``: what was read, to notice a change."""
-
-    features: list[str]
-    software: dict[str, Any]
-    env_vars: dict[str, str]
-    notes: list[str]
-    sound: bool
-    files: list[str]
 
 
 def paths(names: Collection[str], search: str | None) -> dict[str, str]:
@@ -32,8 +21,10 @@ def paths(names: Collection[str], search: str | None) -> dict[str, str]:
     return {name: path for name, path in found.items() if path}
 
 
-def survey(label: str, features: Collection[str], env: Mapping[str, str], flags: frozenset[str]) -> Survey:
-    """Probe the programs behind ``features`` in the environment ``env``."""
+def survey(label: str, features: Collection[str], env: Mapping[str, str],
+           flags: frozenset[str]) -> tuple[dict[str, Any], list[str], bool, list[str]]:
+    """Probe the programs behind ``features``. The fields of an Environ, notes, whether all that was found starts,
+    and the files read, to notice a change."""
     env = environment(env)
     names = list(dict.fromkeys(name for feature in features for name in FEATURES[feature]))
     lying = paths(names, env.get('PATH'))
@@ -44,7 +35,9 @@ def survey(label: str, features: Collection[str], env: Mapping[str, str], flags:
               for name, probe in found.items() if not probe.ok]
     software, env_vars, files = _facts(label, running, env, flags, notes)
     offered = [feature for feature in features if all(name in running for name in FEATURES[feature])]
-    return Survey(offered, software, env_vars, notes, len(running) == len(lying), [*lying.values(), *files])
+    fields = {'features': offered, 'software': software, 'env_vars': env_vars,
+              'parts': {feature: list(FEATURES[feature]) for feature in offered}}
+    return fields, notes, len(running) == len(lying), [*lying.values(), *files]
 
 
 def _facts(label: str, running: Mapping[str, Found], env: Mapping[str, str], flags: frozenset[str],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
@@ -35,10 +36,15 @@ Option = Annotated[str, StringConstraints(pattern=r'^[^\x00-\x1f\x7f;`$]+$')]
 EnvVars = list[tuple[Variable, Value]]
 
 
-def _known_code(name: str) -> str:
-    if name not in FEATURES:
-        raise ValueError(f'unknown code {name!r}; valid: {", ".join(FEATURES)}')
-    return name
+def _one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:
+    def known(name: str) -> str:
+        if name not in valid:
+            raise ValueError(f'unknown {kind} {name!r}; valid: {", ".join(valid)}')
+        return name
+    return known
+
+
+_known_code = _one_of('code', FEATURES)
 
 
 def _requirement(value: Any) -> Any:
@@ -57,23 +63,12 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _one_of(kind: str, valid: tuple[str, ...]) -> AfterValidator:
-    def known(name: str) -> str:
-        if name not in valid:
-            raise ValueError(f'unknown {kind} {name!r}; valid: {", ".join(valid)}')
-        return name
-    return AfterValidator(known)
-
-
 #: What ReFrame 4.10 has of each.
 SCHEDULERS = ('flux', 'local', 'lsf', 'oar', 'pbs', 'pbspro', 'sge', 'slurm', 'squeue', 'ssh', 'torque')
 LAUNCHERS = ('alps', 'clush', 'ibrun', 'local', 'lrun', 'lrun-gpu', 'mpiexec', 'mpirun', 'mpirun-intelmpi',
              'mpirun-openmpi', 'pdsh', 'srun', 'srunalloc', 'ssh', 'upcrun', 'upcxx-run')
 CodeName = Annotated[str, AfterValidator(_known_code)]
-
-
-LimitName = Literal['peak_flops', 'peak_flops_core', 'memory_bandwidth', 'link_bandwidth', 'clock',
-                    'flops_per_cycle']
+LimitName = Literal[tuple(UNITS)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -137,8 +132,8 @@ class Partition(Strict):
 
     name: Name
     descr: str = ''
-    scheduler: Annotated[str, _one_of('scheduler', SCHEDULERS)]
-    launcher: Annotated[str, _one_of('launcher', LAUNCHERS)]
+    scheduler: Annotated[str, AfterValidator(_one_of('scheduler', SCHEDULERS))]
+    launcher: Annotated[str, AfterValidator(_one_of('launcher', LAUNCHERS))]
     access: list[Option] = []           # queue, account, whole nodes: what every job asks for
     environs: list[Name] | None = None  # all that are found, where not stated
     max_jobs: PositiveInt = 1           # cases in the queue or running at once
@@ -171,11 +166,10 @@ class Partition(Strict):
 
 
 class ModulesEnvironment(Strict):
-    """Modules of the site and the codes they bring; each is offered only if it starts. Without modules: what lies
-    on the PATH of the nodes themselves, from the distribution's packages."""
+    """Modules of the site and the codes they bring; each is offered only if it starts."""
 
     name: Name
-    modules: list[Module] = []
+    modules: list[Module] = []          # none: what lies on the PATH of the nodes themselves, from packages
     codes: list[CodeName] = Field(min_length=1)
 
 
