@@ -17,7 +17,7 @@ from parity.base.errors import UsageError
 from parity.compare import pairs
 from parity.jobs import request
 from parity.plan import Plan
-from parity.refs import accepted, proposals
+from parity.refs import accepted, propose
 from parity.rfm import patches
 from parity.software.spackenv import folder, gpu
 from parity.system import systems
@@ -85,7 +85,7 @@ READERS = {
     'systems/local/spack/packages.yaml': lambda: gpu.toolkit('local'),
     'spack.yaml': lambda: folder._manifest(),
     'studies/x/study.yaml': lambda: study.read('x'),
-    'own results/references/local/default.yaml': lambda: proposals.read('local'),
+    'own results/references/local/default.yaml': lambda: propose.read('local'),
 }
 
 

@@ -14,9 +14,9 @@ from parity.base import files, paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.text import refuse
 from parity.records import history
-from parity.refs import accepted, edit, nights, proposals
+from parity.refs import accepted, edit, nights, propose
 from parity.refs.edit import Line, Tree
-from parity.refs.proposals import Proposal
+from parity.refs.propose import Proposal
 from parity.system import systems
 
 #: What a new file begins with.
@@ -56,7 +56,7 @@ def run(system: str, cells: list[str], why: dict[str, Any]) -> list[tuple[Path, 
     Raises UsageError for a cell that is not proposed, and where something changed since it was.
     """
     site = systems.read(system)
-    waiting = {file.partition: file.proposals for file in proposals.read(system)}
+    waiting = {file.partition: file.proposals for file in propose.read(system)}
     chosen = _chosen(system, waiting, cells)
     planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', system])
     _refuse(accepted.problems(site, planned))
@@ -66,7 +66,7 @@ def run(system: str, cells: list[str], why: dict[str, Any]) -> list[tuple[Path, 
         _refuse(accepted.problems_of(site, planned, file, new))
     for file, (old, new) in texts.items():
         _replace(file, old, new)
-    proposals.write(system, {partition: [p for p in found if p not in chosen.get(partition, [])]
+    propose.write(system, {partition: [p for p in found if p not in chosen.get(partition, [])]
                              for partition, found in waiting.items()})
     return [(_file(system, partition), found) for partition, found in chosen.items()]
 
@@ -104,7 +104,7 @@ def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
         for p in found:
             index = indexes.get((part, p.check))
             if p.digest != p.expected_digest():
-                yield (f'{proposals.folder(system) / part}.yaml: {p.cell} was edited by hand: '
+                yield (f'{propose.folder(system) / part}.yaml: {p.cell} was edited by hand: '
                        f'a value of your own goes into {_file(system, part)}')
             elif index and index.names != tuple(p.index):
                 names = ', '.join(index.names)

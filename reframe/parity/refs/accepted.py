@@ -37,6 +37,8 @@ if TYPE_CHECKING:                       # a verdict reads references without the
 PROVENANCE = 'provenance'
 #: What `size` may be (parity.check.workload).
 SIZES = ('quick', 'nightly', 'acceptance')
+Number = float | None
+Reference = tuple[float, Number, Number, str]      # value, lower, upper, unit: as ReFrame has it
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -84,7 +86,7 @@ class Accepted:
         return '/'.join((self.check, *self.index.values(), self.metric))
 
     @property
-    def reference(self) -> tuple[float, float | None, float | None, str]:
+    def reference(self) -> Reference:
         return self.value, self.lower, self.upper, self.unit
 
     @property

@@ -92,11 +92,11 @@ def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:
     """The bound where worse lies is far wider than the nights that there are ask for."""
     if not each.value or not own:
         return
-    from parity.refs import value
+    from parity.refs import nights
     bound = each.lower if own[0].nights[-1].better == 'higher' else each.upper
     try:
-        needed = [value.of_nights(value.alike(cell, {})) for cell in own]
-    except value.Refused:
+        needed = [nights.of_nights(nights.alike(cell, {})) for cell in own]
+    except nights.Refused:
         return
     widest = max(found.reference[2] for found in needed)
     if bound is not None and widest and abs(bound) > _TOO_WIDE * widest:

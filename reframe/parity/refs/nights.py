@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
 
-from parity.records import history
+from parity.base.figures import percent
+from parity.records import history, kept
 from parity.records.cells import parameters
+from parity.refs.accepted import Observed, Reference
 from parity.stats import bounds
 
 
@@ -89,3 +93,163 @@ def cells(frame, since: str = '') -> list[Cell]:
     several = {key for key, names in environs.items() if len(names) > 1}
     return [Cell(*where, (where[2], where[4]) in several, (where[2], where[1]) in several, where in recent,
                  tuple(kept)) for where, kept in found.items()]
+
+
+#: Digits of a value: the last one is less than 0.05 % of it.
+_DIGITS = 4
+#: Nights on fewer days do not tell how days differ.
+_DAYS = 5
+#: So many names are written out.
+_NAMES = 4
+_WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction', 'variant': 'the variant'}
+
+
+class Refused(Exception):
+    """Why no reference is proposed for a cell."""
+
+
+@dataclass(frozen=True)
+class Value:
+    reference: Reference
+    observed: Observed
+    remarks: list[str] = field(default_factory=list)
+
+
+def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> tuple[Night, ...]:
+    """The newest nights of ``cell`` that are of one software, unit and kind of node.
+
+    ``kinds`` is what the node of a session is, by session and node. Raises Refused where they are too
+    few or of several kinds, or where their figures are never judged.
+    """
+    if not cell.nights:
+        raise Refused('no night counts: a rerun, or too old')
+    if not cell.recent:
+        raise Refused(f'not in the last {RECENT} sessions; its last night is {cell.nights[-1].night[:10]}')
+    kept, why = _since_the_last_change(cell.nights)
+    kept = kept[-bounds.MOST:]
+    _of_one_label(kept)
+    if len(kept) < bounds.FEWEST:
+        raise Refused(f'{len(kept)} night{"s" if len(kept) > 1 else ""}{why}; {bounds.FEWEST} are needed')
+    _of_one_kind(kept, kinds)
+    return kept
+
+
+def _of_one_label(kept: tuple[Night, ...]) -> None:
+    labels = {label for night in kept for label in night.labels}
+    word = max(labels)
+    if labels == {word} and word:
+        raise Refused(f'{word}: such a figure is never judged')
+    if len(labels) > 1:
+        raise Refused(f'not alike: {sum(word in n.labels for n in kept)} of {len(kept)} nights are {word}')
+
+
+def _of_one_kind(kept: tuple[Night, ...], kinds: dict[tuple[str, str], str]) -> None:
+    seen: dict[str, str] = {}
+    for night in kept:
+        for node in night.node.replace(',', ' ').split():
+            if kind := kinds.get((night.session, node)):
+                seen.setdefault(kind, f'{node} on {night.night[:10]}')
+    if len(seen) > 1:
+        said = '; '.join(f'{kind} ({where})' for kind, where in list(seen.items())[:3])
+        raise Refused(f'not alike: nodes of several kinds: {said}')
+
+
+def _since_the_last_change(every: tuple[Night, ...]) -> tuple[tuple[Night, ...], str]:
+    """The nights that ran what the newest one ran, and since when that is."""
+    for at in range(len(every) - 1, 0, -1):
+        for what, said in _WORDS.items():
+            if getattr(every[at - 1], what) != getattr(every[-1], what):
+                return every[at:], f' since {said} changed ({every[at].night[:10]})'
+    return every, ''
+
+
+def kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
+    """What each node of these sessions is, by session and node: virtual or not, and its processor.
+
+    A node of a batch system says so in its job; a case on this very machine is on what the session found.
+    """
+    found = {}
+    for facts in kept.sessions(system, last=RECENT):
+        if facts.uuid not in sessions:
+            continue
+        machine: dict[str, Any] = facts.facts.get('machine') or {}
+        own = {'virtualisation': machine.get('backend') or machine.get('kind'),
+               'processor': machine.get('model_name')}
+        for name, said in {machine.get('hostname'): own, **facts.nodes}.items():
+            words = said.get('virtualisation'), said.get('processor')
+            found[facts.uuid, name] = ', '.join(word for word in words if word and word != 'none')
+    return found
+
+
+def of_nights(kept: tuple[Night, ...]) -> Value:
+    """The median of the nights' medians between two bounds, the side on which it would be better, too.
+
+    A figure that is always 0 (hangs, failed writes) may not rise: its bound is absolute, 0. Raises
+    Refused where a change, another node or the noise keeps one value from speaking for all nights.
+    """
+    values, runs, last = [n.value for n in kept], [v for n in kept for v in n.runs], kept[-1]
+    middle = median(values)
+    if not middle:
+        return Value(_zero(runs, last), _observed(kept, values))
+    _one_level(kept, values)
+    wide = bounds.share(values, runs)
+    if wide > bounds.WIDEST:
+        raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {last.unit} would need bounds of '
+                      f'± {percent(wide)}, more than {percent(bounds.WIDEST)}: measure longer, or more often')
+    remarks = [*_beyond(kept, middle, wide), *_few_days(kept)]
+    rounded = float(f'{middle:.{_DIGITS - 1}e}')
+    return Value((rounded, -wide, wide, last.unit), _observed(kept, values), remarks)
+
+
+def _zero(runs: list[float], last: Night) -> Reference:
+    if other := sum(v != 0 for v in runs):
+        raise Refused(f'its median is 0, and {other} of {len(runs)} runs are not: a share of 0 is no bound; '
+                      'write an absolute one by hand')
+    if last.better == 'higher':
+        raise Refused('always 0, and higher is better: there is nothing to fall from')
+    return (0.0, None, 0.0, last.unit)
+
+
+def _one_level(kept: tuple[Night, ...], values: list[float]) -> None:
+    """Refused where some of the nights lie on another level than the others."""
+    if other := bounds.other_place(values, [n.node for n in kept]):
+        raise Refused(f'not alike: {_few([other[0]])} is {_signed(other[1])} beside the other nodes')
+    if changed := bounds.found(values):
+        since = kept[changed.at].night
+        raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
+                      f"--since '{since}', with {bounds.FEWEST} nights of it")
+
+
+def _beyond(kept: tuple[Night, ...], middle: float, wide: float) -> list[str]:
+    """A word for one night beyond its own bounds; Refused for more: they are no chance."""
+    said = [f'{n.night[:10]} {_signed((n.value - middle) / abs(middle))}' for n in kept
+            if abs(n.value - middle) > wide * abs(middle)]
+    if len(said) > 1:
+        raise Refused(f'{len(said)} of {len(kept)} nights lie beyond the bounds of the others '
+                      f'(± {percent(wide)}): {", ".join(said[:3])}')
+    return [f'one night lies beyond, {said[0]}: unless it was a fault, there will be more'] if said else []
+
+
+def _few_days(kept: tuple[Night, ...]) -> list[str]:
+    days = len({n.night[:10] for n in kept})
+    said = f'on {days} day{"s" if days > 1 else ""} only: how days differ is not in it'
+    return [said] if days < _DAYS else []
+
+
+def _observed(kept: tuple[Night, ...], values: list[float]) -> Observed:
+    first, last = kept[0], kept[-1]
+    same_day = first.night[:10] == last.night[:10]
+    nodes = sorted({node for n in kept for node in n.node.replace(',', ' ').split()})
+    return Observed(
+        n=len(kept), median=float(f'{median(values):.6g}'), spread=float(f'{bounds.spread(values):.3g}'),
+        nights='..'.join(n.night if same_day else n.night[:10] for n in (first, last)),
+        sessions=f'{first.session[:8]}..{last.session[:8]}', nodes=_few(nodes), software=last.software)
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - _NAMES
+    return ', '.join(names[:_NAMES]) + (f' and {more} more' if more > 0 else '')
+
+
+def _signed(share: float) -> str:
+    return ('+' if share > 0 else '') + percent(share)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parity.base import paths
+from pydantic import Field
+
+from parity.base import paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.figures import percent
+from parity.base.strict import Strict
 from parity.records import history
-from parity.refs import accepted, nights, proposals, value
-from parity.refs.accepted import Accepted, Index
-from parity.refs.nights import Cell, Night
-from parity.refs.proposals import Proposal, Reference
-from parity.refs.value import Refused
+from parity.refs import accepted, edit, nights
+from parity.refs.accepted import Accepted, Index, Observed, Reference
+from parity.refs.nights import Cell, Night, Refused
 from parity.stats import bounds
 from parity.system import systems
 from parity.system.schema import System
@@ -39,20 +43,20 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     site = systems.read(system)
     known = nights.cells(history.load(site.name), _moment(since))
     chosen = _chosen(site, known, partition, check)
-    kinds = value.kinds(system, {n.session for cell in chosen for n in cell.nights[-bounds.MOST:]})
+    kinds = nights.kinds(system, {n.session for cell in chosen for n in cell.nights[-bounds.MOST:]})
     have, indexes, own = accepted.of_system(system), accepted.indexes(system), _own_parameters(known)
     answer = Proposed(system)
     for cell in chosen:
         try:
             index = _index(cell, indexes.get((cell.partition, cell.check)), own[cell.check])
             there = next((a for a in have if a.is_of(cell)), None)
-            answer.found.append((cell, _proposal(cell, index, value.alike(cell, kinds), there)))
+            answer.found.append((cell, _proposal(cell, index, nights.alike(cell, kinds), there)))
         except Refused as why:
             answer.refused.append((cell, str(why)))
     by_partition: dict[str, list[Proposal]] = {}
     for cell, proposal in answer.found:
         by_partition.setdefault(cell.partition, []).append(proposal)
-    answer.files = proposals.write(system, by_partition)
+    answer.files = write(system, by_partition)
     return answer
 
 
@@ -108,7 +112,7 @@ def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
 
 
 def _proposal(cell: Cell, index: dict[str, str], kept: tuple[Night, ...], there: Accepted | None) -> Proposal:
-    found = value.of_nights(kept)
+    found = nights.of_nights(kept)
     old = there.reference if there else None
     return Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=found.reference,
                     replaces=old, observed=found.observed,
@@ -121,3 +125,60 @@ def _against(old: Reference | None, new: Reference, better: str) -> list[str]:
         return []
     gain = (new[0] - old[0]) / abs(old[0]) * (1 if better == 'higher' else -1)
     return [f'worse than the accepted value by {percent(-gain)}'] if gain <= -bounds.LEAST_EFFECT else []
+
+
+class Proposal(Strict):
+    """A reference that the history gives for a cell, and the one that it would replace."""
+
+    cell: str
+    check: str
+    metric: str
+    index: dict[str, str]                           # size, $environ where there are several, parameters
+    reference: Reference
+    replaces: Reference | None
+    observed: Observed
+    remarks: list[str] = []                         # what a reviewer should know
+    digest: str = ''
+
+    def sealed(self) -> Proposal:
+        return self.model_copy(update={'digest': self.expected_digest()})
+
+    def expected_digest(self) -> str:
+        """Of all that it says: one that was edited by hand is not what the history gave."""
+        said = self.model_dump(mode='json', exclude={'digest'})
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+
+
+class File(Strict):
+    system: str
+    partition: str
+    proposals: list[Proposal] = Field(min_length=1)
+
+
+def folder(system: str) -> Path:
+    return paths.results() / 'references' / system
+
+
+def read(system: str) -> list[File]:
+    """What waits, a file a partition. UsageError for a file that is none."""
+    return [yamlfile.read(file, File) for file in sorted(folder(system).glob('*.yaml'))]
+
+
+def write(system: str, by_partition: dict[str, list[Proposal]]) -> list[Path]:
+    """Put these in the place of all that waited; returns the files."""
+    shutil.rmtree(folder(system), ignore_errors=True)
+    return [_write(system, partition, found) for partition, found in sorted(by_partition.items()) if found]
+
+
+def _write(system: str, partition: str, found: list[Proposal]) -> Path:
+    """A line for each part of a proposal: what it is of, what it says, what it stands on."""
+    file = folder(system) / f'{partition}.yaml'
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = ['# Proposed, not accepted. To accept: parity refs accept CELL ... | --all '
+             f'--system {system} --why TEXT', f'system: {system}', f'partition: {partition}', 'proposals:']
+    for each in found:
+        said = each.model_dump(mode='json')
+        first, *more = [f'{key}: {edit.flow(value)}' for key, value in said.items()]
+        lines += [f'  - {first}', *(f'    {line}' for line in more)]
+    file.write_text('\n'.join(lines) + '\n')
+    return file

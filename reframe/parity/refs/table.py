@@ -10,11 +10,10 @@ from parity.base.text import visible
 from parity.records import history
 from parity.refs import accepted as references
 from parity.refs import nights
-from parity.refs.accepted import Accepted
+from parity.refs.accepted import Accepted, Reference
 from parity.refs.lint import Linted
 from parity.refs.nights import Cell
-from parity.refs.proposals import Proposal, Reference
-from parity.refs.propose import Proposed
+from parity.refs.propose import Proposal, Proposed
 from parity.stats import bounds
 from parity.system import systems
 
