@@ -98,7 +98,8 @@ def _refuse(wrong: Iterable[str]) -> None:
 def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
     """What is no longer as it was when it was proposed."""
     there = {(a.partition, a.path): a.reference for a in accepted.of_system(system)}
-    indexes, now = accepted.indexes(system), _software(system)
+    indexes = accepted.indexes(system)
+    now = {cell.id: cell.nights[-1].software for cell in nights.cells(history.load(system)) if cell.nights}
     again = f'propose again: parity refs propose --system {system}'
     for part, found in chosen.items():
         for p in found:
@@ -109,19 +110,10 @@ def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
             elif index and index.names != tuple(p.index):
                 names = ', '.join(index.names)
                 yield f'{index.file}:{index.line}: $index [{names}] does not fit {p.cell}; {again}'
-            elif there.get((part, _path(p))) != p.replaces:
+            elif there.get((part, p.path)) != p.replaces:
                 yield f'{p.cell}: its accepted value changed since it was proposed; {again}'
             elif now.get(p.cell, p.observed.software) != p.observed.software:
                 yield f'{p.cell}: its software changed since it was proposed; {again}'
-
-
-def _software(system: str) -> dict[str, str]:
-    """What each cell ran last."""
-    return {cell.id: cell.nights[-1].software for cell in nights.cells(history.load(system)) if cell.nights}
-
-
-def _path(p: Proposal) -> str:
-    return '/'.join((p.check, *p.index.values(), p.metric))
 
 
 def _merged(system: str, partition: str, found: list[Proposal], why: dict[str, Any]) -> tuple[str, str]:
@@ -134,13 +126,10 @@ def _merged(system: str, partition: str, found: list[Proposal], why: dict[str, A
         level = tree.setdefault(p.check, {} if (partition, p.check) in there else {'$index': Line(list(p.index))})
         for key in p.index.values():
             level = level.setdefault(key, {})
-        level[p.metric] = Line([_plain(part) for part in p.reference])
-        tree.setdefault(accepted.PROVENANCE, {})[_path(p)] = Line({**why, **p.observed.model_dump()})
+        level[p.metric] = Line([int(part) if isinstance(part, float) and part.is_integer() else part
+                                for part in p.reference])
+        tree.setdefault(accepted.PROVENANCE, {})[p.path] = Line({**why, **p.observed.model_dump()})
     return text, edit.merged(file, text or _HEAD.format(f'{system}:{partition}'), tree)
-
-
-def _plain(part: float | str | None) -> float | int | str | None:
-    return int(part) if isinstance(part, float) and part.is_integer() else part
 
 
 def _text(file: Path) -> str:

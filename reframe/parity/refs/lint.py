@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from parity import plan
@@ -43,9 +43,9 @@ class Linted:
     """Of one system: how many references it has, what is wrong (a run refuses it), what is to be looked at."""
 
     system: str
-    references: int
-    errors: list[str]
-    warnings: list[Warned]
+    references: int = 0
+    errors: list[str] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
 
 
 def run(system: str = '') -> list[Linted]:
@@ -56,13 +56,12 @@ def run(system: str = '') -> list[Linted]:
 
 def _of_system(site: System) -> Linted:
     if not systems.references(site.name).is_dir():
-        return Linted(site.name, 0, [], [])
+        return Linted(site.name)
     planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', site.name])
-    wrong = accepted.problems(site, planned)
-    if wrong:
-        return Linted(site.name, 0, wrong, [])
+    if wrong := accepted.problems(site, planned):
+        return Linted(site.name, errors=wrong)
     found = accepted.of_system(site.name)
-    return Linted(site.name, len(found), [], [*warnings(found), *_against_plan(found, planned)])
+    return Linted(site.name, len(found), warnings=[*warnings(found), *_against_plan(found, planned)])
 
 
 def warnings(found: list[Accepted]) -> list[Warned]:
@@ -77,15 +76,10 @@ def warnings(found: list[Accepted]) -> list[Warned]:
     warned = _expired(found)
     for each in found:
         own = [cell for cell in cells if each.is_of(cell) and cell.nights]
-        warned += [Warned(each, what) for what in
-                   (*_software(each, own), *_width(each, own), *_unused(each, own, began))]
+        if each.provenance and any(cell.nights[-1].software != each.provenance.software for cell in own):
+            warned.append(Warned(each, f'its software changed since it was accepted on {each.provenance.date}'))
+        warned += [Warned(each, what) for what in (*_width(each, own), *_unused(each, own, began))]
     return warned
-
-
-def _software(each: Accepted, own: list[Cell]) -> Iterator[str]:
-    """It stands on other programs than those that are measured now."""
-    if each.provenance and any(cell.nights[-1].software != each.provenance.software for cell in own):
-        yield f'its software changed since it was accepted on {each.provenance.date}'
 
 
 def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:

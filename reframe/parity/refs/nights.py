@@ -196,7 +196,9 @@ def of_nights(kept: tuple[Night, ...]) -> Value:
     if wide > bounds.WIDEST:
         raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {last.unit} would need bounds of '
                       f'± {percent(wide)}, more than {percent(bounds.WIDEST)}: measure longer, or more often')
-    remarks = [*_beyond(kept, middle, wide), *_few_days(kept)]
+    remarks = _beyond(kept, middle, wide)
+    if (days := len({n.night[:10] for n in kept})) < _DAYS:
+        remarks.append(f'on {days} day{"s" if days > 1 else ""} only: how days differ is not in it')
     rounded = float(f'{middle:.{_DIGITS - 1}e}')
     return Value((rounded, -wide, wide, last.unit), _observed(kept, values), remarks)
 
@@ -228,12 +230,6 @@ def _beyond(kept: tuple[Night, ...], middle: float, wide: float) -> list[str]:
         raise Refused(f'{len(said)} of {len(kept)} nights lie beyond the bounds of the others '
                       f'(± {percent(wide)}): {", ".join(said[:3])}')
     return [f'one night lies beyond, {said[0]}: unless it was a fault, there will be more'] if said else []
-
-
-def _few_days(kept: tuple[Night, ...]) -> list[str]:
-    days = len({n.night[:10] for n in kept})
-    said = f'on {days} day{"s" if days > 1 else ""} only: how days differ is not in it'
-    return [said] if days < _DAYS else []
 
 
 def _observed(kept: tuple[Night, ...], values: list[float]) -> Observed:

@@ -140,6 +140,11 @@ class Proposal(Strict):
     remarks: list[str] = []                         # what a reviewer should know
     digest: str = ''
 
+    @property
+    def path(self) -> str:
+        """Its name in the file of accepted values, as Accepted.path."""
+        return '/'.join((self.check, *self.index.values(), self.metric))
+
     def sealed(self) -> Proposal:
         return self.model_copy(update={'digest': self.expected_digest()})
 
@@ -177,8 +182,7 @@ def _write(system: str, partition: str, found: list[Proposal]) -> Path:
     lines = ['# Proposed, not accepted. To accept: parity refs accept CELL ... | --all '
              f'--system {system} --why TEXT', f'system: {system}', f'partition: {partition}', 'proposals:']
     for each in found:
-        said = each.model_dump(mode='json')
-        first, *more = [f'{key}: {edit.flow(value)}' for key, value in said.items()]
+        first, *more = [f'{key}: {edit.flow(value)}' for key, value in each.model_dump(mode='json').items()]
         lines += [f'  - {first}', *(f'    {line}' for line in more)]
     file.write_text('\n'.join(lines) + '\n')
     return file

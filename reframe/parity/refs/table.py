@@ -124,12 +124,11 @@ def _row(each: Accepted, cells: list[Cell]) -> tuple[str, ...]:
     used = max((n.night for cell in cells if each.is_of(cell) for n in cell.nights if n.applied), default='')
     applied = f'last applied {used}' if used else 'never applied'
     told = each.provenance
-    life = f'accepted {told.date} ({_days(told.date)})   {_expiry(told.expires)}' if told else 'by hand'
+    life = 'by hand'
+    if told:
+        word = 'expired' if told.expires < datetime.date.today() else 'expires'
+        life = f'accepted {told.date} ({_days(told.date)})   {word} {told.expires} ({_days(told.expires)})'
     return each.id, each.index.get('size', ''), value(each.reference), limits(each.reference), life, applied
-
-
-def _expiry(day: datetime.date) -> str:
-    return f'{"expired" if day < datetime.date.today() else "expires"} {day} ({_days(day)})'
 
 
 def _days(day: datetime.date) -> str:
