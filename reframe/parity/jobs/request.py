@@ -228,12 +228,6 @@ def _selects(pattern: str, other: str) -> bool:
     return bool(re.match(pattern, re.sub(r'\\(.)', r'\1', other.removesuffix(WHOLE))))
 
 
-def covered(planned: list[Step], check: str, name: str) -> Covered:
-    """What the steps measure."""
-    return Covered(name=name, check=check, partitions=sorted({s.partition for s in planned}),
-                   nodes=sorted({s.nodes for s in planned}))
-
-
 def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[Step]:
     """Every repeat on every node count; each second repeat turns the partitions round, so a drift weighs on all
     alike."""

@@ -42,21 +42,16 @@ def folder() -> Path:
     return paths.results() / 'jobs'
 
 
-def _demand_known(request: Request) -> None:
-    """Slurm takes a dependency on a job that it never heard of for met."""
-    try:
-        SCHEDULERS[request.scheduler].states(request.after)
-    except SchedulerError as err:
-        raise SchedulerError(f'--after {request.after}: {err}', err.exit_code) from None
-
-
 def submit(job: str, system: str, request: Request, script: str) -> Sent:
     """Send the script from results/jobs. UsageError for no scheduler, or a second campaign of the same cases."""
     if request.scheduler not in SCHEDULERS:
         raise errors.UsageError(f'{system} has no scheduler to submit to; '
                                 f'parity jobs render {job} --system {system} | bash runs it here')
     if request.after:
-        _demand_known(request)
+        try:        # Slurm takes a dependency on a job that it never heard of for met
+            SCHEDULERS[request.scheduler].states(request.after)
+        except SchedulerError as err:
+            raise SchedulerError(f'--after {request.after}: {err}', err.exit_code) from None
     folder().mkdir(parents=True, exist_ok=True)
     with (folder() / '.submit.lock').open('a') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -148,9 +143,7 @@ def show() -> None:
 def status(name: str) -> None:
     """How a job stands, one line for each element of an array."""
     job = find(name)
-    for state in job.states():
-        print(_line(state))
-    print(f'script: {job.script}')
+    print('\n'.join([*map(_line, job.states()), f'script: {job.script}']))
 
 
 def _line(state: State) -> str:

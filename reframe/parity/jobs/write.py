@@ -1,6 +1,5 @@
 """A job's script, from its name and what the command line says of it."""
 
-
 from __future__ import annotations
 
 import os
@@ -89,8 +88,9 @@ def _campaign(system: System, parts: list[Partition], wanted: Wanted, asked: Req
     if not re.fullmatch(r'[A-Za-z0-9_-]{0,80}', wanted.name):
         raise errors.UsageError(f'--name {wanted.name!r}: letters, digits, - and _ only')
     name = '-'.join(filter(None, [re.sub(r'\W+', '-', check).strip('-') or 'all', wanted.name]))
-    asked = replace(asked, steps=1 if asked.scheduler == 'plain' else len(steps),
-                    covered=request.covered(steps, check, wanted.name))
+    covered = request.Covered(name=wanted.name, check=check, partitions=sorted({s.partition for s in steps}),
+                              nodes=sorted({s.nodes for s in steps}))
+    asked = replace(asked, steps=1 if asked.scheduler == 'plain' else len(steps), covered=covered)
     return asked, rendered(
         'campaign', system.name, asked, name=name, steps=steps, check=check, hours=_hours(asked),
         measured=str(paths.results() / 'campaigns' / f'{system.name}-{name}'))

@@ -1,6 +1,5 @@
 """A scheduler's commands, and how a job stands, in one form for Slurm and PBS."""
 
-
 from __future__ import annotations
 
 import contextlib

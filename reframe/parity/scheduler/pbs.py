@@ -1,6 +1,5 @@
 """PBS (OpenPBS, PBS Pro): qsub, qstat, qdel, pbsnodes."""
 
-
 from __future__ import annotations
 
 import re
@@ -17,6 +16,8 @@ _RUNNING = set('RESUB')     # B: an array that has begun
 KILLED = 256
 #: `substate` of a job that was deleted.
 DELETED = '91'
+_NO_HISTORY = ('; once a job has ended, its exit code is known only where the server keeps a history '
+               '(set server job_history_enable = True)')
 _HOLDS = {'u': 'its user', 'o': 'an operator', 's': 'PBS', 'p': 'a password that is wrong'}
 
 
@@ -32,26 +33,18 @@ def cancel(job: str) -> None:
 def states(job: str) -> list[State]:
     """The job, or the elements of its array. SchedulerError where PBS has forgotten it. Text with a line for each
     attribute (-w): the JSON of OpenPBS 23.06 is broken by a backslash, a letter beyond ASCII, `inf` or `.5`."""
-    try:
-        found = answer(['qstat', '-x', '-t', '-f', '-w', job])
-    except SchedulerError as err:
-        if 'Unknown Job Id' in str(err):
-            raise Forgotten(str(err), err.exit_code) from None
-        if 'history' not in str(err):
-            raise
-        found = ''
-    # a server that keeps no history complains of -x, prints nothing, and exits with 0
-    return read(found) if 'Job Id:' in found else _without_history(job)
-
-
-def _without_history(job: str) -> list[State]:
-    try:
-        return read(answer(['qstat', '-t', '-f', '-w', job]))
-    except SchedulerError as err:
-        if 'Unknown Job Id' not in str(err):
-            raise
-        raise Forgotten(f'{err}; once a job has ended, its exit code is known only where the server keeps '
-                        'a history (set server job_history_enable = True)', err.exit_code) from None
+    found = ''
+    for history in (['-x'], []):    # a server that keeps none complains of -x, prints nothing, and exits with 0
+        if 'Job Id:' in found:
+            break
+        try:
+            found = answer(['qstat', *history, '-t', '-f', '-w', job])
+        except SchedulerError as err:
+            if 'Unknown Job Id' in str(err):
+                raise Forgotten(f'{err}{"" if history else _NO_HISTORY}', err.exit_code) from None
+            if not history or 'history' not in str(err):
+                raise
+    return read(found)
 
 
 def read(text: str) -> list[State]:

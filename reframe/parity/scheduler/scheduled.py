@@ -5,10 +5,9 @@ both end with 0."""
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
-from parity.scheduler import pbs, placement
+from parity.scheduler import command, pbs, placement
 
 #: A measurement that is begun again on another node is another measurement, and writes into one output.
 _NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n', 'pbspro': '-r n'}
@@ -51,21 +50,16 @@ def begin(case) -> None:
         if not case.standalone:
             case.stage_program('node.sh')
             case.prerun_cmds = [f'./node.sh >{_NODE}', *case.prerun_cmds]
-        _one_node(case)
-        if nodes(case) > 1 and placement.needs_node_file(case.current_partition):
+        needed = nodes(case)
+        if case.job.pin_nodes and needed > len(case.job.pin_nodes):       # reframe --distribute: a node by itself
+            case.skip_case(f'nodes: needs {needed}, and is to run on {", ".join(case.job.pin_nodes)} alone')
+        if needed > 1 and placement.needs_node_file(case.current_partition):
             case.stage_program('pbs_rsh.sh')
             case.prerun_cmds = [_REMOTE_SHELL, *case.prerun_cmds]
         case.job.options = [*case.job.options, _NEVER_AGAIN[scheduler]]
         case.job.times = case.parity.setdefault('job', {})
         if case.max_pending_time is None:
             case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
-
-
-def _one_node(case) -> None:
-    """Skip a case on several nodes that is to run on every node by itself (reframe --distribute)."""
-    needed = nodes(case)
-    if case.job.pin_nodes and needed > len(case.job.pin_nodes):
-        case.skip_case(f'nodes: needs {needed}, and is to run on {", ".join(case.job.pin_nodes)} alone')
 
 
 def nodes(case) -> int:
@@ -141,11 +135,10 @@ def _never_began(job) -> str:
 def _waited_for(jobid: str) -> str:
     """Slurm's last word of why a job waited; '' where it has none, or does not answer."""
     try:
-        done = subprocess.run(['sacct', '-n', '-X', '-P', '-j', jobid, '-o', 'Reason'],
-                              capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
+        said = command.run(['sacct', '-n', '-X', '-P', '-j', jobid, '-o', 'Reason']).stdout.split()
+    except command.SchedulerError:
         return ''
-    return next((word for word in done.stdout.split() if word not in ('None', 'Unknown')), '')
+    return next((word for word in said if word not in ('None', 'Unknown')), '')
 
 
 def _ended_by_pbs(record: dict[str, str]) -> tuple[str, str]:
