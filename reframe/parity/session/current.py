@@ -74,11 +74,14 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
     for problem in planned['problems']:
         print(f'parity: warning: {problem["file"]}: {problem["what"]}', file=sys.stderr)
     systems.guard_references(planned['system'])
-    current = Current(uuid.uuid4().hex[:12], Path())
+    number = uuid.uuid4().hex[:12]
+    current = Current(number, paths.results() / 'running' / f'{number}.json')
     extras = cases[0].partition.extras if cases else {}
-    outset.write({'id': current.id, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
+    outset.write({'id': number, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
                   'announcement': extras.get('announcement', '')})
-    current.journal = _write_journal(current, planned['system'])
+    files.write(current.journal, json.dumps({
+        'id': number, **asdict(owner.current()), 'time_start_unix': current.began, 'system': planned['system'],
+        'argv': sys.argv, 'session': {'id': number}}))
     atexit.register(_close, current, os.getpid())
     _current = current
 
@@ -93,22 +96,9 @@ def enter() -> Current:
 
 def _facts(partition) -> dict[str, Any]:
     """What is known of the partition's machine, its limits, its software and of parity, for the report."""
-    extras = partition.extras
-    return {
-        'parity': paths.version(),
-        'machine': extras.get('machine', {}),
-        'limits': extras.get('limits', {}),
-        'software': {e.name: e.extras.get('software', {}) for e in partition.environs},
-        'filesystems': extras.get('filesystems', {}),
-    }
-
-
-def _write_journal(current: Current, system: str) -> Path:
-    file = paths.results() / 'running' / f'{current.id}.json'
-    return files.write(file, json.dumps({
-        'id': current.id, **asdict(owner.current()), 'time_start_unix': current.began, 'system': system,
-        'argv': sys.argv, 'session': {'id': current.id},
-    }))
+    return {'parity': paths.version(),
+            'software': {e.name: e.extras.get('software', {}) for e in partition.environs},
+            **{name: partition.extras.get(name, {}) for name in ('machine', 'limits', 'filesystems')}}
 
 
 def _close(current: Current, pid: int) -> None:

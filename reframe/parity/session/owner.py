@@ -7,6 +7,7 @@ cloned machines share machine-ids, and every kernel gives its first pid namespac
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -145,16 +146,10 @@ def end_processes(session_id: str, grace_seconds: float = 3.0) -> int:
         for pid in pids:
             last = time.monotonic() > deadline
             if pid not in seen or last:
-                _signal(pid, signal.SIGKILL if last else signal.SIGTERM)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL if last else signal.SIGTERM)
         seen.update(pids)
         if time.monotonic() > deadline + grace_seconds:
             break
         time.sleep(0.1)
     return len(seen)
-
-
-def _signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass

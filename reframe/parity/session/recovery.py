@@ -24,6 +24,8 @@ from parity.session import owner
 from parity.session.owner import Owner
 
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
+#: What a perflog says where there is no value.
+_NOTHING = ('None', 'null', '')
 
 
 def recover_all() -> list[str]:
@@ -121,7 +123,9 @@ def _recover(state: dict[str, Any]) -> str:
     else:
         cases = cases_of(state['id'])
         database.discard_unmade()
-        store.store(as_report(state, cases))
+        began, command = state['time_start_unix'], shlex.join(state['argv'])
+        end = max([began, *(case['job_completion_time_unix'] or 0 for case in cases)])
+        store.store(store.as_report(state['session'], cases, began, end, interrupted=True, cmdline=command))
         said = (f'session {state["id"]} was killed: recovered {len(cases)} finished '
                 f'case{"" if len(cases) == 1 else "s"} from the perflogs{left}')
     state['file'].unlink(missing_ok=True)
@@ -150,6 +154,8 @@ def parse_line(line: str) -> dict[str, Any] | None:
         case['perfvalues'] = _perfvalues(case)
     except (ValueError, TypeError):
         return None
+    phase = None if case['fail_phase'] in _NOTHING else case['fail_phase']
+    case.update(fixture=False, fail_reason=None, job_nodelist=[], fail_phase=phase)
     return case if isinstance(case['parity'], dict) and 'journal' in case['parity'] else None
 
 
@@ -161,15 +167,4 @@ def _perfvalues(case: dict[str, Any]) -> dict[str, list]:
 
 
 def _number(text: str) -> float | None:
-    return None if text in ('None', 'null', '') else float(text)
-
-
-def as_report(state: dict[str, Any], cases: list[dict[str, Any]]) -> dict[str, Any]:
-    """A report as ReFrame stores it, with the cases of an interrupted session."""
-    for case in cases:
-        phase = None if case['fail_phase'] in ('None', 'null', '') else case['fail_phase']
-        case.update(fixture=False, fail_reason=None, job_nodelist=[], fail_phase=phase)
-    start = state['time_start_unix']
-    end = max([start, *(c['job_completion_time_unix'] or 0 for c in cases)])
-    command = shlex.join(state['argv'])
-    return store.as_report(state['session'], cases, start, end, interrupted=True, cmdline=command)
+    return None if text in _NOTHING else float(text)
