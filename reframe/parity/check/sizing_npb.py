@@ -47,13 +47,13 @@ def npb_memory_bytes(benchmark: str, npb_class: str, ranks: int = 1) -> int:
     _known(benchmark, npb_class or '?')
     if not _allowed(benchmark, ranks, ''):
         raise ValueError(f'NPB {benchmark.upper()} does not run on {ranks} ranks')
-    return ranks * _BYTES_A_RANK[benchmark](npb.problem(benchmark, npb_class), ranks)
+    return ranks * _BYTES_A_RANK[benchmark](npb.PROBLEMS[benchmark, npb_class], ranks)
 
 
 def _known(benchmark: str, npb_class: str) -> None:
     if benchmark not in BENCHMARKS:
         raise ValueError(f'{benchmark!r} is no NPB benchmark; valid are {", ".join(BENCHMARKS)}')
-    if npb_class and not npb.exists(benchmark, npb_class):
+    if npb_class and (benchmark, npb_class) not in npb.PROBLEMS:
         raise ValueError(f'NPB {benchmark.upper()} has no class {npb_class!r}; valid are {", ".join(CLASSES)}')
 
 
@@ -68,7 +68,7 @@ def _allowed(benchmark: str, ranks: int, npb_class: str) -> bool:
     if not npb_class:
         points = math.inf
     else:
-        points = npb.problem(benchmark, npb_class).size[0] // wide
+        points = npb.PROBLEMS[benchmark, npb_class].size[0] // wide
     # BT/make_set.f90 "Cell size too small. Min size is 3"; LU/subdomain.f90 likewise
     return points >= 3 and (wide <= 2 * narrow if benchmark == 'lu' else wide == narrow)
 
@@ -81,7 +81,7 @@ def _grid(ranks: int) -> tuple[int, int]:
 
 def _most(benchmark: str, npb_class: str) -> float:
     if benchmark == 'ep' and npb_class:
-        return npb.problem('ep', npb_class).size[0] >> 17     # EP/ep_data.f90: 2^16 pairs a batch
+        return npb.PROBLEMS['ep', npb_class].size[0] >> 17     # EP/ep_data.f90: 2^16 pairs a batch
     return {'is': _IS_MOST.get(npb_class, 1024), 'mg': _MG_MOST}.get(benchmark, math.inf)
 
 

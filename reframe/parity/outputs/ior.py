@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from . import Incomplete, Read, Wrong
-from .reader import Lines, agree, half, number, whole
+from .reader import Lines, agree, half, number, same, whole
 
 MIB = 1 << 20
 _SIZE = re.compile(r'(\d{1,15})([kmgtp]?)', re.ASCII | re.IGNORECASE)
@@ -93,8 +93,7 @@ def _as_asked(asked: dict[str, str], said: dict[str, str], counts: dict[str, int
               for name, letter in _SIZES.items()),
             *((f'{name} and -{letter}', said[name], words[letter in asked])
               for name, (letter, *words) in _FLAGS.items())):
-        if one != other:
-            raise Wrong(f'{what}: {str(one)[:60]} and {str(other)[:60]} in one output')
+        same(what, one, other)
 
 
 def _figures(access: str, row: dict[str, str], rows: list[dict[str, str]], counts: dict[str, int]

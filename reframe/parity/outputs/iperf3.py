@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import AliasPath, BaseModel, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from . import Incomplete, Read, Wrong
-from .reader import document, model
+from .reader import document, model, same
 
 THREADING = ('single-threaded', 'multi-threaded')
 _SHORT = 0.01       # share by which a transfer may be shorter than asked: timers
@@ -135,9 +135,9 @@ def _release(version: str) -> tuple[int, ...]:
 def _tcp(run: _Tcp) -> dict[str, float]:
     sent, received, senders = run.sent, run.received, [each.sender for each in run.streams]
     _long_enough(sent, run)
-    _agree('bytes sent', sent.bytes, sum(each.bytes for each in senders))
-    _agree('retransmits', sent.retransmits, sum(each.retransmits for each in senders))
-    _agree('bytes received', received.bytes, sum(each.receiver.bytes for each in run.streams))
+    same('bytes sent', sent.bytes, sum(each.bytes for each in senders))
+    same('retransmits', sent.retransmits, sum(each.retransmits for each in senders))
+    same('bytes received', received.bytes, sum(each.receiver.bytes for each in run.streams))
     if received.bytes > sent.bytes + run.asked * run.block:
         raise Wrong(f'{received.bytes} bytes received, {sent.bytes} sent')
     for each in senders:
@@ -155,7 +155,7 @@ def _udp(run: _OldUdp) -> dict[str, float]:
     told, streams, block = run.told, [each.udp for each in run.streams], run.block
     _long_enough(streams[0], run)
     for name in ('bytes', 'packets', 'lost_packets'):
-        _agree(name, getattr(told, name), sum(getattr(each, name) for each in streams))
+        same(name, getattr(told, name), sum(getattr(each, name) for each in streams))
     for what, one, other in (('jitter_ms', told.jitter_ms, fmean(each.jitter_ms for each in streams)),
                              ('seconds', told.seconds, told.end - told.start)):
         if abs(one - other) > _EXACT * max(other, 1e-3):
@@ -166,9 +166,9 @@ def _udp(run: _OldUdp) -> dict[str, float]:
     received, sent = told, told.model_copy(update={'seconds': streams[0].seconds})
     if isinstance(run, _Udp):
         received, sent = run.received, run.sent
-        _agree('lost packets', received.lost_packets, told.lost_packets)
-        _agree('bytes sent', sent.bytes, told.bytes)
-        _agree('bytes received', received.bytes, (received.packets - received.lost_packets) * block)
+        same('lost packets', received.lost_packets, told.lost_packets)
+        same('bytes sent', sent.bytes, told.bytes)
+        same('bytes received', received.bytes, (received.packets - received.lost_packets) * block)
     came = received.packets - received.lost_packets
     if not 0 < came <= told.packets:
         raise (Wrong if came else Incomplete)(f'{came} packets came of {told.packets}')
@@ -189,8 +189,3 @@ def _rate(told: _Sum) -> float:
 def _long_enough(told: _Sum, run: _Run) -> None:
     if told.seconds < run.duration * (1 - _SHORT):
         raise Incomplete(f'the transfer ended after {told.seconds:g} s of {run.duration:g} s')
-
-
-def _agree(what: str, one: int, other: int) -> None:
-    if one != other:
-        raise Wrong(f'{what}: {one} and {other} in one output')

@@ -11,7 +11,7 @@ import statistics
 
 from . import Read, Wrong
 from .ior import options, size
-from .reader import Lines, number, whole
+from .reader import Lines, number, same, whole
 
 #: The exit code is 0 even when data was not what was written. Only one warning is harmless; it may be cut.
 _COMPLAINTS = (r'WARNING: (?!Read bytes is 0).{15}|ERROR: |: Process \d+: FAILED in |verification error in file'
@@ -52,8 +52,7 @@ def read(text: str) -> Read:
             ('tasks, files/directories', total.groups(), (str(tasks), str(tasks * items))),
             ('iterations and -i', out.count(r'SUMMARY rate: \(of (\S+) iterations\)'), iterations),
             ('Path and -d', out.one('Path : (.*)', 'Path')[1], asked['d'].split('@')[0])):
-        if one != other:
-            raise Wrong(f'{what}: {str(one)[:60]} and {str(other)[:60]} in one output')
+        same(what, one, other)
     metrics: dict[str, float] = {}
     for row, name in _ROWS.items():
         if items > 1 or name != 'dir_rename':

@@ -43,7 +43,7 @@ def read(text: str) -> Read:
         raise Wrong(f'verification: {verified[:40]!r}')
     ran = {'benchmark': name.lower(), 'class': out.one(r'Class = (.*)')[1],
            'version': out.one(rf'Version = ({series}(?:\.\d+)?)')[1]}
-    if not exists(ran['benchmark'], ran['class']):
+    if (ran['benchmark'], ran['class']) not in PROBLEMS:
         raise Wrong(f'{name} class {ran["class"][:40]!r} is none of NPB')
     total = out.count(r'Total processes = (\S+)')
     active = out.count(r'Active processes ?= (\S+)') if series == '3.4' else _active_of_33(out, total)
@@ -87,19 +87,9 @@ class Problem(NamedTuple):
     nonzeros: int = 0
 
 
-def problem(benchmark: str, npb_class: str) -> Problem:
-    """The problem of one of BENCHMARKS and one of CLASSES; raises KeyError if there is none."""
-    return _PROBLEMS[benchmark, npb_class]
-
-
-def exists(benchmark: str, npb_class: str) -> bool:
-    return (benchmark, npb_class) in _PROBLEMS
-
-
 def million_operations(benchmark: str, npb_class: str) -> float:
     """Mop of the timed part, by NPB's own count: Mop/s total is this over the time."""
-    given = problem(benchmark, npb_class)
-    return _OPERATIONS[benchmark](given) * 1e-6
+    return _OPERATIONS[benchmark](PROBLEMS[benchmark, npb_class]) * 1e-6
 
 
 def _cubes(sides: tuple[int, ...], iterations: tuple[int, ...]) -> list[Problem]:
@@ -121,8 +111,9 @@ _TABLE = {
     'ep': [Problem((2 ** (m + 1),), 0) for m in (24, 25, 28, 30, 32, 36, 40, 44)],
     'is': [Problem((2 ** k,), 10) for k in (16, 20, 23, 25, 27, 31, 35)],      # there is no class F
 }
-_PROBLEMS = {(name, letter): given for name, row in _TABLE.items()
-             for letter, given in zip(CLASSES, row, strict=False)}
+#: By one of BENCHMARKS and one of CLASSES.
+PROBLEMS = {(name, letter): given for name, row in _TABLE.items()
+            for letter, given in zip(CLASSES, row, strict=False)}
 
 
 def _polynomial(*factors: float) -> Callable[[Problem], float]:

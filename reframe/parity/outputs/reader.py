@@ -128,6 +128,12 @@ def agree(rate: Decimal, seconds: Decimal, work: float, what: str) -> None:
         raise Wrong(f'{what}: {rate} in {seconds} s is not the work of {work:.6g}')
 
 
+def same(what: str, one: Any, other: Any) -> None:
+    """Raise Wrong unless an output tells the same in two places."""
+    if one != other:
+        raise Wrong(f'{what}: {str(one)[:60]} and {str(other)[:60]} in one output')
+
+
 def ordered(what: str, *figures: Decimal) -> None:
     """Raise Wrong unless the figures rise, as a minimum, a mean and a maximum do."""
     if list(figures) != sorted(figures):

@@ -264,16 +264,13 @@ def _figures(raw: dict[str, Any], record: dict[str, Any]) -> dict[str, Figure]:
     found = {}
     for name in dict.fromkeys((*stored, *metrics, *left_out)):
         declared, label = metrics.get(name, {}), labels.get(name, {})
-        value, reference, low, high, unit, *_ = (*stored[name], '') if name in stored else _NO_FIGURE
+        value, reference, low, high, unit, *_ = (*stored.get(name, (None,) * 4), '')
         low, high, reference = band(reference, low, high)
         found[name] = Figure(
             None if value is None else float(value), low, high, reference, declared.get('unit') or unit or '',
             declared.get('better', ''), label.get('word', ''), label.get('reason', ''), left_out.get(name, ''),
             declared.get('limit'), declared.get('ceiling'))
     return found
-
-
-_NO_FIGURE = (None, None, None, None, '')
 
 
 def band(ref: float | None, low: float | None, up: float | None):
