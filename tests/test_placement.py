@@ -103,12 +103,12 @@ def test_the_profiler_is_loaded_into_the_program_alone(tmp_path):
 @pytest.mark.parametrize('binding', ['core', 'none'])
 def test_open_mpi_does_as_it_is_asked(tmp_path, binding):
     """One rank, so that it holds on one core too."""
-    from parity.software.programs import environment
+    from parity.software.programs import root_variables
     (tmp_path / 'ranks').mkdir()
     with open(tmp_path / 'ranks' / 'topology', 'w') as out:
         subprocess.run(['lscpu', '-p=CPU,CORE,SOCKET'], stdout=out, check=True)
     (tmp_path / 'ranks' / 'allowed').write_text(Path('/proc/self/status').read_text().split('Cpus_allowed_list:')[1].split()[0])
     asked = Asked(1, 1, binding)
-    env = environment({**os.environ, **placement.variables(asked)})
+    env = {**os.environ, **placement.variables(asked), **root_variables()}
     subprocess.run(['mpirun', '-np', '1', RANK_SH, 'true'], cwd=tmp_path, env=env, check=True)
     assert placement.problem(asked, placement.read(tmp_path / 'ranks')) == ''

@@ -156,7 +156,7 @@ def test_cores_that_the_site_keeps_for_itself_are_not_measured():
 def test_a_thousand_nodes_become_the_kinds_that_a_person_would_measure():
     cluster = thousand()
     assert len(cluster.nodes) == 1000 and sum(n.up for n in cluster.nodes) == 988
-    found, left = write.like_nodes(cluster.nodes, cluster.queues, ask.ASKS['slurm'])
+    found, left = write.like_nodes(cluster)
     assert {k.name: (len(k.nodes), k.options) for k in found} == {
         'batch': (860, ()), 'batch-himem': (40, ('--constraint=himem',)), 'gpu-a100': (60, ('--gres=gpu:a100:4',)),
         'gpu-h100': (20, ('--gres=gpu:h100:4',))}

@@ -87,7 +87,8 @@ def test_what_is_stated_wins_over_what_was_detected(results):
     here = machine.load(results / 'machine.json')
     stated = Partition(name='p', scheduler='local', launcher='mpirun', features=['fast'], extras={
         'cores': 1, 'limits': {'peak_flops': {'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet'}}})
-    part = assemble._partition(stated, True, here, ['distro'], SimpleNamespace(announcement='software: none'))
+    found = SimpleNamespace(announcement='software: none')
+    part = assemble._partition(systems.read('local'), stated, here, ['distro'], found)
     assert part['extras']['cores'] == 1 and part['extras']['memory_bytes'] == here.memory_bytes
     assert part['extras']['limits']['peak_flops'] == {
         'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}

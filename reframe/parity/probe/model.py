@@ -48,10 +48,6 @@ class Like:
     options: tuple[str, ...] = ()
     mixed: str = ''                     # what kinds its jobs may get, where no option tells them apart
 
-    @property
-    def up(self) -> int:
-        return sum(node.up for node in self.nodes)
-
 
 @dataclass(frozen=True)
 class Cluster:

@@ -60,12 +60,10 @@ def _queue(record: dict[str, str], groups: set[str], accounts: set[str]) -> Queu
 
 
 def _closed(record: dict[str, str], groups: set[str], accounts: set[str]) -> str:
-    if record.get('State') == 'INACTIVE':       # DOWN and DRAIN are of today: parity doctor says so
-        return 'State=INACTIVE'
-    if record.get('RootOnly') == 'YES':
-        return 'RootOnly=YES'
-    if record.get('ReqResv') == 'YES':
-        return 'ReqResv=YES'
+    # DOWN and DRAIN are of today: parity doctor says so
+    for key, value in (('State', 'INACTIVE'), ('RootOnly', 'YES'), ('ReqResv', 'YES')):
+        if record.get(key) == value:
+            return f'{key}={value}'
     for key, own in (('AllowGroups', groups), ('AllowAccounts', accounts)):
         allowed = record.get(key, 'ALL')
         if allowed != 'ALL' and own and not own & set(allowed.split(',')):

@@ -18,7 +18,7 @@ _COLUMN = 58
 
 def system(name: str, cluster: Cluster, host: Host, today: datetime.date) -> str:
     """systems/<name>/system.yaml."""
-    likes, left = like_nodes(cluster.nodes, cluster.queues, ASKS[cluster.scheduler])
+    likes, left = like_nodes(cluster)
     lines = _head(name, cluster, host, today)
     for index, like in enumerate(likes):
         lines += partition_lines(like, cluster, host, first=index == 0)
@@ -113,9 +113,8 @@ def _access(like: Like, cluster: Cluster) -> list[tuple]:
 
 
 def _variables(cluster: Cluster) -> list[tuple]:
-    if not cluster.mpi_type:
-        return []
-    return [(f'    env_vars: [[SLURM_MPI_TYPE, {cluster.mpi_type}]]', 'srun --mpi=list: ranks of one MPI job')]
+    line = f'    env_vars: [[SLURM_MPI_TYPE, {cluster.mpi_type}]]', 'srun --mpi=list: ranks of one MPI job'
+    return [line] if cluster.mpi_type else []
 
 
 def _time(like: Like) -> tuple:
@@ -131,26 +130,23 @@ def _span(seconds: int) -> str:
 
 
 def _devices(one: Node, host: Host) -> list[tuple]:
-    found = []
-    for kind, count in one.gpus:
-        arch, source = host.arches.get(kind, ('', ''))
-        told = f'{count} x {kind or "of a type that is not told"}'
-        known = f'arch: {arch}, ' if arch else ''
-        found.append((f'    devices: [{{type: gpu, {known}num_devices: {count}}}]',
-                      f'{told}: {source}' if arch else f'{TODO} arch, such as sm_80; {told}'))
-    return found[:1]
+    if not one.gpus:
+        return []
+    kind, count = one.gpus[0]
+    arch, source = host.arches.get(kind, ('', ''))
+    told, known = f'{count} x {kind or "of a type that is not told"}', f'arch: {arch}, ' if arch else ''
+    return [(f'    devices: [{{type: gpu, {known}num_devices: {count}}}]',
+             f'{told}: {source}' if arch else f'{TODO} arch, such as sm_80; {told}')]
 
 
 def _nodes(like: Like) -> tuple:
     """As many as are configured: an outage of today is no property of the system."""
     count = min(len(like.nodes), like.queue.most_nodes or len(like.nodes))
     limit = f', {like.queue.most_nodes} a job' if like.queue.most_nodes else ''
-    told = f'{like.up} of {len(like.nodes)} are up{limit}'
     away = [f'{n.name} {n.state}'.strip() for n in like.nodes if not n.up]
-    if away:
-        return (f'      nodes: {count}', f'{TODO} fewer, if these do not come back: {short(", ".join(away))}; '
-                                         f'that one job may have; {told}')
-    return f'      nodes: {count}', f'that one job may have; {told}'
+    missed = f'{TODO} fewer, if these do not come back: {short(", ".join(away))}; ' if away else ''
+    return f'      nodes: {count}', f'{missed}that one job may have; ' \
+                                    f'{len(like.nodes) - len(away)} of {len(like.nodes)} are up{limit}'
 
 
 def _threads(one: Node, cluster: Cluster) -> str:
@@ -214,12 +210,11 @@ _PROCESSORS = re.compile(
     r'|power(8|9|10)|thunderx2?|a64fx|grace|graviton\d|ampere|altra|intel|amd|arm')
 
 
-def like_nodes(nodes: Iterable[Node], queues: Iterable[Queue],
-       asks: Mapping[str, str]) -> tuple[list[Like], dict[str, str]]:
-    """The partitions worth measuring, and why each other queue was left out; ``asks`` gives the options for
-    nodes."""
+def like_nodes(cluster: Cluster) -> tuple[list[Like], dict[str, str]]:
+    """The partitions worth measuring, and why each other queue was left out."""
+    queues, asks = cluster.queues, ASKS[cluster.scheduler]
     members: dict[str, list[Node]] = defaultdict(list)
-    for node in nodes:
+    for node in cluster.nodes:
         for name in node.queues:
             members[name].append(node)
     left = {q.name: q.closed for q in queues if q.closed}

@@ -37,7 +37,9 @@ def site_configuration() -> dict[str, Any]:
 def _system(system: System) -> tuple[dict, list[dict]]:
     """One system and its environments, in ReFrame's form."""
     machine, software = (_detected(system) if system.detect else (None, None))
-    environs = [_environment(system, e) for e in (software.environs if software else _stated(system))]
+    # a login node can try none of the programs of a system that is not detected
+    found = software.environs if software else [*_built(system.name), *map(_modules, system.environments)]
+    environs = [_environment(system, environ) for environ in found]
     names = [e['name'] for e in environs]
     _whole(system, names)
     return {
@@ -47,8 +49,7 @@ def _system(system: System) -> tuple[dict, list[dict]]:
         'modules_system': system.modules_system,
         'prefix': str(paths.results()),
         'max_local_jobs': 1 if system.detect is True else 8,
-        'partitions': [_budgeted(system, _partition(p, system.detect, machine, names, software))
-                       for p in system.partitions],
+        'partitions': [_partition(system, stated, machine, names, software) for stated in system.partitions],
     }, environs
 
 
@@ -83,11 +84,6 @@ def _detected(system: System):
     cache = paths.results() / 'cache'
     return (machine.load(cache / 'machine.json'),
             discover.discover(paths.root(), system.environments, cache / 'software.json', system.name))
-
-
-def _stated(system: System) -> list:
-    """The environments of a system that is not detected: a login node can try none of its programs."""
-    return [*_built(system.name), *(_modules(entry) for entry in system.environments)]
 
 
 def _modules(entry: ModulesEnvironment):
@@ -129,7 +125,7 @@ def _environment(system: System, environ) -> dict:
 _PATIENCE = {'max_sacct_failures': 100}
 
 
-def _partition(stated: Partition, detect, machine, environs: list[str], software) -> dict:
+def _partition(system: System, stated: Partition, machine, environs: list[str], software) -> dict:
     """A partition as stated, completed by what was detected; what is stated wins."""
     part = stated.model_dump(exclude={'extras'}, exclude_none=True, exclude_defaults=True)
     wanted = environs if stated.environs is None else stated.environs
@@ -140,22 +136,17 @@ def _partition(stated: Partition, detect, machine, environs: list[str], software
         part['sched_options'] = {**_PATIENCE, **(stated.sched_options or {})}
     extras = stated.extras.model_dump(exclude_none=True)
     extras['filesystems'] = {n: _expand(p) for n, p in stated.extras.filesystems.items()}
-    if detect == 'host':
+    if system.detect == 'host':
         extras = {'llc_bytes': machine.llc_bytes, 'llc_one_bytes': machine.llc_one_bytes,
                   'machine': machine.model_dump(mode='json'), 'announcement': software.announcement, **extras}
-    elif detect:
+    elif system.detect:
         part['features'] = sorted({*stated.features, *machine.features()})
         if not stated.processor:
             part['processor'] = machine.processor()
         extras = {**_with_machine(extras, machine), 'announcement': software.announcement}
-    part['extras'] = extras
-    return part
-
-
-def _budgeted(system: System, part: dict) -> dict:
-    """The partition, whose storage checks read what the system lets them write."""
-    stated = system.io_budget.model_dump(exclude_none=True)
-    return {**part, 'extras': {**part['extras'], 'io_budget': stated}} if stated else part
+    if budget := system.io_budget.model_dump(exclude_none=True):
+        extras['io_budget'] = budget
+    return {**part, 'extras': extras}
 
 
 def _with_machine(extras: dict, machine) -> dict:
@@ -183,11 +174,8 @@ def _general() -> dict:
 
 
 def _with_modules(stated: list[System]) -> list[dict]:
-    """Modules are loaded where the job runs: by the job script's own login shell, which knows `module`.
-
-    ReFrame would load them here too, to resolve conflicts, and does not start on a machine that
-    lacks the module system. Its option for that turns both off.
-    """
+    """The job script's own login shell, which knows `module`, loads modules. ReFrame would load them here too, to
+    resolve conflicts, and does not start on a machine without the module system; its option turns both off."""
     names = [system.name for system in stated if system.modules_system != 'nomod']
     return [{'resolve_module_conflicts': False, 'use_login_shell': True, 'target_systems': names}] if names else []
 

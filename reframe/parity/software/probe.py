@@ -8,7 +8,6 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 #: Seconds until a program that does not answer counts as not starting.
@@ -25,21 +24,19 @@ class Outcome(NamedTuple):
 
 
 def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = TIMEOUT,
-            cwd: str | os.PathLike | None = None) -> Outcome:
+            cwd: str = '') -> Outcome:
     """Run ``command`` without input, in a temporary folder unless ``cwd`` names one."""
     try:
-        if cwd is not None:
-            return _run(command, env, timeout, cwd)
-        with tempfile.TemporaryDirectory(prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
+        with contextlib.nullcontext(cwd) if cwd else tempfile.TemporaryDirectory(
+                prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
             return _run(command, env, timeout, folder)
     except OSError as error:            # no such file, not executable, wrong format, no /tmp
         return Outcome(False, error.strerror or str(error))
 
 
-def _run(command: Sequence[str], env: Mapping[str, str] | None, timeout: float,
-         cwd: str | os.PathLike) -> Outcome:
+def _run(command: Sequence[str], env: Mapping[str, str] | None, timeout: float, cwd: str) -> Outcome:
     # a session of its own: mpirun's children must go with it
-    process = subprocess.Popen(command, env=None if env is None else dict(env), cwd=Path(cwd),
+    process = subprocess.Popen(command, env=None if env is None else dict(env), cwd=cwd,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, errors='replace', start_new_session=True)
     try:

@@ -58,19 +58,14 @@ def mpirun(path: str, env: Mapping[str, str]) -> Found:
     said = attempt([path, '--version'], env)
     if not said.ok:
         return Found(False, said.why)
-    name, version = 'MPI', None
-    for known, pattern in _MPI_VERSIONS:
-        match = re.search(pattern, said.out + said.err)
-        if match:
-            name, version = known, match[1]
-            break
+    known = ((name, re.search(pattern, said.out + said.err)) for name, pattern in _MPI_VERSIONS)
+    name, version = next(((name, match[1]) for name, match in known if match), ('MPI', None))
     true = shutil.which('true', path=env.get('PATH')) or '/bin/true'
     ran = attempt([path, '-np', '1', true], env)
     why = '' if ran.ok else f'mpirun -np 1 true: {ran.why}'
     return Found(ran.ok, why, version, path, name)
 
 
-_MIN_PYTHON = (3, 9)
 _ASK_PYTHON = 'import json, os, sys; print(json.dumps([sys.version_info[:3], os.path.realpath(sys.executable)]))'
 
 
@@ -83,10 +78,14 @@ def python(path: str, env: Mapping[str, str]) -> Found:
         version, executable = json.loads(said.out)
     except ValueError:
         return Found(False, f'unexpected answer: {said.out[:80]!r}')
-    text = '.'.join(map(str, version))
-    if tuple(version) < _MIN_PYTHON:
-        return Found(False, f'version {text}; 3.9 or later is needed', text, executable)
-    return Found(True, '', text, executable)
+    return _of_version('.'.join(map(str, version)), (3, 9), executable)
+
+
+def _of_version(version: str, least: tuple[int, ...], path: str) -> Found:
+    if tuple(map(int, version.split('.'))) < least:
+        needed = '.'.join(map(str, least))
+        return Found(False, f'version {version}; {needed} or later is needed', version, path)
+    return Found(True, '', version, path)
 
 
 def versioned(pattern: str, least: tuple[int, ...]) -> Callable[[str, Mapping[str, str]], Found]:
@@ -98,10 +97,7 @@ def versioned(pattern: str, least: tuple[int, ...]) -> Callable[[str, Mapping[st
         match = re.search(pattern, said.out)
         if not match:
             return Found(False, f'unexpected answer: {said.out[:80]!r}')
-        if tuple(map(int, match[1].split('.'))) < least:
-            needed = '.'.join(map(str, least))
-            return Found(False, f'version {match[1]}; {needed} or later is needed', match[1], path)
-        return Found(True, '', match[1], path)
+        return _of_version(match[1], least, path)
     return probe
 
 
@@ -156,12 +152,7 @@ FEATURES = {
 }
 
 
-def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """Variables that MPI programs need here, on top of ``base``: Open MPI refuses root else."""
-    return {**base, **root_variables()}
-
-
 def root_variables() -> dict[str, str]:
-    if os.geteuid() != 0:
-        return {}
-    return {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+    """What MPI programs need here: Open MPI refuses root else."""
+    root = os.geteuid() == 0
+    return {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'} if root else {}

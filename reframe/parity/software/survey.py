@@ -12,7 +12,7 @@ from typing import Any
 from parity.base import files
 from parity.software import blas
 from parity.software.probe import attempt
-from parity.software.programs import FEATURES, PROGRAMS, Found, environment, root_variables
+from parity.software.programs import FEATURES, PROGRAMS, Found, root_variables
 
 
 def paths(names: Collection[str], search: str | None) -> dict[str, str]:
@@ -25,7 +25,7 @@ def survey(label: str, features: Collection[str], env: Mapping[str, str],
            flags: frozenset[str]) -> tuple[dict[str, Any], list[str], bool, list[str]]:
     """Probe the programs behind ``features``. The fields of an Environ, notes, whether all that was found starts,
     and the files read, to notice a change."""
-    env = environment(env)
+    env = {**env, **root_variables()}
     names = list(dict.fromkeys(name for feature in features for name in FEATURES[feature]))
     lying = paths(names, env.get('PATH'))
     found = {name: PROGRAMS[name].probe(path, env) for name, path in lying.items()}

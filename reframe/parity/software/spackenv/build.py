@@ -17,7 +17,7 @@ from typing import Any
 from parity.base import paths, sizing
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.software import spack
-from parity.software.programs import environment
+from parity.software.programs import root_variables
 from parity.software.spack import Spack
 from parity.software.spackenv import bundle, folder, gpu, manifest
 from parity.system.schema import System
@@ -242,8 +242,8 @@ def problem(program: Path) -> str:
         Path(work, 'HPL.dat').write_text(sizing.hpl_input(sizing.HplProblem(16, 8, 1, 1, '')))
         command = [*(_LOAD if program.suffix == '.so' else ()), str(program), *_ARGUMENTS.get(program.name, [])]
         try:
-            process = subprocess.Popen(command, cwd=work, env=environment(os.environ), stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen(command, cwd=work, env={**os.environ, **root_variables()}, text=True,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         except OSError as err:
             return f'does not start: {err.strerror}'
         try:

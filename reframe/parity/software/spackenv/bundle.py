@@ -98,11 +98,8 @@ def _names(specs: Any) -> list[str]:
 
 
 def _pack(archive: Path, folder: Path, names: list[str]) -> None:
-    _tar('-czf', str(archive), '-C', str(folder), '--exclude=__pycache__', '--exclude=.git', *names)
-
-
-def _tar(*arguments: str) -> None:
-    _demand('tar', ['tar', *arguments])
+    _demand('tar', ['tar', '-czf', str(archive), '-C', str(folder), '--exclude=__pycache__', '--exclude=.git',
+                    *names])
 
 
 def _demand(what: str, command: list[str]) -> None:
@@ -167,7 +164,7 @@ def unpacked(home: Path) -> Spack | None:
 
 def _extract(archive: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    _tar('-xzf', str(archive), '-C', str(target), '--no-same-owner')
+    _demand('tar', ['tar', '-xzf', str(archive), '-C', str(target), '--no-same-owner'])
 
 
 def _configure(home: Path, folder: Path, bundle: Bundle) -> None:
