@@ -6,9 +6,9 @@ often the interval contains it. The table stands in docs/compare.md; a small ver
 
 from __future__ import annotations
 
+import argparse
 import math
 import random
-import sys
 from collections.abc import Callable
 
 from parity.stats.interval import Sample, paired, ratio
@@ -88,4 +88,7 @@ def main(trials: int) -> None:
 
 
 if __name__ == '__main__':
-    main(int(sys.argv[1]) if sys.argv[1:] else 4000)
+    parser = argparse.ArgumentParser(prog='python -m dev.coverage', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('trials', nargs='?', type=int, default=4000, help='of each figure (default 4000)')
+    main(parser.parse_args().trials)

@@ -12,6 +12,7 @@ from commands import parity
 from conftest import shell
 from parity.base import yamlfile
 from parity.nightly.doctor import Finding, examine, exit_code, here, lacking, note, ok, queue
+from parity.system import systems
 from parity.system.schema import System
 
 SYSTEM = """\
@@ -162,3 +163,9 @@ def test_a_site_in_order_and_what_each_code_lacks(checkout, slurm):
     assert done.returncode == 2 and 'references/gpu.yaml:1' in done.stdout
     assert 'required, and no environment offers them: ' in done.stdout and 'fileset' in done.stdout and 'parity software build --system trial' in done.stdout
     assert 'could not run: 2 lacking (exit code 2: configuration)' in done.stdout
+
+
+def test_a_database_that_is_none_is_no_place_for_results(results):
+    (results / 'results.db').write_text('this is no database')
+    found = [f for f in here.folders(systems.read('local')) if f.area == 'results']
+    assert [f.word for f in found] == ['lacking'] and 'not a database' in found[0].what and exit_code(found) == 4

@@ -55,7 +55,7 @@ def test_a_session_is_judged_by_the_plan_in_its_file(planned):
     assert words().count('missing') == 2
 
 
-@pytest.mark.parametrize('text', [None, '{"plan": {'])
+@pytest.mark.parametrize('text', [None, '{"plan": {', '{}', '[]', 'null', '{"id": "0123456789ab", "cells": 3}'])
 def test_a_session_whose_plan_is_lost_is_an_infrastructure_failure_that_names_the_file(planned, text):
     planned.write_text(text) if text else planned.unlink()
     for arguments in ([], ['--system', 'local'], ['--session', 'bbbbbbbb']):

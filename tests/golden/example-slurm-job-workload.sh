@@ -22,7 +22,7 @@ trap 'rm -rf -- "$here"' EXIT
 cd -- "$here" || exit 2
 cat >HPL.dat <<'END'
 HPLinpack benchmark input file
-written by parity.base.sizing
+written by parity
 HPL.out      output file name (unused)
 6            device out (6 = standard output)
 1            number of problem sizes

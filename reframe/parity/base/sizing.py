@@ -96,7 +96,7 @@ def hpl_input(problem: HplProblem) -> str:
 # the HPL part with an 82-byte buffer, so that a longer line counts as two and shifts the PTRANS part.
 _HPCC_INPUT = '''\
 HPLinpack benchmark input file
-written by parity.base.sizing
+written by parity
 HPL.out      output file name (hpcc always writes hpccoutf.txt)
 8            device out (ignored by hpcc)
 1            number of problem sizes

@@ -41,10 +41,13 @@ def joined(report: dict[str, Any], place: Path) -> dict[str, Any]:
     if found := number(report):
         file = place / f'{found}.json'
         try:
-            report['parity_session'] = json.loads(file.read_text())
+            session = json.loads(file.read_text())
+            plan = session.get('plan') if isinstance(session, dict) and session.get('id') == found else None
+            why = '' if isinstance(plan, dict) else 'not what parity wrote'
         except (OSError, ValueError) as err:
             why = err.strerror if isinstance(err, OSError) else 'not JSON'
-            report['parity_session'] = {'id': found, 'lost': f'{file}: {why}: the plan of session {found} is lost'}
+        lost = {'id': found, 'lost': f'{file}: {why}: the plan of session {found} is lost'}
+        report['parity_session'] = lost if why else session
     return report
 
 

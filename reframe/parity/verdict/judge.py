@@ -72,7 +72,7 @@ def judged(session: Record) -> Verdict:
 def _judged(session: Record) -> Verdict:
     uuid, found = session.uuid, session.attempts
     if session.lost:
-        raise InfrastructureError(session.lost)
+        raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
     planned = Plan(**session.plan) if session.plan else plan.of_command(outset.words(session.cmdline))
     system = systems.read(planned.system)
     waived, expired = systems.waived(system, datetime.date.today())

@@ -17,6 +17,7 @@ from parity.base import paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, InfrastructureError
 from parity.nightly import guard
 from parity.nightly.doctor import Finding, lacking, note, ok
+from parity.records import database
 from parity.session import current
 from parity.software import discover, spack
 from parity.software.spackenv import manifest
@@ -120,6 +121,7 @@ def _results(system: System) -> Iterator[Finding]:
     folder = paths.results()
     try:
         guard.folders()
+        database.uuids()
     except InfrastructureError as err:
         yield lacking('results', str(err), 'PARITY_RESULTS names another folder', INFRASTRUCTURE)
         return
