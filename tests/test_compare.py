@@ -17,7 +17,7 @@ from dev import coverage
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import expected, join, pairs, resolve
-from parity.compare.sides import Measured, Side, Value
+from parity.compare.model import Measured, Side, Value
 from parity.compare.terminal import rendered
 from parity.plan import Plan, identity
 from parity.records import database, history, outset, record

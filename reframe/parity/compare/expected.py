@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from parity.compare import join, pairs, resolve
-from parity.compare.model import Comparison, Outcome, Row, State
+from parity.compare.model import Comparison, Outcome, Row, State, newest_alike
 from parity.compare.pairs import Expectation, Pair
-from parity.compare.sides import newest_alike
 from parity.stats import bounds
 from parity.system import systems
 from parity.system.schema import System

@@ -9,8 +9,19 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
-from parity.compare.model import Comparison, Difference, Mean, Row, SideTold, Word
-from parity.compare.sides import Facts, Measured, Side, Value, differing
+from parity.compare.model import (
+    Comparison,
+    Difference,
+    Facts,
+    Mean,
+    Measured,
+    Row,
+    Side,
+    SideTold,
+    Value,
+    Word,
+    differing,
+)
 from parity.stats import interval
 from parity.stats.interval import CONFIDENCE, Sample
 

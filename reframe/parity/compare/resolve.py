@@ -14,7 +14,7 @@ import polars as pl
 
 from parity.base import csvfile
 from parity.base.errors import NothingMeasured, UsageError, unknown
-from parity.compare.sides import Measured, Side, Value, newest_alike
+from parity.compare.model import Measured, Side, Value, newest_alike
 from parity.records import database, history, kept, outset, record
 from parity.system import systems
 

@@ -69,7 +69,6 @@ def share(medians: Sequence[float], runs: Sequence[float]) -> float:
 
     ``medians``: FEWEST to MOST nights, whose median is not 0. The caller refuses more than WIDEST.
     """
-    from statistics import median
     wide = FACTORS[len(medians) - FEWEST] * spread(medians)
     wanted = max(wide, _STEPS * resolution(runs)) / abs(median(medians))
     return max(LEAST, math.ceil(round(1000 * wanted, 6)) / 1000)

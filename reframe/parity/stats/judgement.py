@@ -79,7 +79,9 @@ def _wants_rerun(last: Last, rules: Rules) -> bool:
 def _word(last: Last, sign: int, labels: Sequence[str], rules: Rules,
           reference: Reference | None) -> tuple[Word, str]:
     if last.state == TOO_FEW:
-        return 'insufficient', _too_few(last, rules)
+        return 'insufficient', (
+            f'{last.nights} nights of history before the last three: the stated error rate needs {rules.least}, '
+            f'so judging begins on night {rules.least + rules.last}')
     if not last.baseline:
         return 'insufficient', 'the median of the history is 0: a change has no measure'
     if last.state in (SLOW, FAST):
@@ -95,11 +97,6 @@ def _beyond(last: Last, sign: int, reference: Reference) -> int:
     far = abs(level - reference.value)
     clear = reference.value and far / abs(reference.value) >= last.bar * last.spread / math.sqrt(3)
     return bounds.side(level, reference.low, reference.high) if clear else 0
-
-
-def _too_few(last: Last, rules: Rules) -> str:
-    return (f'{last.nights} nights of history before the last three: the stated error rate needs {rules.least}, '
-            f'so judging begins on night {rules.least + rules.last}')
 
 
 def _quiet(last: Last, labels: Sequence[str]) -> str:

@@ -181,7 +181,6 @@ def _bare(nights: Nights, values: Values, outcome: Outcome, k: int, n: int) -> L
 
 def _known(bare: Last, three: float, noise: Noise, bar: float, i: int) -> Last:
     baseline = float(noise.median[i])
-    return replace(
-        bare, baseline=baseline, spread=float(noise.spread[i]),
-        three=(three - baseline) / abs(baseline) if baseline else float('nan'), bar=bar, lag=float(noise.lag[i]),
-        shared=float(noise.shared[i]), slow=int(noise.slow[i]), resolution=float(noise.resolution[i]))
+    alike = {name: getattr(noise, name)[i].item() for name in ('spread', 'lag', 'shared', 'slow', 'resolution')}
+    return replace(bare, baseline=baseline, bar=bar, **alike,
+                   three=(three - baseline) / abs(baseline) if baseline else float('nan'))

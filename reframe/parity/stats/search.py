@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity.stats import noise
 from parity.stats.nights import before, place, rows_by_length
-from parity.stats.noise import Noise, Rules
+from parity.stats.noise import Noise, Rules, of_history
 
 #: What is known of a night.
 TOO_FEW, QUIET, SLOW, FAST = -1, 0, 1, 2
@@ -105,16 +104,12 @@ def _slower(kept: Kept, rules: Rules, rows: np.ndarray, window: np.ndarray, leve
     found = _table(rows, SLOW, dropped, model)
     least = np.fmax(rules.drift_effect, rules.drift_share * dropped.bar * model.spread)
     far = ~chosen & (drifted[rows] < -least)
-    far[far] = _median_of_last(kept, rules, rows[far], level) < -least[far]
+    last = kept.value[rows[far][:, None] - np.arange(rules.drift)]
+    far[far] = (np.median(last, axis=1) - level[rows[far]]) / np.abs(level[rows[far]]) < -least[far]
     for name, value in (('rule', 0), ('baseline', level[rows[far]]), ('change', drifted[rows[far]]),
                         ('least', least[far]), ('p', np.nan)):
         found[name][far] = value
     return found[chosen | far]
-
-
-def _median_of_last(kept: Kept, rules: Rules, rows: np.ndarray, level: np.ndarray) -> np.ndarray:
-    last = kept.value[rows[:, None] - np.arange(rules.drift)]
-    return (np.median(last, axis=1) - level[rows]) / np.abs(level[rows])
 
 
 def _faster(kept: Kept, rules: Rules, rows: np.ndarray, window: np.ndarray) -> np.ndarray:
@@ -127,15 +122,15 @@ def _faster(kept: Kept, rules: Rules, rows: np.ndarray, window: np.ndarray) -> n
     return found[dropped.fired > 0]
 
 
-def _held(kept: Kept, rules: Rules, rows, window, side: int, again, elsewhere) -> tuple[noise.Noise, Drops]:
+def _held(kept: Kept, rules: Rules, rows, window, side: int, again, elsewhere) -> tuple[Noise, Drops]:
     n, lag = window.shape[1], rules.last - 1
     within = np.lib.stride_tricks.sliding_window_view(kept.within, n)[rows - lag - n]
-    model = noise.of_history(side * window, within, rules)
+    model = of_history(side * window, within, rules)
     last = side * kept.value[rows[:, None] - np.arange(rules.last)]
     return model, judged(model, last, again, elsewhere, rules)
 
 
-def _table(rows: np.ndarray, state: int, dropped: Drops, model: noise.Noise) -> np.ndarray:
+def _table(rows: np.ndarray, state: int, dropped: Drops, model: Noise) -> np.ndarray:
     found = np.empty(len(rows), _FOUND)
     found['row'], found['state'], found['rule'] = rows, state, dropped.fired
     found['baseline'], found['p'] = model.median, dropped.p

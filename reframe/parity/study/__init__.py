@@ -17,8 +17,7 @@ from parity.base import csvfile, paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.compare import join
-from parity.compare.model import Comparison
-from parity.compare.sides import Measured, Side, Value
+from parity.compare.model import Comparison, Measured, Side, Value
 
 #: The name of a column, or text with names of columns in braces.
 COLUMN = re.compile(r'\{([A-Za-z_]\w*)\}')
@@ -96,9 +95,6 @@ class Series:
     """The runs of one benchmark and metric on one side; ``parts`` ran together (clients)."""
 
     table: Table
-    benchmark: str
-    metric: str
-    side: str
     unit: str
     compared: bool
     parts: dict[str, dict[int, float]] = field(default_factory=dict)     # part -> run -> value
@@ -143,7 +139,7 @@ def _add(found: dict[Key, Series], study: Study, table: Table, where: str, row: 
     if side not in (study.baseline, study.candidate):
         raise UsageError(f'{where}: {table.side} {side!r}; valid: {study.baseline}, {study.candidate}')
     compared = all(row[column] == value for column, value in table.only.items())
-    series = found.setdefault((benchmark, metric, side), Series(table, benchmark, metric, side, unit, compared))
+    series = found.setdefault((benchmark, metric, side), Series(table, unit, compared))
     run = int(csvfile.number(row[table.order], f'{where}: {table.order}'))
     runs = series.parts.setdefault(part, {})
     if run in runs:
@@ -163,15 +159,10 @@ def _cells(study: Study, series: dict[Key, Series]) -> tuple[dict[str, list[Meas
         if len(parts) < len(found.parts):
             alone = ', '.join(p for p in found.parts if p not in parts)
             notes.append(f'{benchmark} {metric}: {found.table.at_once} {alone} is on {side} only, and left out')
-        cells[side].append(_cell(found, parts))
+        cells[side].append(Measured(
+            found.table.subsystem, benchmark.partition(' %')[0], benchmark, metric, found.unit,
+            found.table.direction, step=found.table.step, values=[Value(v) for v in found.runs(parts)]))
     return cells, notes
-
-
-def _cell(series: Series, parts: list[str]) -> Measured:
-    check = series.benchmark.partition(' %')[0]
-    return Measured(series.table.subsystem, check, series.benchmark, series.metric, series.unit,
-                    series.table.direction, step=series.table.step,
-                    values=[Value(v) for v in series.runs(parts)])
 
 
 def _head(study: Study) -> Iterator[str]:
