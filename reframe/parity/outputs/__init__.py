@@ -1,7 +1,5 @@
-"""Parsers of the codes' outputs: one pure function ``read(text) -> (figures, facts)`` a code.
-
-It raises Incomplete where something is missing, Wrong where the answer is bad or figures contradict each other.
-"""
+"""Parsers of the codes' outputs: one pure function ``read(text) -> (figures, facts)`` a code. It raises Incomplete
+where something is missing, Wrong where the answer is bad or figures contradict each other."""
 
 from typing import Any
 

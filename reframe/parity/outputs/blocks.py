@@ -13,9 +13,7 @@ _ROW = (rf'(?P<what>{"|".join(TOUCHES)}) (?P<order>sequential|random) block (?P<
 
 def read(text: str) -> Read:
     """<read|write|update>_<block> in GB/s (10^9 bytes) of all threads, block in bytes; an update counts twice.
-
-    Facts: compiler, flags, order, threads, bytes (of each thread).
-    """
+    Facts: compiler, flags, order, threads, bytes (of each thread)."""
     head, rows, compiled = kernel(text, 'blocks', 'bytes', _ROW)
     names = [f'{row["what"]}_{row["block"]}' for row in rows]
     if len(set(names)) < len(names) or len({(row['order'], row['threads']) for row in rows}) != 1:

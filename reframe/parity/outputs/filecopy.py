@@ -1,7 +1,5 @@
-"""What programs/filecopy.py printed: files copied or written by several clients, of which some may hang.
-
-Under the checksum stand the options, the seconds of every iteration, and the medians, which follow from them.
-"""
+"""What programs/filecopy.py printed: files copied or written by several clients, of which some may hang. Under the
+checksum stand the options, the seconds of every iteration, and the medians, which follow from them."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ _NEAR = 1e-5        # rates have six digits
 
 def read(text: str) -> Read:
     """Seconds and rates over the iterations that wrote everything; hangs and failed writes over all.
-
-    Facts: the parameters and what is known of caches: `source cached` is a word, `source cached why` the rest.
-    """
+    Facts: the parameters and what is known of caches: `source cached` is a word, `source cached why` the rest."""
     above, _, out = sealed(text, START, SEAL)
     files = out.count('files: (.+)') * out.count('clients: (.+)')
     megabytes = files * out.count('file bytes: (.+)') / 1e6

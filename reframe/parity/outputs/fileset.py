@@ -1,7 +1,5 @@
-"""What programs/fileset.py printed: a population of files of one size, read in random order.
-
-Under the checksum stand the options, the seconds of every iteration, and the medians, which follow from them.
-"""
+"""What programs/fileset.py printed: a population of files of one size, read in random order. Under the checksum
+stand the options, the seconds of every iteration, and the medians, which follow from them."""
 
 from __future__ import annotations
 

@@ -74,9 +74,7 @@ class _Document(BaseModel, strict=True):
 
 def read(text: str) -> Read:
     """<group>_<read|write>_rate in MiB/s and _iops, then _mean, _p50, _p95, _p99, _p999 of the latency in us.
-
-    Facts: version; groups: the options of each as they were given.
-    """
+    Facts: version; groups: the options of each as they were given."""
     values = document(text)
     if ended := re.search(r'^fio: terminating on signal \d+', text, re.MULTILINE):
         raise Incomplete(ended[0])                  # its document is whole, and the exit code may be 0

@@ -1,8 +1,6 @@
-"""HPL 2.3: the original's output, and Spack's with progress lines and detailed times.
-
-One HPL.dat may ask for many problems, each with a result line and a residual. The figures of ``read`` are
-those of the line with the most Gflop/s, as HPL's own rules have it; ``results`` has all lines.
-"""
+"""HPL 2.3: the original's output, and Spack's with progress lines and detailed times. One HPL.dat may ask for many
+problems, each with a result line and a residual. The figures of ``read`` are those of the line with the most
+Gflop/s, as HPL's own rules have it; ``results`` has all lines."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ class HplResult:
 
 def read(text: str) -> Read:
     """gflops (Gflop/s), seconds and residual of the best line, once every line passed.
-
-    Facts: its variant, n, nb, p, q and processes; the number of tests; HPL's version.
-    """
+    Facts: its variant, n, nb, p, q and processes; the number of tests; HPL's version."""
     lines = results(text)
     best = max(lines, key=lambda each: each.gflops)
     return {'gflops': best.gflops, 'seconds': best.seconds, 'residual': best.residual}, {
@@ -44,11 +40,9 @@ def read(text: str) -> Read:
 
 
 def results(text: str) -> list[HplResult]:
-    """Every result line of one complete run, in its order.
-
-    Raises Incomplete with the line where something is missing or memory could not be allocated, Wrong for
-    illegal input, a residual that is not PASSED, or figures that contradict each other.
-    """
+    """Every result line of one complete run, in its order. Raises Incomplete with the line where something is
+    missing or memory could not be allocated, Wrong for illegal input, a residual that is not PASSED, or figures
+    that contradict each other."""
     out = Lines(text)
     out.refuse('>>> .*allocation failed', Incomplete)
     out.refuse('>>> .* <<<|tests completed without checking')

@@ -1,8 +1,6 @@
-"""Intel MPI Benchmarks (IMB-MPI1), 2018 and later: one of PingPong, Sendrecv and Exchange, with all processes.
-
-IMB announces its sizes and says that it has ended. The bandwidth is bytes that a rank sends and receives over the
-longest time, both printed.
-"""
+"""Intel MPI Benchmarks (IMB-MPI1), 2018 and later: one of PingPong, Sendrecv and Exchange, with all processes. IMB
+announces its sizes and says that it has ended. The bandwidth is bytes that a rank sends and receives over the
+longest time, both printed."""
 
 from __future__ import annotations
 
@@ -19,13 +17,9 @@ _ALL = ('#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec',
 
 
 def read(text: str, max_size: int | None = None) -> Read:
-    """<benchmark>_time_<size> in us and <benchmark>_bandwidth_<size> in MB/s (10^6 bytes), sizes in bytes.
-
-    Of Sendrecv and Exchange t_max, of which IMB makes the bandwidth. ``max_size``: the last size that was asked
-    for.
-
-    Facts: version, benchmark, processes, first_size and last_size (bytes).
-    """
+    """<benchmark>_time_<size> in us and <benchmark>_bandwidth_<size> in MB/s (10^6 bytes), sizes in bytes. Of
+    Sendrecv and Exchange t_max, of which IMB makes the bandwidth. ``max_size``: the last size that was asked for.
+    Facts: version, benchmark, processes, first_size and last_size (bytes)."""
     out = Lines(text, fold=False)
     out.one('# All processes entering MPI_Finalize')
     out.refuse('# !! Benchmark |Invalid benchmark name')

@@ -1,8 +1,6 @@
-"""IOR 4.0: bandwidth of writing and reading files by several tasks, from the tables that it prints.
-
-A phase moves tasks x blocksize x segments bytes from its first open to its last close; with -e the fsync of
-a write is in that time. The summary repeats the rows' bandwidth, and gives it a second time in transfers/s.
-"""
+"""IOR 4.0: bandwidth of writing and reading files by several tasks, from the tables that it prints. A phase moves
+tasks x blocksize x segments bytes from its first open to its last close; with -e the fsync of a write is in that
+time. The summary repeats the rows' bandwidth, and gives it a second time in transfers/s."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ _SUMMARY = ('max min mean _ ops_max ops_min ops_mean _ seconds _ _ _ tasks tpn r
 
 def read(text: str) -> Read:
     """write and read (MiB/s, mean of the repetitions), each with _max, _min, _iops (1/s) and _seconds (s).
-
-    Facts: sizes in bytes, counts, and whether fsync and direct I/O were asked for (yes or no).
-    """
+    Facts: sizes in bytes, counts, and whether fsync and direct I/O were asked for (yes or no)."""
     out = Lines(text)
     out.refuse(_COMPLAINTS)
     out.one(r'Finished : \w{3} \w{3} \d\d? [\d:]{8} \d{4}', 'Finished')

@@ -1,9 +1,7 @@
-"""iperf3's client with -J, 3.9 and later: one transfer over TCP or UDP, one stream or several, one way.
-
-From 3.16 on every stream has a thread of its own, before all streams share one: figures of the two are
-not those of one program, and the facts say which it was. iperf3 may end with exit code 0 although it
-could not connect: its JSON then holds an `error`.
-"""
+"""iperf3's client with -J, 3.9 and later: one transfer over TCP or UDP, one stream or several, one way. From 3.16
+on every stream has a thread of its own, before all streams share one: figures of the two are not those of one
+program, and the facts say which it was. iperf3 may end with exit code 0 although it could not connect: its JSON
+then holds an `error`."""
 
 from __future__ import annotations
 

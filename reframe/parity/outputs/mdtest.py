@@ -1,8 +1,6 @@
-"""mdtest 4.0 (it comes with IOR): rates of creating, reading and removing directories and files.
-
-A rate is that of the slowest task times the tasks, over the iterations: maximum, minimum, mean and the sample's
-standard deviation. Up to three iterations, each of the four follows from the others.
-"""
+"""mdtest 4.0 (it comes with IOR): rates of creating, reading and removing directories and files. A rate is that of
+the slowest task times the tasks, over the iterations: maximum, minimum, mean and the sample's standard deviation.
+Up to three iterations, each of the four follows from the others."""
 
 from __future__ import annotations
 
@@ -25,13 +23,10 @@ _ROWS = {'Directory creation': 'dir_create', 'Directory stat': 'dir_stat', 'Dire
 
 
 def read(text: str) -> Read:
-    """Mean rates (operations/s): dir_create, file_stat and so on; of several iterations also _max and _min.
-
-    mdtest leaves out the renaming of a single directory.
-
+    """Mean rates (operations/s): dir_create, file_stat and so on; of several iterations also _max and _min. mdtest
+    leaves out the renaming of a single directory.
     Facts: tasks, nodes, items (of one task), iterations, bytes; unique and verified_read: yes or no;
-    ``read_bytes`` 0: a file read only opens and closes.
-    """
+    ``read_bytes`` 0: a file read only opens and closes."""
     out = Lines(text)
     out.refuse(_COMPLAINTS)
     out.one(r'-- finished at [\d/]{10} [\d:]{8} --', '-- finished at')

@@ -1,8 +1,6 @@
-"""mpiP 3: how long each rank was inside MPI between MPI_Init and MPI_Finalize, and in which calls.
-
-The text is the file PROGRAM.TASKS.PID.1.mpiP that MPI_Finalize writes with MPIP="-k 0 -e": all calls, all ranks,
-fixed decimals. A rank's MPI time is a share of its run time, and its calls sum up to it.
-"""
+"""mpiP 3: how long each rank was inside MPI between MPI_Init and MPI_Finalize, and in which calls. The text is the
+file PROGRAM.TASKS.PID.1.mpiP that MPI_Finalize writes with MPIP="-k 0 -e": all calls, all ranks, fixed decimals. A
+rank's MPI time is a share of its run time, and its calls sum up to it."""
 
 from __future__ import annotations
 
@@ -36,16 +34,15 @@ class _Task(NamedTuple):
 def read(text: str) -> Read:
     """app_, mpi_ and computation_seconds_max and _mean over ranks (s), mpi_share (%), imbalance.
 
-    App time is that between MPI_Init and MPI_Finalize, computation what of it is outside MPI, mpi_share
-    the MPI time of all ranks over their App time, imbalance the longest computation over the mean (1:
-    even). Times have a resolution of 1 ms. Raises Incomplete, with the line, for a report that is cut or
-    made with other options of mpiP, Wrong when figures contradict each other.
+    App time is that between MPI_Init and MPI_Finalize, computation what of it is outside MPI, mpi_share the MPI
+    time of all ranks over their App time, imbalance the longest computation over the mean (1: even). Times have a
+    resolution of 1 ms. Raises Incomplete, with the line, for a report that is cut or made with other options of
+    mpiP, Wrong when figures contradict each other.
 
-    Facts: version, command, tasks, nodes (names), ranks and calls.
-    ``ranks``: rank, node, app_seconds, mpi_seconds, computation_seconds of each. ``calls``, longest first:
-    call, seconds and count over all ranks; max_seconds and mean_seconds over ranks, imbalance (max over
-    mean); bytes (sent), io_bytes, rma_bytes, None where mpiP counts none: it counts nothing of calls with a
-    count for each rank, such as Alltoallv.
+    Facts: version, command, tasks, nodes (names), ranks and calls. ``ranks``: rank, node, app_seconds,
+    mpi_seconds, computation_seconds of each. ``calls``, longest first: call, seconds and count over all ranks;
+    max_seconds and mean_seconds over ranks, imbalance (max over mean); bytes (sent), io_bytes, rma_bytes, None
+    where mpiP counts none: it counts nothing of calls with a count for each rank, such as Alltoallv.
     """
     header, (*tasks, total), nodes, calls = _read(text)
     seconds = {'app': [task.app for task in tasks], 'mpi': [task.mpi for task in tasks],

@@ -27,11 +27,9 @@ _FAILED = (r'(?i:verification failed|no verification performed|^FAILURE:|UNSUCCE
 
 def read(text: str) -> Read:
     """mops_total (Mop/s), mops_per_process (Mop/s of one of all processes), seconds.
-
     ``seconds`` is the time printed; for a run below 0.005 s, which prints 0.00, operations over rate.
-
-    Facts: benchmark (bt ... sp), class, version, total_processes, active_processes: fewer where NPB let some idle.
-    """
+    Facts: benchmark (bt ... sp), class, version, total_processes, active_processes: fewer where NPB let some
+    idle."""
     out = Lines(text)
     out.refuse(_REFUSED)
     out.refuse(_NO_MEMORY, Incomplete)

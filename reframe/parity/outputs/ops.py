@@ -17,12 +17,9 @@ _ROW = (rf'(?:(?P<kind>{_KIND}) threads (?P<threads>\d+) lanes (?P<lanes>\d+) ch
 
 
 def read(text: str) -> Read:
-    """Gop/s of all threads by kind: double int64 int32 int16 int8; a fused multiply-add is two operations.
-
-    With samples, median, lowest and lowest_over_median of the one-second rates, too.
-
-    Facts: compiler, flags, width (bits of a vector), threads; samples: their rates (Gop/s) in order.
-    """
+    """Gop/s of all threads by kind: double int64 int32 int16 int8; a fused multiply-add is two operations. With
+    samples, median, lowest and lowest_over_median of the one-second rates, too.
+    Facts: compiler, flags, width (bits of a vector), threads; samples: their rates (Gop/s) in order."""
     width, rows, compiled = kernel(text, 'ops', 'width', _ROW)
     results, samples = ([row for row in rows if row[word]] for word in ('kind', 'sample'))
     if not results or any(bool(row['kind']) != bool(row['end']) for row in rows):

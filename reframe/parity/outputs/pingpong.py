@@ -1,8 +1,6 @@
-"""mpi4py's own ping-pong (`python -m mpi4py.bench pingpong`): one pair of ranks, sizes that double.
-
-The output has no end: without ``max_size`` nothing but a table that stops below 4 KiB tells that it was
-cut. A bandwidth is the size over the mean time, both printed, so each row is checked by itself.
-"""
+"""mpi4py's own ping-pong (`python -m mpi4py.bench pingpong`): one pair of ranks, sizes that double. The output has
+no end: without ``max_size`` nothing but a table that stops below 4 KiB tells that it was cut. A bandwidth is the
+size over the mean time, both printed, so each row is checked by itself."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ _WIDTH = 66
 
 def read(text: str, max_size: int | None = None) -> Read:
     """latency_<size> in us, the mean of half a round trip, and bandwidth_<size> in MB/s (10^6 bytes).
-
-    Facts: first_size and last_size (bytes). ``max_size``: the last size that was asked for.
-    """
+    Facts: first_size and last_size (bytes). ``max_size``: the last size that was asked for."""
     out = Lines(re.sub('\ufffd+', '±', text), fold=False)         # the job may have no UTF-8
     out.one('# MPI PingPong Test')
     if '# Size [B]  Bandwidth [MB/s]' in out.lines[:-1]:

@@ -35,10 +35,8 @@ _SINGLE = 1e-5          # beyond rounding: old codes compute their rates with co
 
 class Lines:
     """The lines of a text, or of a part that begins at line number ``first``.
-
     ``fold`` makes one blank of several and drops those at the ends of a line; without it only those at the right
-    end go, for tables whose columns have a fixed width.
-    """
+    end go, for tables whose columns have a fixed width."""
 
     def __init__(self, text: str | list[str], first: int = 1, fold: bool = True):
         self.first, self.lines = first, text
@@ -141,11 +139,9 @@ def ordered(what: str, *figures: Decimal) -> None:
 
 
 def sealed(text: str, begin: str, seal: str, last: str = '') -> tuple[Lines, re.Match[str], Lines]:
-    """The lines above the one that is ``begin``, that line, and those below it to the one that is ``seal``.
-
-    Group 1 of ``seal`` is the CRC-32 of the lines from ``begin`` on, of which the last ends in ``last``; raises
-    Incomplete where it does not fit.
-    """
+    """The lines above the one that is ``begin``, that line, and those below it to the one that is ``seal``. Group
+    1 of ``seal`` is the CRC-32 of the lines from ``begin`` on, of which the last ends in ``last``; raises
+    Incomplete where it does not fit."""
     out = Lines([line.rstrip('\r') for line in text.split('\n')])
     first, told = out.one(begin), out.one(seal)[1]
     (start, _), (end, _) = out.found(begin)[0], out.found(seal)[0]
@@ -169,11 +165,9 @@ class Printed(NamedTuple):
 
 
 def kernel(text: str, name: str, head: str, row: str) -> Printed:
-    """The output of the kernel ``name``, whose first line gives ``head``; every other line is a ``row``.
-
-    Raises Incomplete where the beginning, the end or a result is absent or the checksum does not fit, Wrong
-    where a result is wrong or a line is none of the kernel's.
-    """
+    """The output of the kernel ``name``, whose first line gives ``head``; every other line is a ``row``. Raises
+    Incomplete where the beginning, the end or a result is absent or the checksum does not fit, Wrong where a
+    result is wrong or a line is none of the kernel's."""
     above, first, out = sealed(text, rf'{name} 1 {head} (\d+)', rf'{name} end \d+ crc32 (\S+)', last='\n')
     for at, match in out.found(r'(.*) wrong ([1-9]\d*)'):
         raise Wrong(f'line {at}: {match[2]} threads computed a wrong result: {match[1][:80]!r}')
@@ -216,10 +210,9 @@ def blocks(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], st
 
 def table(out: Lines, heading: str, row: str, width: int, last: int | None = None) -> dict[int, re.Match[str]]:
     """Every ``row`` below the one line with the words ``heading``, by its message size (bytes), which is group 1.
-
     Each has ``width`` characters: a row that lost some of its digits has fewer. ``last``: the last size that was
-    asked for. Raises Incomplete for a table or row that ends early, Wrong for a row or a size that does not fit.
-    """
+    asked for. Raises Incomplete for a table or row that ends early, Wrong for a row or a size that does not
+    fit."""
     words = ' *' + ' +'.join(map(re.escape, heading.split()))
     out.one(words, heading)
     found: dict[int, re.Match[str]] = {}
@@ -252,11 +245,9 @@ def _table_ended(out: Lines, ends: int | None, last: int | None) -> None:
 
 
 def document(text: str) -> dict[str, Any]:
-    """The one JSON object that begins with a line ``{``.
-
-    Raises Incomplete with the line where there is none or it is not whole, Wrong for several, for a key that
-    stands twice with different values and for a number that is not finite.
-    """
+    """The one JSON object that begins with a line ``{``. Raises Incomplete with the line where there is none or it
+    is not whole, Wrong for several, for a key that stands twice with different values and for a number that is not
+    finite."""
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, value in pairs:

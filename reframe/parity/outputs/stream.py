@@ -1,7 +1,5 @@
-"""STREAM 5.10 in C (McCalpin) with OpenMP: copy, scale, add and triad in double precision.
-
-The best rate is the bytes of a kernel over its least time; both are printed, so an altered rate is noticed.
-"""
+"""STREAM 5.10 in C (McCalpin) with OpenMP: copy, scale, add and triad in double precision. The best rate is the
+bytes of a kernel over its least time; both are printed, so an altered rate is noticed."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ EPSILON = Decimal('1e-13')                                   # STREAM's own boun
 
 def read(text: str) -> Read:
     """copy, scale, add, triad: best rates in MB/s (10^6 bytes).
-
-    Facts: array_elements, threads, repetitions, version.
-    """
+    Facts: array_elements, threads, repetitions, version."""
     out = Lines(text)
     out.refuse('Failed Validation')
     error = out.figure(r'Solution Validates: avg error less than (\S+) on all three arrays')

@@ -1,7 +1,5 @@
-"""What makes two runs like for like, read from what a session keeps of each of its cases.
-
-A fact that was not recorded is not in the answer: it is then `not known`, never taken for equal.
-"""
+"""What makes two runs like for like, read from what a session keeps of each of its cases. A fact that was not
+recorded is not in the answer: it is then `not known`, never taken for equal."""
 
 from __future__ import annotations
 

@@ -18,10 +18,8 @@ _STEP = 1e-3
 
 
 def in_order(began: Sequence[float]) -> list[float]:
-    """When each session began, oldest first, from what the clocks said in the order in which they were stored.
-
-    As many clocks as possible are believed; a session whose clock was wrong stands right after the one before it.
-    """
+    """When each session began, oldest first, from what the clocks said in the order in which they were stored. As
+    many clocks as possible are believed; a session whose clock was wrong stands right after the one before it."""
     right = _ascending(began)
     first = min(right, default=0)
     found: list[float] = []
@@ -48,10 +46,8 @@ def _ascending(values: Sequence[float]) -> set[int]:
 
 def warnings(session: Session, stored: Sequence[tuple[str, float]], written: float) -> list[str]:
     """What the session, and those ``stored`` before it, show of wrong clocks.
-
     ``stored``: uuid and start (Unix time) as the clock said, in the order of storing. ``written``: when the
-    database was written last.
-    """
+    database was written last."""
     said = []
     if session.start > min(time.time(), written) + TOLERANCE:
         said.append(f'this session began on {_day(session.start)} by its clock, which lies in the future: '

@@ -107,10 +107,8 @@ def sessions_of(system: str, partition: str, days: float, until: str = '') -> li
 
 
 def uuid(session: str = '') -> str:
-    """The newest session, or the one whose uuid starts with ``session``.
-
-    Raises NothingMeasured when nothing is stored, UsageError for a name that fits none or several.
-    """
+    """The newest session, or the one whose uuid starts with ``session``. Raises NothingMeasured when nothing is
+    stored, UsageError for a name that fits none or several."""
     known = uuids()
     if not known:
         raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')

@@ -1,7 +1,5 @@
-"""The figures of stored sessions as rows of a frame: verdicts, references, comparisons and pages read these.
-
-A session's rows are kept in results/cache/sessions (parity.records.kept).
-"""
+"""The figures of stored sessions as rows of a frame: verdicts, references, comparisons and pages read these. A
+session's rows are kept in results/cache/sessions (parity.records.kept)."""
 
 from __future__ import annotations
 
@@ -51,10 +49,8 @@ _OF_RUN = [name for name in _TYPES if name not in (*_OF_FIGURE, *_OF_SESSION)]
 
 def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.DataFrame:
     """The figures of the system, oldest first, of its newest ``nights`` sessions (all: None) and their reruns.
-
-    Columns are SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot be read is left
-    out, with a warning that names it; InfrastructureError where the database cannot be read.
-    """
+    Columns are SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot be read is left out,
+    with a warning that names it; InfrastructureError where the database cannot be read."""
     starts = database.starts()
     frame = _newest(_loaded(system, tuple(_files(starts)), tuple(starts.items())), nights)
     return frame if disturbed else frame.filter(~pl.col('disturbed'))

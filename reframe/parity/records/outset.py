@@ -1,9 +1,7 @@
 """What a session set out to do: the checks its command line selects, and its plan with the facts of its machine.
-
-The plan is in results/sessions/<id>.json, written before the first case starts.
-The id is parity's own; each case's record has it as `journal`. Sessions of older versions carry the plan in their
-first case, recovered ones beside their cases.
-"""
+The plan is in results/sessions/<id>.json, written before the first case starts. The id is parity's own; each
+case's record has it as `journal`. Sessions of older versions carry the plan in their first case, recovered ones
+beside their cases."""
 
 from __future__ import annotations
 
@@ -52,10 +50,8 @@ def joined(report: dict[str, Any], place: Path) -> dict[str, Any]:
 
 
 def of_report(report: dict[str, Any]) -> dict[str, Any]:
-    """The plan and the facts that are joined to a report, or that it carries; {} of a session without them.
-
-    Where they should be and are not, `lost` says why.
-    """
+    """The plan and the facts that are joined to a report, or that it carries; {} of a session without them. Where
+    they should be and are not, `lost` says why."""
     carried = (case.get('parity_session') for run in report.get('runs', ()) for case in run.get('testcases', ()))
     return next(filter(None, carried), report.get('parity_session') or {})
 

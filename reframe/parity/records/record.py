@@ -27,9 +27,7 @@ Key = tuple[str, str, str]  # case, partition, environ
 @dataclass(slots=True)
 class Figure:
     """One metric of a run, and the reference that ReFrame applied; ``value`` None: the run has no such figure.
-
-    ``better`` is '' where the run's check declares no such metric.
-    """
+    ``better`` is '' where the run's check declares no such metric."""
 
     value: float | None = None
     low: float | None = None
@@ -274,11 +272,9 @@ def _figures(raw: dict[str, Any], record: dict[str, Any]) -> dict[str, Figure]:
 
 
 def band(ref: float | None, low: float | None, up: float | None):
-    """(low, high, reference) as absolute numbers, from ReFrame's relative thresholds.
-
-    ReFrame says (0, None, None) where there is no reference; with a reference of 0 the
-    thresholds are absolute (ReFrame's documentation of `reference`).
-    """
+    """(low, high, reference) as absolute numbers, from ReFrame's relative thresholds. ReFrame says (0, None, None)
+    where there is no reference; with a reference of 0 the thresholds are absolute (ReFrame's documentation of
+    `reference`)."""
     if ref is None or (low is None and up is None) or not all(map(math.isfinite, filter(None, (ref, low, up)))):
         return None, None, None
     scale = abs(ref) if ref else 1.0
@@ -303,10 +299,8 @@ def ran_and_waited(runs: Iterable[Run]) -> tuple[float, float]:
 
 
 def ends(runs: list[Run], start: float) -> list[float]:
-    """When each run ended, in seconds from ``start`` (Unix time) in which jobs did not merely wait in a queue.
-
-    A run without a job (it was skipped) ended at once.
-    """
+    """When each run ended, in seconds from ``start`` (Unix time) in which jobs did not merely wait in a queue. A
+    run without a job (it was skipped) ended at once."""
     ran, whole = map(_seconds_before, _spans(runs))
     known = [run.times[2] if run.times else run.ended for run in runs]
     return sorted(end - start - (whole(end) - ran(end)) if end else 0.0 for end in known)

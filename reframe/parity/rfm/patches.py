@@ -49,11 +49,9 @@ def keep_logs_quiet() -> None:
 
 
 def allow_spaces(folder: Path) -> None:
-    """Start job scripts below ``folder`` although its path has white space or quotes.
-
-    LocalJobScheduler.submit hands os.path.abspath(script) to run_command_async, which splits it as a shell
-    would, and PBS jobs `cd` without quotes. Does nothing for a path that survives that.
-    """
+    """Start job scripts below ``folder`` although its path has white space or quotes. LocalJobScheduler.submit
+    hands os.path.abspath(script) to run_command_async, which splits it as a shell would, and PBS jobs `cd` without
+    quotes. Does nothing for a path that survives that."""
     if shlex.quote(str(folder)) == str(folder):
         return
     preamble, run = pbs.PbsJobScheduler.emit_preamble, osext.run_command_async
@@ -65,11 +63,9 @@ def allow_spaces(folder: Path) -> None:
 
 
 def skip_silenced_warnings() -> None:
-    """Do not look for the caller of a deprecation warning that ReFrame has silenced.
-
-    Every instance of a check silences the warnings of its deprecated variables and then gives two, each with
-    inspect.stack(): a quarter of the time that listing 90 checks takes.
-    """
+    """Do not look for the caller of a deprecation warning that ReFrame has silenced. Every instance of a check
+    silences the warnings of its deprecated variables and then gives two, each with inspect.stack(): a quarter of
+    the time that listing 90 checks takes."""
     def stack():
         action, _, category, *_ = (warnings.filters or [('', None, Warning)])[0]
         silenced = action == 'ignore' and category is reframe_warnings.ReframeDeprecationWarning
@@ -80,10 +76,8 @@ def skip_silenced_warnings() -> None:
 
 def make_checks_quickly() -> None:
     """Give a class its variables at its first instance, and let classes share the types of what they inherit.
-
     ReFrame gives a class its variables at each instance again, and copies the types of each variable for each
-    class that inherits it: a third of the time that loading all checks takes.
-    """
+    class that inherits it: a third of the time that loading all checks takes."""
     give = variables.VarSpace._inject
 
     def inject(space, instance, check):
@@ -107,11 +101,9 @@ def make_checks_quickly() -> None:
 
 
 def read_references_once() -> None:
-    """Read the file of accepted values again only when it has changed: ReFrame reads it for each case, which
-    takes seconds where a thousand are accepted.
-
-    UsageError, the reason of the case, for a file whose aliases would expand to more than any memory holds.
-    """
+    """Read the file of accepted values again only when it has changed: ReFrame reads it for each case, which takes
+    seconds where a thousand are accepted. UsageError, the reason of the case, for a file whose aliases would
+    expand to more than any memory holds."""
     read, known = pipeline.yaml.safe_load, {}
 
     def safe_load(file):

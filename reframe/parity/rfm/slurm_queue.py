@@ -1,7 +1,5 @@
-"""ReFrame's backends `slurm` and `squeue`, with what they lack.
-
-How long a job waited and ran, why it waits, and a queue that is full for now (parity.scheduler.command).
-"""
+"""ReFrame's backends `slurm` and `squeue`, with what they lack. How long a job waited and ran, why it waits, and a
+queue that is full for now (parity.scheduler.command)."""
 
 from __future__ import annotations
 

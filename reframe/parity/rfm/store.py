@@ -60,10 +60,8 @@ def _runtime() -> Iterator[None]:
 def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float, end: float,
               **info: Any) -> dict[str, Any]:
     """A report of ReFrame's form with ``cases`` as its only run; ``info`` joins the session's facts.
-
     ``session`` (its id; its plan and facts, where an older parity began it) stands beside session_info, which
-    ReFrame wants flat, because a session may have no finished case.
-    """
+    ReFrame wants flat, because a session may have no finished case."""
     number = str(uuid.uuid4())
     for index, case in enumerate(cases):
         case.update(uuid=f'{number}:0:{index}', session_uuid=number, run_index=0)

@@ -1,8 +1,6 @@
-"""Old files of cases: stage and output folders, run reports, lines of perflogs.
-
-ReFrame writes the output of a case over that of its last run, so these folders grow with the number of cases,
-not of nights; with `ci/nightly --timestamp=%F` each night has folders of its own.
-"""
+"""Old files of cases: stage and output folders, run reports, lines of perflogs. ReFrame writes the output of a
+case over that of its last run, so these folders grow with the number of cases, not of nights; with `ci/nightly
+--timestamp=%F` each night has folders of its own."""
 
 from __future__ import annotations
 
@@ -29,10 +27,8 @@ class Removed:
 
 def prune(before: float, dry_run: bool, recover: Callable[[], object] = lambda: None) -> Removed:
     """Remove what was last written before ``before`` (Unix time, s); with ``dry_run`` only count it.
-
-    ``recover`` is called before lines of perflogs go: killed sessions are recovered from them. What goes
-    before that makes room on a full disk.
-    """
+    ``recover`` is called before lines of perflogs go: killed sessions are recovered from them. What goes before
+    that makes room on a full disk."""
     done = Removed()
     for top in (paths.results() / 'stage', paths.results() / 'output'):
         for folder in list(_cases(top)):

@@ -1,9 +1,7 @@
-"""The process that runs a session, and whether it still runs.
-
-Hosts and containers may share a results folder. The number of a process means something only in its own
-pid namespace, and until its machine is started again. A host name is no proof: containers share names,
-cloned machines share machine-ids, and every kernel gives its first pid namespace the same number.
-"""
+"""The process that runs a session, and whether it still runs. Hosts and containers may share a results folder. The
+number of a process means something only in its own pid namespace, and until its machine is started again. A host
+name is no proof: containers share names, cloned machines share machine-ids, and every kernel gives its first pid
+namespace the same number."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""What a killed session left behind: its processes are ended, its finished cases recovered.
-
-ReFrame writes its results database when a session ends; a kill -9 leaves only the perflogs, one
-line a finished case. Those lines become a session of their own in the database, marked
-`interrupted`; planned cells that have no line are `missing` there.
-"""
+"""What a killed session left behind: its processes are ended, its finished cases recovered. ReFrame writes its
+results database when a session ends; a kill -9 leaves only the perflogs, one line a finished case. Those lines
+become a session of their own in the database, marked `interrupted`; planned cells that have no line are `missing`
+there."""
 
 from __future__ import annotations
 

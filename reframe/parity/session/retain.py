@@ -21,10 +21,7 @@ _COLUMNS = {'sessions': 'uuid, session_start_unix, session_end_unix, json_blob, 
 
 def prune(before: float, dry_run: bool) -> int:
     """Remove the sessions begun before ``before`` (Unix time, s; parity.records.database.starts), but the newest
-    of each system.
-
-    Returns how many there are.
-    """
+    of each system. Returns how many there are."""
     if not database.uuids():
         return 0
     # of the columns beside a MAX, SQLite takes those of the row that has it
@@ -55,11 +52,9 @@ def _plan(conn: sqlite3.Connection, uuid: str) -> Path | None:
 
 
 def merge(other: Path) -> tuple[dict[str, int], int]:
-    """Add the sessions of another results database.
-
-    Returns how many of each system, and how many were here already. Raises UsageError for a file that is no
-    results database, or that measured another machine under a name that is taken here; nothing is added then.
-    """
+    """Add the sessions of another results database. Returns how many of each system, and how many were here
+    already. Raises UsageError for a file that is no results database, or that measured another machine under a
+    name that is taken here; nothing is added then."""
     if not other.is_file():
         what = 'a folder' if other.is_dir() else 'no such file'
         raise UsageError(f'{other}: {what}; name a results.db')
