@@ -1,6 +1,5 @@
 """What the batch system and the login node itself tell. Nothing is submitted, nothing is changed."""
 
-
 from __future__ import annotations
 
 import contextlib
@@ -23,8 +22,7 @@ ASKS = {'slurm': {'label': '--constraint={}', 'gpu': '--gres=gpu:{}:{}', 'any gp
 
 
 def cluster() -> Cluster:
-    """What Slurm tells here, or PBS where no Slurm answers. UsageError for neither, InfrastructureError for no
-    answer."""
+    """What Slurm, or else PBS, tells here. UsageError for neither, InfrastructureError for no answer."""
     refused = []
     for commands, asked in ((('scontrol',), slurm_cluster), (('pbsnodes', 'qstat'), pbs_cluster)):
         if all(map(shutil.which, commands)):
@@ -193,8 +191,7 @@ def link(root: Tree) -> tuple[Link | None, str]:
 
 
 def arch(kind: str, seen: str) -> tuple[str, str]:
-    """The architecture to build for a GPU, and what says so ('' for none); ``seen`` is what nvidia-smi prints
-    here."""
+    """The architecture to build for a GPU, and what says so ('' for none); ``seen`` is what nvidia-smi prints."""
     words = _words(kind)
     for line in seen.splitlines():
         name, _, capability = line.partition(', ')

@@ -1,6 +1,5 @@
 """The file that a person would have written, each value with its source beside it."""
 
-
 from __future__ import annotations
 
 import datetime

@@ -1,6 +1,5 @@
 """Spack: where it is, and its command."""
 
-
 from __future__ import annotations
 
 import os
@@ -70,7 +69,10 @@ class Spack(NamedTuple):
         log = place / 'build.log'
         print(f'parity: spack {arguments[0]} ({log})', flush=True)
         said: list[str] = []
-        with log.open('a') as out, self._start(place, arguments) as process:
+        command = [self.program, '-e', str(place), *arguments]
+        with log.open('a') as out, subprocess.Popen(
+                command, env=self.environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
             for line in process.stdout:
                 out.write(line)
                 said = [*said[-60:], line.rstrip()]
@@ -100,11 +102,6 @@ class Spack(NamedTuple):
             tree = {'root': tree}
         spack = str(Path(self.program).resolve().parents[1])
         return tree['root'].replace('$spack', spack), int(tree.get('padded_length') or 0)
-
-    def _start(self, place: Path, arguments: tuple[str, ...]) -> subprocess.Popen:
-        return subprocess.Popen([self.program, '-e', str(place), *arguments], env=self.environ, text=True,
-                                errors='replace', stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT)
 
 
 def _error(said: list[str]) -> str:

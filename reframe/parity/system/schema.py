@@ -180,9 +180,6 @@ class Waiver(Strict):
     reason: str = Field(min_length=3)
     until: datetime.date                # the last day on which it holds
 
-    def holds(self, day: datetime.date) -> bool:
-        return day <= self.until
-
 
 class Retired(Strict):
     """What the nights measured and shall not be missed any more: a check, or all of a partition or environment."""

@@ -59,9 +59,9 @@ def required(system: System, providers: set[str]) -> set[str]:
 
 def waived(system: System, today: datetime.date) -> tuple[dict[str, str], list[str]]:
     """Waivers that hold today, by code, and a sentence for each that has expired."""
-    holding = {w.code: f'waived until {w.until}: {w.reason}' for w in system.waivers if w.holds(today)}
+    holding = {w.code: f'waived until {w.until}: {w.reason}' for w in system.waivers if today <= w.until}
     expired = [f'the waiver of {w.code} expired on {w.until} ({w.reason})'
-               for w in system.waivers if not w.holds(today)]
+               for w in system.waivers if today > w.until]
     return holding, expired
 
 

@@ -1,6 +1,5 @@
 """Build a system's environment from its lock, prove its binaries, write the manifest."""
 
-
 from __future__ import annotations
 
 import os

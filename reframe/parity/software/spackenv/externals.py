@@ -38,8 +38,7 @@ def write(scope: Path, nvcc: str = '') -> Path:
         raise UsageError('to build the codes, these are needed from the distribution: '
                          f'apt install {" ".join(missing)}')
     packages = _packages(libraries) | ({'cuda': _cuda(nvcc)} if nvcc else {})
-    text = yaml.safe_dump({'packages': packages}, sort_keys=False)
-    files.update(scope / 'packages.yaml', text)
+    files.update(scope / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))
     return scope
 
 

@@ -1,7 +1,6 @@
 """A system's environments: results/software/<system>/builds/<hash>/. Another manifest, scope or recipe is another
 folder, beside that of the build in use."""
 
-
 from __future__ import annotations
 
 import hashlib
@@ -194,16 +193,12 @@ def repositories(home: Path, pinned: Any, own: Any = None) -> dict[str, Any]:
     """The `repos` of a system's environment: parity's recipes, then the ``pinned`` builtin ones of spack.yaml,
     cloned below ``home``; none where this Spack was given its ``own``, which an environment would overrule."""
     found: dict[str, Any] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
-    if pinned and own is None:
-        cloned = isinstance(pinned, dict)
-        found[_BUILTIN] = {**pinned, 'destination': str(_clone(home, pinned))} if cloned else pinned
-    return found
-
-
-def _clone(home: Path, pinned: dict[str, str]) -> Path:
-    """A clone for each version: Spack never checks out another tag in a clone that is there."""
-    version = pinned.get('commit') or pinned.get('tag') or pinned.get('branch', 'newest')
-    return home / f'recipes-{version.replace("/", "-")}'
+    if not pinned or own is not None:
+        return found
+    if isinstance(pinned, dict):        # a clone for each version: Spack checks out no other tag in one
+        version = pinned.get('commit') or pinned.get('tag') or pinned.get('branch', 'newest')
+        pinned = {**pinned, 'destination': str(home / f'recipes-{version.replace("/", "-")}')}
+    return found | {_BUILTIN: pinned}
 
 
 def drop_interrupted(repos: dict[str, Any]) -> None:

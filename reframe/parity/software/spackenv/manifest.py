@@ -1,8 +1,8 @@
 """What a build made: its record, which every result carries, and the environments that its views make."""
 
-
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -64,11 +64,6 @@ class Attempt(Strict):
     why: str = ''
 
 
-def attempt(system: str) -> Attempt | None:
-    """The newest build, where it has not succeeded."""
-    return _kept(Attempt, _attempt_of(system))
-
-
 def attempted(system: str, of: Attempt) -> None:
     """Note a build that has not succeeded; the manifest of the one in use stays."""
     files.write(_attempt_of(system), of.model_dump_json())
@@ -81,7 +76,7 @@ def done(system: str) -> None:
 
 def not_built(system: str, built: Manifest) -> str:
     """What to say of a newer build that has not succeeded; '' where the newest one is in use."""
-    if not (newer := attempt(system)):
+    if not (newer := _kept(Attempt, _attempt_of(system))):
         return ''
     state = f'failed: {newer.why}' if newer.why else 'has not ended'
     return f'the build of {newer.began} {state}; in use: that of {built.built or "before"}'
@@ -139,11 +134,10 @@ def whole(built: Manifest) -> bool:
 
 
 def _state(binary: Path) -> list[int]:
-    try:
+    with contextlib.suppress(OSError):
         found = os.stat(binary)
-    except OSError:
-        return []
-    return [found.st_size, found.st_mtime_ns]
+        return [found.st_size, found.st_mtime_ns]
+    return []
 
 
 def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
@@ -151,17 +145,13 @@ def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
     """A view's environment and notes on it, without packages that changed. ``newer``: of a build that failed."""
     stale = set(changed(built))
     whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
-    notes = [f'{name}: {", ".join(sorted(stale))}: not what was built: not offered (parity software build)'] \
-        if stale else []
-    notes += [f'{name}: {newer}'] if newer else []
+    refused = f'{", ".join(sorted(stale))}: not what was built: not offered (parity software build)'
+    notes = [f'{name}: {note}' for note in (stale and refused, newer) if note]
     math, env_vars = _math(Path(built.view, 'xhpl'), env, flags, notes) if 'hpl' in whole else ({}, {})
     identities = {package: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
                   for package, p in whole.items()}
     facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities}
-    if newer:
-        facts['newer_build'] = newer
-    if math:
-        facts['blas'] = math
+    facts |= {key: value for key, value in (('newer_build', newer), ('blas', math)) if value}
     offered = {package: codes.made_by(package, name != 'spack') for package in whole}
     return Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
                    features=[name for features in offered.values() for name in features],
