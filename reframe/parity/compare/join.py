@@ -129,14 +129,13 @@ def _means(rows: Iterable[Row]) -> list[Mean]:
         if each.speed:
             cases = speeds.setdefault(each.subsystem, {}).setdefault(each.check, {})
             cases.setdefault(each.benchmark, []).append(math.log(each.speed))
-    return [_mean(subsystem, checks) for subsystem, checks in sorted(speeds.items())]
-
-
-def _mean(subsystem: str, checks: dict[str, dict[str, list[float]]]) -> Mean:
-    each = {check: fmean(fmean(logs) for logs in cases.values()) for check, cases in checks.items()}
-    return Mean(subsystem=subsystem, speed=math.exp(fmean(each.values())),
-                checks={check: math.exp(log) for check, log in each.items()},
-                metrics=sum(len(logs) for cases in checks.values() for logs in cases.values()))
+    means = []
+    for subsystem, checks in sorted(speeds.items()):
+        of_checks = {check: fmean(map(fmean, cases.values())) for check, cases in checks.items()}
+        means.append(Mean(subsystem=subsystem, speed=math.exp(fmean(of_checks.values())),
+                          checks={check: math.exp(log) for check, log in of_checks.items()},
+                          metrics=sum(len(logs) for cases in checks.values() for logs in cases.values())))
+    return means
 
 
 def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, label: bool) -> Row:

@@ -57,8 +57,7 @@ def _of_root(file: Path, text: str, root: yaml.MappingNode, tree: Tree) -> list[
     above = yaml.MappingNode(root.tag, pairs, root.start_mark, root.end_mark, root.flow_style)
     edits = _of_level(file, text, above, checks) if checks else []
     if PROVENANCE in tree:
-        below = [(key, value) for key, value in root.value if key.value == PROVENANCE]
-        if below:
+        if len(pairs) < len(root.value):
             edits += _of_level(file, text, root, {PROVENANCE: tree[PROVENANCE]})
         else:
             said = _block({PROVENANCE: tree[PROVENANCE]}, root.start_mark.column)

@@ -53,10 +53,8 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
             answer.found.append((cell, _proposal(cell, index, nights.alike(cell, kinds), there)))
         except Refused as why:
             answer.refused.append((cell, str(why)))
-    by_partition: dict[str, list[Proposal]] = {}
-    for cell, proposal in answer.found:
-        by_partition.setdefault(cell.partition, []).append(proposal)
-    answer.files = write(system, by_partition)
+    answer.files = write(system, {part: [p for cell, p in answer.found if cell.partition == part]
+                                  for part in {cell.partition for cell in chosen}})
     return answer
 
 
