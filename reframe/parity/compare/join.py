@@ -83,10 +83,8 @@ def _rest(ones: list[Measured], others: list[Measured]) -> Iterable[tuple[Measur
     if len(ones) == len(others) == 1:
         yield ones[0], others[0]
         return
-    for one in ones:
-        yield one, _nothing(one, others)
-    for other in others:
-        yield _nothing(other, ones), other
+    yield from ((one, _nothing(one, others)) for one in ones)
+    yield from ((_nothing(other, ones), other) for other in others)
 
 
 def _nothing(like: Measured, there: list[Measured]) -> Measured:

@@ -113,7 +113,7 @@ def _quiet(last: Last, labels: Sequence[str]) -> str:
 def _episode(last: Last, labels: Sequence[str], rules: Rules) -> str:
     """Why the nights are an episode, and how long it has lasted."""
     found = last.episode
-    first = last.night + 1 - len(labels)
+    began = labels[found.begin - (last.night + 1 - len(labels))]
     against = f'the median of the {last.nights} nights before'
     off = _off(found.change)
     said = (f'a drift: the last {rules.drift} nights were {off} the first {rules.least + rules.last}',
@@ -123,10 +123,10 @@ def _episode(last: Last, labels: Sequence[str], rules: Rules) -> str:
             )[found.rule]
     lasts = last.night - found.begin + 1
     kind = 'better' if found.state == FAST else 'worse'
-    return f'{kind} since {labels[found.begin - first]} ({lasts} {"night" if lasts == 1 else "nights"}): {said}'
+    return f'{kind} since {began} ({lasts} {"night" if lasts == 1 else "nights"}): {said}'
 
 
-def _drift(last: Last, sign: int, accepted) -> str:
+def _drift(last: Last, sign: int, accepted: Reference) -> str:
     level = last.baseline + last.three * abs(last.baseline)
     off = (level - sign * accepted.value) / abs(accepted.value)
     return (f'the last three nights are {_off(off)} the accepted {accepted.value:.4g}, beyond its bound; '
