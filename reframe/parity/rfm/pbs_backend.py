@@ -39,8 +39,6 @@ _SOME_UNKNOWN = (0, 35, 153)
 class Scheduler(Patient, PbsJobScheduler):
     """Stands in ReFrame's table for its own."""
 
-    # ---- nodes
-
     def allnodes(self):
         return pbs.hosts(_asked('pbsnodes', '-a'))
 
@@ -66,8 +64,6 @@ class Scheduler(Patient, PbsJobScheduler):
         if found:
             lines[0] = found[1] + '+'.join(f'1:{found[3]}:host={name}' for name in names)
         return lines
-
-    # ---- jobs
 
     def poll(self, *jobs):
         jobs = [job for job in self.taken(jobs) if not job.completed]

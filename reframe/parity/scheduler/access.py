@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-#: Each scheduler's options for where a job runs and who pays, by our name for them.
+#: Each scheduler's options for where a job runs and who pays, before their value, by our name for them.
 _WHERE = {
-    'slurm': {'queue': ('--partition', '-p'), 'account': ('--account', '-A'), 'qos': ('--qos', '-q'),
-              'reservation': ('--reservation',)},
-    'pbs': {'queue': ('-q',), 'account': ('-A',), 'project': ('-P',)},
+    'slurm': {'queue': '--partition[ =]|-p', 'account': '--account[ =]|-A', 'qos': '--qos[ =]|-q',
+              'reservation': '--reservation[ =]'},
+    'pbs': {'queue': '-q', 'account': '-A', 'project': '-P'},
 }
 _EXCLUSIVE = {'slurm': r'--exclusive(=\S+)?', 'pbs': r'-l\s*place=(\S+)'}
 
@@ -27,20 +27,12 @@ def read(scheduler: str, options: list[str]) -> Access:
     """The options of a partition's `access` for ``scheduler`` (slurm, pbs; anything else has none)."""
     access = Access()
     for option in options if scheduler in _WHERE else ():
-        name, value = _where(scheduler, option)
-        if name:
-            access.where[name] = value
+        said = {name: found[1].strip('\'"') for name, form in _WHERE[scheduler].items()
+                if (found := re.fullmatch(rf'(?:{form})\s*([^\s=-]\S*)', option))}
+        if said:
+            access.where |= said
         elif re.fullmatch(_EXCLUSIVE[scheduler], option):
             access.exclusive = option
         else:
             access.node.append(option)
     return access
-
-
-def _where(scheduler: str, option: str) -> tuple[str, str]:
-    for name, forms in _WHERE[scheduler].items():
-        for form in forms:
-            between = r'[ =]\s*' if form.startswith('--') else r'\s*'
-            if found := re.fullmatch(f'{form}{between}([^\\s=-]\\S*)', option):
-                return name, found[1].strip('\'"')
-    return '', ''
