@@ -21,7 +21,9 @@ _CHANNEL = re.compile(r'\b(?:P|CPU|PROC)[ _]?(\d+)[ _](?:[^|]*[ _])?(?:CHANNEL|C
 
 def memory(tree: Tree) -> tuple[dict, list[str]]:
     """Bytes there are and bytes available now, within the cgroup's limit."""
-    fields = meminfo(tree)
+    # /proc/meminfo says kB and means KiB (proc(5))
+    lines = re.findall(r'^([^:\n]+):\s*(\d+)( kB$)?', tree.text('proc/meminfo') or '', re.MULTILINE)
+    fields = {key: int(number) * (1024 if unit else 1) for key, number, unit in lines}
     total, available = fields.get('MemTotal'), fields.get('MemAvailable')
     limit = memory_limit(tree)
     if limit:
@@ -29,12 +31,6 @@ def memory(tree: Tree) -> tuple[dict, list[str]]:
         available = min(available or limit[1], limit[1])
     notes = [] if total else ['memory unknown: neither /proc/meminfo nor a cgroup limit']
     return {'memory_bytes': total, 'memory_available_bytes': available}, notes
-
-
-def meminfo(tree: Tree) -> dict[str, int]:
-    """/proc/meminfo in bytes (it says kB and means KiB, see proc(5))."""
-    lines = re.findall(r'^([^:\n]+):\s*(\d+)( kB$)?', tree.text('proc/meminfo') or '', re.MULTILINE)
-    return {key: int(number) * (1024 if unit else 1) for key, number, unit in lines}
 
 
 def channels(tree: Tree, kind: str) -> tuple[MemoryChannels | None, list[str]]:

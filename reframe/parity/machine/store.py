@@ -50,14 +50,13 @@ def write(cache_file: Path | str, key: dict[str, Any], value: Any) -> None:
 
 
 def _key(tree: Tree) -> dict[str, Any]:
-    limit = memory.memory_limit(tree)
     return {
         'parity': __version__,
         'boot': tree.text('proc/sys/kernel/random/boot_id'),
         'kernel': tree.text('proc/sys/kernel/osrelease'),
         'cpus': sorted(topology.usable(tree, processors(tree))[0]),
         'cpu_quota': memory.cpu_quota(tree),
-        'memory_limit': limit[0] if limit else None,
+        'memory_limit': (memory.memory_limit(tree) or [None])[0],
         'root': str(tree.root),
         'user': os.geteuid(),                   # only root sees the memory channels
     }

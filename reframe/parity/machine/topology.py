@@ -10,8 +10,6 @@ from parity.base import ranges
 from parity.machine.model import Cache, CpuSets
 from parity.machine.tree import Tree
 
-Caches = tuple[Cache, ...]
-
 _CPU = 'sys/devices/system/cpu'
 _UNITS = {'': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
 
@@ -20,18 +18,14 @@ def usable(tree: Tree, processors: list[dict[str, str]]) -> tuple[frozenset[int]
     """The cpus this process may run on."""
     if tree.real:
         return frozenset(os.sched_getaffinity(0)), []
-    allowed = _allowed(tree)
+    found = re.search(r'^Cpus_allowed_list:\s*(\S+)', tree.text('proc/self/status') or '', re.MULTILINE)
+    allowed = ranges.cpus(found[1] if found else '')
     online = tree.cpus(f'{_CPU}/online') or frozenset(range(len(processors)))
     if allowed & online:
         return allowed & online, []
     if online:
         return online, ['cpu affinity unknown: all online cpus are taken as usable']
     return frozenset({0}), ['number of cpus unknown: taken as one']
-
-
-def _allowed(tree: Tree) -> frozenset[int]:
-    found = re.search(r'^Cpus_allowed_list:\s*(\S+)', tree.text('proc/self/status') or '', re.MULTILINE)
-    return ranges.cpus(found[1] if found else '')
 
 
 def cores(tree: Tree, cpus: frozenset[int], processors: list[dict[str, str]]) -> tuple[CpuSets, list[str]]:
@@ -78,7 +72,8 @@ def numa_nodes(tree: Tree, cpus: frozenset[int]) -> tuple[CpuSets, list[str]]:
     return _ordered(found), [] if found else ['NUMA nodes unknown: no /sys/devices/system/node']
 
 
-def caches(tree: Tree, cpus: frozenset[int], processors: list[dict[str, str]]) -> tuple[Caches, list[str]]:
+def caches(tree: Tree, cpus: frozenset[int],
+           processors: list[dict[str, str]]) -> tuple[tuple[Cache, ...], list[str]]:
     """Data and unified caches that the usable cpus touch, by level and size."""
     found: dict[tuple[int, int], set[frozenset[int]]] = {}
     for cpu in cpus:
@@ -105,7 +100,7 @@ def _intel_last_level(tree: Tree, cpus: frozenset[int], processors: list[dict[st
         "caches other than the last level unknown: no /sys; that one from /proc/cpuinfo 'cache size'"]
 
 
-def _caches_of_one_cpu(tree: Tree, cpus: frozenset[int]) -> tuple[Caches, list[str]]:
+def _caches_of_one_cpu(tree: Tree, cpus: frozenset[int]) -> tuple[tuple[Cache, ...], list[str]]:
     """Without /sys the C library knows the sizes, not how many there are: enough where there is one cpu only."""
     if not tree.real or len(cpus) != 1:
         return (), ['caches unknown: no /sys/devices/system/cpu/*/cache']

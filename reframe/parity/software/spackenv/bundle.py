@@ -110,8 +110,7 @@ def _demand(what: str, command: list[str]) -> None:
 
 def _sums(target: Path) -> dict[str, str]:
     """Of every file but bundle.json; those of a build cache carry their SHA-256 as their name."""
-    files = (f for f in sorted(target.rglob('*')) if f.is_file())
-    names = {str(f.relative_to(target)): f for f in files}
+    names = {str(f.relative_to(target)): f for f in sorted(target.rglob('*')) if f.is_file()}
     return {name: sha256(file) for name, file in names.items()
             if name != 'bundle.json' and not name.startswith('binaries/')}
 
