@@ -85,11 +85,12 @@ def _frame(raw: bytes) -> pl.DataFrame:
         frame = pl.read_csv(io.BytesIO(raw), infer_schema=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError):
         raise _Unreadable from None
-    wanted = [c for c in (*_COLUMNS, 'direction') if c in frame.columns]
     twice = any('_duplicated_' in column for column in frame.columns)     # polars' name for a second one
     if not frame.height or twice or _bad_header(frame.columns):
         raise _Unreadable
-    return frame.select(wanted).fill_null('')
+    if 'direction' not in frame.columns:
+        frame = frame.with_columns(direction=pl.lit(''))
+    return frame.select(*_COLUMNS, 'direction').fill_null('')
 
 
 def _checked(frame: pl.DataFrame) -> pl.DataFrame:
@@ -103,12 +104,10 @@ def _checked(frame: pl.DataFrame) -> pl.DataFrame:
     else:
         raise _Unreadable
     value = frame['value'].cast(pl.Float64, strict=False)
-    default = pl.Series(['']).new_from_index(0, frame.height)
-    better = frame['direction'] if 'direction' in frame.columns else default
     found = pl.DataFrame({
         'series': frame['series'], 'night': night, 'again': frame['kind'] == _KINDS[1],
         'run': frame['run'].str.to_integer(strict=False), 'value': value,
-        'sign': better.replace_strict(_SIGNS, default=None, return_dtype=pl.Int8)})
+        'sign': frame['direction'].replace_strict(_SIGNS, default=None, return_dtype=pl.Int8)})
     good = (found.null_count().sum_horizontal().item() == 0 and (value.abs() < _LARGEST).all()
             and frame['kind'].is_in(_KINDS).all() and frame['run'].str.contains(_WHOLE.pattern).all()
             and frame['value'].str.contains(_NUMBER.pattern).all() and (frame['series'] != '').all())
