@@ -26,8 +26,7 @@ def walk(threads: int, cache_bytes: int | None, memory_bytes: int | None) -> Wal
 
     A power of two, in which blocks of powers of two come in random order without a search for the next.
     At most a quarter of the memory: where that is less than four times the caches, the figures are no
-    figures of memory, and the check labels them. None: not known.
-    """
+    figures of memory, and the check labels them. None: not known."""
     cache = cache_bytes or 0
     size = 1 << (max(LEAST, -(-STREAM_CACHE_MULTIPLE * cache // threads)) - 1).bit_length()
     why = f'at least {STREAM_CACHE_MULTIPLE} x {cache / 1e6:.4g} MB of last-level caches, 64 MiB a thread'
@@ -66,8 +65,7 @@ def fit(wanted: Sequence[int], repetitions: int, budget: int | None, said: str, 
     """The first of ``wanted`` (bytes of one repetition, best first) of which the budget holds one repetition.
 
     It gets as many of the ``repetitions`` as the budget holds. ``before`` are the repetitions' worth of bytes that
-    are written once, before the first; None is no budget, ``said`` what the budget is. None where nothing fits.
-    """
+    are written once, before the first; None is no budget, ``said`` what the budget is. None where nothing fits."""
     for size in wanted:
         room = repetitions if budget is None else budget // size - before
         if room >= 1:

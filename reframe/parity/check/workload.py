@@ -37,8 +37,7 @@ class Workload(rfm.RegressionTestPlugin):
 
     ``parity`` is what the database keeps of a case beside its figures: units, directions and
     limits of its metrics, labels, the derivation of its sizes, the software's identity, load and
-    steal before and after.
-    """
+    steal before and after."""
 
     #: Features that an environment must offer: the codes this check runs.
     needs = frozenset()
@@ -126,8 +125,7 @@ class Workload(rfm.RegressionTestPlugin):
 
         The file is named only when it exists: ReFrame skips a check whose file is missing and
         says PASSED. Cases without a reference are `unreferenced` in the verdict: so is one that the command
-        line made another, because references are accepted for a check as it is.
-        """
+        line made another, because references are accepted for a check as it is."""
         part = self.current_partition
         file = paths.root() / 'systems' / part.fullname.split(':')[0] / 'references' / f'{part.name}.yaml'
         if file.is_file() and not self.parity_changed():

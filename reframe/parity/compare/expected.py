@@ -62,8 +62,7 @@ def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
     """The declared pairs of a system as they stood with the session ``uuid``, whose planned cases are given.
 
     Only cases of this session are judged: what was not selected tonight is not judged again. The runs of
-    both partitions go back ``resolve.DAYS`` days, as in `parity compare`.
-    """
+    both partitions go back ``resolve.DAYS`` days, as in `parity compare`."""
     cases = {(c.case, c.partition) for c in planned}
     checks = {(c.check, c.partition) for c in planned}
     outcomes = []

@@ -37,10 +37,8 @@ _NEVER = ('unit', 'direction')
 
 
 def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool = False) -> Comparison:
-    """The comparison of two sides. Nothing is raised: rows say what could not be compared, and why.
-
-    ``margin`` is what counts as equivalent; with ``label`` cells that are not alike are compared, too.
-    """
+    """The comparison of two sides. Nothing is raised: rows say what could not be compared, and why. ``margin`` is
+    what counts as equivalent; with ``label`` cells that are not alike are compared, too."""
     names = baseline.name, candidate.name
     pairs = list(_joined(baseline, candidate))
     rows = [_row(one, other, names, margin, label) for one, other in pairs if one.values or other.values]
@@ -57,10 +55,8 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
 
 
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
-    """Cells of the same case and metric, first in the same environment, then in the only one each side has.
-
-    The partition counts only where a side has several: otherwise it is what is compared.
-    """
+    """Cells of the same case and metric, first in the same environment, then in the only one each side has. The
+    partition counts only where a side has several: otherwise it is what is compared."""
     by_place = len(baseline.places) > 1 or len(candidate.places) > 1
 
     def broad(cell: Measured) -> tuple:
@@ -120,8 +116,7 @@ def _means(rows: Iterable[Row]) -> list[Mean]:
     """A geometric mean a subsystem: of the metrics of a case, of the cases of a check, of the checks.
 
     So a check with many sizes weighs no more than one with a single figure, and a rate and a time of the
-    same run do not count twice. Rows without a ratio, refused ones and cached figures are not in it.
-    """
+    same run do not count twice. Rows without a ratio, refused ones and cached figures are not in it."""
     speeds: dict[str, dict[str, dict[str, list[float]]]] = {}
     for each in rows:
         if each.speed:

@@ -175,10 +175,8 @@ def differing(one: Facts, other: Facts) -> list[str]:
 
 
 def newest_alike(cells: Iterable[Measured]) -> int:
-    """Keep of every cell the runs that are like its newest one; returns how many runs were left out.
-
-    A window of nights may hold an upgrade: what was measured before it is another experiment.
-    """
+    """Keep of every cell the runs that are like its newest one; returns how many runs were left out. A window of
+    nights may hold an upgrade: what was measured before it is another experiment."""
     left_out = 0
     for cell in cells:
         kept = [v for v in cell.values if not differing(v.facts, cell.facts)]

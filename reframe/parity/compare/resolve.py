@@ -61,8 +61,7 @@ def partition(word: str, until: str = '', metrics: frozenset[Spoken] | None = No
     the session ``until``; of ``metrics`` only where they are given. Without ``until`` there must be some:
     else UsageError or NothingMeasured is raised.
 
-    Sessions that confirm another's figures are left out, because only slow cases are measured again.
-    """
+    Sessions that confirm another's figures are left out, because only slow cases are measured again."""
     if not _PLACE.fullmatch(word):
         raise UsageError(f'{word!r}: a partition is written system:partition')
     system, name = word.split(':')

@@ -26,10 +26,8 @@ _SELECTS = (('-n', '--name'), ('-x', '--exclude'), ('-t', '--tag'), ('-T', '--ex
 
 
 def runs(system: System, session: str, suspicious: Iterable[Cell], arguments: list[str]) -> list[list[str]]:
-    """The arguments of one ReFrame run for each partition, environment and set of nodes.
-
-    ``arguments`` are those of the session: what they set for the checks is set again.
-    """
+    """The arguments of one ReFrame run for each partition, environment and set of nodes. ``arguments`` are those
+    of the session: what they set for the checks is set again."""
     found: dict[tuple, set[str]] = defaultdict(set)
     names = _swept(arguments)
     for cell in suspicious:
@@ -58,10 +56,8 @@ def _without_selection(arguments: list[str]) -> list[str]:
 
 
 def _selection(system: str, partition: str, environ: str, cases: set[str]) -> list[str]:
-    """ReFrame matches a pattern against the start of a name without spaces; a repeat's name goes on with %.
-
-    An '@' would make it the name of a variant.
-    """
+    """ReFrame matches a pattern against the start of a name without spaces; a repeat's name goes on with %. An '@'
+    would make it the name of a variant."""
     names = [f'^{re.escape(case.replace(" ", "")).replace("@", ".")}(%|$)' for case in sorted(cases)]
     return ['--system', f'{system}:{partition}', '-p', f'^{re.escape(environ)}$', '-n', '|'.join(names)]
 

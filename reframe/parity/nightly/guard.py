@@ -20,10 +20,7 @@ ROOM_BYTES = 16 << 20
 
 
 def folders() -> None:
-    """results/ can be written to, and has room for a session's reports.
-
-    Raises InfrastructureError otherwise.
-    """
+    """results/ can be written to, and has room for a session's reports. Raises InfrastructureError otherwise."""
     folder = paths.results()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -29,10 +29,8 @@ _ENOUGH = 0.1
 
 @dataclass
 class Earlier:
-    """A session with the same selection: its length, and when its cases ended, in seconds from its start.
-
-    Skipped cases end at once: they are only counted.
-    """
+    """A session with the same selection: its length, and when its cases ended, in seconds from its start. Skipped
+    cases end at once: they are only counted."""
 
     elapsed: float
     ends: list[float]
@@ -112,9 +110,8 @@ class Progress:
 
     def left(self, now: float) -> float | None:
         """Seconds that are left: as many as were left of the earlier session when as many of its cases had run.
-
-        None where nothing can be said: too little has run yet, or the pace so far said that all was over by now.
-        """
+        None where nothing can be said: too little has run yet, or the pace so far said that all was over by
+        now."""
         if self.total and self.done >= self.total:
             return 0.0
         if self.earlier and self.earlier.ends:

@@ -101,10 +101,8 @@ def _overhead(ran: float, waited: float, wall: float) -> str:
 
 
 def _run(arguments: list[str], limit_seconds: float) -> str:
-    """Run ReFrame to its end or to the limit; returns '' or why it was stopped.
-
-    A Ctrl-C reaches ReFrame by itself (one process group): it is told again where it has not acted on it.
-    """
+    """Run ReFrame to its end or to the limit; returns '' or why it was stopped. A Ctrl-C reaches ReFrame by itself
+    (one process group): it is told again where it has not acted on it."""
     process = follow.start(_reframe(arguments))
     following = follow.Follower(process, arguments)
     previous = signal.signal(signal.SIGTERM, _stop)

@@ -68,10 +68,8 @@ class Plan(Strict):
 
 
 def of_command(arguments: list[str]) -> Plan:
-    """The plan of ``reframe ARGUMENTS``.
-
-    Raises UsageError with ReFrame's own words when it refuses the arguments.
-    """
+    """The plan of ``reframe ARGUMENTS``. Raises UsageError with ReFrame's own words when it refuses the
+    arguments."""
     with tempfile.TemporaryDirectory(prefix='parity-plan-') as folder:
         return Plan(**_answer(Path(folder) / 'plan', arguments))
 

@@ -45,9 +45,8 @@ def _ascending(values: Sequence[float]) -> set[int]:
 
 
 def warnings(session: Session, stored: Sequence[tuple[str, float]], written: float) -> list[str]:
-    """What the session, and those ``stored`` before it, show of wrong clocks.
-    ``stored``: uuid and start (Unix time) as the clock said, in the order of storing. ``written``: when the
-    database was written last."""
+    """What the session, and those ``stored`` before it, show of wrong clocks. ``stored``: uuid and start (Unix
+    time) as the clock said, in the order of storing. ``written``: when the database was written last."""
     said = []
     if session.start > min(time.time(), written) + TOLERANCE:
         said.append(f'this session began on {_day(session.start)} by its clock, which lies in the future: '

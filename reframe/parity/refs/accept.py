@@ -51,10 +51,8 @@ def _user() -> str:
 
 
 def run(system: str, cells: list[str], why: dict[str, Any]) -> list[tuple[Path, list[Proposal]]]:
-    """Accept the proposals for ``cells`` (all: none named); returns them by file. All or none are accepted.
-
-    Raises UsageError for a cell that is not proposed, and where something changed since it was.
-    """
+    """Accept the proposals for ``cells`` (all: none named); returns them by file. All or none are accepted. Raises
+    UsageError for a cell that is not proposed, and where something changed since it was."""
     site = systems.read(system)
     waiting = {file.partition: file.proposals for file in propose.read(system)}
     chosen = _chosen(system, waiting, cells)

@@ -173,10 +173,8 @@ def _kept(system: str, file: Path, _written: int, _size: int) -> _File:
 
 
 class _File:
-    """Everything in one file; ``problems``: (keys, what is wrong).
-
-    Without the plan's ``checks`` every name and unit is taken for valid.
-    """
+    """Everything in one file; ``problems``: (keys, what is wrong). Without the plan's ``checks`` every name and
+    unit is taken for valid."""
 
     def __init__(self, system: str, file: Path, data: Any, node: Any, checks: dict[str, LoadedCheck] | None = None,
                  environs: list[str] | None = None) -> None:

@@ -37,8 +37,7 @@ def merged(file: Path, text: str, tree: Tree) -> str:
     """``text`` with what ``tree`` says: a Line replaces the value that is there, or is added to its level.
 
     ``file`` is for the messages. New checks stand before `provenance`, new provenance at the end.
-    Raises UsageError where the file is no YAML, or written so that nothing can be added to it.
-    """
+    Raises UsageError where the file is no YAML, or written so that nothing can be added to it."""
     data, root = yamlfile.parse(file, text)
     if root is not None and not isinstance(root, yaml.MappingNode):
         raise UsageError(f'{file}:1: must be a mapping of checks to references')

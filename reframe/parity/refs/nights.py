@@ -68,10 +68,8 @@ _WHERE = ['system', 'check', *history.CELL, 'changed']
 
 
 def cells(frame, since: str = '') -> list[Cell]:
-    """Every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on.
-
-    A rerun was made because a figure was bad: it does not count. A cell without a night is in the list, too.
-    """
+    """Every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on. A rerun was
+    made because a figure was bad: it does not count. A cell without a night is in the list, too."""
     import polars as pl
     own = frame.filter((pl.col('rerun_of') == '') & (pl.col('night') >= since))
     nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(
@@ -119,8 +117,7 @@ def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> tuple[Night, ...]:
     """The newest nights of ``cell`` that are of one software, unit and kind of node.
 
     ``kinds`` is what the node of a session is, by session and node. Raises Refused where they are too
-    few or of several kinds, or where their figures are never judged.
-    """
+    few or of several kinds, or where their figures are never judged."""
     if not cell.nights:
         raise Refused('no night counts: a rerun, or too old')
     if not cell.recent:
@@ -164,10 +161,8 @@ def _since_the_last_change(every: tuple[Night, ...]) -> tuple[tuple[Night, ...],
 
 
 def kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
-    """What each node of these sessions is, by session and node: virtual or not, and its processor.
-
-    A node of a batch system says so in its job; a case on this very machine is on what the session found.
-    """
+    """What each node of these sessions is, by session and node: virtual or not, and its processor. A node of a
+    batch system says so in its job; a case on this very machine is on what the session found."""
     found = {}
     for facts in kept.sessions(system, last=RECENT):
         if facts.uuid not in sessions:
@@ -185,8 +180,7 @@ def of_nights(kept: tuple[Night, ...]) -> Value:
     """The median of the nights' medians between two bounds, the side on which it would be better, too.
 
     A figure that is always 0 (hangs, failed writes) may not rise: its bound is absolute, 0. Raises
-    Refused where a change, another node or the noise keeps one value from speaking for all nights.
-    """
+    Refused where a change, another node or the noise keeps one value from speaking for all nights."""
     values, runs, last = [n.value for n in kept], [v for n in kept for v in n.runs], kept[-1]
     middle = median(values)
     if not middle:

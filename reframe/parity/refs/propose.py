@@ -35,11 +35,9 @@ class Proposed:
 
 
 def run(system: str, partition: str = '', check: str = '', since: str = '') -> Proposed:
-    """Propose for every cell of the system that was measured, and keep it for review.
-
-    ``since`` (a date, or date and time) leaves out older nights. Raises UsageError for a name that fits
-    nothing, NothingMeasured where there is no history.
-    """
+    """Propose for every cell of the system that was measured, and keep it for review. ``since`` (a date, or date
+    and time) leaves out older nights. Raises UsageError for a name that fits nothing, NothingMeasured where there
+    is no history."""
     site = systems.read(system)
     known = nights.cells(history.load(site.name), _moment(since))
     chosen = _chosen(site, known, partition, check)

@@ -32,8 +32,7 @@ def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None =
     """Write the report into ``directory`` and return its files; the page links outputs below ``root``.
 
     The files are written whole beside the old ones and then put in their place, the page last.
-    When anything fails the old report stands as it was, and the OSError is the caller's.
-    """
+    When anything fails the old report stands as it was, and the OSError is the caller's."""
     # Here and not above: Jinja2 is loaded only where a page is asked for.
     from parity.report import junit, page
 

@@ -31,10 +31,8 @@ class Beside:
 
 
 def of_session(verdict: Verdict) -> Beside:
-    """Read from ReFrame's database what belongs to the verdict's session.
-
-    Raises InfrastructureError where the database cannot be read.
-    """
+    """Read from ReFrame's database what belongs to the verdict's session. Raises InfrastructureError where the
+    database cannot be read."""
     # Here and not above: these load polars, and a page may be asked for without any of it.
     from parity.records import database, history, kept
     from parity.report import curves, earlier, facts, nodes, series

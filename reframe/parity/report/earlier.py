@@ -13,8 +13,7 @@ def before(session: Session, system: str) -> Session | None:
     """The newest earlier session of ``system`` with the same selection, without its runs; None: there is none.
 
     The selection is the same where the plans are, or the options that select: a check that was added
-    since yesterday does not make yesterday another thing.
-    """
+    since yesterday does not make yesterday another thing."""
     known = database.uuids()
     until = known.index(session.uuid) if session.uuid in known else len(known)
     return newest(known[:until], system, outset.words(session.cmdline), session.cases)

@@ -70,8 +70,7 @@ def speeds(frame: pl.DataFrame) -> dict[str, tuple[float, int]]:
 
     From the runs on one node (``frame`` is history.load's): a node's median of a cell over the median
     of the nodes' medians, turned over where lower is better; then the median over the cells that
-    three nodes or more have measured: of two, nobody can say which of them is the slow one.
-    """
+    three nodes or more have measured: of two, nobody can say which of them is the slow one."""
     alone = frame.filter(~pl.col('node').str.contains(',') & (pl.col('node') != '') & (pl.col('label') == '')
                          & (pl.col('value') > 0))
     each = alone.group_by(*CELL, 'better', 'node').agg(pl.col('value').median())

@@ -82,10 +82,8 @@ def _plots(beside: Beside) -> tuple[list[tuple[str, list[drawing.Drawn]]], int]:
 
 
 def _links(outputdir: str, directory: Path, root: Path) -> list[tuple[str, str]]:
-    """(word, address) of a run's folder and of the files in it that say something, for a page in ``directory``.
-
-    [] where the folder is not there, or not below ``root``.
-    """
+    """(word, address) of a run's folder and of the files in it that say something, for a page in ``directory``. []
+    where the folder is not there, or not below ``root``."""
     folder = text.link(outputdir, directory, root)
     if not folder or not os.path.isdir(outputdir):
         return []

@@ -18,10 +18,8 @@ _MARKS = (0.01, 0.1, 0.5, 0.8, 0.95, 1.0, 1.05, 1.25, 2.0, 10.0, 100.0)
 
 @dataclass(frozen=True)
 class Ratio:
-    """One metric of a pair: candidate / baseline with its interval, and what was expected of it.
-
-    ``word`` is how that stands (ok, regressed, insufficient); where nothing was, what the comparison says.
-    """
+    """One metric of a pair: candidate / baseline with its interval, and what was expected of it. ``word`` is how
+    that stands (ok, regressed, insufficient); where nothing was, what the comparison says."""
 
     name: str
     ratio: float | None

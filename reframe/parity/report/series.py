@@ -35,9 +35,7 @@ class Nights:
 
 def recent(frame: pl.DataFrame, session: str, start: float) -> pl.DataFrame:
     """Of history.load's rows those of the last NIGHTS sessions up to ``session``, begun at ``start``.
-
-    Confirmations are not among them.
-    """
+    Confirmations are not among them."""
     own = frame.filter((pl.col('rerun_of') == '')
                        & ((pl.col('start') < start) | (pl.col('session') == session)))
     last = own.unique('session').sort('start').tail(NIGHTS)['session']
@@ -60,9 +58,7 @@ def of_recent(frame: pl.DataFrame) -> Nights:
 def packed(at: list[int], value: list[float], low: list[float | None], high: list[float | None],
            unit: str) -> list[Any]:
     """[first night, least, most, values, bands, unit], all in that unit: the one that reads best tonight.
-
-    ``bands`` are [night, low, high]: the accepted band from that night on, null where it is open.
-    """
+    ``bands`` are [night, low, high]: the accepted band from that night on, null where it is open."""
     factor, shown = figures.moved(value[-1], unit)
     known = np.asarray(value) * factor
     least, most = float(known.min()), float(known.max())
@@ -87,10 +83,8 @@ def _short(value: float) -> float:
 
 
 def as_json(nights: Nights, keys: list[tuple], reasons: dict[int, str]) -> str:
-    """What the page's script reads: nights, a series (or 0) for each of ``keys``, and what rows do not tell.
-
-    '<' is written as its number: nothing in it can end the element that it stands in.
-    """
+    """What the page's script reads: nights, a series (or 0) for each of ``keys``, and what rows do not tell. '<'
+    is written as its number: nothing in it can end the element that it stands in."""
     cells = [nights.cells.get(key, 0) for key in keys]
     told = {'nights': nights.labels, 'cells': cells, 'reasons': reasons}
     return json.dumps(told, separators=(',', ':')).replace('<', '\\u003c')

@@ -52,10 +52,8 @@ def spread(values: Sequence[float]) -> float:
 
 
 def resolution(runs: Sequence[float]) -> float:
-    """The step in which ``runs`` (every single one) were read or printed, in their unit; 0: none is seen.
-
-    The last decimal of any; where half repeat another's value, the smallest step between two: a timer's.
-    """
+    """The step in which ``runs`` (every single one) were read or printed, in their unit; 0: none is seen. The last
+    decimal of any; where half repeat another's value, the smallest step between two: a timer's."""
     decimals = max(len(f'{v:.9f}'.rstrip('0').partition('.')[2]) for v in runs)
     printed = 10.0 ** -decimals if decimals <= 6 else 0.0
     distinct = sorted(set(runs))
@@ -65,10 +63,8 @@ def resolution(runs: Sequence[float]) -> float:
 
 
 def share(medians: Sequence[float], runs: Sequence[float]) -> float:
-    """The bound on either side as a share of the nights' median, rounded up to 0.1 %; LEAST, or more.
-
-    ``medians``: FEWEST to MOST nights, whose median is not 0. The caller refuses more than WIDEST.
-    """
+    """The bound on either side as a share of the nights' median, rounded up to 0.1 %; LEAST, or more. ``medians``:
+    FEWEST to MOST nights, whose median is not 0. The caller refuses more than WIDEST."""
     wide = FACTORS[len(medians) - FEWEST] * spread(medians)
     wanted = max(wide, _STEPS * resolution(runs)) / abs(median(medians))
     return max(LEAST, math.ceil(round(1000 * wanted, 6)) / 1000)
@@ -97,8 +93,7 @@ def found(values: Sequence[float]) -> Change | None:
 
     Of all splits with 3 nights or more on either side, the largest standardised rank sum (Mann-Whitney) is
     compared with those of random orders of the same values: exact for any distribution, ties and the number of
-    splits included (Pettitt, A non-parametric approach to the change-point problem, 1979, approximated there).
-    """
+    splits included (Pettitt, A non-parametric approach to the change-point problem, 1979, approximated there)."""
     ranks = _ranks(values)
     if len(ranks) < 2 * _SIDE or len(set(ranks)) == 1:
         return None
@@ -142,8 +137,7 @@ def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, fl
     """A place (a node, or the nodes of a case) whose nights differ from those elsewhere, and by what share.
 
     Places with 3 nights or more are compared with all others (Mann-Whitney), ALPHA shared among them. Of
-    several that differ it is the one farthest from the middle of all places; of two, the rarer.
-    """
+    several that differ it is the one farthest from the middle of all places; of two, the rarer."""
     of: dict[str, list[float]] = {}
     for value, place in zip(values, places, strict=True):
         of.setdefault(place, []).append(value)

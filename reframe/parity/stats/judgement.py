@@ -47,10 +47,8 @@ class Judgement:
 
 def judged(nights: Nights, signs: Sequence[int], labels: Sequence[str], rules: Rules,
            references: Sequence[Reference | None] | None = None) -> tuple[list[Judgement], Outcome]:
-    """The judgement of each series on its last night, and the state of all nights.
-
-    ``signs`` [series]: 1 where higher is better, else -1; ``labels`` [nights]; ``references`` [series].
-    """
+    """The judgement of each series on its last night, and the state of all nights. ``signs`` [series]: 1 where
+    higher is better, else -1; ``labels`` [nights]; ``references`` [series]."""
     values = of_nights(nights, rules)
     outcome = last.follow(nights, values, rules)
     lasts = of_series(nights, values, outcome, rules)

@@ -78,8 +78,7 @@ def _lived(value: np.ndarray, rules: Rules, outcome: Outcome, series: int, episo
 
     A night belongs to it while it is nearer to the level that was found than to the one before, and the last
     nights together are still clear of the noise. It is over when `_BACK` nights in a row are back; an
-    improvement of a whole history's length is the new baseline.
-    """
+    improvement of a whole history's length is the new baseline."""
     outcome.episodes.setdefault(series, []).append(episode)
     enough = rules.least + rules.last - 1
     stop = min(end, episode.begin + enough) if episode.state == FAST else end

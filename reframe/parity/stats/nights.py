@@ -43,10 +43,8 @@ def grouped(night: np.ndarray, value: np.ndarray, nights: int) -> Group:
 
 @dataclass(frozen=True)
 class Nights:
-    """Nights of many series, one series after the other, oldest first, oriented so that higher is better.
-
-    Series k has the nights ``start[k]`` to ``start[k + 1]``.
-    """
+    """Nights of many series, one series after the other, oldest first, oriented so that higher is better. Series k
+    has the nights ``start[k]`` to ``start[k + 1]``."""
 
     start: np.ndarray
     runs: Group
@@ -78,8 +76,7 @@ def of_nights(nights: Nights, rules: Rules) -> Values:
 
     The mean of the runs, but no further from their median than runs usually scatter (at least
     ``rules.effect``): the mean is the more precise one, and one wild run makes no night. Where the runs are
-    suspiciously low the reruns join them; where they contradict the runs the reruns stand alone.
-    """
+    suspiciously low the reruns join them; where they contradict the runs the reruns stand alone."""
     count = np.minimum(nights.runs.count, len(_RANGE) - 1)
     run_sd = nights.runs.reach / _RANGE[count]
     usual = _usual(nights.start, run_sd, rules)

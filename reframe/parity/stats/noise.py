@@ -55,10 +55,8 @@ class Rules:
     tighter: float = 1.0      # what all bars are multiplied by; `for_cells` sets it
 
     def for_cells(self, cells: int) -> Rules:
-        """The rules for so many cells judged in one night: WHOLE_NIGHT false alarms together, at most.
-
-        Bars grow like the quantile of a normal tail, exact p shrink in proportion.
-        """
+        """The rules for so many cells judged in one night: WHOLE_NIGHT false alarms together, at most. Bars grow
+        like the quantile of a normal tail, exact p shrink in proportion."""
         rate = min(RATE, WHOLE_NIGHT / max(1, cells))
         normal, share = NormalDist(), rate / RATE
         return replace(self, tighter=normal.inv_cdf(1 - rate) / normal.inv_cdf(1 - RATE),
@@ -91,8 +89,7 @@ def of_history(values: np.ndarray, within: np.ndarray, rules: Rules) -> Noise:
     """The noise of ``values`` [B, n], oriented so that higher is better, oldest first.
 
     ``within`` [B, n]: standard deviation of a night's value that the scatter of its runs explains,
-    in the unit of the values, NaN where a night has one run only.
-    """
+    in the unit of the values, NaN where a night has one run only."""
     ordered = np.sort(values, axis=1)
     n = values.shape[1]
     middle = np.median(ordered, axis=1)
@@ -120,10 +117,8 @@ def _robust(deviations: np.ndarray) -> np.ndarray:
 
 
 def _l_moments(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, L-scale and L-skewness of sorted rows (Hosking 1990, J. R. Statist. Soc. B 52, unbiased).
-
-    sqrt(pi) x L-scale is the standard deviation of normal noise, nearly as precise and less upset by tails.
-    """
+    """Mean, L-scale and L-skewness of sorted rows (Hosking 1990, J. R. Statist. Soc. B 52, unbiased). sqrt(pi) x
+    L-scale is the standard deviation of normal noise, nearly as precise and less upset by tails."""
     n = ordered.shape[1]
     i = np.arange(n)
     b0 = ordered.mean(axis=1)

@@ -70,8 +70,7 @@ def drift(kept: Kept, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
     """The level of a series' first nights, and how far the mean of the last ones is from it, relative [nights].
 
     NaN where there are too few nights for both, or the level is 0. A few bad nights move the mean, so a rule
-    asks for their median, too.
-    """
+    asks for their median, too."""
     length = np.diff(kept.start)
     level = np.repeat(np.where(kept.level == 0, np.nan, kept.level), length)
     age = place(kept.start) + np.repeat(kept.age, length)
@@ -150,10 +149,8 @@ class Drops:
 
 
 def _explained(noise: Noise, rules: Rules) -> list[np.ndarray]:
-    """How low the one, two, three nights were to be expected after a low night before them, relative [B] each.
-
-    A low night is followed by phi, phi^2, phi^3 of it where phi is the dependence on the night before.
-    """
+    """How low the one, two, three nights were to be expected after a low night before them, relative [B] each. A
+    low night is followed by phi, phi^2, phi^3 of it where phi is the dependence on the night before."""
     phi = np.clip(np.where(noise.shared > rules.shared, noise.lag, 0), 0, 0.9)
     low = np.clip(noise.relative[:, -1], -2.5 * noise.spread, 2.5 * noise.spread)
     return [low * sum(phi ** j for j in range(1, k + 1)) / k for k in (1, 2, 3)]
@@ -173,8 +170,7 @@ def judged(noise: Noise, last: np.ndarray, confirmed: np.ndarray, elsewhere: np.
 
     ``confirmed`` [B]: tonight was run again; ``elsewhere`` [B]: on another node as well. One night alone
     is believed where no slow node can explain it: elsewhere, at a large drop, or after a long history
-    without a slow night. Two nights need a rerun, too; three do not.
-    """
+    without a slow night. Two nights need a rerun, too; three do not."""
     d = (last - noise.median[:, None]) / np.where(noise.scale > 0, noise.scale, np.nan)[:, None]
     change = np.cumsum(d, axis=1) / (1, 2, 3)
     highest = np.maximum.accumulate(d, axis=1)
@@ -200,10 +196,8 @@ def judged(noise: Noise, last: np.ndarray, confirmed: np.ndarray, elsewhere: np.
 
 
 def exact(below, k: int, n: int):
-    """Exact p that the best of ``k`` exchangeable nights is above no more than ``below`` of ``n`` others.
-
-    C(below + k, k) / C(n + k, k): of all choices of k nights among n + k, those within the lowest below + k.
-    """
+    """Exact p that the best of ``k`` exchangeable nights is above no more than ``below`` of ``n`` others. C(below
+    + k, k) / C(n + k, k): of all choices of k nights among n + k, those within the lowest below + k."""
     ways, of = np.ones(np.shape(below)), 1.0
     for j in range(1, k + 1):
         ways, of = ways * (below + j) / j, of * (n + j) / j
@@ -211,11 +205,8 @@ def exact(below, k: int, n: int):
 
 
 def _unseen(noise: Noise, d: np.ndarray, rules: Rules) -> np.ndarray:
-    """Where the history holds slow nights: the last three are all slow, and more often than those would be.
-
-    Either they lie below every night seen, or at a level where so few nights were that three in a row
-    are no chance.
-    """
+    """Where the history holds slow nights: the last three are all slow, and more often than those would be. Either
+    they lie below every night seen, or at a level where so few nights were that three in a row are no chance."""
     edge = noise.core[:, None] / 2
     level = (noise.relative >= d.min(axis=1, keepdims=True) - edge) & \
         (noise.relative <= d.max(axis=1, keepdims=True) + edge)

@@ -65,9 +65,7 @@ def of_table(table: Table, rules: Rules = DEFAULT) -> dict[str, Series]:
 
 def read(raw: bytes, name: str) -> Table:
     """The table in the bytes of file ``name``; UsageError names the first line that is wrong, and its column.
-
-    polars reads a million rows in a second and knows no lines: only a file that is wrong is read row by row.
-    """
+    polars reads a million rows in a second and knows no lines: only a file that is wrong is read row by row."""
     try:
         return _table(_checked(_frame(raw.rstrip())))
     except _Unreadable:

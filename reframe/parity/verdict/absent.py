@@ -24,10 +24,8 @@ class Absent:
 
 
 def of_session(session: Session, plan: dict[str, Any], system: System) -> Absent:
-    """What lacks in the session, against all nights before it with the same selection and size.
-
-    Nothing lacks in a session that ci/nightly did not begin, nor in the confirmation of another.
-    """
+    """What lacks in the session, against all nights before it with the same selection and size. Nothing lacks in a
+    session that ci/nightly did not begin, nor in the confirmation of another."""
     before = _before(session, system.name) if session.selection else []
     if not before and not system.retired:
         return Absent()

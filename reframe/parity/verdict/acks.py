@@ -128,10 +128,8 @@ def _unknown(cell: str, system: System, plan: Plan) -> Iterator[str]:
 
 
 def write(system: str, ack: Ack) -> Path:
-    """Add ``ack``, or put it in the place of the one of that cell; comments stay. Returns the file.
-
-    UsageError where the file is written in a way that cannot be added to.
-    """
+    """Add ``ack``, or put it in the place of the one of that cell; comments stay. Returns the file. UsageError
+    where the file is written in a way that cannot be added to."""
     file = path(system)
     wanted = [a for a in read(system) if a.cell != ack.cell] + [ack]
     entry = yaml.safe_dump([ack.model_dump(exclude_none=True)], sort_keys=False, allow_unicode=True, width=1000)
@@ -214,8 +212,7 @@ def outgrown(cell: Cell, ack: Ack) -> str:
 
     Distances are relative to what a cell is judged by, each environment and size to its own. Plainly worse is
     twice the distance, or farther than the accepted bounds reach from there; and clear of a night's noise.
-    '' where the acknowledgement holds no level.
-    """
+    '' where the acknowledgement holds no level."""
     if ack.value is None or cell.value is None or cell.expected is None:
         return ''
     was, found = _distance(ack.value, ack.expected), _distance(cell.value, cell.expected)

@@ -39,8 +39,7 @@ def newest(session: str = '', system: str = '') -> Verdict:
     """The verdict on the newest stored session, or on the one whose uuid starts with ``session``.
 
     With ``system``: on the newest session of this system. Raises UsageError for a system that is not there,
-    NothingMeasured for one without a session.
-    """
+    NothingMeasured for one without a session."""
     if system and (known := kept.newest(systems.read(system).name)) is None:
         raise NothingMeasured(f'{paths.database()}: no session of {system} is stored; '
                               f'run: ci/nightly --system {system}')
@@ -126,10 +125,8 @@ def _longer(system: str, uuid: str) -> list[str]:
 
 
 def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:
-    """1 regressed, impossible or wrong; 4 infrastructure; 3 missing or nothing measured; 0 otherwise.
-
-    What is acknowledged counts as nothing but measured.
-    """
+    """1 regressed, impossible or wrong; 4 infrastructure; 3 missing or nothing measured; 0 otherwise. What is
+    acknowledged counts as nothing but measured."""
     words = {c.verdict for c in cells if not c.acknowledged} | {p.state for p in pairs if p.state == 'regressed'}
     if words & {'regressed', 'impossible', 'wrong'}:
         return errors.REGRESSED

@@ -17,10 +17,8 @@ _CASE = ('partition', 'environ', 'case', 'size')
 
 
 def warnings(system: str, session: str) -> list[str]:
-    """A sentence for each case of the session that ran far longer than usual, with both times; the worst first.
-
-    A case's time in a night is the median of its runs, without what its jobs waited in a queue.
-    """
+    """A sentence for each case of the session that ran far longer than usual, with both times; the worst first. A
+    case's time in a night is the median of its runs, without what its jobs waited in a queue."""
     frame = history.load(system).filter((pl.col('rerun_of') == '') & pl.col('seconds').is_not_null())
     order = frame.unique('session').sort('start')['session']
     if session not in order:

@@ -48,10 +48,8 @@ def of_cells(cells: list[Cell], system: str, session: str) -> list[Tonight | Non
 
 
 def disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
-    """Nights in a row, up to the session, in which every run of each cell was disturbed.
-
-    A night in which the cell did not run is none.
-    """
+    """Nights in a row, up to the session, in which every run of each cell was disturbed. A night in which the cell
+    did not run is none."""
     frame = history.load(system, disturbed=True).filter(pl.col('rerun_of') == '')
     tonight = frame.filter(pl.col('session') == session)['start']
     until = tonight[0] if len(tonight) else float('inf')
@@ -135,8 +133,7 @@ def _since(known: pl.DataFrame) -> pl.DataFrame:
     """Without the nights before the accepted value, which are another normal.
 
     Left are the nights that the value stands on, by its provenance, and those since it is applied: ReFrame keeps
-    with each figure the reference that it applied. A cell without a reference keeps all nights.
-    """
+    with each figure the reference that it applied. A cell without a reference keeps all nights."""
     before = ~pl.col('again') & (pl.col('night') < pl.col('night').max())
     another = before & pl.col('accepted').is_not_null() & pl.col('reference').ne_missing(pl.col('accepted'))
     last = pl.col('night').filter(another).max().over('cell')
@@ -148,8 +145,7 @@ def _begins(cells: list[Cell], system: str, sessions: pl.DataFrame) -> list[floa
     """When the first session began that each cell's accepted value stands on, Unix time.
 
     None for a cell without a reference, for a value without provenance (written by hand), and where that session
-    is not stored. A reference file that cannot be read gives None for all; the verdict warns.
-    """
+    is not stored. A reference file that cannot be read gives None for all; the verdict warns."""
     known: dict[tuple, list[accepted.Accepted]] = {}
     try:
         for each in accepted.of_system(system) if any(cell.reference is not None for cell in cells) else ():
@@ -164,10 +160,8 @@ def _begins(cells: list[Cell], system: str, sessions: pl.DataFrame) -> list[floa
 
 
 def _first(cell: Cell, candidates: Sequence[accepted.Accepted]) -> tuple[str, str] | None:
-    """(digits of the uuid, day) of the first session that the cell's reference stands on.
-
-    A verdict does not know a run's variant of its check: the value has told it.
-    """
+    """(digits of the uuid, day) of the first session that the cell's reference stands on. A verdict does not know
+    a run's variant of its check: the value has told it."""
     has = {'size': cell.size, '$environ': cell.environ, **parameters(cell.case)}
     for each in candidates:
         if all(has.get(name, value) == value for name, value in each.index.items()):

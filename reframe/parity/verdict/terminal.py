@@ -66,10 +66,8 @@ def _counts(v: Verdict) -> str:
 
 
 def _rows(cells: list[Cell], everything: bool = False) -> Iterable[str]:
-    """One row a cell; but what was skipped, disturbed or gave no figure for one reason is one row.
-
-    ``everything``: what was disturbed is told one by one.
-    """
+    """One row a cell; but what was skipped, disturbed or gave no figure for one reason is one row. ``everything``:
+    what was disturbed is told one by one."""
     groups = _grouped(cells, ('skipped',) if everything else ('skipped', 'disturbed'))
     table = [_columns(group) for group in groups]
     widths = [max(len(row[i]) for row in table) for i in range(4)]

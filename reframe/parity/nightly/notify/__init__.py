@@ -86,8 +86,7 @@ def _secrets(notify: Notify, of: str) -> dict[str, str]:
     """The secrets by name; those named in the environment are taken out of it: jobs do not inherit them.
 
     ``of`` names the system file. UsageError for a file that others may read, a line that is no KEY=VALUE
-    (told by its number alone), or a variable that is not set.
-    """
+    (told by its number alone), or a variable that is not set."""
     if isinstance(notify.secrets, str):
         return _of_file(Path(os.path.expandvars(notify.secrets)))
     lacking = [name for name in notify.secrets if name not in os.environ]
@@ -131,10 +130,8 @@ _PRINTED_BYTES = 1 << 14
 
 
 def send(command: list[str], text: str, secrets: dict[str, str], timeout: float = TIMEOUT_SECONDS) -> str:
-    """Run ``command`` without a shell, ``text`` on its standard input, in the top of the checkout.
-
-    Returns '' or, on one line, why it was not sent; the command and its children are killed after ``timeout``.
-    """
+    """Run ``command`` without a shell, ``text`` on its standard input, in the top of the checkout. Returns '' or,
+    on one line, why it was not sent; the command and its children are killed after ``timeout``."""
     with tempfile.TemporaryFile() as printed:       # not a pipe: a child left behind would keep it open
         try:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.STDOUT,

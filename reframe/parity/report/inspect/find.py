@@ -22,10 +22,8 @@ _APART = re.compile(r'[.@:%=+\s]+')
 
 
 def cell(wanted: str, session: str = '') -> tuple[Verdict, str, Cell]:
-    """The judged session, the cell's name and the cell: of ``session``, or the newest one that planned it.
-
-    Raises UsageError where ``wanted`` fits several cells, or none; NothingMeasured without any session.
-    """
+    """The judged session, the cell's name and the cell: of ``session``, or the newest one that planned it. Raises
+    UsageError where ``wanted`` fits several cells, or none; NothingMeasured without any session."""
     seen: set[str] = set()
     for verdict in chain(_sessions(session), () if session else _older(wanted)):
         known = names(verdict.cells)

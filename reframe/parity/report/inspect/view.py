@@ -118,10 +118,8 @@ def _rerun(cell: Cell, verdict: Verdict) -> str:
 
 
 def _output(folder: str, night: Span, reruns: list[Span]) -> tuple[dict[str, list[str]], str]:
-    """Lines by file of a session that ran in ``night``, or of one of its ``reruns``, and a note.
-
-    A case has one folder, which every session uses again: an output of another time is not shown.
-    """
+    """Lines by file of a session that ran in ``night``, or of one of its ``reruns``, and a note. A case has one
+    folder, which every session uses again: an output of another time is not shown."""
     if not folder:
         return {}, ''
     files = [file for name in _LINES if (file := Path(folder, name)).is_file()]
@@ -158,8 +156,7 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
 
     ``cmdline``: that of its session, for -S, -P, -J and --mode; ``size`` in case it was said by other means.
     ``nodes``: where it ran, and shall run again; none: wherever the scheduler likes.
-    The pattern is met from end to end: the name of one case may be the beginning of another's.
-    """
+    The pattern is met from end to end: the name of one case may be the beginning of another's."""
     kept = [word for word in _kept(cmdline) if not (nodes and word[0] in _JOB and _PLACES.match(word[1]))]
     words = ['ci/nightly', '--system', f'{system}:{partition}' if partition else system]
     words += ['-p', f'^{_pattern(environ)}$'] if environ else []

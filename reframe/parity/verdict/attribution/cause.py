@@ -28,9 +28,7 @@ _COLUMNS = (*_FIGURE, 'partition', 'environ', 'session', 'rerun_of', 'start', 'v
 
 def told(cells: list[Cell], system: str, session: str) -> list[Cell]:
     """The cells; where one is slower, what is known of its cause stands in it, and in some suspicious ones, too.
-
-    InfrastructureError where the database cannot be read.
-    """
+    InfrastructureError where the database cannot be read."""
     asked = [c for c in cells if c.verdict == 'regressed']
     asked += [c for c in cells if c.suspicious and c.verdict != 'regressed'][:SUSPICIOUS]
     night = Night(cells, history.load(system), kept.sessions(system, SESSIONS), session, asked)
@@ -42,8 +40,7 @@ class Night:
     """One judged session beside its history.
 
     ``cells``: all of the session with uuid ``session``. ``frame``: history.load of the system;
-    ``nights``: kept.sessions of it, this one among them. ``asked``: those of the cells that will be asked of.
-    """
+    ``nights``: kept.sessions of it, this one among them. ``asked``: those of the cells that will be asked of."""
 
     def __init__(self, cells: list[Cell], frame: pl.DataFrame, nights: list[Session], session: str,
                  asked: Iterable[Cell]):

@@ -12,11 +12,8 @@ Known = list[tuple[float, str]]      # when a session began, and the fact's text
 
 
 def known(nights: list[Session], bad: float, environ: str) -> dict[tuple[str, str], Known]:
-    """What was known of each node and fact when, up to the session begun at ``bad`` (Unix time).
-
-    ``nights``: sessions of one system, oldest first; those before the last good one tell of nodes that did not
-    run in it.
-    """
+    """What was known of each node and fact when, up to the session begun at ``bad`` (Unix time). ``nights``:
+    sessions of one system, oldest first; those before the last good one tell of nodes that did not run in it."""
     found: dict[tuple[str, str], Known] = {}
     for night in nights:
         if night.start <= bad:
@@ -37,10 +34,8 @@ def since(told: dict[tuple[str, str], Known], good: float) -> list[Change]:
 
 
 def on(changed: list[Change], nodes: set[str]) -> list[Change]:
-    """Those of the changes that concern the nodes, or no node in particular.
-
-    ``nodes``: those of the bad figure. Where a fact changed elsewhere, too, those nodes are named with them.
-    """
+    """Those of the changes that concern the nodes, or no node in particular. ``nodes``: those of the bad figure.
+    Where a fact changed elsewhere, too, those nodes are named with them."""
     here = {ANYWHERE, *map(_short, nodes)}
     return [change.model_copy(update={'nodes': [n for n in change.nodes if n]})
             for change in changed if here & set(map(_short, change.nodes))]
@@ -80,10 +75,8 @@ NODE = ('kernel', 'virtualisation', 'processor', 'microcode', 'firmware', 'gover
 
 
 def _facts(session: Session, environ: str) -> dict[str, dict[str, str]]:
-    """{node or ANYWHERE: {fact: text}} of what is known; ``environ``: whose software counts.
-
-    What is unknown has no entry: it can differ from nothing.
-    """
+    """{node or ANYWHERE: {fact: text}} of what is known; ``environ``: whose software counts. What is unknown has
+    no entry: it can differ from nothing."""
     found = {node: _known({name: said.get(name) for name in NODE}) for node, said in session.nodes.items()}
     machine = session.facts.get('machine') or {}
     if here := _machine(machine) | _known({'throttled': session.throttled}):

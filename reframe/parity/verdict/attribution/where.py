@@ -50,8 +50,7 @@ def level(rows: Iterable[Mapping[str, Any]], good: float) -> Level | None:
 
     The newest accepted band decides; without one, median and spread of the nights up to ``good`` (Unix
     time). None where neither is known. Spread is max(1.4826 MAD, 0.7413 IQR, 0.5 %), as robust estimates
-    of a normal's standard deviation (Rousseeuw and Croux, 1993).
-    """
+    of a normal's standard deviation (Rousseeuw and Croux, 1993)."""
     rows = list(rows)
     bands = [r for r in rows if r['low'] is not None or r['high'] is not None]
     if bands:
@@ -81,8 +80,7 @@ def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float) -> lis
     """The figures of one case, size and metric, oldest first, that can be told slow or not.
 
     ``rows`` are of parity.records.history.load, of all partitions and environments; reruns of ``session`` count
-    as tonight's. ``good``: when the last good night of the cell began.
-    """
+    as tonight's. ``good``: when the last good night of the cell began."""
     groups: dict[tuple, list] = {}
     for row in rows:
         groups.setdefault((row['partition'], row['environ']), []).append(row)
@@ -144,11 +142,9 @@ def _partitions(found: list[Figure], own: list[Figure], partition: str) -> Where
 
 
 def by_cells(slow: Mapping[str, list[frozenset[str]]], fine: Mapping[str, list[frozenset[str]]]) -> Where | None:
-    """The one node that all slow cells ran on, and no other: {case: the nodes of each of its runs tonight}.
-
-    For cells of one partition and subsystem, each of which may have run on one node only. One slow case
-    says nothing of its node.
-    """
+    """The one node that all slow cells ran on, and no other: {case: the nodes of each of its runs tonight}. For
+    cells of one partition and subsystem, each of which may have run on one node only. One slow case says nothing
+    of its node."""
     runs = [nodes for each in slow.values() for nodes in each]
     elsewhere = frozenset().union(*(nodes for each in fine.values() for nodes in each))
     if len(slow) < 2 or not elsewhere or not runs:
