@@ -120,8 +120,8 @@ def _pairs(system: System, uuid: str, planned: list[PlannedCase]) -> list[Outcom
 def _longer(system: str, uuid: str) -> list[str]:
     if database.uuids() == [uuid]:
         return []
-    from parity.verdict import longer
-    return longer.warnings(system, uuid)
+    from parity.verdict import absent
+    return absent.warnings(system, uuid)
 
 
 def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:
