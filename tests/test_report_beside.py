@@ -17,7 +17,7 @@ from parity.compare.model import Outcome
 from parity.records import record
 from parity.records.history import SCHEMA
 from parity.records.record import Session
-from parity.report import curves, drawing, earlier, facts, news, nodes, ratios, rows, series
+from parity.report import curves, earlier, facts, news, nodes, ratios, rows, series
 from parity.verdict import judge
 from test_report import _cell, _page, _verdict
 
@@ -285,22 +285,22 @@ def test_a_plot_is_drawn_inside_its_picture_and_says_what_it_shows():
     plot = curves.Plot('network', 'Osu', 'message size', 'B', 'latency', 'us', 'lower', [
         curves.Line('a', {2.0 ** i: 1.0 + 2 ** i / 1000 for i in range(21)}),
         curves.Line('a', {1.0: math.inf, 2.0: 3.0}, earlier=True)])
-    drawn = drawing.draw(plot)
+    drawn = curves.draw(plot)
     numbers = [float(n) for p in drawn.paths for n in p.d[1:].replace('L', ' ').split()]
-    assert all(0 <= n <= drawing.WIDTH for n in numbers)
+    assert all(0 <= n <= curves.WIDTH for n in numbers)
     assert drawn.paths[0].earlier and drawn.paths[0].colour == drawn.paths[1].colour
     assert [t.label for t in drawn.across] == ['1 B', '32 B', '1 KiB', '32 KiB', '1 MiB']
     assert drawn.said == 'latency by message size: a: 1.001 us at 1 B, 1050 us at 1 MiB'
 
 
 def test_a_plot_of_nothing_finite_is_not_drawn():
-    assert drawing.draw(curves.Plot('', '', '', '', '', '', '', [curves.Line('a', {1.0: math.nan})])) is None
+    assert curves.draw(curves.Plot('', '', '', '', '', '', '', [curves.Line('a', {1.0: math.nan})])) is None
 
 
 @pytest.mark.parametrize('ys', [[0.0, 0.0, 0.0], [5.0, 5.0, 5.0], [-3.0, 2.0, 1.0], [1e-300, 1.0, 1e300]])
 def test_any_finite_curve_can_be_drawn(ys):
     line = curves.Line('a', dict(zip((0.0, 1.0, 1e12), ys, strict=True)))
-    assert drawing.draw(curves.Plot('', '', 'x', '', 'm', 's', '', [line])).paths
+    assert curves.draw(curves.Plot('', '', 'x', '', 'm', 's', '', [line])).paths
 
 
 # Nodes

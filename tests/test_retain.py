@@ -19,7 +19,7 @@ from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.files import Lock
 from parity.records import database
-from parity.session import old_files, retain
+from parity.session import retain
 
 NOW = time.time()
 DAY = 86400
@@ -57,9 +57,9 @@ def test_old_folders_of_cases_go_and_others_stay(results):
     case(results / 'output/local/default/distro/Young', 2, source_days=4000)
     case(results / 'stage/2026-01-01/local/default/distro/Old', 300)
     (results / 'stage/by hand').mkdir(parents=True)
-    told = old_files.prune(NOW - 30 * DAY, dry_run=True)
+    told = retain.prune_files(NOW - 30 * DAY, dry_run=True)
     assert told.folders == 2 and told.size > 600 and (results / 'output/local/default/distro/Old').exists()
-    assert old_files.prune(NOW - 30 * DAY, dry_run=False) == told
+    assert retain.prune_files(NOW - 30 * DAY, dry_run=False) == told
     assert [p.name for p in (results / 'output/local/default/distro').iterdir()] == ['Young']
     assert [p.name for p in (results / 'stage').iterdir()] == ['by hand']
 
@@ -68,17 +68,17 @@ def test_a_link_out_of_the_results_is_not_followed(results, tmp_path):
     case(tmp_path / 'elsewhere' / 'Case', 400)
     (results / 'stage').mkdir()
     (results / 'stage' / 'link').symlink_to(tmp_path / 'elsewhere')
-    assert old_files.prune(NOW, dry_run=False).folders == 0 and (tmp_path / 'elsewhere' / 'Case').exists()
+    assert retain.prune_files(NOW, dry_run=False).folders == 0 and (tmp_path / 'elsewhere' / 'Case').exists()
 
 
 def test_old_lines_of_perflogs_go_and_the_header_stays(results):
     log = results / 'perflogs/local/default/Toy.log'
     log.parent.mkdir(parents=True)
     log.write_text(f'job_completion_time_unix|result\n{NOW - 40 * DAY}|pass\n{NOW - DAY}|pass|a \udcff b\nnull|fail\n', errors='surrogateescape')
-    done = old_files.prune(NOW - 30 * DAY, dry_run=False)
+    done = retain.prune_files(NOW - 30 * DAY, dry_run=False)
     left = log.read_text(errors='surrogateescape')
     assert done.lines == 1 and left == f'job_completion_time_unix|result\n{NOW - DAY}|pass|a \udcff b\nnull|fail\n'
-    old_files.prune(NOW + DAY, dry_run=False)
+    retain.prune_files(NOW + DAY, dry_run=False)
     assert not log.exists()
 
 
@@ -218,9 +218,9 @@ def test_room_is_made_on_a_full_disk_before_a_session_is_recovered(results, monk
     def full():
         raise InfrastructureError('database or disk is full')
     with pytest.raises(InfrastructureError):
-        old_files.prune(NOW - 30 * DAY, False, full)
+        retain.prune_files(NOW - 30 * DAY, False, full)
     assert not (results / 'output/local').exists() and log.exists()
-    assert old_files.prune(NOW - 30 * DAY, True, full).lines == 1
+    assert retain.prune_files(NOW - 30 * DAY, True, full).lines == 1
 
 
 def test_what_a_writer_killed_in_mid_write_left_is_read(results):

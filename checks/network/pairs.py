@@ -9,7 +9,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check.metric import Metric
-from parity.check.paired import Paired
+from parity.check.threaded import Paired
 from parity.outputs import pairs
 from parity.scheduler import placement
 

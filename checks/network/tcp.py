@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from parity.check.metric import Metric
-from parity.check.paired import Paired
+from parity.check.threaded import Paired
 from parity.outputs import iperf3, pairs, tcp
 
 STREAMS = (1, 2, 4, 8)

@@ -3,8 +3,7 @@
 A figure has three significant digits, and four where the first is a 1 or nothing stands behind
 the point: a step of the last digit is then never more than half a percent. A number that is
 exact with fewer digits is not padded. Rates and times move along their prefixes (12400 MB/s is
-12.4 GB/s), sizes in bytes along the binary ones (32768 B is 32 KiB); every other unit stays.
-"""
+12.4 GB/s), sizes in bytes along the binary ones (32768 B is 32 KiB); every other unit stays."""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ class Metric:
     the same session, that gives an efficiency but can never make a figure impossible;
     ``ceiling_times_ranks`` multiplies it by the number of ranks.
     ``zero`` says that 0 is a figure, too, as of losses and errors; ``most`` is the largest possible one, for
-    instance 100 of a share in %. A figure outside of this range is `wrong`.
-    """
+    instance 100 of a share in %. A figure outside of this range is `wrong`."""
 
     name: str
     unit: str

@@ -4,8 +4,7 @@
     reframe -c checks/ -n Npb -P ranks_a_node=1,2,all -r       # a sweep
     reframe -c checks/ -n Npb -S profile=yes -r                # time and bytes by MPI call
 
-A case that is placed otherwise, or profiled, is another case: its name says so (parity.plan.identity).
-"""
+A case that is placed otherwise, or profiled, is another case: its name says so (parity.plan.identity)."""
 
 from __future__ import annotations
 

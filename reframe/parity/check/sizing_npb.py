@@ -1,7 +1,6 @@
 """NPB: how many ranks each benchmark takes, and how much memory each class needs.
 
-All rules and dimensions are those of NPB 3.4.3 (MPI); the file that has them is named beside each.
-"""
+All rules and dimensions are those of NPB 3.4.3 (MPI); the file that has them is named beside each."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def npb_ranks(benchmark: str, available: int, npb_class: str = '') -> int:
     BT, SP: squares. CG, FT, IS, MG: powers of two. LU: products n1 x n2 with n2 <= n1 <= 2 n2
     (common/get_active_nprocs.f90, kinds 1 to 3). EP: any. With ``npb_class`` also small enough for
     the class: cells of three points at least (BT, LU, SP), a batch for each rank (EP), keys for 128
-    ranks (IS, class S). Raises ValueError for an unknown benchmark or class, or when no number fits.
-    """
+    ranks (IS, class S). Raises ValueError for an unknown benchmark or class, or when no number fits."""
     _known(benchmark, npb_class)
     if available >= 1:
         most = min(available, _most(benchmark, npb_class))
@@ -42,8 +40,7 @@ def npb_memory_bytes(benchmark: str, npb_class: str, ranks: int = 1) -> int:
     Computed from what each program allocates. Measured with one rank, classes A and B, the resident
     peak was this + 4 to 16 MB, or less where a program does not touch all it allocates (CG B, IS).
     Ghost points, buffers and tables that every rank has whole make it grow with the ranks. Raises
-    ValueError for an unknown benchmark or class, or for ranks that the benchmark does not accept.
-    """
+    ValueError for an unknown benchmark or class, or for ranks that the benchmark does not accept."""
     _known(benchmark, npb_class or '?')
     if not _allowed(benchmark, ranks, ''):
         raise ValueError(f'NPB {benchmark.upper()} does not run on {ranks} ranks')

@@ -3,8 +3,7 @@
 A figure is `disturbed` where others took more of the job's CPUs than ALLOWED: processes outside the job, by their
 time in user mode, and the hypervisor, by the time that it took from the CPU that lost most. Both count in CPUs,
 not as a share of all of them: a program whose ranks or threads wait for one another is as slow as the slowest, so
-one busy loop on one of 64 cores costs it up to half of its speed.
-"""
+one busy loop on one of 64 cores costs it up to half of its speed."""
 
 from __future__ import annotations
 

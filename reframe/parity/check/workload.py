@@ -3,8 +3,7 @@
 A check states what it needs (``needs``), what it measures (``metrics``) and how the text that
 the program printed becomes figures (``parse``). This mixin makes ReFrame refuse what ReFrame
 alone lets pass: an output that ends early, a bad answer, a declared metric that is absent or
-not finite, an exit code other than 0.
-"""
+not finite, an exit code other than 0."""
 
 from __future__ import annotations
 

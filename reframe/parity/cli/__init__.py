@@ -65,8 +65,7 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
             max_age: str = MAX_AGE):
     """Judge a session: one word for every planned cell.
 
-    Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure.
-    """
+    Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure."""
     from parity.base import console
     from parity.verdict import judge, terminal
     if session and system:
@@ -146,8 +145,7 @@ def parse_output(code: str, file: str, as_json: bool = JSON, max_size: int = MAX
 def detect_file(file: str, as_json: bool = JSON):
     """Judge a history ('-': standard input): a CSV of series,night,kind,run,value[,direction].
 
-    Exit code: 0 no alarm on the last night, 1 one, 2 usage.
-    """
+    Exit code: 0 no alarm on the last night, 1 one, 2 usage."""
     from parity.cli import files
     raise typer.Exit(files.detect(file, as_json))
 
@@ -164,8 +162,7 @@ def examine(system: str = typer.Option('', '--system', help="The system; this ho
             as_json: bool = JSON):
     """Say what is there and what is lacking for the nightly, each with what mends it.
 
-    Exit code: 0 the nightly could run, 2 configuration, 3 something is missing, 4 infrastructure.
-    """
+    Exit code: 0 the nightly could run, 2 configuration, 3 something is missing, 4 infrastructure."""
     from parity.cli import doctor as command
     raise typer.Exit(command.run(system, as_json))
 

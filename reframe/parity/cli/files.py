@@ -16,8 +16,7 @@ def parse(code: str, file: str, as_json: bool, max_size: int | None = None) -> i
 
     ``max_size``: the last message size (bytes) that was asked for, of codes in ``registry.SIZED``.
     Returns 0 when the output is complete and verified, else 1. Raises UsageError for a code that parity
-    does not know, a file that cannot be read, or a ``max_size`` that means nothing.
-    """
+    does not know, a file that cannot be read, or a ``max_size`` that means nothing."""
     from parity.outputs import Incomplete, Wrong, registry
     if code not in registry.CODES:
         raise UsageError(f'{code!r} is no code that parity reads; valid are: {", ".join(registry.CODES)}')
@@ -57,8 +56,7 @@ def detect(file: str, as_json: bool) -> int:
     """Judge every night of every series in ``file`` ('-': standard input), each as of that night; print it.
 
     Returns 1 where the last night of a series alarms, else 0. Raises UsageError for a file that cannot be
-    read, with the line and column of what is wrong.
-    """
+    read, with the line and column of what is wrong."""
     from parity.stats import table
     found = table.of_table(table.read(_read(file), file))
     if as_json:

@@ -9,7 +9,7 @@ from pathlib import Path
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.base.files import Lock, lock_of
-from parity.session import old_files, recovery, retain
+from parity.session import recovery, retain
 from parity.system import systems
 
 _DAY = 86400
@@ -20,7 +20,7 @@ def prune(keep_days: int, sessions_days: int | None, dry_run: bool) -> None:
     now = time.time()
     with ExitStack() as held:
         _nobody_measures(held)
-        done = old_files.prune(now - keep_days * _DAY, dry_run, recovery.recover_all)
+        done = retain.prune_files(now - keep_days * _DAY, dry_run, recovery.recover_all)
         gone = retain.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
     verb = 'would be removed' if dry_run else 'removed'
     print(f'parity: {verb}, older than {keep_days} days: {done.folders} folders of cases, {done.reports} run '

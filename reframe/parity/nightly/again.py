@@ -1,8 +1,7 @@
 """Suspicious cases are measured again the same night, before anything is said of them.
 
 As ReFrame sessions of their own, which name the session that they confirm: on the nodes of that session,
-and, where Slurm can be told so and the partition has more, on others.
-"""
+and, where Slurm can be told so and the partition has more, on others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What ReFrame prints is handed on as it comes, with the progress of the run beside it.
 
-On a terminal the progress is a bar below the lines; elsewhere it is a line now and then, without colours.
-"""
+On a terminal the progress is a bar below the lines; elsewhere it is a line now and then, without colours."""
 
 from __future__ import annotations
 

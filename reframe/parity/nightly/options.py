@@ -1,7 +1,6 @@
 """The options of ``ci/nightly``: our own and those of ReFrame, read before anything is done.
 
-``python -m parity.nightly.options ARGUMENTS...`` only reads them: exit code 0, or 2 with what is wrong.
-"""
+``python -m parity.nightly.options ARGUMENTS...`` only reads them: exit code 0, or 2 with what is wrong."""
 
 from __future__ import annotations
 

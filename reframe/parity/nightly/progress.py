@@ -2,8 +2,7 @@
 
 Read from what ReFrame prints. It says RUN of a case that only waits for its turn, so what really runs is
 told by the scheduler's word in the case's stage directory (parity.scheduler.command), or where there is no
-queue by the job's output, which is there from the job's start.
-"""
+queue by the job's output, which is there from the job's start."""
 
 from __future__ import annotations
 

@@ -22,8 +22,7 @@ def read(text: str) -> Read:
 
     Facts: ranks, nodes, bytes (of a file), files (of a rank), chunk (bytes), mode, seed, iterations, read_from
     ('other node' or 'own'), launch, python, mpi4py, mpi, filesystems, seconds_min and seconds_max (s),
-    'source cached' (yes, no, unknown) with its why, and host and folders where they were printed.
-    """
+    'source cached' (yes, no, unknown) with its why, and host and folders where they were printed."""
     above, _, out = sealed(text, START, SEAL)
     counts = {name: out.count(f'{name}: (.+)') for name in _COUNTS}
     files = counts['files'] * counts['ranks']

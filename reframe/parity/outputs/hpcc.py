@@ -8,8 +8,7 @@ their section: a smaller change of the summary is not noticed.
 alone at the same time; ``mpi`` is all ranks together. Three peculiarities of hpcc:
 - stream_single is never below stream_star: hpcc keeps the best time of the star run as a start.
 - fft_mpi uses the largest power of two of the ranks.
-- ptrans is the lowest of five repetitions.
-"""
+- ptrans is the lowest of five repetitions."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ def read(text: str) -> Read:
     Facts: processes, HPL's n, nb, p and q, elements of a STREAM array.
 
     Compare n, nb, p and q with what was asked: hpcc runs a problem of its own, and reports success,
-    when it cannot read hpccinf.txt.
-    """
+    when it cannot read hpccinf.txt."""
     out = Lines(text)
     own = out.part('This is the DARPA/DOE HPC Challenge Benchmark.*', r'End of HPC Challenge tests\.')
     out.refuse(_NO_MEMORY, Incomplete)

@@ -99,8 +99,7 @@ def read(text: str) -> Read:
     (us) as the sender's kernel had them, once a second. UDP: loss (% of the packets sent), jitter (us).
 
     Facts: version, threading, protocol, streams, seconds (asked for), block (bytes of a write), congestion (TCP),
-    local and remote: addresses of the first stream, cpu_local and cpu_remote in %.
-    """
+    local and remote: addresses of the first stream, cpu_local and cpu_remote in %."""
     values = document(text)
     if 'error' in values:
         raise Incomplete(f'iperf3: {str(values["error"])[:160]}')

@@ -42,8 +42,7 @@ def read(text: str) -> Read:
     Facts: version, command, tasks, nodes (names), ranks and calls. ``ranks``: rank, node, app_seconds,
     mpi_seconds, computation_seconds of each. ``calls``, longest first: call, seconds and count over all ranks;
     max_seconds and mean_seconds over ranks, imbalance (max over mean); bytes (sent), io_bytes, rma_bytes, None
-    where mpiP counts none: it counts nothing of calls with a count for each rank, such as Alltoallv.
-    """
+    where mpiP counts none: it counts nothing of calls with a count for each rank, such as Alltoallv."""
     header, (*tasks, total), nodes, calls = _read(text)
     seconds = {'app': [task.app for task in tasks], 'mpi': [task.mpi for task in tasks],
                'computation': [task.app - task.mpi for task in tasks]}

@@ -4,8 +4,7 @@ The total rate times the seconds is the class's number of operations, and the pr
 have two decimals: a change below them is not noticed.
 
 Sizes and iterations of the classes: sys/setparams.c and IS/is.c of NPB 3.4.3; NPB 3.3.1 has the same up to class E
-(IS: D). Operations: what each program divides by its time, at its end (BT/bt.f90 and so on).
-"""
+(IS: D). Operations: what each program divides by its time, at its end (BT/bt.f90 and so on)."""
 
 from __future__ import annotations
 

@@ -35,8 +35,7 @@ def read(text: str, max_size: int | None = None, min_size: int | None = None) ->
     below 8 B may be 0: OSU prints two decimals. ``max_size`` and ``min_size`` are the last and the first size that
     were asked for, of no meaning for barrier.
 
-    Facts: benchmark and version; first_size and last_size (bytes) but for barrier; pairs and window of mbw_mr.
-    """
+    Facts: benchmark and version; first_size and last_size (bytes) but for barrier; pairs and window of mbw_mr."""
     out = Lines(text, fold=False)
     out.refuse('^(DATA VALIDATION ERROR|This test requires|Invalid option)')
     name, heading, version = _title(out)

@@ -7,8 +7,7 @@ r"""Read what a program printed: needed lines once, finite numbers, figures that
     rate, seconds = out.figure(r'Rate = (\S+)'), out.figure(r'Time = (\S+)', places=6)
     agree(rate, seconds, work, 'copy')
 
-Patterns are regular expressions of whole lines, blanks folded to one. Numbers keep the digits printed.
-"""
+Patterns are regular expressions of whole lines, blanks folded to one. Numbers keep the digits printed."""
 
 from __future__ import annotations
 

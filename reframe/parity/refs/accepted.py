@@ -7,8 +7,7 @@
     provenance:
       Hpcc/quick/hpl: {date: 2026-11-20, by: ana, why: first values of the new rack, ...}
 
-ReFrame passes a case whose entry is missing or misspelt without a word; here that is an error.
-"""
+ReFrame passes a case whose entry is missing or misspelt without a word; here that is an error."""
 
 from __future__ import annotations
 

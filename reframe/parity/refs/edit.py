@@ -3,8 +3,7 @@
 ruamel.yaml, which keeps comments, was tried: it moves a comment away from the entry that it stands
 below when one is added there, spaces and indents lines anew that nobody touched, and writes YAML 1.2, in
 which `yes` and `1e-05` are not what ReFrame's YAML 1.1 reads. So the text is edited where PyYAML found each
-entry, and is refused unless PyYAML then reads from it what was meant.
-"""
+entry, and is refused unless PyYAML then reads from it what was meant."""
 
 from __future__ import annotations
 

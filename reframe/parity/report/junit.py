@@ -1,7 +1,6 @@
 """The verdict as JUnit's XML, which CI servers read: a test suite a partition, a test case a cell.
 
-The form is the one that Jenkins, GitLab and pytest share; metrics are properties of their case.
-"""
+The form is the one that Jenkins, GitLab and pytest share; metrics are properties of their case."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from parity import __version__
 from parity.base import figures, text
-from parity.report import drawing, facts, news, nodes, ratios, rows, series
+from parity.report import curves, facts, news, nodes, ratios, rows, series
 from parity.report.beside import Beside
 from parity.report.curves import MOST
 from parity.verdict.model import WORDS, Verdict
@@ -37,7 +37,7 @@ def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None 
     v = _shown(verdict, beside or Beside(), lambda path: _links(path, directory, root))
     return environment.get_template('page.html.j2').render(
         v=v, figures=figures, version=__version__, script=Markup(script), script_hash=_hash(script),
-        data=Markup(v['data']), plot=(drawing.WIDTH, drawing.HEIGHT, drawing.LEFT),
+        data=Markup(v['data']), plot=(curves.WIDTH, curves.HEIGHT, curves.LEFT),
         dots=(ratios.WIDTH, ratios.HEIGHT))
 
 
@@ -74,9 +74,9 @@ def _columns(given: list[rows.Row], beside: Beside) -> set[str]:
     return {name for name, there in known.items() if there}
 
 
-def _plots(beside: Beside) -> tuple[list[tuple[str, list[drawing.Drawn]]], int]:
+def _plots(beside: Beside) -> tuple[list[tuple[str, list[curves.Drawn]]], int]:
     """The plots by subsystem, and how many are left out."""
-    drawn = sorted(filter(None, map(drawing.draw, beside.plots)), key=lambda d: rows.rank(d.plot.subsystem))
+    drawn = sorted(filter(None, map(curves.draw, beside.plots)), key=lambda d: rows.rank(d.plot.subsystem))
     groups = groupby(drawn[:MOST], lambda d: d.plot.subsystem)
     return [(subsystem, list(same)) for subsystem, same in groups], len(drawn[MOST:])
 

@@ -1,8 +1,7 @@
 """The last nights of each cell, packed small enough for a page of thousands of cells.
 
 A value is two characters: its place between the least and the most of the cell's nights, in 4095 steps, so
-at most 1/8190 of that range from the true one. The page's script reads them when they come into view.
-"""
+at most 1/8190 of that range from the true one. The page's script reads them when they come into view."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ checks are loaded once. A check whose needs no environment of a partition offers
 gets one with a placeholder for its environment, which passes every filter and is taken out before the run.
 
 ``python -m parity.rfm.capture FILE ARGUMENTS...`` takes the arguments of a `reframe` command and writes the
-plan to FILE, as JSON; nothing is run or stored.
-"""
+plan to FILE, as JSON; nothing is run or stored."""
 
 from __future__ import annotations
 

@@ -124,8 +124,7 @@ def read_nodes_here() -> None:
     For a job on several nodes that ends within seconds sacct names fewer at first (COMPLETED on p1 of p[1-2],
     seconds long: tried on Slurm 22.05), and ReFrame looks no more once a job has ended: a figure of two nodes
     would be that of one. And ReFrame starts scontrol at each look at the nodes of a job that has ended, at
-    every line of its log too: ten times a job.
-    """
+    every line of its log too: ten times a job."""
     def nodelist(job):
         if slurm.slurm_state_completed(job.state):
             said = scheduled.hostlist(job.workdir)

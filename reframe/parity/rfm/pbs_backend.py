@@ -3,8 +3,7 @@
 ReFrame 4.10 lists no nodes of PBS, so that nothing can be distributed over them. It waits for ever for the
 output of a job that was deleted before it ran, or whose node is down, ends the whole session when the server
 is restarted, says of a job that waited too long neither that it is held nor that it can never run, and of one
-that PBS ended nothing but a number.
-"""
+that PBS ended nothing but a number."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Before ReFrame touches anything the session takes the lock and recovers what a killed one left. When
 ReFrame has loaded and selected the cases, and before the first one starts, the session writes its
 plan (parity.records.outset) and a journal, results/running/<id>.json. A session that is killed leaves
-the journal behind; the next one finds it and recovers what the perflogs hold (parity.session.recovery).
-"""
+the journal behind; the next one finds it and recovers what the perflogs hold (parity.session.recovery)."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ Rousseeuw and Croux (Alternatives to the median absolute deviation, JASA 88, 199
 the history does not widen it. k makes the bound a one-sided tolerance limit (Krishnamoorthy and
 Mathew, Statistical Tolerance Regions, 2009, chapter 2): in 95 % of all histories of n independent
 normal nights at most 1 of 1000 later nights lies beyond it. The usual factor belongs to mean and
-standard deviation; for median and Qn it has no closed form and was found by simulation.
-"""
+standard deviation; for median and Qn it has no closed form and was found by simulation."""
 
 from __future__ import annotations
 

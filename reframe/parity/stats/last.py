@@ -1,8 +1,7 @@
 """Series judged night after night, each with only what was known on that night.
 
 A slowdown that has been found is left out of the baseline for as long as it lasts, so that it is not
-adopted as normal. An improvement becomes the baseline once it has lasted long enough to be one.
-"""
+adopted as normal. An improvement becomes the baseline once it has lasted long enough to be one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A cell's word once its history is known, too.
 
 The accepted bounds judge tonight; the history judges tonight against the nights before, at a stated rate of
-false alarms. Worse by either is a regression, unless the same case, run again the same night, says otherwise.
-"""
+false alarms. Worse by either is a regression, unless the same case, run again the same night, says otherwise."""
 
 from __future__ import annotations
 

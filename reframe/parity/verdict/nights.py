@@ -104,8 +104,7 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     ``cell`` is its place among the cells; in ``oriented`` higher is better. A night is a session, named by when it
     began. Reruns (again) belong to the night of the session that they confirm. What is labelled is another
     figure, and left out; so are nights before the accepted value (_since). Without rows where the session has
-    no figure.
-    """
+    no figure."""
     frame = history.load(system).filter(pl.col('label') == '')
     wanted = _wanted(cells, _begins(cells, system, frame.unique('session')))
     tonight = frame.filter((pl.col('session') == session) & (pl.col('rerun_of') == ''))['start']

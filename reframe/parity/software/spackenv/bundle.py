@@ -8,8 +8,7 @@
     binaries/                what is built, if `parity software cache` put it there
 
 Nothing bootstraps Spack: its solver is a package of .venv, whose Python runs it; ci/quickstart makes
-.venv from the wheels.
-"""
+.venv from the wheels."""
 
 from __future__ import annotations
 
