@@ -11,7 +11,7 @@ import pytest
 
 from conftest import eventually
 from parity.machine import cpuinfo
-from parity.machine.tree import Tree
+from parity.machine.cpuinfo import Tree
 from parity.software import blas, discover, programs, survey
 from parity.software.model import Environ
 from parity.software.probe import attempt

@@ -15,7 +15,7 @@ from parity import machine
 from parity.base import paths, yamlfile
 from parity.base.codes import OFFERED_BY
 from parity.base.errors import InfrastructureError, UsageError
-from parity.machine.tree import Tree
+from parity.machine.cpuinfo import Tree
 from parity.probe import ask, write
 from parity.probe.model import TODO, Cluster, Host
 from parity.software import discover

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from parity.machine import cpuinfo, memory, topology
+from parity.machine.cpuinfo import Tree
 from parity.machine.kind import kind
 from parity.machine.model import Clock, Machine
-from parity.machine.tree import Tree
 
 
 def detect(root: Path | str = '/') -> Machine:

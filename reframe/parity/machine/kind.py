@@ -9,8 +9,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from parity.machine.cpuinfo import flags
-from parity.machine.tree import Tree
+from parity.machine.cpuinfo import Tree, flags
 
 #: Firmware (DMI) strings that only a virtual machine has, and what makes it.
 _DMI_GUEST = {'kvm': 'kvm', 'qemu': 'qemu', 'bochs': 'qemu', 'vmware': 'vmware', 'innotek': 'virtualbox',

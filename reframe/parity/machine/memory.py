@@ -10,9 +10,8 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from parity.machine.cpuinfo import pairs, processors
+from parity.machine.cpuinfo import Tree, pairs, processors
 from parity.machine.model import MemoryChannels
-from parity.machine.tree import Tree
 
 #: A locator that names processor and channel: 'P0 CHANNEL A', 'CPU1_CH3', 'P0_Node1_Channel2_Dimm0'.
 _CHANNEL = re.compile(r'\b(?:P|CPU|PROC)[ _]?(\d+)[ _](?:[^|]*[ _])?(?:CHANNEL|CH)[ _]?([A-Z]|\d+)(?![A-Z])',

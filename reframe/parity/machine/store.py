@@ -11,10 +11,9 @@ from typing import Any
 from parity import __version__
 from parity.base import files
 from parity.machine import memory, topology
-from parity.machine.cpuinfo import processors
+from parity.machine.cpuinfo import Tree, processors
 from parity.machine.detect import detect
 from parity.machine.model import Machine
-from parity.machine.tree import Tree
 
 
 def load(cache_file: Path | str, root: Path | str = '/') -> Machine:

@@ -7,8 +7,8 @@ import re
 import subprocess
 
 from parity.base import ranges
+from parity.machine.cpuinfo import Tree
 from parity.machine.model import Cache, CpuSets
-from parity.machine.tree import Tree
 
 _CPU = 'sys/devices/system/cpu'
 _UNITS = {'': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}

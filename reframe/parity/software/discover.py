@@ -11,7 +11,7 @@ from typing import Any
 
 from parity import __version__
 from parity.machine import cpuinfo, store
-from parity.machine.tree import Tree
+from parity.machine.cpuinfo import Tree
 from parity.software import spack
 from parity.software.model import Environ, Software, SpackFound
 from parity.software.probe import attempt
