@@ -14,7 +14,7 @@ from parity.verdict.attribution import cause
 from parity.verdict.attribution import changes as changed
 from parity.verdict.attribution import where as places
 from parity.verdict.attribution.cause import Night
-from parity.verdict.attribution.model import Attribution, Change, Where
+from parity.verdict.attribution.changes import Attribution, Change, Where
 
 
 def between(sessions, good, bad, environ, nodes):

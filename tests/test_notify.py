@@ -17,10 +17,10 @@ from conftest import TOP, eventually
 from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.nightly import notify
-from parity.nightly.notify import Notifier, message, send, state
+from parity.nightly.notify import Notifier, send, state
 from parity.system.schema import Notify
 from parity.verdict import judge
-from parity.verdict.attribution.model import Attribution, Where
+from parity.verdict.attribution.changes import Attribution, Where
 from parity.verdict.model import Coverage, Session, Verdict
 
 WEEK = 7 * state.DAY
@@ -100,9 +100,9 @@ def test_what_is_plainly_worse_than_acknowledged_is_told_again():
                  '60 now, 94 then'), mg()]
     assert each(BAD, worse, worse, known, worse) == ['changed', 'changed', '', '', 'changed']
     state_then = state.State().after(state.night_of(verdict(*worse)), nights.start(0))
-    assert message.subject('onebox', state_then, 'changed') == 'parity: onebox: 1 regressed (worse than acknowledged)'
-    assert f'now regressed (worse than acknowledged): {HPL}' in message.changes(state_then)
-    assert '60 now, 94 then' in message.text('', message.changes(state_then), verdict(*worse))
+    assert state.subject('onebox', state_then, 'changed') == 'parity: onebox: 1 regressed (worse than acknowledged)'
+    assert f'now regressed (worse than acknowledged): {HPL}' in state.changes(state_then)
+    assert '60 now, 94 then' in state.text('', state.changes(state_then), verdict(*worse))
 
 
 def test_what_was_not_sent_is_sent_the_next_night():
@@ -294,7 +294,7 @@ def test_a_command_can_be_tried_and_the_state_shown(site):
 
 
 def test_a_notice_lists_what_improved():
-    told = message.text('', [], verdict(hpl('regressed'), mg('improved', reason='+8 % of the reference')))
+    told = state.text('', [], verdict(hpl('regressed'), mg('improved', reason='+8 % of the reference')))
     assert 'IMPROVED  compute' in told and 'Npb %benchmark=mg: mops_total' in told and '+8 % of the reference' in told
 
 
@@ -325,8 +325,8 @@ def test_what_was_not_measured_again_is_said_so_in_the_reminder():
     for number in range(1, 8):
         known = known.after(state.night_of(verdict(slow('v1', 'ok'))), nights.start(number))
     assert known.news(nights.start(7), WEEK) == 'reminder'
-    assert message.subject('onebox', known, 'reminder') == 'parity: onebox: still 1 not measured again'
-    said, = message.changes(known)
+    assert state.subject('onebox', known, 'reminder') == 'parity: onebox: still 1 not measured again'
+    said, = state.changes(known)
     assert said.startswith('not measured again on v2 (regressed since 2026-11-18; in order on other nodes): Hpl.gflops')
 
 

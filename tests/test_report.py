@@ -18,7 +18,7 @@ import pytest
 from parity import report
 from parity.base import text
 from parity.report import facts
-from parity.verdict.attribution.model import Attribution, Change, Subsystem, Where
+from parity.verdict.attribution.changes import Attribution, Change, Subsystem, Where
 from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Session, Verdict
 
 HOSTILE = [

@@ -11,7 +11,7 @@ from pydantic import Field
 from parity.base.strict import Strict
 from parity.compare.model import Outcome
 from parity.records.cells import cell_id
-from parity.verdict.attribution.model import Attribution
+from parity.verdict.attribution.changes import Attribution
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
                'skipped', 'disturbed', 'unreferenced', 'insufficient']

@@ -17,7 +17,7 @@ from pathlib import Path
 from parity.base import paths, strict
 from parity.base.errors import UsageError
 from parity.base.text import visible
-from parity.nightly.notify import message, state
+from parity.nightly.notify import state
 from parity.system import systems
 from parity.system.schema import Notify
 from parity.verdict.model import Verdict
@@ -41,7 +41,7 @@ class Notifier:
 
     def test(self) -> str:
         """Send a notice that says it is a test; returns '' or why it was not sent."""
-        text = message.text(f'parity: {self.system}: a test', ['A test of notify in system.yaml.'], None)
+        text = state.text(f'parity: {self.system}: a test', ['A test of notify in system.yaml.'], None)
         return send(self.notify.command, text, self.secrets)
 
     def _told(self, tonight: state.Night, verdict: Verdict | None) -> None:
@@ -61,8 +61,8 @@ class Notifier:
 
     def _sent(self, known: state.State, news: str, verdict: Verdict | None, now: float) -> state.State:
         """The state after the attempt: as it was told before, if that failed."""
-        subject = message.subject(self.system, known, news)
-        why = send(self.notify.command, message.text(subject, message.changes(known), verdict), self.secrets)
+        subject = state.subject(self.system, known, news)
+        why = send(self.notify.command, state.text(subject, state.changes(known), verdict), self.secrets)
         if why:
             print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
             return known

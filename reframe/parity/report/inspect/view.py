@@ -19,7 +19,7 @@ from parity.records import history, kept
 from parity.report.inspect import find
 from parity.system import systems
 from parity.verdict.attribution import cause
-from parity.verdict.attribution.model import Attribution
+from parity.verdict.attribution.changes import Attribution
 from parity.verdict.model import Cell, Verdict
 
 #: Nights that are shown.

@@ -12,7 +12,7 @@ import polars as pl
 from parity.records import history, kept
 from parity.records.record import Session
 from parity.verdict.attribution import changes, where
-from parity.verdict.attribution.model import Attribution, Change, Subsystem, Where
+from parity.verdict.attribution.changes import Attribution, Change, Subsystem, Where
 from parity.verdict.model import Cell, names
 
 #: Words that say that a cell is as fast as it should be.

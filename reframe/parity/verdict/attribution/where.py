@@ -18,7 +18,7 @@ from pydantic import Field
 
 from parity.base import yamlfile
 from parity.base.strict import Strict
-from parity.verdict.attribution.model import Subsystem, Where, several
+from parity.verdict.attribution.changes import Subsystem, Where, several
 
 #: Fewer good figures than these tell no spread.
 ENOUGH = 6
