@@ -13,8 +13,8 @@ from conftest import eventually
 from parity.machine import cpuinfo
 from parity.machine.cpuinfo import Tree
 from parity.software import blas, discover, programs, survey
+from parity.software.blas import attempt
 from parity.software.model import Environ
-from parity.software.probe import attempt
 from parity.system.schema import ModulesEnvironment
 
 TOOLS = ('bash', 'sh', 'env', 'cat', 'true', 'sleep', 'touch')

@@ -105,8 +105,8 @@ def acknowledge(cell: str = ACKED, until: str = UNTIL, why: str = WHY, by: str =
 @app.command()
 def notify(system: str = NOTIFY_SYSTEM, test: bool = TEST):
     """Print what was told of a system's state, and when; --test sends a notice that says it is a test."""
-    from parity.cli import notices
-    notices.test(system) if test else notices.show(system)
+    from parity.cli import ack
+    ack.sent(system) if test else ack.told(system)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`parity ack`: known faults, acknowledged until a day."""
+"""`parity ack` and `parity notify`: known faults, acknowledged until a day, and what was told of a system."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import getpass
 import os
 
 from parity.base import console
-from parity.base.errors import UsageError
+from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
+from parity.nightly import notify
+from parity.nightly.notify import state
 from parity.report.inspect import find
 from parity.system import systems
 from parity.verdict import acks
@@ -75,3 +77,33 @@ def _state(ack: acks.Ack, cells: list[Cell]) -> str:
     if not words:
         return 'not measured in the newest sessions'
     return ', '.join(words) + (' again: it can go' if set(words) <= {'ok', 'improved'} else '')
+
+
+def sent(system: str) -> None:
+    """Send a notice. UsageError where no command is named; InfrastructureError with why it was not sent."""
+    notifier = notify.prepared(system)
+    if notifier.notify is None:
+        raise _no_command(system)
+    if why := notifier.test():
+        raise InfrastructureError(f'notice not sent: {visible(why)}')
+    print(f'notice sent by {notifier.notify.command[0]}')
+
+
+def told(system: str) -> None:
+    """Print what is bad, what is acknowledged, and when that was told."""
+    if systems.read(system).notify is None:
+        raise _no_command(system)
+    known = state.load(system)
+    at = datetime.datetime.fromtimestamp(known.told_at)
+    print(f'{system}: last notice {at:%Y-%m-%d %H:%M}' if known.told_at else f'{system}: nothing was told yet')
+    for word, faults in (('', known.bad), ('acknowledged: ', known.acknowledged)):
+        for name, fault in faults.items():
+            since = datetime.datetime.fromtimestamp(fault.since).date()
+            place = f', not measured again on {", ".join(fault.nodes)}' if fault.elsewhere else ''
+            print(visible(f'  {word}{fault.word} since {since}{place}: {name}'
+                          + ('' if word or known.told.get(name) == fault.word else ' (not told yet)')))
+
+
+def _no_command(system: str) -> UsageError:
+    return UsageError(f'systems/{system}/system.yaml names no command; for instance '
+                      'notify: {command: [sendmail, ME@example.org]}')

@@ -13,8 +13,8 @@ from parity import __version__
 from parity.machine import cpuinfo, store
 from parity.machine.cpuinfo import Tree
 from parity.software import spack
+from parity.software.blas import attempt
 from parity.software.model import Environ, Software, SpackFound
-from parity.software.probe import attempt
 from parity.software.programs import FEATURES, PROGRAMS
 from parity.software.spackenv import manifest
 from parity.software.survey import paths, survey

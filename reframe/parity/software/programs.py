@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parity.base import sizing
-from parity.software.probe import attempt
+from parity.software.blas import attempt
 
 #: hpcc says with it in 30 ms that it works; without an input file it would run its defaults for 7 s.
 _TINY_HPCC = sizing.hpcc_input(sizing.HplProblem(16, 8, 1, 1, ''))

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from parity.base import yamlfile
 from parity.base.errors import InfrastructureError
+from parity.software.blas import attempt
 from parity.software.model import SpackFound
-from parity.software.probe import attempt
 
 #: Spack starts a Python of its own and reads its configuration, perhaps from a shared file system.
 _TIMEOUT = 20.0

@@ -11,7 +11,7 @@ from typing import Any
 
 from parity.base import files
 from parity.software import blas
-from parity.software.probe import attempt
+from parity.software.blas import attempt
 from parity.software.programs import FEATURES, PROGRAMS, Found, root_variables
 
 

@@ -1,3 +1,1 @@
-"""Pure functions on arrays: the noise of a history, the rules that judge it, intervals, bounds of a reference.
-
-`docs/regression.md` says what the rules were measured to do."""
+"""Pure functions on arrays: noise, rules, intervals, bounds; docs/regression.md says what the rules are worth."""
