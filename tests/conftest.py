@@ -29,7 +29,8 @@ PATIENCE = 3600
 #: In the environment of all that this process starts.
 MARK = 'PARITY_TEST_WORKER'
 
-hypothesis.settings.register_profile('any machine', deadline=None,
+# a push tries the same examples every time: others are tried by --full, which sets PARITY_MUTATIONS, and by hand
+hypothesis.settings.register_profile('any machine', deadline=None, derandomize='PARITY_MUTATIONS' not in os.environ,
                                      suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile('any machine')
 

@@ -6,11 +6,9 @@ import datetime
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
 from parity.base import paths, yamlfile
 from parity.base.figures import duration
-from parity.records import history, kept
+from parity.records import kept
 from parity.records.cells import CELL, PLANNED, planned
 from parity.records.record import Session
 from parity.system.schema import Retired, System
@@ -101,6 +99,9 @@ _CASE = ('partition', 'environ', 'case', 'size')
 def warnings(system: str, session: str) -> list[str]:
     """A sentence for each case of the session that ran far longer than usual, with both times; the worst first. A
     case's time in a night is the median of its runs, without what its jobs waited in a queue."""
+    import polars as pl  # a first verdict needs none
+
+    from parity.records import history
     frame = history.load(system).filter((pl.col('rerun_of') == '') & pl.col('seconds').is_not_null())
     order = frame.unique('session').sort('start')['session']
     if session not in order:
