@@ -1,4 +1,4 @@
-"""The constants of the rules, each with its reason; docs/regression.md holds what they were measured to do.
+"""What the noise of a history is, and the constants of the rules, each with its reason (docs/regression.md).
 
 They were chosen so that no family of noise that was tried gives more than one false alarm per 1000
 test-nights; ci/operating-curve measures that on other families and seeds."""

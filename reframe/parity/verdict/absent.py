@@ -1,4 +1,4 @@
-"""Cells that the nights before had and tonight's plan has not: each is `missing` until the system retires it."""
+"""What differs from the nights before: cells that tonight's plan lacks, and cases that took far longer."""
 
 from __future__ import annotations
 
