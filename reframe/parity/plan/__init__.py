@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from parity.base import paths
 from parity.base.errors import UsageError
@@ -68,28 +67,19 @@ class Plan(Strict):
 
 
 def of_command(arguments: list[str]) -> Plan:
-    """The plan of ``reframe ARGUMENTS``. Raises UsageError with ReFrame's own words when it refuses the
-    arguments."""
+    """Return the plan of ``reframe ARGUMENTS``. UsageError with ReFrame's words when it refuses the arguments."""
     with tempfile.TemporaryDirectory(prefix='parity-plan-') as folder:
-        return Plan(**_answer(Path(folder) / 'plan', arguments))
-
-
-def _answer(file: Path, arguments: list[str]) -> dict[str, Any]:
-    command = [sys.executable, '-m', 'parity.rfm.capture', str(file), *arguments]
-    # its own debug log must not overwrite that of the run
-    environ = {**os.environ, 'PARITY_REFRAME_LOG': str(file.with_suffix('.log')),
-               'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1'}
-    environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, env=environ)
-    try:
-        return json.loads(file.read_text())
-    except (OSError, ValueError):
-        raise UsageError(f'reframe refuses: {_reason(done.stdout)}') from None
-
-
-def _reason(printed: str) -> str:
-    """The lines in which ReFrame, or Python, says what was wrong."""
-    lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    telling = [li for li in lines if 'error' in li.lower()] or lines[-1:]
-    return ' '.join(telling[:3]) or 'no reason given'
+        file = Path(folder) / 'plan'
+        # a debug log of its own: it must not overwrite that of the run
+        environ = {'RFM_CONFIG_FILES': str(paths.root() / 'reframe' / 'settings.py'), **os.environ,
+                   'PARITY_REFRAME_LOG': f'{file}.log', 'RFM_COLORIZE': 'n', 'PARITY_PLANNING': '1'}
+        command = [sys.executable, '-m', 'parity.rfm.capture', str(file), *arguments]
+        done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        try:
+            planned = json.loads(file.read_text())
+        except (OSError, ValueError):
+            lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+            telling = [line for line in lines if 'error' in line.lower()] or lines[-1:]
+            raise UsageError(f'reframe refuses: {" ".join(telling[:3]) or "no reason given"}') from None
+    return Plan(**planned)

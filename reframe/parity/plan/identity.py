@@ -1,4 +1,4 @@
-"""Which runs are of one case: its check, its parameters, and every variable that the command line changed."""
+"""The identity of a case: its check, its parameters, and every variable that the command line changed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 _REPEAT = re.compile(r' %\.repeat_no=\d+')
-#: What would end a part of a case's name, or a column of a perflog.
+#: Characters that would end a part of a case's name, or a column of a perflog.
 _SEPARATOR = re.compile(r'[\s%|]')
 
 
 def case_name(display_name: str) -> str:
-    """The name of a case: its check and every parameter, those of -P included; repeats (--repeat) are one case."""
+    """Return a case's name: its check and every parameter, those of -P included. Repeats are one case."""
     return _REPEAT.sub('', display_name).replace(' %.', ' %')
 
 
@@ -24,15 +24,16 @@ def suffix(values: Mapping[str, str]) -> str:
 
 
 def swept_apart(case: str, names: Collection[str]) -> tuple[str, list[str]]:
-    """The case without what -P made of the variables ``names``, and those parts of it: 'nodes=2'. ReFrame selects
-    by -n before it makes them parameters: they are not in its names then."""
+    """Return the case without the parameters ``names``, and those parameters ('nodes=2').
+
+    -P makes parameters after -n has selected: a selection must not name them."""
     parts = case.split(' %')
     swept = [part for part in parts[1:] if part.partition('=')[0] in names]
     return ' %'.join(part for part in parts if part not in swept), swept
 
 
 def word(value: Any) -> str:
-    """A value as one word of a case's name."""
+    """Return a value as one word of a case's name."""
     if isinstance(value, bool):
         return 'yes' if value else 'no'
     if isinstance(value, Mapping):
@@ -44,7 +45,7 @@ def word(value: Any) -> str:
 
 
 def renamed(report: dict[str, Any]) -> dict[str, Any]:
-    """A stored session with its cases named as today: older ones noted a changed placement beside the name."""
+    """Name the cases of a stored session as today. Older sessions kept changed variables beside the name."""
     names: dict[tuple[str, str, str], str] = {}
     for run in report['runs']:
         for raw in run['testcases']:
@@ -67,5 +68,5 @@ def renamed(report: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def version(file: str) -> str:
-    """The version of a check: a hash of its file's text. Two that differ may measure different things."""
+    """Return a hash of a check's file. Checks of different versions may measure different things."""
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]

@@ -1,12 +1,11 @@
-"""Published experiments: what a document prints, checked against itself, and compared."""
+"""Published experiments: the rows that a document prints, compared, and its averages, checked against its rows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Literal
@@ -41,9 +40,16 @@ class Table(Strict):
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None      # what the timer resolves
     only: dict[str, str] = {}           # rows that are compared; the others are there for `printed`
 
+    def lacks(self, header: Sequence[str]) -> str:
+        """Name the needed columns that ``header`` lacks; '' where it has all."""
+        needed = {self.side, self.value, self.order, self.at_once, *self.only,
+                  *COLUMN.findall(f'{self.benchmark} {self.metric} {self.unit}')}
+        absent = ', '.join(sorted(needed - {'', *header}))
+        return f'no column {absent}; there are: {", ".join(header)}' if absent else ''
+
 
 class Printed(Strict):
-    """An average of the document, to the digits that it prints, and what is known of how it came about."""
+    """An average that the document prints, with all its digits, and the known reason for it."""
 
     benchmark: str
     metric: str
@@ -53,7 +59,7 @@ class Printed(Strict):
 
 
 class Confounder(Strict):
-    """What differs between the sides beside what the study set out to compare."""
+    """A difference between the sides that the study did not set out to compare."""
 
     what: str
     why: str
@@ -71,20 +77,13 @@ class Study(Strict):
     notes: list[str] = []
 
 
-def folder() -> Path:
-    return paths.root() / 'studies'
-
-
-def names() -> list[str]:
-    """Every study that there is."""
-    return sorted(file.parent.name for file in folder().glob('*/study.yaml'))
-
-
 def read(name: str) -> Study:
-    """The study as its file states it. UsageError names what is valid, or file, line and key."""
-    if name not in names():
-        raise UsageError(unknown('study', name, names() or ['none']))
-    return yamlfile.read(folder() / name / 'study.yaml', Study)
+    """Read a study's file. UsageError names the valid studies, or file, line and key."""
+    folder = paths.root() / 'studies'
+    names = sorted(file.parent.name for file in folder.glob('*/study.yaml'))
+    if name not in names:
+        raise UsageError(unknown('study', name, names or ['none']))
+    return yamlfile.read(folder / name / 'study.yaml', Study)
 
 
 Key = tuple[str, str, str]      # benchmark, metric, side
@@ -99,37 +98,29 @@ class Series:
     compared: bool
     parts: dict[str, dict[int, float]] = field(default_factory=dict)     # part -> run -> value
 
-    def runs(self, parts: list[str]) -> list[float]:
-        """The mean over ``parts`` of every run that all of them have, in the order of the runs."""
+    def runs(self, parts: Collection[str]) -> list[float]:
+        """Return the mean over ``parts`` of each run that all of them have, in the order of the runs."""
         common = set.intersection(*(set(self.parts[p]) for p in parts)) if parts else set()
         return [fmean(self.parts[p][run] for p in parts) for run in sorted(common)]
 
 
 def of_study(name: str) -> Comparison:
-    """candidate / baseline of a study, benchmark by benchmark. UsageError where its files are wrong."""
+    """Compare candidate / baseline, benchmark by benchmark. UsageError where a file of the study is wrong."""
     study = read(name)
-    series = read_series(study, folder() / name)
+    series = _series(study, paths.root() / 'studies' / name)
     cells, notes = _cells(study, series)
-    one, other = (Side(side, 'published', cells[side]) for side in (study.baseline, study.candidate))
-    found = join.compare(one, other)
+    found = join.compare(*(Side(side, 'published', cells[side]) for side in (study.baseline, study.candidate)))
     return found.model_copy(update={'notes': [*_head(study), *notes, *_mismatches(study, series), *study.notes]})
 
 
-def read_series(study: Study, folder: Path) -> dict[Key, Series]:
-    """Every series of the study's tables. Raises UsageError with file and line for what is no such table."""
+def _series(study: Study, folder: Path) -> dict[Key, Series]:
+    """Read every series of the study's tables. UsageError with file and line."""
     found: dict[Key, Series] = {}
     for table in study.tables:
-        needed = {table.side, table.value, table.order, *table.only, *filter(None, [table.at_once]),
-                  *(c for text in (table.benchmark, table.metric, table.unit) for c in COLUMN.findall(text))}
         file = folder / table.file
-        for line, row in csvfile.rows(csvfile.read(file), str(file), partial(_lacking, needed)):
+        for line, row in csvfile.rows(csvfile.read(file), str(file), table.lacks):
             _add(found, study, table, f'{file}:{line}', row)
     return found
-
-
-def _lacking(needed: set[str], header: Sequence[str]) -> str:
-    lacking = ', '.join(sorted(needed - set(header)))
-    return f'no column {lacking}; there are: {", ".join(header)}' if lacking else ''
 
 
 def _add(found: dict[Key, Series], study: Study, table: Table, where: str, row: dict[str, str]) -> None:
@@ -148,17 +139,17 @@ def _add(found: dict[Key, Series], study: Study, table: Table, where: str, row: 
 
 
 def _cells(study: Study, series: dict[Key, Series]) -> tuple[dict[str, list[Measured]], list[str]]:
-    """Both sides' cells: of series that ran together only those that both sides have."""
+    """Return both sides' cells. Of series that ran together they hold only those that both sides have."""
     cells: dict[str, list[Measured]] = {study.baseline: [], study.candidate: []}
     notes = []
     for (benchmark, metric, side), found in series.items():
-        other = series.get((benchmark, metric, study.candidate if side == study.baseline else study.baseline))
-        parts = [p for p in found.parts if other is None or p in other.parts]
         if not found.compared:
             continue
-        if len(parts) < len(found.parts):
-            alone = ', '.join(p for p in found.parts if p not in parts)
-            notes.append(f'{benchmark} {metric}: {found.table.at_once} {alone} is on {side} only, and left out')
+        other = series.get((benchmark, metric, study.candidate if side == study.baseline else study.baseline))
+        parts = [p for p in found.parts if other is None or p in other.parts]
+        if alone := [p for p in found.parts if p not in parts]:
+            notes.append(f'{benchmark} {metric}: {found.table.at_once} {", ".join(alone)} is on {side} only, '
+                         'and left out')
         cells[side].append(Measured(
             found.table.subsystem, benchmark.partition(' %')[0], benchmark, metric, found.unit,
             found.table.direction, step=found.table.step, values=[Value(v) for v in found.runs(parts)]))
@@ -174,18 +165,11 @@ def _head(study: Study) -> Iterator[str]:
 
 
 def _mismatches(study: Study, series: dict[Key, Series]) -> Iterator[str]:
+    """Tell the averages that their rows do not give, to the digits that are printed."""
     for printed in study.printed:
         found = series.get((printed.benchmark, printed.metric, printed.side))
-        runs = found.runs(list(found.parts)) if found else []
-        if runs and not agrees(printed, fmean(runs)):
+        runs = found.runs(found.parts) if found else []
+        digits = len(printed.mean.partition('.')[2])
+        if runs and abs(Decimal(fmean(runs)) - Decimal(printed.mean)) > Decimal(10) ** -digits / 2:
             yield (f'{printed.benchmark} {printed.side} {printed.metric}: the printed average {printed.mean} is '
-                   f'not that of the {len(runs)} printed rows, {fmean(runs):.{_digits(printed)}f}: {printed.why}')
-
-
-def agrees(printed: Printed, mean: float) -> bool:
-    """Whether the mean is, in the digits that are printed, the printed one."""
-    return abs(Decimal(mean) - Decimal(printed.mean)) <= Decimal(10) ** -_digits(printed) / 2
-
-
-def _digits(printed: Printed) -> int:
-    return len(printed.mean.partition('.')[2])
+                   f'not that of the {len(runs)} printed rows, {fmean(runs):.{digits}f}: {printed.why}')
