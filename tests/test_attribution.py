@@ -1,4 +1,4 @@
-"""What is known of the cause: the node, the partition, the part of the machine, and what changed."""
+"""The known cause of a slower figure: the node, the partition, the part of the machine, and what changed."""
 
 from __future__ import annotations
 
@@ -11,153 +11,95 @@ import sessions as made
 from nights import cell, facts, figure, frame, rerun
 from parity.verdict import judge, terminal
 from parity.verdict.attribution import cause
-from parity.verdict.attribution import changes as changed
 from parity.verdict.attribution import where as places
-from parity.verdict.attribution.cause import Night
 from parity.verdict.attribution.changes import Attribution, Change, Where
-
-
-def between(sessions, good, bad, environ, nodes):
-    return changed.on(changed.since(changed.known(sessions, bad, environ), good), nodes)
-
-
-GOOD = [figure(n, 79.0 + 0.1 * (n % 3), node) for n in range(10) for node in ('v1', 'v2', 'v3', 'v4')]
-
-
-def of_cell(own, cells, frame, sessions, session):
-    return Night(cells, frame, sessions, session, [own]).of(own)
-
 
 #: Night 10 is the bad one in all that follows.
 BAD = 10
+GOOD = [figure(n, 79.0 + 0.1 * (n % 3), node) for n in range(BAD) for node in ('v1', 'v2', 'v3', 'v4')]
+ONE, HALF = {'case': 'Stream %threads=one'}, {'case': 'Stream %threads=half'}
+BAND = {'low': 70.0, 'high': 90.0}
+PHYSICAL = [figure(n, 90.0, 'p1', partition='physical') for n in range(BAD)]
 
 
-def told(*rows, cells=None, sessions=(), word='regressed'):
-    own = cell(word)
-    known = [*sessions] or [facts(n) for n in range(BAD + 1)]
-    return of_cell(own, [own] if cells is None else cells, frame(*GOOD, *rows), known, f'night-{BAD}')
+def told(*rows, own=None, cells=None, sessions=(), known=GOOD) -> Attribution:
+    own = own or cell()
+    known_nights = [*sessions] or [facts(n) for n in range(BAD + 1)]
+    return cause.Night(cells or [own], frame(*known, *rows), known_nights, f'night-{BAD}', [own]).of(own)
 
 
-def where(*rows, **options):
-    found = told(*rows, **options).where
-    return found.kind, found.name
-
-
-def test_a_node_whose_values_are_apart_is_named():
-    assert where(figure(BAD, 71.2, 'v3'), rerun(BAD, 71.0, 'v3'), rerun(BAD, 79.0, 'v1')) == ('node', 'v3')
-
-
-def test_of_jobs_on_several_nodes_the_one_that_all_slow_ones_share_is_named():
-    assert where(figure(BAD, 71.0, 'v1,v3'), rerun(BAD, 71.0, 'v3,v4'), rerun(BAD, 79.0, 'v1,v4')) == ('node', 'v3')
-
-
-def test_a_slow_node_is_known_from_the_nights_since_it_became_slow():
-    nights_since = [figure(8, 71.0, 'v3', session='a', start=nights.start(9) + 1),
-                    figure(9, 79.0, 'v1', session='b', start=nights.start(9) + 2)]
-    assert where(*nights_since, figure(BAD, 71.2, 'v3')) == ('node', 'v3')
-
-
-def test_a_node_that_nobody_can_be_compared_with_is_not_named():
-    found = told(figure(BAD, 71.2, 'v3')).where
-    assert found.kind == '' and found.why == 'only v3 was measured'
-
-
-def test_a_node_of_which_some_figures_are_fine_is_not_named():
-    assert where(figure(BAD, 71.2, 'v3'), rerun(BAD, 79.0, 'v3'), rerun(BAD, 79.0, 'v1')) == ('', '')
-
-
-def test_all_nodes_of_a_partition():
-    slow_ones = [figure(BAD, 71.0, node) for node in ('v1', 'v2')]
-    assert where(*slow_ones) == ('partition', 'virtual')
-    physical = [figure(n, 90.0, 'p1', partition='physical') for n in range(BAD + 1)]
-    found = told(*slow_ones, *physical).where
-    assert (found.kind, found.name, found.why) == ('partition', 'virtual', 'not slow on physical')
-
-
-def test_everything():
-    physical = [figure(n, 90.0, 'p1', partition='physical') for n in range(BAD)]
-    assert where(figure(BAD, 71.0, 'v1'), *physical, figure(BAD, 80.0, 'p1', partition='physical')) \
-        == ('everything', 'physical, virtual')
+@pytest.mark.parametrize('rows, kind, name, why', [
+    # a node whose values are apart
+    ([figure(BAD, 71.2, 'v3'), rerun(BAD, 71.0, 'v3'), rerun(BAD, 79.0, 'v1')], 'node', 'v3', 'not slow on v1'),
+    # of jobs on several nodes, the one that all slow ones share
+    ([figure(BAD, 71.0, 'v1,v3'), rerun(BAD, 71.0, 'v3,v4'), rerun(BAD, 79.0, 'v1,v4')], 'node', 'v3', 'not slow on v1, v4'),
+    # a node that was slow the night before, too
+    ([figure(8, 71.0, 'v3', session='a', start=nights.start(9) + 1), figure(9, 79.0, 'v1', session='b', start=nights.start(9) + 2),
+      figure(BAD, 71.2, 'v3')], 'node', 'v3', 'not slow on v1'),
+    # nothing to compare it with; some figures are fine; an accepted band decides
+    ([figure(BAD, 71.2, 'v3')], '', '', 'only v3 was measured'),
+    ([figure(BAD, 71.2, 'v3'), rerun(BAD, 79.0, 'v3'), rerun(BAD, 79.0, 'v1')], '', '', '1 of 3 figures of this night are slow'),
+    ([figure(BAD, 79.0, 'v3'), rerun(BAD, 71.2, 'v3'), rerun(BAD, 79.0, 'v1')], '', '', '1 of 3 figures of this night are slow'),
+    ([figure(BAD, 71.2, 'v3', **BAND), rerun(BAD, 79.0, 'v1', **BAND)], '', '', 'no figure of this night is known to be slow'),
+    # all nodes of a partition
+    ([figure(BAD, 71.0, 'v1'), figure(BAD, 71.0, 'v2'), rerun(BAD, 79.0, 'v3')],
+     'partition', 'virtual', 'slow on v1, v2, v3; no other partition was measured'),
+    ([figure(BAD, 71.0, 'v1'), figure(BAD, 71.0, 'v2'), *PHYSICAL, figure(BAD, 90.0, 'p1', partition='physical')],
+     'partition', 'virtual', 'not slow on physical'),
+    ([figure(BAD, 71.0, 'v1'), *PHYSICAL, figure(BAD, 80.0, 'p1', partition='physical')],
+     'everything', 'physical, virtual', 'slow on physical, virtual'),
+])
+def test_where_a_slower_figure_comes_from(rows, kind, name, why):
+    assert told(*rows).where == Where(kind=kind, name=name, why=why)
 
 
 def test_cases_that_each_ran_on_one_node_tell_it_together():
-    cells = [cell(), cell(case='Stream %threads=one'), cell('ok', case='Stream %threads=half')]
-    rows = [figure(BAD, 71.0, 'v3'), figure(BAD, 9.0, 'v3', case='Stream %threads=one'),
-            figure(BAD, 40.0, 'v1', case='Stream %threads=half')]
-    assert where(*rows, cells=cells) == ('node', 'v3')
-    assert where(*rows[:1], figure(BAD, 9.0, 'v2', case='Stream %threads=one'), cells=cells) == ('', '')
+    cells = [cell(), cell(**ONE), cell('ok', **HALF)]
+    rows = [figure(BAD, 71.0, 'v3'), figure(BAD, 9.0, 'v3', **ONE), figure(BAD, 40.0, 'v1', **HALF)]
+    assert told(*rows, cells=cells).where.name == 'v3'
+    assert told(*rows, rerun(BAD, 71.0, 'v3'), cells=cells).where.name == 'v3'
+    assert not told(rows[0], figure(BAD, 9.0, 'v2', **ONE), rows[2], cells=cells).where.kind
+    assert not told(*rows[:2], cells=cells).where.kind                    # nothing fine elsewhere
+    assert not told(rows[0], rows[2], cells=cells[::2]).where.kind        # one slow case
+    elsewhere = told(*rows, rerun(BAD, 71.0, 'v1'), cells=cells).where    # slow again on another node
+    assert elsewhere == Where(kind='partition', name='virtual', why='slow on v1, v3; no other partition was measured')
+    rows += [figure(n, 10.0, 'v3', **ONE) for n in range(BAD)]            # which clears it for the other case, too
+    assert not told(*rows, rerun(BAD, 71.0, 'v1'), own=cells[1], cells=cells).where.kind
 
 
-def test_a_node_is_not_named_where_reruns_were_slow_on_other_nodes_too():
-    cells = [cell(), cell(case='Stream %threads=one'), cell('ok', case='Stream %threads=half')]
-    rows = [figure(BAD, 71.2, 'v3'), figure(BAD, 9.0, 'v3', case='Stream %threads=one'),
-            figure(BAD, 40.0, 'v1', case='Stream %threads=half')]
-    found = told(*rows, rerun(BAD, 71.0, 'v1'), cells=cells).where
-    assert (found.kind, found.name, found.why) == ('partition', 'virtual', 'slow on v1, v3; no other partition was measured')
-    assert where(*rows, rerun(BAD, 71.0, 'v3'), cells=cells) == ('node', 'v3')
-    # the case that was run again tells it of the others, too
-    one = cell(case='Stream %threads=one')
-    rows += [figure(n, 10.0, 'v3', case='Stream %threads=one') for n in range(BAD)]
-    night = Night([*cells[::2], one], frame(*GOOD, *rows, rerun(BAD, 71.0, 'v1')),
-                  [facts(n) for n in range(BAD + 1)], f'night-{BAD}', [one])
-    assert night.of(one).where.kind == ''
+def test_the_direction_counts_and_a_short_history_tells_nothing():
+    lower = [{'start': n, 'value': 1.5, 'better': 'lower', 'low': None, 'high': None} for n in range(8)]
+    edge = places.edge(lower, 8)
+    assert [places.beyond(value, edge, 'lower') for value in (1.6, 1.52, 1.4)] == [True, False, False]
+    assert places.edge(GOOD[:places.ENOUGH - 1], nights.start(20)) is None
+    assert 'known to be slow' in told(figure(9, 79.0), figure(BAD, 71.0), known=[]).where.why
 
 
-def test_an_accepted_band_decides_what_is_slow_and_its_direction_counts():
-    band = {'low': 70.0, 'high': 90.0}
-    assert where(figure(BAD, 71.2, 'v3', **band), rerun(BAD, 79.0, 'v1', **band)) == ('', '')
-    lower = places.level([{'start': n, 'value': 1.5, 'better': 'lower', 'low': None, 'high': None}
-                          for n in range(8)], 8)
-    assert lower.slow(1.6) and not lower.slow(1.4) and not lower.slow(1.52)
+CELLS = {'triad': ('Stream %threads=all', 'triad'), 'mg': ('Npb %benchmark=mg', 'mops_total'), 'hpl': ('Hpl', 'gflops'),
+         'ep': ('Npb %benchmark=ep', 'mops_total'), 'dgemm': ('Hpcc', 'dgemm_star'), 'ior': ('Ior %api=POSIX', 'write'),
+         'osu': ('OsuLatency %benchmark=latency %where=between', 'latency_8B'), 'pairs': ('PairsLatency %how=one-by-one', 'worst')}
 
 
-def test_a_short_history_tells_nothing():
-    assert places.level(GOOD[:places.ENOUGH - 1], nights.start(20)) is None
-    own = cell()
-    found = of_cell(own, [own], frame(figure(9, 79.0), figure(BAD, 71.0)), [facts(9), facts(BAD)], f'night-{BAD}')
-    assert found.where.kind == '' and 'known to be slow' in found.where.why
-
-
-NPB = 'Npb %benchmark={}'
-
-
-def part(**words):
-    """The subsystem that cells tell; words by the short name of a cell."""
-    known = {'triad': ('Stream %threads=all', 'triad'), 'mg': (NPB.format('mg'), 'mops_total'),
-             'hpl': ('Hpl', 'gflops'), 'ep': (NPB.format('ep'), 'mops_total'), 'dgemm': ('Hpcc', 'dgemm_star'),
-             'osu': ('OsuLatency %benchmark=latency %where=between', 'latency_8B'),
-             'pairs': ('PairsLatency %how=one-by-one', 'worst'), 'ior': ('Ior %api=POSIX', 'write')}
-    cells = [cell(word, *known[name]) for name, word in words.items()]
-    return of_cell(cells[0], cells, frame(*GOOD), [], 'night-9').subsystem
-
-
-@pytest.mark.parametrize('words, name', [
-    ({'triad': 'regressed', 'hpl': 'regressed', 'mg': 'regressed', 'osu': 'ok'}, 'memory'),
-    ({'osu': 'regressed', 'pairs': 'regressed', 'hpl': 'ok', 'ep': 'ok'}, 'network'),
-    ({'ior': 'regressed', 'triad': 'ok'}, 'storage'),
-    ({'dgemm': 'regressed', 'ep': 'regressed', 'triad': 'ok'}, 'compute clock'),
-    ({'ep': 'regressed', 'triad': 'regressed', 'osu': 'ok'}, 'compute and memory alike'),
-    ({'triad': 'regressed'}, ''),                                   # nothing else was judged
-    ({'triad': 'regressed', 'osu': 'unreferenced'}, ''),
-    ({'hpl': 'regressed', 'osu': 'ok'}, ''),                        # HPL alone may be anything
-    ({'triad': 'regressed', 'osu': 'regressed', 'ep': 'ok'}, ''),
+@pytest.mark.parametrize('words, said', [
+    ({'triad': 'regressed', 'hpl': 'regressed', 'mg': 'regressed', 'osu': 'ok'},
+     'memory (memory and bound by memory slower, network not)'),
+    ({'osu': 'regressed', 'pairs': 'regressed', 'hpl': 'ok', 'ep': 'ok'}, 'network (network slower, compute and bound by memory not)'),
+    ({'ior': 'regressed', 'triad': 'ok'}, 'storage (storage slower, memory not)'),
+    ({'dgemm': 'regressed', 'ep': 'regressed', 'triad': 'ok'}, 'compute clock (compute slower, memory not)'),
+    ({'ep': 'regressed', 'triad': 'regressed', 'osu': 'ok'}, 'compute and memory alike (compute and memory slower, network not)'),
+    ({'triad': 'regressed'}, 'cannot be told (slower: memory; nothing else was judged)'),
+    ({'triad': 'regressed', 'osu': 'unreferenced'}, 'cannot be told (slower: memory; nothing else was judged)'),
+    ({'hpl': 'regressed', 'osu': 'ok'}, 'cannot be told (slower: bound by memory; these move together in no way that is known)'),
+    ({'triad': 'regressed', 'osu': 'regressed', 'ep': 'ok'},
+     'cannot be told (slower: memory, network; these move together in no way that is known)'),
 ])
-def test_which_part_of_the_machine_moves_with_the_cells(words, name):
-    assert part(**words).name == name
-
-
-def test_what_nothing_judged_is_not_fine():
-    def told(word):
-        cells = [cell(), cell(word, 'OsuLatency %benchmark=latency %where=between', 'latency_8B')]
-        return of_cell(cells[0], cells, frame(*GOOD), [], 'night-9').subsystem.name
-    assert told('ok') == 'memory' and told('unreferenced') == ''
-
-
-def test_a_subsystem_names_the_cells_that_support_it_and_an_unknown_one_says_why():
-    found = part(triad='regressed', hpl='regressed', osu='ok')
-    assert found.cells == ['Stream%threads=all.triad@onebox:virtual', 'Hpl.gflops@onebox:virtual']
-    assert str(found) == 'memory (memory and bound by memory slower, network not)'
-    assert 'nothing else was judged' in part(triad='regressed').why
+def test_which_part_of_the_machine_moves_with_the_cells(words, said):
+    cells = [cell(word, *CELLS[name]) for name, word in words.items()]
+    found = told(own=cells[0], cells=cells).subsystem
+    assert str(found) == said
+    if found.name:
+        slower = [CELLS[name] for name, word in words.items() if word == 'regressed']
+        assert sorted(found.cells) == sorted(f'{case.replace(" ", "")}.{metric}@onebox:virtual' for case, metric in slower)
 
 
 def test_every_case_of_ours_is_in_one_group():
@@ -168,67 +110,56 @@ def test_every_case_of_ours_is_in_one_group():
         assert places.group_of(f'{case}@onebox:virtual'), case
 
 
-def kernels(before: str, after: str, since: int = 9, nodes=('v3',)):
-    return [facts(n, {node: {'node': node, 'kernel': after if n >= since else before} for node in nodes})
-            for n in range(BAD + 1)]
+def kernels(*by_night: str, nodes=('v3',)):
+    """Sessions whose last nights had these kernels; ReFrame and all before are 'a', '' is unknown."""
+    names = ['a'] * (BAD + 1 - len(by_night)) + [*by_night]
+    return [facts(n, {node: {'node': node, 'kernel': name} for node in nodes}) for n, name in enumerate(names)]
 
 
-def changes(sessions, *rows, **options):
-    return [str(c) for c in told(*(rows or (figure(BAD, 71.2, 'v3'),)), sessions=sessions, **options).changes]
+@pytest.mark.parametrize('sessions, said', [
+    (kernels('b'), ['kernel a -> b on v3 since 2026-11-28']),
+    (kernels('b', nodes=('v1', 'v3')), ['kernel a -> b on v1, v3 since 2026-11-28']),
+    (kernels('b', nodes=('v3.site',)), ['kernel a -> b on v3.site since 2026-11-28']),
+    ([*kernels('b'), facts(BAD + 1, {'v3': {'node': 'v3', 'kernel': 'c'}})], ['kernel a -> b on v3 since 2026-11-28']),
+    (kernels('b', 'b', 'b'), []),                                     # before the last good night
+    (kernels('b', 'a'), ['kernel b -> a on v3 since 2026-11-28']),
+    (kernels('b', nodes=('v1',)), []),                                # on another node
+    (kernels(''), []), (kernels(*[''] * BAD, 'b'), []),               # unknown on one side
+])
+def test_a_fact_that_changed_since_the_last_good_night_is_told_with_its_nodes_and_day(sessions, said):
+    assert [str(change) for change in told(figure(BAD, 71.2, 'v3'), sessions=sessions).changes] == said
+    failed = told(own=cell('failed', nodes=['v3']), sessions=sessions)           # it has no figure tonight
+    assert [str(change) for change in failed.changes] == said and failed.where == Where() and not failed.subsystem.name
 
 
-def test_a_fact_that_changed_since_the_last_good_night_is_told_with_its_node_and_day():
-    assert changes(kernels('6.1.187', '6.1.192', since=10)) == ['kernel 6.1.187 -> 6.1.192 on v3 since 2026-11-28']
+def test_only_changes_on_the_node_that_is_to_blame_are_told():
+    rows = figure(BAD, 71.0, 'v1,v3'), rerun(BAD, 71.0, 'v3,v4'), rerun(BAD, 79.0, 'v1,v4')
+    assert [len(told(*rows, sessions=kernels('b', nodes=(node,))).changes) for node in ('v1', 'v3')] == [0, 1]
 
 
-def test_what_changed_before_the_last_good_night_or_on_other_nodes_is_no_change():
-    assert changes(kernels('6.1.187', '6.1.192', since=5)) == []
-    assert changes(kernels('6.1.187', '6.1.192', since=10, nodes=('v1',))) == []
-
-
-def test_nodes_that_changed_alike_are_named_together():
-    assert changes(kernels('a', 'b', since=10, nodes=('v1', 'v3'))) == ['kernel a -> b on v1, v3 since 2026-11-28']
-
-
-def test_what_is_unknown_on_one_side_is_no_change():
-    known_late = [facts(n, {'v3': {'node': 'v3', 'microcode': '0x1'}} if n == BAD else {}) for n in range(BAD + 1)]
-    known_early = [facts(n, {'v3': {'node': 'v3', 'microcode': '0x1'}} if n < BAD else {}) for n in range(BAD + 1)]
-    assert changes(known_late) == changes(known_early) == []
-
-
-def test_a_change_that_was_taken_back_is_none():
-    kernels_of = [facts(n, {'v3': {'node': 'v3', 'kernel': 'b' if n == 9 else 'a'}}) for n in range(BAD + 1)]
-    assert between(kernels_of, nights.start(8), nights.start(9), 'distro', {'v3'})
-    assert not between(kernels_of, nights.start(8), nights.start(BAD), 'distro', {'v3'})
+def test_a_change_that_was_taken_back_since_the_last_good_night_is_none():
+    slow_since_9 = [row for row in GOOD if row['start'] < nights.start(9)] + [figure(9, 71.0, 'v3'), figure(BAD, 71.0, 'v3')]
+    assert not told(known=slow_since_9, sessions=kernels('b', 'a')).changes
+    assert [change.old for change in told(known=slow_since_9, sessions=kernels('b', 'b')).changes] == ['a']
 
 
 def test_machine_software_and_reframe_are_compared_and_the_head_node_is_not():
     def session(night, mpi, kernel, reframe):
-        software = {'distro': {'mpi': {'name': 'Open MPI', 'version': mpi},
-                               'packages': {'hpl': {'spec': 'hpl@2.3', 'hash': 'abcdefghij' if mpi == '4.1.4'
-                                                    else 'zyxwvutsrq'}}}}
+        package = {'spec': 'hpl@2.3', 'hash': 'abcdefghij' if mpi == '4.1.4' else 'zyxwvutsrq'}
+        software = {'distro': {'mpi': {'name': 'Open MPI', 'version': mpi}, 'packages': {'hpl': package}}}
         machine = {'hostname': 'v3', 'kernel': kernel, 'clocksource': None, 'memory_bytes': 2**34}
         return facts(night, machine=machine, software=software, reframe=reframe)
-    sessions = [session(n, *(('4.1.4', '6.1', '4.10.4') if n < BAD else ('4.1.5', '6.2', '4.10.5')))
-                for n in range(BAD + 1)]
-    assert changes(sessions) == [
-        'kernel 6.1 -> 6.2 on v3 since 2026-11-28',
-        'hpl hpl@2.3 /abcdefg -> hpl@2.3 /zyxwvut since 2026-11-28',
-        'MPI Open MPI 4.1.4 -> Open MPI 4.1.5 since 2026-11-28',
-        'ReFrame 4.10.4 -> 4.10.5 since 2026-11-28']
-    assert all('kernel' not in c for c in changes(sessions, figure(BAD, 71.0, 'v1')))
+    sessions = [session(n, *(('4.1.4', '6.1', '4.10.4') if n < BAD else ('4.1.5', '6.2', '4.10.5'))) for n in range(BAD + 1)]
+    elsewhere = ['hpl hpl@2.3 /abcdefg -> hpl@2.3 /zyxwvut since 2026-11-28', 'MPI Open MPI 4.1.4 -> Open MPI 4.1.5 since 2026-11-28',
+                 'ReFrame 4.10.4 -> 4.10.5 since 2026-11-28']
+    for node, said in (('v3', ['kernel 6.1 -> 6.2 on v3 since 2026-11-28', *elsewhere]), ('v1', elsewhere)):
+        assert [str(change) for change in told(figure(BAD, 71.0, node), sessions=sessions).changes] == said
 
 
-def test_other_nodes_than_on_the_good_night_are_told():
-    assert changes([facts(n) for n in range(BAD + 1)], figure(BAD, 71.0, 'v9')) \
-        == ['nodes v1 v2 v3 v4 -> v9 since 2026-11-28']
-
-
-def test_a_cell_that_failed_tells_what_changed_since_its_last_figure():
-    own = cell('failed', nodes=['v3'])
-    found = of_cell(own, [own], frame(*GOOD), kernels('a', 'b', since=10), f'night-{BAD}')
-    assert [str(c) for c in found.changes] == ['kernel a -> b on v3 since 2026-11-28']
-    assert found.where.kind == found.subsystem.name == ''
+@pytest.mark.parametrize('sessions', [None, [facts(99)]])       # the second: the night is older than those that are compared
+def test_other_nodes_than_on_the_good_night_are_told(sessions):
+    found = told(figure(BAD, 71.0, 'v9'), sessions=sessions or ())
+    assert [str(change) for change in found.changes] == ['nodes v1 v2 v3 v4 -> v9 since 2026-11-28']
 
 
 def test_a_verdict_says_where_and_what_changed_once_for_rows_that_follow_one_another(stored, monkeypatch):

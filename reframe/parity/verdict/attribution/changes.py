@@ -1,9 +1,12 @@
-"""What is known of the cause of a slower figure; what is not known stays empty."""
+"""The known cause of a slower figure, and the facts of nodes, software and tools that changed before it.
+
+What is not known stays empty."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, Literal
 
 from parity.base.strict import Strict
@@ -11,6 +14,13 @@ from parity.records.record import Session
 
 #: Nodes that are named one by one in a sentence.
 _NAMED = 4
+#: Facts of no node in particular.
+ANYWHERE = ''
+#: Facts from programs/node.sh and watch.py, in the order in which a person looks for a cause.
+NODE = ('kernel', 'virtualisation', 'processor', 'microcode', 'firmware', 'governor', 'clocksource', 'gpu_driver',
+        'vulnerable', 'throttled')
+#: {(node, fact): when each session began, and the fact's text in it}
+Known = dict[tuple[str, str], list[tuple[float, str]]]
 
 
 class Change(Strict):
@@ -29,7 +39,7 @@ class Change(Strict):
 
 
 class Where(Strict):
-    """One node, one partition or everything; '' where that cannot be told. ``why`` is the evidence."""
+    """One node, one partition or everything; '' where that is not known. ``why`` is the evidence."""
 
     kind: Literal['node', 'partition', 'everything', ''] = ''
     name: str = ''
@@ -42,25 +52,25 @@ class Where(Strict):
 
 
 class Subsystem(Strict):
-    """What part of a machine moves with the cells that are slower; '' where none can be told."""
+    """The part of a machine that moves with the slower cells; '' where that is not known."""
 
     name: str = ''
     why: str = ''
-    cells: list[str] = []            # those that support it, as parity.records.history.cell_id prints them
+    cells: list[str] = []            # the cells that support it, by name
 
     def __str__(self) -> str:
         return f'{self.name or "cannot be told"} ({self.why})' if self.why else self.name
 
 
 class Attribution(Strict):
-    """Where, in what part of the machine, and what changed."""
+    """The cause of one slower figure: where, in what part of the machine, and what changed."""
 
     where: Where = Where()
     subsystem: Subsystem = Subsystem()
     changes: list[Change] = []
 
     def lines(self, changes: int | None = None) -> list[str]:
-        """What is known, a line each, with no more than so many changes; what is not known has none."""
+        """Return a line for each known part, with at most ``changes`` facts that changed."""
         told = [f'changed: {change}' for change in self.changes]
         left = len(told) - len(told[:changes])
         return list(filter(None, (f'where: {self.where}', f'part: {self.subsystem}' if str(self.subsystem) else '',
@@ -68,115 +78,94 @@ class Attribution(Strict):
 
 
 def several(names: list[str]) -> str:
-    """'v1, v2, v3, v4 and 12 more'."""
+    """Return 'v1, v2, v3, v4 and 12 more'."""
     rest = len(names) - _NAMED
     return ', '.join(names[:_NAMED]) + (f' and {rest} more' if rest > 0 else '')
 
 
-Known = list[tuple[float, str]]      # when a session began, and the fact's text in it
+def known(nights: list[Session], bad: float, environ: str) -> Known:
+    """Return the facts of each night up to the session begun at ``bad`` (Unix time).
 
-
-def known(nights: list[Session], bad: float, environ: str) -> dict[tuple[str, str], Known]:
-    """What was known of each node and fact when, up to the session begun at ``bad`` (Unix time). ``nights``:
-    sessions of one system, oldest first; those before the last good one tell of nodes that did not run in it."""
-    found: dict[tuple[str, str], Known] = {}
+    ``nights``: sessions of one system, oldest first. ``environ``: the environment whose software counts."""
+    found: Known = {}
     for night in nights:
         if night.start <= bad:
-            for node, said in _facts(night, environ).items():
-                for name, text in said.items():
-                    found.setdefault((node, name), []).append((night.start, text))
+            for node, name, text in _facts(night, environ):
+                found.setdefault((node, name), []).append((night.start, text))
     return found
 
 
-def since(told: dict[tuple[str, str], Known], good: float) -> list[Change]:
-    """All that changed since the session begun at ``good``, with the nodes on which it did."""
+def since(told: Known, good: float) -> list[Change]:
+    """Return every change since the session begun at ``good``, with all nodes that have it."""
     changed: dict[tuple, list[str]] = {}
     for (node, name), values in told.items():
-        if step := _step(values, good):
-            changed.setdefault((name, *step), []).append(node)
-    return [Change(fact=name, old=old, new=new, since=began, nodes=sorted(where))
-            for (name, old, new, began), where in changed.items()]
+        before = [text for start, text in values if start <= good]
+        new = values[-1][1]
+        if before and new != before[-1]:
+            *_, (began, _) = takewhile(lambda value, new=new: value[1] == new, reversed(values))
+            changed.setdefault((name, before[-1], new, began), []).append(node)
+    return [Change(fact=name, old=old, new=new, since=began, nodes=sorted(nodes))
+            for (name, old, new, began), nodes in changed.items()]
 
 
 def on(changed: list[Change], nodes: set[str]) -> list[Change]:
-    """Those of the changes that concern the nodes, or no node in particular. ``nodes``: those of the bad figure.
-    Where a fact changed elsewhere, too, those nodes are named with them."""
+    """Return the changes on any of ``nodes``, and those of no node in particular."""
     here = {ANYWHERE, *map(_short, nodes)}
     return [change.model_copy(update={'nodes': [n for n in change.nodes if n]})
             for change in changed if here & set(map(_short, change.nodes))]
 
 
-def _step(values: Known, good: float) -> tuple[str, str, float] | None:
-    """(old, new, since) where the last known text is another than the one known at the good night."""
-    before = [text for start, text in values if start <= good]
-    if not before or values[-1][0] <= good or values[-1][1] == before[-1]:
-        return None
-    new = values[-1][1]
-    since = values[-1][0]
-    for start, text in reversed(values):
-        if text != new:
-            break
-        since = start
-    return before[-1], new, since
-
-
 def of_nodes(good: set[str], bad: set[str], since: float) -> list[Change]:
-    """The node list itself, where the bad figure was taken on nodes that share none with the good one."""
+    """Return the change of nodes, where the bad figure shares none with the good one."""
     if not good or not bad or good & bad:
         return []
     return [Change(fact='nodes', old=' '.join(sorted(good)), new=' '.join(sorted(bad)), since=since)]
 
 
 def _short(node: str) -> str:
-    """A scheduler and the node itself may say its name with and without the domain."""
+    """A node's name without the domain, which only one of scheduler and node may know."""
     return node.partition('.')[0]
 
 
-#: Facts of no node in particular.
-ANYWHERE = ''
-#: What programs/node.sh and watch.py say, in the order in which a person looks for a cause.
-NODE = ('kernel', 'virtualisation', 'processor', 'microcode', 'firmware', 'governor', 'clocksource', 'gpu_driver',
-        'vulnerable', 'throttled')
-
-
-def _facts(session: Session, environ: str) -> dict[str, dict[str, str]]:
-    """{node or ANYWHERE: {fact: text}} of what is known; ``environ``: whose software counts. What is unknown has
-    no entry: it can differ from nothing."""
-    found = {node: _known({name: said.get(name) for name in NODE}) for node, said in session.nodes.items()}
+def _facts(session: Session, environ: str) -> Iterator[tuple[str, str, str]]:
+    """(node or ANYWHERE, fact, text) of each known fact: an unknown one differs from nothing."""
     machine = session.facts.get('machine') or {}
-    if here := _machine(machine) | _known({'throttled': session.throttled}):
-        found.setdefault(machine.get('hostname') or ANYWHERE, {}).update(here)
     software = (session.facts.get('software') or {}).get(environ) or {}
-    found[ANYWHERE] = found.get(ANYWHERE, {}) | _known({
-        **dict(_software(software)), 'ReFrame': session.reframe, 'parity': session.facts.get('parity')})
-    return found
+    host = machine.get('hostname') or ANYWHERE
+    nodes = {node: {name: said.get(name) for name in NODE} for node, said in session.nodes.items()}
+    nodes.setdefault(host, {}).update(_given({**_machine(machine), 'throttled': session.throttled}))
+    anywhere = {**dict(_software(software)), 'ReFrame': session.reframe, 'parity': session.facts.get('parity')}
+    for node, facts in [*nodes.items(), (ANYWHERE, anywhere)]:
+        yield from ((node, name, text) for name, text in _given(facts).items())
 
 
-def _known(facts: dict[str, Any]) -> dict[str, str]:
+def _given(facts: dict[str, Any]) -> dict[str, str]:
     return {name: str(text) for name, text in facts.items() if text not in (None, '')}
 
 
-def _machine(machine: dict[str, Any]) -> dict[str, str]:
-    """Of the machine that ReFrame ran on: the node itself where no scheduler is."""
-    gib = machine.get('memory_bytes')
-    return _known({
+def _machine(machine: dict[str, Any]) -> dict[str, Any]:
+    """The machine that ReFrame ran on: the node itself where there is no scheduler."""
+    size = machine.get('memory_bytes')
+    return {
         'kernel': machine.get('kernel'), 'virtualisation': machine.get('backend'),
         'processor': machine.get('model_name'), 'governor': machine.get('governor'),
         'clocksource': machine.get('clocksource'), 'mitigations': machine.get('mitigations'),
         'cores': len(machine.get('core_sets') or ()) or None, 'cpu quota': machine.get('cpu_quota'),
         # the kernel's own share differs from kernel to kernel: not by a tenth of a GiB
-        'memory': gib and f'{gib / 2**30:.1f} GiB'})
+        'memory': size and f'{size / 2**30:.1f} GiB'}
 
 
 def _software(software: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What an environment runs; where its files lie does not count."""
+    """(name, version) of an environment's software; a moved file is no change."""
     for name, program in (software.get('programs') or {}).items():
-        if name == 'python3':       # its patches do not make other software (parity.software.model)
-            yield name, program.get('version') or ''
-        else:
-            yield name, _told(program.get('package_version') or program.get('version'), program.get('sha256'))
+        version = program.get('package_version') or program.get('version')
+        # python3's patches do not make other software (parity.software.model)
+        yield name, program.get('version') if name == 'python3' else _version(version, program.get('sha256'))
     for name, package in (software.get('packages') or {}).items():
-        yield name, _package(package) if isinstance(package, dict) else str(package)
+        if isinstance(package, dict):
+            version = _version(package.get('spec'), package.get('hash'), 7)
+            package = ' '.join(filter(None, (version, package.get('compiler'), package.get('mpi'))))
+        yield name, str(package)
     for name in ('mpi', 'blas'):
         if said := software.get(name):
             yield name.upper(), ' '.join(str(said[k]) for k in ('name', 'version', 'core') if said.get(k))
@@ -184,10 +173,5 @@ def _software(software: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield 'modules', ' '.join(modules)
 
 
-def _package(package: dict[str, Any]) -> str:
-    return _told(package.get('spec'), package.get('hash'), 7) + ''.join(
-        f' {package[key]}' for key in ('compiler', 'mpi') if package.get(key))
-
-
-def _told(version: str | None, digest: str | None, length: int = 8) -> str:
-    return ' '.join(filter(None, (version, f'/{digest[:length]}' if digest else '')))
+def _version(version: str | None, digest: str | None, length: int = 8) -> str:
+    return ' '.join(filter(None, (version, digest and f'/{digest[:length]}')))
