@@ -1,12 +1,11 @@
 """The cluster that ci/cluster makes of one machine: a small real suite, and every fault in mid-run.
 
-Skipped unless `ci/test --full` has brought it up. Every fault ends as `failed` with its reason and exit
-code 4; what the session measured beside it is kept, nothing is called a regression, the next night runs.
+Only `ci/test --full` runs this file. Every fault ends as `failed` with its reason and exit code 4.
+parity keeps the other measurements of that session, calls nothing a regression, and the next test's night runs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -21,10 +20,11 @@ from conftest import PATIENCE, TOP, eventually, shell
 
 pytestmark = pytest.mark.skipif(not os.environ.get('PARITY_CLUSTER'),
                                 reason='no cluster here: ci/test --full brings one up (root, Slurm, KVM or User-mode Linux)')
-#: A case that is over at once, to be measured beside the one that a fault meets.
-BESIDE = "-n 'FileCopy%mode=small-write%clients=one%sync=durable'"
+#: A case that ends at once: it is measured beside the one that a fault meets.
+CASE = 'FileCopy%mode=small-write%clients=one%sync=durable'
+BESIDE = f"-n '{CASE}'"
+FINE = {'unreferenced', 'skipped', 'disturbed'}
 STATE = Path('/run/parity-cluster/state.json')
-_BEGUN: list[subprocess.Popen] = []
 
 
 def cluster(verb: str, *arguments: str) -> subprocess.CompletedProcess:
@@ -33,63 +33,46 @@ def cluster(verb: str, *arguments: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def night(monkeypatch):
-    """A folder for results that all nodes may write; returns it. The cluster is well before and after."""
-    shared = json.loads(STATE.read_text())['shared']
-    folder = Path(shared) / 'cluster-tests' / uuid.uuid4().hex[:8]
+    """Return a results folder that all nodes may write. The cluster is well before and after the test."""
+    folder = Path(json.loads(STATE.read_text())['shared']) / 'cluster-tests' / uuid.uuid4().hex[:8]
     folder.mkdir(parents=True)
     monkeypatch.setenv('PARITY_RESULTS', str(folder))
     assert cluster('status').returncode == 0, cluster('status').stdout
     yield folder
-    for process in _BEGUN:        # of a test that failed before its night was over
-        if process.poll() is None:
-            process.terminate()
-            process.communicate(timeout=PATIENCE)
-    _BEGUN.clear()
     shell('scancel -u root', TOP)
     up = cluster('up')
     assert up.returncode == 0, up.stderr
 
 
 def begin(options: str) -> subprocess.Popen:
-    """ci/nightly, in the background."""
-    process = subprocess.Popen(['bash', '-c', f'exec ci/nightly --repeats=1 --system {options}'], cwd=TOP,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    _BEGUN.append(process)
-    return process
+    """Start ci/nightly in the background."""
+    return subprocess.Popen(['bash', '-c', f'exec ci/nightly --repeats=1 --system {options}'], cwd=TOP, text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def ended(process: subprocess.Popen, code: int) -> list[dict]:
-    """The cells that the night was judged to; it has ended with ``code``."""
+    """Wait for the night, which must end with ``code``; return its judged cells."""
     printed, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == code, printed[-4000:]
-    assert 'Traceback' not in printed, printed[-4000:]
-    judged = json.loads(shell('. ci/activate && parity verdict --json', TOP).stdout)
-    return judged['cells']
+    assert process.returncode == code and 'Traceback' not in printed, printed[-4000:]
+    return json.loads(shell('. ci/activate && parity verdict --json', TOP).stdout)['cells']
 
 
-def run(options: str, code: int) -> list[dict]:
-    return ended(begin(options), code)
+def of(cells: list[dict], check: str) -> list[dict]:
+    return [c for c in cells if c['check'] == check]
 
 
-def words(cells: list[dict], check: str) -> set[str]:
-    return {c['verdict'] for c in cells if c['check'] == check}
+def failed(cells: list[dict], reason: str) -> None:
+    """Demand that all Hpcc cells failed for that reason, and that FileCopy, if it ran, was measured."""
+    hpcc, beside = of(cells, 'Hpcc'), of(cells, 'FileCopy')
+    assert hpcc and {c['verdict'] for c in hpcc} == {'failed'}, {(c['verdict'], c['reason']) for c in cells}
+    assert all(re.search(reason, c['reason']) for c in hpcc), hpcc[0]['reason']
+    assert {c['verdict'] for c in beside} <= FINE
+    assert not beside or any(c['value'] is not None for c in beside)
 
 
-def failed(cells: list[dict], reason: str, check: str = 'Hpcc') -> None:
-    """All of the check's cells failed for that reason, what ran beside was measured, nothing regressed."""
-    of_check = [c for c in cells if c['check'] == check]
-    assert of_check and {c['verdict'] for c in of_check} == {'failed'}, {(c['verdict'], c['reason']) for c in cells}
-    assert all(re.search(reason, c['reason']) for c in of_check), of_check[0]['reason']
-    assert words(cells, 'FileCopy') <= {'unreferenced', 'skipped', 'disturbed'}
-    assert any(c['value'] is not None for c in cells if c['check'] == 'FileCopy') or not words(cells, 'FileCopy')
-
-
-@contextlib.contextmanager
-def while_running(job: str = 'rfm_Hpcc'):
-    """Once the job runs."""
-    eventually(lambda: re.search(rf'^{job}\S* R', shell("squeue -h -o '%j %t'", TOP).stdout, re.M))
+def once_it_runs() -> None:
+    eventually(lambda: re.search(r'^rfm_Hpcc\S* R', shell("squeue -h -o '%j %t'", TOP).stdout, re.M))
     time.sleep(2)
-    yield
 
 
 @pytest.mark.parametrize('partition', ['physical', 'virtual'])
@@ -103,11 +86,10 @@ def test_nodes_are_real_and_unprivileged_jobs_run_on_them(night, partition):
 
 def test_a_night_on_both_partitions(night):
     begun = time.strftime('%FT%T')
-    cells = run(f'onebox {BESIDE}', 0)
+    cells = ended(begin(f'onebox {BESIDE}'), 0)
     for partition, backend in (('physical', None), ('virtual', json.loads(STATE.read_text())['backend'])):
         here = [c for c in cells if c['partition'] == partition and c['value'] is not None]
-        assert {c['check'] for c in here} == {'FileCopy'}
-        assert {c['nodes'][0][0] for c in here} == {partition[0]}
+        assert {c['check'] for c in here} == {'FileCopy'} and {c['nodes'][0][0] for c in here} == {partition[0]}
         assert backend is None or {c['virtualisation'] for c in here} == {backend}
     times = shell('sacct -n -P -X -o Start,End,JobName -S ' + begun, TOP).stdout
     spans = sorted(line.split('|')[:2] for line in times.splitlines() if '|rfm_' in line)
@@ -116,7 +98,7 @@ def test_a_night_on_both_partitions(night):
 
 @pytest.mark.parametrize('nodes', [2, 4])
 def test_a_case_on_more_nodes(night, nodes):
-    cells = run(f"onebox:physical -n 'Fileset%file=10KB%mode=read$' -S nodes={nodes}", 0)
+    cells = ended(begin(f"onebox:physical -n 'Fileset%file=10KB%mode=read$' -S nodes={nodes}"), 0)
     assert {len(c['nodes']) for c in cells if c['value'] is not None} == {nodes}
 
 
@@ -127,19 +109,17 @@ def test_jobs_are_submitted_followed_and_cancelled(night):
         return done.stdout.strip()
 
     for job in ('build', 'nightly', 'campaign'):
-        script = night / 'script.sh'
-        script.write_text(parity(f'render {job} --system onebox') + '\n')
-        tested = shell(f'sbatch --test-only {script}', night)
+        (night / 'script.sh').write_text(parity(f'render {job} --system onebox') + '\n')
+        tested = shell(f'sbatch --test-only {night}/script.sh', night)
         assert tested.returncode == 0 and 'to start at' in tested.stderr, f'{job}: {tested.stderr}'
-    case = 'FileCopy%mode=small-write%clients=one%sync=durable'
-    name = parity(f'submit workload --system onebox --partition physical --check {case}')
+    name = parity(f'submit workload --system onebox --partition physical --check {CASE}')
     assert name.isdecimal() and name in parity('list')
     parity(f'wait {name}')
     output, = (night / 'jobs').glob('parity-FileCopy-*.out')
     assert shell(f'. ci/activate && parity parse filecopy {output}', TOP).returncode == 0
     name = parity('submit nightly --system onebox --partition physical')
     parity(f'cancel {name}')
-    # 4 where it had not begun, else the code of the signal that ended it
+    # 4 if it had not begun, else 128 + the signal that ended it
     assert 'CANCELLED' in parity(f'wait {name}', 4, 128 + 15) and 'CANCELLED' in parity('list')
     later = parity(f'submit nightly --system onebox --after {name}')
     parity(f'wait {later}', 4)
@@ -159,7 +139,7 @@ def test_up_mends_a_dead_daemon(night, node, daemon):
     assert cluster('status').returncode == 0, cluster('status').stdout
 
 
-def test_a_partition_that_takes_no_jobs_is_not_called_well_and_up_mends_it(night):
+def test_up_resumes_a_drained_partition(night):
     shell('scontrol update partitionname=virtual state=drain', TOP)
     status = cluster('status')
     assert status.returncode == 4 and re.search('partition +virtual +drain', status.stdout)
@@ -176,70 +156,39 @@ def test_up_fails_where_no_two_ranks_can_run(night):
 
 def test_slurmctld_killed_and_restarted_in_mid_run(night):
     process = begin('onebox:physical -n Hpcc')
-    with while_running():
-        time.sleep(6)    # it writes down which jobs run some seconds late: killed before that, it knows no better
-        assert cluster('kill', 'slurmctld').returncode == 0
-        time.sleep(3)
-        assert cluster('start', 'slurmctld').returncode == 0
-    cells = ended(process, 0)
-    assert words(cells, 'Hpcc') <= {'unreferenced', 'skipped', 'disturbed'} and all(c['value'] is not None for c in cells if c['verdict'] == 'unreferenced')
+    once_it_runs()
+    time.sleep(6)    # slurmctld saves its list of running jobs some seconds late
+    assert cluster('kill', 'slurmctld').returncode == 0
+    time.sleep(3)
+    assert cluster('start', 'slurmctld').returncode == 0
+    cells = of(ended(process, 0), 'Hpcc')
+    assert {c['verdict'] for c in cells} <= FINE and all(c['value'] is not None for c in cells if c['verdict'] == 'unreferenced')
 
 
-def test_a_node_is_set_down_in_mid_run(night):
-    process = begin(f'onebox:physical -n Hpcc {BESIDE}')
-    with while_running():
-        shell('scontrol update nodename=p1 state=down reason=test', TOP)
-    failed(ended(process, 4), r'a node failed \(job \d+ on p1: NODE_FAIL\)|cancelled')
+@pytest.mark.parametrize('options, fault, reason', [
+    (f'onebox:physical -n Hpcc {BESIDE}', 'scontrol update nodename=p1 state=down reason=test',
+     r'a node failed \(job \d+ on p1: NODE_FAIL\)|cancelled'),
+    (f'onebox:virtual -n Hpcc {BESIDE}', 'ci/cluster kill v1', r'a node failed \(job \d+ on v1: NODE_FAIL\)'),
+    (f'onebox:virtual -n Hpcc {BESIDE}', 'ci/cluster kill v1 && ci/cluster start v1', 'a node failed|output incomplete|cancelled'),
+    ('onebox:physical -n Hpcc', 'ci/cluster kill slurmdbd', r'ReFrame stopped before it ended: .*sacct')],
+    ids=['node set down', 'guest killed', 'guest killed and restarted', 'accounting gone'])
+def test_a_fault_while_a_case_runs(night, options, fault, reason):
+    process = begin(options)
+    once_it_runs()
+    assert shell(fault, TOP).returncode == 0
+    failed(ended(process, 4), reason)
 
 
-def test_a_node_that_is_not_there_to_begin_with(night):
-    shell('scontrol update nodename=p3 state=drain reason=test', TOP)
-    failed(run(f'onebox:physical -n Hpcc {BESIDE} -S Hpcc.nodes=4 -S max_pending_time=20s', 4),
-           r'waited in the queue, at most 20 s \(job \d+: CANCELLED')
-
-
-def test_the_time_limit_is_reached(night):
-    failed(run(f'onebox:physical -n Hpcc {BESIDE} -S Hpcc.size=nightly -S time_limit=1m', 4), r'time limit reached, 60 s \(job \d+ on p1: TIMEOUT\)')
-
-
-@pytest.mark.parametrize('partition', ['physical', 'virtual'])
-def test_memory_is_exceeded(night, partition):
-    failed(run(f'onebox:{partition} -n Hpcc -J mem=60M', 4), r'memory exceeded \(job \d+ on [pv]1: OUT_OF_MEMORY\)')
-
-
-def test_a_guest_is_killed(night):
-    process = begin(f'onebox:virtual -n Hpcc {BESIDE}')
-    with while_running():
-        assert cluster('kill', 'v1').returncode == 0
-    failed(ended(process, 4), r'a node failed \(job \d+ on v1: NODE_FAIL\)')
-
-
-def test_a_guest_is_killed_and_restarted_at_once(night):
-    process = begin(f'onebox:virtual -n Hpcc {BESIDE}')
-    with while_running():
-        assert cluster('kill', 'v1').returncode == 0
-        assert cluster('start', 'v1').returncode == 0
-    failed(ended(process, 4), 'a node failed|output incomplete|cancelled')
-
-
-def test_a_queue_that_never_starts_the_job(night):
-    shell('scontrol update partitionname=physical state=down', TOP)
-    try:
-        failed(run('onebox:physical -n Hpcc -S max_pending_time=10s', 4), r'waited in the queue, at most 10 s \(job \d+: CANCELLED, Reason PartitionDown\)')
-    finally:
-        shell('scontrol update partitionname=physical state=up', TOP)
-
-
-def test_the_accounting_is_gone(night):
-    process = begin('onebox:physical -n Hpcc')
-    with while_running():
-        assert cluster('kill', 'slurmdbd').returncode == 0
-    failed(ended(process, 4), r'ReFrame stopped before it ended: .*sacct')
-
-
-def test_sbatch_refuses(night):
-    failed(run('onebox:physical -n Hpcc -J mem=640G', 4), 'sbatch: error: .*[Mm]emory')
-
-
-def test_the_next_night_runs(night):
-    assert words(run(f'onebox:physical {BESIDE}', 0), 'FileCopy') <= {'unreferenced', 'skipped', 'disturbed'}
+@pytest.mark.parametrize('fault, options, reason', [
+    ('scontrol update nodename=p3 state=drain reason=test', f'onebox:physical -n Hpcc {BESIDE} -S Hpcc.nodes=4 -S max_pending_time=20s',
+     r'waited in the queue, at most 20 s \(job \d+: CANCELLED'),
+    ('scontrol update partitionname=physical state=down', 'onebox:physical -n Hpcc -S max_pending_time=10s',
+     r'waited in the queue, at most 10 s \(job \d+: CANCELLED, Reason PartitionDown\)'),
+    ('true', f'onebox:physical -n Hpcc {BESIDE} -S Hpcc.size=nightly -S time_limit=1m', r'time limit reached, 60 s \(job \d+ on p1: TIMEOUT\)'),
+    ('true', 'onebox:physical -n Hpcc -J mem=60M', r'memory exceeded \(job \d+ on p1: OUT_OF_MEMORY\)'),
+    ('true', 'onebox:virtual -n Hpcc -J mem=60M', r'memory exceeded \(job \d+ on v1: OUT_OF_MEMORY\)'),
+    ('true', 'onebox:physical -n Hpcc -J mem=640G', 'sbatch: error: .*[Mm]emory')],
+    ids=['node drained', 'partition down', 'time limit', 'memory, physical', 'memory, virtual', 'sbatch refuses'])
+def test_a_case_that_cannot_run(night, fault, options, reason):
+    assert shell(fault, TOP).returncode == 0
+    failed(ended(begin(options), 4), reason)

@@ -1,6 +1,6 @@
 """ci/fresh without its long steps: what it needs, what it hands on, and that it leaves nothing behind.
 
-The roots here are made by a stand-in for debootstrap. A real one is a run of ci/fresh.
+A stand-in for debootstrap makes the roots here. To make a real one, run ci/fresh.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import pytest
 
 from conftest import PATIENCE, TOP, eventually, shell
 
-NEEDED = ('bash', 'dirname', 'sed', 'id', 'git', 'unshare', 'setpriv', 'pivot_root', 'apt-get')
 SECRET = 'http://user:secret@proxy.invalid:3128'
-#: A root of this machine's own programs, read-only, whose apt-get tells what it finds and fails.
-DEBOOTSTRAP = '''#!/bin/bash
+#: Make a root of this machine's own programs, read-only, whose apt-get prints what it finds and fails.
+DEBOOTSTRAP = '''
 [ "$*" = "--variant=minbase bookworm $3 http://mirror.invalid/debian" ] || exit 9
 cd "$3" && mkdir -p proc sys dev run root etc/apt usr/local/bin || exit
 echo "deb http://user:secret@mirror.invalid/debian bookworm main" >etc/apt/sources.list
@@ -32,29 +31,32 @@ chmod +x usr/local/bin/apt-get
 '''
 
 
+def program(folder, name: str, script: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).write_text(f'#!/bin/bash\n{script}\n')
+    (folder / name).chmod(0o755)
+
+
 @pytest.fixture
-def tools(tmp_path, monkeypatch):
-    """A folder in front of PATH, and a caller with settings of every kind."""
-    folder = tmp_path / 'tools'
-    folder.mkdir()
-    for name, script in (('debootstrap', 'exit 9'), ('apt-config', f'[ $1 = shell ] || echo \'Acquire::http::Proxy "{SECRET}/apt";\''),
-                         ('apt-get', 'echo http://mirror.invalid/debian bookworm main')):
-        (folder / name).write_text(f'#!/bin/bash\n{script}\n')
-        (folder / name).chmod(0o755)
-    (tmp_path / 'home/.config/pip').mkdir(parents=True)
+def roots(tmp_path, monkeypatch):
+    """The empty folder for roots. The caller has settings of every kind, and stand-ins at the front of PATH."""
+    for folder in ('tools', 'home/.config/pip', 'roots'):
+        (tmp_path / folder).mkdir(parents=True)
+    program(tmp_path / 'tools', 'debootstrap', 'exit 9')
+    program(tmp_path / 'tools', 'apt-config', f'[ $1 = shell ] || echo \'Acquire::http::Proxy "{SECRET}/apt";\'')
+    program(tmp_path / 'tools', 'apt-get', 'echo http://mirror.invalid/debian bookworm main')
     (tmp_path / 'home/.config/pip/pip.conf').write_text(f'[global]\nproxy = {SECRET}/conf\n')
     (tmp_path / 'ca.crt').write_text('secret certificate\n')
-    (tmp_path / 'roots').mkdir()
-    for name, value in {'PATH': f'{folder}:{os.environ["PATH"]}', 'TMPDIR': str(tmp_path / 'roots'), 'HOME': str(tmp_path / 'home'),
+    for name, value in {'PATH': f'{tmp_path}/tools:{os.environ["PATH"]}', 'TMPDIR': str(tmp_path / 'roots'), 'HOME': str(tmp_path / 'home'),
                         'https_proxy': f'{SECRET}/env', 'PIP_INDEX_URL': f'{SECRET}/simple', 'OTHER': 'not handed on',
                         'SSL_CERT_FILE': str(tmp_path / 'ca.crt')}.items():
         monkeypatch.setenv(name, value)
-    return folder
+    return tmp_path / 'roots'
 
 
 @pytest.fixture
-def fresh(tmp_path):
-    """Starts ci/fresh where no cluster is up, whatever is up on this machine."""
+def fresh(roots):
+    """Start ci/fresh where no cluster is up, whatever is up on this machine."""
     if os.geteuid() or subprocess.run(['unshare', '--mount', '--pid', '--fork', 'true'], capture_output=True).returncode:
         pytest.skip('needs root and namespaces')
 
@@ -66,63 +68,53 @@ def fresh(tmp_path):
     return start
 
 
-def test_without_debootstrap_or_root_it_says_so(tools, tmp_path):
-    (tmp_path / 'few').mkdir()
-    for name in NEEDED:
+def test_without_debootstrap_or_root_it_names_what_it_needs(roots, tmp_path):
+    few = tmp_path / 'few'
+    few.mkdir()
+    for name in ('bash', 'dirname', 'sed', 'git', 'unshare', 'setpriv', 'pivot_root', 'apt-get'):
         if found := shutil.which(name, path='/usr/sbin:/usr/bin:/sbin:/bin'):
-            (tmp_path / 'few' / name).symlink_to(found)
-    for name, said in (('id', 'echo 0'), ('sudo', 'exit 1')):
-        (tmp_path / 'few' / name).unlink(missing_ok=True)
-        (tmp_path / 'few' / name).write_text(f'#!/bin/bash\n{said}\n')
-        (tmp_path / 'few' / name).chmod(0o755)
-    done = shell('ci/fresh', TOP, PATH=str(tmp_path / 'few'))
-    assert done.returncode == 4 and done.stderr.startswith('parity: no debootstrap here (Debian: debootstrap')
-    (tmp_path / 'few/id').write_text('#!/bin/bash\necho 1000\n')
-    done = shell('ci/fresh', TOP, PATH=str(tmp_path / 'few'))
-    assert done.returncode == 4 and 'ci/fresh needs root' in done.stderr
-    assert not list((tmp_path / 'roots').iterdir())
+            (few / name).symlink_to(found)
+    program(few, 'sudo', 'exit 1')
+    for user, reason in (('0', 'parity: no debootstrap here (Debian: debootstrap'), ('1000', 'ci/fresh needs root')):
+        program(few, 'id', f'echo {user}')
+        done = shell('ci/fresh', TOP, PATH=str(few))
+        assert done.returncode == 4 and reason in done.stderr
+    assert not list(roots.iterdir())
 
 
-@pytest.mark.parametrize('name', ['cluster', 'pbs'])
-def test_it_is_refused_while_a_cluster_is_up(fresh, tools, name, tmp_path):
-    process = fresh(f'mkdir /run/parity-{name}')
+@pytest.mark.parametrize('before, code, reason', [
+    ('mkdir /run/parity-cluster', 2, 'ci/cluster is up on this machine: ci/cluster down first'),
+    ('mkdir /run/parity-pbs', 2, 'ci/pbs is up on this machine: ci/pbs down first'),
+    ('true', 4, 'debootstrap made no bookworm from http://mirror.invalid/debian')])
+def test_where_no_root_can_be_made_none_is_left(fresh, roots, before, code, reason):
+    process = fresh(before)
     printed, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 2 and f'ci/{name} is up on this machine: ci/{name} down first' in printed
-    assert not list((tmp_path / 'roots').iterdir())
+    assert process.returncode == code and reason in printed and not list(roots.iterdir())
 
 
-def test_a_root_that_cannot_be_made_is_infrastructure_and_goes(fresh, tools, tmp_path):
-    process = fresh()
-    printed, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 4 and 'debootstrap made no bookworm from http://mirror.invalid/debian' in printed
-    assert not list((tmp_path / 'roots').iterdir())
-
-
-def test_the_callers_settings_hold_in_the_root_and_none_is_kept(fresh, tools, tmp_path):
-    (tools / 'debootstrap').write_text(DEBOOTSTRAP)
+def test_the_callers_settings_hold_in_the_root_and_none_is_kept(fresh, roots, tmp_path):
+    program(tmp_path / 'tools', 'debootstrap', DEBOOTSTRAP)
     process = fresh()
     printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 7, printed
-    for said in (f'https_proxy={SECRET}/env', f'PIP_INDEX_URL={SECRET}/simple', f'Acquire::http::Proxy "{SECRET}/apt";',
-                 f'proxy = {SECRET}/conf', 'secret certificate'):
-        assert said in printed
-    assert 'not handed on' not in printed
-    root, = (tmp_path / 'roots').iterdir()
-    assert f'the root is kept: chroot {root} /bin/bash' in printed
+    for handed_on in (f'https_proxy={SECRET}/env', f'PIP_INDEX_URL={SECRET}/simple', f'Acquire::http::Proxy "{SECRET}/apt";',
+                      f'proxy = {SECRET}/conf', 'secret certificate'):
+        assert handed_on in printed
+    root, = roots.iterdir()
+    assert 'not handed on' not in printed and f'the root is kept: chroot {root} /bin/bash' in printed
     kept = subprocess.run(['grep', '-rsl', 'secret', root, '--exclude-dir=parity.git'], capture_output=True, text=True)
     assert kept.stdout == '' and str(root) not in open('/proc/mounts').read()
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_run_leaves_no_process_no_mount_and_no_root(fresh, tools, tmp_path, number):
-    (tools / 'debootstrap').write_text(f'#!/bin/bash\nmount -t tmpfs tmpfs "$3/mnt" 2>/dev/null\ntouch {tmp_path}/begun\nexec sleep 7777\n')
+def test_an_interrupted_run_leaves_no_process_no_mount_and_no_root(fresh, roots, tmp_path, number):
+    program(tmp_path / 'tools', 'debootstrap', f'mount -t tmpfs tmpfs "$3/mnt" 2>/dev/null\ntouch {tmp_path}/begun\nexec sleep 7777')
     process = fresh()
     eventually((tmp_path / 'begun').exists)
     process.send_signal(number)
-    printed, _ = process.communicate(timeout=PATIENCE)      # its pipe is closed: nothing of it runs any more
-    assert str(tmp_path / 'roots') not in open('/proc/mounts').read()
+    printed, _ = process.communicate(timeout=PATIENCE)      # its pipe is closed: none of its processes runs any more
+    assert str(roots) not in open('/proc/mounts').read()
     if number == signal.SIGKILL:
         assert process.returncode == -9
     else:
-        assert process.returncode == 4 and printed.endswith('parity: interrupted\n')
-        assert not list((tmp_path / 'roots').iterdir())
+        assert process.returncode == 4 and printed.endswith('parity: interrupted\n') and not list(roots.iterdir())

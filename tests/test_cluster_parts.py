@@ -1,0 +1,240 @@
+"""The parts of ci/cluster: options, the choice of guests, their kernel, the trial job. No test boots a guest."""
+
+from __future__ import annotations
+
+import importlib
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from conftest import PATIENCE, TOP
+
+LIB = TOP / 'ci' / 'lib' / 'cluster'
+PARTS = ('backend', 'kernel', 'machine', 'model', 'qemu', 'slurm_conf', 'told', 'trial', 'uml')
+
+
+@pytest.fixture
+def lib(monkeypatch):
+    """The modules of ci/lib/cluster, which is a program and no package."""
+    monkeypatch.syspath_prepend(str(LIB))
+    monkeypatch.delenv('PARITY_CLUSTER_ACCELERATOR', raising=False)
+    yield SimpleNamespace(**{name: importlib.import_module(name) for name in PARTS})
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, '__file__', '') or '').startswith(str(LIB)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """Write a program and put its folder at the front of PATH."""
+    monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
+
+    def write(name: str, script: str) -> None:
+        (tmp_path / name).write_text(f'#!/bin/sh\n{script}\n')
+        (tmp_path / name).chmod(0o755)
+    return write
+
+
+# ---- options
+
+def asked(words: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, '-B', LIB, *words.split()], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize('words, said', [
+    ('', 'VERB'), ('begin', 'invalid choice'), ('up --nodes 0', 'valid are 1 to 16 nodes'), ('up --nodes 2;id', 'valid are 1 to 16'),
+    ('up --cpus 99', 'valid are 1 to'), ('up --virtual-rate fast', 'valid are 1mbit to 100gbit'), ('up --physical-rate 0kbit', 'valid are'),
+    ('up --shared /etc', 'a folder of the system'), ('up --shared /tmp/a,b', 'a comma')])
+def test_a_bad_option_is_refused_before_anything_starts(words, said):
+    done = asked(words)
+    assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
+
+
+@pytest.mark.skipif(Path('/run/parity-cluster').exists(), reason='the cluster is up')
+@pytest.mark.parametrize('words', ['exec head true', 'kill v1', 'logs'])
+def test_a_verb_that_needs_a_cluster_says_that_none_is_up(words):
+    done = asked(words)
+    assert done.returncode == 3 and 'not up' in done.stderr and asked('status').returncode == 3
+
+
+def test_a_machine_has_one_cluster_at_a_time(lib, monkeypatch, tmp_path):
+    monkeypatch.setattr(lib.machine, 'PLACES', {'ci/cluster': tmp_path / 'slurm', 'ci/pbs': tmp_path / 'pbs'})
+    monkeypatch.setattr(lib.machine.os, 'geteuid', lambda: 0)
+    (tmp_path / 'pbs').mkdir()
+    lib.machine.check('ci/pbs', ['sh'], 'dash')
+    with pytest.raises(lib.told.Told, match='ci/pbs is up on this machine: ci/pbs down first') as refused:
+        lib.machine.check('ci/cluster', ['sh'], 'dash')
+    assert refused.value.code == 2
+
+
+# ---- the choice of guests
+
+NO_KVM, NO_FIND = {'backend._no_kvm': lambda: 'no /dev/kvm here'}, {'kernel.find': lambda: None}
+FALLS_BACK = 'virtual nodes: not KVM: {}: using User-mode Linux'
+
+
+@pytest.mark.parametrize('absent, chosen, why, printed', [
+    ({}, ('kvm', 4), '', ''),
+    (NO_KVM, ('uml', 4), 'no /dev/kvm here', FALLS_BACK),
+    (NO_FIND, ('uml', 4), 'no kernel with 9P in /boot (Debian: linux-image-amd64', FALLS_BACK),
+    ({'qemu.why_none_boots': lambda _: 'a guest does not boot within 20 s'}, ('uml', 4), 'a guest does not boot within 20 s', FALLS_BACK),
+    ({'backend.shutil.which': lambda name: None}, ('uml', 4), 'no qemu-system-x86_64 here (Debian: qemu-system-x86), no busybox here', FALLS_BACK),
+    (NO_KVM | {'backend._no_uml': lambda: 'no linux.uml here'}, ('none', 0), 'no /dev/kvm here; no linux.uml here',
+     'virtual nodes: none: not KVM: {}; no partition virtual'),
+    ({'backend._room': lambda kind: 3 * 1400}, ('kvm', 2), '', '2 of 4: memory for more is short'),
+    ({'backend._room': lambda kind: 1400}, ('kvm', 1), '', '1 of 4: memory for more is short')])
+def test_guests_are_the_best_that_this_machine_has(lib, monkeypatch, capsys, absent, chosen, why, printed):
+    unasked = {'qemu.why_none_boots': lambda _: pytest.fail('a guest was tried')} if absent.keys() & {*NO_KVM, *NO_FIND} else {}
+    there = {'backend._no_kvm': lambda: None, 'backend._no_uml': lambda: None, 'backend._no_link': lambda: None,
+             'backend._room': lambda kind: 99 * 1400, 'backend.shutil.which': lambda name: f'/usr/bin/{name}',
+             'kernel.find': lambda: '6.1.0-40-amd64', 'qemu.why_none_boots': lambda accelerator: None}
+    for name, stand_in in {**there, **unasked, **absent}.items():
+        module, _, rest = name.partition('.')
+        monkeypatch.setattr(f'{module}.{rest}', stand_in)
+    virtual = lib.backend.choose(4)
+    said = capsys.readouterr().out
+    assert (virtual.backend, virtual.count) == chosen and why in virtual.why and bool(why) == bool(virtual.why)
+    assert printed.split('{}')[0] in said and why in said and printed.split('{}')[-1] in said and bool(printed) == bool(said)
+
+
+def made(lib, virtual: int, backend: str):
+    return lib.model.Cluster(nodes=2, virtual_nodes=virtual, cpus=2, physical_rate=None, virtual_rate=None, shared='/srv/results',
+                             backend=backend, network='10.77.61', files='virtio')
+
+
+def test_without_guests_there_is_no_partition_virtual(lib):
+    text = lib.slurm_conf.slurm_conf(made(lib, 0, 'none'))
+    assert 'PartitionName=physical Nodes=p1,p2' in text and 'PartitionName=virtual' not in text
+
+
+def test_a_device_other_than_kvms_is_no_kvm(lib, monkeypatch, tmp_path):
+    monkeypatch.setattr(lib.backend, 'KVM', tmp_path / 'kvm')
+    assert lib.backend._no_kvm() == f'no {tmp_path}/kvm here'
+    (tmp_path / 'kvm').write_text('')
+    assert lib.backend._no_kvm() == f'{tmp_path}/kvm: Inappropriate ioctl for device'
+
+
+@pytest.mark.parametrize('said, why', [
+    ('Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000', None),
+    ('userspace - ptrace set fp regs failed, errno = 14\nKernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b',
+     'User-mode Linux runs no program here: userspace - ptrace set fp regs failed, errno = 14')])
+def test_user_mode_linux_is_tried_before_it_is_chosen(lib, tool, said, why):
+    tool('linux.uml', f"printf '%s\\n' '{said}'\nexit 1")
+    assert lib.uml.why_none_boots() == why
+
+
+@pytest.mark.parametrize('script, said', [
+    ('echo "[    0.5] noise"; echo "parity: this guest boots"', None),
+    ('echo "qemu-system-x86_64: error: failed to set MSR 0x10a" >&2; exit 1', 'error: failed to set MSR 0x10a'),
+    ('echo "KVM internal error. Suberror: 1" >&2; exec sleep 7777', 'KVM internal error. Suberror: 1'),
+    ('exit 1', 'QEMU said nothing'), ('exec sleep 7777', 'within 1 s')])
+def test_a_trial_guest_boots_or_says_why_not(lib, tmp_path, script, said):
+    with (tmp_path / 'said').open('wb') as out:
+        process = subprocess.Popen(['bash', '-c', f'exec 3>&-; {script}'], stdout=out, stderr=out)
+    answer = lib.qemu._watched(process, tmp_path / 'said', 1 if said == 'within 1 s' else PATIENCE)
+    process.kill()
+    assert process.wait() == (-9 if 'sleep' in script else 1 if 'exit' in script else 0), 'the trial was waited for'
+    assert answer is None if said is None else answer.endswith(said)
+
+
+# ---- the kernel and its first root
+
+DEP = """\
+kernel/fs/9p/9p.ko{x}: kernel/net/9p/9pnet.ko{x} kernel/fs/netfs/netfs.ko{x}
+kernel/net/9p/9pnet.ko{x}:
+kernel/fs/netfs/netfs.ko{x}:
+kernel/net/9p/9pnet_virtio.ko{x}: kernel/net/9p/9pnet.ko{x} kernel/drivers/virtio/virtio.ko{x}
+kernel/drivers/virtio/virtio.ko{x}:
+kernel/drivers/virtio/virtio_pci.ko{x}: kernel/drivers/virtio/virtio.ko{x}
+kernel/drivers/net/virtio_net.ko{x}: kernel/drivers/virtio/virtio.ko{x}
+"""
+
+
+@pytest.fixture
+def boot(lib, monkeypatch, tmp_path):
+    """Add a kernel to a /boot and a /lib/modules of the test's own."""
+    monkeypatch.setattr(lib.kernel, 'BOOT', tmp_path / 'boot')
+    monkeypatch.setattr(lib.kernel, 'INSTALLED', tmp_path / 'modules')
+    (tmp_path / 'boot').mkdir()
+
+    def add(version: str, suffix: str = '', dep: str = DEP) -> Path:
+        folder = tmp_path / 'modules' / version
+        text = dep.format(x=suffix)
+        for line in text.splitlines():
+            module = folder / line.split(':')[0]
+            module.parent.mkdir(parents=True, exist_ok=True)
+            module.write_bytes(lzma.compress(b'code') if suffix == '.xz' else b'code')
+        (folder / 'modules.dep').write_text(text)
+        (folder / 'modules.builtin').write_text('kernel/net/sched/sch_tbf.ko\n')
+        (tmp_path / 'boot' / f'vmlinuz-{version}').write_text(version)
+        return folder
+    return add
+
+
+def test_the_running_kernel_comes_first_then_the_newest_and_modules_load_in_order(lib, boot, monkeypatch):
+    shutil.rmtree(boot('6.1.0-41-amd64'))
+    assert lib.kernel.find() is None
+    for version in ('6.1.0-9-amd64', '6.1.0-40-amd64', '5.10.0-41-amd64'):
+        boot(version)
+    boot('6.12.0-1-cloud-amd64', dep=DEP.partition('\n')[2])        # has no 9P
+    assert lib.kernel.find() == '6.1.0-40-amd64'
+    monkeypatch.setattr(lib.kernel.os, 'uname', lambda: SimpleNamespace(release='5.10.0-41-amd64'))
+    assert lib.kernel.find() == '5.10.0-41-amd64'
+    order = [Path(file).name.split('.')[0] for file in lib.kernel._needed('5.10.0-41-amd64')]
+    assert sorted(order) == sorted({'virtio', 'virtio_pci', '9pnet', '9pnet_virtio', 'netfs', '9p', 'virtio_net'})
+    for early, late in (('virtio', 'virtio_pci'), ('9pnet', '9p'), ('netfs', '9p'), ('9pnet', '9pnet_virtio')):
+        assert order.index(early) < order.index(late)
+
+
+@pytest.mark.skipif(not shutil.which('busybox'), reason='no busybox here (Debian: busybox)')
+@pytest.mark.parametrize('suffix', ['', '.xz'])
+def test_the_first_root_has_all_that_a_guest_needs(lib, boot, tmp_path, suffix):
+    boot('6.1.0-40-amd64', suffix)
+    root, out = tmp_path / 'root', tmp_path / 'out'
+    out.mkdir()
+    root.mkdir()
+    lib.kernel.prepare(out)
+    assert sorted(file.name for file in out.iterdir()) == ['initramfs', 'vmlinuz']
+    subprocess.run(['busybox', 'cpio', '-i', '-F', out / 'initramfs'], cwd=root, check=True, capture_output=True)
+    assert {'init', 'bin', 'modules', 'proc', 'root'} <= {file.name for file in root.iterdir()}
+    assert all((root / program).stat().st_mode & 0o111 for program in ('init', 'bin/busybox'))
+    assert {(root / 'modules' / module).read_bytes() for module in (root / 'modules/order').read_text().split()} == {b'code'}
+
+
+def test_a_guest_sees_this_machine_read_only_and_has_its_own_link(lib):
+    words = ' '.join(lib.qemu.guest('kvm', made(lib, 1, 'kvm').node('v1'), '/srv/results'))
+    assert 'path=/,mount_tag=root' in words and 'readonly=on' in words.split('mount_tag=root')[1].split()[0]
+    assert 'path=/srv/results,mount_tag=shared' in words and words.count('readonly=on') == 1
+    for part in ('-accel kvm -cpu host -smp 2', 'ifname=v1', '02:70:61:72:00:1f', 'node=v1'):
+        assert part in words
+
+
+# ---- the trial job
+
+QUEUED = 'srun: job 4 queued and waiting for resources\nsrun: job 4 has been allocated resources\n'
+NO_PMIX = 'srun: error:  mpi/pmix_v4: init: (null) [0]: mpi_pmix.c:195: pmi/pmix: can not load PMIx library\n' \
+          'srun: error: cannot create mpi context for mpi/pmix\n'
+
+
+@pytest.mark.parametrize('script, why', [
+    ('printf "1\\n0\\n"', None), (f'echo "{QUEUED}" >&2; printf "0\\n1\\n"', None),
+    (f'echo "{QUEUED}{NO_PMIX}" >&2; exit 1', 'can not load PMIx library'),
+    ('exit 1', 'srun ended 1, its ranks printed []'), ('printf "0\\n0\\n"', "its ranks printed ['0', '0']")])
+def test_a_partition_is_up_once_two_ranks_ran_there(lib, script, why):
+    srun = subprocess.Popen(['sh', '-c', script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = lib.trial.why_not('physical', srun, 60)
+    assert said == why if why is None else why in said
+
+
+def test_a_trial_job_that_waits_is_cancelled_with_the_schedulers_reason(lib, tool, tmp_path):
+    tool('squeue', 'echo "PENDING (PartitionDown)"')
+    tool('scancel', f'echo "$@" >{tmp_path}/cancelled')
+    srun = subprocess.Popen(['sleep', '600'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert lib.trial.why_not('physical', srun, 0.1) == 'not ended after 0 s: PENDING (PartitionDown)'
+    assert '--name=parity-trial' in (tmp_path / 'cancelled').read_text() and srun.wait() == -9
