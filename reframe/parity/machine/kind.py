@@ -1,17 +1,15 @@
-"""Physical or virtual, and which kind of virtual: decided by evidence, which is kept."""
+"""Physical or virtual, and the kind of virtual machine: decided by evidence, which is kept."""
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import struct
-import subprocess
-from collections.abc import Callable
 from typing import Any
 
 from parity.machine.cpuinfo import Tree, flags
 
-#: Firmware (DMI) strings that only a virtual machine has, and what makes it.
+#: Firmware (DMI) strings that only a virtual machine has, and its hypervisor.
 _DMI_GUEST = {'kvm': 'kvm', 'qemu': 'qemu', 'bochs': 'qemu', 'vmware': 'vmware', 'innotek': 'virtualbox',
               'virtualbox': 'virtualbox', 'xen': 'xen', 'bhyve': 'bhyve', 'parallels': 'parallels',
               'openstack': 'openstack', 'virtual machine': 'hyperv', 'firecracker': 'kvm'}
@@ -22,49 +20,28 @@ _SIGNATURES = {'KVMKVMKVM': 'kvm', 'VMwareVMware': 'vmware', 'Microsoft Hv': 'hy
                'TCGTCGTCGTCG': 'qemu', 'bhyve bhyve ': 'bhyve', ' lrpepyh vr': 'parallels'}
 
 
-#: What was seen, and what it proves.
-_Seen = tuple[str, Any] | None
+def kind(tree: Tree, cpu: dict[str, str]) -> dict[str, Any]:
+    """Return the fields kind, backend, container and evidence."""
+    container, backend = _container(tree), _guest(tree, cpu)
+    kind = 'virtual' if backend else _hardware(tree, cpu) or tree.unknown(
+        'physical or virtual: unknown, neither /proc/cpuinfo nor firmware (DMI, device tree) tells', 'unknown')
+    return {'kind': kind, 'backend': backend, 'container': container, 'evidence': tuple(tree.evidence)}
 
 
-def kind(tree: Tree, cpu: dict[str, str]) -> tuple[dict, list[str]]:
-    """The fields kind, backend, container and evidence."""
-    evidence: list[str] = []
-
-    def ask(seen: _Seen) -> Any:
-        if seen:
-            evidence.append(seen[0])
-        return seen and seen[1]
-
-    facts, notes = {'kind': 'unknown', 'backend': None, 'container': ask(_container(tree))}, []
-    if backend := ask(_uml(cpu)) or _guest(tree, cpu, ask):
-        facts |= {'kind': 'virtual', 'backend': backend}
-    elif ask(_hardware(tree, cpu)):
-        facts['kind'] = 'physical'
-    else:
-        notes = ['physical or virtual: unknown, neither /proc/cpuinfo nor firmware (DMI, device tree) tells']
-    return facts | {'evidence': tuple(evidence)}, notes
-
-
-def _uml(cpu: dict[str, str]) -> _Seen:
-    """User-mode Linux. First: it shows the host's flags and runs the host's CPUID."""
+def _guest(tree: Tree, cpu: dict[str, str]) -> str | None:
+    """Return the hypervisor's name, or None where nothing says that there is one."""
+    # first, as User-mode Linux shows the host's flags and runs the host's CPUID
     if 'User Mode Linux' in (cpu.get('vendor_id'), cpu.get('model name')) or cpu.get('model name') == 'UML':
-        return "/proc/cpuinfo: 'User Mode Linux'", 'uml'
-    return None
+        return tree.see("/proc/cpuinfo: 'User Mode Linux'", 'uml')
+    flagged = 'hypervisor' in flags(tree, cpu) and tree.see('/proc/cpuinfo: flag hypervisor', True)
+    named, by_firmware = flagged and _signature(tree), _firmware(tree, flagged)
+    if by_kernel := tree.text('sys/hypervisor/type'):
+        tree.see(f'/sys/hypervisor/type: {by_kernel}', by_kernel)
+    return named or by_kernel or by_firmware or _not_x86(tree, cpu) or ('unknown' if flagged else None)
 
 
-def _guest(tree: Tree, cpu: dict[str, str], ask: Callable[[_Seen], Any]) -> str | None:
-    """The hypervisor's name, or None where nothing says that there is one."""
-    flagged = ask(('/proc/cpuinfo: flag hypervisor', True) if 'hypervisor' in flags(tree, cpu) else None)
-    named = ask(_signature(tree)) if flagged else None
-    by_firmware = ask(_firmware(tree, flagged))
-    by_kernel = tree.text('sys/hypervisor/type')
-    found = ask((f'/sys/hypervisor/type: {by_kernel}', named or by_kernel) if by_kernel else None) or named \
-        or by_firmware or ask(_power(cpu)) or ask(_device_tree(tree))
-    return found or (ask(_systemd(tree)) or 'unknown' if flagged else None)
-
-
-def _signature(tree: Tree) -> _Seen:
-    """What the hypervisor calls itself in CPUID (x86)."""
+def _signature(tree: Tree) -> str | None:
+    """Ask CPUID (x86) for the hypervisor's name for itself."""
     if not tree.real:
         return None
     try:
@@ -73,10 +50,10 @@ def _signature(tree: Tree) -> _Seen:
         signature = struct.pack('III', answer.ebx, answer.ecx, answer.edx).decode('latin-1').rstrip('\0')
     except Exception:                   # no such archspec, or no executable memory allowed here
         return None
-    return f'CPUID 0x40000000: {signature!r}', _SIGNATURES.get(signature)
+    return tree.see(f'CPUID 0x40000000: {signature!r}', _SIGNATURES.get(signature))
 
 
-def _firmware(tree: Tree, flagged: bool) -> _Seen:
+def _firmware(tree: Tree, flagged: bool) -> str | None:
     arm = (tree.text('proc/sys/kernel/arch') or '').startswith('aarch64')
     # a whole machine of a cloud has no hypervisor flag on x86 and '.metal' in its name on ARM
     lent = flagged or arm and 'metal' not in (tree.text('sys/class/dmi/id/product_name') or 'metal')
@@ -84,56 +61,39 @@ def _firmware(tree: Tree, flagged: bool) -> _Seen:
         text = tree.text(f'sys/class/dmi/id/{name}') or ''
         for needle, backend in (_DMI_GUEST | _DMI_CLOUD if lent else _DMI_GUEST).items():
             if needle in text.lower():
-                return f'DMI {name}: {text}', backend
+                return tree.see(f'DMI {name}: {text}', backend)
     return None
 
 
-def _power(cpu: dict[str, str]) -> _Seen:
+def _not_x86(tree: Tree, cpu: dict[str, str]) -> str | None:
+    """Return the hypervisor by the machine line of POWER or the device tree of ARM."""
     machine = cpu.get('machine', '')
-    if 'pSeries' not in machine:
-        return None
-    return f'/proc/cpuinfo machine: {machine}', 'kvm' if 'qemu' in machine.lower() else 'powervm'
-
-
-def _device_tree(tree: Tree) -> _Seen:
+    if 'pSeries' in machine:
+        return tree.see(f'/proc/cpuinfo machine: {machine}', 'kvm' if 'qemu' in machine.lower() else 'powervm')
     found = tree.text('proc/device-tree/hypervisor/compatible')
     if not found and 'linux,dummy-virt' in (tree.text('proc/device-tree/compatible') or ''):
         found = 'qemu (linux,dummy-virt)'
-    if not found:
-        return None
-    return f'device tree: {found}', next((n for n in ('kvm', 'xen', 'qemu', 'vmware') if n in found), 'unknown')
+    return found and tree.see(f'device tree: {found}',
+                         next((name for name in ('kvm', 'xen', 'qemu', 'vmware') if name in found), 'unknown'))
 
 
-def _systemd(tree: Tree) -> _Seen:
-    program = shutil.which('systemd-detect-virt') if tree.real else None
-    try:
-        done = subprocess.run([program, '--vm'], capture_output=True, text=True, timeout=2) if program else None
-    except (OSError, subprocess.SubprocessError):
-        return None
-    answer = done.stdout.strip() if done and not done.returncode else ''
-    return (f'systemd-detect-virt --vm: {answer}', answer) if answer not in ('', 'none') else None
+def _hardware(tree: Tree, cpu: dict[str, str]) -> str | None:
+    """Return `physical` where a source that would show a hypervisor was read, and shows none."""
+    seen = {'/proc/cpuinfo: no flag hypervisor': cpu.get('flags'),
+            f'DMI sys_vendor: {(vendor := tree.text("sys/class/dmi/id/sys_vendor"))}': vendor,
+            '/proc/cpuinfo machine: PowerNV': 'PowerNV' in cpu.get('machine', ''),
+            f'device tree: {(model := tree.text("proc/device-tree/model"))}': model}
+    return next((tree.see(what, 'physical') for what, there in seen.items() if there), None)
 
 
-def _hardware(tree: Tree, cpu: dict[str, str]) -> _Seen:
-    """What would betray a hypervisor, was read, and does not."""
-    if cpu.get('flags'):
-        return '/proc/cpuinfo: no flag hypervisor', True
-    if vendor := tree.text('sys/class/dmi/id/sys_vendor'):
-        return f'DMI sys_vendor: {vendor}', True
-    if 'PowerNV' in cpu.get('machine', ''):
-        return '/proc/cpuinfo machine: PowerNV', True
-    model = tree.text('proc/device-tree/model')
-    return (f'device tree: {model}', True) if model else None
-
-
-def _container(tree: Tree) -> _Seen:
-    """Docker and others; a container's kernel and processors are its host's."""
+def _container(tree: Tree) -> str | None:
+    """Return docker or another container's name; the kernel and processors are the host's."""
     for path, name in (('.dockerenv', 'docker'), ('run/.containerenv', 'podman')):
-        if tree.exists(path):
-            return f'/{path} exists', name
+        if os.path.exists(tree.root / path):
+            return tree.see(f'/{path} exists', name)
     environ = dict(re.findall(r'([^=\0]+)=([^\0]*)', tree.text('proc/1/environ') or ''))
     if named := tree.text('run/systemd/container') or environ.get('container'):
-        return f'container={named}', named
-    word = next((word for word in ('kubepods', 'docker', 'lxc', 'libpod')
-                 if f'/{word}' in (tree.text('proc/1/cgroup') or '')), '')
-    return (f'/proc/1/cgroup: {word}', word) if word else None
+        return tree.see(f'container={named}', named)
+    groups = tree.text('proc/1/cgroup') or ''
+    return next((tree.see(f'/proc/1/cgroup: {word}', word) for word in ('kubepods', 'docker', 'lxc', 'libpod')
+                 if f'/{word}' in groups), None)

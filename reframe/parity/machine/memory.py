@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import time
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from parity.machine.cpuinfo import Tree, pairs, processors
+from parity.machine.cpuinfo import Tree, pairs
 from parity.machine.model import MemoryChannels
 
 #: A locator that names processor and channel: 'P0 CHANNEL A', 'CPU1_CH3', 'P0_Node1_Channel2_Dimm0'.
@@ -18,69 +17,65 @@ _CHANNEL = re.compile(r'\b(?:P|CPU|PROC)[ _]?(\d+)[ _](?:[^|]*[ _])?(?:CHANNEL|C
                       re.IGNORECASE)
 
 
-def memory(tree: Tree) -> tuple[dict, list[str]]:
-    """Bytes there are and bytes available now, within the cgroup's limit."""
+def memory(tree: Tree) -> dict[str, int | None]:
+    """Return the bytes of memory in all and available now, within the cgroup's limit."""
     # /proc/meminfo says kB and means KiB (proc(5))
     lines = re.findall(r'^([^:\n]+):\s*(\d+)( kB$)?', tree.text('proc/meminfo') or '', re.MULTILINE)
     fields = {key: int(number) * (1024 if unit else 1) for key, number, unit in lines}
     total, available = fields.get('MemTotal'), fields.get('MemAvailable')
-    limit = memory_limit(tree)
-    if limit:
-        total = min(total or limit[0], limit[0])
-        available = min(available or limit[1], limit[1])
-    notes = [] if total else ['memory unknown: neither /proc/meminfo nor a cgroup limit']
-    return {'memory_bytes': total, 'memory_available_bytes': available}, notes
+    if limit := memory_limit(tree):
+        total, available = min(total or limit[0], limit[0]), min(available or limit[1], limit[1])
+    if not total:
+        tree.unknown('memory unknown: neither /proc/meminfo nor a cgroup limit')
+    return {'memory_bytes': total, 'memory_available_bytes': available}
 
 
-def channels(tree: Tree, kind: str) -> tuple[MemoryChannels | None, list[str]]:
-    """From dmidecode, for root on a physical machine; None wherever there is a doubt."""
+def channels(tree: Tree, kind: str) -> MemoryChannels | None:
+    """Ask dmidecode, as root on a physical machine; None wherever there is a doubt."""
     program = shutil.which('dmidecode', path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')
-    if kind != 'physical' or not tree.real or os.geteuid() != 0 or not program:
-        return None, []
-    try:
-        done = subprocess.run([program, '-t', '17'], capture_output=True, text=True, timeout=2)
-    except (OSError, subprocess.SubprocessError) as error:
-        return None, [f'memory channels unknown: dmidecode: {error}']
-    return parse_dmi(done.stdout)
+    able = program and kind == 'physical' and tree.real and os.geteuid() == 0
+    return parse_dmi(tree, tree.printed(program, '-t', '17')) if able else None
 
 
-def parse_dmi(text: str) -> tuple[MemoryChannels | None, list[str]]:
-    """Channels out of ``dmidecode -t 17``, if every module is DDR of one rate and 64 bits and says its place."""
+def parse_dmi(tree: Tree, text: str) -> MemoryChannels | None:
+    """Read ``dmidecode -t 17``, if every module is DDR of one rate and 64 bits and says its place."""
     slots = map(pairs, re.split(r'\n(?=Handle )', text))
     modules = [slot for slot in slots if re.match(r'[1-9]', slot.get('Size', ''))]
     places = [_CHANNEL.search(f"{m.get('Bank Locator', '')} | {m.get('Locator', '')}") for m in modules]
-    rates = {m.get('Configured Memory Speed') or m.get('Configured Clock Speed') for m in modules}
-    rate = re.fullmatch(r'(\d+) M(?:T/s|Hz)', rates.pop() or '') if len(rates) == 1 else None
-    if not modules or not all(places) or not rate:
-        return None, ['memory channels unknown: dmidecode does not state channel and rate of every module']
-    kinds = {m.get('Type', '') for m in modules}
-    widths = {m.get('Data Width') for m in modules}
-    if widths != {'64 bits'} or len(kinds) != 1 or not min(kinds).startswith('DDR'):
-        return None, ['memory channels unknown: modules differ, or are not DDR of 64 bits']
-    count = len({place.groups() for place in places if place})
+    rates = {m.get('Configured Memory Speed') or m.get('Configured Clock Speed') or '' for m in modules}
+    rate = re.fullmatch(r'(\d+) M(?:T/s|Hz)', min(rates)) if len(rates) == 1 else None
+    if not all(places) or not rate:
+        return tree.unknown('memory channels unknown: dmidecode does not state channel and rate of every module')
+    kinds = {(m.get('Type', ''), m.get('Data Width')) for m in modules}
+    name, width = kinds.pop()
+    if kinds or width != '64 bits' or not name.startswith('DDR'):
+        return tree.unknown('memory channels unknown: modules differ, or are not DDR of 64 bits')
+    count = len({place.groups() for place in places})
     return MemoryChannels(channels=count, transfers_per_s=int(rate[1]) * 1e6, bytes_per_transfer=8,
-                          source=f'dmidecode: {count} channels of {kinds.pop()}-{rate[1]}'), []
+                          source=f'dmidecode: {count} channels of {name}-{rate[1]}')
 
 
 def reading(root: Path | str = '/') -> dict[str, Any]:
-    """Cheap facts; a value that cannot be read is None. ``steal_jiffies`` is time a hypervisor gave to others
-    (proc(5), /proc/stat, 8th column); ``clock_mhz_*`` is what cores ran at, not what they can reach."""
+    """Return cheap facts; an unreadable value is None. ``steal_jiffies`` is time a hypervisor gave to others
+    (proc(5), /proc/stat, 8th column); ``clock_mhz_*`` is the clock now, not the highest."""
     tree = Tree(root)
-    steal, total = _jiffies(tree)
-    clocks = [mhz for mhz in (_float(fields.get('cpu MHz')) for fields in processors(tree)) if mhz is not None]
+    found = re.match(r'cpu +(\d+(?: \d+){7})', tree.text('proc/stat') or '', re.ASCII)
+    counts = [int(word) for word in found[1].split()] if found else []
+    load = re.match(r'\d+\.\d+', tree.text('proc/loadavg') or '')
+    clocks = re.findall(r'^cpu MHz\s*: (\d+\.\d+)$', tree.text('proc/cpuinfo') or '', re.MULTILINE)
     return {
         'time_s': time.time(),
-        'load_1min': _float((tree.text('proc/loadavg') or '').partition(' ')[0]),
-        'steal_jiffies': steal,
-        'total_jiffies': total,
-        'clock_mhz_min': min(clocks, default=None),
-        'clock_mhz_max': max(clocks, default=None),
-        'memory_available_bytes': memory(tree)[0]['memory_available_bytes'],
+        'load_1min': float(load[0]) if load else None,
+        'steal_jiffies': counts[7] if counts else None,
+        'total_jiffies': sum(counts) if counts else None,
+        'clock_mhz_min': min(map(float, clocks), default=None),
+        'clock_mhz_max': max(map(float, clocks), default=None),
+        'memory_available_bytes': memory(tree)['memory_available_bytes'],
     }
 
 
 def steal_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
-    """Part (0 to 1) of all cpu time between two readings that a hypervisor took away."""
+    """Return the part (0 to 1) of all CPU time between two readings that a hypervisor took away."""
     values = [r.get(key) for key in ('steal_jiffies', 'total_jiffies') for r in (before, after)]
     if None in values:
         return None
@@ -89,91 +84,53 @@ def steal_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
     return steal / total if total > 0 and 0 <= steal <= total else None
 
 
-def _jiffies(tree: Tree) -> tuple[int | None, int | None]:
-    line = (tree.text('proc/stat') or '').partition('\n')[0].split()
-    if len(line) < 9 or line[0] != 'cpu' or not all(word.isdecimal() for word in line[1:9]):
-        return None, None
-    counts = [int(word) for word in line[1:9]]
-    return counts[7], sum(counts)
-
-
-def _float(text: str | None) -> float | None:
-    try:
-        return float(text or '')
-    except ValueError:
-        return None
-
-
 #: v1 writes 'no limit' as the largest multiple of the page size: anything above 2^60 bytes is none.
 _NO_LIMIT = 1 << 60
 
 
-def groups(tree: Tree, controller: str) -> list[tuple[str, bool]]:
-    """The folders of this process's cgroup of one controller and of its ancestors, and whether each is of v2."""
-    own = _own(tree)
+def _groups(tree: Tree, controller: str) -> list[tuple[str, bool]]:
+    """Return the folders of this process's cgroup and its ancestors for a controller; True where one is of v2."""
+    # controller -> path; the name of cgroup v2 is empty
+    lines = [line.split(':', 2) for line in (tree.text('proc/self/cgroup') or '').splitlines()]
+    own = {name: line[2] for line in lines if len(line) == 3 for name in line[1].split(',')}
     found = []
-    for mount, inside, v2, controllers in _mounts(tree):
-        if not v2 and controller not in controllers:
+    mounts = re.findall(r'^\S+ \S+ \S+ (\S+) (\S+) .*- (cgroup2?) \S+ (\S+)$',     # proc(5), mountinfo
+                        tree.text('proc/self/mountinfo') or '', re.MULTILINE)
+    for inside, mount, version, controllers in mounts:
+        v2 = version == 'cgroup2'
+        if not v2 and controller not in controllers.split(','):
             continue
         path = own.get('' if v2 else controller, '/')
         # In a container the mount shows only a part of the hierarchy: its root stands for `inside`.
         if inside != '/' and (path == inside or path.startswith(inside + '/')):
-            path = path[len(inside):] or '/'
-        own_folder = PurePosixPath('/', path.lstrip('/'))
-        folders = [f'{mount}{step}'.strip('/') for step in (own_folder, *own_folder.parents)]
-        found += [(folder, v2) for folder in folders if tree.exists(folder)]
+            path = path[len(inside):]
+        folder = PurePosixPath('/', path.lstrip('/'))
+        folders = [f'{mount}{step}'.strip('/') for step in (folder, *folder.parents)]
+        found += [(folder, v2) for folder in folders if os.path.exists(tree.root / folder)]
     return found
 
 
 def cpu_quota(tree: Tree) -> float | None:
-    """Processors' worth of time that may be used: the smallest quota / period on the way up."""
+    """Return the CPUs' worth of time that may be used: the smallest quota / period on the way up."""
     quotas = []
-    for folder, v2 in groups(tree, 'cpu'):
-        if v2:
-            quota, _, period = (tree.text(f'{folder}/cpu.max') or 'max').partition(' ')
-        else:
-            quota = tree.text(f'{folder}/cpu.cfs_quota_us') or 'max'
-            period = tree.text(f'{folder}/cpu.cfs_period_us') or ''
-        if quota.isdecimal() and period.isdecimal() and int(period):      # 'max' and -1 are no quota
-            quotas.append(int(quota) / int(period))
+    for folder, v2 in _groups(tree, 'cpu'):
+        files = ['cpu.max'] if v2 else ['cpu.cfs_quota_us', 'cpu.cfs_period_us']
+        words = ' '.join(tree.text(f'{folder}/{file}') or '' for file in files)
+        if (found := re.fullmatch(r'(\d+) (\d+)', words)) and int(found[2]):        # 'max' and -1 are no quota
+            quotas.append(int(found[1]) / int(found[2]))
     return min(quotas, default=None)
 
 
 def memory_limit(tree: Tree) -> tuple[int, int] | None:
-    """The tightest memory limit and what is left below it, in bytes."""
+    """Return the tightest memory limit, and the bytes left below it."""
     limits = []
-    for folder, v2 in groups(tree, 'memory'):
-        limit = tree.number(f'{folder}/' + ('memory.max' if v2 else 'memory.limit_in_bytes'))
-        if limit is None or limit >= _NO_LIMIT:
-            continue
-        used = tree.number(f'{folder}/' + ('memory.current' if v2 else 'memory.usage_in_bytes')) or 0
-        # the page cache counts as used, and is given back when memory is asked for
-        used -= _reclaimable(tree.text(f'{folder}/memory.stat') or '', v2)
-        limits.append((limit, max(0, limit - max(0, used))))
+    for folder, v2 in _groups(tree, 'memory'):
+        maximum, usage, inactive = ('memory.max', 'memory.current', 'inactive_file') if v2 else (
+            'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file')
+        limit = tree.number(f'{folder}/{maximum}')
+        if limit is not None and limit < _NO_LIMIT:
+            # the page cache counts as used, and is given back when memory is asked for
+            cached = re.search(rf'^{inactive} (\d+)$', tree.text(f'{folder}/memory.stat') or '', re.MULTILINE)
+            used = (tree.number(f'{folder}/{usage}') or 0) - (int(cached[1]) if cached else 0)
+            limits.append((limit, max(0, limit - max(0, used))))
     return (min(limit for limit, _ in limits), min(left for _, left in limits)) if limits else None
-
-
-def _reclaimable(stat: str, v2: bool) -> int:
-    found = re.search(rf'^{"" if v2 else "total_"}inactive_file (\d+)$', stat, re.MULTILINE)
-    return int(found[1]) if found else 0
-
-
-def _own(tree: Tree) -> dict[str, str]:
-    """Controller -> path of this process; the key of cgroup v2 is ''."""
-    paths = {}
-    for line in (tree.text('proc/self/cgroup') or '').splitlines():
-        _, controllers, path = [*line.split(':', 2), '', ''][:3]
-        for controller in controllers.split(','):
-            paths[controller] = path
-    return paths
-
-
-def _mounts(tree: Tree) -> list[tuple[str, str, bool, set[str]]]:
-    """Mount point, path shown there, is it v2, controllers: from mountinfo (see proc(5))."""
-    mounts = []
-    for line in (tree.text('proc/self/mountinfo') or '').splitlines():
-        fields, _, super_fields = (part.split() for part in line.partition(' - '))
-        if len(fields) > 4 and len(super_fields) > 2 and super_fields[0] in ('cgroup', 'cgroup2'):
-            v2, controllers = super_fields[0] == 'cgroup2', set(super_fields[2].split(','))
-            mounts.append((fields[4], fields[3], v2, controllers))
-    return mounts

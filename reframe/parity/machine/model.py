@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from parity.base.strict import Strict
-from parity.machine.cpuinfo import WIDTHS
 
-#: Groups of cpu numbers: the cpus of each core, socket, NUMA node or cache.
+#: The kernel's names of vector widths, and the feature that a check asks for.
+_WIDTHS = {'avx512f': 'avx512', 'avx2': 'avx2', 'avx': 'avx', 'sse2': 'sse2',
+           'sve': 'sve', 'asimd': 'neon', 'vsx': 'vsx'}
+#: Groups of CPU numbers: the CPUs of each core, socket, NUMA node or cache.
 CpuSets = tuple[tuple[int, ...], ...]
 
 
 class Cache(Strict):
-    """Caches of one level and size, by the usable cpus that share each of them."""
+    """All caches of one level and size, and the usable CPUs that share each."""
 
     level: int
     size_bytes: int             # of each
@@ -20,7 +22,7 @@ class Cache(Strict):
 
 
 class Clock(Strict):
-    """The highest clock a core can reach. A nominal or present clock is not one."""
+    """The highest clock that a core can reach, never a nominal or present one."""
 
     hz: float
     source: str
@@ -36,7 +38,7 @@ class MemoryChannels(Strict):
 
 
 class Machine(Strict):
-    """What this process may use of the machine it is on. None: not known; see ``notes``."""
+    """The part of a machine that this process may use. None: not known; see ``notes``."""
 
     hostname: str = 'unknown'
     architecture: str = 'unknown'
@@ -44,10 +46,10 @@ class Machine(Strict):
     vendor: str | None = None
     family: str | None = None           # x86 only
     model_name: str | None = None
-    simd: tuple[str, ...] = ()          # kernel's flags, see cpuinfo.SIMD
+    simd: tuple[str, ...] = ()          # the kernel's flags, see cpuinfo.SIMD
 
     cpu_list: tuple[int, ...]           # affinity
-    cpu_quota: float | None             # cpus' worth of time (cgroup), None: no quota
+    cpu_quota: float | None             # CPUs' worth of time (cgroup), None: no quota
     core_sets: CpuSets
     socket_sets: CpuSets
     numa_sets: CpuSets
@@ -71,56 +73,46 @@ class Machine(Strict):
 
     @property
     def cores(self) -> int:
-        """How many processes can run at once on cores of their own: affinity, cut to whole cpus of a quota."""
+        """Return how many processes can run at once on cores of their own, within affinity and quota."""
         count = len(self.core_sets)
         return count if self.cpu_quota is None else min(count, max(1, int(self.cpu_quota)))
 
     @property
-    def threads_per_core(self) -> int:
-        """Usable hardware threads of a core (the most, where cores differ)."""
-        return max(len(members) for members in self.core_sets)
-
-    @property
-    def sockets(self) -> int | None:
-        return len(self.socket_sets) or None
-
-    @property
     def _last_level(self) -> list[Cache]:
-        last = max((cache.level for cache in self.caches), default=None)
-        return [cache for cache in self.caches if cache.level == last]
+        return [cache for cache in self.caches if cache.level == max(c.level for c in self.caches)]
 
     @property
     def llc_bytes(self) -> int | None:
-        """Sum of the last-level caches that the usable cpus touch."""
+        """Return the sum of the last-level caches that the usable CPUs touch."""
         return sum(cache.size_bytes * len(cache.cpu_sets) for cache in self._last_level) or None
 
     @property
     def llc_one_bytes(self) -> int | None:
-        """The largest single last-level cache: what one core alone can use."""
+        """Return the largest single last-level cache, the most that one core alone can use."""
         return max((cache.size_bytes for cache in self._last_level), default=None)
 
     def features(self) -> list[str]:
-        """Names that a partition offers: its kind (if known), ``cpu``, and vector sets."""
+        """Return the features that a partition offers: its kind (if known), ``cpu``, and vector sets."""
         kind = [] if self.kind == 'unknown' else [self.kind]
-        return [*kind, 'cpu', *(WIDTHS[name] for name in self.simd if name in WIDTHS)]
+        return [*kind, 'cpu', *(_WIDTHS[name] for name in self.simd if name in _WIDTHS)]
 
     def processor(self) -> dict[str, Any]:
-        """ReFrame's ``processor`` of a partition, without what is unknown."""
-        num_cpus = self.cores * self.threads_per_core
-        known: dict[str, Any] = {
+        """Return ReFrame's ``processor`` section of a partition, without unknown values."""
+        threads, sockets = max(map(len, self.core_sets)), len(self.socket_sets)
+        num_cpus = self.cores * threads
+        stated = {
             'arch': self.microarchitecture, 'vendor': self.vendor, 'model': self.model_name,
             'platform': self.architecture, 'num_cpus': num_cpus,
-            'num_cpus_per_core': self.threads_per_core, 'num_sockets': self.sockets,
-            'num_cpus_per_socket': max(1, num_cpus // self.sockets) if self.sockets else None,
-        }
-        known = {key: value for key, value in known.items() if value is not None}
-        caches = [{'type': f'L{c.level}', 'size': c.size_bytes, 'num_cpus': max(map(len, c.cpu_sets)),
-                   'cpusets': _masks(c.cpu_sets)} for c in self.caches]
-        return known | {'topology': {
-            'numa_nodes': _masks(self.numa_sets), 'sockets': _masks(self.socket_sets),
-            'cores': _masks(self.core_sets), 'caches': caches}}
+            'num_cpus_per_core': threads, 'num_sockets': sockets or None,
+            'num_cpus_per_socket': max(1, num_cpus // sockets) if sockets else None,
+            'topology': {
+                'numa_nodes': _masks(self.numa_sets), 'sockets': _masks(self.socket_sets),
+                'cores': _masks(self.core_sets),
+                'caches': [{'type': f'L{c.level}', 'size': c.size_bytes, 'num_cpus': max(map(len, c.cpu_sets)),
+                            'cpusets': _masks(c.cpu_sets)} for c in self.caches]}}
+        return {key: value for key, value in stated.items() if value is not None}
 
 
 def _masks(sets: CpuSets) -> list[str]:
-    """ReFrame's form of cpu sets: hexadecimal bit masks."""
+    """Return ReFrame's form of CPU sets: hexadecimal bit masks."""
     return [hex(sum(1 << cpu for cpu in members)) for members in sets]

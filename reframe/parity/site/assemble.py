@@ -150,8 +150,8 @@ def _partition(system: System, stated: Partition, machine, environs: list[str], 
 
 
 def _with_machine(extras: dict, machine) -> dict:
-    from parity.machine import limits
-    known = limits(machine, extras['limits'])
+    from parity.machine import bounds
+    known, _ = bounds(machine, extras['limits'])
     facts = {'nodes': 1, 'cores': machine.cores, 'memory_bytes': machine.memory_bytes,
              'llc_bytes': machine.llc_bytes, 'llc_one_bytes': machine.llc_one_bytes,
              'machine': machine.model_dump(mode='json')}
