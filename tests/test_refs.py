@@ -240,7 +240,7 @@ def test_what_changed_since_it_was_proposed_is_not_accepted(history, change, say
 def test_cells_and_reasons_that_are_none(history):
     nights(history, quiet())
     propose.run('local')
-    with pytest.raises(UsageError, match='did you mean Toy.hpl@local:default'):
+    with pytest.raises(UsageError, match='did you mean .Toy.hpl@local:default'):
         accept.run('local', ['Toy.hlp@local:default'], accept.reason('x', 'ana'))
     for options, says in (({'why': ' '}, '--why'), ({'why': 'x', 'expires': '2020-01-01'}, 'after today'),
                           ({'why': 'x', 'expires': 'soon'}, 'must be a date'),

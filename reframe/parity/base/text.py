@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
@@ -31,6 +31,14 @@ def brief(text: str, length: int) -> str:
     """``text`` on one line, cut to ``length`` characters with a mark where it was cut."""
     line = ' '.join(text[:4 * length].split())
     return line if len(line) <= length and len(text) <= 4 * length else line[:length - 1].rstrip() + '…'
+
+
+def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Return the rows as lines of text, two spaces in, columns below one another; those in ``right`` end alike."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ['  ' + '   '.join(text.rjust(width) if at in right else text.ljust(width)
+                              for at, (text, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+            for row in rows]
 
 
 def link(outputdir: str, directory: Path, root: Path) -> str:

@@ -1,21 +1,28 @@
-"""What was proposed becomes a reference: merged into systems/<name>/references/<partition>.yaml."""
+"""What was proposed becomes a reference: merged into systems/<name>/references/<partition>.yaml.
+
+People write that file, and every other character of it stays. ruamel.yaml, which keeps comments, was tried. It
+moves a comment away from the entry above it when one is added there, and changes spaces and indents that nobody
+touched. It writes YAML 1.2, in which `yes` and `1e-05` are not what ReFrame's YAML 1.1 reads. So the text is
+edited where PyYAML found each entry, and refused unless PyYAML then reads from it what was meant."""
 
 from __future__ import annotations
 
 import datetime
 import getpass
+import math
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import yaml
 
 from parity import plan
-from parity.base import files, paths
-from parity.base.errors import NothingMeasured, UsageError
+from parity.base import files, paths, yamlfile
+from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.text import refuse
 from parity.records import history
-from parity.refs import accepted, edit, nights, propose
-from parity.refs.edit import Line, Tree
+from parity.refs import accepted, nights, propose
+from parity.refs.accepted import PROVENANCE
 from parity.refs.propose import Proposal
 from parity.system import systems
 
@@ -27,9 +34,12 @@ LIFETIME = datetime.timedelta(days=183)
 
 
 def reason(why: str, by: str = '', expires: str = '') -> dict[str, Any]:
-    """Who accepts, when, why, until when. UsageError for a reason that is none, or a day that has passed."""
+    """Return who accepts, when, why, until when. UsageError for an empty reason, or a day that has passed."""
     today = datetime.date.today()
-    why, by = ' '.join(why.split()), ' '.join(by.split()) or _user()
+    try:
+        why, by = ' '.join(why.split()), ' '.join(by.split()) or getpass.getuser()
+    except (OSError, KeyError):
+        raise UsageError('--by NAME is needed: this user has no name here') from None
     for option, text in (('--why', why), ('--by', by)):
         refuse(option, text)
     if not why:
@@ -43,13 +53,6 @@ def reason(why: str, by: str = '', expires: str = '') -> dict[str, Any]:
     return {'date': today, 'by': by, 'why': why, 'expires': until}
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        raise UsageError('--by NAME is needed: this user has no name here') from None
-
-
 def run(system: str, cells: list[str], why: dict[str, Any]) -> list[tuple[Path, list[Proposal]]]:
     """Accept the proposals for ``cells`` (all: none named); returns them by file. All or none are accepted. Raises
     UsageError for a cell that is not proposed, and where something changed since it was."""
@@ -59,18 +62,27 @@ def run(system: str, cells: list[str], why: dict[str, Any]) -> list[tuple[Path, 
     planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', system])
     _refuse(accepted.problems(site, planned))
     _refuse(_changed(system, chosen))
-    texts = {_file(system, part): _merged(system, part, found, why) for part, found in chosen.items()}
-    for file, (_, new) in texts.items():
-        _refuse(accepted.problems_of(site, planned, file, new))
-    for file, (old, new) in texts.items():
-        _replace(file, old, new)
+    old = {part: _text(_file(system, part)) for part in chosen}
+    new = {part: _with(system, part, old[part], found, why) for part, found in chosen.items()}
+    for part, text in new.items():
+        _refuse(accepted.problems_of(site, planned, _file(system, part), text))
+    for part, text in new.items():
+        file = _file(system, part)
+        if _text(file) != old[part]:
+            raise UsageError(f'{file}: was written while this ran: accept again')
+        files.write(file, text)
     propose.write(system, {partition: [p for p in found if p not in chosen.get(partition, [])]
-                             for partition, found in waiting.items()})
+                           for partition, found in waiting.items()})
     return [(_file(system, partition), found) for partition, found in chosen.items()]
 
 
 def _file(system: str, partition: str) -> Path:
-    return paths.root() / 'systems' / system / 'references' / f'{partition}.yaml'
+    return systems.references(system) / f'{partition}.yaml'
+
+
+def _text(file: Path) -> str:
+    """The file with the line ends that it has; '' where there is none."""
+    return file.read_bytes().decode('utf-8') if file.exists() else ''
 
 
 def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -> dict[str, list[Proposal]]:
@@ -80,10 +92,9 @@ def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -
         raise NothingMeasured(f'nothing is proposed for {system}; run: parity refs propose --system {system}')
     for cell in cells:
         if cell not in every:
-            near = get_close_matches(cell, every, n=1)
-            hint = f'did you mean {near[0]}?' if near else f'proposed: {", ".join(every[:8])}' \
-                + (f' and {len(every) - 8} more' if len(every) > 8 else '')
-            raise UsageError(f'{cell} is not proposed; {hint}')
+            more = f' and {len(every) - 8} more' if len(every) > 8 else ''
+            hint = near(cell, every) or f'; proposed: {", ".join(every[:8])}{more}'
+            raise UsageError(f'{cell} is not proposed{hint}')
     chosen = {part: [p for p in found if not cells or p.cell in cells] for part, found in waiting.items()}
     return {part: found for part, found in chosen.items() if found}
 
@@ -94,30 +105,26 @@ def _refuse(wrong: Iterable[str]) -> None:
 
 
 def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
-    """What is no longer as it was when it was proposed."""
+    """A sentence for each proposal that no longer fits what it was made from."""
     there = {(a.partition, a.path): a.reference for a in accepted.of_system(system)}
     indexes = accepted.indexes(system)
     now = {cell.id: cell.nights[-1].software for cell in nights.cells(history.load(system)) if cell.nights}
     again = f'propose again: parity refs propose --system {system}'
-    for part, found in chosen.items():
-        for p in found:
-            index = indexes.get((part, p.check))
-            if p.digest != p.expected_digest():
-                yield (f'{propose.folder(system) / part}.yaml: {p.cell} was edited by hand: '
-                       f'a value of your own goes into {_file(system, part)}')
-            elif index and index.names != tuple(p.index):
-                names = ', '.join(index.names)
-                yield f'{index.file}:{index.line}: $index [{names}] does not fit {p.cell}; {again}'
-            elif there.get((part, p.path)) != p.replaces:
-                yield f'{p.cell}: its accepted value changed since it was proposed; {again}'
-            elif now.get(p.cell, p.observed.software) != p.observed.software:
-                yield f'{p.cell}: its software changed since it was proposed; {again}'
+    for part, p in ((part, p) for part, found in chosen.items() for p in found):
+        index = indexes.get((part, p.check))
+        if p.digest != p.expected_digest():
+            yield (f'{propose.folder(system) / part}.yaml: {p.cell} was edited by hand: '
+                   f'a value of your own goes into {_file(system, part)}')
+        elif index and index.names != tuple(p.index):
+            names = ', '.join(index.names)
+            yield f'{index.file}:{index.line}: $index [{names}] does not fit {p.cell}; {again}'
+        elif there.get((part, p.path)) != p.replaces:
+            yield f'{p.cell}: its accepted value changed since it was proposed; {again}'
+        elif now.get(p.cell, p.observed.software) != p.observed.software:
+            yield f'{p.cell}: its software changed since it was proposed; {again}'
 
 
-def _merged(system: str, partition: str, found: list[Proposal], why: dict[str, Any]) -> tuple[str, str]:
-    """The file as it is, and as it will be."""
-    file = _file(system, partition)
-    text = _text(file)
+def _with(system: str, partition: str, text: str, found: list[Proposal], why: dict[str, Any]) -> str:
     tree: Tree = {}
     there = accepted.indexes(system)
     for p in found:
@@ -126,20 +133,84 @@ def _merged(system: str, partition: str, found: list[Proposal], why: dict[str, A
             level = level.setdefault(key, {})
         level[p.metric] = Line([int(part) if isinstance(part, float) and part.is_integer() else part
                                 for part in p.reference])
-        tree.setdefault(accepted.PROVENANCE, {})[p.path] = Line({**why, **p.observed.model_dump()})
-    return text, edit.merged(file, text or _HEAD.format(f'{system}:{partition}'), tree)
+        tree.setdefault(PROVENANCE, {})[p.path] = Line({**why, **p.observed.model_dump()})
+    return merged(_file(system, partition), text or _HEAD.format(f'{system}:{partition}'), tree)
 
 
-def _text(file: Path) -> str:
-    """With the line ends that it has."""
+class Line(NamedTuple):
+    """A value that is written on its key's line."""
+
+    value: Any
+
+
+Tree = dict[str, Any]               # of Trees and Lines
+Edit = tuple[int, int, str]         # from, to, what stands there instead
+
+
+def merged(file: Path, text: str, tree: Tree) -> str:
+    """Return ``text`` with what ``tree`` says: a Line replaces the value that is there, or is added to its level.
+
+    ``file`` is for the messages. New checks stand before `provenance`, new provenance at the end. Raises
+    UsageError where the file is no YAML, or written so that nothing can be added to it."""
+    data, root = yamlfile.parse(file, text)
+    if root is not None and not isinstance(root, yaml.MappingNode):
+        raise UsageError(f'{file}:1: must be a mapping of checks to references')
+    tree = dict(sorted(tree.items(), key=lambda entry: entry[0] == PROVENANCE))
+    edits = _of_level(file, text, root, tree) if root else [(len(text), len(text), _block(tree, 0))]
+    new, newline = text, '\r\n' if '\r\n' in text else '\n'
+    for start, end, instead in reversed(sorted(edits, key=lambda edit: edit[:2])):      # of one place: in order
+        gap = '\n' if start == end and start and new[start - 1] != '\n' else ''
+        new = new[:start] + (gap + instead).replace('\n', newline) + new[end:]
     try:
-        return file.read_bytes().decode('utf-8')
-    except FileNotFoundError:
-        return ''
+        read, _ = yamlfile.parse(file, new)
+    except UsageError as err:
+        raise UsageError(f'{file}: nothing can be added to it as it is written: {err}') from None
+    if read != _over(data or {}, tree):
+        raise UsageError(f'{file}: nothing can be added to it as it is written (an anchor that several entries '
+                         'share?): write each reference out')
+    return new
 
 
-def _replace(file: Path, old: str, new: str) -> None:
-    """Refuse to overwrite what another hand has written since."""
-    if _text(file) != old:
-        raise UsageError(f'{file}: was written while this ran: accept again')
-    files.write(file, new)
+def _over(data: dict, tree: Tree) -> dict:
+    """``data`` with what ``tree`` says, as it must be read back."""
+    return {**data, **{key: sub.value if isinstance(sub, Line) else _over(data.get(key) or {}, sub)
+                       for key, sub in tree.items()}}
+
+
+def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
+    """The edits that bring ``tree`` below ``node``; new entries stand behind the others, but before provenance."""
+    if not isinstance(node, yaml.MappingNode) or node.flow_style:
+        how = 'in braces' if isinstance(node, yaml.MappingNode) else 'not as a mapping'
+        raise UsageError(f'{file}:{node.start_mark.line + 1}: written {how}, nothing can be added here: '
+                         'write one entry a line, indented')
+    there = {key.value: value for key, value in node.value}
+    edits: list[Edit] = []
+    for key, sub in tree.items():
+        if key in there:
+            edits += [(there[key].start_mark.index, _end(there[key]), flow(sub.value))] if isinstance(sub, Line) \
+                else _of_level(file, text, there[key], sub)
+    if new := {key: sub for key, sub in tree.items() if key not in there}:
+        column, at = node.start_mark.column, node.start_mark.index
+        if before := [value for key, value in node.value if key.value != PROVENANCE]:
+            at = text.find('\n', _end(before[-1]) - 1) + 1 or len(text)        # the next line
+        edits.append((at, at, ('' if column else '\n') + _block(new, column)))
+    return edits
+
+
+def _end(node: yaml.Node) -> int:
+    """Where the last value below ``node`` ends: PyYAML ends a block where the next entry begins."""
+    if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
+        return node.end_mark.index
+    last = node.value[-1]
+    return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
+
+
+def _block(tree: Tree, column: int) -> str:
+    return ''.join(' ' * column + flow(key) + (f': {flow(sub.value)}\n' if isinstance(sub, Line)
+                                               else f':\n{_block(sub, column + 2)}') for key, sub in tree.items())
+
+
+def flow(value: Any) -> str:
+    """Return ``value`` on one line, as PyYAML reads it back."""
+    said = yaml.safe_dump(value, default_flow_style=True, width=math.inf, allow_unicode=True, sort_keys=False)
+    return said.removesuffix('\n').removesuffix('\n...')

@@ -14,9 +14,10 @@ from __future__ import annotations
 import datetime
 import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, StringConstraints, ValidationError
 
@@ -64,7 +65,7 @@ class Provenance(Observed):
 
 @dataclass(frozen=True)
 class Accepted:
-    """A reference as a file has it; ``index`` are the values that lead to it, by name (size, ...)."""
+    """A reference as a file has it; ``index``: the values that lead to it, by name (size, ...)."""
 
     system: str
     partition: str
@@ -90,12 +91,12 @@ class Accepted:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Of the case, and variants."""
+        """The case's parameters and variants."""
         return {name: value for name, value in self.index.items() if name not in ('size', '$environ')}
 
     @property
     def id(self) -> str:
-        """The name of its cell, as far as the index says which one it is."""
+        """The name of its cell, as far as the index tells it."""
         environ = self.index.get('$environ', '')
         case = self.check + suffix(self.parameters)
         return cell_id({**vars(self), 'case': case, 'environ': environ}, bool(environ))
@@ -105,144 +106,149 @@ class Accepted:
         return f'{self.file}:{self.line}: {self.path}'
 
     def is_of(self, cell: Cell) -> bool:
-        """Whether ReFrame applies it to the runs of ``cell``."""
-        has = cell.index
+        """Return whether ReFrame applies it to the runs of ``cell``."""
         return (self.partition, self.check, self.metric) == (cell.partition, cell.check, cell.metric) \
-            and not cell.changed and all(has.get(name) == value for name, value in self.index.items())
+            and not cell.changed and self.index.items() <= cell.index.items()
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """The variables that lead to the references of a check in a file."""
 
     file: Path
     line: int
+    check: str
     names: tuple[str, ...]
 
 
 def of_system(system: str) -> list[Accepted]:
-    """Every well-formed reference; `problems` names the others. UsageError for a file that is no YAML."""
-    return [each for file in systems.reference_files(system) for each in _of_file(system, file).accepted]
+    """Return every well-formed reference; `problems` names the others. UsageError for a file that is no YAML."""
+    return [each for each in _of_system(system) if isinstance(each, Accepted)]
 
 
 def indexes(system: str) -> dict[tuple[str, str], Index]:
-    """The $index of each check that the system's files have, by partition and check."""
-    return {(file.stem, check): index for file in systems.reference_files(system)
-            for check, index in _of_file(system, file).indexes.items()}
+    """Return the $index of each check that the system's files have, by partition and check."""
+    return {(each.file.stem, each.check): each for each in _of_system(system) if isinstance(each, Index)}
 
 
 def problems(system: System, plan: Plan) -> list[str]:
-    """One sentence with file and line for everything in the system's references that fits nothing."""
+    """Return a sentence with file and line for everything in the system's references that fits nothing."""
     partitions = [p.name for p in system.partitions]
     found: list[str] = []
     for file in sorted(systems.references(system.name).glob('*')):
         if file.suffix != '.yaml' or file.stem not in partitions:
             found.append(f'{file}:1: {unknown("partition", file.name, [f"{p}.yaml" for p in partitions])}')
-            continue
-        try:
-            found += problems_of(system, plan, file, file.read_text(encoding='utf-8'))
-        except (OSError, UnicodeDecodeError) as err:
-            found.append(f'{file}: cannot be read: {err}')
+        else:
+            found += problems_of(system, plan, file)
     return found
 
 
-def problems_of(system: System, plan: Plan, file: Path, text: str) -> list[str]:
-    """The same of one file, which has, or will have, this text."""
+def problems_of(system: System, plan: Plan, file: Path, text: str | None = None) -> list[str]:
+    """Return the same for one file, or for the ``text`` that it will have."""
     try:
-        data, node = yamlfile.parse(file, text)
+        data, node = yamlfile.load(file) if text is None else yamlfile.parse(file, text)
     except UsageError as err:
         return [str(err)]
     environs = ['distro', *systems.SPACK, *(e.name for e in system.environments)]
-    found = _File(system.name, file, data, node, {c.check: c for c in plan.checks}, environs)
-    return [f'{file}:{yamlfile.line_of(node, keys)}: {what}' for keys, what in found.problems]
+    found = _File(system.name, file, node, {c.check: c for c in plan.checks}, environs).read(data)
+    return [each for each in found if isinstance(each, str)]
 
 
-def _of_file(system: str, file: Path) -> _File:
-    """A verdict asks twice, and a file of a thousand references takes a second to read."""
-    try:
-        stat = file.stat()
-    except OSError as err:
-        raise UsageError(f'{file}: {err.strerror}') from None
-    return _kept(system, file, stat.st_mtime_ns, stat.st_size)
+def _of_system(system: str) -> Iterator[Accepted | Index | str]:
+    for file in systems.reference_files(system):
+        try:
+            stat = file.stat()
+        except OSError as err:
+            raise UsageError(f'{file}: {err.strerror}') from None
+        yield from _of_file(system, file, stat.st_mtime_ns, stat.st_size)
 
 
 @functools.lru_cache(maxsize=16)
-def _kept(system: str, file: Path, _written: int, _size: int) -> _File:
-    return _File(system, file, *yamlfile.load(file))
+def _of_file(system: str, file: Path, _written: int, _size: int) -> list[Accepted | Index | str]:
+    """A verdict asks twice, and a file of a thousand references takes a second to read."""
+    data, node = yamlfile.load(file)
+    return list(_File(system, file, node).read(data))
 
 
+@dataclass
 class _File:
-    """Everything in one file; ``problems``: (keys, what is wrong). Without the plan's ``checks`` every name and
-    unit is taken for valid."""
+    """A file of references. Without the plan's ``checks`` every name and unit is taken for valid."""
 
-    def __init__(self, system: str, file: Path, data: Any, node: Any, checks: dict[str, LoadedCheck] | None = None,
-                 environs: list[str] | None = None) -> None:
-        self.system, self.file, self.node, self.checks, self.environs = system, file, node, checks, environs
-        self.accepted: list[Accepted] = []
-        self.indexes: dict[str, Index] = {}
-        self.problems: list[tuple[tuple, str]] = []
-        data = data if isinstance(data, dict) else {}
-        self.by, wrong = _provenance(data.get(PROVENANCE))
-        if not set(data) - {PROVENANCE}:
-            self._wrong((), 'must be a mapping of checks to references, and holds none')
+    system: str
+    file: Path
+    node: Any
+    checks: dict[str, LoadedCheck] | None = None
+    environs: list[str] = field(default_factory=list)
+    by: dict[str, Provenance] = field(default_factory=dict)
+
+    def read(self, data: Any) -> Iterator[Accepted | Index | str]:
+        """Yield each reference, each $index, and a sentence with file and line for each thing that is wrong."""
+        data = dict(data) if isinstance(data, dict) else {}
+        entries = data.pop(PROVENANCE, {})
+        if not data:
+            yield self._wrong((), 'must be a mapping of checks to references, and holds none')
+        if not isinstance(entries, dict):
+            yield self._wrong((PROVENANCE,), 'provenance must be a mapping of references to who accepted them')
+            entries = {}
+        for path, entry in entries.items():
+            try:
+                self.by[path] = Provenance.model_validate(entry)
+            except ValidationError as err:      # a value without a valid date would never expire
+                keys, what = yamlfile.told(entry, Provenance, err.errors())[0]
+                yield self._wrong((PROVENANCE, path), f'provenance of {": ".join(map(str, (path, *keys, what)))}')
         for check, entry in data.items():
-            if check == PROVENANCE:
-                self.problems += wrong
-            elif checks is not None and check not in checks:
-                self._wrong((check,), unknown('check', check, list(checks)))
+            if self.checks is not None and check not in self.checks:
+                yield self._wrong((check,), unknown('check', check, list(self.checks)))
             elif not isinstance(entry, dict):
-                self._wrong((check,), f'{check} must be a mapping')
+                yield self._wrong((check,), f'{check} must be a mapping')
             else:
-                self._check(check, entry)
+                yield from self._check(str(check), entry)
 
-    def _wrong(self, keys: tuple, what: str) -> None:
-        self.problems.append((keys, what))
+    def _wrong(self, keys: tuple, what: str) -> str:
+        return f'{self.file}:{yamlfile.line_of(self.node, keys)}: {what}'
 
-    def _check(self, check: Any, entry: dict) -> None:
+    def _check(self, check: str, entry: dict) -> Iterator[Accepted | Index | str]:
         """One check's entry: $index names `size`, variants and parameters; every value on the way is theirs."""
         index = entry.get('$index')
         names = tuple(map(str, index)) if isinstance(index, list) else None
         if names is not None:
-            line = yamlfile.line_of(self.node, (check, '$index'))
-            self.indexes[str(check)] = Index(self.file, line, names)
+            yield Index(self.file, yamlfile.line_of(self.node, (check, '$index')), check, names)
         valid, metrics = dict.fromkeys(names or ()), None
         if self.checks is not None:
             loaded = self.checks[check]
             valid = {'size': list(SIZES), **loaded.variants, '$environ': self.environs, **loaded.parameters}
             metrics = {m.name: m for m in loaded.metrics}
             if what := _index_wrong(check, names, ['size', *loaded.variants], list(valid)):
-                self._wrong((check, '$index'), what)
+                yield self._wrong((check, '$index'), what)
                 return
         body = {key: value for key, value in entry.items() if key != '$index'}
         if not body:
-            self._wrong((check,), f'{check} has no reference')
+            yield self._wrong((check,), f'{check} has no reference')
         elif names is not None:
-            self._level(body, (check,), names, [valid[name] for name in names], metrics)
+            yield from self._level(body, check, {}, [(name, valid[name]) for name in names], metrics)
 
-    def _level(self, entry: Any, keys: tuple, names: tuple[str, ...], valid: list[list[str] | None],
-               metrics: dict[str, PlannedMetric] | None) -> None:
-        """The entries below ``keys``: values of the next index variable, or metrics where none is left."""
-        left = len(names) - len(keys) + 1
+    def _level(self, entry: Any, check: str, index: dict[str, str], left: list[tuple[str, list[str] | None]],
+               metrics: dict[str, PlannedMetric] | None) -> Iterator[Accepted | str]:
+        """The entries below ``check`` and ``index``: values of the variables that are ``left``, then metrics."""
+        keys = check, *index.values()
         if not isinstance(entry, dict) or not entry:
-            self._wrong(keys, f'{keys[-1]} must be a mapping'
-                        + ('' if left else ' of metrics to [value, lower, upper, unit]'))
+            yield self._wrong(keys, f'{keys[-1]} must be a mapping'
+                              + ('' if left else ' of metrics to [value, lower, upper, unit]'))
             return
-        name, known = (names[-left], valid[-left]) if left else ('metric', metrics and list(metrics))
+        (name, known), *deeper = left or [('metric', metrics and list(metrics))]
         for key, value in entry.items():
-            here = (*keys, key)
+            here = *keys, str(key)
             if known is not None and str(key) not in known:
-                self._wrong(here, unknown(name, str(key), known))
+                yield self._wrong(here, unknown(name, str(key), known))
             elif known is not None and not isinstance(key, str):    # ReFrame never finds it, and says nothing
-                self._wrong(here, f"{name} {key!r} is no text to YAML, and never found: write '{key}'")
+                yield self._wrong(here, f"{name} {key!r} is no text to YAML, and never found: write '{key}'")
             elif left:
-                self._level(value, here, names, valid, metrics)
-            elif metrics and (what := _tuple_wrong(value, metrics[key].unit) or _side(value, metrics[key].better)):
-                self._wrong(here, f'{key}: {what}')
+                yield from self._level(value, check, {**index, name: str(key)}, deeper, metrics)
+            elif metrics and (what := _tuple_wrong(value, metrics[key])):
+                yield self._wrong(here, f'{key}: {what}')
             elif isinstance(value, list) and len(value) == 4:
-                check, *where, metric = map(str, here)
-                self.accepted.append(Accepted(
-                    self.system, self.file.stem, self.file, yamlfile.line_of(self.node, here), check,
-                    dict(zip(names, where, strict=True)), metric, *value, self.by.get('/'.join(map(str, here)))))
+                line = yamlfile.line_of(self.node, here)
+                yield Accepted(self.system, self.file.stem, self.file, line, check, index, str(key), *value,
+                               self.by.get('/'.join(here)))
 
 
 def _index_wrong(check: str, names: tuple[str, ...] | None, needed: list[str], valid: list[str]) -> str:
@@ -254,38 +260,14 @@ def _index_wrong(check: str, names: tuple[str, ...] | None, needed: list[str], v
     return ''
 
 
-def _provenance(entries: Any) -> tuple[dict[str, Provenance], list[tuple[tuple, str]]]:
-    """By reference, and (keys, what is wrong): what no date can be read from would never expire."""
-    if not isinstance(entries, dict):
-        return {}, [((PROVENANCE,), 'provenance must be a mapping of references to who accepted them')]
-    found, wrong = {}, []
-    for path, entry in entries.items():
-        try:
-            found[path] = Provenance.model_validate(entry)
-        except ValidationError as err:
-            first = err.errors()[0]
-            key = '.'.join(map(str, first['loc'])) or PROVENANCE
-            what = f'no such key; valid: {", ".join(Provenance.model_fields)}' \
-                if first['type'] == 'extra_forbidden' else first['msg']
-            wrong.append(((PROVENANCE, path), f'provenance of {path}: {key}: {what}'))
-    return found, wrong
-
-
-def _side(value: list, better: str) -> str:
-    """A bound is needed where worse lies."""
-    _, low, up, _ = value
-    side = 'lower' if better == 'higher' else 'upper'
-    return f'{better} is better, and it has no {side} bound: it could never be judged regressed' \
-        if (low if side == 'lower' else up) is None else ''
-
-
-def _tuple_wrong(value: Any, unit: str) -> str:
-    """What is wrong with one reference tuple, '' if nothing."""
+def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
+    """Say what is wrong with a reference tuple; '' if nothing."""
+    unit, better = metric.unit, metric.better
     valid = f'[value, lower, upper, {unit}], for instance [1.0, -0.05, 0.05, {unit}]'
     if not isinstance(value, list) or len(value) != 4:
         return f'must be {valid}'
     ref, low, up, given = value
-    bad = [x for x in (ref, low, up) if not _number(x)]
+    bad = [x for x in (ref, low, up) if x is not None and (type(x) not in (int, float) or not math.isfinite(x))]
     if bad or ref is None:
         shown = bad[0] if bad else ref
         return f'{shown!r} is no finite number (YAML reads -.1 as text: write -0.1); must be {valid}'
@@ -298,8 +280,6 @@ def _tuple_wrong(value: Any, unit: str) -> str:
     if (ref > 0 and (low or 0) < -1) or (ref < 0 and (up or 0) > 1):
         side, bound = ('lower', low) if ref > 0 else ('upper', up)
         return f'{side} {bound} is beyond 0: bounds are shares of the value'
-    return ''
-
-
-def _number(x: Any) -> bool:
-    return x is None or (isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x))
+    side, bound = ('lower', low) if better == 'higher' else ('upper', up)       # where worse lies
+    return '' if bound is not None else \
+        f'{better} is better, and it has no {side} bound: it could never be judged regressed'

@@ -1,11 +1,10 @@
-"""What is wrong with the accepted references, and what of them deserves a look."""
+"""Errors in the accepted references, and warnings about those that deserve a look."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from parity import plan
 from parity.base import paths
@@ -16,7 +15,6 @@ from parity.records.cells import parameters
 from parity.refs import accepted
 from parity.refs.accepted import Accepted
 from parity.system import systems
-from parity.system.schema import System
 
 if TYPE_CHECKING:
     from parity.refs.nights import Cell
@@ -27,8 +25,7 @@ UNUSED = 14
 _TOO_WIDE = 2
 
 
-@dataclass(frozen=True)
-class Warned:
+class Warned(NamedTuple):
     """Something a person should look at; the reference is applied all the same."""
 
     reference: Accepted
@@ -38,34 +35,31 @@ class Warned:
         return f'{self.reference.where}: {self.what}'
 
 
-@dataclass(frozen=True)
-class Linted:
-    """Of one system: how many references it has, what is wrong (a run refuses it), what is to be looked at."""
+class Linted(NamedTuple):
+    """A system: how many references it has, the errors (a run refuses them) and the warnings."""
 
     system: str
     references: int = 0
-    errors: list[str] = field(default_factory=list)
-    warnings: list[Warned] = field(default_factory=list)
+    errors: list[str] = []
+    warnings: list[Warned] = []
 
 
 def run(system: str = '') -> list[Linted]:
     """Lint one system, or all that have references. UsageError for an unknown one."""
-    return [_of_system(systems.read(name)) for name in ([system] if system else systems.names())
-            if system or systems.references(name).is_dir()]
-
-
-def _of_system(site: System) -> Linted:
-    if not systems.references(site.name).is_dir():
-        return Linted(site.name)
-    planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', site.name])
-    if wrong := accepted.problems(site, planned):
-        return Linted(site.name, errors=wrong)
-    found = accepted.of_system(site.name)
-    return Linted(site.name, len(found), warnings=[*warnings(found), *_against_plan(found, planned)])
+    linted = []
+    for name in [system] if system else [n for n in systems.names() if systems.references(n).is_dir()]:
+        site = systems.read(name)
+        planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', name])
+        if wrong := accepted.problems(site, planned):
+            linted.append(Linted(name, errors=wrong))
+        else:
+            found = accepted.of_system(name)
+            linted.append(Linted(name, len(found), warnings=[*warnings(found), *_against_plan(found, planned)]))
+    return linted
 
 
 def warnings(found: list[Accepted]) -> list[Warned]:
-    """What the references of a system say of themselves, and what its history says of them."""
+    """Return what has expired, and what no longer fits the history of the system."""
     if not found:
         return []
     from parity.records import history  # a first verdict, which asks only what has expired, loads no polars
@@ -76,14 +70,20 @@ def warnings(found: list[Accepted]) -> list[Warned]:
     warned = _expired(found)
     for each in found:
         own = [cell for cell in cells if each.is_of(cell) and cell.nights]
-        if each.provenance and any(cell.nights[-1].software != each.provenance.software for cell in own):
-            warned.append(Warned(each, f'its software changed since it was accepted on {each.provenance.date}'))
-        warned += [Warned(each, what) for what in (*_width(each, own), *_unused(each, own, began))]
+        told = each.provenance
+        if told and any(cell.nights[-1].software != told.software for cell in own):
+            warned.append(Warned(each, f'its software changed since it was accepted on {told.date}'))
+        warned += [Warned(each, what) for what in _width(each, own)]
+        since = [night for night in began if not told or night[:10] > str(told.date)]
+        used = max((n.night for cell in own for n in cell.nights if n.applied), default='')
+        if len(since) >= UNUSED and used < since[-UNUSED]:
+            warned.append(Warned(each, f'not applied by the last {UNUSED} sessions'
+                                 + (f', not since {used[:10]}' if used else '')))
     return warned
 
 
 def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:
-    """The bound where worse lies is far wider than the nights that there are ask for."""
+    """A word where the bound on the worse side is far wider than the nights need."""
     if not each.value or not own:
         return
     from parity.refs import nights
@@ -98,16 +98,8 @@ def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:
                f'{needed[0].observed.n} nights ask for {percent(widest)}')
 
 
-def _unused(each: Accepted, own: list[Cell], began: list[str]) -> Iterator[str]:
-    """No session applied it, of those that could."""
-    since = [n for n in began if not each.provenance or n[:10] > str(each.provenance.date)]
-    used = max((n.night for cell in own for n in cell.nights if n.applied), default='')
-    if len(since) >= UNUSED and used < since[-UNUSED]:
-        yield f'not applied by the last {UNUSED} sessions' + (f', not since {used[:10]}' if used else '')
-
-
 def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
-    """References of what a whole run does not measure, and of two things at once."""
+    """A warning for a reference that no planned case has, and for one that two environments share."""
     variants = {check.check: check.variants for check in planned.checks}
     for each in found:
         wanted = {name: v for name, v in each.parameters.items() if name not in variants[each.check]}
@@ -125,14 +117,13 @@ def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
 
 
 def _expired(references: Iterable[Accepted]) -> list[Warned]:
-    today = datetime.date.today()
     return [Warned(each, f'expired on {each.provenance.expires}; it is applied all the same: '
                          f'parity refs propose --system {each.system}')
-            for each in references if each.provenance and today > each.provenance.expires]
+            for each in references if each.provenance and each.provenance.expires < datetime.date.today()]
 
 
 def grouped(warned: Iterable[Warned]) -> list[str]:
-    """One sentence for all references of a file of which the same is said."""
+    """Return one sentence for all references of a file that have the same warning."""
     groups: dict[tuple, list[Warned]] = {}
     for each in warned:
         groups.setdefault((each.reference.file, each.what), []).append(each)
@@ -142,7 +133,7 @@ def grouped(warned: Iterable[Warned]) -> list[str]:
 
 
 def expired(system: str) -> list[str]:
-    """What a verdict says of the system's references; a file that cannot be read, the next run refuses."""
+    """Return what a verdict says about the references; a file that cannot be read, the next run refuses."""
     try:
         return grouped(_expired(accepted.of_system(system)))
     except UsageError as err:

@@ -1,10 +1,12 @@
-"""What each night measured of each cell."""
+"""What each night measured of each cell, and the value that alike nights give."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
+
+import polars as pl
 
 from parity.base.figures import percent
 from parity.records import history, kept
@@ -13,25 +15,23 @@ from parity.refs.accepted import Observed, Reference
 from parity.stats import bounds
 
 
-@dataclass(frozen=True)
-class Night:
+class Night(NamedTuple):
     """What one session measured of a cell; ``value`` is the median of its ``runs``."""
 
     session: str
     night: str                      # local date and time of its start
-    value: float
-    runs: tuple[float, ...]
-    labels: tuple[str, ...]         # of the runs: ('',), ('cached',), or both
-    software: str
-    node: str                       # all that its runs were on
     unit: str
     better: str
     variant: str                    # of the check: 'threading=one', '' where it has none
+    value: float
+    runs: list[float]
     applied: bool                   # a reference was
+    labels: list[str]               # of the runs: [''], ['cached'], or both
+    software: str
+    node: str                       # all that its runs were on
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A cell with its nights, oldest first."""
 
     system: str
@@ -45,11 +45,11 @@ class Cell:
     several: bool                   # environments run this case on this partition
     by_environ: bool                # environments run this check on this partition
     recent: bool                    # it was measured in one of the newest sessions
-    nights: tuple[Night, ...]
+    nights: list[Night]
 
     @property
     def id(self) -> str:
-        return history.cell_id(vars(self), self.several)
+        return history.cell_id(self._asdict(), self.several)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -68,35 +68,27 @@ _WHERE = ['system', 'check', *history.CELL, 'changed']
 
 
 def cells(frame, since: str = '') -> list[Cell]:
-    """Every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on. A rerun was
-    made because a figure was bad: it does not count. A cell without a night is in the list, too."""
-    import polars as pl
-    own = frame.filter((pl.col('rerun_of') == '') & (pl.col('night') >= since))
+    """Return every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on. A rerun
+    does not count: it was made because a figure was bad. Cells without a night are in the list, too."""
+    own = frame.filter(pl.col('rerun_of') == '', pl.col('night') >= since)
     nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(
-        pl.col('night', 'unit', 'better', 'variant').first(),
-        pl.col('value').median(), pl.col('value').alias('runs'),
-        pl.col('reference').is_not_null().any().alias('applied'), pl.col('label').unique().sort().alias('labels'),
-        pl.col('software', 'node').unique().sort().str.join(' '))
+        pl.col('night', 'unit', 'better', 'variant').first(), pl.col('value').median(),
+        pl.col('software', 'node').unique().sort().str.join(' '), runs=pl.col('value'),
+        applied=pl.col('reference').is_not_null().any(), labels=pl.col('label').unique().sort())
     every = frame.select(_WHERE).unique(maintain_order=True).rows()
     found: dict[tuple, list[Night]] = {where: [] for where in every}
     for row in nights.iter_rows(named=True):
-        where = tuple(row.pop(name) for name in _WHERE)
-        found[where].append(Night(**{**row, 'runs': tuple(row['runs']), 'labels': tuple(row['labels'])}))
+        found[tuple(row.pop(name) for name in _WHERE)].append(Night(**row))
     newest = frame.unique('session').sort('start').tail(RECENT)['session'].implode()
     recent = set(frame.filter(pl.col('session').is_in(newest)).select(_WHERE).unique().rows())
-    environs: dict[tuple[str, str], set[str]] = {}
+    environs = defaultdict(set)
     for _, check, partition, environ, case, *_ in recent:
-        for what in (check, case):
-            environs.setdefault((partition, what), set()).add(environ)
-    several = {key for key, names in environs.items() if len(names) > 1}
-    return [Cell(*where, (where[2], where[4]) in several, (where[2], where[1]) in several, where in recent,
-                 tuple(kept)) for where, kept in found.items()]
+        environs[partition, check].add(environ)
+        environs[partition, case].add(environ)
+    return [Cell(*where, len(environs[where[2], where[4]]) > 1, len(environs[where[2], where[1]]) > 1,
+                 where in recent, own) for where, own in found.items()]
 
 
-#: Digits of a value: the last one is less than 0.05 % of it.
-_DIGITS = 4
-#: Nights on fewer days do not tell how days differ.
-_DAYS = 5
 #: So many names are written out.
 _NAMES = 4
 _WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the direction', 'variant': 'the variant'}
@@ -106,52 +98,45 @@ class Refused(Exception):
     """Why no reference is proposed for a cell."""
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     reference: Reference
     observed: Observed
-    remarks: list[str] = field(default_factory=list)
+    remarks: list[str]
 
 
-def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> tuple[Night, ...]:
-    """The newest nights of ``cell`` that are of one software, unit and kind of node.
+def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> list[Night]:
+    """Return the newest nights of ``cell`` that are of one software, unit and kind of node.
 
-    ``kinds`` is what the node of a session is, by session and node. Raises Refused where they are too
-    few or of several kinds, or where their figures are never judged."""
+    ``kinds`` (of `kinds`) tells the kind of each node. Raises Refused where the nights are too few or of several
+    kinds, or where their figures are never judged."""
     if not cell.nights:
         raise Refused('no night counts: a rerun, or too old')
     if not cell.recent:
         raise Refused(f'not in the last {RECENT} sessions; its last night is {cell.nights[-1].night[:10]}')
     kept, why = _since_the_last_change(cell.nights)
     kept = kept[-bounds.MOST:]
-    _of_one_label(kept)
+    labels = {label for night in kept for label in night.labels}
+    if word := max(labels):
+        raise Refused(f'{word}: such a figure is never judged' if labels == {word} else
+                      f'not alike: {sum(word in n.labels for n in kept)} of {len(kept)} nights are {word}')
     if len(kept) < bounds.FEWEST:
         raise Refused(f'{len(kept)} night{"s" if len(kept) > 1 else ""}{why}; {bounds.FEWEST} are needed')
-    _of_one_kind(kept, kinds)
-    return kept
-
-
-def _of_one_label(kept: tuple[Night, ...]) -> None:
-    labels = {label for night in kept for label in night.labels}
-    word = max(labels)
-    if labels == {word} and word:
-        raise Refused(f'{word}: such a figure is never judged')
-    if len(labels) > 1:
-        raise Refused(f'not alike: {sum(word in n.labels for n in kept)} of {len(kept)} nights are {word}')
-
-
-def _of_one_kind(kept: tuple[Night, ...], kinds: dict[tuple[str, str], str]) -> None:
     seen: dict[str, str] = {}
     for night in kept:
-        for node in night.node.replace(',', ' ').split():
+        for node in _nodes(night):
             if kind := kinds.get((night.session, node)):
                 seen.setdefault(kind, f'{node} on {night.night[:10]}')
     if len(seen) > 1:
         said = '; '.join(f'{kind} ({where})' for kind, where in list(seen.items())[:3])
         raise Refused(f'not alike: nodes of several kinds: {said}')
+    return kept
 
 
-def _since_the_last_change(every: tuple[Night, ...]) -> tuple[tuple[Night, ...], str]:
+def _nodes(night: Night) -> list[str]:
+    return night.node.replace(',', ' ').split()
+
+
+def _since_the_last_change(every: list[Night]) -> tuple[list[Night], str]:
     """The nights that ran what the newest one ran, and since when that is."""
     for at in range(len(every) - 1, 0, -1):
         for what, said in _WORDS.items():
@@ -161,39 +146,48 @@ def _since_the_last_change(every: tuple[Night, ...]) -> tuple[tuple[Night, ...],
 
 
 def kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
-    """What each node of these sessions is, by session and node: virtual or not, and its processor. A node of a
+    """The kind of each node of these sessions, by session and node: virtual or not, and its processor. A node of a
     batch system says so in its job; a case on this very machine is on what the session found."""
     found = {}
-    for facts in kept.sessions(system, last=RECENT):
-        if facts.uuid not in sessions:
-            continue
-        machine: dict[str, Any] = facts.facts.get('machine') or {}
-        own = {'virtualisation': machine.get('backend') or machine.get('kind'),
-               'processor': machine.get('model_name')}
-        for name, said in {machine.get('hostname'): own, **facts.nodes}.items():
-            words = said.get('virtualisation'), said.get('processor')
-            found[facts.uuid, name] = ', '.join(word for word in words if word and word != 'none')
+    for session in kept.sessions(system, last=RECENT):
+        if session.uuid in sessions:
+            machine: dict[str, Any] = session.facts.get('machine') or {}
+            own = {'virtualisation': machine.get('backend') or machine.get('kind'),
+                   'processor': machine.get('model_name')}
+            for name, said in {machine.get('hostname'): own, **session.nodes}.items():
+                words = said.get('virtualisation'), said.get('processor')
+                found[session.uuid, name] = ', '.join(word for word in words if word and word != 'none')
     return found
 
 
-def of_nights(kept: tuple[Night, ...]) -> Value:
-    """The median of the nights' medians between two bounds, the side on which it would be better, too.
+def of_nights(kept: list[Night]) -> Value:
+    """Return the median of the nights' medians between two bounds.
 
-    A figure that is always 0 (hangs, failed writes) may not rise: its bound is absolute, 0. Raises
-    Refused where a change, another node or the noise keeps one value from speaking for all nights."""
+    A figure that is always 0 (hangs, failed writes) may not rise: its bound is absolute, 0. Raises Refused where a
+    change, another node or the noise keeps one value from speaking for all nights."""
     values, runs, last = [n.value for n in kept], [v for n in kept for v in n.runs], kept[-1]
     middle = median(values)
     if not middle:
-        return Value(_zero(runs, last), _observed(kept, values))
-    _one_level(kept, values)
+        return Value(_zero(runs, last), _observed(kept, values), [])
+    if other := bounds.other_place(values, [n.node for n in kept]):
+        raise Refused(f'not alike: {_few([other[0]])} is {_signed(other[1])} beside the other nodes')
+    if changed := bounds.found(values):
+        since = kept[changed.at].night
+        raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
+                      f"--since '{since}', with {bounds.FEWEST} nights of it")
     wide = bounds.share(values, runs)
     if wide > bounds.WIDEST:
         raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {last.unit} would need bounds of '
                       f'± {percent(wide)}, more than {percent(bounds.WIDEST)}: measure longer, or more often')
-    remarks = _beyond(kept, middle, wide)
-    if (days := len({n.night[:10] for n in kept})) < _DAYS:
+    beyond = [f'{n.night[:10]} {_signed((n.value - middle) / abs(middle))}' for n in kept
+              if abs(n.value - middle) > wide * abs(middle)]
+    if len(beyond) > 1:      # no chance
+        raise Refused(f'{len(beyond)} of {len(kept)} nights lie beyond the bounds of the others '
+                      f'(± {percent(wide)}): {", ".join(beyond[:3])}')
+    remarks = [f'one night lies beyond, {night}: unless it was a fault, there will be more' for night in beyond]
+    if (days := len({n.night[:10] for n in kept})) < 5:
         remarks.append(f'on {days} day{"s" if days > 1 else ""} only: how days differ is not in it')
-    rounded = float(f'{middle:.{_DIGITS - 1}e}')
+    rounded = float(f'{middle:.3e}')        # the last of four digits is less than 0.05 %
     return Value((rounded, -wide, wide, last.unit), _observed(kept, values), remarks)
 
 
@@ -206,34 +200,14 @@ def _zero(runs: list[float], last: Night) -> Reference:
     return (0.0, None, 0.0, last.unit)
 
 
-def _one_level(kept: tuple[Night, ...], values: list[float]) -> None:
-    """Refused where some of the nights lie on another level than the others."""
-    if other := bounds.other_place(values, [n.node for n in kept]):
-        raise Refused(f'not alike: {_few([other[0]])} is {_signed(other[1])} beside the other nodes')
-    if changed := bounds.found(values):
-        since = kept[changed.at].night
-        raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
-                      f"--since '{since}', with {bounds.FEWEST} nights of it")
-
-
-def _beyond(kept: tuple[Night, ...], middle: float, wide: float) -> list[str]:
-    """A word for one night beyond its own bounds; Refused for more: they are no chance."""
-    said = [f'{n.night[:10]} {_signed((n.value - middle) / abs(middle))}' for n in kept
-            if abs(n.value - middle) > wide * abs(middle)]
-    if len(said) > 1:
-        raise Refused(f'{len(said)} of {len(kept)} nights lie beyond the bounds of the others '
-                      f'(± {percent(wide)}): {", ".join(said[:3])}')
-    return [f'one night lies beyond, {said[0]}: unless it was a fault, there will be more'] if said else []
-
-
-def _observed(kept: tuple[Night, ...], values: list[float]) -> Observed:
+def _observed(kept: list[Night], values: list[float]) -> Observed:
     first, last = kept[0], kept[-1]
     same_day = first.night[:10] == last.night[:10]
-    nodes = sorted({node for n in kept for node in n.node.replace(',', ' ').split()})
     return Observed(
         n=len(kept), median=float(f'{median(values):.6g}'), spread=float(f'{bounds.spread(values):.3g}'),
         nights='..'.join(n.night if same_day else n.night[:10] for n in (first, last)),
-        sessions=f'{first.session[:8]}..{last.session[:8]}', nodes=_few(nodes), software=last.software)
+        sessions=f'{first.session[:8]}..{last.session[:8]}',
+        nodes=_few(sorted({node for n in kept for node in _nodes(n)})), software=last.software)
 
 
 def _few(names: list[str]) -> str:

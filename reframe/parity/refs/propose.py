@@ -5,18 +5,20 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import math
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
 from pydantic import Field
 
-from parity.base import paths, yamlfile
+from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.figures import percent
 from parity.base.strict import Strict
 from parity.records import history
-from parity.refs import accepted, edit, nights
+from parity.refs import accepted, nights
 from parity.refs.accepted import Accepted, Index, Observed, Reference
 from parity.refs.nights import Cell, Night, Refused
 from parity.stats import bounds
@@ -39,10 +41,17 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     and time) leaves out older nights. Raises UsageError for a name that fits nothing, NothingMeasured where there
     is no history."""
     site = systems.read(system)
-    known = nights.cells(history.load(site.name), _moment(since))
+    try:
+        begin = datetime.datetime.fromisoformat(since).strftime('%Y-%m-%d %H:%M') if since else ''
+    except ValueError:
+        raise UsageError(f"--since {since!r}: must be a date such as 2026-11-20, or '2026-11-20 02:14'") from None
+    known = nights.cells(history.load(site.name), begin)
     chosen = _chosen(site, known, partition, check)
     kinds = nights.kinds(system, {n.session for cell in chosen for n in cell.nights[-bounds.MOST:]})
-    have, indexes, own = accepted.of_system(system), accepted.indexes(system), _own_parameters(known)
+    have, indexes = accepted.of_system(system), accepted.indexes(system)
+    own: dict[str, set[str]] = {}       # the parameters of each check itself: -P makes more of them
+    for cell in known:
+        own[cell.check] = min(own.get(cell.check, set(cell.parameters)), set(cell.parameters), key=len)
     answer = Proposed(system)
     for cell in chosen:
         try:
@@ -54,14 +63,6 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     answer.files = write(system, {part: [p for cell, p in answer.found if cell.partition == part]
                                   for part in {cell.partition for cell in chosen}})
     return answer
-
-
-def _moment(since: str) -> str:
-    """As the history writes it: '2026-11-20 00:00'."""
-    try:
-        return datetime.datetime.fromisoformat(since).strftime('%Y-%m-%d %H:%M') if since else ''
-    except ValueError:
-        raise UsageError(f"--since {since!r}: must be a date such as 2026-11-20, or '2026-11-20 02:14'") from None
 
 
 def _chosen(system: System, known: list[Cell], partition: str, check: str) -> list[Cell]:
@@ -80,15 +81,6 @@ def _chosen(system: System, known: list[Cell], partition: str, check: str) -> li
     return [c for c in fitting if not partition or c.partition == partition]
 
 
-def _own_parameters(known: list[Cell]) -> dict[str, set[str]]:
-    """The parameters of each check itself: -P makes more of them, in the same history."""
-    own: dict[str, set[str]] = {}
-    for cell in known:
-        names = set(cell.parameters)
-        own[cell.check] = min(own.get(cell.check, names), names, key=len)
-    return own
-
-
 def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
     """What leads to the cell's reference, as the file has it already, or in our own order."""
     if cell.changed:
@@ -97,30 +89,25 @@ def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
         raise Refused(f'-P made {", ".join(sorted(more))} a parameter: its reference is that of the case without')
     has = cell.index
     needed = [name for name in has if name != '$environ' or cell.by_environ]
-    if there is None:
-        return {name: has[name] for name in needed}
-    if lacking := [name for name in needed if name not in there.names]:
-        raise Refused(f'{there.file}:{there.line}: $index [{", ".join(there.names)}] does not tell '
+    names = there.names if there else needed
+    if lacking := [name for name in needed if name not in names]:
+        raise Refused(f'{there.file}:{there.line}: $index [{", ".join(names)}] does not tell '
                       f'{" and ".join(lacking)}: a reference would be of several cases')
-    if unknown := [name for name in there.names if name not in has]:
+    if unknown := [name for name in names if name not in has]:
         raise Refused(f'{there.file}:{there.line}: $index: {unknown[0]} is nothing that this case has')
-    return {name: has[name] for name in there.names}
+    return {name: has[name] for name in names}
 
 
-def _proposal(cell: Cell, index: dict[str, str], kept: tuple[Night, ...], there: Accepted | None) -> Proposal:
+def _proposal(cell: Cell, index: dict[str, str], kept: list[Night], there: Accepted | None) -> Proposal:
     found = nights.of_nights(kept)
-    old = there.reference if there else None
-    return Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=found.reference,
-                    replaces=old, observed=found.observed,
-                    remarks=[*found.remarks, *_against(old, found.reference, kept[-1].better)]).sealed()
-
-
-def _against(old: Reference | None, new: Reference, better: str) -> list[str]:
-    """A word where the accepted value would be given up for a worse one: slow drift is not normal."""
-    if not old or not old[0] or old[3] != new[3]:
-        return []
-    gain = (new[0] - old[0]) / abs(old[0]) * (1 if better == 'higher' else -1)
-    return [f'worse than the accepted value by {percent(-gain)}'] if gain <= -bounds.LEAST_EFFECT else []
+    remarks, new, old = found.remarks, found.reference, there.reference if there else None
+    if old and old[0] and old[3] == new[3]:
+        gain = (new[0] - old[0]) / abs(old[0]) * (1 if kept[-1].better == 'higher' else -1)
+        if gain <= -bounds.LEAST_EFFECT:        # slow drift is not normal
+            remarks = [*remarks, f'worse than the accepted value by {percent(-gain)}']
+    proposal = Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=new,
+                        replaces=old, observed=found.observed, remarks=remarks)
+    return proposal.model_copy(update={'digest': proposal.expected_digest()})
 
 
 class Proposal(Strict):
@@ -141,16 +128,15 @@ class Proposal(Strict):
         """Its name in the file of accepted values, as Accepted.path."""
         return '/'.join((self.check, *self.index.values(), self.metric))
 
-    def sealed(self) -> Proposal:
-        return self.model_copy(update={'digest': self.expected_digest()})
-
     def expected_digest(self) -> str:
-        """Of all that it says: one that was edited by hand is not what the history gave."""
+        """Return a digest of the rest: a proposal that was edited by hand has another one."""
         said = self.model_dump(mode='json', exclude={'digest'})
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
 
 
 class File(Strict):
+    """The proposals for a partition."""
+
     system: str
     partition: str
     proposals: list[Proposal] = Field(min_length=1)
@@ -161,24 +147,20 @@ def folder(system: str) -> Path:
 
 
 def read(system: str) -> list[File]:
-    """What waits, a file a partition. UsageError for a file that is none."""
+    """Return what waits, a file a partition. UsageError for a file that is none."""
     return [yamlfile.read(file, File) for file in sorted(folder(system).glob('*.yaml'))]
 
 
 def write(system: str, by_partition: dict[str, list[Proposal]]) -> list[Path]:
-    """Put these in the place of all that waited; returns the files."""
+    """Replace all that waited by these proposals; returns the files."""
     shutil.rmtree(folder(system), ignore_errors=True)
-    return [_write(system, partition, found) for partition, found in sorted(by_partition.items()) if found]
-
-
-def _write(system: str, partition: str, found: list[Proposal]) -> Path:
-    """A line for each part of a proposal: what it is of, what it says, what it stands on."""
-    file = folder(system) / f'{partition}.yaml'
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lines = ['# Proposed, not accepted. To accept: parity refs accept CELL ... | --all '
-             f'--system {system} --why TEXT', f'system: {system}', f'partition: {partition}', 'proposals:']
-    for each in found:
-        first, *more = [f'{key}: {edit.flow(value)}' for key, value in each.model_dump(mode='json').items()]
-        lines += [f'  - {first}', *(f'    {line}' for line in more)]
-    file.write_text('\n'.join(lines) + '\n')
-    return file
+    written = []
+    for partition, found in sorted(by_partition.items()):
+        if found:
+            said = File(system=system, partition=partition, proposals=found).model_dump(mode='json')
+            text = yaml.safe_dump(said, default_flow_style=None, width=math.inf, allow_unicode=True,
+                                  sort_keys=False)
+            written.append(folder(system) / f'{partition}.yaml')
+            files.write(written[-1], '# Proposed, not accepted. To accept: parity refs accept CELL ... | --all '
+                                     f'--system {system} --why TEXT\n{text}')
+    return written

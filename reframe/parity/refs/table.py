@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from parity.base.figures import alike, change, percent
-from parity.base.text import visible
+from parity.base.figures import change, figure, percent
+from parity.base.text import columns, visible
 from parity.records import history
 from parity.refs import accepted as references
 from parity.refs import nights
@@ -19,13 +19,18 @@ from parity.system import systems
 
 
 def lines(answer: Proposed) -> list[str]:
-    """What is proposed, what is not and why, and the next command."""
+    """Return what is proposed, what is not and why, and the next command."""
     said = []
     if answer.found:
-        said += ['PROPOSED', *rows([_columns(cell.size, proposal) for cell, proposal in answer.found]),
+        said += ['PROPOSED', *columns([_proposal(cell.size, proposal) for cell, proposal in answer.found]),
                  *([f'  {bounds.STATED}'] if any(p.reference[0] for _, p in answer.found) else []), '']
     if answer.refused:
-        said += ['NOT PROPOSED', *rows(_reasons(answer.refused)), '']
+        groups: dict[tuple, list[Cell]] = {}        # cells of one check that are refused alike are one row
+        for cell, why in answer.refused:
+            groups.setdefault((cell.check, cell.partition, cell.size, why), []).append(cell)
+        said += ['NOT PROPOSED', *columns([
+            (cells[0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
+            for (check, partition, size, why), cells in groups.items()]), '']
     said += [f'{len(answer.found)} of {len(answer.found) + len(answer.refused)} cells proposed'
              + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''),
              f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.found else
@@ -33,37 +38,21 @@ def lines(answer: Proposed) -> list[str]:
     return [visible(line) for line in said]
 
 
-def accepted(system: str, files: list[tuple[Path, list[Proposal]]]) -> list[str]:
-    """What was accepted, and where it stands now."""
-    said = []
-    for file, found in files:
-        table = [(p.cell, p.index['size'], value(p.reference), limits(p.reference)) for p in found]
-        said += [str(file), *rows(table)]
-    said += ['', f'next: git diff, commit; parity refs lint --system {system}']
-    return [visible(line) for line in said]
+def _proposal(size: str, p: Proposal) -> tuple[str, ...]:
+    middle, was = p.observed.median, 'new'
+    if p.replaces:
+        moved = change(p.reference[0], p.replaces[0]) if p.reference[3] == p.replaces[3] else ''
+        was = f'was {_value(p.replaces)} ({_limits(p.replaces)})' + (f', {moved}' if moved else '')
+    return (p.cell, size, _value(p.reference), _limits(p.reference), f'n {p.observed.n}',
+            f'spread {percent(p.observed.spread / abs(middle)) if middle else 0}', was, '; '.join(p.remarks))
 
 
-def rows(table: list[tuple[str, ...]]) -> list[str]:
-    """Columns of text, two spaces in; the last one is as long as it is."""
-    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))] if table else []
-    return ['  ' + '   '.join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in table]
+def _value(ref: Reference) -> str:
+    return figure(ref[0], ref[3])
 
 
-def _columns(size: str, p: Proposal) -> tuple[str, ...]:
-    middle, wide = p.observed.median, p.observed.spread
-    spread = percent(wide / abs(middle)) if middle else '0'
-    return (p.cell, size, value(p.reference), limits(p.reference), f'n {p.observed.n}', f'spread {spread}',
-            _old(p), '; '.join(p.remarks))
-
-
-def value(ref: Reference) -> str:
-    (text,), unit = alike(ref[3], ref[0])
-    return f'{text} {unit}'.strip()
-
-
-def limits(ref: Reference) -> str:
-    """Its bounds as they stand in the file: shares of the value, absolute where that is 0."""
+def _limits(ref: Reference) -> str:
+    """The bounds as they stand in the file: shares of the value, absolute where that is 0."""
     middle, low, high, unit = ref
     if not middle:
         return ' and '.join(f'{word} {bound:g}' for word, bound in (('at least', low), ('at most', high))
@@ -72,24 +61,18 @@ def limits(ref: Reference) -> str:
     return f'{low_text} .. ' + ('no upper bound' if high is None else f'+{percent(high)}')
 
 
-def _old(p: Proposal) -> str:
-    if p.replaces is None:
-        return 'new'
-    moved = change(p.reference[0], p.replaces[0]) if p.reference[3] == p.replaces[3] else ''
-    return f'was {value(p.replaces)} ({limits(p.replaces)})' + (f', {moved}' if moved else '')
-
-
-def _reasons(refused: list[tuple[Cell, str]]) -> list[tuple[str, ...]]:
-    """Cells of one check that are refused alike are one row."""
-    groups: dict[tuple, list[Cell]] = {}
-    for cell, why in refused:
-        groups.setdefault((cell.check, cell.partition, cell.size, why), []).append(cell)
-    return [(cells[0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
-            for (check, partition, size, why), cells in groups.items()]
+def accepted(system: str, files: list[tuple[Path, list[Proposal]]]) -> list[str]:
+    """Return what was accepted, and where it stands now."""
+    said = []
+    for file, found in files:
+        said += [str(file), *columns([(p.cell, p.index['size'], _value(p.reference), _limits(p.reference))
+                                      for p in found])]
+    said += ['', f'next: git diff, commit; parity refs lint --system {system}']
+    return [visible(line) for line in said]
 
 
 def linted(found: list[Linted]) -> list[str]:
-    """Errors, warnings, and how many references there are."""
+    """Return errors, warnings, and how many references there are."""
     said = []
     for each in found:
         said += [f'error: {what}' for what in each.errors] + [f'warning: {what}' for what in each.warnings]
@@ -99,43 +82,34 @@ def linted(found: list[Linted]) -> list[str]:
 
 
 def shown(system: str = '') -> list[str]:
-    """Of one system, or of all. UsageError for an unknown one."""
+    """Return the references of one system, or of all. UsageError for an unknown one."""
     said: list[str] = []
     for name in [systems.read(system).name] if system else systems.names():
         if found := references.of_system(name):
-            said += _shown(found)
+            cells = nights.cells(history.load(name))
+            for file in sorted({each.file for each in found}):
+                own = [each for each in found if each.file == file]
+                rows = columns([_row(each, cells) for each in own])
+                said += [str(file), *(line for both in zip(rows, map(_why, own), strict=True) for line in both)]
     if not said:
         said = ['no reference has been accepted' + (f' for {system}' if system else ''),
                 f'next: parity refs propose --system {system or "NAME"}']
     return [visible(line) for line in said]
 
 
-def _shown(found: list[Accepted]) -> list[str]:
-    cells = nights.cells(history.load(found[0].system))
-    said = []
-    for file in sorted({each.file for each in found}):
-        own = [each for each in found if each.file == file]
-        told = zip(rows([_row(each, cells) for each in own]), map(_why, own), strict=True)
-        said += [str(file), *(line for both in told for line in both)]
-    return said
-
-
 def _row(each: Accepted, cells: list[Cell]) -> tuple[str, ...]:
     used = max((n.night for cell in cells if each.is_of(cell) for n in cell.nights if n.applied), default='')
-    applied = f'last applied {used}' if used else 'never applied'
-    told = each.provenance
     life = 'by hand'
-    if told:
+    if told := each.provenance:
         word = 'expired' if told.expires < datetime.date.today() else 'expires'
         life = f'accepted {told.date} ({_days(told.date)})   {word} {told.expires} ({_days(told.expires)})'
-    return each.id, each.index.get('size', ''), value(each.reference), limits(each.reference), life, applied
+    return (each.id, each.index.get('size', ''), _value(each.reference), _limits(each.reference), life,
+            f'last applied {used}' if used else 'never applied')
 
 
 def _days(day: datetime.date) -> str:
     days = (day - datetime.date.today()).days
-    if not days:
-        return 'today'
-    return f'in {days} days' if days > 0 else f'{-days} days ago'
+    return f'in {days} days' if days > 0 else f'{-days} days ago' if days else 'today'
 
 
 def _why(each: Accepted) -> str:
