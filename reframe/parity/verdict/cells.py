@@ -1,82 +1,82 @@
-"""From a planned case and its runs to one verdict a cell."""
+"""The verdict on each cell: on its runs of the session, then with the history of its nights.
+
+The accepted bounds judge tonight; the history judges tonight against the nights before, at a stated rate of
+false alarms. Worse by either is a regression, unless the same case, run again the same night, says otherwise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
+from parity.base.figures import change
 from parity.base.strict import Limit, measured
 from parity.plan import PlannedCase, PlannedMetric
+from parity.records import database
 from parity.records.record import Figure, Run, middle
 from parity.stats import bounds
 from parity.verdict.model import Cell
 
+if TYPE_CHECKING:
+    from parity.verdict.nights import Tonight
+
+#: Words that a history can change: a figure that was judged, or that nothing was accepted for.
+_OPEN = ('ok', 'improved', 'regressed', 'unreferenced')
+#: The words by accepted bounds and by history, where the history has the last word; it always has for `regressed`.
+_LAST_WORD = {('ok', 'improved'), ('unreferenced', 'improved'), ('unreferenced', 'ok')}
+
 
 @dataclass(frozen=True)
 class Demands:
-    """What the system requires: features of codes, waivers that hold, and why a code is absent."""
+    """The features that the system requires, the waivers that hold, and the session's figures.
 
-    required: frozenset[str]
+    ``figures``: by (partition, check, metric), for ceilings that another check measured."""
+
+    required: set[str]
     waived: dict[str, str]
-    absent: str = ''
-    #: figures of the session by (partition, check, metric): ceilings that another check measured
-    figures: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    figures: dict[tuple[str, str, str], float]
 
     def without_environment(self, case: PlannedCase) -> tuple[str, str]:
-        """Verdict and reason of a case that no environment can run."""
-        needs = ', '.join(case.needs)
-        waivers = [self.waived[n] for n in case.needs if n in self.waived]
-        if waivers:
-            return 'skipped', waivers[0]
-        why = f'no environment offers {needs}' + (f' ({self.absent})' if self.absent else '')
-        return ('missing', f'{why}, which the system requires') if self.required & set(case.needs) \
-            else ('skipped', why)
+        """Return verdict and reason of a case that no environment can run."""
+        if waiver := next((self.waived[n] for n in case.needs if n in self.waived), ''):
+            return 'skipped', waiver
+        why = f'no environment offers {", ".join(case.needs)}'
+        if self.required & set(case.needs):
+            return 'missing', f'{why}, which the system requires'
+        return 'skipped', why
 
 
 def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
-    """Exactly one cell for each metric that the case declares."""
-    return [_cell(case, metric, runs, demands) for metric in case.metrics]
+    """Return one cell for each metric that the case declares."""
+    return [Cell(check=case.check, case=case.case, subsystem=case.subsystem, size=case.size, system=case.system,
+                 partition=case.partition, environ=case.environ, metric=metric.name, unit=metric.unit,
+                 better=metric.better, ran_on=sorted({node for run in runs for node in run.nodes}),
+                 **_judged(metric, runs, demands.figures) if runs else _never_ran(case, metric, demands))
+            for metric in case.metrics]
 
 
-def _cell(case: PlannedCase, metric: PlannedMetric, runs: list[Run], demands: Demands) -> Cell:
-    fields: dict[str, Any] = {
-        'check': case.check, 'case': case.case, 'subsystem': case.subsystem, 'size': case.size,
-        'system': case.system, 'partition': case.partition, 'environ': case.environ,
-        'metric': metric.name, 'unit': metric.unit, 'better': metric.better,
-    }
-    if not runs:
-        verdict, reason = demands.without_environment(case) if not case.environ else \
-            ('missing', 'planned, but the session ended before it ran')
-        if verdict == 'missing' and metric.left_out:
-            verdict, reason = 'skipped', metric.left_out
-        return Cell(**fields, verdict=verdict, reason=reason)
-    return Cell(**{**fields, **_judged(metric, runs, demands.figures)}, ran_on=_ran_on(runs))
-
-
-def _ran_on(runs: list[Run]) -> list[str]:
-    return sorted({node for run in runs for node in run.nodes})
-
-
-def _place(run: Run) -> dict[str, Any]:
-    """Where a run ran, and what it left."""
-    return {'nodes': list(run.nodes), 'jobid': run.jobid, 'outputdir': run.output,
-            'virtualisation': str(run.node.get('virtualisation', ''))}
+def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> dict[str, str]:
+    verdict, reason = demands.without_environment(case) if not case.environ else \
+        ('missing', 'planned, but the session ended before it ran')
+    if verdict == 'missing' and metric.left_out:
+        verdict, reason = 'skipped', metric.left_out
+    return {'verdict': verdict, 'reason': reason}
 
 
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
     """The verdict over all first attempts; a retry counts only where a first attempt has no figure."""
     first = [r for r in runs if not r.retry]
-    # of repeats that a stopped run did not come to nothing is known: those that ended are judged
-    first = [r for r in first if not r.unfinished] or first
+    first = [r for r in first if not r.unfinished] or first     # of a stopped run, what ended is judged
     retries = [r for r in runs if r.retry]
     bad = [r for r in first if r.status]
     if not bad:
         return _figure(metric, first, figures)
-    passed = [r for r in retries if not r.status]
+    passed = next((r for r in retries if not r.status), None)
     if passed and all(r.status == 'failed' for r in bad):
-        attempt, judged = passed[0].attempt, _figure(metric, passed[:1], figures)
-        note = f'attempt {attempt}; the first failed: {bad[0].reason}'
-        return {**judged, 'attempt': attempt, 'reason': '; '.join(filter(None, (judged['reason'], note)))}
+        judged = _figure(metric, [passed], figures)
+        note = f'attempt {passed.attempt}; the first failed: {bad[0].reason}'
+        return {**judged, 'attempt': passed.attempt, 'reason': _sentence(judged['reason'], note)}
     left_out = metric.left_out or next(filter(None, (r.figure(metric.name).left_out for r in first)), '')
     if left_out and any(r.status != 'skipped' for r in bad):     # no fault of a run made it absent
         return {**_place(bad[0]), 'verdict': 'skipped', 'reason': left_out}
@@ -92,53 +92,84 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     calm = [r for r in runs if not r.disturbed]
     others, runs = len(runs) - len(calm), calm or runs
     figure = middle([r.figure(metric.name) for r in runs])
-    limit = _bound(figure, metric.unit, runs[0].partition, figures)
     if figure.left_out:
         return {**_place(runs[0]), 'verdict': 'skipped', 'reason': figure.left_out}
     if not figure.finite:
         said = 'absent from the results' if figure.value is None else f'{figure.value}'
         return {**_place(runs[0]), 'verdict': 'wrong', 'reason': f'{metric.name} is {said}'}
-    fields = {**_place(runs[0]), 'value': figure.value, 'reference': figure.reference, 'low': figure.low,
-              'high': figure.high, 'label': figure.label, **_limit(figure.value, limit)}
+    limit = _limit(figure, metric.unit, runs[0].partition, figures)
+    bound = {} if limit is None else {'limit': limit.value, 'limit_source': limit.source,
+                                      'limit_certain': limit.certain, 'efficiency': figure.value / limit.value}
     verdict, reason = _word(metric, figure, limit, '' if calm else runs[0].disturbed)
-    repeats = f'median of {len(runs)}' if len(runs) > 1 else ''
-    left_out = f'{others} more disturbed' if calm and others else ''
-    return {**fields, 'verdict': verdict, 'reason': '; '.join(filter(None, (reason, repeats, left_out)))}
+    reason = _sentence(reason, f'median of {len(runs)}' if len(runs) > 1 else '',
+                       f'{others} more disturbed' if calm and others else '')
+    return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference, 'low': figure.low,
+            'high': figure.high, 'label': figure.label, 'verdict': verdict, 'reason': reason}
 
 
-def _bound(figure: Figure, unit: str, partition: str, figures: dict) -> Limit | None:
-    """The bound the case noted, or a ceiling that another check of the session measured."""
+def _place(run: Run) -> dict[str, Any]:
+    """Where a run ran, and what it left."""
+    return {'nodes': list(run.nodes), 'jobid': run.jobid, 'outputdir': run.output,
+            'virtualisation': str(run.node.get('virtualisation', ''))}
+
+
+def _limit(figure: Figure, unit: str, partition: str, figures: dict) -> Limit | None:
+    """The bound that the case noted, or a ceiling that another check of the session measured."""
     if figure.limit:
         return Limit(**figure.limit)
     ceiling = figure.ceiling or {'of': '.'}
     found = figures.get((partition, *ceiling['of'].split('.')))
-    return measured(ceiling['of'], found, ceiling['times'], unit, 'session') if found else None
-
-
-def _limit(value: float, limit: Limit | None) -> dict[str, Any]:
-    if limit is None:
-        return {}
-    return {'limit': limit.value, 'limit_source': limit.source, 'limit_certain': limit.certain,
-            'efficiency': value / limit.value}
+    positive = found is not None and 0 < found < math.inf
+    return measured(ceiling['of'], found, ceiling['times'], unit, 'session') if positive else None
 
 
 def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed: str) -> tuple[str, str]:
-    value = figure.value
+    value, usual = figure.value, figure.reference
     if limit is not None and limit.exceeded_by(value):
         return 'impossible', f'{value:.4g} {metric.unit} is beyond {limit.value:.4g} ({limit.source})'
     if figure.label:
         return 'skipped', f'{figure.label}: {figure.why}'
     if disturbed:
         return 'disturbed', disturbed
-    if figure.reference is None:
+    if usual is None:
         return 'unreferenced', ''
     if not (beyond := bounds.side(value, figure.low, figure.high)):
         return 'ok', ''
     word = 'improved' if (beyond > 0) == (metric.better == 'higher') else 'regressed'
-    return word, _change(value, figure)
+    share = change(value, usual)
+    return word, f'{share} of the reference' if share else f'reference {usual:.4g}'
 
 
-def _change(value: float, figure: Figure) -> str:
-    if not figure.reference:
-        return f'reference {figure.reference:.4g}'
-    return f'{100 * (value - figure.reference) / abs(figure.reference):+.1f} % of the reference'
+def _sentence(*parts: str) -> str:
+    return '; '.join(filter(None, parts))
+
+
+def with_history(cells: list[Cell], system: str, session: str) -> list[Cell]:
+    """Return all cells of the session, each with its last word."""
+    judged = [c for c in cells if c.verdict in _OPEN]
+    disturbed = [c for c in cells if c.verdict == 'disturbed']
+    if database.uuids() == [session]:           # the first night: no history to load
+        known = {id(c): {'history': 'insufficient', 'suspicious': c.verdict == 'regressed'} for c in judged}
+        known |= {id(c): {'disturbed_nights': 1} for c in disturbed}
+    else:
+        from parity.verdict import nights
+        told = zip(judged, nights.of_cells(judged, system, session), strict=True)
+        known = {id(c): _joined(c, tonight) for c, tonight in told if tonight}
+        counts = nights.disturbed(disturbed, system, session) if disturbed else ()
+        known |= {id(c): {'disturbed_nights': count} for c, count in zip(disturbed, counts, strict=True)}
+    return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells]
+
+
+def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
+    """What the history changes in the cell."""
+    told, word, reason = tonight.told, cell.verdict, cell.reason
+    update: dict[str, Any] = {'history': told.verdict}
+    update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
+    if word == 'regressed' and tonight.reruns \
+            and not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high):
+        word, reason = 'ok', f'{reason} at first; run again it was within its bounds'
+    if told.verdict != 'insufficient':
+        update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high}
+    if (word, told.verdict) in _LAST_WORD or told.verdict == 'regressed':
+        word, reason = told.verdict, _sentence(reason, told.why)
+    return {**update, 'verdict': word, 'reason': reason}

@@ -1,14 +1,15 @@
-"""The nights before a session, judged: one series a cell, all series together, as a large system has many."""
+"""The nights before a session: all series judged at once, as a large system has many; and long cases."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from parity.base.errors import UsageError
+from parity.base.figures import duration
 from parity.records import history
 from parity.records.cells import parameters
 from parity.refs import accepted
@@ -19,10 +20,16 @@ from parity.verdict.model import Cell
 
 #: Of a session's uuid, what provenance keeps.
 _DIGITS = 8
+#: A case that ran longer than so many times the usual is told, and only beyond so many seconds more.
+TIMES, SECONDS = 2.0, 10.0
+#: The usual time is the median of the newest nights, of so many at most and at least.
+MOST, LEAST = 30, 5
+#: So many cases are named.
+_NAMED = 10
+_CASE = ('partition', 'environ', 'case', 'size')
 
 
-@dataclass(frozen=True)
-class Tonight:
+class Tonight(NamedTuple):
     """The judgement of a cell's history on its figures of this session."""
 
     told: Judgement
@@ -31,30 +38,34 @@ class Tonight:
 
 
 def of_cells(cells: list[Cell], system: str, session: str) -> list[Tonight | None]:
-    """What the history of each cell says, None of one without a figure tonight; tonight is its last night."""
+    """Return the judgement of each cell's history, None for one without a figure tonight.
+
+    Tonight is the last night. The more cells, the stricter the rules."""
     frame = _up_to(cells, system, session)
     tonight = frame.filter(pl.col('night') == frame['night'].max()) if len(frame) else frame
     here = tonight.filter(~pl.col('again'))['cell'].unique().sort()
     found: list[Tonight | None] = [None] * len(cells)
     if here.is_empty():
         return found
-    by_cell = [tonight.filter(pl.col('again') == again).group_by('cell', maintain_order=True).agg('value')
-               for again in (False, True)]
-    runs, reruns = (dict(figures.iter_rows()) for figures in by_cell)
-    told = _judged(_table(frame.filter(pl.col('cell').is_in(here.implode()))), [cells[i] for i in here])
+    by_cell = (tonight.filter(again=again).group_by('cell', maintain_order=True) for again in (False, True))
+    runs, reruns = (dict(group.agg('value').iter_rows()) for group in by_cell)
+    nights, labels = _table(frame.filter(pl.col('cell').is_in(here.implode())))
+    own = [cells[i] for i in here]
+    references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in own]
+    told, _ = judged(nights, _signs(own), labels, DEFAULT.for_cells(len(own)), references)
     for i, each in zip(here, told, strict=True):
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())))
     return found
 
 
 def disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
-    """Nights in a row, up to the session, in which every run of each cell was disturbed. A night in which the cell
-    did not run is none."""
-    frame = history.load(system, disturbed=True).filter(pl.col('rerun_of') == '')
-    tonight = frame.filter(pl.col('session') == session)['start']
-    until = tonight[0] if len(tonight) else float('inf')
-    nights = frame.filter(pl.col('start') <= until).join(_named(cells), on=history.CELL).group_by(
-        'cell', 'session', 'start').agg(pl.col('disturbed').all())
+    """Return for each cell in how many nights in a row, up to the session, every run was disturbed.
+
+    A night in which the cell did not run does not count."""
+    frame = history.load(system, disturbed=True).filter(rerun_of='')
+    until = frame.filter(session=session)['start'].max()
+    nights = frame.filter(pl.col('start') <= (float('inf') if until is None else until)).join(
+        _named(cells), on=history.CELL).group_by('cell', 'session', 'start').agg(pl.col('disturbed').all())
     calm = nights.filter(~pl.col('disturbed')).group_by('cell').agg(calm=pl.col('start').max())
     since = nights.join(calm, on='cell', how='left').filter(
         pl.col('start') > pl.col('calm').fill_null(float('-inf')))
@@ -62,8 +73,33 @@ def disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
     return [counts.get(i, 0) for i in range(len(cells))]
 
 
+def longer(system: str, session: str) -> list[str]:
+    """Return a sentence for each case of the session that ran far longer than usual, the worst first.
+
+    A case's time in a night is the median of its runs, without what its jobs waited in a queue."""
+    frame = history.load(system).filter((pl.col('rerun_of') == '') & pl.col('seconds').is_not_null())
+    order = frame.unique('session').sort('start')['session']
+    if session not in order:
+        return []
+    at = order.index_of(session)
+    frame = frame.filter(pl.col('session').is_in(order[max(0, at - MOST):at + 1].implode()))
+    runs = frame.group_by('session', *_CASE, 'run').agg(pl.col('seconds').first())
+    nights = runs.group_by('session', *_CASE).agg(pl.col('seconds').median())
+    tonight = pl.col('session') == session
+    usual = nights.filter(~tonight).group_by(_CASE).agg(usual=pl.col('seconds').median(), nights=pl.len())
+    slow = nights.filter(tonight).join(usual, on=_CASE).filter(
+        pl.col('nights') >= LEAST, pl.col('seconds') > TIMES * pl.col('usual'),
+        pl.col('seconds') > pl.col('usual') + SECONDS)
+    slow = slow.sort(pl.col('seconds') / pl.col('usual'), 'case', descending=[True, False])
+    said = [f'{row["case"]} on {row["partition"]}+{row["environ"]} ran {duration(row["seconds"])}, usual is '
+            f'{duration(row["usual"])} (median of {row["nights"]} nights)'
+            for row in slow.head(_NAMED).iter_rows(named=True)]
+    rest = len(slow) - _NAMED
+    return said + ([f'{rest} more cases ran more than {TIMES:g} times as long as usual'] if rest > 0 else [])
+
+
 def _named(cells: list[Cell]) -> pl.DataFrame:
-    """cell (its place among them), and what names it in a history."""
+    """cell (its place among them), and its name in a history."""
     return pl.DataFrame({name: [getattr(cell, name) for cell in cells] for name in history.CELL},
                         schema=dict.fromkeys(history.CELL, pl.String)).with_row_index('cell')
 
@@ -72,60 +108,44 @@ def _signs(cells: list[Cell]) -> list[int]:
     return [1 if cell.better == 'higher' else -1 for cell in cells]
 
 
-def _table(frame: pl.DataFrame) -> tuple[Nights, np.ndarray]:
+def _table(frame: pl.DataFrame) -> tuple[Nights, list[str]]:
     """The nights of all cells of the frame, cell by cell, and the label of each."""
     if frame['again'].any():         # a night without a run of its own is none
         frame = frame.filter(~pl.col('again').all().over('cell', 'night'))
-    another = (pl.col('cell') != pl.col('cell').shift(1)) | (pl.col('night') != pl.col('night').shift(1))
-    new = frame.select(another.fill_null(True)).to_series()
-    frame = frame.with_columns(at=new.cum_sum() - 1)
+    frame = frame.with_columns(at=pl.struct('cell', 'night').rle_id())
     at, again, value = (frame[column].to_numpy() for column in ('at', 'again', 'oriented'))
-    total = int(at[-1]) + 1
-    first = np.flatnonzero(new.to_numpy())
-    elsewhere = np.zeros(total, dtype=bool)
+    first = np.flatnonzero(np.diff(at.astype(int), prepend=-1))
     reruns = frame.filter('again').select('at', 'node')
     ran = frame.filter(~pl.col('again') & pl.col('at').is_in(reruns['at'].unique().implode())).select('at', 'node')
+    elsewhere = np.zeros(len(first), dtype=bool)
     elsewhere[reruns.join(ran, on=['at', 'node'], how='anti')['at'].to_numpy()] = True
-    start = np.append(np.flatnonzero(np.diff(frame['cell'].to_numpy()[first].astype(int), prepend=-1)), total)
-    return Nights.of(start, at, value, again, elsewhere), frame['label'].to_numpy()[first]
-
-
-def _judged(table: tuple[Nights, np.ndarray], cells: list[Cell]) -> list[Judgement]:
-    """The more cells, the stricter the rules."""
-    nights, labels = table
-    references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in cells]
-    return judged(nights, _signs(cells), labels.tolist(), DEFAULT.for_cells(len(cells)),
-                  references)[0]
+    cells = frame['cell'].to_numpy()[first].astype(int)
+    start = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(first))
+    return Nights.of(start, at, value, again, elsewhere), frame['label'].to_numpy()[first].tolist()
 
 
 def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     """cell, night, label, again, value, oriented, node: every figure that was known when the session was judged.
 
     ``cell`` is its place among the cells; in ``oriented`` higher is better. A night is a session, named by when it
-    began. Reruns (again) belong to the night of the session that they confirm. What is labelled is another
-    figure, and left out; so are nights before the accepted value (_since). Without rows where the session has
-    no figure."""
-    frame = history.load(system).filter(pl.col('label') == '')
-    wanted = _wanted(cells, _begins(cells, system, frame.unique('session')))
-    tonight = frame.filter((pl.col('session') == session) & (pl.col('rerun_of') == ''))['start']
-    start = tonight[0] if len(tonight) else float('-inf')
+    began. Reruns (again) belong to the night of the session that they confirm. A labelled figure is another one,
+    and left out; so are nights before the accepted value (_since). No rows where the session has no figure."""
+    frame = history.load(system).filter(label='')
+    wanted = _named(cells).with_columns(
+        pl.Series('sign', _signs(cells), dtype=pl.Int8),
+        pl.Series('accepted', [cell.reference for cell in cells], dtype=pl.Float64),
+        pl.Series('begins', _begins(cells, system, frame.unique('session')), dtype=pl.Float64))
+    start = frame.filter(session=session, rerun_of='')['start'].max()
     again = pl.col('rerun_of') != ''
-    known = frame.filter((pl.col('start') <= start) | (pl.col('rerun_of') == session))
+    known = frame.filter((pl.col('start') <= (float('-inf') if start is None else start))
+                         | (pl.col('rerun_of') == session))
     known = known.with_columns(of=pl.when(again).then('rerun_of').otherwise('session'))
     nights = known.filter(~again).unique('session').select(of='session', label='night', night='start')
     known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', 'reference', again=again)
     known = known.join(wanted, on=history.CELL).join(nights, on='of').sort(
         'cell', 'night', 'start', 'run', maintain_order=True)
     return _since(known).select('cell', 'night', 'label', 'again', 'value', 'node',
-                        oriented=pl.col('value') * pl.col('sign'))
-
-
-def _wanted(cells: list[Cell], begins: list[float | None]) -> pl.DataFrame:
-    """cell, what names it in a history, sign, accepted (its reference), begins (of what that stands on)."""
-    return _named(cells).with_columns(
-        pl.Series('sign', _signs(cells), dtype=pl.Int8),
-        pl.Series('accepted', [cell.reference for cell in cells], dtype=pl.Float64),
-        pl.Series('begins', begins, dtype=pl.Float64))
+                                oriented=pl.col('value') * pl.col('sign'))
 
 
 def _since(known: pl.DataFrame) -> pl.DataFrame:
@@ -136,8 +156,8 @@ def _since(known: pl.DataFrame) -> pl.DataFrame:
     before = ~pl.col('again') & (pl.col('night') < pl.col('night').max())
     another = before & pl.col('accepted').is_not_null() & pl.col('reference').ne_missing(pl.col('accepted'))
     last = pl.col('night').filter(another).max().over('cell')
-    return known.filter((pl.col('night') > last.fill_null(float('-inf'))) | (pl.col('night') >= pl.col('begins'))
-                        .fill_null(False))
+    return known.filter((pl.col('night') > last.fill_null(float('-inf')))
+                        | (pl.col('night') >= pl.col('begins')).fill_null(False))
 
 
 def _begins(cells: list[Cell], system: str, sessions: pl.DataFrame) -> list[float | None]:
@@ -162,8 +182,6 @@ def _first(cell: Cell, candidates: Sequence[accepted.Accepted]) -> tuple[str, st
     """(digits of the uuid, day) of the first session that the cell's reference stands on. A verdict does not know
     a run's variant of its check: the value has told it."""
     has = {'size': cell.size, '$environ': cell.environ, **parameters(cell.case)}
-    for each in candidates:
-        if all(has.get(name, value) == value for name, value in each.index.items()):
-            of = each.provenance
-            return of.sessions.partition('..')[0][:_DIGITS], of.nights.partition('..')[0][:10]
-    return None
+    of = next((each.provenance for each in candidates
+               if all(has.get(name, value) == value for name, value in each.index.items())), None)
+    return of and (of.sessions.partition('..')[0][:_DIGITS], of.nights.partition('..')[0][:10])
