@@ -1,8 +1,13 @@
-"""What is asked of a batch system for every case, what is refused before, and how a job was ended."""
+"""What is asked of a batch system for every case, what its node says of itself (programs/node.sh), and how a job was ended."""
 
 from __future__ import annotations
 
+import platform
+import re
 import shlex
+import shutil
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace as Made
 
 import pytest
@@ -10,6 +15,13 @@ import pytest
 from conftest import TOP, shell
 from parity.base import traps
 from parity.scheduler import scheduled
+
+NODE = TOP / 'jobs' / 'programs' / 'node.sh'
+
+
+def program(file: Path, text: str) -> None:
+    file.write_text(f'#!/bin/sh\n{text}\n')
+    file.chmod(0o755)
 
 
 def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=()):
@@ -22,12 +34,10 @@ def case(scheduler='pbs', tasks=4, each=2, nodes=64, access=(), options=(), cli=
 
 
 @pytest.mark.parametrize('made, said', [
-    (case(), ''), (case(tasks=5), '5 tasks, 2 a node'), (case('slurm', tasks=5), ''),
-    (case(tasks=200), '100 nodes can never be had: site:cpu has 64'), (case('slurm', tasks=200), '100 nodes can never'),
-    (case(nodes=None, tasks=200), ''), (case(access=['-j oe']), 'waits for both for ever'),
-    (case(options=['-joe']), 'waits for both for ever'), (case(cli=['-j eo']), 'waits for both for ever'),
-    (case('slurm', access=['-j oe']), '')])
-def test_what_a_scheduler_would_misread_is_refused(made, said):
+    (case(), ''), (case(tasks=5), '5 tasks, 2 a node'), (case('slurm', tasks=5), ''), (case(tasks=200), '100 nodes can never be had: site:cpu has 64'),
+    (case('slurm', tasks=200), '100 nodes can never'), (case(nodes=None, tasks=200), ''), (case(access=['-j oe']), 'waits for both for ever'),
+    (case(options=['-joe']), 'waits for both for ever'), (case(cli=['-j eo']), 'waits for both for ever'), (case('slurm', access=['-j oe']), '')])
+def test_an_option_that_a_scheduler_would_misread_is_refused(made, said):
     assert said in traps.problem(made) and bool(said) == bool(traps.problem(made))
 
 
@@ -36,13 +46,27 @@ def test_a_job_option_that_reframe_would_wait_for_ever_for_ends_the_case(checkou
     assert done.returncode == 1 and '-j oe: joins the files of a PBS job' in done.stdout
 
 
-@pytest.mark.parametrize('state, said', [
-    ('COMPLETED', ''), ('FAILED', ''), (None, ''), ('RUNNING', ''),
-    ('TIMEOUT', 'time limit reached, 600 s (job 7 on v3: TIMEOUT)'), ('OUT_OF_MEMORY', 'memory exceeded (job 7 on v3'),
-    ('COMPLETED,NODE_FAIL', 'a node failed (job 7 on v3: NODE_FAIL)'), ('CANCELLED', 'cancelled (job 7 on v3')])
-def test_what_ended_a_job_is_told_whatever_its_exit_code_says(state, said):
-    told = scheduled.ended(Made(state=state, jobid='7', nodelist=['v3'], time_limit=600.0, exitcode=0))
+STEP = 'slurmstepd-v1: error: Detected 1 oom-kill event(s) in StepId=46.0. Some of your processes may have been killed'
+
+
+@pytest.mark.parametrize('state, complaint, said', [
+    ('COMPLETED', '', ''), ('FAILED', '', ''), (None, '', ''), ('RUNNING', '', ''),
+    ('TIMEOUT', '', 'time limit reached, 600 s (job 7 on v3: TIMEOUT)'), ('OUT_OF_MEMORY', '', 'memory exceeded (job 7 on v3'),
+    ('COMPLETED,NODE_FAIL', '', 'a node failed (job 7 on v3: NODE_FAIL)'), ('CANCELLED', '', 'cancelled (job 7 on v3'),
+    # a step that was killed, although the job was completed
+    ('COMPLETED', STEP, 'memory exceeded (job 7 on v3: OUT_OF_MEMORY)'),
+    ('COMPLETED', 'slurmstepd: error: Detected 2 oom_kill events in StepId=46.batch.', 'memory exceeded'),
+    ('COMPLETED', 'srun: error: Node failure on v1', 'a node failed'), ('COMPLETED', 'srun: error: v1: task 0: Exited with exit code 1', '')])
+def test_the_end_of_a_job_is_told_whatever_its_exit_code_says(state, complaint, said):
+    told = scheduled.ended(Made(state=state, jobid='7', nodelist=['v3'], time_limit=600.0, exitcode=0), f'a line before\n{complaint}\n')
     assert told.startswith(said) and bool(told) == bool(said)
+
+
+@pytest.mark.parametrize('record, said', [
+    ({'Exit_status': '-27'}, 'memory exceeded'), ({'Exit_status': '-3'}, 'PBS could not run it'), ({'Exit_status': '265'}, 'ended by signal 9'),
+    ({'Exit_status': '0', 'substate': '91', 'comment': 'terminated by root@a'}, 'cancelled')])
+def test_the_exit_codes_of_pbs(record, said):
+    assert scheduled.ended(Made(state='COMPLETED', pbs=record, nodelist=[], jobid='1', time_limit=None)).startswith(said)
 
 
 def test_a_job_that_left_no_output_is_told_with_its_nodes_and_the_folder():
@@ -51,37 +75,20 @@ def test_a_job_that_left_no_output_is_told_with_its_nodes_and_the_folder():
     assert scheduled.no_output(Made(nodelist=None), '/stage').startswith('a node was gone')
 
 
-@pytest.mark.parametrize('complaint, said', [
-    ('slurmstepd-v1: error: Detected 1 oom-kill event(s) in StepId=46.0. Some of your processes may have been killed', 'memory exceeded (job 7 on v3: OUT_OF_MEMORY)'),
-    ('slurmstepd: error: Detected 2 oom_kill events in StepId=46.batch.', 'memory exceeded'),
-    ('srun: error: Node failure on v1', 'a node failed'), ('srun: error: v1: task 0: Exited with exit code 1', '')])
-def test_a_step_that_was_killed_is_told_although_the_job_was_completed(complaint, said):
-    job = Made(state='COMPLETED', jobid='7', nodelist=['v3'], time_limit=600.0, exitcode=0)
-    assert scheduled.ended(job, f'a line before\n{complaint}\n').startswith(said)
-    assert bool(scheduled.ended(job, complaint)) == bool(said)
-
-
-@pytest.mark.parametrize('answer, said', [
-    ('echo Licenses', 'cancelled while it waited in the queue, at most 20 s (job 7: CANCELLED, Reason Licenses)'),
-    ('exit 1', 'cancelled while it waited in the queue, at most 20 s (job 7: CANCELLED)')])
-def test_a_job_that_never_began_is_told_with_what_it_waited_for(tmp_path, monkeypatch, answer, said):
-    (tmp_path / 'sacct').write_text(f'#!/bin/sh\n{answer}\n')
-    (tmp_path / 'sacct').chmod(0o755)
+@pytest.mark.parametrize('answer, said', [('echo Licenses', ', Reason Licenses'), ('exit 1', '')])
+def test_a_job_that_never_began_is_told_with_its_reason_for_waiting(tmp_path, monkeypatch, answer, said):
+    program(tmp_path / 'sacct', answer)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
-    assert scheduled.ended(Made(state='CANCELLED', jobid='7', nodelist=[], max_pending_time=20.0)) == said
+    told = scheduled.ended(Made(state='CANCELLED', jobid='7', nodelist=[], max_pending_time=20.0))
+    assert told == f'cancelled while it waited in the queue, at most 20 s (job 7: CANCELLED{said})'
 
 
-@pytest.mark.parametrize('scheduler, option', [('slurm', ['--no-requeue']), ('pbs', ['-r n']), ('local', [])])
-def test_a_measurement_is_never_begun_again_on_another_node(scheduler, option):
-    made = case(scheduler)
-    scheduled.begin(made)
-    assert made.job.options == option and made.max_pending_time == ('6h' if option else None)
-
-
-@pytest.mark.parametrize('scheduler, tasks, staged', [('pbs', 4, ['pbs_rsh.sh']), ('pbs', 2, []), ('slurm', 4, []), ('local', 4, [])])
-def test_a_case_on_several_nodes_of_pbs_brings_its_remote_shell(scheduler, tasks, staged):
+@pytest.mark.parametrize('scheduler, tasks, option, staged', [
+    ('slurm', 4, ['--no-requeue'], []), ('pbs', 4, ['-r n'], ['pbs_rsh.sh']), ('pbs', 2, ['-r n'], []), ('local', 4, [], [])])
+def test_every_job_runs_once_and_on_several_nodes_of_pbs_brings_its_remote_shell(scheduler, tasks, option, staged):
     made = case(scheduler, tasks)
     scheduled.begin(made)
+    assert made.job.options == option and made.max_pending_time == ('6h' if option else None)
     assert made.staged == staged and len(made.prerun_cmds) == len(staged)
 
 
@@ -89,18 +96,37 @@ def test_a_case_on_several_nodes_of_pbs_brings_its_remote_shell(scheduler, tasks
 LINE = """  PATH=/opt/mpi/bin:$PATH ; export PATH ; printf '<%s>' "$PATH" "$0" -mca orte_hnp_uri '1.0;tcp://10.0.0.1:4' """
 
 
-def test_the_remote_shell_gives_pbs_a_shell_with_the_job_s_path(tmp_path):
-    (tmp_path / 'pbs_tmrsh').write_text('#!/bin/sh\necho "on $1"; shift; exec env -i "$@"\n')    # a program without a PATH
-    (tmp_path / 'pbs_tmrsh').chmod(0o755)
-    (tmp_path / 'pbs_rsh.sh').write_bytes((TOP / 'jobs/programs/pbs_rsh.sh').read_bytes())
-    (tmp_path / 'pbs_rsh.sh').chmod(0o755)
-    job = f"{scheduled._REMOTE_SHELL}; $OMPI_MCA_plm_rsh_agent n2 {shlex.quote(LINE)}"
-    done = shell(job, tmp_path, PATH=f'{tmp_path}:/usr/bin:/bin')
-    assert done.returncode == 0, done.stderr
+def test_the_remote_shell_gives_pbs_a_shell_with_the_path_of_the_job(tmp_path):
+    program(tmp_path / 'pbs_tmrsh', 'echo "on $1"; shift; exec env -i "$@"')      # a program without a PATH
+    shutil.copy(TOP / 'jobs/programs/pbs_rsh.sh', tmp_path)
+    done = shell(f"{scheduled._REMOTE_SHELL}; $OMPI_MCA_plm_rsh_agent n2 {shlex.quote(LINE)}", tmp_path, PATH=f'{tmp_path}:/usr/bin:/bin')
     assert done.stdout == (f"on n2\n</opt/mpi/bin:{tmp_path}:/usr/bin:/bin:{tmp_path}></bin/sh>"
-                           '<-mca><orte_hnp_uri><1.0;tcp://10.0.0.1:4>')
-
-
-def test_a_site_s_own_remote_shell_wins(tmp_path):
+                           '<-mca><orte_hnp_uri><1.0;tcp://10.0.0.1:4>'), done.stderr
+    # a site's own wins
     done = shell(f'{scheduled._REMOTE_SHELL}; echo "$OMPI_MCA_plm_rsh_agent $PRTE_MCA_plm_ssh_agent"', tmp_path, OMPI_MCA_plm_rsh_agent='ssh')
     assert done.stdout == 'ssh pbs_rsh.sh\n'
+
+
+UML = pytest.mark.skipif('User Mode Linux' in Path('/proc/cpuinfo').read_text(), reason='a guest of User-mode Linux knows itself')
+
+
+@UML
+@pytest.mark.parametrize('programs, said', [
+    ({'systemd-detect-virt': 'echo kvm'}, 'kvm'), ({'systemd-detect-virt': 'echo none; exit 1'}, 'none'),
+    ({'systemd-detect-virt': 'echo qemu', 'lscpu': 'echo "Hypervisor vendor: KVM"'}, 'qemu'),
+    ({'lscpu': 'echo "Hypervisor vendor:                     KVM"'}, 'kvm'), ({'lscpu': 'echo "Hypervisor vendor: VMware"'}, 'vmware')])
+def test_a_node_names_its_hypervisor(tmp_path, programs, said):
+    for name in ('sh', 'sed', 'head', 'tr', 'grep', 'uname'):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    for name, text in programs.items():
+        program(tmp_path / name, text)
+    done = subprocess.run(['sh', NODE], env={'PATH': str(tmp_path)}, capture_output=True, text=True)
+    assert dict(re.findall(r'^(\w+): (.*)$', done.stdout, re.M))['virtualisation'] == said
+
+
+@UML
+def test_the_nodes_of_the_job_are_those_that_slurm_told_it(tmp_path, monkeypatch):
+    monkeypatch.setenv('SLURM_JOB_NODELIST', 'p[1-2]')
+    (tmp_path / 'node.txt').write_bytes(subprocess.check_output(['sh', NODE]))
+    assert scheduled.hostlist(str(tmp_path)) == 'p[1-2]'
+    assert scheduled.node(str(tmp_path))['node'] == platform.node()

@@ -1,4 +1,4 @@
-"""A scheduler's commands, and how a job stands, in one form for Slurm and PBS."""
+"""A scheduler's commands, and the state of a job, in one form for Slurm and PBS."""
 
 from __future__ import annotations
 
@@ -13,32 +13,9 @@ from pathlib import Path
 from parity.base import files
 from parity.base.errors import INFRASTRUCTURE, OK, ParityError
 
-#: A controller that does not answer: its clients wait for minutes.
+#: The clients of a controller that does not answer wait for minutes.
 SECONDS = 60
-
-
-def answer(command: list[str], folder: Path | None = None) -> str:
-    """What ``command`` prints. SchedulerError with what it complains of, and its exit code."""
-    done = run(command, folder)
-    if done.returncode:
-        said = ' '.join((done.stderr or done.stdout).split()) or 'no reason given'
-        raise SchedulerError(f'{command[0]}: {said}', done.returncode)
-    return done.stdout
-
-
-def run(command: list[str], folder: Path | None = None) -> subprocess.CompletedProcess:
-    """What becomes of ``command``. SchedulerError where it is not here, or does not end."""
-    try:
-        # what is no UTF-8 is replaced: qstat garbles every path with a letter beyond ASCII
-        return subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=SECONDS,
-                              stdin=subprocess.DEVNULL, cwd=folder)
-    except FileNotFoundError:
-        raise SchedulerError(f'{command[0]} is not here: this must be a machine that can submit jobs') from None
-    except subprocess.TimeoutExpired:
-        raise SchedulerError(f'{command[0]} did not answer within {SECONDS} s: is its controller up?') from None
-
-
-#: What `wait` ends with where the exit code is that of a signal, as in a shell.
+#: Added to the number of the signal that ended a job, as in a shell.
 SIGNAL = 128
 
 
@@ -51,7 +28,28 @@ class SchedulerError(ParityError):
 
 
 class Forgotten(SchedulerError):
-    """The scheduler answers, and knows no such job (any more)."""
+    """The scheduler answers, and does not know the job (any more)."""
+
+
+def answer(command: list[str], folder: Path | None = None) -> str:
+    """Return the output of ``command``. SchedulerError with its complaint and exit code."""
+    done = run(command, folder)
+    if done.returncode:
+        said = ' '.join((done.stderr or done.stdout).split()) or 'no reason given'
+        raise SchedulerError(f'{command[0]}: {said}', done.returncode)
+    return done.stdout
+
+
+def run(command: list[str], folder: Path | None = None) -> subprocess.CompletedProcess:
+    """Run ``command``. SchedulerError where it is not here, or does not end."""
+    try:
+        # other bytes than UTF-8 are replaced: qstat garbles every path with a letter beyond ASCII
+        return subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=SECONDS,
+                              stdin=subprocess.DEVNULL, cwd=folder)
+    except FileNotFoundError:
+        raise SchedulerError(f'{command[0]} is not here: this must be a machine that can submit jobs') from None
+    except subprocess.TimeoutExpired:
+        raise SchedulerError(f'{command[0]} did not answer within {SECONDS} s: is its controller up?') from None
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,11 @@ class State:
     nodes: str = ''
     elapsed: str = ''
     never: str = ''
-    times: tuple[float, float] | None = None    # seconds that it waited in the queue, and has run
+    times: tuple[float, float] | None = None    # seconds in the queue, and seconds of run time
 
 
 def together(states: list[State]) -> tuple[str, int | None]:
-    """The phase of a job from those of its elements, and the highest exit code once all have ended."""
+    """Return the phase of a job from its elements, and the highest exit code once all have ended."""
     phases = {s.phase for s in states}
     if phases != {'ended'}:
         return ('running' if 'running' in phases or 'ended' in phases else 'pending'), None
@@ -78,21 +76,19 @@ def together(states: list[State]) -> tuple[str, int | None]:
 
 
 def seconds(time: str) -> int | None:
-    """`[days-][hours:]minutes:seconds`, or seconds, as both schedulers write a time; None where it is none."""
+    """Read `[days-][hours:]minutes:seconds`, or seconds, as both schedulers write a time; None for other text."""
     found = re.fullmatch(r'(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)', time)
-    if not found:
-        return None
-    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    days, hours, minutes, rest = (int(part or 0) for part in found.groups()) if found else (0, 0, 0, 0)
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest if found else None
 
 
-#: In a job's stage directory while it is in the scheduler's hands.
+#: In a job's stage directory while the scheduler has the job.
 FILE = 'queue.json'
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How a job stands, and since when (Unix time)."""
+    """Whether a job waits, and since when (Unix time)."""
 
     waits: bool
     since: float
@@ -100,18 +96,17 @@ class Standing:
 
 
 def note_standing(job, waits: bool, reason: str = '') -> None:
-    """Write down how a job stands, where that has changed. A full disk is no reason to end it."""
+    """Write down whether a job waits, where that has changed. A full disk is no reason to end it."""
     before = getattr(job, 'standing', None)
     if before and (before.waits, before.reason) == (waits, reason):
         return
-    since = before.since if before and before.waits == waits else time.time()
-    job.standing = Standing(waits, since, reason)
+    job.standing = Standing(waits, before.since if before and before.waits == waits else time.time(), reason)
     with contextlib.suppress(OSError):
         files.write(Path(job.workdir, FILE), json.dumps(asdict(job.standing)))
 
 
 def read_standing(folder: Path) -> Standing | None:
-    """How the job of a stage directory stands; None where no scheduler has said anything of it."""
+    """Read the standing in a stage directory; None where no scheduler has told any."""
     try:
         return Standing(**json.loads((folder / FILE).read_text()))
     except (OSError, ValueError, TypeError):

@@ -18,7 +18,7 @@ _NOT_STARTED = '53'
 
 
 def submit(script: Path) -> str:
-    """The id of the job that ``script`` has become."""
+    """Submit ``script``, and return the job's id."""
     return answer(['sbatch', '--parsable', script.name], script.parent).strip().partition(';')[0]
 
 
@@ -27,10 +27,10 @@ def cancel(job: str) -> None:
 
 
 def states(job: str) -> list[State]:
-    """The job, or the elements of its array: of the controller, which forgets, else of the accounting."""
+    """Ask the controller, which forgets, else the accounting, for the job or the elements of its array."""
     try:
-        lines = answer(['scontrol', '--oneliner', 'show', 'job', job]).splitlines()
-        return [_controller(line) for line in lines if line]
+        return [_controller(line) for line in answer(['scontrol', '--oneliner', 'show', 'job', job]).splitlines()
+                if line]
     except SchedulerError as err:
         unknown = 'Invalid job id' in str(err)
         try:
@@ -47,8 +47,7 @@ def _controller(line: str) -> State:
     facts = dict(word.partition('=')[::2] for word in line.split())
     name = f'{facts["ArrayJobId"]}_{facts["ArrayTaskId"]}' if 'ArrayTaskId' in facts else facts['JobId']
     keys = ('ExitCode', 'Reason', 'NodeList', 'RunTime', 'SubmitTime', 'StartTime', 'EndTime')
-    said = [facts.get(key, '') for key in keys]
-    return _state(name, facts['JobState'], *said)
+    return _state(name, facts['JobState'], *(facts.get(key, '') for key in keys))
 
 
 def _accounting(job: str) -> list[State]:
@@ -59,18 +58,15 @@ def _accounting(job: str) -> list[State]:
 
 
 def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: str, *at: str) -> State:
-    """``at``: when it was submitted, when it began, and when it ended."""
+    """Return the state of a job; ``at`` are the times of its submission, start and end."""
     phase = 'pending' if word in _PENDING else 'running' if word in _RUNNING else 'ended'
     reason, nodes = ('' if text in ('None', '(null)', 'None assigned') else text for text in (reason, nodes))
+    never = f'{reason}: no waiting mends it' if phase == 'pending' and reason in _NEVER else ''
+    # a job that was cancelled in the queue may have no start
+    ran, (submitted, began, ended) = seconds(elapsed), map(_unix, at)
+    known = phase != 'pending' and None not in (ran, submitted, began or ended)
     return State(name, phase, word, _exit_code(word, code) if phase == 'ended' else None, reason, nodes, elapsed,
-                 f'{reason}: no waiting mends it' if phase == 'pending' and reason in _NEVER else '',
-                 _times(elapsed, *at) if phase != 'pending' else None)
-
-
-def _times(elapsed: str, submitted: str, began: str, ended: str) -> tuple[float, float] | None:
-    """Seconds that a job waited and ran; one that was cancelled in the queue may have no start."""
-    ran, (since, until) = seconds(elapsed), (_unix(submitted), _unix(began) or _unix(ended))
-    return None if None in (ran, since, until) else (until - since, float(ran))
+                 never, ((began or ended) - submitted, float(ran)) if known else None)
 
 
 def _unix(text: str) -> float | None:
@@ -81,7 +77,7 @@ def _unix(text: str) -> float | None:
 
 
 def _exit_code(word: str, code: str) -> int:
-    """``code`` is `exit:signal`; a job that was ended by something else than itself was not well."""
+    """Read `exit:signal`. A job that ended with 0, but not by itself, is infrastructure."""
     own, _, signal = code.partition(':')
-    signal = signal if signal.isdecimal() and signal != _NOT_STARTED else 0
-    return int(own or 0) or (SIGNAL + int(signal) if int(signal) else 0 if word == 'COMPLETED' else INFRASTRUCTURE)
+    signal = int(signal) if signal.isdecimal() and signal != _NOT_STARTED else 0
+    return int(own or 0) or (SIGNAL + signal if signal else 0 if word == 'COMPLETED' else INFRASTRUCTURE)
