@@ -17,6 +17,8 @@ from parity.scheduler import pbs, slurm
 from parity.scheduler.command import Forgotten, SchedulerError, State, together
 
 SCHEDULERS: dict[str, ModuleType] = {'slurm': slurm, 'pbs': pbs}
+#: Seconds between two questions about a job: it is asked for often while it is young.
+_FIRST, _LAST = 0.5, 15.0
 
 
 class Sent(Strict):
@@ -31,11 +33,8 @@ class Sent(Strict):
     covered: Covered | None = None
 
     def states(self) -> list[State]:
-        """How it stands; SchedulerError where its scheduler does not tell."""
+        """Return the states of its elements. SchedulerError where its scheduler does not answer."""
         return SCHEDULERS[self.scheduler].states(self.id)
-
-    def cancel(self) -> None:
-        SCHEDULERS[self.scheduler].cancel(self.id)
 
 
 def folder() -> Path:
@@ -44,12 +43,13 @@ def folder() -> Path:
 
 def submit(job: str, system: str, request: Request, script: str) -> Sent:
     """Send the script from results/jobs. UsageError for no scheduler, or a second campaign of the same cases."""
-    if request.scheduler not in SCHEDULERS:
+    scheduler = SCHEDULERS.get(request.scheduler)
+    if scheduler is None:
         raise errors.UsageError(f'{system} has no scheduler to submit to; '
                                 f'parity jobs render {job} --system {system} | bash runs it here')
     if request.after:
         try:        # Slurm takes a dependency on a job that it never heard of for met
-            SCHEDULERS[request.scheduler].states(request.after)
+            scheduler.states(request.after)
         except SchedulerError as err:
             raise SchedulerError(f'--after {request.after}: {err}', err.exit_code) from None
     folder().mkdir(parents=True, exist_ok=True)
@@ -57,13 +57,28 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if request.covered:
             _demand_alone(system, request)
-        return _send(job, system, request, script)
+        now = datetime.datetime.now().astimezone()
+        file = folder() / f'{request.name}-{now:%Y%m%d-%H%M%S-%f}.sh'
+        file.write_text(script)
+        try:
+            name = scheduler.submit(file)
+        except errors.ParityError:
+            file.unlink()
+            raise
+        sent = Sent(id=name, scheduler=request.scheduler, job=job, system=system, script=str(file), at=now,
+                    covered=request.covered)
+        (folder() / f'{name}.json').write_text(sent.model_dump_json(indent=1) + '\n')
+        return sent
 
 
 def _demand_alone(system: str, request: Request) -> None:
-    """Refuse a second campaign of the same cases before the first is known to have ended."""
+    """Refuse a second campaign of the same cases before the first is known to have ended.
+
+    A campaign that names no cases was sent by an older parity: it may have measured any.
+    """
     for earlier in everything():
-        if not _same(earlier, system, request):
+        if (earlier.job, earlier.system) != ('campaign', system) or earlier.id == request.after \
+                or earlier.covered and not earlier.covered.overlaps(request.covered):
             continue
         try:
             phase, _ = together(earlier.states())
@@ -78,41 +93,19 @@ def _demand_alone(system: str, request: Request) -> None:
                 f'wait {earlier.id}), or end it (parity jobs cancel {earlier.id}); another one has a --name')
 
 
-def _same(earlier: Sent, system: str, request: Request) -> bool:
-    """True for a campaign with some of the same cases; one that names none was sent by an older parity."""
-    return ((earlier.job, earlier.system) == ('campaign', system) and earlier.id != request.after
-            and (earlier.covered is None or earlier.covered.overlaps(request.covered)))
-
-
-def _send(job: str, system: str, request: Request, script: str) -> Sent:
-    now = datetime.datetime.now().astimezone()
-    file = folder() / f'{request.name}-{now:%Y%m%d-%H%M%S-%f}.sh'
-    file.write_text(script)
-    try:
-        name = SCHEDULERS[request.scheduler].submit(file)
-    except errors.ParityError:
-        file.unlink()
-        raise
-    sent = Sent(id=name, scheduler=request.scheduler, job=job, system=system, script=str(file), at=now,
-                covered=request.covered)
-    (folder() / f'{name}.json').write_text(sent.model_dump_json(indent=1) + '\n')
-    return sent
-
-
 def everything() -> list[Sent]:
-    """The oldest first."""
-    return sorted((_read(file) for file in folder().glob('*.json')), key=lambda sent: sent.at)
-
-
-def _read(file: Path) -> Sent:
-    try:
-        return Sent.model_validate_json(file.read_text())
-    except (OSError, ValidationError) as err:
-        raise errors.UsageError(f'{file}: is no record of a job ({err.__class__.__name__}); remove it') from None
+    """Return all jobs, the oldest first. UsageError names a file that is no record of one."""
+    found = []
+    for file in folder().glob('*.json'):
+        try:
+            found.append(Sent.model_validate_json(file.read_text()))
+        except (OSError, ValidationError) as err:
+            raise errors.UsageError(f'{file}: is no record of a job ({type(err).__name__}); remove it') from None
+    return sorted(found, key=lambda sent: sent.at)
 
 
 def find(name: str) -> Sent:
-    """The job of that id; PBS's may be given without the server's name. UsageError for one not sent from here."""
+    """Return the job of that id, for PBS with or without the server's name. UsageError if none was sent here."""
     known = everything()
     found = [s for s in known if name in (s.id, s.id.partition('.')[0], s.id.partition('[')[0])]
     if not found:
@@ -121,27 +114,24 @@ def find(name: str) -> Sent:
     return found[-1]
 
 
-#: How often a job is asked for (seconds): often while it is young, and never so that a controller minds.
-_FIRST, _LAST = 0.5, 15.0
-
-
 def show() -> None:
-    """Every job that was submitted from here, a line each."""
-    for job in everything():
+    """Print every job that was submitted from here, a line each."""
+    jobs = everything()
+    for job in jobs:
         try:
             states = job.states()
             phase, code = together(states)
-            words = sorted({s.word for s in states})
-            said = f'{phase}: {", ".join(words)}' + (f', exit code {code}' if code is not None else '')
+            said = f'{phase}: {", ".join(sorted({s.word for s in states}))}'
+            said += '' if code is None else f', exit code {code}'
         except SchedulerError as err:
             said = f'not known: {err}'
         print(f'{job.id:12} {job.job:9} {job.system:16} {job.at:%Y-%m-%d %H:%M}  {said}')
-    if not everything():
+    if not jobs:
         print('no job was submitted from here')
 
 
 def status(name: str) -> None:
-    """How a job stands, one line for each element of an array."""
+    """Print how a job stands, one line for each element of an array."""
     job = find(name)
     print('\n'.join([*map(_line, job.states()), f'script: {job.script}']))
 
@@ -152,7 +142,7 @@ def _line(state: State) -> str:
 
 
 def wait(name: str) -> int:
-    """Wait for a job's end, telling what changes; returns the highest exit code of its elements."""
+    """Wait for a job's end and print what changes. Return the highest exit code of its elements."""
     job, pause, told = find(name), _FIRST, set()
     while True:
         states = job.states()
@@ -171,4 +161,5 @@ def wait(name: str) -> int:
 
 def cancel(name: str) -> None:
     """End a job, or take it out of the queue."""
-    find(name).cancel()
+    job = find(name)
+    SCHEDULERS[job.scheduler].cancel(job.id)

@@ -1,24 +1,36 @@
-"""A job's script, from its name and what the command line says of it."""
+"""A job's script. That of a workload is ReFrame's script of one case, with the files that it needs."""
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shlex
+import subprocess
 import sys
+import tempfile
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jinja2
 
 from parity import plan
-from parity.base import errors, paths
+from parity.base import errors, paths, reasons
 from parity.base.text import refuse
-from parity.jobs import case, request
+from parity.jobs import request
 from parity.jobs.request import Request
+from parity.plan import PlannedCase
+from parity.site import assemble
 from parity.system import systems
 from parity.system.schema import Partition, System
+
+_DIRECTIVE = re.compile(r'#(SBATCH|PBS) ')
+#: Directives that our script states itself.
+_NAMES = re.compile(r'#SBATCH --(job-name|output|error)=|#PBS -[Noe] ')
 
 
 @dataclass(frozen=True)
@@ -37,105 +49,167 @@ class Wanted:
 
 
 def script(wanted: Wanted) -> tuple[Request, str]:
-    """What the job asks for, and its script. UsageError for what cannot be, with what would be valid."""
+    """Return a job's request and its script. UsageError for what cannot be, with what would be valid."""
     if wanted.job not in request.JOBS:
         raise errors.UsageError(f'no job {wanted.job!r}; valid: {", ".join(request.JOBS)}')
     system = systems.read(wanted.system)
     parts = [request.partition(system, name) for name in wanted.partitions or ['']]
-    _refuse(wanted, parts)
+    if why := next(_refusals(wanted), ''):
+        raise errors.UsageError(why)
     if wanted.job == 'workload':
-        return _workload(system, parts[0], wanted)
+        found = _case(system, parts[0].name, wanted.check)
+        asked = Request(name=f'parity-{found.name.partition(" ")[0]}', time=0,
+                        scheduler=request.scheduler_of(parts[0]))
+        return asked, rendered('workload', system.name, asked, case=found, own=wanted.own, python=sys.executable)
     asked = replace(request.of(wanted.job, system, parts[0]), after=wanted.after)
+    # ci/nightly ends in time to judge what has finished, before the scheduler ends the job
+    hours = f'{(asked.time - min(600, asked.time // 10)) / 3600:.2f}'
     if wanted.job == 'campaign':
-        return _campaign(system, parts, wanted, asked)
+        return _campaign(system, parts, wanted, asked, hours)
     target = f'{system.name}:{parts[0].name}' if wanted.partitions else system.name
-    return asked, rendered(wanted.job, system.name, asked, target=target, hours=_hours(asked))
+    return asked, rendered(wanted.job, system.name, asked, target=target, hours=hours)
 
 
-def _refuse(wanted: Wanted, parts: list[Partition]) -> None:
-    campaign_only = {'--repeats': wanted.repeats, '--nodes': wanted.nodes, '--name': wanted.name}
-    given = [option for option, value in campaign_only.items() if value]
-    if given and wanted.job != 'campaign':
-        raise errors.UsageError(f'{given[0]} is for campaign, not for {wanted.job}')
-    if wanted.check and wanted.job in ('build', 'nightly'):
-        raise errors.UsageError(f'--check is for workload and campaign, not for {wanted.job}')
-    if len(parts) > 1 and wanted.job != 'campaign':
-        raise errors.UsageError(f'{wanted.job} takes one --partition; only campaign takes several, in turn')
-    if wanted.job == 'workload' and not wanted.check:
-        raise errors.UsageError('workload: which one? --check NAME, as `reframe -c checks/ -l` names them')
+def _refusals(wanted: Wanted) -> Iterator[str]:
+    """Tell the options that make no sense together, or for this job."""
+    job = wanted.job
+    for option, value in {'--repeats': wanted.repeats, '--nodes': wanted.nodes, '--name': wanted.name}.items():
+        if value and job != 'campaign':
+            yield f'{option} is for campaign, not for {job}'
+    if wanted.check and job in ('build', 'nightly'):
+        yield f'--check is for workload and campaign, not for {job}'
+    if len(wanted.partitions) > 1 and job != 'campaign':
+        yield f'{job} takes one --partition; only campaign takes several, in turn'
+    if job == 'workload' and not wanted.check:
+        yield 'workload: which one? --check NAME, as `reframe -c checks/ -l` names them'
+    if job == 'workload' and wanted.after:
+        yield '--after is for build, nightly and campaign'
     if wanted.after and not re.fullmatch(r'[0-9]+(\[\])?(\.[A-Za-z0-9.-]+)?', wanted.after):
-        raise errors.UsageError(f'--after {wanted.after!r}: must be the id of a job, such as 123')
+        yield f'--after {wanted.after!r}: must be the id of a job, such as 123'
+    if not re.fullmatch(r'[A-Za-z0-9_-]{0,80}', wanted.name):
+        yield f'--name {wanted.name!r}: letters, digits, - and _ only'
 
 
-def _hours(asked: Request) -> str:
-    """ci/nightly ends in time to judge what has finished, before the scheduler ends the job."""
-    return f'{(asked.time - min(600, asked.time // 10)) / 3600:.2f}'
-
-
-def _workload(system: System, part: Partition, wanted: Wanted) -> tuple[Request, str]:
-    found = case.of(system, part.name, wanted.check)
-    asked = Request(name=f'parity-{found.name.partition(" ")[0]}', scheduler=request.scheduler_of(part), time=0)
-    if wanted.after:
-        raise errors.UsageError('--after is for build, nightly and campaign')
-    return asked, rendered('workload', system.name, asked, case=found, own=wanted.own, python=sys.executable)
-
-
-def _campaign(system: System, parts: list[Partition], wanted: Wanted, asked: Request) -> tuple[Request, str]:
+def _campaign(system: System, parts: list[Partition], wanted: Wanted, asked: Request,
+              hours: str) -> tuple[Request, str]:
     stated, _ = request.settings_of('campaign', system.name)
     stated = stated.model_copy(update={k: v for k in ('repeats', 'nodes') if (v := getattr(wanted, k))})
     steps = request.steps(parts, stated, system.detect is True)
-    check = _known(system.name, wanted.check) if wanted.check else ''
-    if not re.fullmatch(r'[A-Za-z0-9_-]{0,80}', wanted.name):
-        raise errors.UsageError(f'--name {wanted.name!r}: letters, digits, - and _ only')
+    check = wanted.check
+    if check:       # as `reframe -n` takes it; a step that sets nodes adds %nodes= to the name of a case
+        first = _named(system.name, check)[0]
+        whole = check.replace(' ', '').lower() != first.check.lower()
+        check = re.escape(first.case.replace(' ', '')) + request.WHOLE if whole else first.check
     name = '-'.join(filter(None, [re.sub(r'\W+', '-', check).strip('-') or 'all', wanted.name]))
     covered = request.Covered(name=wanted.name, check=check, partitions=sorted({s.partition for s in steps}),
                               nodes=sorted({s.nodes for s in steps}))
     asked = replace(asked, steps=1 if asked.scheduler == 'plain' else len(steps), covered=covered)
-    return asked, rendered(
-        'campaign', system.name, asked, name=name, steps=steps, check=check, hours=_hours(asked),
-        measured=str(paths.results() / 'campaigns' / f'{system.name}-{name}'))
+    return asked, rendered('campaign', system.name, asked, name=name, steps=steps, check=check, hours=hours,
+                           measured=str(paths.results() / 'campaigns' / f'{system.name}-{name}'))
 
 
-def _known(system: str, check: str) -> str:
-    """The check as `reframe -n` takes it, whatever its case was typed in."""
-    planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', system])
+def _named(target: str, check: str) -> list[PlannedCase]:
+    """Return the planned cases of a check or case, however its letters were typed. UsageError for none."""
+    planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', target]).cases
     wanted = check.replace(' ', '').lower()
-    for known in planned.cases:
-        for name in (known.check, known.case.replace(' ', '')):
-            if name.lower() == wanted:      # a step that sets nodes adds %nodes= to the name
-                return re.escape(name) + request.WHOLE if name != known.check else name
-    raise case.no_check(check, planned)
+    if found := [c for c in planned if wanted in (c.check.lower(), c.case.replace(' ', '').lower())]:
+        return found
+    raise errors.UsageError(f'no check {check!r}; valid: {", ".join(sorted({c.check for c in planned}))}')
 
 
-#: What a job needs of the environment that it is rendered in: schedulers start jobs in another.
+def _case(system: System, part: str, check: str) -> SimpleNamespace:
+    """Return the one case that ``check`` names on a partition, for the template. UsageError for none or several.
+
+    Its ``body`` holds the commands of ReFrame's script. ``view`` is the folder of Spack's view, or ''.
+    """
+    named = _named(f'{system.name}:{part}', check)
+    if len(cases := sorted({c.case for c in named})) > 1:
+        raise errors.UsageError(f'{check} is {len(cases)} cases; name one, for instance {cases[0]!r}:\n  '
+                                + '\n  '.join(cases))
+    chosen = next((c for c in named if c.environ), None)
+    if not chosen:
+        raise errors.NothingMeasured(f'{cases[0]}: no environment of {system.name}:{part} offers '
+                                     + ', '.join(named[0].needs))
+    environ = next(e for e in assemble.site_configuration()['environments']
+                   if e['name'] == chosen.environ and system.name in e['target_systems'])
+    software = environ['extras']['software']
+    with tempfile.TemporaryDirectory(prefix='parity-case-') as folder:
+        script = _dry_run(chosen, Path(folder))
+        lines = script.read_text().replace(f'{script.parent}/', '').splitlines()
+        files = [_staged(f) for f in sorted(script.parent.iterdir())
+                 if f.is_file() and not f.name.startswith(('rfm_', '.rfm_'))]
+    rest = [line for line in lines[1:] if not _DIRECTIVE.match(line)]
+    if rest and rest[0].startswith('cd '):      # PBS: into the stage directory
+        del rest[0]
+    return SimpleNamespace(
+        name=chosen.case, partition=part, size=chosen.size, shebang=lines[0], body='\n'.join(rest), files=files,
+        directives=[line for line in lines if _DIRECTIVE.match(line) and not _NAMES.match(line)],
+        view=software.get('view', ''), software=_described(software))
+
+
+def _dry_run(case: PlannedCase, folder: Path) -> Path:
+    """Have ReFrame write the case's script, without rank.sh, which only parity reads; return its path."""
+    done = subprocess.run(
+        [sys.executable, '-m', 'parity.jobs.standalone', '-c', case.file, '--stage', f'{folder}/stage',
+         '--output', f'{folder}/output', '--system', f'{case.system}:{case.partition}',
+         '-p', f'^{case.environ}$', '-n', re.escape(case.case.replace(' ', '')) + '$', '--dry-run'],
+        capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        env={**os.environ, 'PARITY_REFRAME_LOG': f'{folder}/log', 'RFM_COLORIZE': 'n'})
+    scripts = list((folder / 'stage').rglob('rfm_job.sh'))
+    if len(scripts) == 1:
+        return scripts[0]
+    left_out = re.search(r'^\[ +SKIP +\] .* \[(.*)\]$', done.stdout, re.M)
+    why = left_out[1] if left_out else '; '.join(reasons.of_reframe(done.stdout)) or done.stderr.strip()[-300:]
+    raise errors.UsageError(f'{case.case} has no script on {case.system}:{case.partition}: {why}')
+
+
+def _staged(file: Path) -> SimpleNamespace:
+    """Return a file for the template. ``text`` is None for other than plain text; no line of it is ``end``."""
+    raw = file.read_bytes()
+    plain = raw.endswith(b'\n') and b'\0' not in raw and raw.isascii()
+    text, end = raw[:-1].decode() if plain else None, 'END'
+    while plain and end in text.splitlines():
+        end += '_'
+    return SimpleNamespace(name=file.name, text=text, end=end, executable=os.access(file, os.X_OK),
+                           base64=base64.encodebytes(raw).decode().strip())
+
+
+def _described(software: dict) -> list[str]:
+    """Describe the codes in lines for the script's head: a vendor builds the same, or says what differs."""
+    packages = software.get('packages', {})
+    told = [f"{p['spec']} /{p['hash'][:7]}, {p['compiler']}, {p['mpi'] or 'no MPI'}, {p['target']}"
+            if isinstance(p, dict) and 'spec' in p else f'{name} {p}' for name, p in packages.items()]
+    return told + [f'module {name}' for name in software.get('modules', ())]
+
+
+#: Variables that a job takes along from the environment in which it is rendered.
 CARRIED = ('PARITY_RESULTS', 'PARITY_SOFTWARE_BUNDLE', 'SPACK_ROOT', 'SPACK_USER_CONFIG_PATH',
            'SPACK_USER_CACHE_PATH')
-#: What may stand in a script as it is: no white space, no quote, nothing that a shell expands.
+#: Text that may stand in a script as it is: no white space, no quote, nothing that a shell expands.
 _PLAIN = re.compile(r'[A-Za-z0-9_./:=,@%+-]*')
 
 
 class _Quoted(str):
-    """Text that a shell, or a comment of the scheduler's, takes as it is, as the filter `script` does."""
+    """Text that may stand in a script as it is: a filter of the template quoted it, or vouches for it."""
 
 
 def _option(value: str) -> _Quoted:
-    """The filter `option`: a directive, which stands in a comment. A line break would end it."""
+    """The filter `option`: pass a directive, which stands in a comment that a line break would end."""
     if re.search(r'[\x00-\x1f\x7f]', value):
         raise errors.UsageError(f'{value!r}: an option of a scheduler is one line')
     return _Quoted(value)
 
 
 def _finalize(value: Any) -> Any:
-    """Every value that a template prints is a number, plain, or went through a filter: no template can forget."""
-    if isinstance(value, (_Quoted, int, float, jinja2.Undefined)):
-        return value
-    if isinstance(value, str) and _PLAIN.fullmatch(value):
+    """Refuse every value that a template prints unless it is a number, plain, or went through a filter."""
+    if isinstance(value, (_Quoted, int, float, jinja2.Undefined)) \
+            or isinstance(value, str) and _PLAIN.fullmatch(value):
         return value
     raise errors.UsageError(f'{value!r}: a job script takes it only quoted (in the template: | sh)')
 
 
 def rendered(job: str, system: str, request: Request, **values: Any) -> str:
-    """The script of ``job``. UsageError with the line of a template or script that is wrong."""
+    """Return the script of ``job``. UsageError with the line of a template or script that is wrong."""
     folders = [str(paths.root() / 'systems' / system / 'jobs'), str(paths.root() / 'jobs')]
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(folders),
@@ -147,19 +221,12 @@ def rendered(job: str, system: str, request: Request, **values: Any) -> str:
     try:
         text = environment.get_template(f'{job}.sh.j2').render(
             job=request, system=system, checkout=str(paths.root()), environ=environ, **values)
-    except jinja2.TemplateSyntaxError as err:
-        raise errors.UsageError(f'{err.filename or err.name}:{err.lineno}: {err.message}') from None
-    except jinja2.TemplateNotFound as err:
-        raise errors.UsageError(f'{_line_of(err) or job}: no template {err.name}; they are in '
-                                f'{" and ".join(folders)}') from None
     except jinja2.TemplateError as err:
-        raise errors.UsageError(f'{_line_of(err) or job}: {err.message}') from None
+        frames = [f for f in traceback.extract_tb(err.__traceback__) if f.filename.endswith('.j2')]
+        where = f'{frames[-1].filename}:{frames[-1].lineno}' if frames else job
+        absent = isinstance(err, jinja2.TemplateNotFound)
+        what = f'no template {err.name}; they are in {" and ".join(folders)}' if absent else err.message
+        raise errors.UsageError(f'{where}: {what}') from None
     for number, line in enumerate(text.split('\n'), 1):
         refuse(f'line {number} of the script of {job}: {ascii(line)[1:81]}', line)
     return text
-
-
-def _line_of(error: jinja2.TemplateError) -> str:
-    """file:line of the template in which a value was wrong; '' where none is known."""
-    at = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith('.j2')]
-    return f'{at[-1].filename}:{at[-1].lineno}' if at else ''
