@@ -9,9 +9,9 @@ import pytest
 
 import slurm_site
 from commands import parity
-from conftest import shell
+from conftest import TOP, shell
 from parity.base import yamlfile
-from parity.nightly.doctor import Finding, examine, exit_code, here, lacking, note, ok, queue
+from parity.nightly.doctor import Finding, examine, exit_code, queue
 from parity.system import systems
 from parity.system.schema import System
 
@@ -30,22 +30,14 @@ partitions:
 """
 
 
-def told(*words):
-    return [Finding('a', 'lacking' if w else 'ok', '', exit_code=w) for w in words]
-
-
-@pytest.mark.parametrize('words, code', [((), 0), ((0, 0), 0), ((3,), 3), ((3, 4), 4), ((4, 3, 2), 2), ((0, 4), 4)])
-def test_the_exit_code_is_that_of_what_comes_first(words, code):
-    assert exit_code(told(*words)) == code
-
-
-def test_notes_do_not_keep_the_night_from_running():
-    assert exit_code([note('a', 'x'), ok('b', 'y')]) == 0 and exit_code([lacking('c', 'z', 'mend', 3)]) == 3
+@pytest.mark.parametrize('codes, code', [((), 0), ((0, 0), 0), ((3,), 3), ((3, 4), 4), ((4, 3, 2), 2), ((0, 4), 4)])
+def test_the_exit_code_is_that_of_what_comes_first(codes, code):
+    assert exit_code(Finding('a', 'lacking' if each else 'note', '', exit_code=each) for each in codes) == code
 
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """A Slurm that is none; returns what puts an answer in the place of another."""
+    """Puts a Slurm on PATH, with an answer in the place of another; a script in the place of a whole command."""
     answers = slurm_site.answers()
     answers['scontrol']['--oneliner show licenses'] = 'LicenseName=matlab Total=5 Used=0\n'
     answers['sacct'] = {'-n -X -P -S now -o JobID': ''}
@@ -53,10 +45,11 @@ def slurm(tmp_path, monkeypatch):
     monkeypatch.setenv('PATH', f'{folder}:{os.environ["PATH"]}')
 
     def install(command='', question='', text=''):
-        if command:
+        if question:
             answers[command][question] = text
         slurm_site.install(folder, answers)
-        return folder
+        if command and not question:
+            (folder / command).write_text(f'#!/bin/bash\n{text}\n')
     return install
 
 
@@ -90,48 +83,29 @@ def test_what_a_partition_can_never_have_is_configuration(tmp_path, slurm, chang
     assert all(f.mend for f in found if f.word == 'lacking')
 
 
-def test_a_queue_without_nodes_or_down_is_infrastructure(tmp_path, slurm):
-    down = '\n'.join(p.replace('State=UP', 'State=DOWN') for p in slurm_site.PARTITIONS)
-    slurm('scontrol', '--oneliner show partition', down)
-    found = examined(tmp_path)
-    assert exit_code(found) == 4 and any(f.what == 'batch is not up' for f in found)
-    slurm('scontrol', '--oneliner show partition', '\n'.join(slurm_site.PARTITIONS))
-    nodes = slurm_site.Nodes('c', 3, 'batch', state='DOWN*').lines()
-    slurm('scontrol', '--oneliner show node', '\n'.join(nodes))
+@pytest.mark.parametrize('answer, what', [
+    (('scontrol', '--oneliner show partition', '\n'.join(p.replace('State=UP', 'State=DOWN') for p in slurm_site.PARTITIONS)), 'batch is not up'),
+    (('scontrol', '--oneliner show node', '\n'.join(slurm_site.Nodes('c', 3, 'batch', state='DOWN*').lines())), 'none of the 3 nodes of batch is up'),
+    (('sacct', '', 'echo "sacct: error: slurm_persist_conn_open: Connection refused" >&2; exit 1'), 'Connection refused'),
+    (('scontrol', '', 'echo "slurm_load_node error: Unable to contact slurm controller" >&2; exit 1'), 'Unable to contact')])
+def test_a_batch_system_that_is_down_is_infrastructure(tmp_path, slurm, answer, what):
+    slurm(*answer)
     found = examined(tmp_path, ('nodes: 4', 'nodes: 3'))
-    assert exit_code(found) == 4 and any('none of the 3 nodes of batch is up' in f.what for f in found)
-
-
-def test_a_slurm_without_accounting_cannot_be_followed(tmp_path, slurm):
-    folder = slurm()
-    (folder / 'sacct').write_text('#!/bin/bash\necho "sacct: error: slurm_persist_conn_open: Connection refused" >&2; exit 1\n')
-    found = examined(tmp_path)
     lacks, = (f for f in found if f.word == 'lacking')
-    assert 'Connection refused' in lacks.what and 'slurmdbd' in lacks.mend and lacks.exit_code == 4
-    assert exit_code(examined(tmp_path, ('scheduler: slurm', 'scheduler: squeue'))) == 0
-
-
-def test_a_controller_that_does_not_answer_is_infrastructure(tmp_path, slurm):
-    folder = slurm()
-    (folder / 'scontrol').write_text('#!/bin/bash\necho "slurm_load_node error: Unable to contact slurm controller" >&2; exit 1\n')
-    found = examined(tmp_path)
-    assert 'Unable to contact' in found[0].what and exit_code(found) == 4
+    assert exit_code(found) == 4 and what in lacks.what and lacks.mend
+    if answer[0] == 'sacct':
+        assert 'slurmdbd' in lacks.mend and exit_code(examined(tmp_path, ('scheduler: slurm', 'scheduler: squeue'))) == 0
 
 
 def test_packages_against_the_lock(monkeypatch):
     import setuptools  # noqa: F401  its own copy of tomli is none that is installed
-    found = next(here.python())
-    assert found.word == 'ok', found.what
-    monkeypatch.setattr(here, '_version', lambda name: None)
-    found = next(here.python())
+    real = examine.version
+    assert examine.python().word == 'ok', examine.python().what
+    monkeypatch.setattr(examine, 'version', lambda name: '')
+    found = examine.python()
     assert found.word == 'lacking' and 'pydantic' in found.what and 'colorama' not in found.what
-    real = {name: versions[-1] for name, versions in here._pins((examine.paths.root() / 'requirements.lock').read_text())[1].items()}
-    monkeypatch.setattr(here, '_version', lambda name: '0.1' if name == 'rich' else real.get(name))
-    assert next(here.python()).word == 'note'
-
-
-def test_the_file_system_below_a_folder():
-    assert here._kind(examine.paths.root()) and here._kind(type(examine.paths.root())('/proc/self')) == 'proc'
+    monkeypatch.setattr(examine, 'version', lambda name: '0.1' if name == 'rich' else real(name))
+    assert examine.python().word == 'note' and 'rich 0.1, not ' in examine.python().what
 
 
 def test_a_bad_system_file_is_told_with_its_line(checkout):
@@ -155,7 +129,7 @@ def test_a_site_in_order_and_what_each_code_lacks(checkout, slurm):
     told = json.loads(done.stdout)
     assert done.returncode == 0 and told['exit_code'] == 0 and told['system'] == 'trial', done.stdout + done.stderr
     words = {f['area']: f['word'] for f in told['findings']}
-    assert words['scheduler'] == words['partition cpu'] == words['settings'] == 'ok'
+    assert words['scheduler'] == words['partition cpu'] == words['settings'] == 'ok' and 'timer' in words
     (folder / 'system.yaml').write_text(SYSTEM)                  # requires what a build would offer
     (folder / 'references').mkdir()
     (folder / 'references' / 'gpu.yaml').write_text('Hpcc: {}')
@@ -165,7 +139,8 @@ def test_a_site_in_order_and_what_each_code_lacks(checkout, slurm):
     assert 'could not run: 2 lacking (exit code 2: configuration)' in done.stdout
 
 
-def test_a_database_that_is_none_is_no_place_for_results(results):
+def test_results_are_kept_in_a_database_that_the_nodes_see(results):
+    assert examine.filesystem(TOP) and examine.filesystem(type(TOP)('/proc/self')) == 'proc'
     (results / 'results.db').write_text('this is no database')
-    found = [f for f in here.folders(systems.read('local')) if f.area == 'results']
-    assert [f.word for f in found] == ['lacking'] and 'not a database' in found[0].what and exit_code(found) == 4
+    found, = examine.results(systems.read('local'))
+    assert found.word == 'lacking' and 'not a database' in found.what and exit_code([found]) == 4

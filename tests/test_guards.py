@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import runpy
 import shutil
 import subprocess
@@ -32,12 +31,11 @@ def nightly(tmp_path, monkeypatch, capsys):
         if planned:
             monkeypatch.setattr('parity.plan.of_command', lambda asked: planned)
         monkeypatch.setattr('sys.argv', ['nightly', *arguments])
-        code = 0
         try:
             runpy.run_module('parity.nightly', run_name='__main__')
         except SystemExit as ended:
-            code = ended.code
-        return code, *capsys.readouterr()
+            return ended.code, *capsys.readouterr()
+        return 0, *capsys.readouterr()
     run.top = top
     return run
 
@@ -56,8 +54,7 @@ BAD_CHECKS = {
 }
 
 
-def test_every_check_that_is_wrong_is_named_before_anything_runs(checkout):
-    """And a reference that fits nothing: all in one run."""
+def test_every_check_and_reference_that_is_wrong_is_named_before_anything_runs(checkout):
     for name, (text, _) in BAD_CHECKS.items():
         (checkout / 'checks' / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / 'checks' / name).write_text(text)
@@ -72,47 +69,38 @@ def test_every_check_that_is_wrong_is_named_before_anything_runs(checkout):
 
 
 @pytest.mark.parametrize('arguments, names', [
-    (['-n', 'NoSuchCheck'], ['the selection is empty: -n NoSuchCheck', '(checks: Hpcc)']),
-    (['-S', 'siez=nightly', '-S', 'NoSuch.size=quick'], ["-S siez=nightly: no check has a variable 'siez'",
-                                                         "no check 'NoSuch' with a variable 'size'"]),
-])
-def test_a_selection_that_fits_nothing_is_named(nightly, monkeypatch, arguments, names):
+    ('-n NoSuchCheck', ['the selection is empty: -n NoSuchCheck', '(checks: Hpcc)']),
+    ('-S siez=nightly -S NoSuch.size=quick', ["-S siez=nightly: no check has a variable 'siez'", "no check 'NoSuch' with a variable 'size'"]),
+    ('--system nosuch', ["unknown system 'nosuch'; valid: example-pbs, example-slurm, onebox, onebox-pbs, local"]),
+    ('--nonsense', ['nonsense']), ('--time-limit 0', ['--time-limit 0']), ('--repeats 0', ['--repeats 0'])])
+def test_an_option_that_is_wrong_or_selects_nothing_is_named(nightly, monkeypatch, arguments, names):
     made = plan.of_command
     monkeypatch.setattr('parity.plan.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
-    code, _, said = nightly(None, '--dry-run', '--repeats=1', *arguments)
-    assert code == 2 and all(name in said for name in names), said
-
-
-@pytest.mark.parametrize('arguments, names', [
-    ('--system nosuch', "unknown system 'nosuch'; valid: example-pbs, example-slurm, onebox, onebox-pbs, local"),
-    ('--nonsense', 'nonsense'), ('--time-limit 0', '--time-limit 0'),
-])
-def test_an_option_that_is_wrong_is_named(nightly, arguments, names):
     code, _, said = nightly(None, '--dry-run', *arguments.split())
-    assert code == 2 and names in said and len(said.splitlines()) == 1
+    assert code == 2 and all(name in said for name in names) and len(said.splitlines()) <= len(names), said
 
 
 INDEX = 'Hpcc:\n  $index: [size]\n  quick:\n'
 
 
+@pytest.mark.parametrize('text, names', [
+    (f'{INDEX}    hlp: [1, -0.1, 0.1, Gflop/s]\n', "default.yaml:4: unknown metric 'hlp'; did you mean 'hpl'?"),
+    (f'{INDEX.replace("quick", "quik")}    hpl: [1, -0.1, 0.1, Gflop/s]\n', "default.yaml:3: unknown size 'quik'; did you mean 'quick'?"),
+    ('Hpcc:\n  $index: [size, moed]\n  quick: {}\n', "default.yaml:2: unknown parameter 'moed'"), ('Hpcc:\n  $index: [size]\n', 'Hpcc has no reference'),
+    ('Tcp:\n  $index: [size, where]\n  quick: {}\n', 'default.yaml:2: Tcp needs an $index with size and threading'), ('', 'holds none'),
+    (f'{INDEX}    hpl: [.nan, -0.1, 0.1, Gflop/s]\n', 'default.yaml:4: hpl: nan is no finite number'),
+    (f'{INDEX}    1: [1, -0.1, 0.1, Gflop/s]\n', "unknown metric '1'"), ('? [a, b]\n: 1\n', 'a key must be plain text'),
+    ('Hpcx:\n  $index: [size]\n', "unknown check 'Hpcx'"), ('Hpcc: [\n', 'default.yaml:2')])
+def test_references_that_are_wrong_are_named(nightly, planned, text, names):
+    (nightly.top / 'systems' / 'local' / 'references').mkdir(exist_ok=True)
+    (nightly.top / 'systems' / 'local' / 'references' / 'default.yaml').write_text(text)
+    code, _, said = nightly(planned('local'), '--dry-run')
+    assert code == 2 and names in said, said
+
+
 @pytest.mark.parametrize('file, text, names', [
-    ('references/default.yaml', f'{INDEX}    hlp: [1, -0.1, 0.1, Gflop/s]\n',
-     "default.yaml:4: unknown metric 'hlp'; did you mean 'hpl'?"),
-    ('references/default.yaml', f'{INDEX.replace("quick", "quik")}    hpl: [1, -0.1, 0.1, Gflop/s]\n',
-     "default.yaml:3: unknown size 'quik'; did you mean 'quick'?"),
-    ('references/default.yaml', 'Hpcc:\n  $index: [size, moed]\n  quick: {}\n', "default.yaml:2: unknown parameter 'moed'"),
-    ('references/default.yaml', 'Hpcc:\n  $index: [size]\n', 'Hpcc has no reference'),
-    ('references/default.yaml', 'Tcp:\n  $index: [size, where]\n  quick: {}\n',
-     'default.yaml:2: Tcp needs an $index with size and threading'),
-    ('references/default.yaml', '', 'holds none'),
-    ('references/default.yaml', f'{INDEX}    hpl: [.nan, -0.1, 0.1, Gflop/s]\n', 'default.yaml:4: hpl: nan is no finite number'),
-    ('references/default.yaml', f'{INDEX}    1: [1, -0.1, 0.1, Gflop/s]\n', "unknown metric '1'"),
-    ('references/default.yaml', '? [a, b]\n: 1\n', 'a key must be plain text'),
-    ('references/default.yaml', 'Hpcx:\n  $index: [size]\n', "unknown check 'Hpcx'"),
     ('references/defualt.yaml', '{}\n', "unknown partition 'defualt.yaml'"),
-    ('references/default.yaml', 'Hpcc: [\n', 'default.yaml:2'),
-    ('system.yaml', 'name: local\npartitons: []\n', 'system.yaml:2: partitons: no such key'),
-])
+    ('system.yaml', 'name: local\npartitons: []\n', 'system.yaml:2: partitons: no such key')])
 def test_a_file_of_the_system_that_is_wrong_is_named(nightly, planned, file, text, names):
     (nightly.top / 'systems' / 'local' / 'references').mkdir(exist_ok=True)
     (nightly.top / 'systems' / 'local' / file).write_text(text)
@@ -124,17 +112,16 @@ def test_the_dry_run_of_the_whole_suite_is_well(nightly, planned):
     whole = planned('local')
     code, said, errors = nightly(whole, '--dry-run')
     assert code == (0 if ALL_HERE else 3), errors
-    cells = sum(len(case.metrics) for case in whole.cases)
-    assert f'{len(whole.cases)} cases, {cells} cells planned' in said
+    assert f'{len(whole.cases)} cases, {sum(len(case.metrics) for case in whole.cases)} cells planned' in said
     assert not (nightly.top / 'results' / 'results.db').exists()
 
 
 def test_a_required_code_that_no_environment_offers_is_exit_code_3_with_its_cells(nightly, planned):
     whole = planned('local')
-    cases = [case.model_copy(update={'environ': ''}) if 'hpcc' in case.needs else case for case in whole.cases]
-    cells = sum(len(case.metrics) for case in cases if 'hpcc' in case.needs)
+    cases = [case.model_copy(update={'environ': ''}) for case in whole.cases if 'hpcc' in case.needs]
     code, _, said = nightly(whole.model_copy(update={'cases': cases}), '--dry-run')
-    assert code == 3 and cells and re.search(rf'{cells} cells would be missing: no environment offers hpcc', said), said
+    cells = sum(len(case.metrics) for case in cases)
+    assert code == 3 and cells and f'{cells} cells would be missing: no environment offers hpcc, which local requires' in said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='needs root to mount a small file system')
@@ -147,8 +134,7 @@ def test_a_full_disk_is_one_line_and_exit_code_4(checkout):
         done = shell('ci/nightly', checkout)
     finally:
         subprocess.run(['umount', results], check=True)
-    assert done.returncode == 4 and 'No space left' in done.stderr and 'Traceback' not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.returncode == 4 and 'No space left' in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
 def test_results_that_cannot_be_written_are_one_line_and_exit_code_4(checkout):

@@ -11,8 +11,7 @@ import time
 
 import pytest
 
-from conftest import TOP, shell
-from parity.base.errors import UsageError
+from conftest import TOP, eventually, shell
 from parity.base.files import Lock
 from parity.nightly import heartbeat
 from parity.nightly.heartbeat import Heartbeat
@@ -27,40 +26,25 @@ def nightly(*arguments: str) -> int:
                           env={**os.environ, 'RFM_CONFIG_FILES': str(TOP / 'reframe/settings.py')}).returncode
 
 
-def test_a_run_that_dies_leaves_its_start(results):
-    Heartbeat(['--system', 'onebox']).begin()
-    said = told(results, 'onebox')
-    assert (said['end'], said['exit_code'], said['session'], said['pid']) == (None, None, None, os.getpid())
-    assert time.strptime(said['start'], '%Y-%m-%dT%H:%M:%SZ') and said['system'] == 'onebox'
-
-
 @pytest.mark.parametrize('arguments, system', [
-    (['--time-limit', '0', '--system', 'onebox'], 'onebox'), (['--repeats', 'x', '--system=onebox'], 'onebox'),
-    (['--system', 'nosuch:part'], 'nosuch'), (['--system', '../../etc/x'], heartbeat.UNKNOWN),
-    (['--system', 'onebox', '--nonsense'], 'onebox'),
-])
+    ('--time-limit 0 --system onebox', 'onebox'), ('--repeats x --system=onebox', 'onebox'), ('--system onebox --nonsense', 'onebox'),
+    ('--system nosuch:part', 'nosuch'), ('--system ../../etc/x', heartbeat.UNKNOWN)])
 def test_a_run_that_refuses_to_start_says_so(results, arguments, system):
-    assert nightly(*arguments) == 2
+    assert nightly(*arguments.split()) == 2
     said = told(results, system)
-    assert said['exit_code'] == 2 and said['start'] <= said['end'] and said['session'] is None
-    assert [p.name for p in (results / 'heartbeat').glob('*')].count(f'{system}.json') == 1
+    assert said['exit_code'] == 2 and said['start'] <= said['end'] and said['session'] is None and said['system'] == system
+    assert time.strptime(said['start'], '%Y-%m-%dT%H:%M:%SZ') and said['host'] == os.uname().nodename and said['pid']
 
 
-def test_files_that_cannot_be_read_leave_the_name_that_is_given(monkeypatch, results):
-    def refuse(_):
-        raise UsageError('system.yaml:3: bad')
-    monkeypatch.setattr(heartbeat.systems, 'named', refuse)
-    assert heartbeat._system(['--system', 'site:cpu']) == 'site' and heartbeat._system([]) == heartbeat.UNKNOWN
-    monkeypatch.setenv('RFM_SYSTEM', 'other:cpu')
-    assert heartbeat._system(['-n', 'Hpl']) == 'other'
-
-
-def test_a_run_that_a_measurement_refuses_says_so(results):
-    measuring = Lock(results / '.session-local.lock', 'reframe on local')
-    measuring.acquire()
-    assert nightly('--system', 'local') == 4
-    assert told(results)['exit_code'] == 4
-    measuring.release()
+@pytest.mark.parametrize('arguments, variable, system', [
+    ('--system site:cpu', '', 'site'), ('-n Hpl', 'other:cpu', 'other'), ('-n Hpl', '', heartbeat.UNKNOWN)])
+def test_files_that_cannot_be_read_leave_the_name_that_is_given(monkeypatch, results, tmp_path, arguments, variable, system):
+    (tmp_path / 'systems' / 'bad').mkdir(parents=True)
+    (tmp_path / 'systems' / 'bad' / 'system.yaml').write_text('name: [')
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    monkeypatch.setenv('RFM_SYSTEM', variable)
+    heartbeat.refused(2, arguments.split())
+    assert told(results, system)['exit_code'] == 2
 
 
 def test_a_second_run_leaves_the_file_of_the_one_that_measures_alone(results):
@@ -69,6 +53,7 @@ def test_a_second_run_leaves_the_file_of_the_one_that_measures_alone(results):
     locked = Lock(results / '.nightly.lock', 'ci/nightly')
     locked.acquire()
     before = told(results)
+    assert (before['end'], before['exit_code'], before['session'], before['pid']) == (None, None, None, os.getpid())
     assert nightly('--system', 'local') == 4 and told(results) == before
     assert nightly('--system', 'onebox') == 4 and told(results, 'onebox')['exit_code'] == 4
     first.stored('3f2a91bb-0')
@@ -105,11 +90,8 @@ def test_a_file_that_cannot_be_written_ends_no_run(results, capsys, monkeypatch)
 
 
 def test_a_night_that_is_killed_leaves_its_start(checkout):
-    file = checkout / 'results' / 'heartbeat' / 'local.json'
-    run = subprocess.Popen([checkout / 'ci' / 'nightly', '-n', 'FileCopy'], stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL)
-    while not file.exists() and run.poll() is None:
-        time.sleep(0.05)
+    run = subprocess.Popen([checkout / 'ci' / 'nightly', '-n', 'FileCopy'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually(lambda: (checkout / 'results' / 'heartbeat' / 'local.json').exists() or run.poll() is not None)
     run.send_signal(signal.SIGKILL)
     run.wait()
     assert told(checkout / 'results')['end'] is None

@@ -20,7 +20,7 @@ from conftest import PATIENCE, eventually, run_python, shell
 from jobs import finished, journal_of, killed, processes_of, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
-from parity.nightly import follow
+from parity.nightly import progress
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
@@ -108,20 +108,16 @@ time.sleep(7777)
 def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(results, stored, tmp_path, monkeypatch, capsys, number, limit, said):
     report = tmp_path / 'report.json'
     report.write_text(json.dumps(sessions.report([sessions.ran()], [sessions.planned(), sessions.planned('Later')], uuid='new')))
-    begin, wait = follow.start, nightly_run._wait
+    begin = progress.start
 
     def up(command):
         process = begin(command)
         assert process.stdout.readline() == b'up\n'
+        if number:      # it comes while the run waits
+            process.wait = lambda _: (vars(process).pop('wait'), signal.raise_signal(number))
         return process
-
-    def interrupted(process, seconds):
-        if number:
-            signal.raise_signal(number)
-        return wait(process, seconds)
     monkeypatch.setattr(nightly_run, '_reframe', lambda _: [sys.executable, '-c', STORES, str(results / 'results.db'), str(report)])
-    monkeypatch.setattr(follow, 'start', up)
-    monkeypatch.setattr(nightly_run, '_wait', interrupted)
+    monkeypatch.setattr(progress, 'start', up)
     code = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
     told = capsys.readouterr()
     assert code == 4 and f'parity: {said}: what had finished is judged above' in told.err

@@ -128,11 +128,8 @@ def reading(clock, busy, own, steal=(0.0, 0.0), throttled=0, started_by=0.0):
 def test_what_the_job_and_its_parents_used_is_not_others():
     """Both CPUs were busy for 9 s: 12 s were the job's, of whatever number of processes, 1 s was ReFrame's."""
     told = watch.used(reading(10.0, 5.0, 3.0), reading(20.0, 14.0, 15.0, (0.1, 0.4), 2, started_by=1.0))
-    assert told['others'] == 5.0 and told['steal'] == 0.4 and told['throttled'] == 2 and told['seconds'] == 10.0
+    assert (told['others'], told['steal'], told['throttled'], told['seconds']) == (5.0, 0.4, 2, 10.0)
     assert watch.used(reading(0.0, 0.0, 0.0), reading(1.0, 1.0, 2.1))['others'] == 0.0
-
-
-def test_what_is_not_known_is_said():
     unknown = watch.used(reading(0.0, 0.0, None), reading(10.0, 9.0, None))
     assert unknown['others'] is None and 'Slurm' in unknown['unknown'] and not watched.disturbed(unknown, None)
 
@@ -162,12 +159,8 @@ def test_steps_of_slurm_count_by_the_control_group_of_the_job(files, seconds, mo
     (None, 0.6, 2, None, True), (0.7, 0.0, 64, None, False), (10.0, 0.0, 64, None, True), (6.0, 0.0, 2, 0.7, False),
     (8.0, 0.0, 2, 0.7, True)])
 def test_others_may_take_a_share_of_one_cpu_or_what_the_site_states(others, steal, cpus, allowed, found):
-    seen = {'others': others, 'steal': steal, 'cpus': cpus, 'seconds': 10.0}
-    assert bool(watched.disturbed(seen, allowed)) == found
-
-
-def test_a_case_of_a_moment_is_not_disturbed_by_a_tick_of_the_clock():
-    assert not watched.disturbed({'others': 0.04, 'steal': 0.0, 'cpus': 2, 'seconds': 0.2}, None)
+    assert bool(watched.disturbed({'others': others, 'steal': steal, 'cpus': cpus, 'seconds': 10.0}, allowed)) == found
+    assert not watched.disturbed({'others': 0.04, 'steal': 0.0, 'cpus': 2, 'seconds': 0.2}, None), 'a tick of the clock'
     assert watched.disturbed({}, None) == ''
 
 
@@ -177,10 +170,6 @@ def of(*cases):
     return sessions.verdict_on(sessions.report(list(cases), [sessions.planned()]))
 
 
-def words(*cases):
-    return {c.metric: c.verdict for c in of(*cases).cells}
-
-
 def test_a_figure_of_a_busy_machine_is_shown_and_not_judged():
     verdict = of(case(refs=REFS, **BUSY))
     cell = verdict.cells[0]
@@ -188,6 +177,7 @@ def test_a_figure_of_a_busy_machine_is_shown_and_not_judged():
     said = '\n'.join(line for line, _ in terminal.lines(verdict))
     assert '2 disturbed' in said and 'DISTURBED  compute' in said and '0 of 2 judged' in said
     assert '7.6' in '\n'.join(line for line, _ in terminal.lines(verdict, everything=True))
+    assert not state.night_of(verdict).measured - {state.WHOLE}, 'nothing is said to be well'
 
 
 def test_the_runs_that_were_not_disturbed_are_judged():
@@ -195,22 +185,27 @@ def test_the_runs_that_were_not_disturbed_are_judged():
     assert (cell.verdict, cell.value, cell.reason) == ('ok', 100.0, 'median of 2; 1 more disturbed')
 
 
-def test_wrong_failed_and_impossible_stay_so_on_a_busy_machine():
-    limit = {'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}
-    noted = {'metrics': {'hpl': {'limit': limit, 'unit': 'Gflop/s', 'better': 'higher'}}}
-    assert words(case(7.6, parity={**BUSY['parity'], **noted}))['hpl'] == 'impossible'
-    assert words(case(float('nan'), parity=BUSY['parity']))['hpl'] == 'wrong'
-    failed = {**case(7.6, parity={**BUSY['parity'], 'status': 'failed'}), 'result': 'fail', 'fail_phase': 'sanity'}
-    assert words(failed)['hpl'] == 'failed'
+CERTAIN = {'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}
+
+
+@pytest.mark.parametrize('ran, word', [
+    (case(7.6, parity={**BUSY['parity'], 'metrics': {'hpl': {'limit': CERTAIN, 'unit': 'Gflop/s', 'better': 'higher'}}}), 'impossible'),
+    (case(float('nan'), parity=BUSY['parity']), 'wrong'),
+    (case(7.6, parity={**BUSY['parity'], 'status': 'failed'}) | {'result': 'fail', 'fail_phase': 'sanity'}, 'failed')])
+def test_wrong_failed_and_impossible_stay_so_on_a_busy_machine(ran, word):
+    assert {c.metric: c.verdict for c in of(ran).cells}['hpl'] == word
 
 
 def test_a_disturbed_run_is_in_no_history_and_in_no_comparison(stored):
-    stored('a', case(100.0), case(**BUSY))
-    assert history.load('local').filter(metric='hpl')['value'].to_list() == [100.0]
-    assert history.load('local', disturbed=True).filter(metric='hpl')['disturbed'].to_list() == [False, True]
+    stored('a', case(100.0), case(**BUSY), case(102.0))
+    assert history.load('local').filter(metric='hpl')['value'].to_list() == [100.0, 102.0]
+    assert history.load('local', disturbed=True).filter(metric='hpl')['disturbed'].to_list() == [False, True, False]
     stored('b', case(**BUSY))
     cells = resolve.of_rows('', 'session', history.rows(['b'])).cells
     assert cells and all(not c.values and c.reason.startswith('disturbed: ') for c in cells)
+    found = view.of_cell('Toy.hpl@local:default')
+    assert [(n.value, n.disturbed) for n in found.nights] == [(101.0, False), (7.6, True)]
+    assert any('1 of them disturbed' in line for line, _ in text.lines(found))
 
 
 def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored):
@@ -229,18 +224,6 @@ def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored)
     verdict = judge.newest('f')
     assert verdict.exit_code == 0 and not state.night_of(verdict).bad
     assert judge.newest('c').cells[0].disturbed_nights == 2
-
-
-def test_parity_show_tells_which_nights_were_disturbed(stored):
-    stored('a', case(100.0), case(**BUSY), case(102.0))
-    stored('b', case(**BUSY))
-    found = view.of_cell('Toy.hpl@local:default')
-    assert [(n.value, n.disturbed) for n in found.nights] == [(101.0, False), (7.6, True)]
-    assert any('1 of them disturbed' in line for line, _ in text.lines(found))
-
-
-def test_nothing_is_said_to_be_well_by_a_disturbed_night():
-    assert not state.night_of(of(case(**BUSY))).measured - {state.WHOLE}
 
 
 def test_what_a_case_left_running_is_a_warning():

@@ -9,12 +9,12 @@ from parity.nightly.heartbeat import REHEARSALS, Heartbeat
 
 
 def nightly(beat: Heartbeat | None) -> None:
-    """Everything that a timer needs; ends the process with the verdict's exit code."""
+    """Guard, run, judge and report; end the process with the verdict's exit code."""
     import os
     import time
     began = time.time()
-    from parity.nightly import options as given
-    own, options = given.read(sys.argv[1:])
+    from parity.nightly.options import read
+    own, options = read(sys.argv[1:])
     from parity import plan
     from parity.base import paths
     from parity.base.files import Lock
@@ -47,13 +47,13 @@ def nightly(beat: Heartbeat | None) -> None:
 
 
 def main() -> None:
-    """The run, and its heartbeat: a night that is refused or stopped has one, a rehearsal has none."""
+    """Run with a heartbeat. A night that is refused or stopped has one, a rehearsal has none."""
     if REHEARSALS & set(sys.argv[1:]):
         errors.told(lambda: nightly(None))
         return
     beat = Heartbeat(sys.argv[1:])
     beat.begin()
-    code = errors.REGRESSED     # what Python ends with where a mistake of ours ends it
+    code = errors.REGRESSED     # as Python ends where a mistake of ours ends it
     try:
         errors.told(lambda: nightly(beat))
     except SystemExit as ended:

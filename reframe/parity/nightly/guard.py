@@ -1,4 +1,4 @@
-"""What must be in order before a run: each thing that is not is one line and exit code 2."""
+"""The guards of a run: each thing that is not in order is one line and its exit code before anything runs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import tempfile
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import pairs
-from parity.plan import Plan, Problem
+from parity.plan import Plan
 from parity.refs import accepted, lint
 from parity.system import systems
 from parity.verdict import acks
 
-#: What a session's database, perflogs, outputs and report may take.
+#: Bytes for a session's database, perflogs, outputs and report.
 ROOM_BYTES = 16 << 20
 
 
 def folders() -> None:
-    """results/ can be written to, and has room for a session's reports. Raises InfrastructureError otherwise."""
+    """Raise InfrastructureError where results/ cannot be written or has no room for a session's reports."""
     folder = paths.results()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -33,8 +33,13 @@ def folders() -> None:
 
 
 def everything(plan: Plan, options: list[str]) -> None:
-    """The plan is whole: no file without a check, a selection that is not empty, references that fit."""
-    wrong = _each_once(plan.problems)
+    """Raise UsageError for a file without a check, an empty selection, and references, pairs or acks that fit
+    nothing. A fault that several files share (a bad -S) is told of the first."""
+    files: dict[str, dict[str, None]] = {}
+    for problem in plan.problems:
+        files.setdefault(problem.what, {})[problem.file] = None
+    wrong = [f'{[*named][0]}: {what}' + (f' (and {len(named) - 1} more files)' if len(named) > 1 else '')
+             for what, named in files.items()]
     wrong += [f'{c.file}: {c.check} declares no metrics: it would pass whatever it prints'
               for c in plan.checks if not c.metrics]
     if not plan.cases and not wrong:
@@ -47,27 +52,17 @@ def everything(plan: Plan, options: list[str]) -> None:
 
 
 def warn(plan: Plan) -> None:
-    """Tell what of the accepted references deserves a look; it is no reason not to run."""
+    """Print the accepted references that deserve a look; they keep no night from running."""
     for said in lint.grouped(lint.warnings(accepted.of_system(plan.system))):
         print(f'parity: warning: {said}', file=sys.stderr)
 
 
-def _each_once(problems: list[Problem]) -> list[str]:
-    """What is wrong in several files alike (a bad -S) is told of the first."""
-    files: dict[str, list[str]] = {}
-    for problem in problems:
-        files.setdefault(problem.what, []).append(problem.file)
-    return [f'{named[0]}: {what}' + (f' (and {len(set(named)) - 1} more files)' if len(set(named)) > 1 else '')
-            for what, named in files.items()]
-
-
 def nothing_missing(plan: Plan) -> None:
-    """Every code that the system requires has an environment; NothingMeasured names those without."""
+    """Raise NothingMeasured for required codes that no environment offers."""
     system = systems.read(plan.system)
     waived, _ = systems.waived(system, datetime.date.today())
     required = systems.required(system, set(plan.providers)) - set(waived)
-    lacking = [c for c in plan.cases if not c.environ and required & set(c.needs)]
-    if lacking:
+    if lacking := [c for c in plan.cases if not c.environ and required & set(c.needs)]:
         cells = sum(len(c.metrics) for c in lacking)
         codes = ', '.join(sorted({n for c in lacking for n in c.needs}))
         raise NothingMeasured(f'{cells} cells would be missing: no environment offers {codes}, '

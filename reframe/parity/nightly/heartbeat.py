@@ -15,9 +15,9 @@ from parity.base.errors import InfrastructureError, ParityError
 from parity.base.files import Lock
 from parity.system import systems
 
-#: The file of a run whose system cannot be told: none is named, and the system files cannot be read.
+#: The file of a run whose system is not known: no option names one, and the system files cannot be read.
 UNKNOWN = 'unknown'
-#: A run that is refused holds the file for a moment; so long the run that measures waits for it.
+#: A refused run holds the file for a moment. The run that measures waits so long for it.
 _WAIT_SECONDS = 10.0
 #: Options of a run that measures nothing: it has no heartbeat.
 REHEARSALS = frozenset({'-h', '--help', '--dry-run'})
@@ -28,12 +28,11 @@ class Heartbeat:
     A run that is refused because another one of its system measures leaves that one's file alone."""
 
     def __init__(self, arguments: list[str]):
-        self._system = _system(arguments)
-        self._said = {'system': self._system, 'start': _now(), 'end': None, 'exit_code': None, 'session': None,
+        system = _system(arguments)
+        self._said = {'system': system, 'start': _now(), 'end': None, 'exit_code': None, 'session': None,
                       'host': socket.gethostname(), 'pid': os.getpid()}
-        folder = paths.results() / 'heartbeat'
-        self._file = folder / f'{self._system}.json'
-        self._lock, self._ours = Lock(folder / f'.{self._system}.lock', 'ci/nightly'), False
+        self._file = paths.results() / 'heartbeat' / f'{system}.json'
+        self._lock, self._ours = Lock(self._file.with_name(f'.{system}.lock'), 'ci/nightly'), False
 
     def begin(self) -> None:
         """Say that the run has begun, unless another run of the system holds the file."""
@@ -45,7 +44,7 @@ class Heartbeat:
         self._write()
 
     def measures(self) -> None:
-        """This is the run that measures: one that holds the file is being refused."""
+        """Take the file for the run that measures: a run that holds it is being refused."""
         deadline = time.monotonic() + _WAIT_SECONDS
         while not self._ours and time.monotonic() < deadline:
             self.begin()
@@ -63,7 +62,7 @@ class Heartbeat:
             print(f'parity: {self._file}: {why}: the heartbeat does not tell this end', file=sys.stderr)
 
     def _write(self) -> str:
-        """Replace the file in one step; returns why that failed, or ''. It is no reason to stop a run."""
+        """Replace the file in one step; return '' or why that failed, which stops no run."""
         try:
             if self._ours:
                 files.write(self._file, json.dumps(self._said) + '\n')
@@ -77,7 +76,7 @@ def _now() -> str:
 
 
 def _system(arguments: list[str]) -> str:
-    """The system that is measured; where its files are wrong, what the command line or RFM_SYSTEM names."""
+    """Return the system that is measured; where its files are wrong, the one that --system or RFM_SYSTEM names."""
     try:
         return systems.named(arguments)
     except ParityError:

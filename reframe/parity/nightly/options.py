@@ -1,6 +1,6 @@
 """The options of ``ci/nightly``: our own and those of ReFrame, read before anything is done.
 
-``python -m parity.nightly.options ARGUMENTS...`` only reads them: exit code 0, or 2 with what is wrong."""
+``python -m parity.nightly.options ARGUMENTS...`` only reads them: exit code 0, or 2 and what is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parity.rfm import capture
 
 
 def read(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Our own options, and those that ReFrame gets. UsageError for what neither of us knows."""
+    """Return our own options, and those for ReFrame. UsageError for an option that neither of us knows."""
     parser = argparse.ArgumentParser(
         prog='ci/nightly', allow_abbrev=False, epilog='Every other option is handed to reframe (reframe --help).',
         description='The guarded nightly run of `reframe -c checks/ -r`: guards, run, verdict, report.')

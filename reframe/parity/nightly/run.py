@@ -11,19 +11,21 @@ import time
 
 from parity import report
 from parity.base import console, paths, reasons
-from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
-from parity.nightly import again, follow, guard
+from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, InfrastructureError, UsageError
+from parity.nightly import again, guard, progress
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.records import database, outset
 from parity.system import systems
 from parity.verdict import judge, terminal
-from parity.verdict.model import Cell, Verdict
+from parity.verdict.model import Verdict
 
-#: How long ReFrame may take to end its jobs and to store the session once it was told to stop.
+#: Seconds that ReFrame gets to end its jobs and to store the session once it was told to stop.
 GRACE_SECONDS = 60
-#: How long it may take to act on a Ctrl-C.
+#: Seconds that it gets to act on a Ctrl-C.
 _HEARD_SECONDS = 10
+#: Seconds for the rest of its output: a process that ReFrame left behind may hold that open.
+REST_SECONDS = 5.0
 
 
 class _Stopped(Exception):
@@ -35,16 +37,15 @@ def _reframe(arguments: list[str]) -> list[str]:
 
 
 def rehearse(arguments: list[str]) -> None:
-    """`reframe --dry-run`: every hook before the job is run. UsageError with ReFrame's words if one fails."""
+    """Run `reframe --dry-run`: every hook before the job. UsageError with ReFrame's words if one fails."""
     plain = {**os.environ, 'RFM_COLORIZE': 'n'}
     done = subprocess.run(_reframe(arguments), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=plain)
     if done.returncode:
         raise UsageError('reframe --dry-run fails: ' + '; '.join(reasons.of_reframe(done.stdout)))
 
 
-def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier,
-           beat: Heartbeat) -> int:
-    """Run, verdict, report, notice; returns the exit code. ``began`` is when the set-up started (Unix time)."""
+def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier, beat: Heartbeat) -> int:
+    """Run, judge, report and notify; return the exit code. ``began``: the Unix time at which the set-up began."""
     before = set(database.uuids())
     stopped = _run([*arguments, *outset.NIGHT], limit_seconds)
     new = [u for u in database.uuids() if u not in before]
@@ -61,24 +62,26 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     console.lines(terminal.lines(verdict))
     if stopped:
         print(f'parity: {stopped}: what had finished is judged above', file=sys.stderr)
-        code = code if code not in (OK, 3) else INFRASTRUCTURE
+        code = INFRASTRUCTURE if code in (OK, MISSING) else code
     try:
         index, *_ = report.of_session(verdict)
         print(f'report: {index}')
     except OSError as err:
         print(f'parity: {paths.results() / "report"}: {err.strerror}: no report was written', file=sys.stderr)
-        code = code if code == 1 else InfrastructureError.exit_code
+        code = code if code == REGRESSED else INFRASTRUCTURE
     print(_overhead(verdict.session.run_time, verdict.session.wait_time, time.time() - began), flush=True)
     notice.judged(verdict)
     return code
 
 
 def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> Verdict:
-    """The verdict once suspicious cells were measured again, in what is left of the night's time."""
+    """Measure suspicious cells again in what is left of the night's time, and return the verdict then."""
     suspicious = [cell for cell in verdict.cells if cell.suspicious]
+    names = sorted({cell.case.replace(' ', '') for cell in suspicious})
+    named = ', '.join(names[:3]) + (f' and {len(names) - 3} more cases' if len(names) > 3 else '')
     for more in again.runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments):
         began = time.monotonic()
-        print(f'parity: measured again before anything is said of it: {_cases(suspicious)}', flush=True)
+        print(f'parity: measured again before anything is said of it: {named}', flush=True)
         if seconds <= 0 or _run(more, seconds):
             print('parity: what was not measured again is judged by its first runs', file=sys.stderr)
             break
@@ -86,13 +89,8 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> Verdic
     return judge.newest(verdict.session.uuid) if suspicious else verdict
 
 
-def _cases(cells: list[Cell]) -> str:
-    names = sorted({cell.case.replace(' ', '') for cell in cells})
-    return ', '.join(names[:3]) + (f' and {len(names) - 3} more cases' if len(names) > 3 else '')
-
-
 def _overhead(ran: float, waited: float, wall: float) -> str:
-    """What a night's seconds were spent on; a queue is no benchmark, and no overhead of parity's."""
+    """Tell how a night spent its seconds. A queue is no benchmark, and no overhead of parity's."""
     queues = f', waited {waited:.1f} s in queues' if waited >= 0.05 else ''
     if ran < 0.05:     # what failed at once is no benchmark
         return f'no benchmark ran{queues}; {wall:.1f} s in all'
@@ -101,14 +99,17 @@ def _overhead(ran: float, waited: float, wall: float) -> str:
 
 
 def _run(arguments: list[str], limit_seconds: float) -> str:
-    """Run ReFrame to its end or to the limit; returns '' or why it was stopped. A Ctrl-C reaches ReFrame by itself
-    (one process group): it is told again where it has not acted on it."""
-    process = follow.start(_reframe(arguments))
-    following = follow.Follower(process, arguments)
+    """Run ReFrame to its end or to the limit; return '' or why it was stopped."""
+    process = progress.start(_reframe(arguments))
+    following = progress.follow(process, arguments)
     previous = signal.signal(signal.SIGTERM, _stop)
+    why = ''
     try:
-        why = _wait(process, limit_seconds)
-    except KeyboardInterrupt:
+        process.wait(limit_seconds)
+    except subprocess.TimeoutExpired:
+        why = f'time limit of {limit_seconds / 3600:g} h reached'
+        _end(process)
+    except KeyboardInterrupt:       # it reaches ReFrame by itself: one process group
         why = 'interrupted'
         _end(process, _HEARD_SECONDS)
     except _Stopped:
@@ -116,7 +117,7 @@ def _run(arguments: list[str], limit_seconds: float) -> str:
         _end(process)
     finally:
         signal.signal(signal.SIGTERM, previous)
-        following.end()
+        following.join(REST_SECONDS)
     if process.returncode < 0 and not why:
         why = f'ReFrame was killed by {signal.Signals(-process.returncode).name}'
     return why
@@ -124,15 +125,6 @@ def _run(arguments: list[str], limit_seconds: float) -> str:
 
 def _stop(*_) -> None:
     raise _Stopped
-
-
-def _wait(process: subprocess.Popen, limit_seconds: float) -> str:
-    try:
-        process.wait(limit_seconds)
-        return ''
-    except subprocess.TimeoutExpired:
-        _end(process)
-        return f'time limit of {limit_seconds / 3600:g} h reached'
 
 
 def _end(process: subprocess.Popen, patience: float = 0.0) -> None:

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE
 
-#: Of several things that are lacking, the first of these is the exit code.
-_PRECEDENCE = (USAGE, INFRASTRUCTURE, MISSING)
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -35,6 +32,6 @@ def lacking(area: str, what: str, mend: str, exit_code: int) -> Finding:
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """0 only where the nightly could run; else 2 configuration, 4 infrastructure, 3 something missing."""
-    found = {f.exit_code for f in findings if f.word == 'lacking'}
-    return next((code for code in _PRECEDENCE if code in found), OK)
+    """Return 0 where the nightly could run; else 2 configuration, 4 infrastructure, 3 something missing."""
+    found = {f.exit_code for f in findings}
+    return next((code for code in (USAGE, INFRASTRUCTURE, MISSING) if code in found), OK)
