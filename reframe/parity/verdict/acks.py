@@ -15,20 +15,19 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from parity.base import figures, files, paths, yamlfile
-from parity.base.errors import UsageError
+from parity.base.errors import UsageError, near
 from parity.base.strict import Strict
 from parity.plan import Plan
-from parity.records.cells import NAME
+from parity.records.cells import NAME, cell_id
 from parity.system.schema import System
 from parity.verdict.model import Cell, names
 
@@ -75,12 +74,7 @@ class Ack(Strict):
 
 
 class Acks(Strict):
-    acks: list[Ack]
-
-    @model_validator(mode='before')
-    @classmethod
-    def _may_be_empty(cls, data: dict) -> dict:
-        return {**data, 'acks': []} if data.get('acks', ()) is None else data
+    acks: Annotated[list[Ack], BeforeValidator(lambda listed: [] if listed is None else listed)]
 
 
 def path(system: str) -> Path:
@@ -88,48 +82,43 @@ def path(system: str) -> Path:
 
 
 def read(system: str) -> list[Ack]:
-    """The acknowledgements of a system; none without a file. UsageError names file, line and key."""
+    """Return the acknowledgements of a system; none without a file. UsageError names file, line and key."""
+    return [ack for _, ack in _placed(system)]
+
+
+def _placed(system: str) -> list[tuple[str, Ack]]:
+    """Each acknowledgement, after its file and line."""
     file = path(system)
     if not file.exists():
         return []
-    found = yamlfile.read(file, Acks).acks
-    _, node = yamlfile.load(file)
-    seen: set[str] = set()
+    found, node = yamlfile.read(file, Acks).acks, yamlfile.load(file)[1]
+    places = [f'{file}:{yamlfile.line_of(node, ("acks", i, "cell"))}: ' for i in range(len(found))]
     for i, ack in enumerate(found):
-        where = f'{file}:{yamlfile.line_of(node, ("acks", i, "cell"))}: '
         if (of := NAME.fullmatch(ack.cell)['system']) != system:
-            raise UsageError(f'{where}{ack.cell} is of system {of!r}, this file of {system!r}')
-        if ack.cell in seen:
-            raise UsageError(f'{where}{ack.cell} is acknowledged twice')
-        seen.add(ack.cell)
-    return found
+            raise UsageError(f'{places[i]}{ack.cell} is of system {of!r}, this file of {system!r}')
+        if any(ack.cell == earlier.cell for earlier in found[:i]):
+            raise UsageError(f'{places[i]}{ack.cell} is acknowledged twice')
+    return list(zip(places, found, strict=True))
 
 
 def problems(system: System, plan: Plan) -> list[str]:
-    """A sentence with file and line for each cell whose check, metric or partition there is not."""
-    found = read(system.name)
-    if not found:
-        return []
-    file = path(system.name)
-    _, node = yamlfile.load(file)
-    return [f'{file}:{yamlfile.line_of(node, ("acks", i, "cell"))}: {what}'
-            for i, ack in enumerate(found) for what in _unknown(ack.cell, system, plan)]
-
-
-def _unknown(cell: str, system: System, plan: Plan) -> Iterator[str]:
-    parts = NAME.fullmatch(cell)
+    """Return a sentence with file and line for each cell of an unknown check, metric or partition."""
     checks = {c.check: [m.name for m in c.metrics] for c in plan.checks}
-    for kind, valid in (('check', list(checks)), ('metric', checks.get(parts['check'], [parts['metric']])),
-                        ('partition', [p.name for p in system.partitions])):
-        if parts[kind] not in valid:
-            near = get_close_matches(parts[kind], valid, n=1)
-            hint = f'; did you mean {near[0]!r}?' if near else ''
-            yield f'unknown {kind} {parts[kind]!r}{hint} valid: {", ".join(sorted(valid))}'
+    said = []
+    for place, ack in _placed(system.name):
+        parts = NAME.fullmatch(ack.cell)
+        for kind, valid in (('check', list(checks)), ('metric', checks.get(parts['check'], [parts['metric']])),
+                            ('partition', [p.name for p in system.partitions])):
+            if parts[kind] not in valid:
+                said.append(f'{place}unknown {kind} {parts[kind]!r}{near(parts[kind], valid)} '
+                            f'valid: {", ".join(sorted(valid))}')
+    return said
 
 
 def write(system: str, ack: Ack) -> Path:
-    """Add ``ack``, or put it in the place of the one of that cell; comments stay. Returns the file. UsageError
-    where the file is written in a way that cannot be added to."""
+    """Add ``ack``, or put it in the place of the cell's old one; comments stay. Returns the file.
+
+    Raises UsageError where the file is written in a way that cannot be added to."""
     file = path(system)
     wanted = [a for a in read(system) if a.cell != ack.cell] + [ack]
     entry = yaml.safe_dump([ack.model_dump(exclude_none=True)], sort_keys=False, allow_unicode=True, width=1000)
@@ -156,27 +145,23 @@ def _added(file: Path, cell: str, entry: str) -> str:
 
 
 def applied(cells: list[Cell], system: str, today: datetime.date) -> tuple[list[Cell], list[str]]:
-    """The cells, those of known faults with who says so until when; and a warning for every
-    acknowledgement that has expired, or is needed no more. UsageError for a bad acks.yaml."""
-    acks = read(system)
-    if not acks:
-        return cells, []
+    """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement."""
     known = names(cells)
+    fits = [(ack, fitting(ack, known)) for ack in read(system)]
     holding: dict[int, Ack] = {}
-    for ack in filter(lambda each: each.holds(today), acks):
-        for cell in fitting(ack, known):
+    for ack, own in fits:
+        for cell in own if ack.holds(today) else ():
             if cell.verdict in BAD and (id(cell) not in holding or ack.word in (None, cell.verdict)):
                 holding[id(cell)] = ack
-    told = [sentence for ack in acks if (sentence := _warning(ack, fitting(ack, known), today))]
-    return [_noted(cell, holding[id(cell)]) if id(cell) in holding else cell for cell in cells], told
+    return ([_noted(cell, holding[id(cell)]) if id(cell) in holding else cell for cell in cells],
+            list(filter(None, (_warning(ack, own, today) for ack, own in fits))))
 
 
 def fitting(ack: Ack, known: Mapping[str, Cell]) -> list[Cell]:
-    """The cells that ``ack`` speaks of: one without an environment speaks of all that the case has."""
+    """Return the cells that ``ack`` names; without an environment it names those of all environments."""
     if NAME.fullmatch(ack.cell)['environ']:
         return [known[ack.cell]] if ack.cell in known else []
-    return [cell for name, cell in known.items() if name.partition('@')[0] == ack.cell.partition('@')[0]
-            and f'{cell.system}:{cell.partition}' == ack.cell.partition('@')[2]]
+    return [cell for cell in known.values() if cell_id(vars(cell)) == ack.cell]
 
 
 def _noted(cell: Cell, ack: Ack) -> Cell:
@@ -201,23 +186,21 @@ def _warning(ack: Ack, cells: list[Cell], today: datetime.date) -> str:
 
 
 def level(cell: Cell) -> dict[str, float]:
-    """What an acknowledgement stores of the cell's figure; {} where nothing judges one."""
+    """Return what an acknowledgement stores of the cell's figure; {} where nothing judges one."""
     if cell.value is None or cell.expected is None or not math.isfinite(cell.value):
         return {}
     return {'value': float(f'{cell.value:.6g}'), 'expected': float(f'{cell.expected:.6g}')}
 
 
 def outgrown(cell: Cell, ack: Ack) -> str:
-    """Both levels in a sentence where ``cell`` is plainly worse than when ``ack`` was given; else ''.
+    """Return both levels in a sentence where ``cell`` is plainly worse than when ``ack`` was given; else ''.
 
-    Distances are relative to what a cell is judged by, each environment and size to its own. Plainly worse is
-    twice the distance, or farther than the accepted bounds reach from there; and clear of a night's noise.
-    '' where the acknowledgement holds no level."""
+    A distance is relative to what judges a cell: each environment and size has its own. Plainly worse is twice
+    the distance, or farther than the accepted bounds reach from there; and clear of a night's noise."""
     if ack.value is None or cell.value is None or cell.expected is None:
         return ''
     was, found = _distance(ack.value, ack.expected), _distance(cell.value, cell.expected)
-    side = 1 if was > 0 else -1
-    known = abs(was)
+    side, known = (1, was) if was > 0 else (-1, -was)
     room = _room(cell, cell.low if side < 0 else cell.high, cell.reference)
     reach = min(2 * known, known + room) if room else 2 * known
     if side * found <= max(reach, known + _room(cell, cell.usual_low, cell.usual)):
@@ -231,11 +214,12 @@ def _distance(value: float, expected: float) -> float:
 
 
 def _room(cell: Cell, bound: float | None, around: float | None) -> float:
-    """How far a bound is from what it is around, as `_distance` has it; 0: not known."""
+    """The distance of a bound from its middle; 0: not known."""
     known = bound is not None and around is not None and cell.verdict != 'impossible'
     return abs(_distance(bound, around)) if known else 0.0
 
 
 def level_shown(unit: str, value: float, expected: float) -> str:
+    """Return '84 Gflop/s (-16.0 % of 100 Gflop/s)'."""
     change = figures.change(value, expected)
     return figures.figure(value, unit) + (f' ({change} of {figures.figure(expected, unit)})' if change else '')
