@@ -127,6 +127,8 @@ def test_repeats_are_one_cell_with_their_median():
     plan = [planned(unique_name=f'Toy_{i}') for i in range(3)]
     found = verdict(*(ran(hpl=value) for value in (90.0, 110.0, 100.0)), plan=plan)
     assert len(found.cells) == 2 and (found.cells[0].value, found.cells[0].reason) == (100.0, 'median of 3')
+    both = verdict(ran(**NO_FIGURES, **DOWN), ran(**NO_FIGURES, **BAD), plan=plan[:2])
+    assert (both.cells[0].verdict, both.cells[0].reason) == ('wrong', 'residual (2 of 2 runs)')
 
 
 def test_precedence_of_exit_codes():
