@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.nights import Nights
-from parity.stats.noise import DEFAULT
+from parity.stats.noise import DEFAULT, Nights
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from judging import Cell, Night, judge, judge_all
 from mutations import examples
 from parity.stats.judgement import Reference
-from parity.stats.last import follow
-from parity.stats.nights import Nights, of_nights
-from parity.stats.noise import DEFAULT, of_history
-from parity.stats.search import SLOW, exact
+from parity.stats.noise import DEFAULT, Nights, of_history, of_nights
+from parity.stats.search import SLOW, exact, follow
 
 
 def nights(levels, cv=0.01, seed=0, reruns=2, shared=0.0) -> tuple[Night, ...]:

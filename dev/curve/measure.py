@@ -9,10 +9,8 @@ import numpy as np
 from dev.curve.families import RUNS
 from dev.curve.rivals import RIVALS
 from dev.curve.sources import Source
-from parity.stats.last import follow
-from parity.stats.nights import Nights, grouped, of_nights
-from parity.stats.noise import DEFAULT
-from parity.stats.search import SLOW, TOO_FEW
+from parity.stats.noise import DEFAULT, Nights, grouped, of_nights
+from parity.stats.search import SLOW, TOO_FEW, follow
 
 SIZES = (0.01, 0.02, 0.03, 0.05, 0.10)
 WITHIN = (1, 3, 7)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import median
+from typing import NamedTuple
 
 #: The nights that a reference may stand on. With 9 the bound would be more than twice as wide as one
 #: whose median and spread were known (3.09 standard deviations); older ones than 30 say little of today.
@@ -36,12 +36,12 @@ _STEPS = 1.5
 
 
 def side(value: float, low: float | None, high: float | None) -> int:
-    """-1 where ``value`` is below its bounds, 1 above, 0 within; None is no bound."""
+    """Return -1 where ``value`` is below its bounds, 1 above, 0 within; None is no bound."""
     return (high is not None and value > high) - (low is not None and value < low)
 
 
 def spread(values: Sequence[float]) -> float:
-    """Qn of ``values`` (at least 2), in their unit; the standard deviation where they are normal."""
+    """Return Qn of ``values`` (at least 2), in their unit; the standard deviation where they are normal."""
     import numpy as np
     x = np.asarray(values, float)
     first, second = np.triu_indices(len(x), 1)
@@ -51,8 +51,9 @@ def spread(values: Sequence[float]) -> float:
 
 
 def resolution(runs: Sequence[float]) -> float:
-    """The step in which ``runs`` (every single one) were read or printed, in their unit; 0: none is seen. The last
-    decimal of any; where half repeat another's value, the smallest step between two: a timer's."""
+    """Return the step in which ``runs`` (every single one) were read or printed, in their unit; 0: none is seen.
+
+    The last decimal of any; where half repeat another's value, the smallest step between two: a timer's."""
     decimals = max(len(f'{v:.9f}'.rstrip('0').partition('.')[2]) for v in runs)
     printed = 10.0 ** -decimals if decimals <= 6 else 0.0
     distinct = sorted(set(runs))
@@ -62,8 +63,9 @@ def resolution(runs: Sequence[float]) -> float:
 
 
 def share(medians: Sequence[float], runs: Sequence[float]) -> float:
-    """The bound on either side as a share of the nights' median, rounded up to 0.1 %; LEAST, or more. ``medians``:
-    FEWEST to MOST nights, whose median is not 0. The caller refuses more than WIDEST."""
+    """Return the bound on either side as a share of the nights' median, rounded up to 0.1 %; LEAST, or more.
+
+    ``medians``: FEWEST to MOST nights, whose median is not 0. The caller refuses more than WIDEST."""
     wide = FACTORS[len(medians) - FEWEST] * spread(medians)
     wanted = max(wide, _STEPS * resolution(runs)) / abs(median(medians))
     return max(LEAST, math.ceil(round(1000 * wanted, 6)) / 1000)
@@ -78,8 +80,7 @@ _SIDE = 3
 _PERMUTATIONS = 4000
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """``at`` is the first night (from 0) after it; ``effect`` the later median to the earlier, less 1."""
 
     at: int
@@ -88,34 +89,32 @@ class Change:
 
 
 def found(values: Sequence[float]) -> Change | None:
-    """The most likely change among ``values``, oldest first, if chance does not explain it.
+    """Return the most likely change among ``values``, oldest first, if chance does not explain it.
 
     Of all splits with 3 nights or more on either side, the largest standardised rank sum (Mann-Whitney) is
     compared with those of random orders of the same values: exact for any distribution, ties and the number of
     splits included (Pettitt, A non-parametric approach to the change-point problem, 1979, approximated there)."""
-    ranks = _ranks(values)
-    if len(ranks) < 2 * _SIDE or len(set(ranks)) == 1:
+    import numpy as np
+    _, which, count = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
+    ranks = (count.cumsum() - (count - 1) / 2)[which]       # from 1; equal ones share the mean of theirs
+    if len(ranks) < 2 * _SIDE or len(count) == 1:
         return None
-    scores = _scores([ranks])[0]
+    scores = _scores(ranks[None])[0]
     at = int(abs(scores).argmax())
-    largest = abs(scores[at])
-    p = (1 + int((_chance(tuple(sorted(ranks))) >= largest - 1e-9).sum())) / (1 + _PERMUTATIONS)
-    before, after = median(values[:at + _SIDE]), median(values[at + _SIDE:])
-    effect = (after - before) / abs(before) if before else float('inf')
+    p = (1 + int((_chance(tuple(sorted(ranks))) >= abs(scores[at]) - 1e-9).sum())) / (1 + _PERMUTATIONS)
+    effect = _effect(values[at + _SIDE:], values[:at + _SIDE])
     return Change(at + _SIDE, effect, p) if p <= ALPHA and abs(effect) >= LEAST_EFFECT else None
 
 
-def _ranks(values: Sequence[float]) -> tuple[float, ...]:
-    """From 1; those that are equal share the mean of theirs."""
-    import numpy as np
-    _, which, count = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
-    return tuple((count.cumsum() - (count - 1) / 2)[which])
+def _effect(these: Sequence[float], others: Sequence[float]) -> float:
+    """Return how far the median of ``these`` is from that of ``others``, as a share of the latter."""
+    middle = median(others)
+    return (median(these) - middle) / abs(middle) if middle else math.inf
 
 
-def _scores(orders):
-    """The standardised rank sum of the nights from each split on: (orders, splits)."""
+def _scores(ranks):
+    """Return the standardised rank sum of the nights from each split on, of each order of ``ranks``."""
     import numpy as np
-    ranks = np.asarray(orders, float)
     n = ranks.shape[1]
     later = n - np.arange(_SIDE, n - _SIDE + 1)
     sums = ranks[:, ::-1].cumsum(axis=1)[:, ::-1][:, _SIDE:n - _SIDE + 1]
@@ -125,7 +124,7 @@ def _scores(orders):
 
 @lru_cache(maxsize=256)
 def _chance(ranks: tuple[float, ...]):
-    """The largest score of each random order of ``ranks``; the orders are the same in every run."""
+    """Return the largest score of each random order of ``ranks``; the orders are the same in every run."""
     import numpy as np
     rng = np.random.default_rng(len(ranks))
     orders = rng.permuted(np.tile(ranks, (_PERMUTATIONS, 1)), axis=1)
@@ -133,7 +132,7 @@ def _chance(ranks: tuple[float, ...]):
 
 
 def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, float] | None:
-    """A place (a node, or the nodes of a case) whose nights differ from those elsewhere, and by what share.
+    """Return a place (a node, or the nodes of a case) whose nights differ from those elsewhere, and by what share.
 
     Places with 3 nights or more are compared with all others (Mann-Whitney), ALPHA shared among them. Of
     several that differ it is the one farthest from the middle of all places; of two, the rarer."""
@@ -142,15 +141,12 @@ def other_place(values: Sequence[float], places: Sequence[str]) -> tuple[str, fl
         of.setdefault(place, []).append(value)
     middle = median(median(own) for own in of.values())
     often = [place for place, own in of.items() if len(own) >= _SIDE and len(values) - len(own) >= _SIDE]
-    if not often:
-        return None
-    from scipy.stats import mannwhitneyu
     often.sort(key=lambda place: (-round(abs(median(of[place]) - middle), 9), len(of[place])))
     method = 'exact' if len(set(values)) == len(values) else 'asymptotic'
     for place in often:
-        there = [v for v, p in zip(values, places, strict=True) if p != place]
-        effect = (median(of[place]) - median(there)) / abs(median(there)) if median(there) else float('inf')
-        p = mannwhitneyu(of[place], there, method=method).pvalue
+        from scipy.stats import mannwhitneyu
+        there = [v for v, where in zip(values, places, strict=True) if where != place]
+        effect, p = _effect(of[place], there), mannwhitneyu(of[place], there, method=method).pvalue
         if abs(effect) >= LEAST_EFFECT and p <= ALPHA / len(often):
             return place, effect
     return None

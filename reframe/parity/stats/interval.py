@@ -18,16 +18,15 @@ from functools import cached_property, lru_cache
 from statistics import fmean, median, quantiles, stdev
 
 CONFIDENCE = 0.95
-#: Below it nothing can be said of the noise.
+#: Fewer runs say nothing of the noise.
 FEWEST = 3
-#: Quantiles of Student's t at 97.5 % by the number of runs.
+#: Quantiles of Student's t at 97.5 % by the number of runs (scipy takes longer to import than a comparison).
 _T = {3: 4.302653, 4: 3.182446, 5: 2.776445}
 #: From so many runs on, one-sided 5 % of independent series show the autocorrelation that widens.
 _FEWEST_FOR_LAG = 10
 #: A factor of e^300 between runs is no noise, and no number that can be calculated with.
 _FARTHEST = 300.0
 _Z95, _Z975 = 1.644854, 1.959964
-_NO_RATIO = 'values at or below 0: no ratio'
 
 
 @dataclass(frozen=True)
@@ -61,35 +60,34 @@ class Sample:
 
 
 def ratio(baseline: Sample, candidate: Sample) -> Ratio:
-    """The quotient of the two sides' medians."""
-    if not _positive(baseline, candidate):
-        return Ratio(None, why=_NO_RATIO)
+    """Return the quotient of the two sides' medians."""
+    if why := _no_ratio(baseline, candidate):
+        return Ratio(None, why=why)
     at = candidate.median / baseline.median
     if not 0 < at < math.inf:
         return Ratio(None, why='the medians are too far apart: no ratio')
-    fewest = min(len(baseline.values), len(candidate.values))
-    if fewest < FEWEST:
-        return Ratio(at, why=_too_few(fewest, 'run'))
-    (below, _, above, lag), (c_below, _, c_above, c_lag) = _of_median(baseline), _of_median(candidate)
-    return _widened(at, math.hypot(c_below, above), math.hypot(c_above, below), baseline, candidate,
-                    max(lag, c_lag))
+    if why := _too_few(min(len(baseline.values), len(candidate.values)), 'run'):
+        return Ratio(at, why=why)
+    (below, _, above, lag), (c_below, _, c_above, c_lag) = map(_of_median, (baseline.values, candidate.values))
+    return _widened(at, math.hypot(c_below, above), math.hypot(c_above, below), max(lag, c_lag), baseline,
+                    candidate)
 
 
 def paired(baseline: Sample, candidate: Sample) -> Ratio:
-    """The median of the quotients of pairs: run i of one side beside run i of the other."""
-    if not _positive(baseline, candidate):
-        return Ratio(None, why=_NO_RATIO)
-    quotients = tuple(c / b for b, c in zip(baseline.values, candidate.values, strict=True))
+    """Return the median of the quotients of pairs: run i of one side beside run i of the other."""
+    if why := _no_ratio(baseline, candidate):
+        return Ratio(None, why=why)
+    quotients = [c / b for b, c in zip(baseline.values, candidate.values, strict=True)]
     if not all(0 < q < math.inf for q in quotients):
         return Ratio(None, why='the values of a pair are too far apart: no ratio')
-    if len(quotients) < FEWEST:
-        return Ratio(median(quotients), why=_too_few(len(quotients), 'pair'))
-    below, at, above, lag = _of_median(Sample(quotients))
-    return _widened(math.exp(at), below, above, baseline, candidate, lag)
+    if why := _too_few(len(quotients), 'pair'):
+        return Ratio(median(quotients), why=why)
+    below, at, above, lag = _of_median(quotients)
+    return _widened(math.exp(at), below, above, lag, baseline, candidate)
 
 
 def spread(values: Sequence[float]) -> float | None:
-    """The robust standard deviation 0.7413 x IQR as a share of the median; None of one value, or about 0."""
+    """Return the robust standard deviation 0.7413 x IQR as a share of the median; None of one value, or at 0."""
     middle = median(values)
     if len(values) < 2 or not middle:
         return None
@@ -97,16 +95,16 @@ def spread(values: Sequence[float]) -> float | None:
     return 0.7413 * (third - first) / abs(middle)
 
 
-def _positive(baseline: Sample, candidate: Sample) -> bool:
-    return min(*baseline.values, *candidate.values, math.inf) > 0
+def _no_ratio(baseline: Sample, candidate: Sample) -> str:
+    return '' if min(*baseline.values, *candidate.values, math.inf) > 0 else 'values at or below 0: no ratio'
 
 
 def _too_few(count: int, what: str) -> str:
-    return f'{count} {what}{"s" if count > 1 else ""}: no interval, {FEWEST} are needed'
+    return f'{count} {what}{"s" if count > 1 else ""}: no interval, {FEWEST} are needed' if count < FEWEST else ''
 
 
-def _widened(at: float, below: float, above: float, baseline: Sample, candidate: Sample, lag: float) -> Ratio:
-    """The interval from its distances on the logarithm, with the steps of both sides and what to know of it."""
+def _widened(at: float, below: float, above: float, lag: float, baseline: Sample, candidate: Sample) -> Ratio:
+    """Return the interval from its distances on the logarithm, wider by half a step of both sides."""
     if (coarsest := max(baseline.half_step, candidate.half_step)) >= 0.5:
         return Ratio(at, why=f'a step of the timer is {200 * coarsest:.0f} % of the median: no interval')
     low = at * math.exp(-below) * (1 - candidate.half_step) / (1 + baseline.half_step)
@@ -117,29 +115,24 @@ def _widened(at: float, below: float, above: float, baseline: Sample, candidate:
     return Ratio(at, low, high, notes=notes)
 
 
-def _of_median(sample: Sample) -> tuple[float, float, float, float]:
-    """(distance below, log of the median, distance above, lag-1 autocorrelation where it widens, else 0)."""
-    logs = [math.log(v) for v in sample.values]
-    middle = median(logs)
-    low, high = _limits(logs)
-    lag = _lag(logs)
-    return (middle - low) * _factor(lag), middle, (high - middle) * _factor(lag), lag
-
-
-def _limits(logs: list[float]) -> tuple[float, float]:
-    n = len(logs)
+def _of_median(values: Sequence[float]) -> tuple[float, float, float, float]:
+    """Return (distance below, log of the median, distance above, lag-1 autocorrelation where it widens or 0)."""
+    logs = [math.log(v) for v in values]
+    n, middle, lag = len(logs), median(logs), _lag(logs)
     if n in _T:
         half = _T[n] * stdev(logs) / math.sqrt(n)
-        return fmean(logs) - half, fmean(logs) + half
-    ordered = sorted(logs)
-    k, weight = _position(n)
-    return ((1 - weight) * ordered[k - 1] + weight * ordered[k],
-            (1 - weight) * ordered[n - k] + weight * ordered[n - k - 1])
+        low, high = fmean(logs) - half, fmean(logs) + half
+    else:
+        ordered = sorted(logs)
+        k, weight = _position(n)
+        low = (1 - weight) * ordered[k - 1] + weight * ordered[k]
+        high = (1 - weight) * ordered[n - k] + weight * ordered[n - k - 1]
+    return (middle - low) * _factor(lag), middle, (high - middle) * _factor(lag), lag
 
 
 @lru_cache
 def _position(n: int) -> tuple[int, float]:
-    """(k, weight) of the limits: order statistic k, and how far towards k + 1 (Hettmansperger, Sheather)."""
+    """Return (k, weight) of the limits: order statistic k, and how far towards k + 1."""
     if n > 500:                                     # the binomial is normal
         at = (n + 1 - _Z975 * math.sqrt(n)) / 2
         return int(at), at - int(at)
@@ -152,12 +145,12 @@ def _position(n: int) -> tuple[int, float]:
 
 
 def _confidence(n: int, k: int) -> float:
-    """That the median is between order statistics k and n + 1 - k."""
+    """Return the probability that the median is between order statistics k and n + 1 - k."""
     return 1 - 2 * sum(math.comb(n, i) for i in range(k)) / 2 ** n
 
 
 def _lag(logs: list[float]) -> float:
-    """Lag-1 autocorrelation, 0 where the runs are few or it may be chance."""
+    """Return the lag-1 autocorrelation, 0 where the runs are few or it may be chance."""
     n, mean = len(logs), fmean(logs)
     total = sum((x - mean) ** 2 for x in logs)
     if n < _FEWEST_FOR_LAG or not total:
@@ -167,5 +160,5 @@ def _lag(logs: list[float]) -> float:
 
 
 def _factor(lag: float) -> float:
-    """How much wider the interval of a mean is in a series of this lag-1 autocorrelation (AR 1)."""
+    """Return how much wider the interval of a mean is in a series of this lag-1 autocorrelation (AR 1)."""
     return math.sqrt((1 + lag) / (1 - lag))

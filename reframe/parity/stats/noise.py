@@ -1,10 +1,11 @@
-"""What the noise of a history is, and the constants of the rules, each with its reason (docs/regression.md).
+"""The value of each night, the noise of a history, and the constants of the rules (docs/regression.md).
 
-They were chosen so that no family of noise that was tried gives more than one false alarm per 1000
-test-nights; ci/operating-curve measures that on other families and seeds."""
+The constants were chosen so that no family of noise that was tried gives more than one false alarm per 1000
+test-nights. ci/operating-curve measures that on other families and seeds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -54,8 +55,9 @@ class Rules:
     tighter: float = 1.0      # what all bars are multiplied by; `for_cells` sets it
 
     def for_cells(self, cells: int) -> Rules:
-        """The rules for so many cells judged in one night: WHOLE_NIGHT false alarms together, at most. Bars grow
-        like the quantile of a normal tail, exact p shrink in proportion."""
+        """Return the rules for so many cells in one night, which give at most WHOLE_NIGHT false alarms together.
+
+        The bars grow like the quantile of a normal tail; the exact p shrink in proportion."""
         rate = min(RATE, WHOLE_NIGHT / max(1, cells))
         normal, share = NormalDist(), rate / RATE
         return replace(self, tighter=normal.inv_cdf(1 - rate) / normal.inv_cdf(1 - RATE),
@@ -66,14 +68,128 @@ class Rules:
 DEFAULT = Rules()
 
 
+#: Mean range of n normal values in standard deviations (Tippett 1925); beyond eight, that of eight is near enough.
+_RANGE = np.array([np.nan, np.nan, 1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847])
+#: The usual scatter of runs within a night is looked up anew every so many nights, first after _FIRST.
+_EVERY, _FIRST = 8, 5
+
+
+@dataclass(frozen=True)
+class Group:
+    """A summary of the runs (or reruns, or both) of each night; NaN where there are none [nights]."""
+
+    count: np.ndarray
+    mean: np.ndarray
+    median: np.ndarray
+    reach: np.ndarray       # largest minus smallest
+
+    def near(self, reach: np.ndarray) -> np.ndarray:
+        """Return the mean, but no further than ``reach`` from the median."""
+        return self.median + np.clip(self.mean - self.median, -reach, reach)
+
+
+def grouped(night: np.ndarray, value: np.ndarray, nights: int) -> Group:
+    """Summarise values by night: ``night`` and ``value`` have one entry a value, in any order, all finite."""
+    ordered = value[np.lexsort((value, night))]
+    count = np.bincount(night, minlength=nights)
+    some = count > 0
+    many, first = count[some], (np.cumsum(count) - count)[some]
+    mean, median, reach = (np.full(nights, np.nan) for _ in range(3))
+    mean[some] = np.bincount(night, value, nights)[some] / many
+    median[some] = (ordered[first + (many - 1) // 2] + ordered[first + many // 2]) / 2
+    reach[some] = ordered[first + many - 1] - ordered[first]
+    return Group(count, mean, median, reach)
+
+
+@dataclass(frozen=True)
+class Nights:
+    """Nights of many series, one series after the other, oldest first, oriented so that higher is better. Series k
+    has the nights ``start[k]`` to ``start[k + 1]``."""
+
+    start: np.ndarray
+    runs: Group
+    reruns: Group
+    both: Group
+    elsewhere: np.ndarray   # bool: the reruns were on another node, too
+
+    @classmethod
+    def of(cls, start: np.ndarray, night: np.ndarray, value: np.ndarray, again: np.ndarray,
+           elsewhere: np.ndarray | None = None) -> Nights:
+        """Group values, oriented, by ``night``; ``again`` says which are a rerun's."""
+        total = int(start[-1])
+        runs, reruns = (grouped(night[chosen], value[chosen], total) for chosen in (~again, again))
+        return cls(start, runs, reruns, grouped(night, value, total) if again.any() else runs,
+                   np.zeros(total, dtype=bool) if elsewhere is None else elsewhere)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The value of each night, and how sure it is."""
+
+    value: np.ndarray
+    within: np.ndarray      # its standard deviation as the scatter of the night's runs explains it
+    suspicious: np.ndarray  # bool: a rerun is wanted, and where it exists it is in the value
+
+
+def of_nights(nights: Nights, rules: Rules) -> Values:
+    """Return the value of each night, from what was known on it.
+
+    The mean of the runs, but no further from their median than runs usually scatter (at least
+    ``rules.effect``): the mean is the more precise one, and one wild run makes no night. Where the runs are
+    suspiciously low the reruns join them; where they contradict the runs the reruns stand alone."""
+    runs, reruns = nights.runs, nights.reruns
+    run_sd = runs.reach / _RANGE[np.minimum(runs.count, len(_RANGE) - 1)]
+    usual = np.fmax(_usual(nights.start, run_sd, rules), rules.effect * np.abs(runs.median))
+    value, again = runs.near(usual), reruns.near(usual)
+    suspicious = np.zeros(len(value), dtype=bool)   # by rank: no noise is assumed; ties count half
+    for rows, window in windows(nights.start, value, rules, 8):
+        tonight = value[rows, None]
+        rank = (window < tonight).sum(axis=1) + (window == tonight).sum(axis=1) / 2
+        suspicious[rows] = rank <= rules.suspicious * window.shape[1]
+    known = suspicious & (reruns.count > 0)
+    error = usual * np.sqrt(1 / runs.count + 1 / np.fmax(1, reruns.count))
+    pooled = np.where(known, nights.both.near(usual), value)
+    return Values(np.where(known & (again - value > 3 * error), again, pooled), run_sd / np.sqrt(runs.count),
+                  suspicious)
+
+
+def _usual(start: np.ndarray, run_sd: np.ndarray, rules: Rules) -> np.ndarray:
+    """Return the median of the runs' standard deviation over the window before each night, or NaN."""
+    usual, age = np.full(len(run_sd), np.nan), place(start)
+    fresh = (age % _EVERY == 0) | (age == _FIRST)
+    for rows, window in windows(start, run_sd, rules, _FIRST, chosen=fresh):
+        usual[rows] = known_median(window)
+    last = np.maximum.accumulate(np.where(fresh, np.arange(len(usual)), 0))
+    return np.where(age >= _FIRST, usual[last], np.nan)
+
+
+def place(start: np.ndarray) -> np.ndarray:
+    """Count the nights of its series before each night [nights]."""
+    return np.arange(start[-1]) - np.repeat(start[:-1], np.diff(start))
+
+
+def windows(start: np.ndarray, values: np.ndarray, rules: Rules, least: int, lag: int = 0,
+            chosen: np.ndarray | bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield ``chosen`` nights, and the n values of their series that end ``lag`` before each [rows, n].
+
+    n is from ``least`` to ``rules.window``, as many as there are. Nights with equal n come together, in pieces
+    that fit the caches."""
+    length = np.where(chosen, np.minimum(place(start) - lag, rules.window), -1)
+    order = np.argsort(length, kind='stable')
+    edges = np.searchsorted(length[order], np.arange(least, rules.window + 2))
+    for n, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True), least):
+        for i in range(begin, end, 8192):
+            rows = order[i:min(end, i + 8192)]
+            yield rows, np.lib.stride_tricks.sliding_window_view(values, n)[rows - lag - n]
+
+
 @dataclass(frozen=True)
 class Noise:
     """One entry a history [B]; relative means divided by the absolute value of the median."""
 
     nights: int
     median: np.ndarray      # oriented: higher is better
-    scale: np.ndarray       # |median|; 0 makes everything relative to it meaningless
-    relative: np.ndarray    # [B, n] the history as deviations from the median, relative
+    relative: np.ndarray    # [B, n] the history as deviations from the median, relative; NaN where that is 0
     spread: np.ndarray      # relative, of one night's value
     core: np.ndarray        # relative, of the nights that are not slow
     skew: np.ndarray        # L-skewness, below 0 where the lower tail is the longer one
@@ -85,39 +201,34 @@ class Noise:
 
 
 def of_history(values: np.ndarray, within: np.ndarray, rules: Rules) -> Noise:
-    """The noise of ``values`` [B, n], oriented so that higher is better, oldest first.
+    """Return the noise of ``values`` [B, n], oriented so that higher is better, oldest first.
 
     ``within`` [B, n]: standard deviation of a night's value that the scatter of its runs explains,
     in the unit of the values, NaN where a night has one run only."""
-    ordered = np.sort(values, axis=1)
-    n = values.shape[1]
+    ordered, n = np.sort(values, axis=1), values.shape[1]
     middle = np.median(ordered, axis=1)
-    scale = np.abs(middle)
-    by = np.where(scale > 0, scale, np.nan)[:, None]
-    deviations = (ordered - middle[:, None]) / by
+    by = np.where(middle == 0, np.nan, np.abs(middle))[:, None]
+    deviations, relative = ((each - middle[:, None]) / by for each in (ordered, values))
     resolution = _resolution(ordered) / by[:, 0]
     floor = np.fmax(rules.floor, resolution / 2)
-    core = np.fmax(_robust(deviations), floor)
+    # MAD and IQR, scaled to the standard deviation of normal noise
+    quartiles = deviations[:, 3 * n // 4] - deviations[:, n // 4]
+    core = np.fmax(np.fmax(1.4826 * np.median(np.abs(deviations), axis=1), 0.7413 * quartiles), floor)
     reach = rules.apart * core[:, None]
     mean, l_scale, skew = _l_moments(np.clip(deviations, -reach, reach))
     spread = np.fmax(np.sqrt(np.pi) * l_scale, floor)
-    relative = (values - middle[:, None]) / by
+    explained = known_median(within) / by[:, 0]
+    shared = np.where(explained > 0, spread / np.where(explained > 0, explained, 1), np.inf)
     return Noise(
-        nights=n, median=middle, scale=scale, relative=relative, spread=spread, core=core, skew=skew,
-        lag=_lag(relative, mean, spread), shared=_shared(spread, within, by[:, 0]),
-        slow=(relative < -reach).sum(axis=1), worst=deviations[:, 0], resolution=resolution)
-
-
-def _robust(deviations: np.ndarray) -> np.ndarray:
-    """The larger of 1.4826 MAD and 0.7413 IQR, which are the standard deviation of normal noise; sorted input."""
-    n = deviations.shape[1]
-    quartiles = deviations[:, 3 * n // 4] - deviations[:, n // 4]
-    return np.fmax(1.4826 * np.median(np.abs(deviations), axis=1), 0.7413 * quartiles)
+        nights=n, median=middle, relative=relative, spread=spread, core=core, skew=skew,
+        lag=_lag(relative, mean, spread), shared=shared, slow=(relative < -reach).sum(axis=1),
+        worst=deviations[:, 0], resolution=resolution)
 
 
 def _l_moments(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, L-scale and L-skewness of sorted rows (Hosking 1990, J. R. Statist. Soc. B 52, unbiased). sqrt(pi) x
-    L-scale is the standard deviation of normal noise, nearly as precise and less upset by tails."""
+    """Return mean, L-scale and L-skewness of sorted rows (Hosking 1990, J. R. Statist. Soc. B 52, unbiased).
+
+    sqrt(pi) x L-scale is the standard deviation of normal noise, nearly as precise and less upset by tails."""
     n = ordered.shape[1]
     i = np.arange(n)
     b0 = ordered.mean(axis=1)
@@ -128,23 +239,16 @@ def _l_moments(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _lag(relative: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Lag-1 autocorrelation of the winsorised history, its bias removed (Marriott and Pope 1954)."""
-    n = relative.shape[1]
+    """Return the lag-1 autocorrelation of the winsorised history without its bias (Marriott and Pope 1954)."""
     reach = 2.5 * spread[:, None]
     e = np.clip(relative - mean[:, None], -reach, reach)
     e = e - e.mean(axis=1, keepdims=True)
     found = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.fmax((e * e).sum(axis=1), 1e-15)
-    return found + (1 + 4 * found) / n
-
-
-def _shared(spread: np.ndarray, within: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Spread of nights over what the scatter of their runs explains; 1 where nights share nothing."""
-    explained = known_median(within) / by
-    return np.where(explained > 0, spread / np.where(explained > 0, explained, 1), np.inf)
+    return found + (1 + 4 * found) / relative.shape[1]
 
 
 def known_median(rows: np.ndarray) -> np.ndarray:
-    """The median of what is known in each row; NaN where nothing is (numpy's nanmedian is slow on short rows)."""
+    """Return the median of what is known in each row, or NaN (numpy's nanmedian is slow on short rows)."""
     ordered = np.sort(rows, axis=1)
     n = np.isfinite(ordered).sum(axis=1)
     each = np.arange(len(rows))
@@ -153,7 +257,7 @@ def known_median(rows: np.ndarray) -> np.ndarray:
 
 
 def _resolution(ordered: np.ndarray) -> np.ndarray:
-    """The smallest step between values where at least a third of them repeat another one, else 0."""
+    """Return the smallest step between values where at least a third of them repeat another one, else 0."""
     steps = np.diff(ordered, axis=1)
     same = steps <= 1e-12 * np.abs(ordered[:, 1:])
     smallest = np.where(same, np.inf, steps).min(axis=1)

@@ -9,19 +9,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 import numpy as np
 
 from parity.base import csvfile
 from parity.base.errors import UsageError
 from parity.stats.judgement import Judgement, judged
-from parity.stats.nights import Nights
-from parity.stats.noise import DEFAULT, RATE, Rules
+from parity.stats.noise import DEFAULT, RATE, Nights, Rules
 from parity.stats.search import SLOW
-
-if TYPE_CHECKING:
-    import polars as pl
 
 STATED = (f'stated false-alarm rate: {1000 * RATE:g} per 1000 nights of a series '
           f'(from its night {DEFAULT.least + DEFAULT.last} on)')
@@ -64,44 +60,30 @@ def of_table(table: Table, rules: Rules = DEFAULT) -> dict[str, Series]:
 
 
 def read(raw: bytes, name: str) -> Table:
-    """The table in the bytes of file ``name``; UsageError names the first line that is wrong, and its column.
+    """Return the table in the bytes of file ``name``. UsageError names the first wrong line, and its column.
+
     polars reads a million rows in a second and knows no lines: only a file that is wrong is read row by row."""
-    try:
-        return _table(_checked(_frame(raw.rstrip())))
-    except _Unreadable:
-        _refuse(raw, name)
-        raise UsageError(f'{name}: this cannot be read as a table of {", ".join(_COLUMNS)}') from None
+    return _quickly(raw.rstrip()) or _refused(raw, name)
 
 
-class _Unreadable(Exception):
-    """Something is wrong; `_refuse` says what and on which line."""
-
-
-def _frame(raw: bytes) -> pl.DataFrame:
+def _quickly(raw: bytes) -> Table | None:
+    """Return the table, or None where anything is wrong."""
     import polars as pl
     try:
         frame = pl.read_csv(io.BytesIO(raw), infer_schema=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError):
-        raise _Unreadable from None
+        return None
     twice = any('_duplicated_' in column for column in frame.columns)     # polars' name for a second one
     if not frame.height or twice or _bad_header(frame.columns):
-        raise _Unreadable
+        return None
     if 'direction' not in frame.columns:
         frame = frame.with_columns(direction=pl.lit(''))
-    return frame.select(*_COLUMNS, 'direction').fill_null('')
-
-
-def _checked(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with numbers as numbers, sorted by series and night, or _Unreadable."""
-    import polars as pl
-    night = frame['night'].str
-    if night.contains(_WHOLE.pattern).all():
-        night = night.to_integer(strict=False)
-    elif night.contains(_ISO.pattern).all() and night.to_date('%Y-%m-%d', strict=False).null_count() == 0:
-        night = frame['night']
-    else:
-        raise _Unreadable
-    value = frame['value'].cast(pl.Float64, strict=False)
+    frame = frame.select(*_COLUMNS, 'direction').fill_null('')
+    night, value = frame['night'], frame['value'].cast(pl.Float64, strict=False)
+    if night.str.contains(_WHOLE.pattern).all():
+        night = night.str.to_integer(strict=False)
+    elif not night.str.contains(_ISO.pattern).all() or night.str.to_date('%Y-%m-%d', strict=False).null_count():
+        return None
     found = pl.DataFrame({
         'series': frame['series'], 'night': night, 'again': frame['kind'] == _KINDS[1],
         'run': frame['run'].str.to_integer(strict=False), 'value': value,
@@ -110,35 +92,25 @@ def _checked(frame: pl.DataFrame) -> pl.DataFrame:
             and frame['kind'].is_in(_KINDS).all() and frame['run'].str.contains(_WHOLE.pattern).all()
             and frame['value'].str.contains(_NUMBER.pattern).all() and (frame['series'] != '').all())
     if not good:
-        raise _Unreadable
+        return None
     found = found.sort('series', 'night', 'again', 'run')
-    same = pl.all_horizontal(pl.all().eq(pl.all().shift(1))).fill_null(False)
-    if found.select('series', 'night', 'again', 'run').select(same).to_series().any():
-        raise _Unreadable
-    return found
-
-
-def _table(frame: pl.DataFrame) -> Table:
-    import polars as pl
-    new_series = frame['series'].ne_missing(frame['series'].shift(1))
-    new_night = (new_series | frame['night'].ne_missing(frame['night'].shift(1))).to_numpy()
-    night = np.cumsum(new_night) - 1
-    total = int(night[-1]) + 1
-    first = np.flatnonzero(new_night)
-    start = np.append(night[new_series.to_numpy()], total)
-    signs = frame['sign'].to_numpy()
-    one_sign = np.repeat(signs[first][start[:-1]], np.diff(start))[night]
-    again = frame['again'].to_numpy()
-    if not np.bincount(night[~again], minlength=total).all() or (one_sign != signs).any():
-        raise _Unreadable
-    nights = Nights.of(start, night, frame['value'].to_numpy() * one_sign, again)
-    labels = frame['night'].gather(pl.Series(first)).to_list()
-    names = frame['series'].gather(pl.Series(first[start[:-1]])).to_list()
-    return Table(names, one_sign[first[start[:-1]]].tolist(), nights, labels)
+    run = found.select(pl.struct('series', 'night', 'again', 'run').rle_id()).to_series()
+    series, at = (found.select(each.rle_id().cast(int)).to_series().to_numpy()
+                  for each in (pl.col('series'), pl.struct('series', 'night')))
+    first = np.flatnonzero(np.diff(at, prepend=-1))
+    start = np.append(np.flatnonzero(np.diff(series[first], prepend=-1)), len(first))
+    again, sign = found['again'].to_numpy(), found['sign'].to_numpy()
+    signs = sign[first[start[:-1]]]
+    if run.n_unique() < len(run) or (signs[series] != sign).any() or \
+            not np.bincount(at[~again], minlength=len(first)).all():
+        return None
+    return Table(found['series'].gather(first[start[:-1]]).to_list(), signs.tolist(),
+                 Nights.of(start, at, found['value'].to_numpy() * sign, again),
+                 found['night'].gather(first).to_list())
 
 
 def _bad_header(header: Sequence[str]) -> str:
-    """What is wrong with the columns, '' if nothing; others are left alone unless they look like one of ours."""
+    """Say what is wrong with the columns, '' if nothing. Others are let be unless they look like one of ours."""
     if missing := [column for column in _COLUMNS if column not in header]:
         return f'no column {", ".join(missing)}; needed are {", ".join(_COLUMNS)}, and direction if wanted'
     if twice := [column for column in header if header.count(column) > 1]:
@@ -150,7 +122,7 @@ def _bad_header(header: Sequence[str]) -> str:
     return ''
 
 
-def _refuse(raw: bytes, name: str) -> None:
+def _refused(raw: bytes, name: str) -> NoReturn:
     """Raise UsageError for the first row that is wrong."""
     line, sorts = 0, ''
     runs: dict[tuple, int] = {}
@@ -158,7 +130,7 @@ def _refuse(raw: bytes, name: str) -> None:
     first: dict[tuple, int] = {}
     for line, row in csvfile.rows(raw, name, _bad_header, blank=False):
         series, night, kind, run = (row[column] for column in _COLUMNS[:4])
-        key = series, _whole(night), kind, _whole(run)
+        key = series, *(int(text) if _WHOLE.match(text) else text for text in (night, run)), kind
         sort, better = 'whole number' if _WHOLE.match(night) else 'date', row.get('direction') or 'higher'
         sorts = sorts or sort
         before, at = directions.setdefault(series, (better, line))
@@ -176,14 +148,15 @@ def _refuse(raw: bytes, name: str) -> None:
         first.setdefault(key[:2], line)
     if not line:
         raise UsageError(f'{name}:1: no rows below the header: nothing was measured')
-    ran = {key[:2] for key in runs if key[2] == 'run'}
+    ran = {key[:2] for key in runs if key[3] == 'run'}
     for (series, night), line in first.items():
         if (series, night) not in ran:
             raise UsageError(f'{name}:{line}: series {series!r}, night {night} has reruns but no run')
+    raise UsageError(f'{name}: this cannot be read as a table of {", ".join(_COLUMNS)}')
 
 
 def _field_wrong(row: dict[str, str]) -> str:
-    """What is wrong with a field of the row, '' if nothing."""
+    """Say what is wrong with a field of the row, '' if nothing."""
     night, kind, value, direction = row['night'], row['kind'], row['value'], row.get('direction', '')
     if not row['series']:
         return 'series is empty; must be a name'
@@ -200,10 +173,6 @@ def _field_wrong(row: dict[str, str]) -> str:
     if abs(float(value)) >= _LARGEST:
         return f'value {value} is too large to be a figure; must be below {_LARGEST:g}'
     return '' if direction in _SIGNS else f'direction {direction!r}; valid: higher, lower, or empty for higher'
-
-
-def _whole(text: str) -> int | str:
-    return int(text) if _WHOLE.match(text) else text
 
 
 def _date(text: str) -> bool:

@@ -14,8 +14,7 @@ from parity.records import history
 from parity.records.cells import parameters
 from parity.refs import accepted
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.nights import Nights
-from parity.stats.noise import DEFAULT
+from parity.stats.noise import DEFAULT, Nights
 from parity.verdict.model import Cell
 
 #: Of a session's uuid, what provenance keeps.
