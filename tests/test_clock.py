@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import stored as store
-from parity.records import clock, database, history, kept
+from parity.records import database, history, kept
 from parity.report import earlier
 from parity.verdict import judge
 
@@ -34,7 +34,7 @@ def ago(results):
     ([9, 1, 2], [0.999, 1, 2]), ([1, 2, 9], [1, 2, 9]),
 ])
 def test_as_many_clocks_as_possible_are_believed(said, corrected):
-    assert clock.in_order(said) == pytest.approx(corrected)
+    assert database.in_order(said) == pytest.approx(corrected)
 
 
 def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(ago):

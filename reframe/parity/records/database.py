@@ -1,50 +1,51 @@
-"""ReFrame's results database, read as it is: one JSON report a session."""
+"""ReFrame's results database, read as it is: one JSON report a session. A clock that was wrong changes no order:
+the session that was stored later is the later one."""
 
 from __future__ import annotations
 
-import contextlib
+import datetime
 import json
 import sqlite3
 import time
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
-from parity.plan import identity
-from parity.records import clock, outset
-from parity.records.outset import RERUN_OF
+from parity.records import outset
 
 if TYPE_CHECKING:
     from parity.records.record import Session
 
+#: Seconds by which the clocks of two machines may differ before anybody is told.
+TOLERANCE = 600.0
+#: Seconds between a session whose clock was wrong and the one that was stored before it.
+_STEP = 1e-3
+
+
 def _query(sql: str, *values) -> list[tuple]:
+    """Return the rows of an answer; none without a database, or where a full disk left one without tables."""
     file = paths.database()
-    if not file.exists():
-        return []
     try:
-        try:
-            return _rows('ro', sql, values)
-        except sqlite3.OperationalError as err:
-            if 'readonly' not in str(err):
-                raise
-            # a writer was killed in mid-write: SQLite undoes that for one who may write
-            return _rows('rw', sql, values)
+        for mode in ('ro', 'rw') if file.exists() else ():      # rw: SQLite undoes what a killed writer left
+            try:
+                with closing(sqlite3.connect(f'{file.as_uri()}?mode={mode}', uri=True, timeout=30)) as conn:
+                    return conn.execute(sql, values).fetchall()
+            except sqlite3.OperationalError as err:
+                if mode == 'rw' or 'readonly' not in str(err):
+                    raise
     except sqlite3.OperationalError as err:
-        if 'no such table' in str(err):
-            return []
-        raise InfrastructureError(f'{file}: {err}') from None
+        if 'no such table' not in str(err):
+            raise InfrastructureError(f'{file}: {err}') from None
     except sqlite3.DatabaseError as err:
         raise InfrastructureError(f'{file}: {err}; move it away, the perflogs keep the figures') from None
-
-
-def _rows(mode: str, sql: str, values: tuple) -> list[tuple]:
-    uri = f'{paths.database().as_uri()}?mode={mode}'
-    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as conn:
-        return conn.execute(sql, values).fetchall()
+    return []
 
 
 def holds(journal_id: str) -> bool:
-    """True when the session with this journal is stored."""
+    """Return whether the session with this journal is stored."""
     return bool(_query('SELECT 1 FROM sessions WHERE instr(json_blob, ?) LIMIT 1', journal_id))
 
 
@@ -57,46 +58,95 @@ def discard_unmade() -> None:
             paths.database().unlink()
 
 
-def clocks() -> list[tuple[str, float]]:
+def _clocks() -> list[tuple[str, float]]:
     """The uuid of every session, and when it began by its clock (Unix time), in the order of storing."""
     return _query('SELECT uuid, session_start_unix FROM sessions ORDER BY rowid')
 
 
 def starts() -> dict[str, float]:
-    """When each session began (Unix time), by uuid, the newest last: a clock that was wrong changes no order."""
-    stored = clocks()
-    return dict(zip((uuid for uuid, _ in stored), clock.in_order([began for _, began in stored]), strict=True))
+    """Return when each session began (Unix time), by uuid, the newest last; wrong clocks are corrected."""
+    stored = _clocks()
+    return dict(zip((uuid for uuid, _ in stored), in_order([began for _, began in stored]), strict=True))
+
+
+def in_order(began: Sequence[float]) -> list[float]:
+    """Return when each session began, oldest first, from what the clocks said in the order of storing. As many
+    clocks as possible are believed; a session whose clock was wrong stands right after the one before it."""
+    right = _ascending(began)
+    first = min(right, default=0)
+    found: list[float] = []
+    for i, said in enumerate(began):
+        found.append(said if i in right else found[-1] + _STEP if found else began[first] - (first - i) * _STEP)
+    return found
+
+
+def _ascending(values: Sequence[float]) -> set[int]:
+    """The places of a longest sequence of values that never falls."""
+    last: list[float] = []           # of the sequences of each length, the smallest last value
+    place: list[int] = []
+    before: list[int] = []
+    for i, value in enumerate(values):
+        length = bisect_right(last, value)
+        before.append(place[length - 1] if length else -1)
+        last[length:length + 1], place[length:length + 1] = [value], [i]
+    found, i = set(), place[-1] if place else -1
+    while i >= 0:
+        found.add(i)
+        i = before[i]
+    return found
 
 
 def wrong_clocks(session: Session) -> list[str]:
-    """A sentence on the clock of the session, and one on earlier ones, if wrong."""
-    file = paths.database()
-    return clock.warnings(session, clocks(), file.stat().st_mtime if file.exists() else time.time())
+    """Return a sentence on the session's clock, and one on the clocks of those stored before it, if wrong."""
+    said = []
+    file, now = paths.database(), time.time()
+    if session.start > min(now, file.stat().st_mtime if file.exists() else now) + TOLERANCE:
+        said.append(f'this session began on {_day(session.start)} by its clock, which lies in the future: '
+                    'correct the clock of the machine that stored it')
+    stored = _clocks()
+    uuids = [uuid for uuid, _ in stored]
+    # a session that was killed is stored later, when it is recovered
+    until = uuids.index(session.uuid) if session.uuid in uuids and not session.interrupted else 0
+    ahead = [(uuid, began) for uuid, began in stored[:until] if began > session.end + TOLERANCE]
+    if ahead:
+        uuid, began = ahead[-1]
+        said.append(f'session {uuid[:8]} began on {_day(began)} by its clock, later than this one, and was stored '
+                    f'before it: sessions stand in the order in which they were stored'
+                    + (f' ({len(ahead)} such sessions)' if len(ahead) > 1 else ''))
+    return said
+
+
+def _day(unix: float) -> str:
+    try:
+        return datetime.datetime.fromtimestamp(unix).strftime('%Y-%m-%d %H:%M')
+    except (OverflowError, ValueError, OSError):
+        return f'{unix:g}'
 
 
 def uuids() -> list[str]:
-    """Every session, the newest last."""
-    return [uuid for uuid, _ in clocks()]
+    """Return every session, the newest last."""
+    return [uuid for uuid, _ in _clocks()]
 
 
 def newest() -> str:
-    """The newest session that is a night of its own: none that confirms another; '' where nothing is stored."""
+    """Return the newest session that is a night of its own: none that confirms another; '' without any."""
     return next((uuid for uuid in reversed(uuids()) if not confirms(uuid)), '')
 
 
 def confirms(uuid: str) -> bool:
-    """True for a session that confirms another one's figures."""
-    return bool(_query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, f'"{RERUN_OF}"'))
+    """Return whether the session confirms another one's figures."""
+    wanted = f'"{outset.RERUN_OF}"'
+    return bool(_query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, wanted))
 
 
 def partitions() -> list[str]:
-    """system:partition of every case that is stored."""
+    """Return system:partition of every case that is stored."""
     return [f'{system}:{name}' for system, name in
             _query('SELECT DISTINCT system, partition FROM testcases ORDER BY system, partition')]
 
 
 def sessions_of(system: str, partition: str, days: float, until: str = '') -> list[str]:
-    """The sessions with cases of the partition, the newest last: those of the ``days`` days before the
+    """Return the sessions with cases of the partition, the newest last: those of the ``days`` days before the
     newest, or before the session ``until``, these included."""
     having = {u for u, in _query('SELECT DISTINCT session_uuid FROM testcases WHERE system = ? AND partition = ?',
                                  system, partition)}
@@ -107,8 +157,8 @@ def sessions_of(system: str, partition: str, days: float, until: str = '') -> li
 
 
 def uuid(session: str = '') -> str:
-    """The newest session, or the one whose uuid starts with ``session``. Raises NothingMeasured when nothing is
-    stored, UsageError for a name that fits none or several."""
+    """Return the newest session, or the one whose uuid starts with ``session``. Raises NothingMeasured when
+    nothing is stored, UsageError for a name that fits none or several."""
     known = uuids()
     if not known:
         raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
@@ -120,9 +170,6 @@ def uuid(session: str = '') -> str:
 
 
 def report(session: str = '') -> dict[str, Any]:
-    """ReFrame's report of the session that `uuid` names, with its plan; the same is raised."""
+    """Return ReFrame's report of the session that `uuid` names, with its plan; the same is raised."""
     blob, = _query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]
-    found = json.loads(blob)
-    with contextlib.suppress(KeyError, TypeError, AttributeError):      # its readers tell what is no report
-        identity.renamed(outset.joined(found, outset.folder()))
-    return found
+    return outset.joined(json.loads(blob), outset.folder())

@@ -40,31 +40,35 @@ _MORE = {
     'declared': pl.Boolean,     # by the workload's record of the run
     'planned': pl.Boolean,
 }
+_TYPES = {**SCHEMA, **_MORE}
+_OF_SESSION = ('session', 'start', 'night', 'rerun_of')
 _OF_FIGURE = ('metric', 'unit', 'better', 'run', 'value', 'label', 'why', 'reference', 'low', 'high', 'reason',
               'declared', 'planned')
-_OF_SESSION = ('session', 'start', 'night', 'rerun_of')
-_TYPES = {**SCHEMA, **_MORE}
 _OF_RUN = [name for name in _TYPES if name not in (*_OF_FIGURE, *_OF_SESSION)]
 
 
 def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.DataFrame:
-    """The figures of the system, oldest first, of its newest ``nights`` sessions (all: None) and their reruns.
-    Columns are SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot be read is left out,
-    with a warning that names it; InfrastructureError where the database cannot be read."""
+    """Return the figures of the system's newest ``nights`` sessions (all: None) and their reruns, oldest first.
+
+    The columns are SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot be read is left
+    out, with a warning that names it. InfrastructureError where the database cannot be read."""
     starts = database.starts()
-    frame = _newest(_loaded(system, tuple(_files(starts)), tuple(starts.items())), nights)
+    frame = _loaded(system, tuple(_files(starts)), tuple(starts.items()))
+    if nights is not None:
+        own = frame.filter(rerun_of='').unique('session').sort('start').tail(nights)['session'].implode()
+        frame = frame.filter(pl.col('session').is_in(own) | pl.col('rerun_of').is_in(own))
     return frame if disturbed else frame.filter(~pl.col('disturbed'))
 
 
 def rows(uuids: Iterable[str]) -> pl.LazyFrame:
-    """What these sessions planned and measured, in their order: a row for each metric of each first attempt, and
-    for each metric of a planned case that never ran. Unreadable sessions are left out."""
+    """Return what these sessions planned and measured, in their order. Each metric of each first attempt is a row,
+    and so is each metric of a planned case that never ran. Unreadable sessions are left out."""
     found = [pl.scan_parquet(file) for file in _files(uuids)]
     return pl.concat(found) if found else pl.LazyFrame(schema=_TYPES)
 
 
 def planned(uuid: str) -> pl.DataFrame:
-    """The cells that a session planned and an environment can run, with the columns of PLANNED."""
+    """Return the cells that a session planned and an environment can run, with the columns of PLANNED."""
     return rows([uuid]).filter('planned', pl.col('environ') != '').select(PLANNED).unique().collect()
 
 
@@ -73,69 +77,46 @@ def _loaded(system: str, found: tuple[Path, ...], starts: tuple[tuple[str, float
     """One verdict asks for the same figures several times; a session's file never changes."""
     if not found:
         return pl.DataFrame(schema=SCHEMA)
-    figures = pl.concat([pl.scan_parquet(file) for file in found]).filter(
-        'declared', pl.col('system') == system, pl.col('value').is_not_null()).select(SCHEMA.keys())
-    return _in_order(figures.collect(), dict(starts)).sort('start', 'run', maintain_order=True)
-
-
-def _in_order(frame: pl.DataFrame, starts: dict[str, float]) -> pl.DataFrame:
-    """The frame with the start of each session as `database.starts` gives it; clocks that were wrong are few."""
-    said = dict(frame.select('session', 'start').unique().iter_rows())
-    if not (moved := {uuid: starts[uuid] for uuid, start in said.items() if start != starts[uuid]}):
-        return frame
-    return frame.with_columns(start=pl.col('session').replace_strict(moved, default=pl.col('start')))
-
-
-def _newest(frame: pl.DataFrame, nights: int | None) -> pl.DataFrame:
-    if nights is None:
-        return frame
-    own = frame.filter(pl.col('rerun_of') == '').unique('session').sort('start').tail(nights)['session'].implode()
-    return frame.filter(pl.col('session').is_in(own) | pl.col('rerun_of').is_in(own))
+    frame = pl.concat([pl.scan_parquet(file) for file in found]).filter(
+        'declared', pl.col('system') == system, pl.col('value').is_not_null()).select(SCHEMA.keys()).collect()
+    said, known = dict(frame.select('session', 'start').unique().iter_rows()), dict(starts)
+    if moved := {uuid: known[uuid] for uuid, start in said.items() if start != known[uuid]}:   # by a wrong clock
+        frame = frame.with_columns(start=pl.col('session').replace_strict(moved, default=pl.col('start')))
+    return frame.sort('start', 'run', maintain_order=True)
 
 
 def _files(uuids: Iterable[str]) -> list[Path]:
-    found = [(uuid, kept.file(uuid, 'parquet'), kept.file(uuid, 'json')) for uuid in uuids]
-    return [file for uuid, file, brief in found if file.exists() and brief.exists() or _made(uuid, file)]
-
-
-def _made(uuid: str, file: Path) -> bool:
-    """Has the session been read, and put into the cache?"""
-    try:
-        session = kept.read(uuid)
-        files.replace(file, of_session(session).write_parquet)
-        kept.keep(session)
-        return True
-    except kept.Unreadable as err:
-        kept.warn(uuid, err)
-        return False
+    """The cached rows of the sessions that can be read; those that are not in the cache yet are put there."""
+    found = []
+    for uuid in uuids:
+        file = kept.file(uuid, 'parquet')
+        try:
+            if not file.exists() or not kept.file(uuid, 'json').exists():
+                session = kept.read(uuid)
+                files.replace(file, of_session(session).write_parquet)
+                kept.keep(session)
+            found.append(file)
+        except kept.Unreadable as err:
+            kept.warn(uuid, err)
+    return found
 
 
 def of_session(session: Session) -> pl.DataFrame:
-    """`rows` of one session. Raises kept.Unreadable."""
+    """Return `rows` of one session. Raises kept.Unreadable."""
     try:
-        return _of_session(session)
+        night = datetime.datetime.fromtimestamp(session.start).strftime('%Y-%m-%d %H:%M')
+        known = session.uuid, float(session.start), night, session.rerun_of
+        found = []
+        for case, attempts in _cases(session):
+            count: Counter[str] = Counter()
+            for run in attempts:
+                about = _about(case, run)
+                found += [(*known, *about, *figure) for figure in _figures(case, run, count)]
+        names = *_OF_SESSION, *_OF_RUN, *_OF_FIGURE
+        schema = {name: _TYPES[name] for name in names}
+        return pl.DataFrame(list(zip(*found, strict=True)), schema, orient='col').select(_TYPES.keys())
     except (pl.exceptions.PolarsError, *kept.MALFORMED) as err:     # what should be a number or a text is none
         raise kept.Unreadable(session.uuid, err) from None
-
-
-def _of_session(session: Session) -> pl.DataFrame:
-    night = datetime.datetime.fromtimestamp(session.start).strftime('%Y-%m-%d %H:%M')
-    about: list[tuple] = []
-    figures: list[tuple] = []
-    for case, attempts in _cases(session):
-        count: Counter[str] = Counter()
-        for run in attempts:
-            figures += [(len(about), *row) for row in _figures(case, run, count)]
-            about.append(_about(case, run))
-    frame = _frame(figures, ('at', *_OF_FIGURE)).join(
-        _frame(about, _OF_RUN).with_row_index('at').cast({'at': pl.Int64}), on='at', maintain_order='left')
-    known = session.uuid, float(session.start), night, session.rerun_of
-    return frame.with_columns(pl.lit(value, _TYPES[name]).alias(name)
-                              for name, value in zip(_OF_SESSION, known, strict=True)).select(_TYPES.keys())
-
-
-def _frame(found: list[tuple], names: Iterable[str]) -> pl.DataFrame:
-    return pl.DataFrame(found, {name: _TYPES.get(name, pl.Int64) for name in names}, orient='row')
 
 
 def _cases(session: Session) -> Iterator[tuple[dict[str, Any], list[Run | None]]]:

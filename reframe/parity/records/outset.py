@@ -1,7 +1,6 @@
-"""What a session set out to do: the checks its command line selects, and its plan with the facts of its machine.
-The plan is in results/sessions/<id>.json, written before the first case starts. The id is parity's own; each
-case's record has it as `journal`. Sessions of older versions carry the plan in their first case, recovered ones
-beside their cases."""
+"""The selection of a session's command line, and its plan with the facts of its machine. The plan is in
+results/sessions/<id>.json, written before the first case starts. The id is parity's own; each case's record has it
+as `journal`. Sessions of older versions carry the plan in their first case, recovered ones beside their cases."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from parity.base import files, paths
 
 
 def folder(database: Path | None = None) -> Path:
-    """Where the sessions of a results database keep their plans."""
+    """Return where the sessions of a results database keep their plans."""
     return (database or paths.database()).parent / 'sessions'
 
 
@@ -25,35 +24,40 @@ def write(session: dict[str, Any]) -> None:
 
 
 def number(report: dict[str, Any]) -> str:
-    """The id of a report's session; '' where parity did not run it, or where the report carries the plan."""
-    beside = report.get('parity_session') or {}
-    cases = [case for run in report.get('runs', ()) for case in run.get('testcases', ())]
-    if 'plan' in beside or any(case.get('parity_session') for case in cases):
+    """Return the id of a report's session; '' where parity did not run it, or the report carries the plan."""
+    carried = of_report(report)
+    if 'plan' in carried:
         return ''
-    return beside.get('id') or next((found for case in cases
-                                     if (found := (case.get('parity') or {}).get('journal'))), '')
+    return carried.get('id') or next((found for case in _cases(report)
+                                      if (found := (case.get('parity') or {}).get('journal'))), '')
 
 
 def joined(report: dict[str, Any], place: Path) -> dict[str, Any]:
-    """The report with its plan beside its cases, from the folder ``place``."""
+    """Return the report with its plan beside its cases, from the folder ``place``."""
     if found := number(report):
         file = place / f'{found}.json'
         try:
             session = json.loads(file.read_text())
             plan = session.get('plan') if isinstance(session, dict) and session.get('id') == found else None
             why = '' if isinstance(plan, dict) else 'not what parity wrote'
-        except (OSError, ValueError) as err:
-            why = err.strerror if isinstance(err, OSError) else 'not JSON'
+        except OSError as err:
+            why = err.strerror
+        except ValueError:
+            why = 'not JSON'
         lost = {'id': found, 'lost': f'{file}: {why}: the plan of session {found} is lost'}
         report['parity_session'] = lost if why else session
     return report
 
 
 def of_report(report: dict[str, Any]) -> dict[str, Any]:
-    """The plan and the facts that are joined to a report, or that it carries; {} of a session without them. Where
-    they should be and are not, `lost` says why."""
-    carried = (case.get('parity_session') for run in report.get('runs', ()) for case in run.get('testcases', ()))
+    """Return the plan and the facts that are joined to a report, or that it carries; {} of a session without them.
+    Where they should be and are not, `lost` says why."""
+    carried = (case.get('parity_session') for case in _cases(report))
     return next(filter(None, carried), report.get('parity_session') or {})
+
+
+def _cases(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [case for run in report.get('runs', ()) for case in run.get('testcases', ())]
 
 
 #: ReFrame's `--session-extras` of a session that confirms another's figures names that one by this key.
@@ -66,12 +70,12 @@ _NOT_A_SELECTION = ('--repeat', '--session-extras', '--max-retries', '-J', '--jo
 
 
 def words(cmdline: str) -> list[str]:
-    """The arguments of a session's command line, which ReFrame keeps quoted."""
+    """Return the arguments of a session's command line, which ReFrame keeps quoted."""
     return shlex.split(cmdline)[1:]
 
 
 def of_arguments(arguments: list[str]) -> list[str]:
-    """The words of a command line that decide what is run, sorted."""
+    """Return the words of a command line that decide what is run, sorted."""
     words = iter(arguments)
     kept = []
     for word in words:
@@ -84,7 +88,7 @@ def of_arguments(arguments: list[str]) -> list[str]:
 
 
 def selection(cmdline: str) -> str:
-    """The selection of the night with this command line as one text; '' of a session that is no night."""
+    """Return the selection of a night's command line as one text; '' for a session that is no night."""
     given = words(cmdline)
     night = NIGHT[1] in given and not any(word.startswith(f'{RERUN_OF}=') for word in given)
     return ' '.join(of_arguments(given)) if night else ''

@@ -1,19 +1,19 @@
-"""One record of a session: its runs, with the figures and facts of each; the only reader of ReFrame's reports."""
+"""The record of a session: its runs, with the figures and facts of each; the only reader of ReFrame's reports."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from parity.base import reasons
+from parity.plan import identity
 from parity.plan.identity import case_name
 from parity.records import alike, cells, outset
 from parity.scheduler import scheduled
@@ -88,7 +88,7 @@ class Run:
         return self.figures.get(metric, Figure())
 
     def values(self) -> dict[str, float]:
-        """The figures by metric, those that are there."""
+        """Return the figures that are there, by metric."""
         return {name: figure.value for name, figure in self.figures.items() if figure.value is not None}
 
 
@@ -128,7 +128,8 @@ class Session:
 
 
 def of_report(report: dict[str, Any]) -> Session:
-    """The record of a report. Raises what reading JSON of another form ends in: KeyError, TypeError ..."""
+    """Return the record of a report. Raises what reading JSON of another form ends in: KeyError, TypeError ..."""
+    identity.renamed(report)
     info, kept = report['session_info'], outset.of_report(report)
     plan, facts = kept.get('plan') or {}, kept.get('facts') or {}
     runs = tuple(_runs(report, facts))
@@ -224,21 +225,15 @@ _SECONDS_APART = 60
 
 def _why_stopped(info: dict[str, Any]) -> str:
     """Why ReFrame gave up the run: the words of its log, which its database lacks; '' where that is gone."""
-    for name in reversed(info.get('log_files') or []):
-        file = Path(name)
-        try:
+    for file in map(Path, reversed(info.get('log_files') or [])):
+        with contextlib.suppress(OSError):
             if abs(file.stat().st_mtime - info['time_end_unix']) < _SECONDS_APART:
-                return _last_error(file.read_text(errors='replace'))
-        except OSError:
-            continue
+                log = file.read_text(errors='replace')
+                *_, last = '', *re.findall(r'ERROR: run session stopped: (.*(?:\n(?!\[\d{4}-).*)*)', log)
+                lines = [re.sub(r'\x1b\[[0-9;]*m', '', line).strip() for line in last.splitlines()]
+                words = [line for line in lines if line and not re.fullmatch(r'-+ std(out|err) -+', line)]
+                return '; '.join(words[:2])[:300]
     return ''
-
-
-def _last_error(log: str) -> str:
-    found = re.findall(r'ERROR: run session stopped: (.*(?:\n(?!\[\d{4}-).*)*)', log)
-    lines = [re.sub(r'\x1b\[[0-9;]*m', '', line).strip() for line in (found[-1].splitlines() if found else [])]
-    words = [line for line in lines if line and not re.fullmatch(r'-+ std(out|err) -+', line)]
-    return '; '.join(words[:2])[:300]
 
 
 def _times(raw: dict[str, Any], record: dict[str, Any]) -> tuple[float, float, float] | None:
@@ -272,9 +267,9 @@ def _figures(raw: dict[str, Any], record: dict[str, Any]) -> dict[str, Figure]:
 
 
 def band(ref: float | None, low: float | None, up: float | None):
-    """(low, high, reference) as absolute numbers, from ReFrame's relative thresholds. ReFrame says (0, None, None)
-    where there is no reference; with a reference of 0 the thresholds are absolute (ReFrame's documentation of
-    `reference`)."""
+    """Return (low, high, reference) as absolute numbers, from ReFrame's relative thresholds. ReFrame says
+    (0, None, None) where there is no reference. With a reference of 0 the thresholds are absolute (ReFrame's
+    documentation of `reference`)."""
     if ref is None or (low is None and up is None) or not all(map(math.isfinite, filter(None, (ref, low, up)))):
         return None, None, None
     scale = abs(ref) if ref else 1.0
@@ -283,7 +278,7 @@ def band(ref: float | None, low: float | None, up: float | None):
 
 
 def middle(figures: list[Figure]) -> Figure:
-    """The median of repeats, with the reference they share; a value that is not finite stays so."""
+    """Return the median of repeats, with the reference that they share. A value that is not finite stays so."""
     values = [f.value for f in figures if f.value is not None]
     bad = [v for v in values if not math.isfinite(v)]
     return replace(figures[0], value=bad[0] if bad else median(values) if values else None)
@@ -293,27 +288,17 @@ Spans = list[tuple[float, float]]
 
 
 def ran_and_waited(runs: Iterable[Run]) -> tuple[float, float]:
-    """Seconds in which at least one job ran, and those in which jobs waited in a queue and none ran."""
+    """Return the seconds in which at least one job ran, and those in which jobs waited in a queue and none ran."""
     ran, whole = _spans(runs)
-    return _length(ran), _length(whole) - _length(ran)
+    return _seconds_of(ran), _seconds_of(whole) - _seconds_of(ran)
 
 
 def ends(runs: list[Run], start: float) -> list[float]:
-    """When each run ended, in seconds from ``start`` (Unix time) in which jobs did not merely wait in a queue. A
-    run without a job (it was skipped) ended at once."""
-    ran, whole = map(_seconds_before, _spans(runs))
+    """Return when each run ended, in seconds from ``start`` (Unix time), without those in which jobs merely waited
+    in a queue. A run without a job (it was skipped) ended at once."""
+    ran, whole = _spans(runs)
     known = [run.times[2] if run.times else run.ended for run in runs]
-    return sorted(end - start - (whole(end) - ran(end)) if end else 0.0 for end in known)
-
-
-def _seconds_before(spans: Spans) -> Callable[[float], float]:
-    """How many seconds of the spans, which do not overlap and are in order, lie before a time."""
-    lengths = [0.0, *accumulate(end - start for start, end in spans)]
-
-    def seconds(then: float) -> float:
-        count = bisect_left(spans, (then, then))
-        return lengths[count] - (max(0.0, spans[count - 1][1] - then) if count else 0.0)
-    return seconds
+    return sorted(end - start - (_seconds_of(whole, end) - _seconds_of(ran, end)) if end else 0.0 for end in known)
 
 
 def _spans(runs: Iterable[Run]) -> tuple[Spans, Spans]:
@@ -334,5 +319,6 @@ def _merged(spans: Spans) -> Spans:
     return found
 
 
-def _length(spans: Spans) -> float:
-    return sum(end - start for start, end in spans)
+def _seconds_of(spans: Spans, until: float = math.inf) -> float:
+    """The length of the spans before a time."""
+    return sum(min(end, until) - start for start, end in spans if start < until)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.records import clock, database, outset, record
+from parity.records import database, outset, record
 from parity.records.kept import MALFORMED
 from parity.rfm import store
 
@@ -96,11 +96,11 @@ def _take_plans(blobs: list[str], other: Path) -> None:
             outset.write(plan)
 
 
-def _began(conn: sqlite3.Connection, database: str) -> list[tuple[float, str]]:
+def _began(conn: sqlite3.Connection, name: str) -> list[tuple[float, str]]:
     """When each session began, clocks that were wrong corrected, and its uuid."""
-    stored = conn.execute(f'SELECT uuid, session_start_unix FROM {database}.sessions ORDER BY rowid').fetchall()
+    stored = conn.execute(f'SELECT uuid, session_start_unix FROM {name}.sessions ORDER BY rowid').fetchall()
     uuids, said = zip(*stored, strict=True) if stored else ((), ())
-    return list(zip(clock.in_order(said), uuids, strict=True))
+    return list(zip(database.in_order(said), uuids, strict=True))
 
 
 def _put_in_order(conn: sqlite3.Connection, began: list[tuple[float, str]]) -> None:
