@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 
@@ -11,7 +10,7 @@ import pytest
 from conftest import TOP, shell
 from parity import plan
 from parity.nightly import again
-from parity.records import cells, database, history
+from parity.records import cells, history
 from parity.system import systems
 from parity.verdict import judge
 from sessions import case, planned
@@ -143,14 +142,6 @@ def test_a_session_from_before_names_told_it_stays_out_of_the_ordinary_history(r
     assert {(c.case, c.verdict, c.value) for c in cells if c.metric == 'hpl'} == {(name, 'unreferenced', 30.0)}
     frame = history.load('local')
     assert set(frame.filter(case='Toy')['session']).isdisjoint({uuid}) and set(frame.filter(case=name)['session']) == {uuid}
-
-
-def test_what_is_no_report_is_left_to_its_readers(results):
-    store = Stored()
-    uuid = store.add(case(1.0))
-    store.database.execute('UPDATE sessions SET json_blob = ?', (json.dumps({'runs': [{'testcases': [7]}]}),))
-    store.database.commit()
-    assert database.report(uuid) == {'runs': [{'testcases': [7]}]}
 
 
 def suspicious(name: str):

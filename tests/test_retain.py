@@ -18,7 +18,7 @@ from jobs import journal_of, killed
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.files import Lock
-from parity.records import database
+from parity.records import database, kept
 from parity.session import retain
 
 NOW = time.time()
@@ -85,8 +85,10 @@ def test_old_lines_of_perflogs_go_and_the_header_stays(results):
 def test_old_sessions_go_but_the_newest_of_each_system(results):
     for uuid, days, system in (('d', 500, 'two'), ('e', 450, 'two'), ('a', 400, 'one'), ('b', 300, 'one'), ('c', 3, 'one')):
         store(paths.database(), uuid, days, system)
+    assert {s.uuid for name in ('one', 'two') for s in kept.sessions(name)} == {*'abcde'}
     assert retain.prune(NOW - 100 * DAY, dry_run=True) == 3 and len(database.uuids()) == 5
     assert retain.prune(NOW - 100 * DAY, dry_run=False) == 3
+    assert {file.stem for file in (results / 'cache').rglob('*.json')} == {'c', 'e'}
     assert database.uuids() == ['e', 'c'] and retain.prune(NOW - 100 * DAY, dry_run=False) == 0
     with closing(sqlite3.connect(paths.database())) as conn:
         assert conn.execute('SELECT COUNT(*) FROM testcases').fetchone() == (2,)

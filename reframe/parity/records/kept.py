@@ -48,6 +48,11 @@ def file(uuid: str, ending: str) -> Path:
     return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}' / f'{uuid}.{ending}'
 
 
+def files_of(uuid: str) -> list[Path]:
+    """Return the files that the cache has of a session, those of older versions too."""
+    return list((paths.results() / 'cache' / 'sessions').glob(f'*/{uuid}.*'))
+
+
 def keep(session: Session) -> Session:
     """The session without plan and runs, put into the cache, unless its plan is lost: that may come back."""
     brief = replace(session, plan={}, runs=())

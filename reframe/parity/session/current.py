@@ -1,9 +1,8 @@
 """The session that this very ReFrame process runs: begun when its settings are read, closed at exit.
 
-Before ReFrame touches anything the session takes the lock and recovers what a killed one left. When
-ReFrame has loaded and selected the cases, and before the first one starts, the session writes its
-plan (parity.records.outset) and a journal, results/running/<id>.json. A session that is killed leaves
-the journal behind; the next one finds it and recovers what the perflogs hold (parity.session.recovery)."""
+Before ReFrame touches anything the session takes the lock and recovers what a killed one left. Before the first
+case starts it writes its plan (parity.records.outset) and a journal, results/running/<id>.json. A killed session
+leaves the journal behind; the next one recovers what the perflogs hold (parity.session.recovery)."""
 
 from __future__ import annotations
 
@@ -31,6 +30,8 @@ PLANNING = 'PARITY_PLANNING'
 
 @dataclass
 class Current:
+    """The session that runs; ``entered``: a case has begun."""
+
     id: str
     journal: Path
     began: float = field(default_factory=time.time)
@@ -60,7 +61,7 @@ def _runs(argv: list[str]) -> bool:
 
 
 def lock_of(argv: list[str]) -> Lock:
-    """The lock of the system that `reframe ARGV` measures: one run at a time."""
+    """Return the lock of the system that `reframe ARGV` measures: one run at a time."""
     from parity.system import systems
     system = systems.named(argv)
     return files.lock_of(system, f'reframe on {system}')
@@ -86,7 +87,7 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
 
 
 def enter() -> Current:
-    """The running session, which a case enters that is being set up."""
+    """Return the running session, which a case enters that is being set up."""
     if _current is None:
         raise InfrastructureError('this run has no session of parity: write -r as an argument of its own')
     _current.entered = True

@@ -32,26 +32,23 @@ class Owner:
 
     @classmethod
     def of(cls, journal: dict[str, Any]) -> Owner:
-        """The owner that a journal names. Older journals name no host: that owner cannot be asked."""
+        """Return the owner that a journal names. Older journals name no host: that owner cannot be asked."""
         return cls(journal['pid'], journal['started'], str(journal.get('host', '')),
                    str(journal.get('machine_id', '')), journal.get('pid_namespace', 0))
 
     def runs(self, began: float) -> bool | None:
-        """True while it runs, False once it has ended, None where that cannot be known here. ``began`` is when its
-        session began (Unix time, s)."""
+        """Return True while it runs, False once it has ended, None where that cannot be known here. ``began`` is
+        when its session began (Unix time, s)."""
         me = current()
         boot, ours = (owner.started.partition(':')[0] for owner in (self, me))
         if not boot or not ours:
             return None
-        if boot != ours:
-            return False if self._before_restart(me, began) else None
-        return _runs(self.pid, self.started) if self.pid_namespace == me.pid_namespace else None
-
-    def _before_restart(self, me: Owner, began: float) -> bool:
-        """True for a process of this very machine, before it was started again. A session that began after this
-        machine was started is another machine's, whatever its name."""
+        if boot == ours:
+            return _runs(self.pid, self.started) if self.pid_namespace == me.pid_namespace else None
+        # a process of this very machine, before it was started again; a session that began since is another's
         machines = {(o.host, o.machine_id, o.pid_namespace) for o in (self, me)}
-        return machines == {(me.host, me.machine_id, MACHINES_OWN)} and began < _booted()
+        here = machines == {(me.host, me.machine_id, MACHINES_OWN)}
+        return False if here and began < _booted() else None
 
     def __str__(self) -> str:
         namespace = f' (pid namespace {self.pid_namespace})' if self.pid_namespace not in (0, MACHINES_OWN) else ''
@@ -59,13 +56,16 @@ class Owner:
 
 
 def current() -> Owner:
-    """This very process."""
-    return Owner(os.getpid(), start_time('self') or '', socket.gethostname(), _text('/etc/machine-id'),
-                 _namespace())
+    """Return the owner that this very process is."""
+    try:
+        namespace = (PROC / 'self/ns/pid').stat().st_ino
+    except OSError:
+        namespace = 0
+    return Owner(os.getpid(), start_time('self') or '', socket.gethostname(), _text('/etc/machine-id'), namespace)
 
 
 def sees_processes() -> bool:
-    """False where /proc is that of another pid namespace: its numbers are those of other processes."""
+    """Return False where /proc is that of another pid namespace: its numbers are those of other processes."""
     try:
         return os.readlink(PROC / 'self') == str(os.getpid())
     except OSError:
@@ -73,10 +73,8 @@ def sees_processes() -> bool:
 
 
 def start_time(pid: int | str) -> str | None:
-    """When the process started; '' for one that has ended, None for one that /proc does not show."""
-    try:
-        stat = (PROC / str(pid) / 'stat').read_text()
-    except OSError:
+    """Return when the process started; '' for one that has ended, None for one that /proc does not show."""
+    if not (stat := _text(PROC / str(pid) / 'stat')):
         return None
     fields = stat.rpartition(')')[2].split()
     boot = _text(PROC / 'sys/kernel/random/boot_id')
@@ -86,26 +84,15 @@ def start_time(pid: int | str) -> str | None:
 def _runs(pid: int, started: str) -> bool | None:
     if not sees_processes():
         return None
-    found = start_time(pid)
-    # /proc may hide the processes of other users
-    return found == started if found is not None else None if _exists(pid) else False
-
-
-def _exists(pid: int) -> bool:
+    if (found := start_time(pid)) is not None:
+        return found == started
     try:
-        os.kill(pid, 0)
+        os.kill(pid, 0)     # /proc may hide the processes of other users
     except PermissionError:
-        return True
+        return None
     except (ProcessLookupError, OverflowError):
         return False
-    return True
-
-
-def _namespace() -> int:
-    try:
-        return (PROC / 'self/ns/pid').stat().st_ino
-    except OSError:
-        return 0
+    return None
 
 
 def _booted() -> float:
@@ -122,32 +109,21 @@ def _text(file: str | Path) -> str:
 
 
 def processes_of(session_id: str) -> list[int]:
-    """Processes whose environment says that they belong to the session."""
-    mark = f'PARITY_SESSION={session_id}'.encode()
-    found = []
-    for entry in PROC.iterdir() if sees_processes() else ():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            if mark in (entry / 'environ').read_bytes().split(b'\0'):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
+    """Return the processes whose environment says that they belong to the session."""
+    mark = f'PARITY_SESSION={session_id}'
+    pids = [int(each.name) for each in PROC.iterdir() if each.name.isdigit()] if sees_processes() else []
+    return [pid for pid in pids if pid != os.getpid() and mark in _text(PROC / str(pid) / 'environ').split('\0')]
 
 
 def end_processes(session_id: str, grace_seconds: float = 3.0) -> int:
     """End every process of the session: SIGTERM, and SIGKILL after the grace. Returns their number."""
     seen: set[int] = set()
     deadline = time.monotonic() + grace_seconds
-    while pids := processes_of(session_id):
+    while (pids := processes_of(session_id)) and (now := time.monotonic()) <= deadline + grace_seconds:
         for pid in pids:
-            last = time.monotonic() > deadline
-            if pid not in seen or last:
+            if pid not in seen or now > deadline:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL if last else signal.SIGTERM)
+                    os.kill(pid, signal.SIGKILL if now > deadline else signal.SIGTERM)
         seen.update(pids)
-        if time.monotonic() > deadline + grace_seconds:
-            break
         time.sleep(0.1)
     return len(seen)

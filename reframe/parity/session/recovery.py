@@ -1,7 +1,6 @@
-"""What a killed session left behind: its processes are ended, its finished cases recovered. ReFrame writes its
-results database when a session ends; a kill -9 leaves only the perflogs, one line a finished case. Those lines
-become a session of their own in the database, marked `interrupted`; planned cells that have no line are `missing`
-there."""
+"""Recovery of killed sessions: their processes are ended, their finished cases stored. ReFrame writes its results
+database when a session ends; a kill -9 leaves only the perflogs, one line a finished case. Those lines become a
+session of their own in the database, marked `interrupted`. Planned cells that have no line are `missing` there."""
 
 from __future__ import annotations
 
@@ -31,12 +30,9 @@ def recover_all() -> list[str]:
     process cannot be asked from here is left alone, with a warning."""
     told = []
     for state, ended in _left_behind():
-        if not ended:
-            print(f'parity: warning: {_unknown(state)}', file=sys.stderr)
-            continue
-        with _lock(state).held():
+        if ended:
             told.append(_recover(state))
-        print(f'parity: {told[-1]}', file=sys.stderr)
+        print(f'parity: {told[-1] if ended else f"warning: {_unknown(state)}"}', file=sys.stderr)
     return told
 
 
@@ -50,12 +46,10 @@ def take(name: str) -> str:
                          f'{"is" if not fitting else "are"} named {name!r}; there: '
                          f'{", ".join(state["id"] for state in known) or "none"}')
     state, = fitting
-    owner = Owner.of(state)
-    runs = owner.runs(state['time_start_unix'])
+    runs = Owner.of(state).runs(state['time_start_unix'])
     if runs:
-        raise InfrastructureError(f'session {state["id"]} still runs: {owner}')
-    with _lock(state).held():
-        said = _recover(state)
+        raise InfrastructureError(f'session {state["id"]} still runs: {Owner.of(state)}')
+    said = _recover(state)
     return said if runs is False else f'{said}; what it left running elsewhere is not ended'
 
 
@@ -67,26 +61,24 @@ def _folder() -> Path:
 
 
 def _journals() -> list[dict[str, Any]]:
-    return [state for journal in sorted(_folder().glob('*.json')) if (state := _read(journal))]
-
-
-def _read(journal: Path) -> dict[str, Any] | None:
-    """The journal; one that is none (written by another hand) is moved aside, and said so."""
-    try:
-        state = json.loads(journal.read_text())
-        if isinstance(state, dict) and all(isinstance(state.get(k), t) for k, t in _KEYS.items()):
-            return state | {'file': journal}
-    except FileNotFoundError:   # its session has just ended
-        return None
-    except OSError as err:
-        print(f'parity: warning: {journal}: {err.strerror}: its session is left alone', file=sys.stderr)
-        return None
-    except ValueError:
-        pass
-    print(f'parity: warning: {journal} is no journal of a session: moved to {journal.name}.bad', file=sys.stderr)
-    with contextlib.suppress(OSError):
-        journal.rename(journal.with_name(f'{journal.name}.bad'))
-    return None
+    """The journals in their folder. A file that another hand wrote is moved aside, with a warning."""
+    found = []
+    for journal in sorted(_folder().glob('*.json')):
+        try:
+            state = json.loads(journal.read_text())
+            if not isinstance(state, dict) or not all(isinstance(state.get(k), t) for k, t in _KEYS.items()):
+                raise ValueError
+            found.append(state | {'file': journal})
+        except FileNotFoundError:   # its session has just ended
+            pass
+        except OSError as err:
+            print(f'parity: warning: {journal}: {err.strerror}: its session is left alone', file=sys.stderr)
+        except ValueError:
+            print(f'parity: warning: {journal} is no journal of a session: moved to {journal.name}.bad',
+                  file=sys.stderr)
+            with contextlib.suppress(OSError):
+                journal.rename(journal.with_name(f'{journal.name}.bad'))
+    return found
 
 
 def _lock(state: dict[str, Any]) -> Lock:
@@ -113,55 +105,49 @@ def _unknown(state: dict[str, Any]) -> str:
 
 
 def _recover(state: dict[str, Any]) -> str:
-    """What is found of the session is in the database, and its journal gone; says so in a sentence."""
-    ended = owner.end_processes(state['id'])
-    left = f'; ended {ended} processes that it had left running' if ended else ''
-    if database.holds(state['id']):
-        said = f'session {state["id"]} was complete{left}'
-    else:
-        cases = cases_of(state['id'])
-        database.discard_unmade()
-        began, command = state['time_start_unix'], shlex.join(state['argv'])
-        end = max([began, *(case['job_completion_time_unix'] or 0 for case in cases)])
-        store.store(store.as_report(state['session'], cases, began, end, interrupted=True, cmdline=command))
-        said = (f'session {state["id"]} was killed: recovered {len(cases)} finished '
-                f'case{"" if len(cases) == 1 else "s"} from the perflogs{left}')
-    state['file'].unlink(missing_ok=True)
+    """Store what is found of the session, and remove its journal; says so in a sentence."""
+    with _lock(state).held():
+        ended = owner.end_processes(state['id'])
+        left = f'; ended {ended} processes that it had left running' if ended else ''
+        if database.holds(state['id']):
+            said = f'session {state["id"]} was complete{left}'
+        else:
+            cases = cases_of(state['id'])
+            database.discard_unmade()
+            began, command = state['time_start_unix'], shlex.join(state['argv'])
+            end = max([began, *(case['job_completion_time_unix'] or 0 for case in cases)])
+            store.store(store.as_report(state['session'], cases, began, end, interrupted=True, cmdline=command))
+            said = (f'session {state["id"]} was killed: recovered {len(cases)} finished '
+                    f'case{"" if len(cases) == 1 else "s"} from the perflogs{left}')
+        state['file'].unlink(missing_ok=True)
     return said
 
 
 def cases_of(journal_id: str) -> list[dict[str, Any]]:
-    """The finished cases of a session, as its perflogs tell them, in order of completion."""
+    """Return the finished cases of a session, as its perflogs tell them, in order of completion."""
     cases = []
     for log in sorted((paths.results() / 'perflogs').rglob('*.log*')):
         for line in log.read_text(errors='replace').splitlines():
-            if journal_id in line and (case := parse_line(line)) and case['parity']['journal'] == journal_id:
+            if journal_id in line and (case := _case(line)) and case['parity']['journal'] == journal_id:
                 cases.append(case)
     return sorted(cases, key=lambda c: c['job_completion_time_unix'] or 0)
 
 
-def parse_line(line: str) -> dict[str, Any] | None:
-    """One perflog line as a case of ReFrame's report; None for a header or a line cut short."""
+def _case(line: str) -> dict[str, Any] | None:
+    """A perflog's line as a case of ReFrame's report; None for a header or a line cut short."""
     fields = line.split('|', len(store.PERFLOG_COLUMNS) - 1)
-    if len(fields) != len(store.PERFLOG_COLUMNS):
-        return None
-    case: dict[str, Any] = dict(zip(store.PERFLOG_COLUMNS, fields, strict=True))
     try:
-        case['parity'] = json.loads(case['parity'])
-        case['job_completion_time_unix'] = _number(case['job_completion_time_unix'])
-        case['perfvalues'] = _perfvalues(case)
+        case: dict[str, Any] = dict(zip(store.PERFLOG_COLUMNS, fields, strict=True))
+        place = f'{case["system"]}:{case["partition"]}'
+        case |= {'parity': json.loads(case['parity']),
+                 'job_completion_time_unix': _number(case['job_completion_time_unix']),
+                 'perfvalues': {f'{place}:{name}': [*map(_number, (value, ref, low, up)), unit, None]
+                                for name, value, unit, ref, low, up in _PERFVALUE.findall(case['perfvalues'])},
+                 'fixture': False, 'fail_reason': None, 'job_nodelist': [],
+                 'fail_phase': None if case['fail_phase'] in _NOTHING else case['fail_phase']}
     except (ValueError, TypeError):
         return None
-    phase = None if case['fail_phase'] in _NOTHING else case['fail_phase']
-    case.update(fixture=False, fail_reason=None, job_nodelist=[], fail_phase=phase)
     return case if isinstance(case['parity'], dict) and 'journal' in case['parity'] else None
-
-
-def _perfvalues(case: dict[str, Any]) -> dict[str, list]:
-    """ReFrame's own form: system:partition:metric -> [value, ref, lower, upper, unit, result]."""
-    prefix = f'{case["system"]}:{case["partition"]}'
-    return {f'{prefix}:{name}': [_number(value), _number(ref), _number(low), _number(up), unit, None]
-            for name, value, unit, ref, low, up in _PERFVALUE.findall(case['perfvalues'])}
 
 
 def _number(text: str) -> float | None:

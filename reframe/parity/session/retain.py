@@ -13,32 +13,29 @@ from pathlib import Path
 
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.records import database, outset, record
+from parity.records import database, kept, outset, record
 from parity.records.kept import MALFORMED
 from parity.rfm import store
-
-_COLUMNS = {'sessions': 'uuid, session_start_unix, session_end_unix, json_blob, report_file',
-            'testcases': 'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'}
 
 
 def prune(before: float, dry_run: bool) -> int:
     """Remove the sessions begun before ``before`` (Unix time, s; parity.records.database.starts), but the newest
-    of each system. Returns how many there are."""
+    of each system, with their plans and what the cache has of them. Returns how many there are."""
     if not database.uuids():
         return 0
     # of the columns beside a MAX, SQLite takes those of the row that has it
     newest = ('SELECT session_uuid, MAX(sessions.rowid) FROM testcases JOIN sessions '
               'ON sessions.uuid = session_uuid GROUP BY system')
     with _database() as conn:
-        kept = {uuid for uuid, _ in conn.execute(newest)}
-        old = [uuid for uuid, start in database.starts().items() if start < before and uuid not in kept]
+        keep = {uuid for uuid, _ in conn.execute(newest)}
+        old = [uuid for uuid, start in database.starts().items() if start < before and uuid not in keep]
         if old and not dry_run:
             plans = [_plan(conn, uuid) for uuid in old]
             conn.executemany('DELETE FROM sessions WHERE uuid = ?', [(uuid,) for uuid in old])
             conn.execute('DELETE FROM testcases WHERE session_uuid NOT IN (SELECT uuid FROM sessions)')
             conn.commit()
             conn.execute('VACUUM')
-            for file in filter(None, plans):
+            for file in (*filter(None, plans), *(file for uuid in old for file in kept.files_of(uuid))):
                 file.unlink(missing_ok=True)
     return len(old)
 
@@ -67,50 +64,20 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
     with _database() as conn:
         if not _attached(conn, other, _version(conn, 'main')):
             raise UsageError(f"{other}: not a results database of ReFrame's")
-        _same_machines(conn, other)
-        new = conn.execute('SELECT uuid, json_blob FROM other.sessions WHERE uuid NOT IN '
-                           '(SELECT uuid FROM main.sessions)').fetchall()
-        known, = conn.execute('SELECT COUNT(*) FROM other.sessions').fetchone()
-        began = [began for name in ('main', 'other') for began in _began(conn, name)]
-        for table, key in (('testcases', 'session_uuid'), ('sessions', 'uuid')):
-            names = _COLUMNS[table]
+        ours, theirs = _measured(conn, 'main', outset.folder()), _measured(conn, 'other', outset.folder(other))
+        _same_machines(other, _hosts(ours), _hosts(theirs))
+        new = [uuid for uuid in theirs if uuid not in ours]
+        began = [each for name in ('main', 'other') for each in _began(conn, name)]
+        _take_plans(conn, new, other)
+        for table, key, names in (
+                ('testcases', 'session_uuid',
+                 'name, system, partition, environ, job_completion_time_unix, session_uuid, uuid'),
+                ('sessions', 'uuid', 'uuid, session_start_unix, session_end_unix, json_blob, report_file')):
             conn.execute(f'INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} '
                          f'WHERE {key} NOT IN (SELECT uuid FROM main.sessions)')
         _put_in_order(conn, began)
-        _take_plans([blob for _, blob in new], other)
         conn.commit()
-    return dict(Counter(_measured(blob, outset.folder())[0] for _, blob in new)), known - len(new)
-
-
-def _take_plans(blobs: list[str], other: Path) -> None:
-    """Copy the plans of the sessions that are added. UsageError where one is lost: then nothing is added."""
-    for blob in blobs:
-        try:
-            report = json.loads(blob)
-            plan = outset.of_report(outset.joined(report, outset.folder(other))) if outset.number(report) else {}
-        except MALFORMED:       # a damaged session is added as it is
-            continue
-        if 'lost' in plan:
-            raise UsageError(f'{plan["lost"]}; the folder sessions belongs beside {other.name}')
-        if plan:
-            outset.write(plan)
-
-
-def _began(conn: sqlite3.Connection, name: str) -> list[tuple[float, str]]:
-    """When each session began, clocks that were wrong corrected, and its uuid."""
-    stored = conn.execute(f'SELECT uuid, session_start_unix FROM {name}.sessions ORDER BY rowid').fetchall()
-    uuids, said = zip(*stored, strict=True) if stored else ((), ())
-    return list(zip(database.in_order(said), uuids, strict=True))
-
-
-def _put_in_order(conn: sqlite3.Connection, began: list[tuple[float, str]]) -> None:
-    """Sessions count as stored in the order of their rows: let them be those of one database."""
-    wanted = list(dict.fromkeys(uuid for _, uuid in sorted(began, key=lambda each: each[0])))
-    stored = conn.execute('SELECT uuid, rowid FROM main.sessions ORDER BY rowid').fetchall()
-    alike = next((i for i, (uuid, _) in enumerate(stored) if uuid != wanted[i]), len(stored))
-    last = max((row for _, row in stored), default=0)
-    conn.executemany('UPDATE main.sessions SET rowid = ? WHERE uuid = ?',
-                     [(last + i, uuid) for i, uuid in enumerate(wanted[alike:], 1)])
+    return dict(Counter(theirs[uuid][0] for uuid in new)), len(theirs) - len(new)
 
 
 def _version(conn: sqlite3.Connection, name: str) -> tuple:
@@ -127,34 +94,66 @@ def _attached(conn: sqlite3.Connection, other: Path, version: tuple) -> bool:
         return False
 
 
-def _same_machines(conn: sqlite3.Connection, other: Path) -> None:
-    """A system that is the one machine that it runs on (`local`) is another machine elsewhere."""
-    here, there = _machines(conn, 'main', outset.folder()), _machines(conn, 'other', outset.folder(other))
-    for system, hosts in there.items():
-        if here.get(system, hosts) != hosts:
-            theirs, ours = (', '.join(sorted(names)) for names in (hosts, here[system]))
-            raise UsageError(f'{other}: system {system} was measured on {theirs}, here on {ours}: that would be '
-                             f'one history of two machines. Give one of them a name: copy systems/{system} to '
-                             'systems/NAME, and measure with --system NAME')
+def _measured(conn: sqlite3.Connection, name: str, plans: Path) -> dict[str, tuple[str, str]]:
+    """The system and the host of each session; '' for an unknown host. A damaged session tells neither."""
+    found = {}
+    for uuid, blob in conn.execute(f'SELECT uuid, json_blob FROM {name}.sessions'):
+        try:
+            session = record.of_report(outset.joined(json.loads(blob), plans))
+            found[uuid] = session.system or 'unknown', session.facts.get('machine', {}).get('hostname') or ''
+        except MALFORMED:
+            found[uuid] = 'unknown', ''
+    return found
 
 
-def _machines(conn: sqlite3.Connection, database: str, place: Path) -> dict[str, set[str]]:
+def _hosts(measured: dict[str, tuple[str, str]]) -> dict[str, set[str]]:
     """The hosts that each system was, as far as its sessions say that the machine itself was measured."""
     found: dict[str, set[str]] = {}
-    for blob, in conn.execute(f'SELECT json_blob FROM {database}.sessions'):
-        system, host = _measured(blob, place)
+    for system, host in measured.values():
         if host:
             found.setdefault(system, set()).add(host)
     return found
 
 
-def _measured(blob: str, place: Path) -> tuple[str, str]:
-    """The system of a session and its host, '' for a host that is not known; a damaged session tells neither."""
-    try:
-        session = record.of_report(outset.joined(json.loads(blob), place))
-        return session.system or 'unknown', session.facts.get('machine', {}).get('hostname') or ''
-    except MALFORMED:
-        return 'unknown', ''
+def _same_machines(other: Path, ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> None:
+    """A system that is the one machine that it runs on (`local`) is another machine elsewhere."""
+    for system, hosts in theirs.items():
+        if ours.get(system, hosts) != hosts:
+            there, here = (', '.join(sorted(names)) for names in (hosts, ours[system]))
+            raise UsageError(f'{other}: system {system} was measured on {there}, here on {here}: that would be '
+                             f'one history of two machines. Give one of them a name: copy systems/{system} to '
+                             'systems/NAME, and measure with --system NAME')
+
+
+def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None:
+    """Copy the plans of the sessions that are added. UsageError where one is lost: then nothing is added."""
+    for uuid in uuids:
+        blob, = conn.execute('SELECT json_blob FROM other.sessions WHERE uuid = ?', (uuid,)).fetchone()
+        try:
+            report = json.loads(blob)
+            plan = outset.of_report(outset.joined(report, outset.folder(other))) if outset.number(report) else {}
+        except MALFORMED:       # a damaged session is added as it is
+            continue
+        if 'lost' in plan:
+            raise UsageError(f'{plan["lost"]}; the folder sessions belongs beside {other.name}')
+        if plan:
+            outset.write(plan)
+
+
+def _began(conn: sqlite3.Connection, name: str) -> list[tuple[float, str]]:
+    """When each session began, clocks that were wrong corrected, and its uuid."""
+    stored = conn.execute(f'SELECT uuid, session_start_unix FROM {name}.sessions ORDER BY rowid').fetchall()
+    return list(zip(database.in_order([said for _, said in stored]), [uuid for uuid, _ in stored], strict=True))
+
+
+def _put_in_order(conn: sqlite3.Connection, began: list[tuple[float, str]]) -> None:
+    """Sessions count as stored in the order of their rows: let them be those of one database."""
+    wanted = list(dict.fromkeys(uuid for _, uuid in sorted(began, key=lambda each: each[0])))
+    stored = conn.execute('SELECT uuid, rowid FROM main.sessions ORDER BY rowid').fetchall()
+    alike = next((i for i, (uuid, _) in enumerate(stored) if uuid != wanted[i]), len(stored))
+    last = max((row for _, row in stored), default=0)
+    conn.executemany('UPDATE main.sessions SET rowid = ? WHERE uuid = ?',
+                     [(last + i, uuid) for i, uuid in enumerate(wanted[alike:], 1)])
 
 
 @contextmanager
@@ -165,10 +164,6 @@ def _database() -> Iterator[sqlite3.Connection]:
             yield conn
     except sqlite3.Error as err:
         raise InfrastructureError(f'{paths.database()}: {err}') from None
-
-
-#: What ReFrame puts into the folder of every case.
-_OF_A_CASE = 'rfm_*.sh'
 
 
 @dataclass
@@ -183,68 +178,52 @@ class Removed:
 
 def prune_files(before: float, dry_run: bool, recover: Callable[[], object] = lambda: None) -> Removed:
     """Remove what was last written before ``before`` (Unix time, s); with ``dry_run`` only count it.
+
     ``recover`` is called before lines of perflogs go: killed sessions are recovered from them. What goes before
     that makes room on a full disk."""
-    done = Removed()
-    for top in (paths.results() / 'stage', paths.results() / 'output'):
+    done, results = Removed(), paths.results()
+    for top in (results / 'stage', results / 'output'):
         for folder in list(_cases(top)):
-            newest, size = _state(folder)
-            if newest < before:
-                done.folders, done.size = done.folders + 1, done.size + size
+            # copied sources keep the time of the original, so the newest file decides
+            found = [path.lstat() for path in (folder, *folder.rglob('*'))]
+            if max(f.st_mtime for f in found) < before:
+                done.folders, done.size = done.folders + 1, done.size + sum(f.st_size for f in found)
                 if not dry_run:
                     shutil.rmtree(folder)
-                    _without_empty(folder.parent, top)
-    for report in (paths.results() / 'reports').glob('*.json'):
+                    while (folder := folder.parent) != top and not any(folder.iterdir()):
+                        folder.rmdir()
+    for report in (results / 'reports').glob('*.json'):
         if report.stat().st_mtime < before:
             done.reports, done.size = done.reports + 1, done.size + report.stat().st_size
             if not dry_run:
                 report.unlink()
     if not dry_run:
         recover()
-    for log in (paths.results() / 'perflogs').rglob('*.log*'):
-        lines, size = _shorten(log, before, dry_run)
-        done.lines, done.size = done.lines + lines, done.size + size
+    for log in (results / 'perflogs').rglob('*.log*'):
+        lines = log.read_text(errors='surrogateescape').splitlines(keepends=True)
+        old = [line for line in lines if _ended(line) < before]
+        done.lines, done.size = done.lines + len(old), done.size + sum(map(len, old))
+        if old and not dry_run:
+            left = [line for line in lines if _ended(line) >= before]
+            if any(_ended(line) != float('inf') for line in left):
+                files.write(log, ''.join(left).encode(errors='surrogateescape'))
+            else:
+                log.unlink()
     return done
 
 
 def _cases(top: Path) -> Iterator[Path]:
-    """The folders of cases below ``top``; links are not followed."""
+    """The folders of cases below ``top``: ReFrame puts a script into each. Links are not followed."""
     for folder in sorted(top.iterdir()) if top.is_dir() else ():
         if folder.is_dir() and not folder.is_symlink():
-            if any(folder.glob(_OF_A_CASE)):
+            if any(folder.glob('rfm_*.sh')):
                 yield folder
             else:
                 yield from _cases(folder)
 
 
-def _state(folder: Path) -> tuple[float, int]:
-    """When something in the folder was last written, and the bytes that it holds. Copied sources keep the time of
-    the original, so the newest file decides, not the oldest."""
-    found = [path.lstat() for path in (folder, *folder.rglob('*'))]
-    return max(f.st_mtime for f in found), sum(f.st_size for f in found)
-
-
-def _without_empty(folder: Path, top: Path) -> None:
-    while folder != top and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
-
-
-def _shorten(log: Path, before: float, dry_run: bool) -> tuple[int, int]:
-    """Take out the lines of cases that ended before (their first field, parity.rfm.store.PERFLOG_COLUMNS)."""
-    lines = log.read_text(errors='surrogateescape').splitlines(keepends=True)
-    old = [line for line in lines if _ended(line) < before]
-    if old and not dry_run:
-        left = [line for line in lines if _ended(line) >= before]
-        if any(_ended(line) != float('inf') for line in left):
-            files.write(log, ''.join(left).encode(errors='surrogateescape'))
-        else:
-            log.unlink()
-    return len(old), sum(len(line) for line in old)
-
-
 def _ended(line: str) -> float:
-    """When the case of a line ended; the header, and what is no line of ours, never did."""
+    """When the case of a perflog's line ended (its first field); other lines, as the header, never did."""
     try:
         return float(line.partition('|')[0])
     except ValueError:
