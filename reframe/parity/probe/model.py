@@ -1,17 +1,15 @@
-"""What a batch system tells of its nodes and queues, whichever batch system it is."""
+"""The nodes and queues of a batch system, whichever it is, and its login node."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-#: What stands in a comment where a person has to say something.
+#: Marks the comments that ask a person for something.
 TODO = 'TODO'
 
 
-@dataclass(frozen=True)
-class Node:
-    """A compute node. ``gpus`` is (type, number) pairs; ``labels`` what the operator calls it."""
+class Node(NamedTuple):
+    """A compute node. ``gpus`` is (type, number) pairs; ``labels`` are the operator's words."""
 
     name: str
     queues: tuple[str, ...]
@@ -24,8 +22,7 @@ class Node:
     state: str = ''                     # in the batch system's words
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(NamedTuple):
     """A partition of Slurm or a queue of PBS. Times in seconds; None: without a limit."""
 
     name: str
@@ -35,22 +32,20 @@ class Queue:
     closed: str = ''                    # why this user's jobs do not run in it
     exclusive: bool = False             # jobs have whole nodes without asking
     up: bool = True                     # whether it takes and starts jobs today
-    memory: str = ''                    # what a job gets that asks for no memory, where that is not all
+    memory: str = ''                    # of a job that asks for none, where that is not all
 
 
-@dataclass(frozen=True)
-class Like:
+class Like(NamedTuple):
     """Like nodes behind one queue: a partition of system.yaml. ``options`` tell them from the queue's others."""
 
     name: str
     queue: Queue
     nodes: tuple[Node, ...]
     options: tuple[str, ...] = ()
-    mixed: str = ''                     # what kinds its jobs may get, where no option tells them apart
+    mixed: str = ''                     # the kinds its jobs may get, where no option tells them apart
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(NamedTuple):
     """A batch system as its login node shows it. ``notes`` are for the file's head."""
 
     scheduler: str                      # ReFrame's name of the backend
@@ -58,14 +53,14 @@ class Cluster:
     name: str
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
-    source: str                         # the command that told of the nodes
+    source: str                         # the command that listed the nodes
     account: str = ''                   # this user's default
     accounts: tuple[str, ...] = ()      # all of this user's; () where none is known
     licences: tuple[str, ...] = ()
     launcher: str = ''
     launcher_source: str = ''
-    mpi_type: str = ''                  # that srun has to be told
-    notes: list[str] = field(default_factory=list)
+    mpi_type: str = ''                  # for srun, which does not know it
+    notes: tuple[str, ...] = ()
 
 
 class Filesystem(NamedTuple):
@@ -75,24 +70,23 @@ class Filesystem(NamedTuple):
 
 
 class Link(NamedTuple):
-    """The rate of a port in MB/s, one way, and what says so."""
+    """The rate of a port in MB/s, one way, and its source."""
 
     rate: float
     source: str
 
 
-@dataclass(frozen=True)
-class Host:
-    """What the login node itself shows."""
+class Host(NamedTuple):
+    """The login node itself."""
 
     name: str
     filesystems: list[Filesystem]
     unknown: list[str]                      # file systems on which no folder of this user's is known
     link: Link | None = None
     no_link: str = ''
-    arches: dict[str, tuple[str, str]] = field(default_factory=dict)    # GPU type -> architecture, source
+    arches: dict[str, tuple[str, str]] = {}     # GPU type -> architecture, source
     modules_system: str = 'nomod'
-    mpi_modules: list[str] = field(default_factory=list)
+    mpi_modules: list[str] = []
     codes: tuple[str, ...] = ()             # that start on this node, from its own packages
     cores: int = 0                          # of this node
     llc_bytes: int = 0                      # its last-level caches together

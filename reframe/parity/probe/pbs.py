@@ -1,4 +1,4 @@
-"""PBS as it prints itself: `pbsnodes -a`, `qstat -Q -f`, `qstat -B -f`."""
+"""The output of PBS: `pbsnodes -a`, `qstat -Q -f`, `qstat -B -f`."""
 
 from __future__ import annotations
 
@@ -8,26 +8,23 @@ from parity.probe.model import Node, Queue
 from parity.scheduler.command import seconds
 from parity.scheduler.pbs import PbsNode, hosts, left, records, size
 
-#: Resources that every node has, and that say nothing of its kind.
+#: Resources that every node has, and that say nothing about its kind.
 _COMMON = {'arch', 'host', 'vnode', 'mem', 'ncpus', 'ngpus', 'vmem', 'Qlist', 'hbmem', 'naccelerators',
            'accelerator_memory', 'hpmem', 'nmics'}
 
 
 def nodes(text: str, queues: str) -> list[Node]:
-    """The hosts of `pbsnodes -a`, with the queues of `qstat -Q -f` that they serve."""
+    """Read the hosts of `pbsnodes -a`, with the queues of `qstat -Q -f` that they serve."""
     found = hosts(text)
     served: dict[str, list[str]] = {host.name: [] for host in found}
     for queue, record in records(queues, 'Queue: ').items():
-        for host in left(found, queue, _chunk(record)):
+        # a queue asks this of each node for all of its jobs, amounts aside
+        chunk = {key.partition('.')[2]: value for key, value in record.items()
+                 if key.startswith('default_chunk.') and size(value) is None}
+        for host in left(found, queue, chunk):
             if queue in host.resources.get('Qlist', queue).split(','):      # customary, without a default_chunk
                 served[host.name].append(queue)
     return [_node(host, tuple(served[host.name])) for host in found]
-
-
-def _chunk(queue: dict[str, str]) -> dict[str, str]:
-    """What a queue asks of each node for all of its jobs, without amounts."""
-    return {key.partition('.')[2]: value for key, value in queue.items()
-            if key.startswith('default_chunk.') and size(value) is None}
 
 
 def _node(host: PbsNode, queues: tuple[str, ...]) -> Node:
@@ -42,15 +39,11 @@ def _node(host: PbsNode, queues: tuple[str, ...]) -> Node:
 
 
 def queues(text: str, default: str, groups: set[str], user: str) -> list[Queue]:
-    """The queues of `qstat -Q -f` that run jobs (routing queues only hand them on)."""
-    return [_queue(name, record, default, groups, user)
+    """Read the queues of `qstat -Q -f` that run jobs (routing queues only hand them on)."""
+    return [Queue(name, default=name == default, longest=seconds(record.get('resources_max.walltime', '')),
+                  most_nodes=int(most) if (most := record.get('resources_max.nodect', '')).isdecimal() else None,
+                  closed=_closed(record, groups, user))
             for name, record in records(text, 'Queue: ').items() if record.get('queue_type') == 'Execution']
-
-
-def _queue(name: str, record: dict[str, str], default: str, groups: set[str], user: str) -> Queue:
-    most = record.get('resources_max.nodect', '')
-    return Queue(name, default=name == default, longest=seconds(record.get('resources_max.walltime', '')),
-                 most_nodes=int(most) if most.isdecimal() else None, closed=_closed(record, groups, user))
 
 
 def _closed(record: dict[str, str], groups: set[str], user: str) -> str:
@@ -67,5 +60,5 @@ def _closed(record: dict[str, str], groups: set[str], user: str) -> str:
 
 
 def server(text: str) -> dict[str, str]:
-    """The attributes of `qstat -B -f`, and the server's name as `name`."""
+    """Read the attributes of `qstat -B -f`, and the server's name as `name`."""
     return next(({'name': name, **record} for name, record in records(text, 'Server: ').items()), {})

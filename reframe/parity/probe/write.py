@@ -6,121 +6,150 @@ import datetime
 import getpass
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from parity.probe.ask import ASKS
 from parity.probe.model import TODO, Cluster, Host, Like, Node, Queue
 
-#: A comment begins here, or two blanks behind what is longer.
+#: A comment begins here, or two blanks behind a longer line.
 _COLUMN = 58
+#: One case takes minutes; a queue that allows days would keep one that hangs for as long.
+_CASE_SECONDS = 3600
+#: Operators' words for the kinds of nodes.
+_KINDS = {'physical': 'physical', 'baremetal': 'physical', 'virtual': 'virtual', 'vm': 'virtual'}
+
+#: A line of the file, and a comment behind it or alone.
+Line = tuple[str, str]
 
 
 def system(name: str, cluster: Cluster, host: Host, today: datetime.date) -> str:
-    """systems/<name>/system.yaml."""
+    """Return the text of systems/<name>/system.yaml."""
     likes, left = like_nodes(cluster)
-    lines = _head(name, cluster, host, today)
-    for index, like in enumerate(likes):
-        lines += partition_lines(like, cluster, host, first=index == 0)
-    lines += [('', f'left out: {queue} ({short(why)})') for queue, why in left.items()]
-    return ''.join(_line(*line) for line in lines)
+    lines = [*_head(name, cluster, host, today)]
+    for like in likes:
+        lines += [*_partition(like, cluster, host), *_extras(like, cluster, host, first=like is likes[0])]
+    lines += [('', f'left out: {queue} ({short([why])})') for queue, why in left.items()]
+    return ''.join(map(_line, lines))
 
 
-def _line(text: str, comment: str = '') -> str:
+def _line(line: Line) -> str:
+    text, comment = line
     if not comment:
         return f'{text}\n'
-    return f'{text:<{_COLUMN}}# {comment}\n' if text and len(text) < _COLUMN else \
-        f'{text}{"  " if text else ""}# {comment}\n'
+    width = _COLUMN if len(text) < _COLUMN else len(text) + 2
+    return f'{text:<{width if text else 0}}# {comment}\n'
 
 
-def _head(name: str, cluster: Cluster, host: Host, today: datetime.date) -> list[tuple]:
-    lines = [('', f'Written by `parity probe {name}` on {host.name}, {today}, from what {cluster.version}'),
-             ('', f'and this node tell. Lines with {TODO} want a person; `parity doctor --system {name}`'),
-             ('', 'says what is left.')]
-    lines += [('', f'{TODO} {note}') for note in cluster.notes]
+def _head(name: str, cluster: Cluster, host: Host, today: datetime.date) -> Iterator[Line]:
+    yield '', f'Written by `parity probe {name}` on {host.name}, {today}, from what {cluster.version}'
+    yield '', f'and this node tell. Lines with {TODO} want a person; `parity doctor --system {name}`'
+    yield '', 'says what is left.'
+    yield from (('', f'{TODO} {note}') for note in cluster.notes)
     if cluster.licences:
-        lines.append(('', f'{TODO} licences, which `access` may have to take (--licenses=NAME:1): '
-                      + short(', '.join(cluster.licences))))
+        yield '', (f'{TODO} licences, which `access` may have to take (--licenses=NAME:1): '
+                   f'{short(cluster.licences)}')
+    yield f'name: {name}', ''
+    yield f'descr: {quoted(cluster.name or name)}', ''
+    yield f'hostnames: [{single(f"^{re.escape(host.name)}$")}]', f'{TODO} the other login nodes'
+    yield f'modules_system: {host.modules_system}', (
+        'neither LMOD_CMD nor MODULES_CMD is set here' if host.modules_system == 'nomod' else
+        f'with an MPI: {short(host.mpi_modules) or "none found"}')
+    yield 'detect: false', 'a login node says nothing about compute nodes'
+    yield 'requires: offered', 'what must be measured, or a list of codes'
+    yield 'environments:', 'modules that bring codes; `parity software build` adds its own'
+    yield (f'  - {{name: distro, codes: [{", ".join(host.codes)}]}}',
+           f'{TODO} start on this node without a module: on the others, too?')
     mpi = ', '.join(host.mpi_modules[:1]) or 'gcc/13, openmpi/5'
-    here = f'{TODO} start on this node without a module: on the others, too?'
-    hosts = single(f'^{re.escape(host.name)}$')
-    return [*lines, (f'name: {name}',), (f'descr: {quoted(cluster.name or name)}',),
-            (f'hostnames: [{hosts}]', f'{TODO} the other login nodes'),
-            (f'modules_system: {host.modules_system}', _of_modules(host)),
-            ('detect: false', 'a login node says nothing about compute nodes'),
-            ('requires: offered', 'what must be measured, or a list of codes'),
-            ('environments:', 'modules that bring codes; `parity software build` adds its own'),
-            (f'  - {{name: distro, codes: [{", ".join(host.codes)}]}}', here),
-            (f'# - {{name: site, modules: [{mpi}], codes: [hpl, osu]}}',), ('partitions:',)]
+    yield f'# - {{name: site, modules: [{mpi}], codes: [hpl, osu]}}', ''
+    yield 'partitions:', ''
 
 
-def _of_modules(host: Host) -> str:
-    if host.modules_system == 'nomod':
-        return 'neither LMOD_CMD nor MODULES_CMD is set here'
-    return 'with an MPI: ' + (short(', '.join(host.mpi_modules)) or 'none found')
-
-
-#: One case takes minutes; a queue that allows days would keep one that hangs for as long.
-_CASE_SECONDS = 3600
-
-
-def partition_lines(like: Like, cluster: Cluster, host: Host, first: bool) -> list[tuple]:
-    """The lines of one partition with their comments; the first says what all have in common."""
-    one = min(like.nodes, key=lambda n: (n.cores, n.memory_bytes))
-    called = f'; all are called {short(", ".join(_common(like)))}' if _common(like) else ''
-    cores = f'{one.cores} core{"s" if one.cores > 1 else ""}'
-    said = [(f'  - name: {like.name}',),
-             (f'    descr: {len(like.nodes)} nodes of {cores}', f'for instance {like.nodes[0].name}{called}')]
+def _partition(like: Like, cluster: Cluster, host: Host) -> Iterator[Line]:
+    """Yield the lines of a partition up to its `extras`."""
+    one, queue = _smallest(like), like.queue
+    common = sorted(set.intersection(*(set(n.labels) for n in like.nodes)))
+    called = f'; all are called {short(common)}' if common else ''
+    yield f'  - name: {like.name}', ''
+    yield (f'    descr: {len(like.nodes)} nodes of {one.cores} core{"s" if one.cores > 1 else ""}',
+           f'for instance {like.nodes[0].name}{called}')
     if like.mixed:
-        said.append(('', f'{TODO} jobs may get unlike nodes, no option tells them apart: {like.mixed}'))
-    said.append((f'    scheduler: {cluster.scheduler}',))
+        yield '', f'{TODO} jobs may get unlike nodes, no option tells them apart: {like.mixed}'
+    yield f'    scheduler: {cluster.scheduler}', ''
     if cluster.scheduler == 'slurm':
-        said.append(('    sched_options: {use_nodes_option: true}', '--ntasks-per-node alone is a maximum'))
-    return [*said, (f'    launcher: {cluster.launcher}', cluster.launcher_source), *_access(like, cluster),
-            *_variables(cluster), _time(like), _features(like, one), *_devices(one, host), ('    extras:',),
-            _nodes(like), (f'      cores: {one.cores}', f'{cluster.source}{_threads(one, cluster)}'),
-            (f'      memory_bytes: {one.memory_bytes:_}',
-             f'{one.memory_bytes / (1 << 30):.4g} GiB: {cluster.source}'),
-            *_caches(one, host), _filesystems(host, first), *_limits(host, first)]
+        yield '    sched_options: {use_nodes_option: true}', '--ntasks-per-node alone is a maximum'
+    yield f'    launcher: {cluster.launcher}', cluster.launcher_source
+    yield _access(like, cluster)
+    if cluster.mpi_type:
+        yield (f'    env_vars: [[SLURM_MPI_TYPE, {cluster.mpi_type}]]', 'srun --mpi=list: ranks of one MPI job')
+    known = f'{_span(queue.longest)} at most in {queue.name}' if queue.longest else f'{queue.name} has no limit'
+    yield f'    time_limit: {_span(min(queue.longest or _CASE_SECONDS, _CASE_SECONDS))}', f'of one case; {known}'
+    kinds = {_KINDS[label] for label in common if label in _KINDS}
+    kinds = kinds if len(kinds) == 1 else set()
+    yield (f'    features: [{", ".join(["cpu", *(["gpu"] if one.gpus else []), *kinds])}]',
+           'physical or virtual: what the nodes are called' if kinds else f'{TODO} add physical or virtual')
+    for kind, count in one.gpus[:1]:
+        arch, source = host.arches.get(kind, ('', ''))
+        told = f'{count} x {kind or "of a type that is not told"}'
+        yield (f'    devices: [{{type: gpu, {f"arch: {arch}, " if arch else ""}num_devices: {count}}}]',
+               f'{told}: {source}' if arch else f'{TODO} arch, such as sm_80; {told}')
 
 
-def _features(like: Like, one: Node) -> tuple:
-    """cpu, gpu, and the kind, where the operator's own word for the nodes says it."""
-    words = ['cpu', *(['gpu'] if one.gpus else [])]
-    kinds = {'physical': 'physical', 'baremetal': 'physical', 'virtual': 'virtual', 'vm': 'virtual'}
-    found = {kinds[label] for label in _common(like) if label in kinds}
-    if len(found) == 1:
-        return f'    features: [{", ".join([*words, *found])}]', 'physical or virtual: what the nodes are called'
-    return f'    features: [{", ".join(words)}]', f'{TODO} add physical or virtual'
+def _smallest(like: Like) -> Node:
+    return min(like.nodes, key=lambda n: (n.cores, n.memory_bytes))
 
 
-def _common(like: Like) -> list[str]:
-    return sorted(set.intersection(*(set(n.labels) for n in like.nodes)))
-
-
-def _access(like: Like, cluster: Cluster) -> list[tuple]:
+def _access(like: Like, cluster: Cluster) -> Line:
     queue = like.queue
     if cluster.scheduler == 'pbs':
         options = [f'-q {queue.name}', "'-l place=scatter:excl'", *like.options, 'ompthreads=1']
-        return [(f'    access: [{", ".join(options)}]', f'{TODO} -A ACCOUNT, where the site wants one')]
+        return f'    access: [{", ".join(options)}]', f'{TODO} -A ACCOUNT, where the site wants one'
     options = [f'--partition={queue.name}', *([f'--account={cluster.account}'] if cluster.account else []),
                *([] if queue.exclusive else ['--exclusive']), *(f"'{o}'" if ':' in o else o for o in like.options),
                *(['--hint=nomultithread'] if like.nodes[0].threads > 1 else []),
                *(['--mem=0'] if queue.memory else [])]
     why = [f'account: sacctmgr, default of {getpass.getuser()}'] if cluster.account else []
     why += [f'--mem=0, as {queue.memory}'] if queue.memory else []
-    return [(f'    access: [{", ".join(options)}]', '; '.join(why))]
+    return f'    access: [{", ".join(options)}]', '; '.join(why)
 
 
-def _variables(cluster: Cluster) -> list[tuple]:
-    line = f'    env_vars: [[SLURM_MPI_TYPE, {cluster.mpi_type}]]', 'srun --mpi=list: ranks of one MPI job'
-    return [line] if cluster.mpi_type else []
-
-
-def _time(like: Like) -> tuple:
-    longest = like.queue.longest
-    time = min(longest or _CASE_SECONDS, _CASE_SECONDS)
-    known = f'{_span(longest)} at most in {like.queue.name}' if longest else f'{like.queue.name} has no limit'
-    return f'    time_limit: {_span(time)}', f'of one case; {known}'
+def _extras(like: Like, cluster: Cluster, host: Host, first: bool) -> Iterator[Line]:
+    """Yield the lines of a partition's `extras`; those of the first partition hold what all have in common."""
+    one, most, total = _smallest(like), like.queue.most_nodes, len(like.nodes)
+    # as many nodes as are configured: an outage of today is no property of the system
+    away = [f'{n.name} {n.state}'.strip() for n in like.nodes if not n.up]
+    missed = f'{TODO} fewer, if these do not come back: {short(away)}; ' if away else ''
+    yield '    extras:', ''
+    limit = f', {most} a job' if most else ''
+    yield (f'      nodes: {min(total, most or total)}',
+           f'{missed}that one job may have; {total - len(away)} of {total} are up{limit}')
+    threads = f', {one.threads} threads each' if one.threads > 1 else ''
+    if cluster.scheduler == 'pbs':
+        threads = ': ncpus; hardware threads are counted as cores where the site has them on'
+    yield f'      cores: {one.cores}', f'{cluster.source}{threads}'
+    yield f'      memory_bytes: {one.memory_bytes:_}', f'{_gib(one)}: {cluster.source}'
+    if host.llc_bytes and host.cores == one.cores:
+        yield f'      llc_bytes: {host.llc_bytes:_}', f'{TODO} check: of this node, which has as many cores'
+    else:
+        yield '      # llc_bytes:', f'{TODO} last-level caches of a node together: lscpu -B there'
+    if not first:
+        yield '      filesystems: *filesystems', ''
+        yield from [('      limits: *limits', '')] if host.link else ()
+        return
+    named = [f for f in host.filesystems if f.name != 'home'] or host.filesystems
+    others = f'; none of yours is known on {short(host.unknown)}' if host.unknown else ''
+    if named:
+        paths = ', '.join(f'{f.name}: {quoted(f.path)}' for f in named)
+        yield f'      filesystems: &filesystems {{{paths}}}', '; '.join(f.source for f in named) + others
+    else:
+        yield ('      filesystems: &filesystems {scratch: $PARITY_RESULTS/scratch}',
+               f'{TODO} a folder of yours that all nodes see{others or "; none is mounted here"}')
+    if host.link:
+        yield '      limits: &limits', f'{TODO} certain: true, once the nodes are known to have such a port'
+        yield (f'        link_bandwidth: {{value: {host.link.rate:g}, unit: MB/s, certain: false, source: '
+               f'{single("login node, " + host.link.source)}}}', '')
+    else:
+        yield ('      # limits: {link_bandwidth: {value: 25000, unit: MB/s, source: ...}}',
+               f'{TODO} {host.no_link}')
 
 
 def _span(seconds: int) -> str:
@@ -128,81 +157,31 @@ def _span(seconds: int) -> str:
     return ''.join(f'{count}{unit}' for count, unit in parts if count)
 
 
-def _devices(one: Node, host: Host) -> list[tuple]:
-    if not one.gpus:
-        return []
-    kind, count = one.gpus[0]
-    arch, source = host.arches.get(kind, ('', ''))
-    told, known = f'{count} x {kind or "of a type that is not told"}', f'arch: {arch}, ' if arch else ''
-    return [(f'    devices: [{{type: gpu, {known}num_devices: {count}}}]',
-             f'{told}: {source}' if arch else f'{TODO} arch, such as sm_80; {told}')]
+def _gib(node: Node) -> str:
+    return f'{node.memory_bytes / (1 << 30):.4g} GiB'
 
 
-def _nodes(like: Like) -> tuple:
-    """As many as are configured: an outage of today is no property of the system."""
-    count = min(len(like.nodes), like.queue.most_nodes or len(like.nodes))
-    limit = f', {like.queue.most_nodes} a job' if like.queue.most_nodes else ''
-    away = [f'{n.name} {n.state}'.strip() for n in like.nodes if not n.up]
-    missed = f'{TODO} fewer, if these do not come back: {short(", ".join(away))}; ' if away else ''
-    return f'      nodes: {count}', f'{missed}that one job may have; ' \
-                                    f'{len(like.nodes) - len(away)} of {len(like.nodes)} are up{limit}'
-
-
-def _threads(one: Node, cluster: Cluster) -> str:
-    if cluster.scheduler == 'pbs':
-        return ': ncpus; hardware threads are counted as cores where the site has them on'
-    return f', {one.threads} threads each' if one.threads > 1 else ''
-
-
-def _caches(one: Node, host: Host) -> list[tuple]:
-    if host.llc_bytes and host.cores == one.cores:
-        return [(f'      llc_bytes: {host.llc_bytes:_}', f'{TODO} check: of this node, which has as many cores')]
-    return [('      # llc_bytes:', f'{TODO} last-level caches of a node together: lscpu -B there')]
-
-
-def _filesystems(host: Host, first: bool) -> tuple:
-    if not first:
-        return ('      filesystems: *filesystems',)
-    named = [f for f in host.filesystems if f.name != 'home'] or host.filesystems
-    others = f'; none of yours is known on {short(", ".join(host.unknown))}' if host.unknown else ''
-    if not named:
-        return ('      filesystems: &filesystems {scratch: $PARITY_RESULTS/scratch}',
-                f'{TODO} a folder of yours that all nodes see' + (others or '; none is mounted here'))
-    paths = ', '.join(f'{f.name}: {quoted(f.path)}' for f in named)
-    return f'      filesystems: &filesystems {{{paths}}}', '; '.join(f.source for f in named) + others
-
-
-def _limits(host: Host, first: bool) -> list[tuple]:
-    if host.link is None:
-        example = '      # limits: {link_bandwidth: {value: 25000, unit: MB/s, source: ...}}'
-        return [(example, f'{TODO} {host.no_link}')] if first else []
-    if not first:
-        return [('      limits: *limits',)]
-    return [('      limits: &limits', f'{TODO} certain: true, once the nodes are known to have such a port'),
-            (f'        link_bandwidth: {{value: {host.link.rate:g}, unit: MB/s, certain: false, source: '
-             f'{single("login node, " + host.link.source)}}}',)]
-
-
-def short(text: str, most: int = 100) -> str:
-    """A list cut where it grows too long for a comment."""
+def short(words: Iterable[str], most: int = 100) -> str:
+    """Join a list, cut where it grows too long for a comment."""
+    text = ', '.join(words)
     return text if len(text) <= most else text[:most].rpartition(', ')[0] + ', ...'
 
 
 def single(text: str) -> str:
-    """Text in YAML's single quotes."""
+    """Return text in YAML's single quotes."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def quoted(text: str) -> str:
-    """Text as YAML takes it, in quotes where it needs them."""
+    """Return text for YAML, in quotes where it needs them."""
     return text if re.fullmatch(r'[A-Za-z/$][\w/.$-]*', text) else single(text)
 
 
-#: What the name of a partition must not have.
+#: Characters that a partition's name cannot have.
 _NO_NAME = r'[^A-Za-z0-9_-]'
-#: Memories that differ by less are those of like nodes: a kernel keeps a little more on one than on another.
+#: Like nodes differ less in memory: a kernel keeps a little more on one than on another.
 _MEMORY = 0.1
-#: Generations of processors, in the words that operators give nodes: what tells nodes of one size apart.
+#: Generations of processors, in operators' words: they tell nodes of one size apart.
 _PROCESSORS = re.compile(
     r'(sandy|ivy)_?bridge|snb|ivb|haswell|hsw|broadwell|bdw|(sky|cascade|cooper|ice)_?lake|skl|skx|clx|icx|icl'
     r'|(sapphire|granite|emerald)_?rapids|spr|emr|gnr|knl|naples|rome|milan(-?x)?|genoa(-?x)?|bergamo|turin|zen[1-6]'
@@ -210,33 +189,30 @@ _PROCESSORS = re.compile(
 
 
 def like_nodes(cluster: Cluster) -> tuple[list[Like], dict[str, str]]:
-    """The partitions worth measuring, and why each other queue was left out."""
+    """Return the partitions worth measuring, and why each other queue was left out."""
     queues, asks = cluster.queues, ASKS[cluster.scheduler]
-    members: dict[str, list[Node]] = defaultdict(list)
-    for node in cluster.nodes:
-        for name in node.queues:
-            members[name].append(node)
+    members = {q.name: [node for node in cluster.nodes if q.name in node.queues] for q in queues}
     left = {q.name: q.closed for q in queues if q.closed}
-    left |= {q.name: 'it has no nodes' for q in queues if not members[q.name]}
+    left |= {name: 'it has no nodes' for name, nodes in members.items() if not nodes}
     found = [like for q in queues if q.name not in left for like in _kinds(q, members[q.name], asks)]
     count = Counter(like.queue.name for like in found)
     found.sort(key=lambda k: (-len(k.nodes), count[k.queue.name], not k.queue.default,
                               -(k.queue.longest or 1 << 40), k.name))
     taken, covered = [], {}
     for like in found:
-        new = {n.name for n in like.nodes} - set(covered)
-        if new:
+        if new := {n.name for n in like.nodes} - set(covered):
             taken.append(like)
             covered |= dict.fromkeys(new, like.name)
-    used = {like.queue.name for like in taken}
-    order = [q.name for q in queues]
-    for name in sorted(set(order) - set(left) - used, key=order.index):
-        left[name] = 'its nodes are those of ' + ', '.join(dict.fromkeys(covered[n.name] for n in members[name]))
+    order = list(members)
+    for name in order:
+        if name not in left and name not in {like.queue.name for like in taken}:
+            same = dict.fromkeys(covered[n.name] for n in members[name])
+            left[name] = f'its nodes are those of {", ".join(same)}'
     return sorted(taken, key=lambda k: (order.index(k.queue.name), k.name)), left
 
 
 def _kinds(queue: Queue, nodes: list[Node], asks: Mapping[str, str]) -> list[Like]:
-    """The kinds of a queue's nodes that its jobs can ask for; what they cannot is one, and says what jobs get."""
+    """Return the kinds of a queue's nodes that its jobs can ask for, and the other nodes together as one kind."""
     kinds: dict[tuple, list[Node]] = defaultdict(list)
     for node in sorted(nodes, key=lambda n: n.memory_bytes):
         kinds[_kind(node, kinds)].append(node)
@@ -255,31 +231,30 @@ def _kinds(queue: Queue, nodes: list[Node], asks: Mapping[str, str]) -> list[Lik
         else:
             rest.append(members)
     if rest:
-        told = [_told(members) for members in (rest if len(rest) > 1 else kinds.values())]
-        found.append(Like(base, queue, tuple(n for members in rest for n in members), mixed='; '.join(told)))
+        told = '; '.join(f'{len(kind)} of {kind[0].cores} cores, {_gib(kind[0])}'
+                         + ''.join(f', {count} {gpu or "GPUs"}' for gpu, count in kind[0].gpus)
+                         for kind in (rest if len(rest) > 1 else kinds.values()))
+        found.append(Like(base, queue, tuple(n for members in rest for n in members), mixed=told))
     return found
 
 
 def _kind(node: Node, known: Iterable[tuple]) -> tuple:
-    """What makes nodes alike. Nodes come in the order of their memory: one near to a known kind's is the same."""
-    processor = tuple(w for w in node.labels if _PROCESSORS.fullmatch(w.rpartition('=')[2].lower()))
-    fixed = (node.cores, node.gpus, processor)
+    """Return a node's kind. Nodes come in the order of memory, which may be near a known kind's."""
+    fixed = (node.cores, node.gpus, tuple(filter(_names_processor, node.labels)))
     return next((k for k in known if k[:3] == fixed and node.memory_bytes <= k[3] * (1 + _MEMORY)),
                 (*fixed, node.memory_bytes))
 
 
+def _names_processor(label: str) -> bool:
+    return bool(_PROCESSORS.fullmatch(label.rpartition('=')[2].lower()))
+
+
 def _tells(members: list[Node], others: list[Node]) -> str:
-    """A label that all of ``members`` have and none of the others; the shortest is what a person would take."""
+    """Return a label that all of ``members`` have and none of the others; a person would take the shortest."""
     common = set.intersection(*(set(n.labels) for n in members)) - {w for n in others for w in n.labels}
-    known = [w for w in common if _PROCESSORS.fullmatch(w.rpartition('=')[2].lower())]
-    return min(known or common, key=lambda w: (len(w), w), default='')
+    return min(filter(_names_processor, common), key=lambda w: (len(w), w), default='') or min(
+        common, key=lambda w: (len(w), w), default='')
 
 
 def _gpus(members: list[Node], asks: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(asks['gpu' if kind else 'any gpu'].format(kind, count) for kind, count in members[0].gpus)
-
-
-def _told(members: list[Node]) -> str:
-    one = members[0]
-    gpus = ''.join(f', {count} {kind or "GPUs"}' for kind, count in one.gpus)
-    return f'{len(members)} of {one.cores} cores, {one.memory_bytes / (1 << 30):.4g} GiB{gpus}'
