@@ -64,11 +64,9 @@ def test_a_run_that_is_killed_was_disturbed_by_no_other_loses_no_finished_case_a
     again = shell(f'. ci/activate && {FILECOPY} {ONE}', checkout)
     assert f'session {session_id} was killed: recovered {done_before} finished case' in again.stderr + again.stdout
     assert not processes_of(session_id) and not list((checkout / 'results' / 'running').glob('*.json'))
-    killed, whole = sessions_of(checkout)
-    cases = killed['runs'][0]['testcases']
-    assert killed['session_info']['interrupted'] and [case['result'] for case in cases] == done_before * ['pass']
-    uuid = killed['session_info']['uuid']
-    code = shell(f'. ci/activate && parity verdict --session {uuid[:8]}', checkout)
+    killed, _ = sessions_of(checkout)
+    assert killed['session_info']['interrupted'] and [case['result'] for case in killed['runs'][0]['testcases']] == done_before * ['pass']
+    code = shell(f'. ci/activate && parity verdict --session {killed["session_info"]["uuid"][:8]}', checkout)
     assert code.returncode == 3 and 'interrupted' in code.stdout and 'MISSING' in code.stdout
     assert 'missing' not in verdict_of(checkout)[1]['counts']
 
@@ -80,8 +78,7 @@ def test_a_nightly_refuses_a_second_one_and_ctrl_c_keeps_what_had_finished(check
     assert second.returncode == 4 and 'ci/nightly (pid' in second.stderr and 'Traceback' not in second.stderr
     os.killpg(run.pid, signal.SIGINT)
     printed, _ = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 4, printed[-2000:]
-    assert 'interrupted' in printed and 'Traceback' not in printed
+    assert run.returncode == 4 and 'interrupted' in printed and 'Traceback' not in printed, printed[-2000:]
     words = [c['verdict'] for c in verdict_of(checkout)[1]['cells'] if c['value'] is not None]
     assert words and 'failed' not in words
     assert (checkout / 'results' / 'report' / 'index.html').is_file()
@@ -183,13 +180,11 @@ def test_a_damaged_journal_is_moved_aside(results, content, capsys):
 
 
 def test_a_damaged_journal_and_an_empty_database_stop_no_nightly_and_it_leaves_its_heartbeat(checkout):
-    running = checkout / 'results' / 'running'
-    running.mkdir(parents=True)
-    (running / 'x.json').write_text('{')
+    (checkout / 'results' / 'running').mkdir(parents=True)
+    (checkout / 'results' / 'running' / 'x.json').write_text('{')
     (checkout / 'results' / 'results.db').touch()
     done = shell(f'ci/nightly {ONE}', checkout)
-    assert done.returncode == 0, done.stdout[-1000:] + done.stderr
-    assert 'is no journal of a session' in done.stderr
+    assert done.returncode == 0 and 'is no journal of a session' in done.stderr, done.stdout[-1000:] + done.stderr
     beat = json.loads((checkout / 'results' / 'heartbeat' / 'local.json').read_text())
     assert beat['exit_code'] == 0 and beat['end'] >= beat['start'] and f'session {beat["session"][:8]}' in done.stdout
 
@@ -199,17 +194,12 @@ def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
         if name != 'onebox':
             (checkout / 'systems' / name).rename(checkout / name)
     session_id = journal_of(checkout / 'results', killed(), 'onebox')
-    done = run_python('from parity.session import recovery; print(recovery.recover_all())', checkout)
+    done = run_python('from parity.session import recovery; print(recovery.recover_all())\n'
+                      'from reframe.core import runtime; print(runtime.runtime())', checkout)
     assert f'session {session_id} was killed: recovered 0 finished cases' in done.stdout, done.stderr
     assert len(sessions_of(checkout)) == 1 and not list((checkout / 'results' / 'running').iterdir())
-
-
-def test_a_run_that_recovers_another_makes_its_own_runtime(results):
-    """ReFrame makes one only where there is none: it would be of the system of the recovered run."""
-    journal_of(results, killed(), 'local')
-    done = run_python('from parity.session import recovery; recovery.recover_all()\n'
-                      'from reframe.core import runtime; print(runtime.runtime())', results)
-    assert 'no runtime context is configured' in done.stderr and 'was killed' in done.stderr
+    # ReFrame makes a runtime only where there is none: it would be of the system of the recovered run
+    assert 'no runtime context is configured' in done.stderr
 
 
 NAMESPACE = 'unshare --pid --fork --mount-proc --kill-child '
@@ -224,10 +214,9 @@ def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout
     inside = start(f"exec {NAMESPACE} bash -c '. ci/activate && exec reframe -c checks/ -r -n FileCopy --repeat=9'", checkout)
     journals = checkout / 'results' / 'running'
     session_id = begun(checkout)
-    second = shell(f'. ci/activate && reframe -c checks/ -r {ONE}', checkout)
-    assert second.returncode == 4 and f'on {os.uname().nodename}): it is measuring now' in second.stderr
-    taken = shell(f'. ci/activate && parity merge --recover {session_id}', checkout)
-    assert taken.returncode == 4 and 'it is measuring now' in taken.stderr
+    take = f'. ci/activate && parity merge --recover {session_id[:6]}'
+    for refused in (shell(f'. ci/activate && reframe -c checks/ -r {ONE}', checkout), shell(take, checkout)):
+        assert refused.returncode == 4 and f'on {os.uname().nodename}): it is measuring now' in refused.stderr
     assert eventually(lambda: processes_of(session_id) or inside.poll() is not None) and inside.poll() is None
     inside.kill()
     inside.communicate()
@@ -238,10 +227,10 @@ def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout
     assert after.returncode == 0 and '(pid namespace ' in after.stderr and 'recovered' not in after.stderr
     assert f'parity merge --recover {session_id}' in after.stderr and [j.stem for j in journals.iterdir()] == [session_id]
     assert any('is left alone' in w for w in verdict_of(checkout)[1]['warnings'])
-    taken = shell(f'. ci/activate && parity merge --recover {session_id[:6]}', checkout)
+    taken = shell(take, checkout)
     assert taken.returncode == 0 and f'recovered {done_before} finished case' in taken.stdout, taken.stderr
     assert sum(bool(s['session_info'].get('interrupted')) for s in sessions_of(checkout)) == 1 and not list(journals.iterdir())
-    again = shell(f'. ci/activate && parity merge --recover {session_id}', checkout)
+    again = shell(take, checkout)
     assert again.returncode == 2 and "is named '" in again.stderr and 'there: none' in again.stderr
 
 
@@ -286,3 +275,31 @@ def test_a_file_system_without_locks_is_named(results, monkeypatch):
     monkeypatch.setattr(files.fcntl, 'flock', refused)
     with pytest.raises(InfrastructureError, match='Function not implemented: results need a file system with locks'):
         files.lock_of('local', 'reframe on local').acquire()
+
+
+#: ReFrame's log of a session that it gave up.
+LOG = """[2026-11-21T17:03:38.80] error: reframe: \x1b[31mERROR: run session stopped: spawned process error: command 'sacct -P -j 98' failed with exit code 1:
+--- stdout ---
+
+--- stdout ---
+--- stderr ---
+sacct: error: Problem talking to the database: Connection refused
+--- stderr ---\x1b[0m
+[2026-11-21T17:03:38.82] info: reframe: Log file(s) saved in 'x'
+"""
+
+
+@pytest.mark.parametrize('age, said', [
+    (0, "ReFrame stopped before it ended: spawned process error: command 'sacct -P -j 98' failed with exit code 1:; "
+        'sacct: error: Problem talking to the database: Connection refused'),
+    (86400, 'ReFrame stopped before it ended')])
+def test_the_cases_of_a_run_that_was_given_up_failed_for_its_reason(tmp_path, age, said):
+    log = tmp_path / 'reframe.log'
+    log.write_text(LOG)
+    end = log.stat().st_mtime
+    os.utime(log, (end + age, end + age))       # that of a later run
+    cases = [sessions.ran(), {**sessions.ran('Other'), 'result': '<unknown>', 'perfvalues': {}, 'parity': {}}]
+    report = sessions.report(cases, [sessions.planned(), sessions.planned('Other')], log_files=[str(log)], time_end_unix=end)
+    verdict = sessions.verdict_on(report)
+    assert {(c.case, c.verdict, c.reason) for c in verdict.cells} == {('Toy', 'unreferenced', ''), ('Other', 'failed', said)}
+    assert verdict.exit_code == 4
