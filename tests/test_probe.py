@@ -71,7 +71,7 @@ Queue: gpuq
     resources_max.walltime = 02:00:00
     resources_max.nodect = 8
     default_chunk.system = polar
-    default_chunk.ncpus = 64
+    default_chunk.ncpus = 128
     enabled = True
     started = True
 

@@ -1,4 +1,4 @@
-"""ReFrame's backend for Slurm with what parity adds: run times, why a job waits, a job that cannot be taken back."""
+"""ReFrame's backend for Slurm with what parity adds: run times, why a job waits, a job that cannot be cancelled, a job's nodes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ import pytest
 from reframe.core.schedulers import slurm as reframe_slurm
 
 import slurm_site
-from parity.rfm import slurm_queue
-from parity.scheduler import command
+from parity.rfm import patches, slurm_queue
+from parity.scheduler import command, scheduled
 
-JOB = {name: (slurm_site.RECORDED / f'job-{name}.txt').read_text() for name in ('completed', 'pending')}
+JOB = (slurm_site.RECORDED / 'job-completed.txt').read_text()
 #: `sacct -n -X -P -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End` of the same job.
 SACCT = '4|COMPLETED|0:0|Licenses|p1|00:00:13|2026-11-22T11:40:22|2026-11-22T11:41:18|2026-11-22T11:41:31\n'
 ASKED = '-n -P -X -j 4 -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
+SQUEUE = '-h -j 4 -o %i|%r'
 
 
 class Job(Made):
-    """What the backend reads and writes of a job of ReFrame's."""
+    """The part of ReFrame's job that the backend reads and writes."""
 
-    jobid = property(lambda self: self._jobid)
-    state = property(lambda self: self._state)
-    submit_time = property(lambda self: self._submit_time)
-    is_cancelling = property(lambda self: self._is_cancelling)
+    jobid, state, submit_time, is_cancelling = (property(lambda self, name=name: getattr(self, name))
+                                                for name in ('_jobid', '_state', '_submit_time', '_is_cancelling'))
     __hash__ = object.__hash__
 
 
@@ -37,20 +36,13 @@ def job(tmp_path):
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
-    """Slurm's commands as stand-ins; answers with what each was told to say."""
-    def told(**commands):
-        monkeypatch.setenv('PATH', f'{slurm_site.install(tmp_path / "bin", commands)}:/usr/bin:/bin')
-    return told
-
-
-@pytest.fixture
-def scheduler(monkeypatch):
-    """A backend whose job has the states that follow, one a look."""
+def scheduler(tmp_path, monkeypatch):
+    """A backend whose job has the states that follow, one a look; Slurm's commands are stand-ins with these answers."""
     made = object.__new__(slurm_queue.Slurm)
     made._squeue, made._cancel_reasons, made.log = 'squeue', ['BadConstraints'], lambda *_, **__: None
 
-    def states(*words):
+    def states(*words, **commands):
+        monkeypatch.setenv('PATH', f'{slurm_site.install(tmp_path / "bin", commands)}:/usr/bin:/bin')
         left = list(words)
 
         def poll(self, *jobs):
@@ -62,38 +54,25 @@ def scheduler(monkeypatch):
     return states
 
 
-@pytest.mark.parametrize('told', [
-    {'scontrol': {'--oneliner show job 4': JOB['completed']}}, {'scontrol': {}, 'sacct': {ASKED: SACCT}}])
-def test_how_long_a_job_waited_and_ran_is_the_word_of_slurm(scheduler, site, job, told):
-    site(**told)
-    scheduler('COMPLETED').poll(job)
-    assert job.times == {'submitted': job.submit_time, 'waited': 56.0, 'ran': 13.0}
+@pytest.mark.parametrize('told, times', [
+    ({'scontrol': {'--oneliner show job 4': JOB}}, (56.0, 13.0)), ({'scontrol': {}, 'sacct': {ASKED: SACCT}}, (56.0, 13.0)),
+    ({'scontrol': {}, 'sacct': {ASKED: 'JobID|State\n4|COMPLETED\n'}}, None),      # an accounting that answers something else
+    ({'scontrol': {}, 'sacct': {ASKED: ''}}, None)])
+def test_slurm_tells_how_long_a_job_waited_and_ran(scheduler, job, told, times):
+    scheduler('COMPLETED', **told).poll(job)
+    assert job.times == ({'submitted': job.submit_time, 'waited': times[0], 'ran': times[1]} if times else {})
 
 
-def test_an_accounting_that_answers_otherwise_than_asked_tells_nothing(scheduler, site, job):
-    site(scontrol={}, sacct={ASKED: 'JobID|State\n4|COMPLETED\n'})
-    scheduler('COMPLETED').poll(job)
-    assert job.times == {}
+def test_a_job_that_waits_is_told_with_slurms_reason(scheduler, job, tmp_path):
+    backend = scheduler('PENDING', 'RUNNING', squeue={SQUEUE: '4|ReqNodeNotAvail, UnavailableNodes:p1\n'})
+    for waits, reason in ((True, 'ReqNodeNotAvail, UnavailableNodes:p1'), (False, '')):
+        backend.poll(job)
+        told = command.read_standing(tmp_path)
+        assert (told.waits, told.reason) == (waits, reason)
 
 
-def test_a_job_that_neither_controller_nor_accounting_knows_has_no_times_without_files(scheduler, site, job):
-    site(scontrol={}, sacct={ASKED: ''})
-    scheduler('COMPLETED').poll(job)
-    assert job.times == {}
-
-
-def test_a_job_that_waits_is_told_with_slurm_s_reason(scheduler, site, job, tmp_path):
-    site(squeue={'-h -j 4 -o %i|%r': '4|ReqNodeNotAvail, UnavailableNodes:p1\n'})
-    backend = scheduler('PENDING', 'RUNNING')
-    backend.poll(job)
-    assert command.read_standing(tmp_path).waits and command.read_standing(tmp_path).reason == 'ReqNodeNotAvail, UnavailableNodes:p1'
-    backend.poll(job)
-    assert not command.read_standing(tmp_path).waits and command.read_standing(tmp_path).reason == ''
-
-
-def test_a_job_that_is_blocked_is_still_taken_back(scheduler, site, job, tmp_path):
-    site(squeue={'-h -j 4 -o %i|%r': '4|BadConstraints\n'}, scancel={'4': ''})
-    scheduler('PENDING').poll(job)
+def test_a_blocked_job_is_still_cancelled(scheduler, job):
+    scheduler('PENDING', squeue={SQUEUE: '4|BadConstraints\n'}, scancel={'4': ''}).poll(job)
     assert job.is_cancelling and 'BadConstraints' in str(job._exception)
 
 
@@ -106,10 +85,44 @@ def test_a_job_that_slurm_never_took_has_failed_and_ran_for_no_time(scheduler, j
     assert str(job._exception) == 'maximum pending time exceeded; sbatch: error: QOSMaxSubmitJobPerUserLimit'
 
 
-def test_a_job_that_slurm_does_not_take_back_is_not_waited_for(scheduler, site, job, monkeypatch):
+def test_a_job_that_slurm_does_not_cancel_is_not_waited_for(scheduler, job, monkeypatch):
     monkeypatch.setattr(slurm_queue, 'CANCEL_WAIT', 0)
-    site(scancel={}, squeue={}, scontrol={}, sacct={})
-    backend = scheduler('RUNNING')
+    backend = scheduler('RUNNING', scancel={}, squeue={}, scontrol={}, sacct={})
     backend.cancel(job)
     backend.wait(job)
     assert backend.finished(job) and not job._exception
+
+
+class Ended(reframe_slurm._SlurmJob):
+    def __init__(self, state, spec, workdir):
+        self._state, self._nodespec, self._nodelist, self._workdir = state, spec, None, str(workdir)
+
+
+@pytest.fixture
+def nodes_read_here(monkeypatch):
+    monkeypatch.setattr(reframe_slurm._SlurmJob, 'nodelist', None)
+    patches.read_nodes_here()
+
+
+LONG = [f'node{number}' for number in range(500)]
+
+
+@pytest.mark.parametrize('told, spec, names', [
+    (None, 'n1,n2', ['n1', 'n2']), (None, 'n[1-3,7],gpu01', ['gpu01', 'n1', 'n2', 'n3', 'n7']), (None, 'n[008-010]', ['n008', 'n009', 'n010']),
+    (None, '', []), (None, 'None assigned', []), (None, 'n[1-', []), (None, '@all', []),
+    # the job's own word comes first: sacct says COMPLETED on n1 of a job on n1 and n2 that took two seconds
+    ('n1,n2', 'n1', ['n1', 'n2']), (','.join(LONG), 'node0', sorted(LONG)),
+    *((no_list, 'n1', ['n1']) for no_list in ('', '--all', 'n1 n2', 'n1;true', '$(true)', 'n1\x1b[0m'))])
+def test_the_nodes_of_an_ended_job(nodes_read_here, tmp_path, told, spec, names):
+    if told is not None:
+        (tmp_path / 'node.txt').write_text(f'node: n1\nnodes: {told}\nkernel: 6.1\n')
+        assert scheduled.node(str(tmp_path)) == {'node': 'n1', 'kernel': '6.1'}
+    job = Ended('COMPLETED', spec, tmp_path)
+    assert sorted(job.nodelist) == sorted(job.nodelist) == names
+
+
+def test_a_running_job_has_no_nodes_yet_and_jobs_do_not_share_theirs(nodes_read_here, tmp_path):
+    job, other = Ended('RUNNING', '', tmp_path), Ended('FAILED', 'n2', tmp_path)
+    assert job.nodelist is None
+    job._state, job._nodespec = 'COMPLETED', 'n7'
+    assert (job.nodelist, other.nodelist) == (['n7'], ['n2'])

@@ -1,4 +1,4 @@
-"""What ReFrame 4.10 does otherwise than parity needs, changed in its own modules when its settings are read."""
+"""Changes to ReFrame 4.10, made in its own modules when its settings are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import reframe.core.warnings as reframe_warnings
-from reframe.core import fields, pipeline, variables
+from reframe.core import backends, fields, pipeline, variables
 from reframe.core import logging as reframe_logging
 from reframe.core.schedulers import local, pbs, slurm
 from reframe.frontend import reporting
@@ -30,42 +30,37 @@ _HOSTLIST = re.compile(r'\w[\w.,\[\]-]*', re.ASCII)
 
 
 def install(results: Path) -> None:
-    """Change this process's ReFrame; job scripts stand below ``results``."""
-    keep_logs_quiet()
+    """Change this process's ReFrame; job scripts are below ``results``."""
     allow_spaces(results)
-    skip_silenced_warnings()
-    make_checks_quickly()
-    read_references_once()
-    read_nodes_here()
-    cut_reasons()
-    pbs_backend.install()
-    slurm_queue.install()
+    for change in (keep_logs_quiet, skip_silenced_warnings, make_checks_quickly, read_references_once,
+                   read_nodes_here, cut_reasons):
+        change()
+    backends._schedulers.update(pbs=(pbs_backend.Scheduler, None), slurm=(slurm_queue.Slurm, None),
+                                squeue=(slurm_queue.Squeue, None))
 
 
 def keep_logs_quiet() -> None:
-    """Print no traceback a line where the disk of the log is full; Python itself closes the logs."""
+    """Print no traceback for each line where the log's disk is full; Python itself closes the logs."""
     logging.raiseExceptions = False
     atexit.unregister(reframe_logging.shutdown)
 
 
 def allow_spaces(folder: Path) -> None:
-    """Start job scripts below ``folder`` although its path has white space or quotes. LocalJobScheduler.submit
-    hands os.path.abspath(script) to run_command_async, which splits it as a shell would, and PBS jobs `cd` without
-    quotes. Does nothing for a path that survives that."""
+    """Start job scripts below a ``folder`` with white space or quotes in its path. LocalJobScheduler.submit hands
+    the script to run_command_async, which splits it as a shell would, and PBS jobs `cd` without quotes."""
     if shlex.quote(str(folder)) == str(folder):
         return
-    preamble, run = pbs.PbsJobScheduler.emit_preamble, osext.run_command_async
-    quoted = {'run_command_async': lambda command, *args, **kwargs: run(shlex.quote(command), *args, **kwargs)}
-    local.osext = SimpleNamespace(**{**vars(osext), **quoted})
+    preamble = pbs.PbsJobScheduler.emit_preamble
+    local.osext = SimpleNamespace(**{**vars(osext), 'run_command_async': lambda command, *args, **kwargs:
+                                     osext.run_command_async(shlex.quote(command), *args, **kwargs)})
     pbs.PbsJobScheduler.emit_preamble = lambda scheduler, job: [
         f'cd {shlex.quote(job.workdir)}' if line == f'cd {job.workdir}' else line
         for line in preamble(scheduler, job)]
 
 
 def skip_silenced_warnings() -> None:
-    """Do not look for the caller of a deprecation warning that ReFrame has silenced. Every instance of a check
-    silences the warnings of its deprecated variables and then gives two, each with inspect.stack(): a quarter of
-    the time that listing 90 checks takes."""
+    """Skip the search for the caller of a silenced deprecation warning. Every instance of a check gives two, each
+    with inspect.stack(): a quarter of the time that listing 90 checks takes."""
     def stack():
         action, _, category, *_ = (warnings.filters or [('', None, Warning)])[0]
         silenced = action == 'ignore' and category is reframe_warnings.ReframeDeprecationWarning
@@ -75,9 +70,8 @@ def skip_silenced_warnings() -> None:
 
 
 def make_checks_quickly() -> None:
-    """Give a class its variables at its first instance, and let classes share the types of what they inherit.
-    ReFrame gives a class its variables at each instance again, and copies the types of each variable for each
-    class that inherits it: a third of the time that loading all checks takes."""
+    """Give a class its variables at its first instance only, and share the types of inherited variables. ReFrame
+    repeats the first at each instance, and copies the types for each class: a third of the time to load checks."""
     give = variables.VarSpace._inject
 
     def inject(space, instance, check):
@@ -101,9 +95,8 @@ def make_checks_quickly() -> None:
 
 
 def read_references_once() -> None:
-    """Read the file of accepted values again only when it has changed: ReFrame reads it for each case, which takes
-    seconds where a thousand are accepted. UsageError, the reason of the case, for a file whose aliases would
-    expand to more than any memory holds."""
+    """Read the file of accepted values again only when it has changed. ReFrame reads it for each case, which takes
+    seconds for a thousand values. UsageError for a file whose aliases would expand beyond any memory."""
     read, known = pipeline.yaml.safe_load, {}
 
     def safe_load(file):
@@ -121,10 +114,9 @@ def read_references_once() -> None:
 def read_nodes_here() -> None:
     """Take a Slurm job's nodes from the job itself once it has ended, without `scontrol show hostname`.
 
-    For a job on several nodes that ends within seconds sacct names fewer at first (COMPLETED on p1 of p[1-2],
-    seconds long: tried on Slurm 22.05), and ReFrame looks no more once a job has ended: a figure of two nodes
-    would be that of one. And ReFrame starts scontrol at each look at the nodes of a job that has ended, at
-    every line of its log too: ten times a job."""
+    sacct names fewer nodes for seconds after a short job on several nodes (COMPLETED on p1 of p[1-2], tried on
+    Slurm 22.05), and ReFrame does not ask again. It also starts scontrol at each look at an ended job's nodes, ten
+    times a job."""
     def nodelist(job):
         if slurm.slurm_state_completed(job.state):
             said = scheduled.hostlist(job.workdir)
@@ -144,7 +136,7 @@ def _names(hosts: str) -> list[str]:
 
 
 def cut_reasons() -> None:
-    """Cut ReFrame's own reasons in its report, too: they may quote all that a command printed."""
+    """Cut ReFrame's own reasons in its report, too: they may quote a command's whole output."""
     what, encode = reporting.what, jsonext.encode
     reporting.what = lambda *info: reasons.cut(what(*info))
     jsonext.encode = lambda obj, **kw: (reasons.cut(str(obj)) if isinstance(obj, BaseException)

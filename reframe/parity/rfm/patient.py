@@ -1,4 +1,4 @@
-"""Submit again what a full queue refuses, as long as a job may wait."""
+"""Submit again a job that a full queue refused, as long as it may wait."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from reframe.utility import osext
 
 from parity.scheduler.command import note_standing
 
-#: How long (seconds) a scheduler may take to end a job that was taken back, before nobody waits for it.
+#: How long (seconds) a scheduler may take to end a cancelled job, before nobody waits for it.
 CANCEL_WAIT = 10
 #: How often (seconds) a full queue is tried again.
 TRY_EVERY = 15.0
-#: What qsub and sbatch say where a limit on the number of jobs, or on what they ask for together, is reached.
+#: Answers of qsub and sbatch where a limit on the number of jobs, or on their total size, is reached.
 _FULL = re.compile(r'would exceed .*limit|Maximum number of jobs .*already in|'
                    r'\b(?:QOS|Assoc)(?:Max|Grp)SubmitJob\w*')
 
 
 class Patient:
-    """Before a backend of ReFrame's: what a full queue refuses is submitted again, as long as a job may wait. The
-    backend's ``give_up`` ends a job that the scheduler never took."""
+    """Mixin before a backend of ReFrame's. Its ``give_up`` ends a job that the scheduler never took."""
 
     def submit(self, job):
         first = job.submit_time or time.time()
@@ -39,7 +38,7 @@ class Patient:
         job._submit_time = first
 
     def taken(self, jobs):
-        """Those of ``jobs`` that the scheduler has, once those that it refused were submitted again."""
+        """Submit refused jobs again, and return those of ``jobs`` that the scheduler has."""
         jobs = [job for job in jobs if job is not None]
         for job in jobs:
             if job.jobid == '' and not self.finished(job):

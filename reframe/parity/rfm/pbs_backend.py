@@ -1,9 +1,8 @@
-"""ReFrame's backend `pbs`, with what it lacks: nodes, and jobs that end otherwise than by themselves.
+"""ReFrame's backend `pbs` with additions: nodes, and jobs that do not end by themselves.
 
-ReFrame 4.10 lists no nodes of PBS, so that nothing can be distributed over them. It waits for ever for the
-output of a job that was deleted before it ran, or whose node is down, ends the whole session when the server
-is restarted, says of a job that waited too long neither that it is held nor that it can never run, and of one
-that PBS ended nothing but a number."""
+ReFrame 4.10 lists no nodes of PBS, so it cannot distribute jobs over them. It waits for ever for a job that was
+deleted before it ran, or whose node is down. It ends the whole session when the server is restarted. It does not
+say that a waiting job is held or can never run, and gives a number only where PBS ended a job."""
 
 from __future__ import annotations
 
@@ -11,7 +10,6 @@ import os
 import re
 import time
 
-from reframe.core.backends import _schedulers
 from reframe.core.exceptions import JobError, JobSchedulerError
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 
@@ -19,24 +17,24 @@ from parity.rfm.patient import CANCEL_WAIT, Patient
 from parity.scheduler import access, command, pbs, scheduled
 from parity.scheduler.command import SchedulerError, State
 
-#: How long (seconds) output may take to appear once its job has ended: a file system tells other nodes late.
+#: How long (seconds) the output of an ended job may take to appear on a shared file system.
 OUTPUT_WAIT = 120
-#: How long a job that can never run is left in the queue: the answer may be that of a server which starts.
+#: How long (seconds) a job that can never run stays in the queue: the server may just be starting.
 NEVER_WAIT = 60
-#: How often (seconds) the nodes of running jobs are asked for, and how long one may be down: a daemon that is
-#: started again takes its jobs back.
+#: How often (seconds) the nodes of running jobs are looked at, and how long a node may be down: a daemon that
+#: starts again takes its jobs back.
 NODES_EVERY, NODE_WAIT = 15, 60
-#: What ReFrame makes of `-J nodelist=`, which PBS does not know.
+#: ReFrame's line for `-J nodelist=`, which PBS does not know.
 _NODELIST = '#PBS --nodelist='
 FORGOTTEN = 'PBS has forgotten it (set server job_history_enable = True)'
-#: What qdel says where the node's own daemon does not answer.
+#: The answers of qdel where the node's own daemon does not answer.
 _NO_ANSWER = re.compile('could not connect to MOM|No route to host|MOM.* communication', re.I)
 #: qstat's exit codes where it knows not all of the jobs, or some have ended (pbs_error.h, modulo 256).
 _SOME_UNKNOWN = (0, 35, 153)
 
 
 class Scheduler(Patient, PbsJobScheduler):
-    """Stands in ReFrame's table for its own."""
+    """The backend; it takes the place of ReFrame's own."""
 
     def allnodes(self):
         return pbs.hosts(_asked('pbsnodes', '-a'))
@@ -52,15 +50,16 @@ class Scheduler(Patient, PbsJobScheduler):
         return node.is_available
 
     def _emit_lselect_option(self, job):
-        """A job that is pinned to nodes, or told them by `-J nodelist=a,b` as for Slurm, asks for each by name."""
-        lines = super()._emit_lselect_option(job)
-        told = [line for line in lines if line.startswith(_NODELIST)]
-        lines = [line for line in lines if line not in told]
-        names = job.pin_nodes or [n for line in told[-1:] for n in line.removeprefix(_NODELIST).split(',') if n]
-        found = re.fullmatch(r'(.*-l select=)(\d+):(.*)', lines[0]) if lines and names else None
-        if found and not job.pin_nodes and len(names) != int(found[2]):
-            raise JobSchedulerError(f'nodelist={",".join(names)} names {len(names)}, the job needs {found[2]}')
-        if found:
+        """Ask for each node by name, if the job is pinned to nodes or has `-J nodelist=a,b` as for Slurm."""
+        lines, names = [], job.pin_nodes
+        for line in super()._emit_lselect_option(job):
+            if not line.startswith(_NODELIST):
+                lines.append(line)
+            elif not job.pin_nodes:
+                names = [name for name in line.removeprefix(_NODELIST).split(',') if name]
+        if names and lines and (found := re.fullmatch(r'(.*-l select=)(\d+):(.*)', lines[0])):
+            if not job.pin_nodes and len(names) != int(found[2]):
+                raise JobSchedulerError(f'nodelist={",".join(names)} names {len(names)}, the job needs {found[2]}')
             lines[0] = found[1] + '+'.join(f'1:{found[3]}:host={name}' for name in names)
         return lines
 
@@ -86,7 +85,7 @@ class Scheduler(Patient, PbsJobScheduler):
                 self._runs(job, state, {name: down[name] for name in pbs.busy(record) if name in down})
 
     def _records(self, ids):
-        """The attributes of the jobs that PBS knows, by their number; None where it does not answer."""
+        """Return the attributes of the jobs that PBS knows, by their number; None where it does not answer."""
         for history in (['-x'], []):    # a server that keeps none refuses -x
             try:
                 done = command.run(['qstat', *history, '-f', '-w', *ids])
@@ -101,7 +100,7 @@ class Scheduler(Patient, PbsJobScheduler):
         return {_number(name): record for name, record in pbs.records(done.stdout).items()}
 
     def _down(self, names: set[str]) -> dict[str, str]:
-        """The nodes that PBS cannot reach, with its comment; its last answer, until it is time to ask."""
+        """Return the nodes that PBS cannot reach, with its comment. Its last answer holds for NODES_EVERY."""
         if names and time.time() - getattr(self, '_asked_at', 0.0) >= NODES_EVERY:
             self._asked_at = time.time()
             try:
@@ -111,7 +110,7 @@ class Scheduler(Patient, PbsJobScheduler):
         return getattr(self, '_known_down', {})
 
     def _runs(self, job, state, down):
-        """A job whose node stays down has failed: PBS itself says that it runs until the node is back."""
+        """Fail a job whose node stays down. PBS itself calls it running until the node is back."""
         said = ', '.join(f'{name} is down ({why})' for name, why in down.items())
         command.note_standing(job, False, said)
         job.down_since = getattr(job, 'down_since', time.time()) if down else time.time()
@@ -120,7 +119,7 @@ class Scheduler(Patient, PbsJobScheduler):
             self._over(job, state.times, f'a node failed: {said}')
 
     def cancel(self, job):
-        """Take a job back, by force where its node does not answer; ReFrame does not wait for what PBS answers."""
+        """Cancel a job, by force where its node does not answer."""
         if not job.jobid:
             self.give_up(job)
             return
@@ -157,7 +156,7 @@ class Scheduler(Patient, PbsJobScheduler):
             self._over(job, (taken, 0.0), '; '.join(filter(None, (what, state.reason))))
 
     def _over(self, job, times, why=''):
-        """The job has come to its end, ``why`` it failed where it did."""
+        """End the job; ``why`` is the reason of a failure."""
         scheduled.note_times(job, times)
         if why:
             job._exception = JobError(why, job.jobid) if job.jobid else JobSchedulerError(why)
@@ -178,7 +177,7 @@ class Scheduler(Patient, PbsJobScheduler):
 
 
 def _number(name: str) -> str:
-    """A job's id without the server, which qsub may name otherwise than qstat."""
+    """Return a job's id without the server: qsub and qstat may name it differently."""
     return name.partition('.')[0]
 
 
@@ -190,12 +189,7 @@ def _asked(*words: str) -> str:
 
 
 def _of_queue(queue: str) -> dict[str, str]:
-    """What a queue asks of each node for all of its jobs: its default_chunk."""
+    """Return a queue's demands on each node of its jobs: its default_chunk."""
     said = pbs.records(_asked('qstat', '-Q', '-f', queue), 'Queue: ').get(queue, {}) if queue else {}
     return {name.removeprefix('default_chunk.'): value for name, value in said.items()
             if name.startswith('default_chunk.') and name != 'default_chunk.ncpus'}
-
-
-def install() -> None:
-    """Let `scheduler: pbs` be this one."""
-    _schedulers['pbs'] = (Scheduler, None)

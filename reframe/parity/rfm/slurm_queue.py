@@ -1,12 +1,12 @@
-"""ReFrame's backends `slurm` and `squeue`, with what they lack. How long a job waited and ran, why it waits, and a
-queue that is full for now (parity.scheduler.command)."""
+"""ReFrame's backends `slurm` and `squeue` with additions.
+
+They tell how long a job waited and ran, and why it waits. A full queue is tried again (parity.rfm.patient)."""
 
 from __future__ import annotations
 
 import re
 import time
 
-from reframe.core.backends import _schedulers
 from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler, slurm_state_pending
 
@@ -16,7 +16,7 @@ from parity.scheduler.command import SchedulerError
 
 
 class _Told(Patient):
-    """What both backends lack."""
+    """The additions to both backends."""
 
     def poll(self, *jobs):
         jobs = self.taken(jobs)
@@ -40,12 +40,11 @@ class _Told(Patient):
         self._over(job, (time.time() - job.submit_time, 0.0))
 
     def cancel_many(self, jobs):
-        """Take jobs back; ReFrame does not end with what scancel answers."""
+        """Cancel jobs; a complaint of scancel does not end ReFrame."""
         for job in jobs:
             job._is_cancelling, job.cancelled_at = True, time.time()
         try:
-            done = command.run(['scancel', *(job.jobid for job in jobs)])
-            self.log(done.stderr.strip())
+            self.log(command.run(['scancel', *(job.jobid for job in jobs)]).stderr.strip())
         except SchedulerError as err:
             self.log(str(err))
 
@@ -58,7 +57,7 @@ class _Told(Patient):
         super().wait(job)
 
     def _cancel_if_blocked(self, jobs, reasons=None):
-        """ReFrame asks why jobs wait, and takes back those that are blocked; the reasons are kept."""
+        """Keep the reasons why jobs wait. ReFrame asks for them to cancel blocked jobs."""
         waits = [job for job in jobs if slurm_state_pending(job.state)]
         if reasons is None and waits:
             reasons = _reasons(self._squeue.split(), [job.jobid for job in waits])
@@ -69,34 +68,28 @@ class _Told(Patient):
 
 
 class Slurm(_Told, SlurmJobScheduler):
-    """Stands in ReFrame's table for its own."""
+    """The backend for a site with accounting."""
 
 
 class Squeue(_Told, SqueueJobScheduler):
-    """Likewise, for a site without accounting."""
+    """The backend for a site without accounting."""
 
 
 def _reasons(squeue: list[str], ids: list[str]) -> dict[str, list[str]]:
-    """Why jobs wait, in Slurm's words (squeue(1), JOB REASON CODES): those of each element of an array."""
-    try:
-        lines = command.run([*squeue, '-h', '-j', ','.join(ids), '-o', '%i|%r']).stdout.splitlines()
-    except SchedulerError:
-        return {}
+    """Ask why jobs wait, in Slurm's words (squeue(1), JOB REASON CODES), for each element of an array."""
     found: dict[str, list[str]] = {}
-    for name, _, reason in (line.partition('|') for line in lines):
-        found.setdefault(re.split('[_+]', name)[0], []).append(reason)
+    try:
+        for line in command.run([*squeue, '-h', '-j', ','.join(ids), '-o', '%i|%r']).stdout.splitlines():
+            name, _, reason = line.partition('|')
+            found.setdefault(re.split('[_+]', name)[0], []).append(reason)
+    except SchedulerError:
+        pass
     return found
 
 
 def _times(jobid: str) -> tuple[float, float] | None:
-    """Seconds that a job waited and ran; None where neither controller nor accounting tells."""
+    """Ask how many seconds a job waited and ran; None where neither controller nor accounting tells."""
     try:
-        known = [state.times for state in slurm.states(jobid) if state.times]
+        return max((s.times for s in slurm.states(jobid) if s.times), key=lambda times: times[1], default=None)
     except SchedulerError:
         return None
-    return max(known, key=lambda times: times[1], default=None)
-
-
-def install() -> None:
-    """Let `scheduler: slurm` and `scheduler: squeue` be these."""
-    _schedulers.update(slurm=(Slurm, None), squeue=(Squeue, None))
