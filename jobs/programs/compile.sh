@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compile one of our kernels, NAME.c, into NAME, for the very processor that this node has.
+# Compile one of our kernels, NAME.c, into NAME, for this node's own processor.
 #     compile.sh NAME
-# -march=native is what compilers for POWER call -mcpu=native. CC may name another compiler than cc.
+# Compilers for POWER say -mcpu=native instead of -march=native. CC may name another compiler than cc.
 name=$1
 cc=${CC:-cc}
 for native in -march=native -mcpu=native; do

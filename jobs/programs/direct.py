@@ -1,9 +1,9 @@
-"""Whether a file system takes direct I/O (O_DIRECT) as this node has it mounted; python3 alone, 3.9 or later.
+"""Test if a file system, as mounted on this node, takes direct I/O (O_DIRECT). Needs only python3, 3.9 or later.
 
     direct=$(python3 direct.py FILESYSTEM) || exit 2
 
-Prints 1 or 0, and writes it to direct.txt. The node that measures is asked: the node that sends the job may
-have the same directory from another file system, or from the same one mounted otherwise.
+Prints 1 or 0, and writes it to direct.txt. Run it on the node that measures: the node that submits the job may
+have the directory from another file system, or mounted differently.
 """
 
 import errno

@@ -1,11 +1,11 @@
 #!/bin/sh
-# What the node that runs a job says of itself, a fact a line: what may have changed since a better night.
+# Print facts of the node that runs a job, one a line: they may have changed since a better night.
 said() { [ -z "$2" ] || printf '%s: %s\n' "$1" "$2"; }
 first() { head -n 1 "$1" 2>/dev/null; }
 of_cpu() { sed -n "s/^$1[[:space:]]*: *//p" /proc/cpuinfo | head -n 1; }
 
-# the kernel of a guest of User-mode Linux calls itself the processor; others leave that to their tools, as the
-# firmware's name of a machine does not tell KVM from an emulation
+# User-mode Linux names itself as the processor. Ask tools for other hypervisors, as the firmware's name of a machine
+# does not tell KVM from an emulation
 hypervisor=$(LC_ALL=C lscpu 2>/dev/null | sed -n 's/^Hypervisor vendor: *//p' | tr '[:upper:]' '[:lower:]')
 if [ "$(of_cpu vendor_id)" = 'User Mode Linux' ]; then
     virtualisation=uml

@@ -1,7 +1,6 @@
 #!/bin/sh
-# A remote shell for mpirun in a job of PBS: pbs_rsh.sh HOST COMMAND...
-# PBS's own, pbs_tmrsh, starts a program, and no shell that would read the one line that mpirun gives it; and
-# the program begins without the job's PATH.
+# Run a remote shell for mpirun in a job of PBS: pbs_rsh.sh HOST COMMAND...
+# PBS's own pbs_tmrsh starts a program without the job's PATH, and no shell to read the one line that mpirun passes.
 host=$1
 shift
 if ! command -v pbs_tmrsh >/dev/null; then

@@ -1,8 +1,8 @@
 #!/bin/sh
-# One rank of an MPI job: notes in ranks/ where it runs, then becomes the program that it is given.
+# Run one rank of an MPI job: note in ranks/ where it runs, then become the given program.
 #     rank.sh [--into FOLDER] [--mpip LIBRARY] PROGRAM ARGUMENTS
-# mpiP's library is loaded into the program alone, not into the launcher; and named as an argument,
-# since launchers do not hand variables to other nodes: a run that is profiled in part hangs.
+# Only the program loads mpiP's library, not the launcher. An argument names it, since launchers do not pass variables
+# to other nodes, and a partly profiled run hangs.
 into=ranks
 if [ "$1" = --into ]; then into=$2 && shift 2; fi
 rank=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-${SLURM_PROCID:-0}}}}

@@ -1,12 +1,12 @@
-"""A folder of its own for a storage job, on a file system with room for it; python3 alone, 3.9 or later.
+"""Make a storage job's own folder on a file system with enough space. Needs only python3, 3.9 or later.
 
     folder=$(python3 room.py FILESYSTEM BYTES FILES) || exit 2
     trap 'rm -rf -- "$folder"' EXIT
 
-Refuses, before anything is written, what would not fit with 5 % to spare: free bytes, free inodes and,
-where `quota` is installed, this user's quota. Removes what killed jobs left: folders of this user
-whose process on this host is gone, or that are older than two days, whatever host they are of. Writes
-room.json: the type of the file system. Exit codes: 0, or 2 with the reason.
+Refuses, before it writes, a job that would not fit with 5 % to spare into the free bytes, the free inodes and, if
+`quota` is installed, this user's quota. Removes this user's folders of killed jobs: their process on this host is
+gone, or they belong to another host and are older than two days. Writes the type of the file system to room.json.
+Exit codes: 0, or 2 with the reason.
 """
 
 import json
@@ -24,7 +24,7 @@ SPARE = 1.05
 
 
 class Refused(Exception):
-    """Why there can be no such folder."""
+    """The reason why there can be no such folder."""
 
 
 def main(filesystem, size, files):
@@ -42,14 +42,14 @@ def main(filesystem, size, files):
 
 
 def sweep(filesystem):
-    """Remove what killed jobs of this user left; what cannot be removed is named and left."""
+    """Remove folders of this user's killed jobs; name and leave those that cannot be removed."""
     for entry in os.scandir(filesystem):
         if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False) and left(entry):
             shutil.rmtree(entry.path, onerror=lambda _, path, error: print(f'{path}: {error[1]}', file=sys.stderr))
 
 
 def left(entry):
-    """Whether the job that made the folder is gone."""
+    """Return True if the job that made the folder is gone."""
     try:
         state = entry.stat(follow_symlinks=False)
     except FileNotFoundError:       # another job that starts now removes it as well
@@ -70,7 +70,7 @@ def free(filesystem, size, files):
 
 
 def quota(filesystem, size, files):
-    """Refuse what this user's quota does not hold; silent where there is no quota to ask."""
+    """Refuse a job that exceeds this user's quota; pass if no quota can be read."""
     try:
         said = subprocess.run(['quota', '-u', '-w', '-p', '-v', '-f', mount(filesystem)[0]], timeout=30,
                               capture_output=True, text=True).stdout
@@ -93,7 +93,7 @@ def kind(filesystem):
 
 
 def mount(filesystem):
-    """(mount point, type) of what holds the folder."""
+    """Return (mount point, type) of the file system that holds the folder."""
     place, best, found = os.path.realpath(filesystem), '', 'unknown'
     with open('/proc/mounts', errors='replace') as mounts:
         for line in mounts:

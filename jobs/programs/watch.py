@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Run a job's script; tell who else had its CPUs, and end the processes that the script left running.
+"""Run a job's script, measure who else used its CPUs, and end the processes that the script left running.
 
     watch.py SCRIPT ARGUMENTS...
 
-The script keeps its standard streams, environment, process group, CPUs and exit code; signals are passed on.
-Orphans become children of this process (prctl(2), PR_SET_CHILD_SUBREAPER): a daemon cannot escape by setsid and a
+The script keeps its standard streams, environment, process group, CPUs and exit code, and receives signals.
+Orphans become children of this process (prctl(2), PR_SET_CHILD_SUBREAPER), so no daemon escapes by setsid and a
 double fork. watch.json, beside this file, holds seconds and counts:
 
     node, cpus     where, and how many CPUs the script may run on
-    seconds        that all of it ran
+    seconds        run time of everything
     others         CPU time in user mode of processes outside the job, on the CPUs of the job; null: unknown
-    unknown        why `others` is null
-    steal          time that the hypervisor gave to others, of the CPU that lost most
+    unknown        the reason if `others` is null
+    steal          time that the hypervisor gave to others, on the CPU that lost most
     throttled      times that heat slowed the CPUs, or that a CPU quota stopped the job
-    left           processes that ran on when the script had ended, and were ended: {pid, command}
+    left           processes that outlived the script and were ended: {pid, command}
 
-Kernel threads write back what a storage case has written: their time, like all in the kernel, is not counted.
+Kernel time is not counted, because kernel threads write back a storage case's data.
 """
 
 import glob
@@ -29,9 +29,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PASSED_ON = ('SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGXCPU')
-#: Seconds that processes get to end by themselves, and after a SIGTERM.
+#: Seconds for processes to end by themselves, and after a SIGTERM.
 GRACE, AFTER_TERM = 0.5, 0.5
-#: ReFrame kills a job of its own machine, this process with it, 2 s after a SIGTERM: be earlier.
+#: ReFrame kills a job of its own machine, and this process, 2 s after a SIGTERM: be earlier.
 LAST_SECONDS = 1.0
 TICKS = os.sysconf('SC_CLK_TCK')
 
@@ -45,7 +45,7 @@ def text(file):
 
 
 def process(pid):
-    """(parent, start time, seconds in user mode) of a process; None where it is gone or ended."""
+    """Return (parent, start time, seconds in user mode) of a process; None if it is gone or ended."""
     fields = text(f'/proc/{pid}/stat').rpartition(')')[2].split()
     if not fields or fields[0] == 'Z':
         return None
@@ -53,7 +53,7 @@ def process(pid):
 
 
 def ancestors():
-    """{(pid, start time): seconds in user mode} of the processes that started this one: ReFrame among them."""
+    """Return {(pid, start time): seconds in user mode} of the processes above this one, ReFrame among them."""
     found, pid = {}, os.getppid()
     while pid > 1:
         known = process(pid)
@@ -66,7 +66,7 @@ def ancestors():
 
 
 def processors(cpus):
-    """{cpu: (seconds in user mode, seconds stolen)} of these CPUs, from /proc/stat."""
+    """Return {cpu: (seconds in user mode, seconds stolen)} of these CPUs, from /proc/stat."""
     rows = re.findall(r'^cpu(\d+) (.*)$', text('/proc/stat'), re.M)
     counts = {int(cpu): [int(word) for word in row.split()] for cpu, row in rows}
     return {cpu: ((counts[cpu][0] + counts[cpu][1]) / TICKS, counts[cpu][7] / TICKS)
@@ -74,9 +74,9 @@ def processors(cpus):
 
 
 def groups(controller):
-    """The folders of this process's control group of one controller (v1, else v2), the innermost first.
+    """Yield the folders of this process's control group under one controller (v1, else v2), innermost first.
 
-    A container sees a part of the hierarchy only: its root stands for the first steps of the path.
+    A container sees only part of the hierarchy: its root stands for the first steps of the path.
     """
     lines = [line.split(':', 2) for line in text('/proc/self/cgroup').splitlines()]
     paths = [(f'/sys/fs/cgroup/{controller}', path) for _, names, path in lines if controller in names.split(',')]
@@ -90,7 +90,7 @@ def groups(controller):
 
 
 def of_slurm():
-    """Seconds in user mode of all steps of this job of Slurm on this node; None: no control group tells."""
+    """Return the seconds in user mode of this Slurm job on this node; None if no control group counts them."""
     job = 'job_' + os.environ.get('SLURM_JOB_ID', '')
     folder = next((f for f in groups('cpuacct') if os.path.basename(f) == job), None)
     if folder is None:
@@ -101,7 +101,7 @@ def of_slurm():
 
 
 def of_children():
-    """Seconds in user mode of this process and of all its descendants that have ended."""
+    """Return the seconds in user mode of this process and of all its ended descendants."""
     return sum(resource.getrusage(who).ru_utime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
@@ -125,7 +125,7 @@ class Reading:
 
 
 def used(before, after):
-    """What watch.json says of the time between two readings."""
+    """Return the contents of watch.json for the time between two readings."""
     both = before.cpus.keys() & after.cpus.keys()
     told = {'node': os.uname().nodename, 'cpus': len(both), 'seconds': after.clock - before.clock,
             'others': None, 'unknown': '', 'throttled': after.throttled - before.throttled,
@@ -141,7 +141,7 @@ def used(before, after):
 
 
 def reap(seconds):
-    """Wait for all children, no longer than so; True where none is left."""
+    """Wait for all children, at most so many seconds; return True if none is left."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -155,7 +155,7 @@ def reap(seconds):
 
 
 def descendants():
-    """{pid: its command} of all processes below this one that have not ended."""
+    """Return {pid: command} of all running processes below this one."""
     known = {int(pid): process(pid) for pid in os.listdir('/proc') if pid.isdecimal()}
     found, new = set(), {os.getpid()}
     while new:
@@ -170,11 +170,11 @@ def send(number):
         try:
             os.kill(pid, number)
         except OSError:
-            pass            # it has ended meanwhile, or is another user's
+            pass            # it ended meanwhile, or belongs to another user
 
 
 def end_rest(cancelled):
-    """End what still runs below this process; returns what that was."""
+    """End all processes below this one; return those that were still running."""
     if reap(0.0 if cancelled else GRACE):
         return []
     left = descendants()
@@ -186,13 +186,13 @@ def end_rest(cancelled):
 
 
 def run(command):
-    """Run the command to its end; returns its status, as wait(2) gives it, and whether a signal came."""
+    """Run the command to its end; return its status, as wait(2) gives it, and True if a signal came."""
     signals = {getattr(signal, name) for name in PASSED_ON}
     came = []
 
     def pass_on(number, _):
         came.append(number)
-        os.kill(script, number)         # it was not waited for yet: no other process has its number
+        os.kill(script, number)         # nobody has waited for it yet: no other process has its number
         if number == signal.SIGTERM and not {'SLURM_JOB_ID', 'PBS_JOBID'} & os.environ.keys():
             signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
 
@@ -215,7 +215,7 @@ def run(command):
 
 
 def become(command, signals):
-    """In the child: be the command, with the signals and the environment that this process was given."""
+    """Become the command, in the child, with this process's original signals and environment."""
     try:
         for name in ('SIGPIPE', 'SIGXFSZ'):         # Python ignores them, and adds LC_CTYPE
             signal.signal(getattr(signal, name), signal.SIG_DFL)

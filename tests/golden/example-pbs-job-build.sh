@@ -6,7 +6,7 @@
 #PBS -r y
 #PBS -q workq
 #PBS -A benchmark
-# The codes of spack.yaml for example-pbs, built on a node of the partition that they are for.
+# Build the codes of spack.yaml for example-pbs, on a node of the partition that needs them.
 exec 2>&1
 cd -- '/a check out' || exit 4
 # shellcheck source=/dev/null

@@ -7,8 +7,8 @@
 #PBS -q gpuq
 #PBS -A benchmark
 #PBS -J 0-7%1
-# Campaign all-again on example-pbs: 8 steps, partitions in turn. What was measured is left out:
-# to go on after an interruption, submit this once more.
+# Campaign all-again on example-pbs: 8 steps, partitions in turn. To go on after an interruption, submit
+# this again: finished steps are left out.
 exec 2>&1
 cd -- '/a check out' || exit 4
 index=${PBS_ARRAY_INDEX:-}
@@ -25,7 +25,7 @@ steps=(     # partition, nodes, repeat
 measured='/a check out/results/campaigns/example-pbs-all-again'
 mkdir -p -- "$measured" || exit 4
 
-# Exit code: that of ci/nightly. Slower or missing is measured, too; only infrastructure is tried again.
+# Measure a step, with ci/nightly's exit code. Slower or missing counts as measured; only infrastructure is tried again.
 measure() {
     local partition nodes repeat mark code
     read -r partition nodes repeat <<<"$1"

@@ -7,7 +7,7 @@
 #PBS -q workq
 #PBS -A benchmark
 #PBS -W depend=afterok:12
-# The nightly run of example-pbs:cpu: this job starts the measurements, waits for them, and judges.
+# Run the nightly of example-pbs:cpu: this job submits the measurements, waits for them, and judges.
 exec 2>&1
 cd -- '/a check out' || exit 4
 exec ci/nightly --system example-pbs:cpu --time-limit 7.83

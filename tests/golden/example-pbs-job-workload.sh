@@ -6,13 +6,13 @@
 #PBS -A benchmark
 #PBS -l place=scatter:excl
 #PBS -r n
-# Hpl as parity measures it on example-pbs:cpu, size quick. It needs neither parity nor
-# ReFrame; what the benchmark prints is its standard output.
+# Hpl as parity measures it on example-pbs:cpu, size quick. This script needs neither
+# parity nor ReFrame, and prints the benchmark's output.
 #   module intel/2024.1
 #   module impi/2021.12
 #   module parity-codes/1.0
 cd -- "${PBS_O_WORKDIR:-.}" || exit 2
-here=$(mktemp -d "$PWD/parity-Hpl.XXXXXX") || exit 2     # on every node of the job: a shared file system
+here=$(mktemp -d "$PWD/parity-Hpl.XXXXXX") || exit 2     # on a file system that every node of the job shares
 trap 'rm -rf -- "$here"' EXIT
 cd -- "$here" || exit 2
 cat >HPL.dat <<'END'
@@ -63,4 +63,4 @@ export PRTE_MCA_rmaps_default_mapping_policy=slot
 export I_MPI_PERHOST=allcores
 export SLURM_DISTRIBUTION=block
 mpirun -np 72 xhpl
-) </dev/null     # this script may come from a pipe, which mpirun would read
+) </dev/null     # if this script comes from a pipe, mpirun must not read it

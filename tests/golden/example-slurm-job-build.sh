@@ -10,7 +10,7 @@
 #SBATCH --account=benchmark
 #SBATCH --exclusive
 #SBATCH --hint=nomultithread
-# The codes of spack.yaml for example-slurm, built on a node of the partition that they are for.
+# Build the codes of spack.yaml for example-slurm, on a node of the partition that needs them.
 exec 2>&1
 cd -- '/a check out' || exit 4
 # shellcheck source=/dev/null

@@ -10,12 +10,12 @@
 #SBATCH --account=benchmark
 #SBATCH --mem=1G
 #SBATCH --array=0-7%1
-# Campaign all-again on example-slurm: 8 steps, partitions in turn. What was measured is left out:
-# to go on after an interruption, submit this once more.
+# Campaign all-again on example-slurm: 8 steps, partitions in turn. To go on after an interruption, submit
+# this again: finished steps are left out.
 exec 2>&1
 cd -- '/a check out' || exit 4
 index=${SLURM_ARRAY_TASK_ID:-}
-# the measurements are jobs of their own: what Slurm says of this one must not reach them
+# the measurements are jobs of their own: this job's variables of Slurm must not reach them
 for name in "${!SLURM_@}"; do [ "$name" = SLURM_CONF ] || unset "$name"; done
 steps=(     # partition, nodes, repeat
     'gpu 1 1'
@@ -30,7 +30,7 @@ steps=(     # partition, nodes, repeat
 measured='/a check out/results/campaigns/example-slurm-all-again'
 mkdir -p -- "$measured" || exit 4
 
-# Exit code: that of ci/nightly. Slower or missing is measured, too; only infrastructure is tried again.
+# Measure a step, with ci/nightly's exit code. Slower or missing counts as measured; only infrastructure is tried again.
 measure() {
     local partition nodes repeat mark code
     read -r partition nodes repeat <<<"$1"

@@ -10,9 +10,9 @@
 #SBATCH --account=benchmark
 #SBATCH --mem=1G
 #SBATCH --dependency=afterok:12 --kill-on-invalid-dep=yes
-# The nightly run of example-slurm:cpu: this job starts the measurements, waits for them, and judges.
+# Run the nightly of example-slurm:cpu: this job submits the measurements, waits for them, and judges.
 exec 2>&1
 cd -- '/a check out' || exit 4
-# the measurements are jobs of their own: what Slurm says of this one must not reach them
+# the measurements are jobs of their own: this job's variables of Slurm must not reach them
 for name in "${!SLURM_@}"; do [ "$name" = SLURM_CONF ] || unset "$name"; done
 exec ci/nightly --system example-slurm:cpu --time-limit 7.83

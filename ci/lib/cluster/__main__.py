@@ -1,4 +1,4 @@
-"""ci/cluster: a real multi-node Slurm on one machine. The verbs; each file beside it is one part."""
+"""The command line of ci/cluster, a real multi-node Slurm on one machine."""
 
 import argparse
 import sys
@@ -12,18 +12,18 @@ import verbs
 def parser() -> argparse.ArgumentParser:
     top, sub, up = program.parser(
         'ci/cluster', nodes='nodes a partition (default 4)', example='head, p1, v1',
-        what='A real Slurm cluster on this one machine: controller, accounting, nodes p1.. (namespaces)\n'
+        what='Make a real Slurm cluster of this one machine: controller, accounting, nodes p1.. (namespaces)\n'
              'in the partition physical and v1.. (guests with a kernel of their own) in virtual.',
         epilog='Plain sinfo, sbatch, srun, squeue, sacct and scancel work on this machine while it is up.\n'
-               'Exit codes: 0 well, 2 usage, 3 not up, 4 broken or not to be had; of exec, the command\'s.')
+               'Exit codes: 0 well, 2 usage, 3 not up, 4 broken or unavailable; exec ends with the command\'s.')
     up.add_argument('--cpus', type=options.cpus, metavar='N', help='CPUs a node (default 1; UML guests have one)')
     up.add_argument('--physical-rate', type=options.rate, metavar='RATE', help="link of p nodes, such as 1gbit")
     up.add_argument('--virtual-rate', type=options.rate, metavar='RATE', help='link of v nodes')
-    logs = sub.add_parser('logs', help='where the logs are, or the end of one')
+    logs = sub.add_parser('logs', help='list the logs, or print the end of one')
     logs.add_argument('name', nargs='?', metavar='NODE', help='a node or a daemon')
-    kill = sub.add_parser('kill', help='kill -9 a node, or slurmctld, slurmdbd, mariadbd: for tests of faults')
+    kill = sub.add_parser('kill', help='kill -9 a node, or slurmctld, slurmdbd, mariadbd, to try a fault')
     kill.add_argument('name', metavar='NODE')
-    start = sub.add_parser('start', help='start again what was killed')
+    start = sub.add_parser('start', help='start a killed one again')
     start.add_argument('name', metavar='NODE')
     return top
 

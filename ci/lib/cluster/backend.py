@@ -1,4 +1,4 @@
-"""What the virtual nodes are made of, how many fit, and why nothing better: KVM, User-mode Linux, or none."""
+"""The choice of guests for the virtual nodes: KVM, User-mode Linux or none, and how many fit."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CREATE_VM = 0xae01  # KVM_CREATE_VM of linux/kvm.h
 class Virtual:
     backend: str            # kvm, uml, none; tcg in a test
     count: int
-    why: str                # why not KVM; '' where it is
+    why: str                # the reason against KVM; '' for KVM
 
 
 def choose(wanted: int) -> Virtual:
-    """The best that this machine has; said plainly where it is not KVM, or fewer nodes than asked for."""
+    """Choose the best that this machine has; print why it is not KVM, or has fewer nodes."""
     accelerator = _accelerator()
     lacks = _no_link()
     refused = None if lacks else _why_not(accelerator)
@@ -54,7 +54,7 @@ def _none(why: str) -> Virtual:
 
 
 def _accelerator() -> str:
-    """KVM, except where the cluster's own tests ask for emulation; never for a measurement."""
+    """Return kvm, or tcg if the cluster's own tests ask for emulation; never for a measurement."""
     asked = os.environ.get('PARITY_CLUSTER_ACCELERATOR', 'kvm')
     if asked not in qemu.PROCESSORS:
         raise Told(2, f'PARITY_CLUSTER_ACCELERATOR is {asked!r}; valid: {", ".join(qemu.PROCESSORS)}')
@@ -62,8 +62,10 @@ def _accelerator() -> str:
 
 
 def _why_not(accelerator: str) -> str | None:
-    """What speaks against guests of QEMU here. Cheap questions first: only a guest that boots says yes, as a
-    /dev/kvm may answer every question and still boot none."""
+    """Return the reason against guests of QEMU here, or None if one boots.
+
+    Cheap questions come first. A /dev/kvm may answer them all and still boot no guest.
+    """
     if accelerator == 'kvm' and (no := _no_kvm()):
         return no
     missing = [f'no {name} here (Debian: {package})' for name, package in
@@ -94,7 +96,7 @@ def _no_link() -> str | None:
 
 
 def _room(kind: str) -> int:
-    """MiB that guests may have together: half of what is free; for User-mode Linux, what /dev/shm takes."""
+    """Return the MiB for all guests: half of the free memory; for User-mode Linux, no more than /dev/shm takes."""
     lines = dict(line.split(':') for line in Path('/proc/meminfo').read_text().splitlines())
     half = int(lines['MemAvailable'].split()[0]) // 1024 // 2
     shm = os.statvfs('/dev/shm')

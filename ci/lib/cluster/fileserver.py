@@ -1,6 +1,6 @@
-"""The shared folder of guests of User-mode Linux: a file server (diod, 9P) on the cluster's own network.
+"""The file server (diod, 9P) through which guests of User-mode Linux reach the shared folder.
 
-hostfs would be simpler, but whatever a guest's user creates through it belongs to root.
+hostfs would be simpler, but every file that a guest's user creates through it belongs to root.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from told import say
 
 PORT = 5640
 ETC = STATE / 'etc/head/parity-cluster/etc'
-#: diod turns down a client whose name it cannot find.
+#: diod refuses a client whose name it cannot find.
 SERVE = 'mount -n --bind "$1/hosts" /etc/hosts && mount -n --bind "$1/nsswitch.conf" /etc/nsswitch.conf && ' \
         'exec diod -f -n -c /dev/null -L stderr -l "$2" -e "$3"'
 
 
 def how(backend: str) -> str:
-    """By what guests share the folder: QEMU's own server; 9p, or hostfs where there is no diod."""
+    """Return how guests reach the shared folder: virtio (QEMU's own server), 9p, or hostfs without diod."""
     if backend != 'uml':
         return 'none' if backend == 'none' else 'virtio'
     if shutil.which('diod', path=process.ENVIRON['PATH']) and shutil.which('insmod', path=process.ENVIRON['PATH']):
@@ -30,7 +30,7 @@ def how(backend: str) -> str:
 
 
 def ensure(cluster: Cluster) -> None:
-    """Guests of a former server have lost their folder for good: they start again."""
+    """Start the server if it does not run. Guests of a former server have lost their folder: end them."""
     if cluster.files != '9p' or not cluster.virtual_nodes or process.alive('files'):
         return
     for node in cluster.computes():

@@ -10,7 +10,7 @@ import process
 from model import STATE, Cluster
 from told import Told
 
-#: In the order in which they need one another.
+#: Each needs the ones before it.
 DAEMONS = ('mariadbd', 'slurmdbd', 'slurmctld')
 FILES = STATE / 'head'
 PORTS = {'mariadbd': 3306, 'slurmdbd': 6819, 'slurmctld': 6817}
@@ -38,7 +38,7 @@ def ensure_node(cluster: Cluster) -> None:
 
 
 def ensure_database() -> None:
-    """MariaDB's own folder, made once."""
+    """Make MariaDB's own folder, once."""
     if (FILES / 'mysql/init.sql').exists():
         return
     with process.log('mariadbd').open('ab') as out:
@@ -60,7 +60,7 @@ def ensure_daemon(name: str) -> None:
 
 
 def _listens(name: str) -> bool:
-    """Whether something listens on the daemon's port in the head's network."""
+    """Return True if something listens on the daemon's port in the head's network."""
     wanted = f':{PORTS[name]:04X}'
     pid = process.alive('head')
     lines = [line.split() for file in ('tcp', 'tcp6') for line in Path(f'/proc/{pid}/net/{file}').open()]

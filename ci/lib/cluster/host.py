@@ -1,4 +1,4 @@
-"""What changes on this machine itself, and how each change is taken back."""
+"""Changes to this machine itself, each with its way back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slurm_conf import PLACE, SOCKET
 from told import Told
 
 MAPS = Path('/proc/sys/vm/max_map_count')
-#: Guests of 1 GiB under a load such as STREAM need that many.
+#: Guests of 1 GiB need that many under a load such as STREAM.
 MAPS_WANTED = 1048576
 MAPS_BEFORE = STATE / 'max_map_count'
 CONF = STATE / 'slurm.conf'
@@ -26,7 +26,7 @@ NEEDED = ('slurmctld', 'slurmd', 'slurmdbd', 'sinfo', 'munged', 'mariadbd', 'mar
 
 
 def check() -> None:
-    """Refuse, before anything is changed, what cannot work."""
+    """Refuse, before any change, a machine on which the cluster cannot work."""
     machine.check('ci/cluster', NEEDED, 'slurm-wlm slurmdbd slurm-wlm-mysql-plugin munge mariadb-server iproute2 '
                                         'util-linux')
     if os.path.lexists(PLACE) and not _ours():
@@ -36,7 +36,7 @@ def check() -> None:
 
 
 def make_state(cluster: Cluster) -> None:
-    """The state folder: programs of the nodes, room for logs and records."""
+    """Make the state folder, with the nodes' programs and folders for logs and records."""
     for folder in ('bin', 'log', 'pids', 'run', 'munge', 'head/slurmctld', 'head/mysql', 'mail', 'uml', 'etc',
                    'nodes'):
         (STATE / folder).mkdir(mode=0o755, parents=True)
@@ -49,7 +49,7 @@ def make_state(cluster: Cluster) -> None:
 
 
 def ensure(cluster: Cluster) -> None:
-    """Clients of this machine: slurm.conf where they look for it, a munged with the cluster's key."""
+    """Serve this machine's clients: slurm.conf in its usual place, and a munged with the cluster's key."""
     if cluster.backend == 'uml' and int(MAPS.read_text()) < MAPS_WANTED:
         MAPS_BEFORE.write_text(MAPS.read_text())
         MAPS.write_text(str(MAPS_WANTED))
@@ -63,7 +63,7 @@ def ensure(cluster: Cluster) -> None:
 
 
 def clear() -> list[str]:
-    """Take everything back; what is still there afterwards."""
+    """Take everything back; return the names of leftovers."""
     left = [f'process {pid}' for pid in process.end_all()]
     if Path(f'/sys/class/net/{network.LINK}').exists():
         subprocess.run(['ip', 'link', 'del', network.LINK], capture_output=True)
@@ -77,12 +77,12 @@ def clear() -> list[str]:
 
 
 def _ours() -> bool:
-    """A link into the state folder: after a reboot it leads nowhere, and clients say so at once."""
+    """Return True if slurm.conf is our link. After a reboot it leads nowhere, and clients say so at once."""
     return PLACE.is_symlink() and os.readlink(PLACE) == str(CONF)
 
 
 def _clear_cgroups() -> list[str]:
-    """Children before parents; the kernel removes only what is empty."""
+    """Remove our cgroups, children before parents: the kernel removes only empty ones. Return the leftovers."""
     tops = [top for pattern in ('parity-cluster', '*/parity-cluster')
             for top in Path('/sys/fs/cgroup').glob(pattern)]
     for top in tops:

@@ -1,4 +1,4 @@
-"""A Linux for QEMU's guests: this machine's own kernel, and a small first root that can mount this machine's."""
+"""A Linux for QEMU's guests: this machine's kernel, and a small first root that mounts this machine's root."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from told import Told
 
-#: The root and the folders come by 9P; the link may be shaped. What a kernel has built in is not looked for.
+#: Modules for the root and the folders (9P), the link and its rate. A built-in one needs no file.
 MODULES = ('virtio_pci', '9pnet_virtio', '9p', 'virtio_net', 'sch_tbf')
 BOOT = Path('/boot')
 INSTALLED = Path('/lib/modules')
@@ -19,8 +19,7 @@ MISSING = f'no kernel with 9P in {BOOT} (Debian: linux-image-amd64; that of linu
 
 
 def find() -> str | None:
-    """The version of a kernel that will do: the one that runs here, so that the partitions differ in no more
-    than they must; else the newest."""
+    """Return the version of a usable kernel: the running one, to keep both partitions alike, else the newest."""
     versions = [file.name.removeprefix('vmlinuz-') for file in BOOT.glob('vmlinuz-*')]
     running = os.uname().release
     versions.sort(key=lambda name: (name == running, _numbers(name)), reverse=True)
@@ -28,7 +27,7 @@ def find() -> str | None:
 
 
 def prepare(folder: Path) -> None:
-    """``folder/vmlinuz`` and ``folder/initramfs``: copies, as this machine's may be updated while guests run."""
+    """Write ``folder/vmlinuz`` and ``folder/initramfs``: copies, as updates may replace them while guests run."""
     version = find()
     if version is None:
         raise Told(4, MISSING)
@@ -55,7 +54,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _needed(version: str) -> list[str] | None:
-    """Files of modules in the order in which they load; None where the kernel lacks one."""
+    """Return the modules' files in loading order; None if the kernel lacks one."""
     try:
         listed = (INSTALLED / version / 'modules.dep').read_text().splitlines()
         built_in = {_name(file) for file in (INSTALLED / version / 'modules.builtin').read_text().split()}
@@ -68,7 +67,7 @@ def _needed(version: str) -> list[str] | None:
             continue
         if module not in files:
             return None
-        # a line names the module and then what it needs, the most basic last
+        # a line names the module, then the modules that it needs, the most basic last
         order += [file for file in reversed(files[module]) if file not in order]
     return order
 
@@ -78,7 +77,7 @@ def _name(file: str) -> str:
 
 
 def _copy_module(file: Path, to: Path) -> str:
-    """As the kernel reads it: newer packages have them compressed."""
+    """Copy a module as the kernel reads it: newer packages compress theirs. Return its name."""
     name = _name(file.name) + '.ko'
     if file.suffix == '.xz':
         (to / name).write_bytes(lzma.decompress(file.read_bytes()))
@@ -90,10 +89,10 @@ def _copy_module(file: Path, to: Path) -> str:
 
 
 def _copy_program(name: str, tree: Path) -> None:
-    """A program of this machine with the libraries it needs, each where it looks for it."""
+    """Copy a program of this machine and its libraries, each to the path where the program looks."""
     program = shutil.which(name)
     shutil.copy(program, tree / 'bin' / name)
-    listed = subprocess.run(['ldd', program], capture_output=True, text=True).stdout  # nothing of a static one
+    listed = subprocess.run(['ldd', program], capture_output=True, text=True).stdout  # empty for a static program
     for library in re.findall(r'(/\S+) \(0x', listed):
         place = tree / library.lstrip('/')
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What ci/cluster and ci/pbs have in common: each takes this machine, one of them at a time."""
+"""Common parts of ci/cluster and ci/pbs: each takes this machine, one at a time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PLACES = {'ci/cluster': Path('/run/parity-cluster'), 'ci/pbs': Path('/run/parity
 
 
 def check(program: str, needed: Iterable[str], debian: str) -> None:
-    """Refuse, before anything is changed, what cannot work."""
+    """Refuse, before any change, a machine that is taken, lacks a program, or has no root."""
     for other, place in PLACES.items():
         if other != program and place.exists():
             raise Told(2, f'{other} is up on this machine: {other} down first: both would measure on the same '
-                          'cores, and answer to the same commands')
+                          'cores and answer the same commands')
     missing = [name for name in needed if not shutil.which(name, path=process.ENVIRON['PATH'])]
     if missing:
         raise Told(4, f'not here: {", ".join(missing)} (Debian: {debian})')
@@ -34,7 +34,7 @@ def check(program: str, needed: Iterable[str], debian: str) -> None:
 
 
 def demand_same(program: str, there: object, args: Namespace, names: Iterable[str]) -> None:
-    """What is up is as the options say."""
+    """Refuse options that contradict the running cluster."""
     for name in names:
         asked, known = getattr(args, name), getattr(there, name)
         if asked is not None and str(asked) != str(known):
@@ -48,7 +48,7 @@ def demand_gone(left: list[str]) -> None:
 
 
 def down(program: str, clear: Callable[[], list[str]]) -> int:
-    """Take everything back with `clear`, which says what is still there."""
+    """Take everything back with `clear`, which returns the leftovers."""
     begun = time.monotonic()
     with locked(program):
         there = STATE.exists()
@@ -63,7 +63,7 @@ def not_up(program: str) -> int:
 
 
 def execute(program: str, node: Node, command: list[str], before: Iterable[str] = ()) -> int:
-    """Run a command on a node, `before` in front of it; its exit code."""
+    """Run a command on a node, `before` in front, and return its exit code."""
     if not command:
         raise Told(2, 'exec: no command')
     if not process.alive(node.name):
@@ -73,7 +73,7 @@ def execute(program: str, node: Node, command: list[str], before: Iterable[str] 
 
 @contextmanager
 def locked(program: str) -> Iterator[None]:
-    """One at a time changes the machine, another waits. The folder above is locked: no file stays."""
+    """Let one process at a time change the machine; another waits. The lock is on the folder above, not a file."""
     folder = os.open(STATE.parent, os.O_RDONLY)
     try:
         try:

@@ -1,4 +1,4 @@
-"""Commands in a guest: no namespace leads there, so its console is told, and a folder brings the answer."""
+"""Commands in a guest. No namespace leads there: the console takes the command, a folder brings the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from told import Told
 
 
 def console(name: str) -> Path:
-    """The guest's console, a pipe with a name, and its mail folder; made new for a new guest."""
+    """Make a new guest's mail folder and its console, a named pipe; return the console."""
     mail = STATE / 'mail' / name
     mail.mkdir(parents=True, exist_ok=True)
     for left in mail.iterdir():
@@ -25,7 +25,7 @@ def console(name: str) -> Path:
 
 
 def execute(name: str, command: list[str], folder: str) -> int:
-    """Run a command in a guest and print what it prints; its exit code."""
+    """Run a command in a guest, print its output, and return its exit code."""
     mail, ticket = STATE / 'mail' / name, uuid.uuid4().hex
     (mail / f'{ticket}.sh').write_text(f'cd {shlex.quote(folder)} 2>/dev/null || cd /\n{shlex.join(command)}\n')
     with open(os.open(mail / 'console', os.O_WRONLY | os.O_NONBLOCK), 'w') as told:

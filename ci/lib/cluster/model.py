@@ -1,4 +1,4 @@
-"""What the cluster is: one record, kept in the state folder, from which everything else follows."""
+"""The record of the cluster, kept in the state folder. Everything else follows from it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-#: Everything that runs keeps its files here; `down` removes the folder. ci/pbs has one of its own.
+#: All processes keep their files here; `down` removes the folder. ci/pbs has its own.
 STATE = Path(os.environ.get('PARITY_CLUSTER_STATE', '/run/parity-cluster'))
 RECORD = STATE / 'state.json'
-#: Of a node, so that nodes of both kinds fit the same problem sizes.
+#: A node's memory: the same for both kinds, so that they fit the same problem sizes.
 MEMORY_MIB = 1200
-#: A guest's own kernel and daemons take the rest.
+#: A guest's memory: its kernel and daemons take the rest.
 GUEST_MIB = 1400
 
 
@@ -22,7 +22,7 @@ class Node:
     kind: str               # head, physical or virtual
     address: str
     cpus: int
-    cores: list[int]        # of this machine; nodes with a core in common share it
+    cores: list[int]        # of this machine; nodes may share them
     rate: str | None
 
     @property
@@ -38,10 +38,10 @@ class Cluster:
     physical_rate: str | None
     virtual_rate: str | None
     shared: str
-    backend: str            # of the virtual nodes: kvm, uml, or none; tcg in a test
+    backend: str            # kind of the virtual nodes: kvm, uml, or none; tcg in a test
     files: str              # how guests reach the shared folder: virtio, 9p or hostfs
     network: str            # the first three numbers of its addresses
-    why: str = ''           # the backend is no better
+    why: str = ''           # the reason against a better backend
 
     def head(self) -> Node:
         return Node('head', 'head', f'{self.network}.1', 1, self._cores(0, 1), None)
@@ -58,7 +58,7 @@ class Cluster:
         return [self.head(), *self.computes()]
 
     def partitions(self) -> dict[str, int]:
-        """The nodes of each."""
+        """Return the number of nodes of each partition that has some."""
         both = {'physical': self.nodes, 'virtual': self.virtual_nodes}
         return {name: count for name, count in both.items() if count}
 
@@ -77,7 +77,7 @@ class Cluster:
 
     @property
     def files_address(self) -> str:
-        """The file server's."""
+        """The file server's address."""
         return f'{self.network}.2'
 
     def _cores(self, first: int, count: int) -> list[int]:
@@ -85,7 +85,7 @@ class Cluster:
         return sorted({here[(first + i) % len(here)] for i in range(count)})
 
     def save(self) -> None:
-        """Whole or not at all; the nodes' own facts beside the options, for readers."""
+        """Write the record whole or not at all, with the nodes' own facts for readers."""
         record = {**asdict(self), 'members': [asdict(node) for node in self.all()]}
         new = RECORD.with_suffix('.new')
         new.write_text(json.dumps(record, indent=2) + '\n')

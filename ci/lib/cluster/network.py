@@ -1,6 +1,6 @@
-"""The network: a bridge in a namespace of its own, a port a node, one link to this machine.
+"""The network: a bridge in its own namespace, a port a node, one link to this machine.
 
-No packet passes this machine's own firewall or routes, and all of it goes with one process.
+No packet passes this machine's own firewall or routes. The network ends with one process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LINK = 'parity0'  # this machine's end
 
 
 def free() -> str:
-    """A private network that this machine does not reach already."""
+    """Return a private network that this machine does not route yet."""
     routes = json.loads(process.run('ip', '-j', '-4', 'route', 'show', 'table', 'all') or '[]')
     used = [ipaddress.ip_network(route['dst'], strict=False) for route in routes
             if route['dst'][0].isdigit() and route.get('dev') != LINK]
@@ -39,15 +39,15 @@ def ensure(cluster: Cluster) -> None:
 
 
 def new_switch() -> int:
-    """A bridge in a namespace of its own, without a link to this machine."""
+    """Start a bridge in its own namespace, without a link to this machine; return its process."""
     switch = process.spawn('switch', ['unshare', '--net', '--', 'sleep', 'infinity'])
-    process.wait(5, lambda: _own_net(switch), 'no network namespace to be had')
+    process.wait(5, lambda: _own_net(switch), 'this machine allows no network namespace')
     _batch(switch, 'link add br0 type bridge', 'link set br0 up')
     return switch
 
 
 def plug_namespace(node: Node, pid: int) -> None:
-    """A pair of ends: one at the bridge, one as the node's eth0."""
+    """Connect a node of namespaces: one end at the bridge, the other as its eth0."""
     switch = _unplugged(node)
     _batch(None, f'link add {node.name} netns {switch} type veth peer name eth0 netns {pid}')
     _port(node)
@@ -57,19 +57,19 @@ def plug_namespace(node: Node, pid: int) -> None:
 
 
 def plug_guest(node: Node) -> None:
-    """An end at the bridge that the guest's kernel opens."""
+    """Connect a guest: an end at the bridge that its kernel opens."""
     switch = _unplugged(node)
     _batch(switch, f'tuntap add dev {node.name} mode tap')
     _port(node)
 
 
 def burst(rate: str) -> int:
-    """Bytes that may pass at once: 4 ms at full rate, and never less than two offloaded packets."""
+    """Return the bytes that may pass at once: 4 ms at full rate, at least two offloaded packets."""
     return max(options.bits(rate) // 8 // 250, 131072)
 
 
 def _unplugged(node: Node) -> int:
-    """The switch, without what a former node of the name may have left there."""
+    """Return the switch, without a former node's port of that name."""
     switch = process.alive('switch')
     subprocess.run([*process.inside(switch, 'net'), 'ip', 'link', 'del', node.name], capture_output=True)
     return switch

@@ -1,4 +1,4 @@
-"""What nodes find in place of this machine's own files: names, Slurm's configuration, keys, mounts."""
+"""Files that replace this machine's own in the nodes: names, Slurm's configuration, keys, mounts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from model import STATE, Cluster, Node
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
-#: No device but the node's own link; ranks of nodes that share a core give way to one another, and
-#: are where taskset put the node: hwloc would put every node's first rank on core 0.
+#: MPI uses only the node's own link. Ranks of nodes that share a core yield to one another. They stay where
+#: taskset put the node: hwloc would put every node's first rank on core 0.
 OPENMPI = """\
 pml = ob1
 btl = tcp,self
@@ -24,8 +24,8 @@ oob_tcp_if_include = eth0
 mpi_yield_when_idle = 1
 hwloc_base_binding_policy = none
 """
-#: Over this machine's own, once the node's /run is there: the source's name keeps `mount -a` from
-#: taking a mount of this machine for it.
+#: Mounts over this machine's own folders, made once the node's /run is there. With these source names, `mount -a`
+#: does not take a mount of this machine for one of these.
 TABLE = """\
 parity-tmp /tmp tmpfs mode=1777
 parity-tmp /var/tmp tmpfs mode=1777
@@ -33,7 +33,7 @@ parity-tmp /dev/shm tmpfs mode=1777
 """
 OVER = {'hosts': '/etc/hosts', 'nsswitch.conf': '/etc/nsswitch.conf', 'slurm': '/etc/slurm',
         'openmpi-mca-params.conf': '/etc/openmpi/openmpi-mca-params.conf'}
-#: What a guest's kernel does not mount by itself.
+#: File systems that a guest's kernel does not mount by itself.
 GUEST_TABLE = """\
 sysfs /sys sysfs defaults
 cgroup2 /sys/fs/cgroup cgroup2 defaults
@@ -59,12 +59,12 @@ def write(cluster: Cluster) -> None:
 
 
 def _etc(name: str) -> Path:
-    """Where a node's files lie: its /run as it will be."""
+    """Return the folder of a node's files, in its future /run."""
     return STATE / 'etc' / name / 'parity-cluster/etc'
 
 
 def _run(cluster: Cluster, node: Node, key: bytes) -> None:
-    """A node's /run: copied at its start."""
+    """Write a node's /run, which it copies at its start."""
     run, etc = STATE / 'etc' / node.name, _etc(node.name)
     own = run / 'parity-cluster'
     for folder in (run / 'slurm/spool', run / 'lock', etc / 'slurm', own / 'munge', own / 'shared', own / 'head',
@@ -82,7 +82,7 @@ def _run(cluster: Cluster, node: Node, key: bytes) -> None:
 
 
 def _facts(cluster: Cluster, node: Node) -> None:
-    """What a node's own start script reads."""
+    """Write the facts that a node's own start script reads."""
     facts = {'backend': cluster.backend, 'checkout': str(CHECKOUT), 'shared': cluster.shared,
              'files': cluster.files, 'server': cluster.files_address, 'address': node.address,
              'rate': node.rate or '', 'burst': str(network.burst(node.rate)) if node.rate else ''}
@@ -91,7 +91,7 @@ def _facts(cluster: Cluster, node: Node) -> None:
 
 
 def _devices() -> None:
-    """The links in /dev that programs expect and a kernel alone does not make."""
+    """Make the links in /dev that programs expect and a kernel alone does not make."""
     (STATE / 'dev').mkdir()
     for name, to in (('fd', '/proc/self/fd'), ('stdin', 'fd/0'), ('stdout', 'fd/1'), ('stderr', 'fd/2')):
         (STATE / 'dev' / name).symlink_to(to)
@@ -103,13 +103,13 @@ def _hosts(cluster: Cluster) -> str:
 
 
 def nsswitch() -> str:
-    """This machine's, except that names of hosts come from the file: there is no name server there."""
+    """Return this machine's nsswitch.conf, with host names from the file only: nodes have no name server."""
     lines = Path('/etc/nsswitch.conf').read_text().splitlines()
     kept = [line for line in lines if not line.startswith('hosts:')]
     return '\n'.join([*kept, 'hosts: files']) + '\n'
 
 
 def _secret(path: Path, what: bytes) -> None:
-    """For root only, from the first moment."""
+    """Write a file that only root may read, from the first moment."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 'wb') as out:
         out.write(what)

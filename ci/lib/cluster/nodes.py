@@ -1,4 +1,4 @@
-"""Compute nodes: started, stopped, and reached from outside Slurm."""
+"""Compute nodes: start and stop them, and reach them from outside Slurm."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _pinned(node: Node) -> list[str]:
 
 
 def wait_until_well(names: list[str], seconds: float) -> list[str]:
-    """Those that are not, in the controller's words, once all are or the time is over."""
+    """Wait until all nodes are well or the time is over; return the others, with the controller's words."""
     deadline = time.monotonic() + seconds
     while True:
         states = slurm_states()
@@ -63,7 +63,7 @@ def wait_until_well(names: list[str], seconds: float) -> list[str]:
 
 
 def resume() -> None:
-    """Nodes that run, and partitions, that were taken out of service take jobs again."""
+    """Return partitions and running nodes to service."""
     for name, state in partition_states().items():
         if state != 'up':
             say(f'partition {name} was {state}: resumed')
@@ -75,7 +75,7 @@ def resume() -> None:
 
 
 def cancel_jobs() -> None:
-    """Before the end, so that an srun that waits for its job does not wait for ever."""
+    """Cancel all jobs, so that no srun waits for ever for its job."""
     if jobs := _ask('squeue', '-h', '-o', '%A').split():
         _ask('scancel', '--quiet', *jobs)
         deadline = time.monotonic() + 5
@@ -84,14 +84,14 @@ def cancel_jobs() -> None:
 
 
 def slurm_states() -> dict[str, str]:
-    """What the controller says of each node; nothing where it does not answer."""
+    """Return the controller's state of each node; nothing if it does not answer."""
     wanted = r'(NodeName|State|SlurmdStartTime)=(\S+)'
     facts = [dict(re.findall(wanted, line)) for line in _ask('scontrol', '-o', 'show', 'node').splitlines()]
     return {node['NodeName']: _state(**node) for node in facts if 'NodeName' in node}
 
 
 def partition_states() -> dict[str, str]:
-    """The state of each partition that the controller knows; nothing where it does not answer."""
+    """Return the controller's state of each partition; nothing if it does not answer."""
     told = _ask('scontrol', '-o', 'show', 'partition')
     return {name: state.lower() for name, state in re.findall(r'PartitionName=(\S+) .* State=(\S+)', told)}
 
@@ -101,7 +101,7 @@ def jobs_run() -> bool:
 
 
 def _ask(*words: str) -> str:
-    """What Slurm answers; nothing where it does not."""
+    """Return Slurm's answer; nothing if there is none."""
     try:
         return subprocess.run(words, capture_output=True, text=True, timeout=5, env=process.ENVIRON).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -109,7 +109,7 @@ def _ask(*words: str) -> str:
 
 
 def _state(NodeName: str, State: str = '', SlurmdStartTime: str = '') -> str:  # noqa: N803  # Slurm's words
-    """A node started again is what it was before until its new slurmd has come forward."""
+    """Return a node's state; `unregistered` until the slurmd of a restarted node has registered."""
     started = process.since(NodeName)
     try:
         registered = datetime.datetime.fromisoformat(SlurmdStartTime).timestamp()

@@ -1,4 +1,4 @@
-"""The values of options, checked before anything is started."""
+"""Checks of option values, before anything starts."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def _whole(text: str, what: str, most: int) -> int:
 
 
 def rate(text: str) -> str:
-    """A bandwidth as tc writes it."""
+    """Check a bandwidth, as tc writes it."""
     found = re.fullmatch(r'([0-9]{1,4})(kbit|mbit|gbit)', text)
     if not found or not 10**6 <= bits(text) <= 100 * 10**9:
         raise ArgumentTypeError(f'{text!r}: valid are 1mbit to 100gbit, whole numbers of kbit, mbit or gbit')
@@ -31,12 +31,12 @@ def rate(text: str) -> str:
 
 
 def bits(text: str) -> int:
-    """Bits a second of a rate."""
+    """Return the bits a second of a rate."""
     return int(text[:-4]) * UNITS[text[-4:]]
 
 
 def folder(text: str) -> Path:
-    """One that nodes can mount at the same path: mount's options end at a comma."""
+    """Check a folder that nodes mount at the same path: mount's options end at a comma."""
     path = Path(text).resolve()
     if ',' in str(path) or not str(path).isprintable():
         raise ArgumentTypeError(f'{text!r}: a comma or a control character in the path; choose another folder')

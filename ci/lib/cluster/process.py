@@ -1,4 +1,4 @@
-"""The cluster's processes: started apart from this one, known by id and start time, ended for sure."""
+"""The cluster's processes. They outlive this one; their id and start time identify them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from model import STATE
 from told import Told
 
-#: In the environment of all that the cluster starts on this machine: found again without any record.
+#: A mark in the environment of every process that the cluster starts here: `down` finds them without a record.
 MARK = f'PARITY_CLUSTER={STATE}'
-#: Nothing of the caller's environment gets into the daemons.
+#: The daemons' environment, without the caller's.
 ENVIRON = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LANG': 'C.UTF-8', 'PARITY_CLUSTER': str(STATE)}
 
 
@@ -27,7 +27,7 @@ def log(name: str) -> Path:
 
 
 def spawn(name: str, argv: list[str], inner: bool = False, **more) -> int:
-    """Start a daemon that outlives us; `inner`: the record is of its child, process 1 of a new namespace."""
+    """Start a daemon that outlives us. With `inner`, record its child, process 1 of a new namespace."""
     env = ENVIRON | more.pop('env', {})
     more.setdefault('stdin', subprocess.DEVNULL)
     with log(name).open('ab') as out:
@@ -40,7 +40,7 @@ def spawn(name: str, argv: list[str], inner: bool = False, **more) -> int:
 
 
 def alive(name: str) -> int | None:
-    """The id of a process that was started by this name and still runs."""
+    """Return the id of the running process of this name, or None."""
     try:
         pid, started = (STATE / 'pids' / name).read_text().split()
     except (OSError, ValueError):
@@ -49,13 +49,13 @@ def alive(name: str) -> int | None:
 
 
 def since(name: str) -> float:
-    """When the process of this name was started; 0 where it was ended."""
+    """Return the start time of the process of this name; 0 if it was ended."""
     record = STATE / 'pids' / name
     return record.stat().st_mtime if record.exists() else 0
 
 
 def end(name: str) -> None:
-    """kill -9, and wait until it is gone: with process 1 of a namespace all in it end."""
+    """Kill a process with -9 and wait until it is gone; a namespace ends with its process 1."""
     while pid := alive(name):
         _kill([pid])
         time.sleep(0.01)
@@ -63,14 +63,14 @@ def end(name: str) -> None:
 
 
 def end_all() -> list[int]:
-    """Everything that carries the mark; what could not be ended."""
+    """End every process with the mark; return those that would not end."""
     deadline = time.monotonic() + 10
     ended: set[int] = set()
     while (found := marked()) and time.monotonic() < deadline:
         ended.update(found)
         _kill(found)
         time.sleep(0.02)
-    # a process that has ended is listed by ps until this machine's own process 1 has asked for its exit code
+    # ps lists an ended process until this machine's process 1 has read its exit code
     while any(map(_stat, ended)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return found
@@ -83,7 +83,7 @@ def marked() -> list[int]:
 
 
 def wait(seconds: float, ready: Callable, otherwise: str, needs: str | None = None):
-    """What `ready` answers once it is true; no longer than the process `needs` lives."""
+    """Return the answer of `ready` once it is true; fail after that time, or when the process `needs` ends."""
     deadline = time.monotonic() + seconds
     while not (answer := ready()):
         if time.monotonic() > deadline or needs and not alive(needs):
@@ -93,7 +93,7 @@ def wait(seconds: float, ready: Callable, otherwise: str, needs: str | None = No
 
 
 def run(*argv: str, text: str | None = None) -> str:
-    """A command that must succeed."""
+    """Run a command that must succeed; return its output."""
     done = subprocess.run(argv, input=text, capture_output=True, text=True)
     if done.returncode:
         raise Told(4, f'{" ".join(argv)}: {done.stderr.strip() or f"exit code {done.returncode}"}')
@@ -101,19 +101,19 @@ def run(*argv: str, text: str | None = None) -> str:
 
 
 def inside(pid: int, *kinds: str) -> list[str]:
-    """The words that run a command in the namespaces of a process."""
+    """Return the words that run a command in the namespaces of a process."""
     return ['nsenter', '-t', str(pid), *(f'--{kind}' for kind in kinds), '--']
 
 
 def new_node(kind: str, name: str) -> list[str]:
-    """The words that start process 1 of a node of namespaces."""
+    """Return the words that start process 1 of a node of namespaces."""
     return ['unshare', *(f'--{own}' for own in NODE), '--fork', '--kill-child', '--mount-proc', '--',
             'bash', f'{STATE}/bin/node', kind, name]
 
 
 def _last_line(name: str) -> str:
     lines = log(name).read_text(errors='replace').split('\n')
-    return next((line for line in reversed(lines) if line.strip()), 'no word in its log')
+    return next((line for line in reversed(lines) if line.strip()), 'its log is empty')
 
 
 def _kill(pids: Iterable[int]) -> None:
@@ -132,7 +132,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def _started(pid: int) -> str | None:
-    """When a process began, in clock ticks: with the id, its name for ever. A zombie is gone."""
+    """Return a process's start in clock ticks, which with the id identifies it; None for a zombie."""
     stat = _stat(pid)
     return stat[19] if stat and stat[0] not in 'ZX' else None
 

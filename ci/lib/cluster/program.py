@@ -1,4 +1,4 @@
-"""The command line that ci/cluster and ci/pbs have in common: verbs, their options, and how a command ends."""
+"""The common command line of ci/cluster and ci/pbs: verbs, their options, and how a command ends."""
 
 import argparse
 import signal
@@ -11,19 +11,19 @@ from told import Told
 
 
 def parser(name: str, what: str, epilog: str, nodes: str, example: str) -> tuple:
-    """The parser, its verbs (for more of them), and the verb `up` (for more options)."""
+    """Return the parser, its verbs (to add more), and the verb `up` (to add options)."""
     top = argparse.ArgumentParser(prog=name, formatter_class=argparse.RawDescriptionHelpFormatter,
                                   description=what, epilog=epilog)
     top.add_argument('--results', type=Path, help=argparse.SUPPRESS)
     top.add_argument('--only-parse', action='store_true', help=argparse.SUPPRESS)
     sub = top.add_subparsers(dest='verb', required=True, metavar='VERB')
     top.set_defaults(parsers=sub.choices)
-    up = sub.add_parser('up', help='start it, or repair what is not running')
+    up = sub.add_parser('up', help='start it, or restart the parts that do not run')
     up.add_argument('--nodes', type=options.count, metavar='N', help=nodes)
     up.add_argument('--shared', type=options.folder, metavar='DIR',
                     help='the one folder that every node may write (default: the results folder)')
-    sub.add_parser('down', help='end it; nothing stays behind')
-    sub.add_parser('status', help='what runs: exit 0 all well, 3 not up, 4 something is broken')
+    sub.add_parser('down', help='end it and remove everything')
+    sub.add_parser('status', help='print what runs: exit 0 all well, 3 not up, 4 something is broken')
     run = sub.add_parser('exec', help=f'run a command on a node ({example}) as root, outside the batch system')
     run.add_argument('node')
     run.add_argument('command', nargs=argparse.REMAINDER)
@@ -31,7 +31,7 @@ def parser(name: str, what: str, epilog: str, nodes: str, example: str) -> tuple
 
 
 def parsed(top: argparse.ArgumentParser) -> argparse.Namespace:
-    """The words; ends the program where they are wrong, ask for help, or are only to be parsed (exit code 64)."""
+    """Return the words; end the program if they are wrong, ask for help, or are only to parse (exit code 64)."""
     args, unknown = top.parse_known_args()
     if unknown:
         args.parsers[args.verb].error(f'unrecognized arguments: {" ".join(unknown)}')   # with what is valid there
@@ -41,12 +41,12 @@ def parsed(top: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def run(name: str, verb: Callable[[], int]) -> int:
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader such as head(1) may have seen enough
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader such as head(1) may stop early
     try:
         return verb()
     except Told as wrong:
         print(f'parity: {wrong}', file=sys.stderr)
         return wrong.code
     except KeyboardInterrupt:
-        print(f'parity: interrupted; {name} up goes on, {name} down clears', file=sys.stderr)
+        print(f'parity: interrupted; {name} up goes on, {name} down removes everything', file=sys.stderr)
         return 4

@@ -1,4 +1,4 @@
-"""A guest of QEMU: the words that start one, and a trial of whether one boots here at all."""
+"""A guest of QEMU: the words that start one, and a trial boot."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from model import GUEST_MIB, STATE, Node
 
 PROGRAM = 'qemu-system-x86_64'
 FILES = STATE / 'qemu'
-#: The processor that guests see. Emulation (tcg) is for trying the rest of it where KVM boots nothing: it
-#: computes at a twentieth of the speed.
+#: The processor that guests see. Emulation (tcg) tries everything else where KVM boots nothing, at a twentieth of
+#: the speed.
 PROCESSORS = {'kvm': 'host', 'tcg': 'max'}
 SECONDS = {'kvm': 20, 'tcg': 300}
 BOOTED = 'parity: this guest boots'
-#: Where the processor cannot run a guest's kernel, QEMU says so and then waits for ever.
+#: QEMU prints this if the processor cannot run a guest's kernel, and then waits for ever.
 GIVEN_UP = 'KVM internal error'
 
 
 def guest(accelerator: str, node: Node, shared: str) -> list[str]:
-    """A node: this machine's root read-only, two folders that it may write, a link, its console on stdin."""
+    """Return the words that start a node: root read-only, two writable folders, a link, its console on stdin."""
     return [*_machine(accelerator, FILES, f'node={node.name} quiet panic=-1', GUEST_MIB, node.cpus),
             *_folder('shared', shared), *_folder('mail', f'{STATE}/mail/{node.name}'),
             '-netdev', f'tap,id=link,ifname={node.name},script=no,downscript=no',
@@ -30,7 +30,7 @@ def guest(accelerator: str, node: Node, shared: str) -> list[str]:
 
 
 def why_none_boots(accelerator: str) -> str | None:
-    """Boots a guest as far as a program of this machine's root: None, or why it did not get there."""
+    """Boot a guest until it runs a program of this machine's root; return None, or the reason of its failure."""
     with tempfile.TemporaryDirectory(prefix='parity-guest-') as name:
         folder = Path(name)
         kernel.prepare(folder)
@@ -49,7 +49,7 @@ def why_none_boots(accelerator: str) -> str | None:
 def _watched(process: subprocess.Popen, said: Path, seconds: float) -> str | None:
     deadline = time.monotonic() + seconds
     while True:
-        ended = process.poll() is not None  # asked first: what is read then is all that it said
+        ended = process.poll() is not None  # asked first: the text read afterwards is complete
         text = said.read_text(errors='replace')
         if BOOTED in text:
             return None
@@ -74,6 +74,9 @@ def _machine(accelerator: str, files: Path, parameters: str, mib: int, cpus: int
 
 
 def _folder(tag: str, path: str, *more: str) -> list[str]:
-    """By 9P. passthrough: who makes a file in the guest owns it here. remap: files of all mounts have numbers."""
+    """Return the words that share a folder by 9P.
+
+    passthrough: the guest's user who makes a file owns it here. remap: files of all mounts have distinct numbers.
+    """
     options = ['local', f'path={path}', f'mount_tag={tag}', 'security_model=passthrough', 'multidevs=remap', *more]
     return ['-virtfs', ','.join(options)]

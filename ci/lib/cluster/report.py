@@ -1,4 +1,4 @@
-"""What is said about the cluster: status and logs. Nothing here needs root, or changes anything."""
+"""The verbs `status` and `logs`. They need no root and change nothing."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from model import MEMORY_MIB, STATE, Cluster, Node
 
-#: Clients look here. Not a variable: a stale SLURM_CONF makes them hang.
+#: Clients look here. SLURM_CONF would do, but a stale one makes them hang.
 PLACE = Path('/etc/slurm/slurm.conf')
 SOCKET = STATE / 'munge/socket'
 
@@ -22,33 +22,33 @@ SlurmctldPidFile=/run/slurm/slurmctld.pid
 SlurmdPidFile=/run/slurm/slurmd.pid
 SlurmdParameters=config_overrides
 MpiDefault=pmix
-# without cgroups a job that needs more than its --mem lives on, and a killed one leaves processes
+# without cgroups a job that exceeds its --mem lives on, and a killed one leaves processes
 ProctrackType=proctrack/cgroup
 TaskPlugin=task/cgroup
 JobAcctGatherType=jobacct_gather/cgroup
 JobAcctGatherFrequency=task=10
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
-# jobs start at once, and a dead node is known within half a minute
+# start jobs at once, and notice a dead node within half a minute
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 SlurmdTimeout=15
 SlurmctldTimeout=30
 MessageTimeout=20
 ReturnToService=2
-# an srun that answers no more ends its job; so does one that a restarted controller takes for running
+# an srun that no longer answers ends its job; so does one that a restarted controller takes for running
 InactiveLimit=30
 KillWait=3
 UnkillableStepTimeout=10
-# a job whose node died must be seen to have failed: not queued again in silence
+# a job whose node died must fail visibly, not queue again in silence
 JobRequeue=0
-# those who follow jobs may ask late
+# whoever follows jobs may ask late
 MinJobAge=600
-# limits of the shell that submits are not the node's
+# the limits of the submitting shell must not reach the node
 PropagateResourceLimits=NONE
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStoragePass={SOCKET}
 MailProg=/bin/true
-# all nodes share this machine's cores: who measures takes the one licence
+# all nodes share this machine's cores: a measurement takes the one licence
 Licenses=machine:1
 """
 
@@ -86,6 +86,6 @@ def slurm_conf(cluster: Cluster) -> str:
 
 
 def cgroup_conf(node: Node) -> str:
-    """Guests have a kernel of their own, with cgroup v2; namespaces have what this machine has."""
+    """Return cgroup.conf: guests' own kernels have cgroup v2; namespaces have this machine's version."""
     v2 = node.kind == 'virtual' or Path('/sys/fs/cgroup/cgroup.controllers').exists()
     return CGROUP.format(version='v2' if v2 else 'v1', systemd='IgnoreSystemd=yes\n' if v2 else '')

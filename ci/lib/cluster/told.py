@@ -1,8 +1,8 @@
-"""What is said to the person, and the end with a reason instead of a traceback."""
+"""Messages to the user, and an end with a reason instead of a traceback."""
 
 
 class Told(Exception):
-    """Ends the command with one line and an exit code: 2 usage, 3 not up, 4 cannot be had."""
+    """Ends the command with one line and an exit code: 2 usage, 3 not up, 4 unavailable."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)

@@ -1,4 +1,4 @@
-"""A job of two ranks in each partition: nodes may be idle in Slurm and every job on them may still die."""
+"""A trial job of two ranks in each partition: nodes may be idle in Slurm and still kill every job."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from nodes import jobs_run
 from told import Told, say
 
 NAME = 'parity-trial'
-#: Without --mpi: by the cluster's default, as a case starts its ranks. Each rank prints what PMIx calls it.
+#: Start ranks as a case does: without --mpi, by the cluster's default. Each rank prints its PMIx number.
 RANKS = ['--ntasks=2', '--overcommit', '--kill-on-bad-exit', f'--job-name={NAME}', '--time=1',
          'printenv', 'PMIX_RANK']
 
 
 def demand(cluster: Cluster) -> None:
-    """End with the scheduler's reason where a partition does not run the job."""
-    cancel()  # a controller that was killed takes the one of a former `up` for running
+    """End with the scheduler's reason if a partition does not run the job."""
+    cancel()  # a killed controller takes a former trial job for running
     if jobs_run():
         say('jobs run here: no trial job was started')
         return
@@ -39,7 +39,7 @@ def _begin(partition: str, nodes: int) -> subprocess.Popen:
 
 
 def why_not(partition: str, srun: subprocess.Popen, seconds: float) -> str | None:
-    """None where both ranks ran."""
+    """Return None if both ranks ran, else the reason."""
     try:
         printed, said = srun.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -54,6 +54,6 @@ def why_not(partition: str, srun: subprocess.Popen, seconds: float) -> str | Non
 
 
 def _waits_for(partition: str) -> str:
-    """The state of the job and the scheduler's reason for it."""
+    """Return the job's state and the scheduler's reason."""
     told = process.run('squeue', '--noheader', f'--partition={partition}', f'--name={NAME}', '--format=%T (%r)')
     return told.strip() or 'the controller does not know the job'

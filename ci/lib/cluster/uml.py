@@ -1,4 +1,4 @@
-"""A guest of User-mode Linux: a kernel that runs as processes of this machine, on this machine's own files."""
+"""A guest of User-mode Linux: a kernel that runs as processes of this machine, on this machine's files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import tempfile
 
 from model import GUEST_MIB, STATE, Node
 
-#: Parts of its kernel that no node uses and that take 1 s of its start: RAID speed trials above all.
+#: Unused parts of its kernel, above all RAID speed trials, which would take 1 s of its start.
 UNUSED = 'initcall_blacklist=raid6_select_algo,init_btrfs_fs,init_zswap'
 
 
-#: The first program of a guest that works ends by itself; where it is killed, none can run.
+#: In a working guest the first program ends by itself. If it is killed, no program can run.
 KILLED = 'Attempted to kill init! exitcode=0x0000000b'
 
 
 def why_none_boots() -> str | None:
-    """Boot a guest as far as /bin/true: None, or why no program runs in one.
+    """Boot a guest until /bin/true; return None, or the reason why no program runs in it.
 
     Linux 6.1 as User-mode Linux cannot set the registers of a processor with AMX (PTRACE_SETREGSET: EFAULT).
     """
@@ -27,7 +27,7 @@ def why_none_boots() -> str | None:
             done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                   errors='replace', timeout=20)
         except subprocess.TimeoutExpired:
-            return None         # too slow to tell: `up` waits for its nodes
+            return None         # too slow to judge: `up` waits for its nodes
     said = done.stdout + done.stderr
     if KILLED not in said:
         return None
@@ -36,7 +36,7 @@ def why_none_boots() -> str | None:
 
 
 def guest(node: Node) -> list[str]:
-    """The words that start a node; its console is on stdin."""
+    """Return the words that start a node; its console is on stdin."""
     place = STATE / 'uml' / node.name
     shutil.rmtree(place, ignore_errors=True)  # a former guest's; it would refuse to start
     place.mkdir(parents=True)

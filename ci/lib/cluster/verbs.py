@@ -1,4 +1,4 @@
-"""What each verb does, in order."""
+"""The verbs that change the cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import trial
 from model import Cluster
 from told import Told, say
 
-#: How it calls itself.
+#: The program's name in messages.
 ME = 'ci/cluster'
 
 
@@ -85,7 +85,7 @@ def _clear() -> list[str]:
 
 
 def _stated(args: Namespace) -> Cluster:
-    """A cluster as asked for, on what this machine has."""
+    """Return the cluster that the options ask for, as far as this machine can make it."""
     wanted = args.nodes or 4
     shared = options.folder(str(args.shared or args.results))
     virtual = backend.choose(wanted)
@@ -98,7 +98,7 @@ def _stated(args: Namespace) -> Cluster:
 
 
 def _new(cluster: Cluster) -> Cluster:
-    """The state folder of a cluster about to start; what an interrupted or killed one left goes first."""
+    """Remove the leftovers of an interrupted or killed cluster, and make the new one's state folder."""
     machine.demand_gone(host.clear())
     os.makedirs(cluster.shared, exist_ok=True)
     host.make_state(cluster)
@@ -108,7 +108,7 @@ def _new(cluster: Cluster) -> Cluster:
 
 
 def _ensure(cluster: Cluster) -> None:
-    """Start whatever does not run: guests first, as they boot while the database starts."""
+    """Start every part that does not run: guests first, as they boot while the database starts."""
     host.ensure(cluster)
     network.ensure(cluster)
     fileserver.ensure(cluster)
@@ -130,7 +130,7 @@ def _demand_well(cluster: Cluster, names: list[str]) -> None:
 
 
 def _known(name: str) -> Cluster:
-    """The cluster, if it is up and has something of that name."""
+    """Return the cluster if it is up and has a node or daemon of that name."""
     cluster = model.load()
     if cluster is None:
         raise Told(3, 'not up: ci/cluster up')

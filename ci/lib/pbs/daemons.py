@@ -1,4 +1,4 @@
-"""What runs: the head with PBS's server, the execution hosts, and what the server says of them."""
+"""The running parts: the head with PBS's server, the execution hosts, and their states."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from model import STATE, Node
 from record import HEAD, Pbs
 from told import Told, say
 
-#: How long a job of nothing may take.
+#: Time for an empty job.
 JOB_SECONDS = 60
 
 
 def ensure(pbs: Pbs) -> None:
-    """Start whatever does not run: nodes, and PBS's daemons on them; with the network gone, all of it again."""
+    """Start every node and PBS daemon that does not run. Without the network, start all nodes anew."""
     if not process.alive('switch'):
         for node in pbs.all():
             process.end(node.name)
@@ -45,14 +45,14 @@ def _start(node: Node) -> None:
 
 
 def _service(pbs: Pbs, node: Node, verb: str) -> list[str]:
-    """The words for PBS's own service script on a node, where the node's processes run."""
+    """Return the words that run PBS's own service script on a node."""
     inside = process.inside(process.alive(node.name), *process.NODE)
     return ['taskset', '-c', ','.join(map(str, node.cores)), *inside,
             'env', f'PBS_CONF_FILE={files.CONF}', 'TMPDIR=/var/tmp', f'{pbs.installed}/libexec/pbs_init.d', verb]
 
 
 def _dead(pbs: Pbs, node: Node) -> list[str]:
-    """Those of the node's daemons that should run and do not, as PBS's service script names them."""
+    """Return the node's daemons that should run and do not, by the names of PBS's service script."""
     if not process.alive(node.name):
         return []
     done = subprocess.run(_service(pbs, node, 'status'), env=process.ENVIRON, stdin=subprocess.DEVNULL,
@@ -61,7 +61,7 @@ def _dead(pbs: Pbs, node: Node) -> list[str]:
 
 
 def demand_a_job(pbs: Pbs) -> None:
-    """PBS is up when a job on all hosts has run: a scheduler that starts none looks well. Busy hosts run jobs."""
+    """Demand that a job runs on all hosts: an idle scheduler looks well. Busy hosts prove it already."""
     if any(state != 'free' for name, state in states(pbs).items() if name != HEAD):
         return
     job = _ask(pbs, 'qsub', '-N', 'parity-up', '-R', 'oe', '-l', f'select={pbs.nodes}:ncpus=1',
@@ -70,7 +70,7 @@ def demand_a_job(pbs: Pbs) -> None:
     while not (said := _job(pbs, job)).get('job_state') == 'F':
         if time.monotonic() > deadline:
             _ask(pbs, 'qdel', '-x', '-W', 'force', job)
-            raise Told(4, f'no job runs: one on all hosts did not end within {JOB_SECONDS} s: {_why(said)}')
+            raise Told(4, f'no job runs: a job on all hosts did not end within {JOB_SECONDS} s: {_why(said)}')
         time.sleep(0.2)
     if said.get('Exit_status') != '0':
         raise Told(4, f'a job on all hosts failed: {_why(said)}')
@@ -89,19 +89,19 @@ def _why(said: dict[str, str]) -> str:
 
 
 def clear() -> list[str]:
-    """Take everything back; what is still there afterwards."""
+    """Take everything back; return the names of leftovers."""
     left = [f'process {pid}' for pid in process.end_all()]
     shutil.rmtree(STATE, ignore_errors=True)
     return left + ([str(STATE)] if STATE.exists() else [])
 
 
 def environment(pbs: Pbs) -> list[str]:
-    """PBS's commands, and where they find their server."""
+    """Return the words that let PBS's commands find their server."""
     return ['env', f'PBS_CONF_FILE={files.CONF}', f'PATH={os.environ["PATH"]}:{pbs.installed}/bin']
 
 
 def states(pbs: Pbs) -> dict[str, str]:
-    """What the server says of itself and of each execution host; `unknown` where it does not answer."""
+    """Return the states of the server and of each execution host; `unknown` if the server does not answer."""
     said = dict(line.split()[:2] for line in _ask(pbs, 'pbsnodes', '-aS').splitlines()[2:])
     server = _ask(pbs, 'qstat', '-B').split()
     dead = _dead(pbs, pbs.head())

@@ -1,4 +1,4 @@
-"""What nodes find in place of this machine's own files: names, PBS's configuration, mounts."""
+"""Files that replace this machine's own in the nodes: names, PBS's configuration, mounts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model import MEMORY_MIB, STATE, Node
 from node_files import CHECKOUT, OPENMPI, TABLE, nsswitch
 from record import HEAD, Pbs
 
-#: In a node: its own PBS_HOME, which outlives nothing but the node's processes.
+#: A node's own PBS_HOME. It outlives the node's processes.
 HOME = STATE / 'home'
 CONF = STATE / 'pbs.conf'
 CONFIGURATION = f"""\
@@ -25,13 +25,13 @@ PBS_START_MOM={{runs}}
 PBS_CORE_LIMIT=unlimited
 PBS_SCP=/bin/false
 """
-#: Outputs are copied, not sent: all nodes see the same files. Nobody of the system runs jobs.
+#: Outputs are copied, not sent, since all nodes see the same files. System users run no jobs.
 MOM = f"""\
 $clienthost {HEAD}
 $usecp *:/ /
 $restrict_user_maxsysid 999
 """
-#: Ended jobs keep their exit codes, root may try things, a job may send jobs (nightly), a cycle comes often.
+#: Ended jobs keep their exit codes, root may act, a job may submit jobs (nightly), cycles are short.
 SERVER = """\
 set server job_history_enable = True
 set server acl_roots = root@*
@@ -56,7 +56,7 @@ def write(pbs: Pbs) -> None:
 
 
 def _run(pbs: Pbs, node: Node) -> None:
-    """A node's /run: copied at its start."""
+    """Write a node's /run, which it copies at its start."""
     run = STATE / 'etc' / node.name
     own = run / STATE.name
     etc = own / 'etc'
@@ -73,7 +73,7 @@ def _run(pbs: Pbs, node: Node) -> None:
     (etc / 'hosts').write_text('127.0.0.1 localhost\n' + ''.join(f'{n.address} {n.name}\n' for n in pbs.all()))
     (etc / 'nsswitch.conf').write_text(nsswitch())
     (etc / 'openmpi-mca-params.conf').write_text(OPENMPI)
-    # as OpenPBS's packages do: a job's shell is a login shell, and begins without a PATH
+    # as OpenPBS's packages do: a job's login shell begins without a PATH
     shutil.copytree('/etc/profile.d', etc / 'profile.d')
     (etc / 'profile.d/parity-pbs.sh').write_text(
         f'export PBS_CONF_FILE={CONF} PATH="$PATH:"{shlex.quote(pbs.installed)}/bin\n')

@@ -1,4 +1,4 @@
-"""What the PBS is: one record, kept in the state folder, from which everything else follows."""
+"""The record of the PBS, kept in the state folder. Everything else follows from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model import STATE, Node
 
 RECORD = STATE / 'state.json'
 HEAD = 'pbshead'
-#: No packet leaves the namespaces: it may be in use elsewhere.
+#: No packet leaves the namespaces, so the network may be in use elsewhere.
 NETWORK = '10.77.63'
 
 
@@ -38,7 +38,7 @@ class Pbs:
         return Node(name, kind, f'{NETWORK}.{10 + number}', 1, cores, None)
 
     def save(self) -> None:
-        """Whole or not at all."""
+        """Write the record whole or not at all."""
         new = RECORD.with_suffix('.new')
         new.write_text(json.dumps(asdict(self), indent=2) + '\n')
         new.replace(RECORD)

@@ -1,4 +1,4 @@
-"""What each verb does, in order."""
+"""The verbs of ci/pbs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from record import HEAD, Pbs
 from told import Told, say
 
 NEEDED = ('ip', 'nsenter', 'unshare', 'taskset', 'findmnt', 'ps', 'su')
-#: How it calls itself.
+#: The program's name in messages.
 ME = 'ci/pbs'
 
 
@@ -71,7 +71,7 @@ def execute(name: str, command: list[str]) -> int:
 
 
 def _new(pbs: Pbs) -> Pbs:
-    """The state folder of what is about to start; what an interrupted or killed one left goes first."""
+    """Remove the leftovers of an interrupted or killed PBS, and make the new one's state folder."""
     machine.demand_gone(daemons.clear())
     os.makedirs(pbs.shared, exist_ok=True)
     for folder in ('bin', 'log', 'pids', 'run', 'etc', 'nodes', *(f'home/{node.name}' for node in pbs.all())):
