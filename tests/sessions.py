@@ -28,10 +28,10 @@ def ran(case: str = 'Toy', hpl: Any = 100.0, latency: Any = 1.5, refs: dict[str,
             'outputdir': '/out', 'parity': record, **other}
 
 
-def case(hpl: float, **other: Any) -> dict[str, Any]:
-    """A finished case as a history reads it, with the metrics that it noted."""
+def case(hpl: Any = 100.0, name: str = 'Toy', **other: Any) -> dict[str, Any]:
+    """A finished case as a history reads it, with the metrics that it noted; keywords as for `ran`."""
     noted = {m['name']: {'unit': m['unit'], 'better': m['better']} for m in METRICS}
-    return ran(hpl=hpl, parity={'metrics': noted, 'size': 'quick', **other.pop('parity', {})}, **other)
+    return ran(other.pop('case', name), hpl, parity={'metrics': noted, 'size': 'quick', **other.pop('parity', {})}, **other)
 
 
 def report(cases: list[dict[str, Any]], plan: list[dict[str, Any]], retries: list[dict[str, Any]] = (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import sessions as made
 from nights import DAY, start
 from parity.base import paths
+from sessions import case
 
-METRICS = {m['name']: {'unit': m['unit'], 'better': m['better']} for m in made.METRICS}
+__all__ = ['Stored', 'case', 'day', 'output']
 
 
 class Stored:
@@ -38,15 +40,8 @@ class Stored:
         return uuid
 
 
-def case(hpl: Any = 100.0, name: str = 'Toy', **other: Any) -> dict[str, Any]:
-    """A finished case whose record has what a history needs; keywords as for sessions.ran."""
-    parity = {'metrics': METRICS, 'size': 'quick', **other.pop('parity', {})}
-    return made.ran(name, hpl=hpl, parity=parity, **other)
-
-
 def output(folder: Path, night: int, **files: str) -> str:
     """A case's folder with what its job printed (out=..., err=...) while session ``night`` ran."""
-    import os
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         file = folder / f'rfm_job.{name}'

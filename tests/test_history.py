@@ -1,88 +1,76 @@
-"""The figures of stored sessions as one frame: what regressions, references and comparisons judge from."""
+"""The figures of stored sessions as one frame; a clock that was wrong changes no order, and is told."""
 
 from __future__ import annotations
 
 import sqlite3
+import time
 
+import polars as pl
 import pytest
 
+import stored as storing
 from conftest import TOP, run_python
 from parity.base import paths
-from parity.records import history, kept
+from parity.records import database, history, kept
+from parity.report import earlier
+from parity.verdict import judge
 from sessions import case
+
+DAY = 86400.0
 
 
 def hpl(**options):
-    frame = history.load('local', **options)
-    return frame.filter(frame['metric'] == 'hpl')
+    return history.load('local', **options).filter(metric='hpl')
 
 
-def test_every_figure_of_a_system_oldest_first(stored):
-    stored('a', case(100.0), case(101.0))
-    stored('b', case(99.0), {**case(7.0), 'system': 'other'})
-    assert hpl().select('session', 'run', 'value').rows() == [('a', 0, 100.0), ('a', 1, 101.0), ('b', 0, 99.0)]
+def test_every_figure_of_a_system_oldest_first_but_of_what_failed_and_was_tried_again(stored):
+    stored('a', case(100.0), case(101.0, parity={'labels': {'hpl': {'word': 'cached'}}, 'changed': {'nodes': '4', 'order': 'cyclic'}}))
+    stored('b', case(99.0), {**case(7.0), 'system': 'other'}, case(float('nan')))
+    stored('c', {**case(1.0), 'result': 'fail', 'fail_phase': 'run'}, retries=[case(100.0)])
+    assert hpl().select('session', 'run', 'value', 'label', 'changed', 'node', 'software').rows() == [
+        ('a', 0, 100.0, '', '', 'node01', 'x'), ('a', 1, 101.0, 'cached', 'nodes=4,order=cyclic', 'node01', 'x'), ('b', 0, 99.0, '', '', 'node01', 'x')]
     assert history.cell_id(hpl().row(0, named=True)) == 'Toy.hpl@local:default'
-
-
-def test_what_failed_and_what_was_tried_again_is_no_figure(stored):
-    stored('a', {**case(1.0), 'result': 'fail', 'fail_phase': 'run'}, retries=[case(100.0)])
-    stored('b', case(float('nan')), case(99.0))
-    assert hpl()['value'].to_list() == [99.0]
-
-
-def test_labels_and_what_was_changed_are_told(stored):
-    stored('a', case(100.0, parity={'labels': {'hpl': {'word': 'cached'}}, 'changed': {'nodes': '4', 'order': 'cyclic'}}))
-    assert hpl().select('label', 'changed', 'node', 'software').rows() == [('cached', 'nodes=4,order=cyclic', 'node01', 'x')]
 
 
 def test_the_newest_nights_come_with_their_reruns(stored):
     for uuid in 'abc':
         stored(uuid, case(100.0))
     stored('d', case(99.0), parity_rerun_of='c')
-    assert set(hpl(nights=1)['session']) == {'c', 'd'}
-    assert hpl(nights=1).filter(hpl(nights=1)['session'] == 'd')['rerun_of'].to_list() == ['c']
+    assert hpl(nights=1).select('session', 'rerun_of').rows() == [('c', ''), ('d', 'c')]
 
 
 def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monkeypatch):
-    stored('a', case(100.0))
-    assert len(hpl()) == 1
-    stored('b', case(99.0))
-    read = []
-    report = kept.database.report
+    stored('a', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.187'}}), parity_rerun_of='b')
+    first = kept.brief('a')
+    assert len(hpl()) == 1 and (first.rerun_of, first.software, first.runs) == ('b', ('x',), ())
+    stored('b', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.192'}}))
+    read, report = [], kept.database.report
     monkeypatch.setattr(kept.database, 'report', lambda uuid: read.append(uuid) or report(uuid))
-    assert len(hpl()) == 2 and read == ['b']
+    assert len(hpl()) == 2 and read == ['b'] and kept.brief('a') == first
+    assert [s.nodes['v3']['kernel'] for s in kept.sessions('local')] == ['6.1.187', '6.1.192']
     sqlite3.connect(paths.database()).execute('DELETE FROM sessions WHERE uuid = "a"').connection.commit()
     assert hpl()['session'].to_list() == ['b']
 
 
-def test_nothing_stored_is_an_empty_history(tmp_path, monkeypatch):
-    monkeypatch.setenv('PARITY_RESULTS', str(tmp_path))
+def test_nothing_stored_is_an_empty_history(results):
     assert history.load('local').is_empty() and kept.sessions('local') == []
-
-
-def test_what_each_node_said_of_itself_is_kept_by_session(stored):
-    stored('a', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.187'}}))
-    stored('b', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.192'}}))
-    assert [s.nodes['v3']['kernel'] for s in kept.sessions('local')] == ['6.1.187', '6.1.192']
-    assert [s.uuid for s in kept.sessions('local', last=1)] == ['b']
 
 
 @pytest.mark.parametrize('perfvalues', [
     ['not', 'by', 'name'], {'local:default:hpl': 100.0}, {'local:default:hpl': []}, 'text',
     {'local:default:hpl': [[1], 0, None, None, 'Gflop/s', 'pass']}, {'local:default:hpl': ['fast', 0, None, None, '', '']},
 ])
-def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(stored, capsys, perfvalues, monkeypatch):
+def test_a_session_that_cannot_be_read_is_named_once_and_the_others_are_kept(stored, capsys, perfvalues, monkeypatch):
     monkeypatch.setattr(kept, '_told', set())
     stored('a', case(100.0))
     stored('broken', {**case(1.0), 'perfvalues': perfvalues})
     stored('c', case(101.0))
-    assert hpl()['value'].to_list() == [100.0, 101.0]
+    assert hpl()['value'].to_list() == [100.0, 101.0] and hpl()['session'].to_list() == ['a', 'c']
     said = capsys.readouterr().err
     assert 'session broken is not one that parity can read' in said and len(said.splitlines()) == 1
-    assert hpl()['session'].to_list() == ['a', 'c']
 
 
-@pytest.mark.parametrize('blob', ['{', '[]', 'null', '{"session_info": {}}', '[' * 100_000])
+@pytest.mark.parametrize('blob', ['{', '[]', 'null', '{"session_info": {}}', '{"runs": [{"testcases": [7]}]}', '[' * 100_000])
 def test_a_report_that_is_none_is_named_and_the_others_are_kept(stored, capsys, blob, monkeypatch):
     monkeypatch.setattr(kept, '_told', set())
     stored('a', case(100.0))
@@ -91,16 +79,63 @@ def test_a_report_that_is_none_is_named_and_the_others_are_kept(stored, capsys, 
     assert 'session b is not one' in capsys.readouterr().err
 
 
-def test_a_session_is_the_same_from_the_cache(stored, monkeypatch):
-    stored('a', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.187'}}), parity_rerun_of='b')
-    first = kept.brief('a')
-    monkeypatch.setattr(kept.database, 'report', None)
-    assert kept.brief('a') == first and (first.rerun_of, first.software, first.runs) == ('b', ('x',), ())
-
-
 def test_a_first_verdict_loads_no_polars(stored):
     """Loading it takes as long as the rest of such a verdict."""
     stored('a', case(100.0))
-    code = "import sys; from parity.verdict import judge; print(judge.newest().trust, 'polars' in sys.modules)"
-    done = run_python(code, TOP)
+    done = run_python("import sys; from parity.verdict import judge; print(judge.newest().trust, 'polars' in sys.modules)", TOP)
     assert '2 histories too short' in done.stdout and done.stdout.endswith('False\n'), done.stdout + done.stderr
+
+
+@pytest.fixture
+def ago(results):
+    """Stores a session that ended so many days ago by its clock; a negative age lies in the future."""
+    nights = storing.Stored()
+
+    def store(uuid: str, days: float, hpl: float = 100.0, **other) -> str:
+        end = time.time() - days * DAY
+        return nights.add(case(hpl), uuid=uuid, time_start_unix=end - 100, time_end_unix=end, **other)
+    return store
+
+
+@pytest.mark.parametrize('said, corrected', [
+    ([], []), ([5], [5]), ([1, 2, 3], [1, 2, 3]), ([2, 2, 3], [2, 2, 3]),
+    ([1, 9, 2, 3], [1, 1.001, 2, 3]),                 # a clock that was ahead
+    ([1, 8, 9, 2, 3, 4], [1, 1.001, 1.002, 2, 3, 4]),
+    ([1, 2, 0, 3], [1, 2, 2.001, 3]),                 # one that was behind
+    ([9, 1, 2], [0.999, 1, 2]), ([1, 2, 9], [1, 2, 9]),
+])
+def test_as_many_clocks_as_possible_are_believed(said, corrected):
+    assert database.in_order(said) == pytest.approx(corrected)
+
+
+def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(ago):
+    ago('aa', 3)
+    assert not judge.newest().warnings
+    ago('bb', -900)
+    assert database.newest() == 'bb'
+    said, = judge.newest().warnings
+    assert 'this session began on 20' in said and 'which lies in the future: correct the clock' in said
+    for uuid, days in (('cc', 2), ('dd', 1)):
+        ago(uuid, days)
+        said, = judge.newest().warnings
+        assert said.startswith('session bb began on 20') and 'later than this one, and was stored before it' in said
+    assert judge.newest('aa').warnings == []
+    assert database.uuids() == ['aa', 'bb', 'cc', 'dd'] and judge.newest().session.uuid == kept.newest('local').uuid == 'dd'
+    assert [facts.uuid for facts in kept.sessions('local', last=3)] == ['bb', 'cc', 'dd']
+    assert [earlier.before(kept.read(uuid), 'local').uuid for uuid in ('dd', 'cc')] == ['cc', 'bb']
+
+
+def test_the_history_of_a_night_ends_with_that_night(ago):
+    """The session from the future is one of the nights before, and no later one."""
+    for night, (days, value) in enumerate([(3, 105.0), (-900, 1.0), (1, 50.0)]):
+        ago(f'{night:08}', days, hpl=value)
+    frame = history.load('local').filter(pl.col('metric') == 'hpl')
+    assert frame['value'].to_list() == [105.0, 1.0, 50.0] and frame['start'].is_sorted()
+    assert hpl(nights=1)['session'].to_list() == ['00000002']
+
+
+@pytest.mark.parametrize('first, second, other', [(-300 / DAY, 0, {}), (1, 2, {'interrupted': True})])
+def test_clocks_a_few_minutes_apart_and_a_session_recovered_late_are_no_wrong_clocks(ago, first, second, other):
+    ago('aa', first)
+    ago('bb', second, **other)
+    assert not [said for said in judge.newest().warnings if 'clock' in said]
