@@ -8,17 +8,18 @@ import re
 import pytest
 
 from conftest import TOP, shell
+from nights import cell
 from parity import plan
 from parity.nightly import again
 from parity.records import cells, history
 from parity.system import systems
 from parity.verdict import judge
-from sessions import case, planned
+from sessions import case
 from stored import Stored
 
 
 def names(check: str, *arguments: str) -> set[str]:
-    """The cases of a check that ``reframe ARGUMENTS`` would run or lack a program for."""
+    """The cases of a check that `reframe ARGUMENTS` would run or lack a program for."""
     file, = (file for file in (TOP / 'checks').rglob('*.py') if re.search(rf'^class {check}\(', file.read_text(), re.M))
     made = plan.of_command(['-c', str(file), '-r', *arguments])
     assert not made.problems
@@ -84,69 +85,35 @@ class Probe(rfm.RunOnlyRegressionTest, Workload):
 '''
 
 
-@pytest.fixture
-def probe(tmp_path, results, checkout, monkeypatch):
-    """Runs a check that takes no time; returns the verdict."""
-    folder = tmp_path / 'mychecks' / 'compute'
-    folder.mkdir(parents=True)
-    (folder / 'probe.py').write_text(CHECK)
-    monkeypatch.setenv('PARITY_RESULTS', str(results))
-
-    def run(arguments: str = ''):
-        done = shell(f'. ci/activate; reframe -c {folder} -r {arguments}', checkout, PARITY_RESULTS=str(results))
-        assert 'PASSED' in done.stdout, done.stdout + done.stderr
-        return judge.newest()
-    return run
-
-
-def test_a_run_stores_the_cell_under_the_name_that_was_planned(probe):
+def test_a_run_stores_the_cell_under_the_name_that_was_planned(tmp_path, results, checkout, monkeypatch):
     """What a hook sets is no change; what -S sets is, also where a hook changes it further."""
-    ordinary, = probe().cells
-    other, = probe('-S where=b').cells
-    assert (ordinary.case, ordinary.verdict, other.case, other.verdict) == (
-        'Probe', 'unreferenced', 'Probe %where=b', 'unreferenced')
-    stored = history.load('local')
-    assert stored.select('case', 'changed').rows() == [('Probe', ''), ('Probe %where=b', 'where=b')]
+    file = tmp_path / 'mychecks' / 'compute' / 'probe.py'
+    file.parent.mkdir(parents=True)
+    file.write_text(CHECK)
+    monkeypatch.setenv('PARITY_RESULTS', str(results))
+    for arguments, name in (('', 'Probe'), ('-S where=b', 'Probe %where=b')):
+        done = shell(f'. ci/activate; reframe -c {file} -r {arguments}', checkout, PARITY_RESULTS=str(results))
+        assert 'PASSED' in done.stdout, done.stdout + done.stderr
+        assert [(cell.case, cell.verdict) for cell in judge.newest().cells] == [(name, 'unreferenced')]
+    assert history.load('local').select('case', 'changed').rows() == [('Probe', ''), ('Probe %where=b', 'where=b')]
 
 
-def nightly_figures(store: Stored, count: int, level: float = 100.0, **other) -> None:
-    noise = random.Random(count)
-    for _ in range(count):
-        store.add(*[case(level * noise.gauss(1, 0.01), **other) for _ in range(3)])
-
-
-def test_a_changed_night_has_no_part_in_the_ordinary_history(results):
-    changed = {'name': 'Toy %on=other', 'parity': {'changed': {'on': 'other'}}}
-    store = Stored()
-    nightly_figures(store, 45)
-    nightly_figures(store, 1)
-    before = [c.model_dump() for c in judge.newest().cells]
-    uuid = store.add(*[case(30.0, **{k: v for k, v in changed.items() if k != 'name'}, case='Toy %on=other')] * 3,
-                     plan=[planned('Toy %on=other')])
-    other = judge.newest(uuid)
-    assert {c.verdict for c in other.cells} == {'unreferenced'} and other.exit_code == 0
-    assert {c.case for c in other.cells} == {'Toy %on=other'} and not any(c.suspicious for c in other.cells)
-    nightly_figures(store, 1)
-    after = judge.newest().cells
-    assert [(c.case, c.verdict, c.history) for c in after] == [('Toy', c['verdict'], c['history']) for c in before]
+@pytest.mark.parametrize('other, name', [
+    ({'name': 'Toy %on=other', 'parity': {'changed': {'on': 'other'}}}, 'Toy %on=other'),
+    ({'parity': {'unusual': {'nodes': '4'}}}, 'Toy %nodes=4'), ({'parity': {'unusual': True}}, 'Toy %unusual=yes')])   # as older sessions noted it
+def test_a_changed_night_has_no_part_in_the_ordinary_history(results, other, name):
+    store, noise = Stored(), random.Random(45)
+    for _ in range(46):
+        store.add(*[case(100.0 * noise.gauss(1, 0.01)) for _ in range(3)])
+    before = [(c.case, c.verdict, c.history) for c in judge.newest().cells]
+    uuid = store.add(*[case(30.0, **other)] * 3)
+    changed = judge.newest(uuid)
+    assert {(c.case, c.verdict, c.value) for c in changed.cells if c.metric == 'hpl'} == {(name, 'unreferenced', 30.0)}
+    assert changed.exit_code == 0 and not any(c.suspicious for c in changed.cells)
+    store.add(*[case(100.0) for _ in range(3)])
+    assert [(c.case, c.verdict, c.history) for c in judge.newest().cells] == before
     assert history.load('local').filter(case='Toy', metric='hpl').height == 47 * 3
-
-
-@pytest.mark.parametrize('told', [{'nodes': '4'}, True])
-def test_a_session_from_before_names_told_it_stays_out_of_the_ordinary_history(results, told):
-    store = Stored()
-    nightly_figures(store, 12)
-    uuid = store.add(*[case(30.0, parity={'unusual': told})] * 3)
-    name = 'Toy %nodes=4' if told is not True else 'Toy %unusual=yes'
-    cells = judge.newest(uuid).cells
-    assert {(c.case, c.verdict, c.value) for c in cells if c.metric == 'hpl'} == {(name, 'unreferenced', 30.0)}
-    frame = history.load('local')
-    assert set(frame.filter(case='Toy')['session']).isdisjoint({uuid}) and set(frame.filter(case=name)['session']) == {uuid}
-
-
-def suspicious(name: str):
-    from nights import cell
-    return cell(case=name, system='local', partition='default', nodes=['here'], suspicious=True)
+    assert set(history.load('local').filter(case=name)['session']) == {uuid}
 
 
 @pytest.mark.parametrize('name, session, given', [
@@ -155,7 +122,8 @@ def suspicious(name: str):
     ('Hpcc %nodes=2', ['-P', 'nodes=1,2'], ['-P', 'nodes=2']),
     ('Hpl %dat=/a@b/HPL.dat', ['-SHpl.dat=/a@b/HPL.dat'], ['-SHpl.dat=/a@b/HPL.dat'])])
 def test_a_rerun_measures_the_very_case_again(name, session, given):
-    arguments, = again.runs(systems.read('local'), 'abc', [suspicious(name)], ['-r', *session, '-n', name.split()[0]])
+    slow = cell(case=name, system='local', partition='default', nodes=['here'], suspicious=True)
+    arguments, = again.runs(systems.read('local'), 'abc', [slow], ['-r', *session, '-n', name.split()[0]])
     assert all(word in arguments for word in given)
     selection = [arguments[i:i + 2] for i, word in enumerate(arguments) if word in ('-n', '-S', '-P')]
     settings = [word for word in arguments if word.startswith('-SHpl')]
