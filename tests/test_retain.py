@@ -52,42 +52,57 @@ def case(folder, days: float, source_days: float = 0) -> None:
     os.utime(folder, (NOW - days * DAY,) * 2)
 
 
-def test_old_folders_of_cases_go_and_others_stay(results):
+def perflog(results, *lines: str):
+    log = results / 'perflogs/local/default/Toy.log'
+    log.parent.mkdir(parents=True)
+    log.write_text(''.join(f'{line}\n' for line in lines), errors='surrogateescape')
+    return log
+
+
+def test_old_folders_of_cases_go_and_others_stay(results, tmp_path):
     case(results / 'output/local/default/distro/Old', 40, source_days=4000)
     case(results / 'output/local/default/distro/Young', 2, source_days=4000)
     case(results / 'stage/2026-01-01/local/default/distro/Old', 300)
+    case(tmp_path / 'elsewhere' / 'Case', 400)
     (results / 'stage/by hand').mkdir(parents=True)
+    (results / 'stage/link').symlink_to(tmp_path / 'elsewhere')     # it is not followed
     told = retain.prune_files(NOW - 30 * DAY, dry_run=True)
     assert told.folders == 2 and told.size > 600 and (results / 'output/local/default/distro/Old').exists()
     assert retain.prune_files(NOW - 30 * DAY, dry_run=False) == told
     assert [p.name for p in (results / 'output/local/default/distro').iterdir()] == ['Young']
-    assert [p.name for p in (results / 'stage').iterdir()] == ['by hand']
-
-
-def test_a_link_out_of_the_results_is_not_followed(results, tmp_path):
-    case(tmp_path / 'elsewhere' / 'Case', 400)
-    (results / 'stage').mkdir()
-    (results / 'stage' / 'link').symlink_to(tmp_path / 'elsewhere')
-    assert retain.prune_files(NOW, dry_run=False).folders == 0 and (tmp_path / 'elsewhere' / 'Case').exists()
+    assert {p.name for p in (results / 'stage').iterdir()} == {'by hand', 'link'} and (tmp_path / 'elsewhere' / 'Case').exists()
 
 
 def test_old_lines_of_perflogs_go_and_the_header_stays(results):
-    log = results / 'perflogs/local/default/Toy.log'
-    log.parent.mkdir(parents=True)
-    log.write_text(f'job_completion_time_unix|result\n{NOW - 40 * DAY}|pass\n{NOW - DAY}|pass|a \udcff b\nnull|fail\n', errors='surrogateescape')
+    stays = 'job_completion_time_unix|result', f'{NOW - DAY}|pass|a \udcff b', 'null|fail'
+    log = perflog(results, stays[0], f'{NOW - 40 * DAY}|pass', *stays[1:])
     done = retain.prune_files(NOW - 30 * DAY, dry_run=False)
-    left = log.read_text(errors='surrogateescape')
-    assert done.lines == 1 and left == f'job_completion_time_unix|result\n{NOW - DAY}|pass|a \udcff b\nnull|fail\n'
+    assert done.lines == 1 and tuple(log.read_text(errors='surrogateescape').splitlines()) == stays
     retain.prune_files(NOW + DAY, dry_run=False)
     assert not log.exists()
 
 
+def test_room_is_made_on_a_full_disk_before_a_session_is_recovered(results):
+    case(results / 'output/local/default/distro/Old', 40)
+    log = perflog(results, f'{NOW - 40 * DAY}|pass')
+
+    def full():
+        raise InfrastructureError('database or disk is full')
+    with pytest.raises(InfrastructureError):
+        retain.prune_files(NOW - 30 * DAY, False, full)
+    assert not (results / 'output/local').exists() and log.exists()
+    assert retain.prune_files(NOW - 30 * DAY, True, full).lines == 1
+
+
 def test_old_sessions_go_but_the_newest_of_each_system(results):
-    for uuid, days, system in (('d', 500, 'two'), ('e', 450, 'two'), ('a', 400, 'one'), ('b', 300, 'one'), ('c', 3, 'one')):
+    paths.database().touch()
+    assert retain.prune(NOW, dry_run=False) == 0, 'there are no tables yet'
+    paths.database().unlink()
+    for uuid, days, system in (('d', 500, 'two'), ('e', 450, 'two'), ('a', 400, 'one'), ('future', -900, 'one'), ('b', 300, 'one'), ('c', 3, 'one')):
         store(paths.database(), uuid, days, system)
-    assert {s.uuid for name in ('one', 'two') for s in kept.sessions(name)} == {*'abcde'}
-    assert retain.prune(NOW - 100 * DAY, dry_run=True) == 3 and len(database.uuids()) == 5
-    assert retain.prune(NOW - 100 * DAY, dry_run=False) == 3
+    assert {s.uuid for name in ('one', 'two') for s in kept.sessions(name)} == {*'abcde', 'future'}
+    assert retain.prune(NOW - 100 * DAY, dry_run=True) == 4 and len(database.uuids()) == 6
+    assert retain.prune(NOW - 100 * DAY, dry_run=False) == 4, 'one from the future goes with its neighbours'
     assert {file.stem for file in (results / 'cache').rglob('*.json')} == {'c', 'e'}
     assert database.uuids() == ['e', 'c'] and retain.prune(NOW - 100 * DAY, dry_run=False) == 0
     with closing(sqlite3.connect(paths.database())) as conn:
@@ -98,6 +113,9 @@ def test_the_command_keeps_sessions_unless_it_is_told(results):
     store(paths.database(), 'a', 400)
     store(paths.database(), 'b', 1)
     case(results / 'output/x/Old', 40)
+    with Lock(results / '.session-local.lock', 'reframe on local').held():
+        done = parity('prune', '--keep-days', '30')
+        assert done.returncode == 4 and 'held by reframe on local' in done.stderr and (results / 'output/x/Old').exists()
     done = parity('prune', '--keep-days', '30')
     assert done.returncode == 0 and '1 folders of cases' in done.stdout and 'all sessions are kept' in done.stdout, done.stderr
     done = parity('prune', '--keep-days', '30', '--sessions-days', '365', '--dry-run')
@@ -107,20 +125,17 @@ def test_the_command_keeps_sessions_unless_it_is_told(results):
     assert process('prune').returncode == 2 and parity('prune', '--keep-days', '0').returncode == 2
 
 
-def test_nothing_is_pruned_while_something_measures(results):
-    case(results / 'output/x/Old', 40)
-    held = Lock(results / '.session-local.lock', 'reframe on local')
-    held.acquire()
-    done = parity('prune', '--keep-days', '30')
-    held.release()
-    assert done.returncode == 4 and 'held by reframe on local' in done.stderr and (results / 'output/x/Old').exists()
+def test_a_dry_run_of_prune_stores_no_session(results):
+    session_id = journal_of(results, killed(), 'local')
+    assert parity('prune', '--keep-days', '30', '--dry-run').returncode == 0
+    assert [file.stem for file in (results / 'running').iterdir()] == [session_id] and not paths.database().exists()
+    assert 'was killed' in parity('prune', '--keep-days', '30').stderr and database.uuids()
 
 
 def test_databases_of_several_machines_become_one(results, tmp_path):
     store(paths.database(), 'a', 2, 'cray')
-    store(tmp_path / 'other.db', 'a', 2, 'cray')
-    store(tmp_path / 'other.db', 'b', 1, 'cray')
-    store(tmp_path / 'other.db', 'c', 1, 'ibm')
+    for uuid, days, system in (('a', 2, 'cray'), ('b', 1, 'cray'), ('c', 1, 'ibm')):
+        store(tmp_path / 'other.db', uuid, days, system)
     before = (tmp_path / 'other.db').read_bytes()
     assert retain.merge(tmp_path / 'other.db') == ({'cray': 1, 'ibm': 1}, 1)
     assert retain.merge(tmp_path / 'other.db') == ({}, 3)
@@ -141,12 +156,6 @@ def test_the_nights_of_two_databases_follow_one_another_as_they_were_measured(re
     assert database.uuids()[:2] == ['a', 'b'] and database.newest() == 'h'
 
 
-def test_a_session_from_the_future_is_pruned_when_its_neighbours_are(results):
-    for uuid, days in {'a': 400, 'future': -900, 'b': 399, 'c': 3, 'd': 2}.items():
-        store(paths.database(), uuid, days)
-    assert retain.prune(NOW - 100 * DAY, dry_run=False) == 3 and database.uuids() == ['c', 'd']
-
-
 def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):
     store(paths.database(), 'a', host='alice')
     store(tmp_path / 'other.db', 'b', host='bob')
@@ -158,13 +167,6 @@ def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):
     assert retain.merge(tmp_path / 'same.db') == ({'local': 1}, 0)
 
 
-def test_merge_into_nothing_makes_the_database(results, tmp_path):
-    store(tmp_path / 'other.db', 'a', 1)
-    done = parity('merge', str(tmp_path / 'other.db'))
-    assert done.returncode == 0 and 'sessions added: 1 of local; 0 were here already' in done.stdout, done.stderr
-    assert parity('verdict', '--session', 'a').stdout.startswith('local')
-
-
 @pytest.mark.parametrize('name, said', [('nosuch.db', 'no such file'), ('text.db', "not a results database of ReFrame's"),
                                         ('other.db', "not a results database of ReFrame's"), ('results.db', 'of this very checkout')])
 def test_what_is_no_results_database_is_refused(results, tmp_path, name, said):
@@ -172,31 +174,23 @@ def test_what_is_no_results_database_is_refused(results, tmp_path, name, said):
     (tmp_path / 'text.db').write_text('no database')
     with closing(sqlite3.connect(tmp_path / 'other.db')) as conn, conn:
         conn.execute('CREATE TABLE sessions(uuid TEXT)')
-    file = paths.database() if name == 'results.db' else tmp_path / name
-    done = parity('merge', str(file))
+    done = parity('merge', str(paths.database() if name == 'results.db' else tmp_path / name))
     assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr, done.stderr
     assert database.uuids() == ['a']
 
 
-@pytest.mark.parametrize('damage, code', [(lambda whole: b'', 0), (lambda whole: whole[:5000], 4), (lambda whole: b'no database', 4)])
-def test_a_damaged_database_of_ours_is_not_blamed_on_the_other(results, tmp_path, damage, code):
-    store(tmp_path / 'other.db', 'b')
-    paths.database().write_bytes(damage((tmp_path / 'other.db').read_bytes()))
+@pytest.mark.parametrize('damage, code', [(None, 0), (lambda whole: b'', 0), (lambda whole: whole[:5000], 4), (lambda whole: b'no database', 4)])
+def test_merge_makes_the_database_and_blames_a_damaged_one_of_ours(results, tmp_path, damage, code):
+    store(tmp_path / 'other.db', 'b', 1)
+    if damage:
+        paths.database().write_bytes(damage((tmp_path / 'other.db').read_bytes()))
     done = parity('merge', str(tmp_path / 'other.db'))
     assert done.returncode == code and 'Traceback' not in done.stderr, done.stderr
-    assert 'sessions added: 1 of local' in done.stdout if not code else f'{paths.database()}: ' in done.stderr
-
-
-def test_a_database_without_tables_has_no_sessions_to_prune(results):
-    paths.database().touch()
-    assert retain.prune(NOW, dry_run=False) == 0
-
-
-def test_a_dry_run_of_prune_stores_no_session(results):
-    session_id = journal_of(results, killed(), 'local')
-    assert parity('prune', '--keep-days', '30', '--dry-run').returncode == 0
-    assert [file.stem for file in (results / 'running').iterdir()] == [session_id] and not paths.database().exists()
-    assert 'was killed' in parity('prune', '--keep-days', '30').stderr and database.uuids()
+    if code:
+        assert f'{paths.database()}: ' in done.stderr
+    else:
+        assert 'sessions added: 1 of local; 0 were here already' in done.stdout
+        assert parity('verdict', '--session', 'b').stdout.startswith('local')
 
 
 def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_path):
@@ -209,20 +203,6 @@ def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_p
     for uuid in 'ab':
         done = parity('verdict', '--session', uuid)
         assert done.returncode == 4 and f'session {uuid} is not one that parity can read' in done.stderr, done.stderr
-
-
-def test_room_is_made_on_a_full_disk_before_a_session_is_recovered(results, monkeypatch):
-    case(results / 'output/local/default/distro/Old', 40)
-    log = results / 'perflogs/local/default/Toy.log'
-    log.parent.mkdir(parents=True)
-    log.write_text(f'{NOW - 40 * DAY}|pass\n')
-
-    def full():
-        raise InfrastructureError('database or disk is full')
-    with pytest.raises(InfrastructureError):
-        retain.prune_files(NOW - 30 * DAY, False, full)
-    assert not (results / 'output/local').exists() and log.exists()
-    assert retain.prune_files(NOW - 30 * DAY, True, full).lines == 1
 
 
 def test_what_a_writer_killed_in_mid_write_left_is_read(results):
