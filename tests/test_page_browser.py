@@ -8,7 +8,7 @@ import pytest
 
 from dev.bench.browser import Browser, found
 from parity import report
-from parity.report import news, series
+from parity.report import nights, rows
 from parity.report.beside import Beside
 from test_report import _cell, _every_word, _hostile, _hostile_beside, _verdict
 
@@ -35,9 +35,9 @@ def page(tmp_path_factory) -> Path:
     for name in ('rfm_job.sh', 'rfm_job.out'):
         (folder / 'run' / name).write_text('said')
     values = [70e3, 71e3, 69e3, 71.2e3]
-    nights = series.Nights([(f'2026-11-1{n} 02:14', f's{n}') for n in range(4)], {
-        news.key(c): series.packed([0, 1, 2, 3], values, [68e3] * 4, [None] * 4, 'MB/s') for c in cells})
-    return report.write(_verdict(cells), folder / 'report', folder, Beside(nights=nights))[0]
+    past = nights.Nights([(f'2026-11-1{n} 02:14', f's{n}') for n in range(4)], {
+        rows.key(c): nights.packed([0, 1, 2, 3], values, [68e3] * 4, [None] * 4, 'MB/s') for c in cells})
+    return report.write(_verdict(cells), folder / 'report', folder, Beside(nights=past))[0]
 
 
 @pytest.fixture

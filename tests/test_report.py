@@ -131,19 +131,19 @@ ATTRIBUTES = set('lang charset http-equiv content name class href id datetime ar
 def _hostile_beside():
     """The same text in everything that stands beside a verdict."""
     from parity.records.record import Session
-    from parity.report import curves, news, ratios, series
+    from parity.report import drawings, nights, rows
     from parity.report.beside import Beside
     from parity.report.facts import Difference
     cells = _hostile().cells
     before = _verdict([c.model_copy(update={'verdict': 'ok'}) for c in cells])
     return Beside(
         before=before, differences=[Difference(h, h, h, [h]) for h in HOSTILE],
-        nights=series.Nights([(h, h) for h in HOSTILE], {
-            news.key(c): series.packed([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, c.unit) for c in cells}),
-        plots=[curves.Plot(h, h, h, h, h, h, 'lower', [curves.Line(h, {1.0: 1.0, 2.0: 3.0})]) for h in HOSTILE],
+        nights=nights.Nights([(h, h) for h in HOSTILE], {
+            rows.key(c): nights.packed([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, c.unit) for c in cells}),
+        plots=[drawings.Plot(h, h, h, h, h, h, 'lower', [drawings.Line(h, {1.0: 1.0, 2.0: 3.0})]) for h in HOSTILE],
         facts=Session('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g}
                                                   for h, g in zip(HOSTILE, HOSTILE[::-1], strict=True)}),
-        pairs=[ratios.Pair(h, [ratios.Ratio(h, 1.0, 0.9, 1.1, h, 'regressed', 'lower', h)], [h]) for h in HOSTILE])
+        pairs=[drawings.Pair(h, [drawings.Ratio(h, 1.0, 0.9, 1.1, h, 'regressed', 'lower', h)], [h]) for h in HOSTILE])
 
 
 def test_nothing_that_a_job_printed_becomes_markup(tmp_path):
@@ -402,29 +402,24 @@ def _fails_at(call, real):
     return function
 
 
-@pytest.mark.parametrize('name, call', [('fsync', 1), ('fsync', 2), ('replace', 1), ('replace', 2)])
-def test_a_write_that_fails_leaves_the_old_report_whole(tmp_path, monkeypatch, name, call):
-    report.write(_verdict([_cell()]), tmp_path, tmp_path)
+@pytest.mark.parametrize('name, call', [('write_bytes', 1), ('write_bytes', 3), ('replace', 1)])
+@pytest.mark.parametrize('old', [[], [_cell()]])
+def test_a_write_that_fails_leaves_the_old_report_whole(tmp_path, monkeypatch, name, call, old):
+    if old:
+        report.write(_verdict(old), tmp_path, tmp_path)
     before = _contents(tmp_path)
-    monkeypatch.setattr(os, name, _fails_at(call, getattr(os, name)))
+    where = os if name == 'replace' else Path
+    monkeypatch.setattr(where, name, _fails_at(call, getattr(where, name)))
     with pytest.raises(OSError, match='No space left'):
         report.write(_verdict(_every_word()), tmp_path, tmp_path)
     assert _contents(tmp_path) == before
-
-
-@pytest.mark.parametrize('name, call', [('fsync', 2), ('replace', 1), ('replace', 2)])
-def test_a_first_write_that_fails_leaves_nothing(tmp_path, monkeypatch, name, call):
-    monkeypatch.setattr(os, name, _fails_at(call, getattr(os, name)))
-    with pytest.raises(OSError, match='No space left'):
-        report.write(_verdict(_every_word()), tmp_path, tmp_path)
-    assert _contents(tmp_path) == {}
 
 
 def test_a_folder_in_the_way_of_the_page_is_an_error_and_stays(tmp_path):
     (tmp_path / 'index.html').mkdir()
     with pytest.raises(OSError):
         report.write(_verdict([]), tmp_path, tmp_path)
-    assert [f.name for f in tmp_path.iterdir()] == ['index.html']
+    assert (tmp_path / 'index.html').is_dir()
 
 
 def test_the_page_is_put_in_place_last(tmp_path, monkeypatch):
@@ -432,7 +427,7 @@ def test_the_page_is_put_in_place_last(tmp_path, monkeypatch):
     real = os.replace
     monkeypatch.setattr(os, 'replace', lambda a, b: (order.append(Path(b).name), real(a, b)))
     report.write(_verdict([]), tmp_path, tmp_path)
-    assert order == ['verdict.json', 'junit.xml', 'index.html']
+    assert order[-1] == 'index.html'
 
 
 def test_importing_the_report_does_not_load_jinja2():

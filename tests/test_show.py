@@ -15,7 +15,7 @@ import stored as storing
 from commands import parity, process
 from conftest import TOP
 from parity import plan
-from parity.report.inspect import find, text, view
+from parity.report import find, show
 from parity.verdict import judge
 from stored import case
 
@@ -27,7 +27,7 @@ def stored(results):
     return storing.Stored()
 
 
-show = functools.partial(parity, 'show')
+parity_show = functools.partial(parity, 'show')
 
 
 NAMES = ['Stream%threads=one.triad@onebox:virtual', 'Stream%threads=all.triad@onebox:virtual',
@@ -56,7 +56,7 @@ def test_everything_of_a_slow_cell(stored, tmp_path):
     stored.add(case(84.0, refs=BAND, result='fail', fail_phase='performance', stagedir=str(folder),
                     parity={'node': {'node': 'node01', 'kernel': '6.1.192'}}))
     storing.output(folder, 9, out='first\n\nWR00 84.0 Gflop/s\n', err='a \x1b[31mred\x07 warning\n')
-    said = show('toy.hpl')
+    said = parity_show('toy.hpl')
     assert said.returncode == 0, said.stderr
     assert said.stdout.splitlines()[0] == 'Toy.hpl@local:default'
     for part in ('REGRESSED   84 Gflop/s   -16.0 % of the reference', f'10, {storing.day(0)} .. {storing.day(9)}',
@@ -78,17 +78,17 @@ def test_the_same_as_json(stored):
 
 def test_a_name_that_fits_several_lists_them_and_one_that_fits_none_names_the_nearest(stored):
     stored.add(case(100.0))
-    several = show('toy')
+    several = parity_show('toy')
     assert several.returncode == 2 and 'Toy.hpl@local:default\n  Toy.latency@local:default' in several.stderr
-    none = show('Toy.latecny')
+    none = parity_show('Toy.latecny')
     assert none.returncode == 2 and 'the nearest: Toy.latency@local:default' in none.stderr
     assert 'Traceback' not in several.stderr + none.stderr
 
 
 def test_nothing_stored_and_an_unknown_session(stored):
-    assert show('toy').returncode == 3
+    assert parity_show('toy').returncode == 3
     stored.add(case(100.0))
-    unknown = show('toy', '--session', 'zz')
+    unknown = parity_show('toy', '--session', 'zz')
     assert unknown.returncode == 2 and "no session starts with 'zz'" in unknown.stderr
 
 
@@ -111,36 +111,36 @@ def test_a_cell_of_long_ago_is_found_by_its_figure(stored):
 def test_reruns_stand_beside_their_night(stored):
     stored.add(case(100.0), case(102.0))
     stored.add(case(97.0, job_nodelist=['node02']), parity_rerun_of='00000000-0')
-    assert 'runs     100.0 102.0 Gflop/s; again: 97.0 on node02' in show('toy.hpl').stdout
+    assert 'runs     100.0 102.0 Gflop/s; again: 97.0 on node02' in parity_show('toy.hpl').stdout
 
 
 def test_an_older_session_shows_no_later_nights_nor_their_output(stored, tmp_path):
     folder = storing.output(tmp_path / 'out', 1, out='of the later session')
     old = stored.add(case(100.0, outputdir=folder))
     stored.add(case(50.0, outputdir=folder))
-    said = show('toy.hpl', '--session', old).stdout
+    said = parity_show('toy.hpl', '--session', old).stdout
     assert 'of another run' in said and 'later session' not in said and '50' not in said.split('output')[0]
-    assert 'of the later session' in show('toy.hpl').stdout
+    assert 'of the later session' in parity_show('toy.hpl').stdout
 
 
 def test_the_output_that_a_confirming_rerun_left_is_shown_as_such(stored, tmp_path):
     folder = storing.output(tmp_path / 'out', 1, out='of the rerun')
     night = stored.add(case(84.0, outputdir=folder))
     stored.add(case(83.0, outputdir=folder), parity_rerun_of=night)
-    said = show('toy.hpl').stdout
+    said = parity_show('toy.hpl').stdout
     assert '  of the rerun' in said and 'the output is of the run that confirms this one (' in said
 
 
 def test_environments_are_told_apart_where_a_case_has_several(stored):
     stored.add(case(100.0), case(90.0, environ='spack'))
-    said = show('toy.hpl+spack').stdout
+    said = parity_show('toy.hpl+spack').stdout
     assert said.startswith('Toy.hpl@local:default+spack\n') and "-p '^spack$'" in said
-    assert show('toy.hpl').returncode == 2
+    assert parity_show('toy.hpl').returncode == 2
 
 
 def test_a_cell_that_nothing_can_run_has_no_line_that_reruns_it(stored):
     stored.add(case(100.0), plan=[made.planned(), made.planned('Later', environ='', needs=['osu'])])
-    said = show('later.hpl')
+    said = parity_show('later.hpl')
     assert said.returncode == 0 and 'SKIPPED   no environment offers osu' in said.stdout
     assert 'rerun:' not in said.stdout and 'no figure is stored' in said.stdout
 
@@ -151,7 +151,7 @@ def test_a_cell_that_nothing_can_run_has_no_line_that_reruns_it(stored):
 ])
 def test_output_commands_no_terminal(tmp_path, text, shown):
     storing.output(tmp_path, 0, out=f'first\n{text}\n\n  \n')
-    assert view.tail(tmp_path / 'rfm_job.out', 2) == ['first', shown]
+    assert show.tail(tmp_path / 'rfm_job.out', 2) == ['first', shown]
 
 
 def test_of_a_huge_output_only_the_end_is_read(tmp_path):
@@ -160,7 +160,7 @@ def test_of_a_huge_output_only_the_end_is_read(tmp_path):
         made_file.truncate(1 << 40)
         made_file.seek(0, 2)
         made_file.write(b'\nthe end\n')
-    assert view.tail(file, 1) == ['the end']
+    assert show.tail(file, 1) == ['the end']
 
 
 @pytest.mark.parametrize('value, band, drawn', [
@@ -168,13 +168,13 @@ def test_of_a_huge_output_only_the_end_is_read(tmp_path):
     (77.0, (75.9, None, 77.7), '^├─+●─+┼$'), (5.0, (None, 4.0, 0.0), '^┼─+┤ +●$'), (4.0, (None, 4.0, 4.0), '^$'),
 ])
 def test_a_value_beside_its_band(value, band, drawn):
-    assert re.search(drawn, text.bar(value, *band))
+    assert re.search(drawn, show.bar(value, *band))
 
 
 def test_a_sparkline_draws_noise_level_and_a_drop_low():
-    assert len(set(text.sparkline([100.0, 100.5, 99.5, 100.2]))) <= 3
-    assert text.sparkline([100, 100, 80]) == '██▁' and text.sparkline([0.0, 0.0]) == '▄▄' and not text.sparkline([])
-    assert text.sparkline([100.0, 100.0], 50.0, 150.0) == '▅▅'
+    assert len(set(show.sparkline([100.0, 100.5, 99.5, 100.2]))) <= 3
+    assert show.sparkline([100, 100, 80]) == '██▁' and show.sparkline([0.0, 0.0]) == '▄▄'
+    assert show.sparkline([100.0, 100.0], 50.0, 150.0) == '▅▅'
 
 
 def names_selected(line: str, names: list[str]) -> list[str]:
@@ -193,7 +193,7 @@ def test_the_line_selects_that_very_case_and_no_other():
     names = ['Hpl', 'HplLarge', 'MyHpl', 'Fileset %mode=read %bytes=1', 'Fileset %mode=read %bytes=10',
              'Odd %library=a.b+c', 'Odd %library=axb+c', 'Odd %where=$HOME (x|y)', "Odd %quote='; rm -rf ~", 'Odd %a=b@1']
     for name in names:
-        line = view.rerun_line(name, 'local', '', '', 'quick', 'reframe -r')
+        line = show.rerun_line(name, 'local', '', '', 'quick', 'reframe -r')
         assert names_selected(line, names) == [name], line
         if "'" not in name:
             assert subprocess.run(['bash', '-c', f'printf "%s\\n" {line}'], capture_output=True, text=True
@@ -208,15 +208,15 @@ def test_the_line_selects_that_very_case_and_no_other():
     ('reframe -r', '-S size=nightly'),                                # said by other means
 ])
 def test_the_line_keeps_what_made_the_case_what_it_is(cmdline, kept):
-    assert view.rerun_line('Hpl', 'onebox', 'virtual', 'spack', 'nightly', cmdline) \
+    assert show.rerun_line('Hpl', 'onebox', 'virtual', 'spack', 'nightly', cmdline) \
         == f"ci/nightly --system onebox:virtual -p '^spack$' -n '^Hpl$' {kept}"
 
 
 def test_the_line_names_the_nodes_instead_of_those_that_the_session_chose():
     cmdline = 'reframe -r -J nodelist=n9 -J exclude=n1 -J w=n9 -J qos=low -J wckey=x'
-    assert view.rerun_line('Hpl', 'onebox', '', '', 'quick', cmdline, ['n1', 'n2']) \
+    assert show.rerun_line('Hpl', 'onebox', '', '', 'quick', cmdline, ['n1', 'n2']) \
         == "ci/nightly --system onebox -n '^Hpl$' -J qos=low -J wckey=x -J nodelist=n1,n2"
-    assert '-J nodelist=n9' in view.rerun_line('Hpl', 'onebox', '', '', 'quick', cmdline)
+    assert '-J nodelist=n9' in show.rerun_line('Hpl', 'onebox', '', '', 'quick', cmdline)
 
 
 @pytest.mark.parametrize('system, partition, named', [
@@ -227,12 +227,12 @@ def test_nodes_are_named_where_a_scheduler_takes_them(stored, system, partition,
     report['parity_session']['plan']['system'] = system
     stored.database.execute('INSERT INTO sessions VALUES (?, ?, ?)', ('one', 1.0, json.dumps(report)))
     stored.database.commit()
-    assert ('-J nodelist=node01' in show('toy.hpl').stdout) == named
+    assert ('-J nodelist=node01' in parity_show('toy.hpl').stdout) == named
 
 
 def test_what_minus_p_swept_is_one_value_of_it(results, monkeypatch):
     monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
-    line = view.rerun_line('FileCopy %mode=small-write %clients=one %sync=durable %size=nightly', 'local', '', '', 'nightly',
+    line = show.rerun_line('FileCopy %mode=small-write %clients=one %sync=durable %size=nightly', 'local', '', '', 'nightly',
                       'reframe -r -P size=quick,nightly')
     assert line == ("ci/nightly --system local -n '^FileCopy%mode=small-write%clients=one%sync=durable$' "
                     '-P size=nightly')
@@ -245,4 +245,4 @@ def test_the_verdict_on_an_older_session_names_it_in_the_next_command(stored):
     stored.add(case(100.0, refs=BAND))
     following = judge.newest(old).next
     assert following == f'parity show Toy.hpl@local:default --session {old[:8]}'
-    assert 'REGRESSED' in show(*shlex.split(following)[2:]).stdout
+    assert 'REGRESSED' in parity_show(*shlex.split(following)[2:]).stdout

@@ -38,15 +38,15 @@ def run(times: int = 5) -> bool:
 def write(folder: Path) -> Path:
     """The page, written as the nightly writes it, of a session and a history that were made up."""
     from parity import report
-    from parity.report import series
+    from parity.report import nights
     from parity.report.beside import Beside
     cells = _cells()
     today = _verdict(cells, 'today', '2026-11-20')
     rng = random.Random(2)
     before = _verdict([c.model_copy(update={'verdict': 'ok'}) if rng.random() < 0.5 else c for c in cells],
                       'yesterday', '2026-11-19')
-    nights = series.of_recent(series.recent(_history(cells), 'night 89', float(NIGHTS)))
-    return report.write(today, folder, folder, Beside(before=before, nights=nights))[0]
+    history = nights.of_recent(nights.recent(_history(cells), 'night 89', float(NIGHTS)))
+    return report.write(today, folder, folder, Beside(before=before, nights=history))[0]
 
 
 def _verdict(cells: list[Cell], uuid: str, day: str) -> Verdict:

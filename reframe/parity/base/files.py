@@ -26,17 +26,30 @@ def update(file: Path, text: str) -> Path:
 
 def replace(file: Path, make: Callable[[Path], object]) -> Path:
     """``write`` with what ``make`` writes."""
+    with _replaced(file) as aside:
+        make(aside)
+    return file.resolve()
+
+
+def write_all(contents: dict[Path, bytes]) -> None:
+    """Write all files aside before renaming the first; the one named first is renamed last."""
+    with contextlib.ExitStack() as stack:
+        for file, content in contents.items():
+            stack.enter_context(_replaced(file)).write_bytes(content)
+
+
+@contextlib.contextmanager
+def _replaced(file: Path) -> Iterator[Path]:
     file = file.resolve()
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f'.{file.name}.{os.getpid()}')
     try:
-        make(aside)
+        yield aside
         if file.exists():
             aside.chmod(file.stat().st_mode & 0o777)
         os.replace(aside, file)
     finally:
         aside.unlink(missing_ok=True)
-    return file
 
 
 def sha256(file: Path) -> str:

@@ -89,9 +89,9 @@ def _seconds(option: str, time: str) -> int:
 def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION):
     """Everything known of one cell: value and band, last nights, nodes, output, cause, the line that reruns it."""
     from parity.base import console
-    from parity.report.inspect import text, view
-    found = view.of_cell(cell, session)
-    print(found.model_dump_json(indent=1)) if as_json else console.lines(text.lines(found))
+    from parity.report import show
+    found = show.of_cell(cell, session)
+    print(found.model_dump_json(indent=1)) if as_json else console.lines(show.lines(found))
 
 
 @app.command('ack')

@@ -11,7 +11,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
 from parity.nightly import notify
 from parity.nightly.notify import state
-from parity.report.inspect import find
+from parity.report import find
 from parity.system import systems
 from parity.verdict import acks
 from parity.verdict.model import Cell

@@ -22,7 +22,7 @@ from parity.base.errors import ParityError
 from parity.base.figures import duration
 from parity.records import database, kept, record
 from parity.records.record import Session
-from parity.report import earlier as sessions
+from parity.report import beside
 from parity.scheduler import command
 from parity.scheduler.command import Standing
 from parity.system import systems
@@ -180,7 +180,7 @@ def follow(process: subprocess.Popen, arguments: list[str]) -> threading.Thread:
     A bar on a terminal, elsewhere a line now and then, tells the progress. What cannot be known of an earlier
     session refuses no run."""
     try:
-        known = sessions.newest(database.uuids(), systems.named(arguments), arguments)
+        known = beside.newest(database.uuids(), systems.named(arguments), arguments)
         earlier = of_session(kept.read(known.uuid)) if known else None
     except (ParityError, ValueError):
         earlier = None

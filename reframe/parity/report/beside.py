@@ -1,4 +1,4 @@
-"""What stands beside the verdict on its page: the session before, the last nights, curves, nodes, pairs."""
+"""Facts beside the verdict on its page: the session before, the last nights, curves, nodes, pairs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from parity.base.errors import ParityError
-from parity.report.ratios import Pair
+from parity.records import database, kept, outset
 
 if TYPE_CHECKING:
     from parity.records.record import Session
-    from parity.report.curves import Plot
+    from parity.report.drawings import Pair, Plot
     from parity.report.facts import Difference
-    from parity.report.series import Nights
+    from parity.report.nights import Nights
     from parity.verdict.model import Verdict
+
+#: Sessions that are searched for the one before: a month of nights, with a few runs by hand.
+FURTHEST = 40
 
 
 @dataclass
@@ -31,35 +34,50 @@ class Beside:
 
 
 def of_session(verdict: Verdict) -> Beside:
-    """Read from ReFrame's database what belongs to the verdict's session. Raises InfrastructureError where the
-    database cannot be read."""
-    # Here and not above: these load polars, and a page may be asked for without any of it.
-    from parity.records import database, history, kept
-    from parity.report import curves, earlier, facts, nodes, series
+    """Read from ReFrame's database what belongs to the verdict's session.
+
+    Raises InfrastructureError where the database cannot be read."""
+    # Here and not above: these load polars, which a nightly does not need to start.
+    from parity.compare import expected
+    from parity.records import history
+    from parity.report import drawings, facts, nights
     from parity.verdict import judge
     session = kept.read(verdict.session.uuid)
-    before, judged, unreadable = earlier.before(session, verdict.session.system), None, ''
+    earlier, judged, unreadable = before(session, verdict.session.system), None, ''
     try:
-        before = before and kept.read(before.uuid)
-        judged = before and judge.judged(before)
-    except ParityError as err:          # one that an older parity stored: tonight's page does not need it
-        before, unreadable = None, str(err)
+        earlier = earlier and kept.read(earlier.uuid)
+        judged = earlier and judge.judged(earlier)
+    except ParityError as err:          # an older parity stored it: tonight's page does not need it
+        earlier, unreadable = None, str(err)
     frame = history.load(verdict.session.system)
-    recent = series.recent(frame, verdict.session.uuid, database.starts()[verdict.session.uuid])
+    recent = nights.recent(frame, verdict.session.uuid, database.starts()[verdict.session.uuid])
     return Beside(
         before=judged, unreadable=unreadable,
-        differences=facts.differences(before, session) if before else [],
-        nights=series.of_recent(recent),
-        plots=curves.of_sessions(session, before),
+        differences=facts.differences(earlier, session) if earlier else [],
+        nights=nights.of_recent(recent),
+        plots=drawings.of_sessions(session, earlier),
         facts=session,
-        speeds=nodes.speeds(recent),
-        pairs=_pairs(verdict) if verdict.pairs else [])
+        speeds=nights.speeds(recent),
+        pairs=[drawings.of_comparison(expected.marked(expected.of_partitions(both, verdict.session.uuid)))
+               for both in dict.fromkeys((o.baseline, o.candidate) for o in verdict.pairs)])
 
 
-def _pairs(verdict: Verdict) -> list[Pair]:
-    """All metrics of the declared pairs of which the session has measured something."""
-    from parity.compare import expected
-    from parity.report import ratios
-    return [ratios.of_comparison(expected.marked(expected.of_partitions(both, verdict.session.uuid)))
-            for both in dict.fromkeys((o.baseline, o.candidate) for o in verdict.pairs)]
+def before(session: Session, system: str) -> Session | None:
+    """Return the newest earlier session of ``system`` with the same selection, without its runs.
 
+    The selection is the same where the plans are, or the options that select: a check that was added
+    since yesterday does not make yesterday another thing."""
+    known = database.uuids()
+    until = known.index(session.uuid) if session.uuid in known else len(known)
+    return newest(known[:until], system, outset.words(session.cmdline), session.cases)
+
+
+def newest(known: list[str], system: str, arguments: list[str], cases: str = '') -> Session | None:
+    """Return the newest session among ``known`` that ran on ``system`` what these arguments of reframe select, or
+    these ``cases``."""
+    chosen = outset.of_arguments(arguments)
+    for other in filter(None, map(kept.brief, reversed(known[-FURTHEST:]))):
+        if other.system == system and other.cases and not other.rerun_of and (
+                other.cases == cases or outset.of_arguments(outset.words(other.cmdline)) == chosen):
+            return other
+    return None

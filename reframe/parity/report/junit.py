@@ -8,10 +8,9 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 
 from parity.base.text import visible
-from parity.report import rows
-from parity.verdict.model import Cell, Verdict
+from parity.verdict.model import Row, Verdict, rows
 
-#: What a word is in JUnit; every other one is a case that passed.
+#: JUnit's name for a word; every other word is a passed case.
 _OUTCOME = {'regressed': 'failure', 'wrong': 'failure', 'impossible': 'failure', 'failed': 'error',
             'missing': 'error', 'skipped': 'skipped', 'disturbed': 'skipped'}
 _TOTALS = {'failure': 'failures', 'error': 'errors', 'skipped': 'skipped'}
@@ -20,58 +19,55 @@ _PROPERTIES = ('verdict', 'value', 'unit', 'better', 'reference', 'low', 'high',
 
 
 def render(verdict: Verdict) -> bytes:
-    """The document, UTF-8; what a job printed is text in it, whatever it holds."""
-    suites: dict[str, list[Cell]] = {}
-    for cell in verdict.cells:
-        suites.setdefault(rows.place(cell), []).append(cell)
-    session = verdict.session
-    top = _element('testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
-                   **_totals(verdict.cells))
-    for place, cells in suites.items():
-        suite = _element('testsuite', name=place, timestamp=session.start[:19], hostname=session.system,
-                         time=f'{session.run_time:.3f}', **_totals(cells))
+    """Return the document, UTF-8; whatever a job printed is text in it."""
+    session, table = verdict.session, rows(verdict.cells)
+    suites: dict[str, list[Row]] = {}
+    for row in table:
+        suites.setdefault(row.place, []).append(row)
+    top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
+                   **_totals(table))
+    for place, own in suites.items():
+        suite = _element(top, 'testsuite', name=place, timestamp=session.start[:19], hostname=session.system,
+                         time=f'{session.run_time:.3f}', **_totals(own))
         _properties(suite, {'session': session.uuid, 'coverage': verdict.coverage.line, 'trust': verdict.trust})
-        suite.extend(_case(cell) for cell in cells)
-        top.append(suite)
+        for row in own:
+            _case(suite, row)
     ET.indent(top, ' ')
     return ET.tostring(top, encoding='utf-8', xml_declaration=True) + b'\n'
 
 
-def _totals(cells: list[Cell]) -> dict[str, str]:
-    counts = Counter(map(_outcome, cells))
-    return {'tests': str(len(cells)), **{total: str(counts[outcome]) for outcome, total in _TOTALS.items()}}
+def _totals(table: list[Row]) -> dict[str, str]:
+    counts = Counter(map(_outcome, table))
+    return {'tests': str(len(table)), **{total: str(counts[outcome]) for outcome, total in _TOTALS.items()}}
 
 
-def _outcome(cell: Cell) -> str:
-    """failure, error, skipped or '': what is acknowledged is no failure, as it does not set the exit code."""
-    outcome = _OUTCOME.get(cell.verdict, '')
-    return 'skipped' if outcome and cell.acknowledged else outcome
+def _outcome(row: Row) -> str:
+    """An acknowledged cell is no failure, as it does not set the exit code."""
+    outcome = _OUTCOME.get(row.word, '')
+    return 'skipped' if outcome and row.cell.acknowledged else outcome
 
 
-def _case(cell: Cell) -> ET.Element:
+def _case(suite: ET.Element, row: Row) -> None:
+    cell = row.cell
     environ = f' +{cell.environ}' if cell.environ else ''
-    case = _element('testcase', classname='.'.join((rows.place(cell), cell.subsystem, cell.check)),
+    case = _element(suite, 'testcase', classname=f'{row.place}.{cell.subsystem}.{cell.check}',
                     name=f'{cell.case}{environ}: {cell.metric}')
-    _properties(case, {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
-                | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
-    outcome = _outcome(cell)
-    if cell.verdict == 'improved':                  # passed, and somebody should know of it
-        better = ET.SubElement(case, 'system-out')
-        better.text = visible(f'improved: {cell.reason}')
-    if outcome:
-        known = f'acknowledged {cell.acknowledged}' if cell.acknowledged else ''
-        said = _element(outcome, message='; '.join(filter(None, (cell.reason or cell.verdict, known))),
-                        type=cell.verdict)
+    known = {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
+    _properties(case, known | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
+    if row.word == 'improved':                      # passed, and somebody should know of it
+        _element(case, 'system-out').text = visible(f'improved: {row.reason}')
+    if outcome := _outcome(row):
+        message = (row.reason or row.word) + (f'; acknowledged {cell.acknowledged}' if cell.acknowledged else '')
+        said = _element(case, outcome, message=message, type=row.word)
         said.text = visible(f'output: {cell.outputdir}') if cell.outputdir else None
-        case.append(said)
-    return case
 
 
-def _properties(of: ET.Element, values: dict[str, object]) -> None:
-    properties = ET.SubElement(of, 'properties')
+def _properties(parent: ET.Element, values: dict[str, object]) -> None:
+    properties = ET.SubElement(parent, 'properties')
     for name, value in values.items():
-        properties.append(_element('property', name=name, value=str(value)))
+        _element(properties, 'property', name=name, value=str(value))
 
 
-def _element(tag: str, **attributes: str) -> ET.Element:
-    return ET.Element(tag, {name: visible(value) for name, value in attributes.items()})
+def _element(parent: ET.Element | None, tag: str, **attributes: str) -> ET.Element:
+    shown = {name: visible(value) for name, value in attributes.items()}
+    return ET.Element(tag, shown) if parent is None else ET.SubElement(parent, tag, shown)

@@ -1,46 +1,60 @@
-"""The cells as rows of tables: plain text, '' where there is nothing, put together before any HTML."""
+"""The table of cells as the page shows it, what is not ok in it, and what changed since the session before."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
 
 from parity.base import figures, text
-from parity.verdict.model import Cell
+from parity.records.cells import CELL
+from parity.verdict.model import WORDS, Cell, Row, Verdict, rows
 
 SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
-
-#: How much of a reason stands in the table; verdict.json has all of it.
+#: Characters of a reason in the table; verdict.json has all of it.
 SHORT = 140
-
-#: Rows of one table: a browser lays a table out as a whole, and only those in view.
+#: Rows of one table: a browser lays out a table as a whole, and only those in view.
 MOST_ROWS = 100
-#: So many rows are elements from the start; the tables after them become it when they come near the view.
+#: Rows that are elements from the start; later tables become elements when they come near the view.
 AT_ONCE = 300
+
+#: (word, address) of what is left of a run.
+Links = list[tuple[str, str]]
+#: The same cell on another night has the same.
+key = attrgetter(*CELL)
+_run = attrgetter('check', 'case', 'system', 'partition', 'environ', 'size', 'attempt', 'jobid', 'outputdir')
 
 
 @dataclass(eq=False)
-class Row:
-    """One cell of a table; ``number`` counts the rows of the page from 1."""
+class Line(Row):
+    """A row of the page: its figures share one unit."""
 
-    cell: Cell
-    number: int
-    unit: str
-    value: str
-    change: str
-    reference: str
-    band: str
-    limit: str
-    note: int                        # number of the footnote that names the limit's source; 0: none
-    efficiency: str
-    bar: int | None                  # per cent of the bar that is filled
-    reason: str
-    links: tuple[tuple[str, str], ...] = ()      # what is left of the run, and where
+    number: int = 0                  # on the page, from 1
+    note: int = 0                    # number of the footnote with the limit's source; 0: none
+    told: str = ''                   # the reason, cut; '' where the case tells it
+    links: Links = field(default_factory=list)
+
+    def __post_init__(self):
+        c = self.cell
+        texts, self.unit = figures.alike(c.unit, c.value, c.reference, c.low, c.high, c.limit)
+        self.value, self.reference, low, high, self.limit = ('' if t == figures.NOTHING else t for t in texts)
+        bounds = (f'at least {low}' if low else '', f'at most {high}' if high else '')
+        self.band = f'{low} .. {high}' if all(bounds) else ''.join(bounds)
+        self.change = figures.change(c.value, c.expected)
+        self.efficiency = '' if c.efficiency is None else figures.percent(c.efficiency)
+
+    @property
+    def bar(self) -> int | None:
+        """Per cent of the bar that are filled; None for NaN, too."""
+        share = self.cell.efficiency
+        return round(100 * min(share, 1.0)) if share is not None and share >= 0 else None
 
     @property
     def href(self) -> str:
-        """What the job printed, else the run's folder; '' where nothing is left."""
+        """The address of what the job printed, else of the run's folder."""
         return next((address for word, address in self.links if word == 'output'),
                     self.links[0][1] if self.links else '')
 
@@ -49,84 +63,54 @@ class Row:
         return f'c{self.number}'
 
 
-@dataclass
-class Case:
-    """The rows of one case, and what is the same for all of them."""
+class Case(NamedTuple):
+    """The rows of one case, and their common facts."""
 
     name: str
     facts: list[str]
-    links: list[tuple[str, str]]     # what is left of the run, and where
-    output: str
+    links: Links
     reason: str
-    rows: list[Row]
-
-    @property
-    def place(self) -> str:
-        return self.rows[0].cell.partition
+    rows: list[Line]
 
 
 @dataclass
 class Table:
-    """Cases of one check, one table of the page."""
+    """Some cases of one check."""
 
-    subsystem: str
     check: str
-    cases: list[Case]
     goes_on: bool                    # the check's cases began in the table before
     later: bool                      # far down in the page
+    cases: list[Case] = field(default_factory=list)
 
     @property
     def lines(self) -> int:
-        """Rows and heads of cases: a browser guesses its height from that, before it is in view."""
+        """Rows and heads of cases: from this a browser guesses the height of a table out of view."""
         return sum(1 + len(case.rows) for case in self.cases)
 
 
-def of_cells(cells: list[Cell]) -> tuple[list[Row], list[str]]:
-    """The rows in the page's order, and where their limits come from."""
-    ordered = _ordered(cells)
-    sources = list(dict.fromkeys(_source(c) for c in ordered if _source(c)))
-    return [_row(cell, number, sources) for number, cell in enumerate(ordered, 1)], sources
-
-
-def tables(rows: list[Row], links: Callable[[str], list[tuple[str, str]]]) -> list[tuple[str, list[Table]]]:
-    """The tables by subsystem. ``links`` are those of what an output directory holds."""
-    return [(subsystem, [table for check, same in groupby(group, lambda r: r.cell.check)
-                         for table in _tables(subsystem, check, list(same), links)])
-            for subsystem, group in by_subsystem(rows)]
-
-
-def _tables(subsystem: str, check: str, rows: list[Row], links) -> list[Table]:
-    found: list[Table] = []
-    for _, same in groupby(rows, lambda r: _identity(r.cell)):
-        case = _case(list(same), links)
-        if not found or found[-1].lines + len(case.rows) > MOST_ROWS:
-            later = case.rows[0].number > AT_ONCE
-            found.append(Table(subsystem, check, [], goes_on=bool(found), later=later))
-        found[-1].cases.append(case)
-    return found
-
-
 def rank(subsystem: str) -> tuple[int, str]:
-    known = SUBSYSTEMS.index(subsystem) if subsystem in SUBSYSTEMS else len(SUBSYSTEMS)
-    return known, subsystem
+    return SUBSYSTEMS.index(subsystem) if subsystem in SUBSYSTEMS else len(SUBSYSTEMS), subsystem
 
 
-def _ordered(cells: list[Cell]) -> list[Cell]:
-    """By subsystem; checks, and cases in them, together in the order in which they first appear."""
+def of_cells(cells: list[Cell]) -> tuple[list[Line], list[str]]:
+    """Return the rows in the page's order, and the sources of their limits.
+
+    Subsystems come in their rank; checks and cases stay together, in the order of their first cells."""
     first: dict[tuple, int] = {}
-    for cell in cells:
-        first.setdefault((cell.subsystem, cell.check), len(first))
-        first.setdefault(_identity(cell), len(first))
-    return sorted(cells, key=lambda c: (rank(c.subsystem), first[c.subsystem, c.check], first[_identity(c)]))
+    for n, c in enumerate(cells):
+        first.setdefault((c.subsystem, c.check), n)
+        first.setdefault(_identity(c), n)
+    table = sorted(rows(cells), key=lambda row: (rank((c := row.cell).subsystem), first[c.subsystem, c.check],
+                                                 first[_identity(c)]))
+    sources = list(dict.fromkeys(filter(None, (_source(row.cell) for row in table))))
+    notes = {'': 0} | {source: note for note, source in enumerate(sources, 1)}
+    lines = [Line(row.cell, row.name, number, notes[_source(row.cell)]) for number, row in enumerate(table, 1)]
+    return lines, sources
 
 
 def _identity(cell: Cell) -> tuple:
-    return (cell.check, cell.case, cell.system, cell.partition, cell.environ, cell.size, cell.attempt,
-            tuple(cell.nodes), cell.jobid, cell.outputdir)
-
-
-def by_subsystem(rows: list[Row]) -> list[tuple[str, list[Row]]]:
-    return [(name, list(group)) for name, group in groupby(rows, lambda r: r.cell.subsystem)]
+    """One case of one run."""
+    return *_run(cell), *cell.nodes
 
 
 def _source(cell: Cell) -> str:
@@ -135,52 +119,149 @@ def _source(cell: Cell) -> str:
     return f'{cell.limit_source or "source not stated"} ({"certain" if cell.limit_certain else "a ceiling"})'
 
 
-def _row(cell: Cell, number: int, sources: list[str]) -> Row:
-    texts, unit = figures.alike(cell.unit, cell.value, cell.reference, cell.low, cell.high, cell.limit)
-    value, reference, low, high, limit = ('' if t == figures.NOTHING else t for t in texts)
-    efficiency = '' if cell.efficiency is None else figures.percent(cell.efficiency)
-    return Row(cell=cell, number=number, unit=unit if any((value, reference, low, high, limit)) else cell.unit,
-               value=value, change=figures.change(cell.value, cell.expected), reference=reference,
-               band=_band(low, high), limit=limit, note=sources.index(_source(cell)) + 1 if limit else 0,
-               efficiency=efficiency, bar=_bar(cell.efficiency), reason=cell.reason)
+def by_subsystem(lines: list[Line]) -> list[tuple[str, list[Line]]]:
+    return [(name, list(group)) for name, group in groupby(lines, lambda line: line.cell.subsystem)]
 
 
-def _band(low: str, high: str) -> str:
-    if low and high:
-        return f'{low} .. {high}'
-    return f'at least {low}' if low else f'at most {high}' if high else ''
+def tables(lines: list[Line], links: Callable[[str], Links]) -> list[tuple[str, list[Table]]]:
+    """Return the tables by subsystem; ``links`` gives what an output directory holds."""
+    return [(subsystem, [table for check, same in groupby(group, lambda line: line.cell.check)
+                         for table in _tables(check, same, links)]) for subsystem, group in by_subsystem(lines)]
 
 
-def _bar(efficiency: float | None) -> int | None:
-    # The comparison is False for NaN as well: no bar.
-    if efficiency is None or not efficiency >= 0:
-        return None
-    return round(100 * min(efficiency, 1.0))
+def _tables(check: str, lines, links) -> list[Table]:
+    found: list[Table] = []
+    for _, same in groupby(lines, lambda line: _identity(line.cell)):
+        case = _case(list(same), links)
+        if not found or found[-1].lines + len(case.rows) > MOST_ROWS:
+            found.append(Table(check, goes_on=bool(found), later=case.rows[0].number > AT_ONCE))
+        found[-1].cases.append(case)
+    return found
 
 
-def _case(rows: list[Row], links) -> Case:
-    cell = rows[0].cell
-    reasons = {r.reason for r in rows}
-    common = reasons.pop() if len(rows) > 1 and len(reasons) == 1 else ''
-    kept = links(cell.outputdir)
-    for row in rows:
-        row.reason = '' if common else text.brief(row.reason, SHORT)
-        row.links = tuple(kept)
-    return Case(name=name(cell), facts=_facts(cell), links=kept, output=cell.outputdir,
-                reason=text.brief(common, 2 * SHORT), rows=rows)
+def _case(lines: list[Line], links) -> Case:
+    cell = lines[0].cell
+    common = cell.reason if len(lines) > 1 and len({line.reason for line in lines}) == 1 else ''
+    left = links(cell.outputdir)
+    for line in lines:
+        line.told, line.links = '' if common else text.brief(line.reason, SHORT), left
+    nodes = ' '.join(cell.nodes[:4]) + (f' and {len(cell.nodes) - 4} more' if len(cell.nodes) > 4 else '')
+    facts = [lines[0].place, cell.environ, cell.size, nodes,
+             '' if cell.virtualisation == 'none' else cell.virtualisation,
+             f'job {cell.jobid}' if cell.jobid else '', f'attempt {cell.attempt}' if cell.attempt > 1 else '']
+    return Case(name(cell), [text.brief(fact, 100) for fact in facts if fact], left, text.brief(common, 2 * SHORT),
+                lines)
 
 
 def name(cell: Cell) -> str:
     return cell.case if cell.case.startswith(cell.check) else f'{cell.check}: {cell.case}'
 
 
-def _facts(cell: Cell) -> list[str]:
-    nodes = ' '.join(cell.nodes[:4]) + (f' and {len(cell.nodes) - 4} more' if len(cell.nodes) > 4 else '')
-    inside = '' if cell.virtualisation == 'none' else cell.virtualisation
-    facts = [place(cell), cell.environ, cell.size, nodes, inside,
-             f'job {cell.jobid}' if cell.jobid else '', f'attempt {cell.attempt}' if cell.attempt > 1 else '']
-    return [text.brief(fact, 100) for fact in facts if fact]
+# ---- what is not ok
+
+#: Characters of a reason that are told in full; verdict.json has all of it.
+FULL = 4000
+#: Words whose values say nothing yet: their cells are named, the table has the figures.
+QUIET = ('insufficient', 'disturbed', 'unreferenced', 'skipped')
 
 
-def place(cell: Cell) -> str:
-    return f'{cell.system}:{cell.partition}' if cell.partition else cell.system
+class Entry(NamedTuple):
+    """Cells of one place that are not ok for one reason."""
+
+    word: str
+    place: str
+    reason: str                      # '': each line tells its own
+    short: bool                      # the reason fits on the entry's first line
+    rest: int                        # characters of the reason that only verdict.json has
+    lines: list[Line]                # cells with a value, told one by one
+    names: list[tuple[str, list[Line]]]   # cells without, by case
+    known: str                       # until when, by whom and why it is acknowledged
+    cells: int
+
+
+def not_ok(lines: list[Line]) -> list[tuple[str, list[Entry]]]:
+    """Return the entries by subsystem, the worst word first."""
+    groups = [(subsystem, _entries([line for line in group if line.word != 'ok']))
+              for subsystem, group in by_subsystem(lines)]
+    return sorted(((subsystem, entries) for subsystem, entries in groups if entries),
+                  key=lambda group: (WORDS.index(group[1][0].word), rank(group[0])))
+
+
+def _entries(lines: list[Line]) -> list[Entry]:
+    count = Counter(line.reason for line in lines)
+    same: dict[tuple, list[Line]] = {}
+    for line in sorted(lines, key=lambda each: (WORDS.index(each.word), bool(each.cell.acknowledged))):
+        own = _one_by_one(line) and count[line.reason] == 1 and len(line.reason) <= SHORT
+        alike = line.word, line.place, '' if own else line.reason, line.cell.acknowledged
+        same.setdefault(alike, []).append(line)
+    return [_entry(*alike, group) for alike, group in same.items()]
+
+
+def _one_by_one(line: Line) -> bool:
+    return bool(line.value) and line.word not in QUIET
+
+
+def _entry(word: str, place: str, reason: str, known: str, group: list[Line]) -> Entry:
+    told = [line for line in group if _one_by_one(line)]
+    named = [line for line in group if not _one_by_one(line)]
+    names = [(case, list(lines)) for case, lines in groupby(named, lambda line: name(line.cell))]
+    short = bool(reason) and len(reason) <= SHORT and '\n' not in reason and not told
+    return Entry(word, place, reason[:FULL], short, len(reason[FULL:]), told, names, known,
+                 len(group))
+
+
+# ---- what changed
+
+_JUDGED_BY = {'limit': 'limit', 'reference': 'accepted', 'history': 'usual'}
+
+
+class Change(NamedTuple):
+    """A cell with another word than before."""
+
+    row: Line
+    before: str                      # its figure in the session before
+    off: str                         # how far its value is from what judges it
+
+
+class Turn(NamedTuple):
+    """The cells that went from one word to another."""
+
+    before: str
+    now: str
+    changes: list[Change]
+
+
+class Changes(NamedTuple):
+    when: str                        # start of the session before
+    session: str
+    turns: list[Turn]
+    new: list[Line]
+    gone: list[tuple[str, list[str]]]    # case, and its metrics
+
+
+def changes(lines: list[Line], before: Verdict) -> Changes:
+    """Return the changes since ``before``: what became worse comes first, the worst of it first."""
+    earlier = {key(row.cell): row for row in rows(before.cells)}
+    turns: dict[tuple[str, str], list[Change]] = {}
+    new = []
+    for line in lines:
+        was = earlier.pop(key(line.cell), None)
+        if was is None:
+            new.append(line)
+        elif was.word != line.word:
+            turns.setdefault((was.word, line.word), []).append(Change(line, was.figure, _off(line)))
+    gone: dict[str, list[str]] = {}
+    for row in earlier.values():
+        gone.setdefault(f'{name(row.cell)} on {row.place}', []).append(row.cell.metric)
+    return Changes(before.session.start[:16].replace('T', ' '), before.session.uuid,
+                   [Turn(*words, turns[words]) for words in sorted(turns, key=_badness)], new, list(gone.items()))
+
+
+def _off(line: Line) -> str:
+    expected = figures.figure(line.cell.expected, line.cell.unit)
+    return f'{line.change} of the {_JUDGED_BY[line.cell.judged_by]} {expected}' if line.change else ''
+
+
+def _badness(words: tuple[str, str]) -> tuple:
+    was, now = map(WORDS.index, words)
+    return now > was, min(was, now), was

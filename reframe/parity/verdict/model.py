@@ -1,16 +1,19 @@
-"""What a verdict is: data that the terminal, JSON and the page render alike."""
+"""The verdict as data, and its table of cells: terminal, page, `parity show`, JUnit and notices print these."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field
 
+from parity.base import figures
 from parity.base.strict import Strict
 from parity.compare.model import Outcome
 from parity.records.cells import cell_id
+from parity.stats import bounds
 from parity.verdict.attribution.changes import Attribution
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
@@ -63,12 +66,10 @@ class Cell(Strict):
 
     @property
     def judged_by(self) -> Literal['limit', 'reference', 'history', '']:
-        """The limit that its value exceeds, the accepted value, or the nights before where these alone say that it
-        changed; '' where nothing judges it."""
+        """Return 'limit' where the value exceeds it, 'history' where only the nights before call it changed."""
         if self.verdict == 'impossible':
             return 'limit'
-        within = (self.low is None or self.value is None or self.value >= self.low) \
-            and (self.high is None or self.value is None or self.value <= self.high)
+        within = self.value is None or not bounds.side(self.value, self.low, self.high)
         by_history = self.reference is None or self.verdict in ('regressed', 'improved') and within
         if by_history and self.usual is not None:
             return 'history'
@@ -76,12 +77,12 @@ class Cell(Strict):
 
     @property
     def expected(self) -> float | None:
-        """What its value is judged by, in the metric's unit; None: nothing judges it."""
+        """Return the value that judges it, in the metric's unit."""
         return {'limit': self.limit, 'reference': self.reference, 'history': self.usual, '': None}[self.judged_by]
 
 
 class CodeCoverage(Strict):
-    """One of the codes parity is made for: is it measured in this session, and by what?"""
+    """One of the codes that parity is made for: whether this session measured it, and how."""
 
     code: str                        # e.g. 'HPL'
     measured: bool
@@ -98,7 +99,7 @@ class Coverage(Strict):
 
 
 class Session(Strict):
-    """The ReFrame session that is judged, and the facts of the machine it ran on."""
+    """The judged ReFrame session, and the facts of its machine."""
 
     uuid: str
     system: str
@@ -116,7 +117,7 @@ class Session(Strict):
 
 
 class Verdict(Strict):
-    """Everything that is said of one session. ``warnings`` are part of the answer."""
+    """Everything that parity says about one session. ``warnings`` are part of the answer."""
 
     session: Session
     coverage: Coverage
@@ -130,8 +131,46 @@ class Verdict(Strict):
     pairs: list[Outcome] = Field(default_factory=list)     # declared pairs of partitions, how they stand
 
 
-def names(cells: Iterable[Cell]) -> dict[str, Cell]:
-    """The cells by name; the environment is part of it only where a case has several on its partition."""
+@dataclass(eq=False)
+class Row:
+    """One cell as text; '' where nothing is known."""
+
+    cell: Cell
+    name: str                        # as `parity show` takes it
+
+    @property
+    def word(self) -> str:
+        return self.cell.verdict
+
+    @property
+    def reason(self) -> str:
+        return self.cell.reason
+
+    @property
+    def title(self) -> str:
+        return f'{self.cell.case}: {self.cell.metric}'
+
+    @property
+    def place(self) -> str:
+        return f'{self.cell.system}:{self.cell.partition}' if self.cell.partition else self.cell.system
+
+    @property
+    def figure(self) -> str:
+        return '' if self.cell.value is None else figures.figure(self.cell.value, self.cell.unit)
+
+    @property
+    def bound(self) -> str:
+        """The limit with its kind: only a 'limit' is certain."""
+        kind = 'limit' if self.cell.limit_certain else 'ceiling'
+        return '' if self.cell.efficiency is None else f'{kind} {figures.figure(self.cell.limit, self.cell.unit)}'
+
+
+def rows(cells: Iterable[Cell]) -> list[Row]:
+    """Return the table of cells; a name has the environment only where a case has several on its partition."""
     cells = list(cells)
     environs = Counter((c.system, c.partition, c.case, c.metric) for c in cells)
-    return {cell_id(vars(c), environs[c.system, c.partition, c.case, c.metric] > 1): c for c in cells}
+    return [Row(c, cell_id(vars(c), environs[c.system, c.partition, c.case, c.metric] > 1)) for c in cells]
+
+
+def names(cells: Iterable[Cell]) -> dict[str, Cell]:
+    return {row.name: row.cell for row in rows(cells)}

@@ -4,49 +4,49 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from parity.base.figures import duration, figure
-from parity.base.text import visible
-from parity.verdict.model import WORDS, Cell, Verdict
+from parity.base.text import columns, visible
+from parity.verdict.model import WORDS, Row, Verdict, rows
 
 STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
           'missing': 'bold yellow', 'insufficient': 'cyan', 'disturbed': 'yellow', 'unreferenced': 'cyan',
           'skipped': 'dim', 'improved': 'bold green', 'ok': 'green'}
-#: Words whose cells are listed only with --all: counted, but nothing to act on tonight.
+#: Words whose cells only --all lists: they need no action tonight.
 QUIET = ('ok', 'unreferenced', 'insufficient')
-#: So many improved cells are listed: after an update all of a system may be better.
+#: Improved cells that are listed: after an update all cells of a system may be better.
 IMPROVED = 10
-#: So many of the facts that changed are told; parity show tells all.
+#: Changed facts that are listed; parity show lists all.
 CHANGES = 4
 
 
 def lines(verdict: Verdict, everything: bool = False) -> list[tuple[str, str]]:
-    """(text, style) a line; ``everything`` lists the cells that are in order, too."""
+    """Return (text, style) for each line; ``everything`` lists the cells that are in order, too."""
     said = [(_head(verdict), 'bold'), (_counts(verdict), ''), (verdict.trust, '')]
     said += [(f'warning: {w}', 'yellow') for w in verdict.warnings]
-    for word in WORDS:
-        cells = [c for c in verdict.cells if c.verdict == word and (everything or word not in QUIET)]
-        rest = cells[IMPROVED:] if word == 'improved' and not everything else []
-        cells = cells[:len(cells) - len(rest)]
-        for subsystem in sorted({c.subsystem for c in cells}):
+    table = rows(verdict.cells)
+    for word in WORDS if everything else [w for w in WORDS if w not in QUIET]:
+        listed = [row for row in table if row.word == word]
+        rest = listed[IMPROVED:] if word == 'improved' and not everything else []
+        listed = listed[:len(listed) - len(rest)]
+        for subsystem in sorted({row.cell.subsystem for row in listed}):
             said += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]
-            said += [(text, '') for text in _rows([c for c in cells if c.subsystem == subsystem], everything)]
+            own = [row for row in listed if row.cell.subsystem == subsystem]
+            said += [(text, '') for text in _rows(own, everything)]
         said += [(f'  and {len(rest)} more improved: parity verdict --all', '')] if rest else []
-    said += _pairs(verdict, everything)
-    said += [('', ''), (f'next: {verdict.next}', '')]
+    said += [*_pairs(verdict, everything), ('', ''), (f'next: {verdict.next}', '')]
     return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
 
 
 def _pairs(v: Verdict, everything: bool) -> list[tuple[str, str]]:
-    """How the declared pairs stand: one line of counts, and a row for what is not ok."""
+    """One line of counts, and a row for each declared pair that is not ok."""
     if not v.pairs:
         return []
-    counts = Counter(p.state for p in v.pairs)
-    said = [('', ''), ('PAIRS  ' + ' · '.join(f'{n} {state}' for state, n in sorted(counts.items())), '')]
-    listed = [p for p in v.pairs if everything or p.state != 'ok']
-    return said + [(f'  {p.candidate} / {p.baseline}   {p.benchmark}: {p.metric} {p.expected}   '
-                    f'{p.state}: {p.why}', STYLES.get(p.state, '')) for p in listed]
+    counts = sorted(Counter(p.state for p in v.pairs).items())
+    return [('', ''), ('PAIRS  ' + ' · '.join(f'{n} {state}' for state, n in counts), ''),
+            *((f'  {p.candidate} / {p.baseline}   {p.benchmark}: {p.metric} {p.expected}   {p.state}: {p.why}',
+               STYLES.get(p.state, '')) for p in v.pairs if everything or p.state != 'ok')]
 
 
 def _head(v: Verdict) -> str:
@@ -65,64 +65,38 @@ def _counts(v: Verdict) -> str:
     return ' · '.join(f'{n} {word}{beside.get(word, "")}' for word, n in v.counts.items()) or 'no cell was planned'
 
 
-def _rows(cells: list[Cell], everything: bool = False) -> Iterable[str]:
-    """One row a cell; but what was skipped, disturbed or gave no figure for one reason is one row. ``everything``:
-    what was disturbed is told one by one."""
-    groups = _grouped(cells, ('skipped',) if everything else ('skipped', 'disturbed'))
-    table = [_columns(group) for group in groups]
-    widths = [max(len(row[i]) for row in table) for i in range(4)]
-    causes = [_cause(group[0]) for group in groups]
-    for row, told, following in zip(table, causes, [*causes[1:], []], strict=True):
-        fixed = '   '.join(text.rjust(w) if i == 2 else text.ljust(w)
-                           for i, (text, w) in enumerate(zip(row[:4], widths, strict=True)))
-        yield f'  {fixed}   {row[4]}'.rstrip()
+def _rows(listed: list[Row], everything: bool) -> Iterator[str]:
+    """Yield one row a cell. Cells that were skipped, disturbed or gave no figure for one reason share a row;
+    ``everything`` tells the disturbed ones apart. Neighbours with one cause share its lines."""
+    groups: dict[tuple, list[Row]] = {}
+    for row in listed:
+        c = row.cell
+        alike = (c.check,) if row.word == 'skipped' or row.word == 'disturbed' and not everything else (
+            c.case, c.metric if row.figure else '')
+        groups.setdefault((*alike, c.partition, c.environ, c.reason), []).append(row)
+    causes = [c.cause.lines(CHANGES) if (c := group[0].cell).cause else [] for group in groups.values()]
+    table = columns([_columns(group) for group in groups.values()], right=(2,))
+    for line, told, following in zip(table, causes, [*causes[1:], []], strict=True):
+        yield line
         if told != following:
-            yield from (f'      {line}' for line in told)
+            yield from (f'      {each}' for each in told)
 
 
-def _cause(cell: Cell) -> list[str]:
-    """What is known of a slower figure; rows that follow one another with the same cause are told it once."""
-    return cell.cause.lines(CHANGES) if cell.cause else []
-
-
-def _grouped(cells: list[Cell], by_reason: tuple[str, ...]) -> list[list[Cell]]:
-    groups: dict[tuple, list[Cell]] = {}
-    for c in cells:
-        if c.verdict in by_reason:
-            key = (c.check, c.partition, c.environ, c.reason)
-        else:
-            key = (c.case, c.partition, c.environ, c.reason, c.metric if c.value is not None else '')
-        groups.setdefault(key, []).append(c)
-    return list(groups.values())
-
-
-def _columns(group: list[Cell]) -> tuple[str, str, str, str, str]:
-    c = group[0]
+def _columns(group: list[Row]) -> tuple[str, ...]:
+    row, c = group[0], group[0].cell
     place = f'{c.partition}+{c.environ}' if c.environ else c.partition
     where = ' · '.join(filter(None, (place, *c.nodes[:3], c.virtualisation)))
     if len(group) > 1:
-        return _several(group), where, '', '', c.reason
-    value = '' if c.value is None else figure(c.value, c.unit)
-    return f'{c.case}: {c.metric}', where, value, _limit(c), '   '.join(filter(None, (_band(c), c.reason)))
+        return _several([r.cell for r in group]), where, '', '', row.reason
+    limit = row.bound and f'{100 * c.efficiency:.0f} % of {row.bound}'
+    low, high = ('' if bound is None else figure(bound) for bound in (c.low, c.high))
+    band = '' if c.reference is None else f'band {low} .. {high}'
+    return row.title, where, row.figure, limit, '   '.join(filter(None, (band, row.reason)))
 
 
-def _several(group: list[Cell]) -> str:
-    cases, metrics = {c.case for c in group}, {c.metric for c in group}
+def _several(cells: list) -> str:
+    cases, metrics = {c.case for c in cells}, {c.metric for c in cells}
     if len(cases) > 1:
-        return f'{group[0].check}: {len(cases)} cases, {len(group)} metrics'
+        return f'{cells[0].check}: {len(cases)} cases, {len(cells)} metrics'
     common = os.path.commonprefix(sorted(metrics)).rpartition('_')[0]
-    return f'{group[0].case}: {len(metrics)} metrics' + (f' {common}_*' if common else '')
-
-
-def _limit(c: Cell) -> str:
-    if c.efficiency is None:
-        return ''
-    return f'{100 * c.efficiency:.0f} % of {"limit" if c.limit_certain else "ceiling"} {figure(c.limit, c.unit)}'
-
-
-def _band(c: Cell) -> str:
-    if c.reference is None:
-        return ''
-    low = '' if c.low is None else figure(c.low, '')
-    high = '' if c.high is None else figure(c.high, '')
-    return f'band {low} .. {high}'
+    return f'{cells[0].case}: {len(metrics)} metrics' + (f' {common}_*' if common else '')

@@ -22,6 +22,11 @@ from parity.system import systems
 from parity.system.schema import Notify
 from parity.verdict.model import Verdict
 
+TIMEOUT_SECONDS = 60.0
+#: Bytes of the command's output that are searched for why it failed.
+_PRINTED_BYTES = 1 << 14
+_NAME = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
+
 
 @dataclass
 class Notifier:
@@ -32,7 +37,7 @@ class Notifier:
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
 
     def judged(self, verdict: Verdict) -> None:
-        """Tell the verdict if it changes the state. Says what fails, raises nothing: it is no measurement."""
+        """Tell the verdict if it changes the state. Prints what fails and raises nothing: it is no measurement."""
         self._told(state.night_of(verdict), verdict)
 
     def failed(self) -> None:
@@ -40,7 +45,7 @@ class Notifier:
         self._told(state.FAILED, None)
 
     def test(self) -> str:
-        """Send a notice that says it is a test; returns '' or why it was not sent."""
+        """Send a notice that says it is a test; return '' or why it was not sent."""
         text = state.text(f'parity: {self.system}: a test', ['A test of notify in system.yaml.'], None)
         return send(self.notify.command, text, self.secrets)
 
@@ -50,52 +55,47 @@ class Notifier:
         now = time.time()
         try:
             known = state.load(self.system).after(tonight, now)
-            if news := known.news(now, strict.seconds(self.notify.reminder)):
-                known = self._sent(known, news, verdict, now)
-            else:
+            news = known.news(now, strict.seconds(self.notify.reminder))
+            if not news:
                 known = known.heard()
+            elif self._sent(known, news, verdict):
+                known = known.heard(now)
             state.store(self.system, known)
         except OSError as err:
             print(f'parity: {err.filename or paths.results()}: {err.strerror}: what was told is not known; '
                   'the next night may tell it again', file=sys.stderr)
 
-    def _sent(self, known: state.State, news: str, verdict: Verdict | None, now: float) -> state.State:
-        """The state after the attempt: as it was told before, if that failed."""
+    def _sent(self, known: state.State, news: str, verdict: Verdict | None) -> bool:
         subject = state.subject(self.system, known, news)
         why = send(self.notify.command, state.text(subject, state.changes(known), verdict), self.secrets)
         if why:
             print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
-            return known
-        print(f'notice sent: {subject}')
-        return known.heard(now)
+        else:
+            print(f'notice sent: {subject}')
+        return not why
 
 
 def prepared(system: str) -> Notifier:
-    """The system's notifier. UsageError where its command or its secrets cannot be used."""
+    """Return the system's notifier. UsageError where its command or its secrets cannot be used."""
     stated = systems.read(system).notify
-    if stated is None:
-        return Notifier(system, None)
     file = paths.root() / 'systems' / system / 'system.yaml'
-    return Notifier(system, stated, _secrets(stated, str(file)))
+    return Notifier(system, stated, _secrets(stated, file) if stated else {})
 
 
-_NAME = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
+def _secrets(notify: Notify, system: Path) -> dict[str, str]:
+    """Return the secrets by name; those named in the environment leave it, so that jobs do not inherit them.
 
-
-def _secrets(notify: Notify, of: str) -> dict[str, str]:
-    """The secrets by name; those named in the environment are taken out of it: jobs do not inherit them.
-
-    ``of`` names the system file. UsageError for a file that others may read, a line that is no KEY=VALUE
-    (told by its number alone), or a variable that is not set."""
+    UsageError names ``system``, the system's file, or the file of secrets."""
     if isinstance(notify.secrets, str):
         return _of_file(Path(os.path.expandvars(notify.secrets)))
     lacking = [name for name in notify.secrets if name not in os.environ]
     if lacking:
-        raise UsageError(f'{of}: notify.secrets: not set in the environment: {", ".join(lacking)}')
+        raise UsageError(f'{system}: notify.secrets: not set in the environment: {", ".join(lacking)}')
     return {name: os.environ.pop(name) for name in notify.secrets}
 
 
 def _of_file(file: Path) -> dict[str, str]:
+    """UsageError for a file that others may read, and for a bad line by its number alone."""
     try:
         with open(file, 'rb') as opened:
             mode = os.fstat(opened.fileno()).st_mode
@@ -117,21 +117,10 @@ def _of_file(file: Path) -> dict[str, str]:
     return found
 
 
-def _masked(text: str, secrets: dict[str, str]) -> str:
-    """``text`` without the secrets: a command may complain with the very header it sent."""
-    for value in sorted(filter(None, secrets.values()), key=len, reverse=True):
-        text = text.replace(value, '***')
-    return text
-
-
-TIMEOUT_SECONDS = 60.0
-#: What is kept of what the command printed, to tell why it failed.
-_PRINTED_BYTES = 1 << 14
-
-
 def send(command: list[str], text: str, secrets: dict[str, str], timeout: float = TIMEOUT_SECONDS) -> str:
-    """Run ``command`` without a shell, ``text`` on its standard input, in the top of the checkout. Returns '' or,
-    on one line, why it was not sent; the command and its children are killed after ``timeout``."""
+    """Run ``command`` in the top of the checkout, without a shell, with ``text`` on its standard input.
+
+    Returns '' or, on one line, why it was not sent. Command and children are killed after ``timeout``."""
     with tempfile.TemporaryFile() as printed:       # not a pipe: a child left behind would keep it open
         try:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.STDOUT,
@@ -140,23 +129,19 @@ def send(command: list[str], text: str, secrets: dict[str, str], timeout: float 
             return f'{command[0]}: {err.strerror}'
         try:
             process.communicate(text.encode('utf-8', 'backslashreplace'), timeout=timeout)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            return f'{command[0]}: not done after {timeout:g} s: killed'
-        except BaseException:
-            _end(process)
+        except BaseException as err:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(err, subprocess.TimeoutExpired):
+                return f'{command[0]}: not done after {timeout:g} s: killed'
             raise
-        if process.returncode == 0:
-            return ''
         printed.seek(max(0, printed.seek(0, os.SEEK_END) - _PRINTED_BYTES))
-        said = _masked(printed.read().decode('utf-8', 'replace'), secrets).split('\n')
-    last = next((line.strip() for line in reversed(said) if line.strip()), '')
-    code = process.returncode
+        said = printed.read().decode('utf-8', 'replace')
+    if not (code := process.returncode):
+        return ''
+    for value in sorted(filter(None, secrets.values()), key=len, reverse=True):
+        said = said.replace(value, '***')           # a command may complain with the very header it sent
     how = f'exit code {code}' if code > 0 else f'killed by signal {-code}'
+    last = next((line.strip() for line in reversed(said.split('\n')) if line.strip()), '')
     return f'{command[0]}: {how}' + (f': {last[:200]}' if last else '')
-
-
-def _end(process: subprocess.Popen) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -1,4 +1,4 @@
-"""What a night says is bad on a system, and what was last told of that: results/state/<system>.json."""
+"""The bad words of a night on a system, and what was last told of them: results/state/<system>.json."""
 
 from __future__ import annotations
 
@@ -14,35 +14,47 @@ from pydantic import BaseModel, ValidationError
 from parity.base import files, paths
 from parity.base.text import visible
 from parity.verdict import acks, judge, terminal
-from parity.verdict.model import Cell, Verdict, names
+from parity.verdict.model import Cell, Verdict, rows
 
 #: Words that somebody must hear of.
 BAD = (*acks.BAD, 'missing')
-#: Follows the word of what is plainly worse than when it was acknowledged: it is told again.
+#: Follows the word of a cell that is plainly worse than when it was acknowledged: it is told again.
 OUTGROWN = ' (worse than acknowledged)'
-#: Stands for the whole night, which stored no session, or measured nothing.
+#: Stands for a whole night that stored no session, or measured nothing.
 WHOLE = 'ci/nightly'
+#: Stands for a cell that was told as bad and is acknowledged since.
+ACKNOWLEDGED = 'acknowledged'
+DAY = 86400.0
+#: A cell that was not measured for so long is no longer called bad: its check may be gone.
+FORGOTTEN_DAYS = 30
+#: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
+_EARLY_SECONDS = 6 * 3600.0
 
 
 @dataclass(frozen=True)
 class Night:
-    """``bad``: words by name, of what counts; ``known``: of what is acknowledged; ``measured``: all names of
-    which this night says how they are; ``ran_on``: on which nodes; ``places``: which of them a bad one is of."""
+    """Words by name: ``bad`` ones count, ``known`` ones are acknowledged."""
 
     bad: dict[str, str]
     known: dict[str, str] = field(default_factory=dict)
-    measured: frozenset[str] = frozenset({WHOLE})
-    ran_on: dict[str, list[str]] = field(default_factory=dict)
-    places: dict[str, list[str]] = field(default_factory=dict)
+    measured: frozenset[str] = frozenset({WHOLE})                   # names
+    ran_on: dict[str, list[str]] = field(default_factory=dict)      # nodes by name
+    places: dict[str, list[str]] = field(default_factory=dict)      # nodes that a bad word is about
+
+
+#: A night that stored no session.
+FAILED = Night({WHOLE: 'failed'})
 
 
 def night_of(verdict: Verdict) -> Night:
-    """Cells, with their size, and declared pairs. What was skipped, or cannot be told yet, was not measured."""
+    """Return the words of cells, named with their size, and of declared pairs.
+
+    A cell that was skipped, or that is disturbed tonight, was not measured."""
     gone, often = {id(c) for c in verdict.retired}, {id(c) for c in judge.too_often(verdict.cells)}
-    every = {f'{name} ({c.size})': c for name, c in names([*verdict.cells, *verdict.retired]).items()}
+    every = {f'{row.name} ({row.cell.size})': row.cell for row in rows([*verdict.cells, *verdict.retired])}
+    retired = [name for name, c in every.items() if id(c) in gone]      # nobody waits for them
     cells = {name: c for name, c in every.items()
              if id(c) not in gone and (c.verdict not in ('skipped', 'disturbed') or id(c) in often)}
-    retired = [name for name, c in every.items() if id(c) in gone]      # nobody waits for them
     words = {name: c.verdict + (OUTGROWN if c.outgrown else '') for name, c in cells.items()
              if c.verdict in BAD or id(c) in often}
     known = {name: word for name, word in words.items() if cells[name].acknowledged}
@@ -57,20 +69,9 @@ def night_of(verdict: Verdict) -> Night:
 
 
 def _place(cell: Cell) -> list[str]:
-    """The node that is slower, where it is known; else all that the cell ran on."""
+    """Return the node that is slower, where it is known; else all that the cell ran on."""
     where = cell.cause.where if cell.cause else None
     return [where.name] if where and where.kind == 'node' else cell.ran_on
-
-
-#: A night that stored no session.
-FAILED = Night({WHOLE: 'failed'})
-#: What stands for a cell that was told as bad and is acknowledged since.
-ACKNOWLEDGED = 'acknowledged'
-DAY = 86400.0
-#: A cell that was not measured for so long is no longer called bad: its check may be gone.
-FORGOTTEN_DAYS = 30
-#: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
-_EARLY_SECONDS = 6 * 3600.0
 
 
 class Fault(BaseModel, extra='forbid'):
@@ -90,21 +91,18 @@ class State(BaseModel, extra='forbid'):
     told_at: float = 0.0
 
     def after(self, night: Night, now: float) -> State:
-        """The state once ``night`` was judged, at ``now``. What was bad and was not measured stays bad."""
+        """Return the state once ``night`` was judged, at ``now``. A fault that was not measured stays."""
         bad = _faults(night.bad, self.bad, night, now)
         known = _faults(night.known, self.acknowledged, night, now)
-        # what is forgotten is not well: of that nothing is known
-        kept, over = bad.keys() | known.keys(), night.measured - self._not_again(night)
-        told = {name: word for name, word in self.told.items() if name in kept | over}
-        return State(bad=bad, acknowledged=known, told=told, told_at=self.told_at)
-
-    def _not_again(self, night: Night) -> set[str]:
-        """What is in order in ``night``, but was bad on nodes that were not measured in it."""
-        return {name for faults in (self.bad, self.acknowledged) for name, fault in faults.items()
-                if _left(fault, name, night)}
+        # a fault that is forgotten is not well: nothing is known of it
+        unseen = {name for faults in (self.bad, self.acknowledged) for name, fault in faults.items()
+                  if _left(fault, name, night)}
+        kept = bad.keys() | known.keys() | (night.measured - unseen)
+        return State(bad=bad, acknowledged=known, told_at=self.told_at,
+                     told={name: word for name, word in self.told.items() if name in kept})
 
     def news(self, now: float, reminder_seconds: float) -> Literal['', 'changed', 'well', 'reminder']:
-        """What is to be sent, if anything: a cell is bad, or bad in another way; all is well; a reminder."""
+        """Return what is to be sent: a cell is bad, or bad in another way; all is well; a reminder."""
         if any(self.told.get(name) != fault.word for name, fault in self.bad.items()):
             return 'changed'
         if not self.bad:
@@ -112,14 +110,14 @@ class State(BaseModel, extra='forbid'):
         return 'reminder' if now - self.told_at >= reminder_seconds - _EARLY_SECONDS else ''
 
     def heard(self, now: float | None = None) -> State:
-        """The state when all of it has been told; ``now`` only when something was sent."""
+        """Return the state when all of it has been told; ``now`` only when something was sent."""
         told = {name: fault.word for name, fault in self.bad.items()}
         told |= {name: ACKNOWLEDGED for name in self.acknowledged if name in self.told}
         return self.model_copy(update={'told': told, 'told_at': self.told_at if now is None else now})
 
 
 def _faults(words: dict[str, str], before: dict[str, Fault], night: Night, now: float) -> dict[str, Fault]:
-    """The faults after ``night``: what was not measured again, in the same place, stays as it was for a while."""
+    """Return the faults after ``night``; one that was not measured again, in the same place, stays for a while."""
     kept = {}
     for name, fault in before.items():
         left = _left(fault, name, night)
@@ -134,7 +132,7 @@ def _faults(words: dict[str, str], before: dict[str, Fault], night: Night, now: 
 
 
 def _left(fault: Fault, name: str, night: Night) -> list[str]:
-    """The nodes of a fault that ``night`` did not measure, although the cell was in order in it."""
+    """Return the nodes of a fault that ``night`` did not measure, although the cell was in order in it."""
     ran_on = night.ran_on.get(name)
     if not ran_on or name in night.bad or name in night.known:
         return []
@@ -146,7 +144,7 @@ def path(system: str) -> Path:
 
 
 def load(system: str) -> State:
-    """The stored state; an empty one where there is none, or none that can be read: then all is told again."""
+    """Return the stored state; without a readable one an empty state, so that all is told again."""
     try:
         return State.model_validate_json(path(system).read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -157,6 +155,8 @@ def store(system: str, state: State) -> None:
     files.write(path(system), state.model_dump_json(indent=1) + '\n')
 
 
+# ---- the text of a notice
+
 #: Cells that are named one by one; the verdict below names the others.
 _NAMED = 20
 #: Nodes that are named one by one.
@@ -164,54 +164,38 @@ _NODES = 4
 
 
 def text(subject: str, lines: Iterable[str], verdict: Verdict | None) -> str:
-    """Subject, an empty line, ``lines``, the verdict as the terminal shows it."""
-    said = [f'Subject: {subject}', '', *(visible(line) for line in lines)]
-    if verdict:
-        said += ['', *(line for line, _ in terminal.lines(verdict))]
-    return '\n'.join(said) + '\n'
+    """Return subject, an empty line, ``lines``, and the verdict as the terminal shows it."""
+    shown = ['', *(line for line, _ in terminal.lines(verdict))] if verdict else []
+    return '\n'.join([f'Subject: {subject}', '', *map(visible, lines), *shown, ''])
 
 
 def subject(system: str, state: State, news: str) -> str:
-    """One line, of words and numbers only: nothing that a job printed is in it."""
+    """Return one line of words and numbers only: nothing that a job printed is in it."""
     if news == 'well':
         return f'parity: {system}: all is well again'
-    words = ', '.join(f'{n} {word}' for word, n in Counter(map(_word, state.bad.values())).items())
-    return f'parity: {system}: ' + ('still ' if news == 'reminder' else '') + words
+    words = Counter('not measured again' if fault.elsewhere else fault.word for fault in state.bad.values())
+    return (f'parity: {system}: ' + ('still ' if news == 'reminder' else '')
+            + ', '.join(f'{n} {word}' for word, n in words.items()))
 
 
 def changes(state: State) -> list[str]:
-    """What is new since the last notice, what is over, what stays; a line a cell."""
+    """Return a line for each cell: new since the last notice, over, unchanged, acknowledged."""
     told = state.told
     new = [f'now {fault.word}: {name}' + (f' (was {told[name]})' if name in told else '')
            for name, fault in state.bad.items() if told.get(name) != fault.word]
     over = [f'over: {name} (was {word})' for name, word in told.items()
             if name not in state.bad and name not in state.acknowledged]
+    still = [_still(name, fault) for name, fault in state.bad.items() if told.get(name) == fault.word]
     known = [f'acknowledged: {name} ({fault.word})' for name, fault in state.acknowledged.items()]
-    still = [f'{_still(fault)}: {name}' + _unseen(fault)
-             for name, fault in state.bad.items() if told.get(name) == fault.word]
-    return [line for group in (new, over, still, known) for line in _first(group)]
+    return [line for group in (new, over, still, known)
+            for line in group[:_NAMED] + ([f'and {len(group) - _NAMED} more'] if len(group) > _NAMED else [])]
 
 
-def _word(fault: Fault) -> str:
-    return 'not measured again' if fault.elsewhere else fault.word
-
-
-def _still(fault: Fault) -> str:
-    since = f'{fault.word} since {_day(fault.since)}'
-    if not fault.elsewhere:
-        return f'still {since}'
-    return f'not measured again on {", ".join(fault.nodes[:_NODES])} ({since}; in order on other nodes)'
-
-
-def _first(lines: list[str]) -> list[str]:
-    rest = len(lines) - _NAMED
-    return lines[:_NAMED] + ([f'and {rest} more'] if rest > 0 else [])
-
-
-def _unseen(fault: Fault) -> str:
-    day = _day(fault.seen)
-    return '' if day == datetime.date.today() else f', last measured {day}'
-
-
-def _day(unix: float) -> datetime.date:
-    return datetime.datetime.fromtimestamp(unix).date()
+def _still(name: str, fault: Fault) -> str:
+    since, seen = (datetime.date.fromtimestamp(unix) for unix in (fault.since, fault.seen))
+    if fault.elsewhere:
+        said = (f'not measured again on {", ".join(fault.nodes[:_NODES])} ({fault.word} since {since}; '
+                'in order on other nodes)')
+    else:
+        said = f'still {fault.word} since {since}'
+    return f'{said}: {name}' + ('' if seen == datetime.date.today() else f', last measured {seen}')

@@ -1,0 +1,289 @@
+"""`parity show`: what is stored of a cell, as data and as lines of text, and the line that reruns it."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+import polars as pl
+
+from parity.base import figures
+from parity.base.strict import Strict
+from parity.base.text import visible
+from parity.plan.identity import swept_apart
+from parity.records import history, kept
+from parity.report import find
+from parity.system import systems
+from parity.verdict.attribution import cause
+from parity.verdict.attribution.changes import Attribution
+from parity.verdict.model import Cell, Row, Verdict
+from parity.verdict.terminal import STYLES
+
+#: Nights that are shown.
+NIGHTS = 14
+#: Bytes that are read of a file's end, lines that are shown, and their width.
+_BYTES, _LINES, _WIDTH = 1 << 16, {'rfm_job.out': 12, 'rfm_job.err': 6}, 160
+#: Clocks of file servers differ.
+_CLOCKS_SECONDS = 60
+#: Begin and end of a session, Unix time.
+Span = tuple[float, float]
+
+
+class Night(Strict):
+    """The median of a cell's first attempts in one session, and its reruns."""
+
+    session: str
+    night: str                       # local date and time of its begin, to the minute
+    value: float
+    runs: list[float]
+    nodes: list[str]
+    disturbed: bool = False          # every run was; else disturbed runs are left out
+    reruns: list[tuple[float, str]] = []     # value and node
+
+
+class View(Strict):
+    """One cell of one session; ``nights`` ends with that session where the cell has a figure in it."""
+
+    name: str
+    session: str
+    start: str
+    cell: Cell
+    nights: list[Night]
+    attribution: Attribution
+    output: dict[str, list[str]]     # the last lines of what the job printed, by file
+    output_note: str
+    rerun: str                       # a line for bash; '' where no environment can run the case
+
+
+def of_cell(wanted: str, session: str = '') -> View:
+    """Return everything known of the cell that ``wanted`` names. UsageError where it fits none, or several."""
+    verdict, name, cell = find.cell(wanted, session)
+    uuid = verdict.session.uuid
+    stored = history.load(cell.system, disturbed=True)
+    frame = stored.filter(~pl.col('disturbed'))
+    sessions = kept.sessions(cell.system, cause.SESSIONS)
+    confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
+    spans = ((each.start, each.end) for each in map(kept.brief, (uuid, *confirming)))
+    output, note = _output(cell.outputdir, *spans)
+    return View(name=name, session=uuid, start=verdict.session.start, cell=cell,
+                nights=_nights(stored, cell, uuid),
+                attribution=cause.Night(verdict.cells, frame, sessions, uuid, [cell]).of(cell),
+                output=output, output_note=note, rerun=_rerun(cell, verdict))
+
+
+def _nights(frame: pl.DataFrame, cell: Cell, session: str) -> list[Night]:
+    """Return the newest nights up to the session."""
+    rows = frame.filter(pl.col(key) == getattr(cell, key) for key in history.CELL).to_dicts()
+    until = next((r['start'] for r in rows if r['session'] == session), float('inf'))
+    groups: dict[str, list[dict]] = {}
+    for row in rows:
+        if not row['rerun_of'] and row['start'] <= until:
+            groups.setdefault(row['session'], []).append(row)
+    return [_one_night(group, [r for r in rows if r['rerun_of'] == uuid])
+            for uuid, group in list(groups.items())[-NIGHTS:]]
+
+
+def _one_night(runs: list[dict], reruns: list[dict]) -> Night:
+    calm = [r for r in runs if not r['disturbed']]
+    values = [r['value'] for r in calm or runs]
+    return Night(session=runs[0]['session'], night=runs[0]['night'], value=median(values), runs=values,
+                 disturbed=not calm, nodes=sorted({node for r in runs for node in r['node'].split(',') if node}),
+                 reruns=[(r['value'], r['node']) for r in reruns if not r['disturbed']])
+
+
+def _output(folder: str, night: Span, *reruns: Span) -> tuple[dict[str, list[str]], str]:
+    """Return lines by file, and a note, of a session that ran in ``night``, or of one of its ``reruns``.
+
+    A case has one folder, which every session uses again: an output of another time is not shown."""
+    files = [file for name in _LINES if folder and (file := Path(folder, name)).is_file()]
+    if not files:
+        return {}, folder and 'the output is not there any more'
+    written = max(file.stat().st_mtime for file in files)
+    at = f'{datetime.datetime.fromtimestamp(written):%Y-%m-%d %H:%M}'
+    fits = [start - _CLOCKS_SECONDS <= written <= end + _CLOCKS_SECONDS for start, end in (night, *reruns)]
+    if not any(fits):
+        return {}, f'the output there is of another run ({at}): it is not shown'
+    note = '' if fits[0] else f'the output is of the run that confirms this one ({at})'
+    return {file.name: shown for file in files if (shown := tail(file, _LINES[file.name]))}, note
+
+
+def tail(file: Path, count: int) -> list[str]:
+    """Return the last ``count`` lines that are not empty, made visible, cut to the width of a page."""
+    try:
+        with open(file, 'rb') as opened:
+            opened.seek(max(0, os.fstat(opened.fileno()).st_size - _BYTES))
+            text = opened.read(_BYTES).decode('utf-8', errors='replace')
+    except OSError as err:
+        return [f'{file.name}: {err.strerror}']
+    lines = [line.expandtabs() for raw in visible(text).split('\n') if (line := raw.rstrip())]
+    return [line if len(line) <= _WIDTH else line[:_WIDTH - 1] + '…' for line in lines[-count:]]
+
+
+# ---- the line that reruns a cell
+
+_SWEEPS, _JOB = ('-P', '--parameterize'), ('-J', '--job-option')
+#: Options of reframe that make a case what it is.
+_KEPT = ('-S', '--setvar', *_SWEEPS, *_JOB, '--mode')
+#: Job options that say where a job runs: a rerun says so itself.
+_PLACES = re.compile(r'(nodelist|exclude|w|x)(=|$)')
+#: Schedulers that take nodes by `-J nodelist=`; parity translates it for PBS.
+NAMES_NODES = ('slurm', 'squeue', 'pbs')
+#: Special characters of ReFrame's -n, a regular expression.
+_SPECIAL = re.compile(r'([.^$*+?{}\[\]\\|()])')
+
+
+def _rerun(cell: Cell, verdict: Verdict) -> str:
+    if not cell.environ:
+        return ''
+    environs = {c.environ for c in verdict.cells if (c.case, c.partition) == (cell.case, cell.partition)}
+    partitions = systems.read(cell.system).partitions
+    queued = any(p.name == cell.partition and p.scheduler in NAMES_NODES for p in partitions)
+    return rerun_line(cell.case, cell.system, cell.partition if len(partitions) > 1 else '',
+                      cell.environ if len(environs) > 1 else '', cell.size, verdict.session.cmdline,
+                      cell.nodes if queued else ())
+
+
+def rerun_line(case: str, system: str, partition: str, environ: str, size: str, cmdline: str,
+               nodes: Sequence[str] = ()) -> str:
+    """Return ``ci/nightly ...`` for bash; ``partition`` and ``environ`` are '' where the case has one only.
+
+    ``cmdline``: that of its session, for -S, -P, -J and --mode; ``size`` in case it was said by other means.
+    ``nodes``: where it shall run; none: wherever the scheduler likes.
+    The pattern is met from end to end: the name of one case may be the beginning of another's."""
+    given = [(option, value) for option, value in _options(cmdline)
+             if not (nodes and option in _JOB and _PLACES.match(value))]
+    own, swept = swept_apart(case, {value.partition('=')[0].rpartition('.')[2]
+                                    for option, value in given if option in _SWEEPS})
+    words = ['ci/nightly', '--system', f'{system}:{partition}' if partition else system]
+    words += ['-p', f'^{_pattern(environ)}$'] if environ else []
+    words += ['-n', f'^{_pattern(own.replace(" ", ""))}$']
+    words += [word for each in given if each[0] not in _SWEEPS for word in each]
+    if size != 'quick' and f'size={size}' not in words + swept and '--mode' not in words:
+        words += ['-S', f'size={size}']
+    words += [word for parameter in swept for word in ('-P', parameter)]
+    return shlex.join([*words, *(('-J', f'nodelist={",".join(nodes)}') if nodes else ())])
+
+
+def _pattern(name: str) -> str:
+    return _SPECIAL.sub(r'\\\1', name).replace('@', '.')     # '@' would begin the number of a variant
+
+
+class _Keep(argparse.Action):
+    def __call__(self, parser, namespace, value, option=None):
+        namespace.kept.append((option, value))
+
+
+def _options(cmdline: str) -> list[tuple[str, str]]:
+    """Return the options of the session that its reruns need, with their arguments."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in _KEPT:
+        parser.add_argument(option, action=_Keep)
+    return parser.parse_known_args(shlex.split(cmdline)[1:], argparse.Namespace(kept=[]))[0].kept
+
+
+# ---- lines of text
+
+Line = tuple[str, str]               # text and style
+
+
+def lines(view: View) -> list[Line]:
+    """Return (text, style) for each line, in the order of a person's questions."""
+    row = Row(view.cell, view.name)
+    head = '   '.join(filter(None, (row.word.upper(), row.figure, row.reason)))
+    said: list[Line] = [(row.name, 'bold'), (head, STYLES[row.word])]
+    said += [(f'{label:8} {text}', '') for label, text in _facts(view, row) if text]
+    for file, tail in view.output.items():
+        said += [('', ''), (f'{file}, its end:', '')] + [(f'  {line}', 'dim') for line in tail]
+    if view.rerun:
+        said += [('', ''), (f'rerun: {view.rerun}', '')]
+    return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
+
+
+def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:
+    cell, known = view.cell, view.attribution
+    day, _, clock = view.start.partition('T')
+    yield 'session', f'{view.session[:8]} · {day} {clock[:5]} · size {cell.size}'
+    yield 'band', _band(cell)
+    yield 'limit', row.bound and f'{figures.percent(cell.efficiency)} of the {row.bound} ({cell.limit_source})'
+    yield 'nights', _history(view)
+    yield 'runs', _runs(view)
+    yield 'nodes', ' · '.join(filter(None, (*cell.nodes, cell.virtualisation, cell.jobid and f'job {cell.jobid}')))
+    yield 'output', ' · '.join(filter(None, (cell.outputdir, view.output_note)))
+    if row.word == 'regressed':
+        yield 'where', str(known.where)
+        yield 'part', str(known.subsystem)
+        yield '', ', '.join(name for name in known.subsystem.cells if name != row.name)
+    for i, change in enumerate(known.changes):
+        yield '' if i else 'changed', str(change)
+
+
+def _band(cell: Cell) -> str:
+    if cell.value is None or cell.reference is None:
+        return ''
+    better = 'lower is better' if cell.better == 'lower' else ''
+    return '   '.join(filter(None, (figures.band(cell.low, cell.high, cell.unit),
+                                    bar(cell.value, cell.low, cell.high, cell.reference), better)))
+
+
+def _history(view: View) -> str:
+    if len(view.nights) < 2:
+        return f'only {view.nights[0].night[:10]}' if view.nights else 'no figure is stored'
+    values = [night.value for night in view.nights]
+    count = sum(night.disturbed for night in view.nights)
+    return (f'{sparkline(values, view.cell.low, view.cell.high)}   '
+            f'{figures.band(min(values), max(values), view.cell.unit)}   '
+            f'{len(values)}, {view.nights[0].night[:10]} .. {view.nights[-1].night[:10]}'
+            + (f', {count} of them disturbed' if count else ''))
+
+
+def _runs(view: View) -> str:
+    """Return the single runs of this session where there are several, and its reruns with their nodes."""
+    tonight = next((night for night in view.nights[-1:] if night.session == view.session), None)
+    if tonight is None or len(tonight.runs) + len(tonight.reruns) < 2:
+        return ''
+    texts, unit = figures.alike(view.cell.unit, *tonight.runs, *(value for value, _ in tonight.reruns))
+    first = len(tonight.runs)
+    again = [f'{text} on {node}' if node else text
+             for text, (_, node) in zip(texts[first:], tonight.reruns, strict=True)]
+    return ' '.join((*texts[:first], unit)).strip() + (f'; again: {", ".join(again)}' if again else '')
+
+
+BLOCKS = '▁▂▃▄▅▆▇█'
+_BAR = 40
+#: Nights that differ by less than this share of their height are drawn level: noise is no landscape.
+_LEVEL = 0.05
+
+
+def bar(value: float, low: float | None, high: float | None, reference: float | None) -> str:
+    """Return the band as ├──┼──┤ (open where a bound is missing), the value as ●, to one scale."""
+    marks = [(x, mark) for x, mark in ((low, '├'), (high, '┤'), (reference, '┼'), (value, '●')) if x is not None]
+    first, last = min(marks)[0], max(marks)[0]
+    if first == last:
+        return ''
+
+    def place(x: float) -> int:
+        return round((x - first) / (last - first) * (_BAR - 1))
+
+    begin, end = place(first if low is None else low), place(last if high is None else high)
+    line = [('─' if begin <= i <= end else ' ') for i in range(_BAR)]
+    for x, mark in marks:
+        line[place(x)] = mark
+    return ''.join(line).rstrip()
+
+
+def sparkline(values: Sequence[float], *also: float | None) -> str:
+    """Return one block a value, oldest first; ``also``: bounds that the scale takes in, too."""
+    known = [*values, *(x for x in also if x is not None)]
+    first, last = min(known), max(known)
+    room = _LEVEL * max(abs(first), abs(last))
+    if last - first < room:
+        first, last = first - room / 2, last + room / 2
+    if first == last:
+        return BLOCKS[3] * len(values)
+    return ''.join(BLOCKS[round((v - first) / (last - first) * (len(BLOCKS) - 1))] for v in values)
