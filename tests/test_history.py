@@ -12,7 +12,7 @@ import stored as storing
 from conftest import TOP, run_python
 from parity.base import paths
 from parity.records import database, history, kept
-from parity.report import earlier
+from parity.report import beside
 from parity.verdict import judge
 from sessions import case
 
@@ -122,7 +122,7 @@ def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(ag
     assert judge.newest('aa').warnings == []
     assert database.uuids() == ['aa', 'bb', 'cc', 'dd'] and judge.newest().session.uuid == kept.newest('local').uuid == 'dd'
     assert [facts.uuid for facts in kept.sessions('local', last=3)] == ['bb', 'cc', 'dd']
-    assert [earlier.before(kept.read(uuid), 'local').uuid for uuid in ('dd', 'cc')] == ['cc', 'bb']
+    assert [beside.before(kept.read(uuid), 'local').uuid for uuid in ('dd', 'cc')] == ['cc', 'bb']
 
 
 def test_the_history_of_a_night_ends_with_that_night(ago):
