@@ -11,6 +11,14 @@ RECORDED = Path(__file__).parent / 'recorded' / 'slurm'
 _STUB = '#!/bin/bash\ncase "$*" in\n{}\n*) echo "unknown question: $*" >&2; exit 1;;\nesac\n'
 
 
+def recorded(name: str, line: int, **keys) -> str:
+    """Return a recorded line with the values of some of its keys replaced."""
+    text = (RECORDED / f'{name}.txt').read_text().splitlines()[line]
+    for key, value in keys.items():
+        text = re.sub(rf'\b{key}=\S*', f'{key}={value}', text)
+    return text
+
+
 @dataclass(frozen=True)
 class Nodes:
     """``count`` like nodes named by ``prefix``; ``other`` replaces keys of the recorded line."""
@@ -26,14 +34,10 @@ class Nodes:
     other: tuple[tuple[str, str], ...] = ()
 
     def lines(self) -> list[str]:
-        recorded = (RECORDED / 'node.txt').read_text().splitlines()[1]
         cpus = 4 * self.cores
-        keys = {'CoresPerSocket': self.cores, 'CPUTot': cpus, 'CPUEfctv': cpus, 'Sockets': 2, 'ThreadsPerCore': 2,
-                'AvailableFeatures': self.features, 'ActiveFeatures': self.features, 'Gres': self.gres,
-                'RealMemory': self.mib, 'State': self.state, 'Partitions': self.partitions, **dict(self.other)}
-        line = recorded
-        for key, value in keys.items():
-            line = re.sub(rf'\b{key}=\S*', f'{key}={value}', line)
+        line = recorded('node', 1, **{
+            'CoresPerSocket': self.cores, 'CPUTot': cpus, 'CPUEfctv': cpus, 'Sockets': 2, 'ThreadsPerCore': 2, 'AvailableFeatures': self.features,
+            'ActiveFeatures': self.features, 'Gres': self.gres, 'RealMemory': self.mib, 'State': self.state, 'Partitions': self.partitions, **dict(self.other)})
         return [line.replace('p2', f'{self.prefix}{number:04}') for number in range(1, self.count + 1)]
 
 
@@ -42,38 +46,22 @@ class Nodes:
 THOUSAND = (
     Nodes('c', 838, 'batch,long,all'), Nodes('d', 10, 'batch,debug,all'),
     Nodes('e', 12, 'batch,long,all', state='DOWN*+DRAIN', other=(('Owner', 'N/A Reason=State=IDLE [root@2026-11-20]'),)),
-    Nodes('m', 40, 'batch,long,all', mib=1_031_000, features='milan,himem'),
-    Nodes('g', 60, 'gpu,all', cores=32, features='milan', gres='gpu:a100:4(S:0-1)'),
-    Nodes('h', 20, 'gpu,all', cores=32, features='genoa', gres='gpu:h100:4(S:0-1),lscratch:3500'),
-    Nodes('x', 20, 'astro'),
+    Nodes('m', 40, 'batch,long,all', mib=1_031_000, features='milan,himem'), Nodes('g', 60, 'gpu,all', cores=32, gres='gpu:a100:4(S:0-1)'),
+    Nodes('h', 20, 'gpu,all', cores=32, features='genoa', gres='gpu:h100:4(S:0-1),lscratch:3500'), Nodes('x', 20, 'astro'),
 )
+PARTITIONS = tuple(recorded('partition', 1, PartitionName=name, **keys) for name, keys in {
+    'batch': {'Default': 'YES', 'MaxTime': '1-00:00:00', 'DefMemPerNode': '4000'}, 'long': {'MaxTime': '14-00:00:00', 'MaxNodes': '64'},
+    'debug': {'MaxTime': '00:30:00'}, 'all': {'MaxTime': '04:00:00', 'OverSubscribe': 'EXCLUSIVE'},
+    'gpu': {'MaxTime': '2-00:00:00', 'MaxNodes': '16'}, 'astro': {'AllowAccounts': 'astro,cosmo'}, 'empty': {}}.items())
 
 
-def partition(name: str, **keys: str) -> str:
-    line = (RECORDED / 'partition.txt').read_text().splitlines()[1].replace('PartitionName=virtual', f'PartitionName={name}')
-    for key, value in keys.items():
-        line = re.sub(rf'\b{key}=\S*', f'{key}={value}', line)
-    return line
-
-
-PARTITIONS = (
-    partition('batch', Default='YES', MaxTime='1-00:00:00', DefMemPerNode='4000'), partition('long', MaxTime='14-00:00:00', MaxNodes='64'),
-    partition('debug', MaxTime='00:30:00'), partition('all', MaxTime='04:00:00', OverSubscribe='EXCLUSIVE'),
-    partition('gpu', MaxTime='2-00:00:00', MaxNodes='16'), partition('astro', AllowAccounts='astro,cosmo'), partition('empty'),
-)
-
-
-def answers(nodes=THOUSAND, partitions=PARTITIONS, account: str = 'bench') -> dict[str, dict[str, str]]:
-    """What each command prints, by its arguments."""
-    recorded = {name: (RECORDED / f'{name}.txt').read_text() for name in ('config', 'mpi-list')}
-    config = re.sub(r'(MpiDefault +)= .*', r'\1= none', recorded['config']).replace('= onebox', '= thousand')
+def answers() -> dict[str, dict[str, str]]:
+    """Return the answers of each command, by its arguments."""
+    config = re.sub(r'(MpiDefault +)= .*', r'\1= none', (RECORDED / 'config.txt').read_text()).replace('= onebox', '= thousand')
     return {
-        'scontrol': {'--oneliner show node': '\n'.join(line for kind in nodes for line in kind.lines()) + '\n',
-                     '--oneliner show partition': '\n'.join(partitions) + '\n', 'show config': config,
-                     '--oneliner show licenses': ''},
-        'sacctmgr': {'-nP show user *': f'{account}|{account}\n{account}|shared\n'},
-        'srun': {'--mpi=list': recorded['mpi-list']},
-    }
+        'scontrol': {'--oneliner show node': '\n'.join(line for kind in THOUSAND for line in kind.lines()) + '\n', 'show config': config,
+                     '--oneliner show partition': '\n'.join(PARTITIONS) + '\n', '--oneliner show licenses': ''},
+        'sacctmgr': {'-nP show user *': 'bench|bench\nbench|shared\n'}, 'srun': {'--mpi=list': (RECORDED / 'mpi-list.txt').read_text()}}
 
 
 def install(folder: Path, told: dict[str, dict[str, str]]) -> Path:
@@ -88,6 +76,7 @@ def install(folder: Path, told: dict[str, dict[str, str]]) -> Path:
         (folder / command).write_text(_STUB.format('\n'.join(cases)))
         (folder / command).chmod(0o755)
     return folder
+
 
 #: What sbatch of Slurm 22.05 says of limits: those that time mends, and the others.
 _VIOLATES = 'sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user\'s size and/or time limits)'

@@ -15,7 +15,6 @@ from parity import machine
 from parity.base import ranges
 from parity.machine.cpuinfo import Tree
 from parity.machine.memory import parse_dmi
-from parity.machine.model import MemoryChannels
 
 GIB = 1 << 30
 CPU, CGROUP = 'sys/devices/system/cpu', 'sys/fs/cgroup'
@@ -99,9 +98,7 @@ def test_physical_server(server):
     assert (m.hostname, m.kernel, m.governor, m.clocksource) == ('n01', '6.1.0-test', 'performance', 'tsc')
     assert m.mitigations == 'mitigated: spectre_v1; vulnerable: retbleed'
     assert m.features() == ['physical', 'cpu', 'sse2', 'avx', 'avx2', 'avx512']
-
-
-def test_affinity_leaves_only_what_the_usable_cpus_touch(server):
+    # affinity leaves only what the usable CPUs touch
     m = machine.detect(plant(server, {'proc/self/status': 'Cpus_allowed_list:\t2-3'}))
     assert counted(m) == (2, 2, 1, 1, 1) and m.llc_bytes == 60 << 20
     assert m.processor()['topology']['caches'][-1]['cpusets'] == ['0xc']
@@ -192,18 +189,14 @@ def test_cpu_lists(text, cpus):
     assert ranges.cpus(text) == cpus
 
 
-def test_this_machine():
-    m = machine.detect()
-    assert set(m.cpu_list) == os.sched_getaffinity(0)
-    assert m.hostname != 'unknown' and 1 <= m.cores <= len(m.cpu_list)
-    assert m.kind != 'virtual' or m.backend
-
-
-def test_processor_is_what_reframe_accepts(server, tmp_path):
+def test_this_machine_and_a_processor_that_reframe_accepts(server, tmp_path):
     jsonschema = pytest.importorskip('jsonschema')
     import reframe
     schema = json.loads(Path(reframe.__file__).with_name('schemas').joinpath('config.json').read_text())
-    for m in (machine.detect(), machine.detect(server), machine.detect(tmp_path / 'nowhere')):
+    here = machine.detect()
+    assert set(here.cpu_list) == os.sched_getaffinity(0) and 1 <= here.cores <= len(here.cpu_list)
+    assert here.hostname != 'unknown' and (here.kind != 'virtual' or here.backend)
+    for m in (here, machine.detect(server), machine.detect(tmp_path / 'nowhere')):
         jsonschema.validate(json.loads(json.dumps(m.processor())), {'$ref': '#/defs/processor_info', 'defs': schema['defs']})
     assert machine.detect(server).processor()['topology']['cores'] == ['0x11', '0x22', '0x44', '0x88']
 
@@ -226,48 +219,37 @@ def test_boost_that_the_driver_does_not_show_leaves_no_peak(server):
     for cpu in range(8):
         plant(server, {f'{CPU}/cpu{cpu}/cpufreq/scaling_driver': 'acpi-cpufreq', f'{CPU}/cpufreq/boost': 1})
     m = machine.detect(server)
-    assert m.clock is None and any('boost' in note for note in m.notes)
     found, notes = machine.bounds(m, {})
-    assert found == {} and 'maximum clock unknown' in notes[0]
+    assert m.clock is None and any('boost' in note for note in m.notes) and found == {} and 'maximum clock unknown' in notes[0]
     assert machine.detect(plant(server, {f'{CPU}/cpufreq/boost': 0})).clock.hz == 3.8e9
 
 
-@pytest.mark.parametrize('name, family, flags, kind, expected', [
-    ('zen4', '25', ('fma', 'avx512f'), 'physical', 16),
-    ('zen4', '26', ('fma', 'avx512f'), 'physical', 32),     # a Zen 5 that this archspec does not know
-    ('zen4', '25', ('fma', 'avx512f'), 'virtual', 32),      # any AMD may hide behind a masked model
-    ('zen', '23', ('fma', 'avx2'), 'physical', 8), ('zen', '23', ('fma', 'avx2'), 'unknown', 16), ('zen5', '26', ('fma', 'avx2'), 'virtual', 16)])
-def test_a_name_counts_only_where_nothing_can_mask_it(server, name, family, flags, kind, expected):
-    m = machine.detect(server).model_copy(update={
-        'microarchitecture': name, 'vendor': 'AuthenticAMD', 'family': family, 'simd': flags, 'kind': kind})
-    assert limits(m)['peak_flops_core'].value == pytest.approx(3.8 * expected)
+@pytest.mark.parametrize('vendor, name, family, flags, kind, expected', [
+    ('AuthenticAMD', 'zen4', '25', ('fma', 'avx512f'), 'physical', 16),
+    ('AuthenticAMD', 'zen4', '26', ('fma', 'avx512f'), 'physical', 32),     # a Zen 5 that this archspec does not know
+    ('AuthenticAMD', 'zen4', '25', ('fma', 'avx512f'), 'virtual', 32),      # any AMD may hide behind a masked model
+    ('AuthenticAMD', 'zen', '23', ('fma', 'avx2'), 'physical', 8), ('AuthenticAMD', 'zen', '23', ('fma', 'avx2'), 'unknown', 16),
+    ('AuthenticAMD', 'zen5', '26', ('fma', 'avx2'), 'virtual', 16), ('ARM', 'neoverse_v1', None, (), 'physical', 16),
+    ('ARM', 'neoverse_v1', None, (), 'virtual', None), ('Apple', 'm4', None, (), 'physical', None), ('GenuineIntel', None, None, ('sse2',), 'physical', None)])
+def test_a_name_counts_only_where_nothing_can_mask_it(server, vendor, name, family, flags, kind, expected):
+    found, notes = machine.bounds(machine.detect(server).model_copy(update={
+        'microarchitecture': name, 'vendor': vendor, 'family': family, 'simd': flags, 'kind': kind}), {})
+    assert ('peak_flops' in found) == bool(expected) != bool('flop per cycle unknown' in ''.join(notes))
+    assert not expected or found['peak_flops_core'].value == pytest.approx(3.8 * expected)
 
 
-@pytest.mark.parametrize('update', [{'microarchitecture': 'neoverse_v1', 'vendor': 'ARM', 'kind': 'virtual'},
-                                    {'microarchitecture': 'm4', 'vendor': 'Apple'}, {'vendor': 'GenuineIntel', 'simd': ('sse2',)}])
-def test_arm_in_a_guest_and_unknown_processors_have_no_peak(server, update):
-    found, notes = machine.bounds(machine.detect(server).model_copy(update=update), {})
-    assert 'peak_flops' not in found and 'flop per cycle unknown' in notes[0]
-
-
-def test_stated_clock_of_a_guest_counts_every_cpu_as_a_core(guest):
+def test_the_operators_statement_wins(server, guest):
     m = machine.detect(guest)
     assert limits(m) == {}
     found = limits(m, clock={'value': 3800, 'unit': 'MHz', 'source': 'vendor data sheet', 'certain': True})
     # the thread that the guest is shown may be a core of the host
     assert m.cores == 1 and found['peak_flops'].value == pytest.approx(2 * 3.8 * 32)
     assert found['peak_flops'].certain and 'clock' not in found
-
-
-def test_the_operators_statement_wins(server):
-    found = limits(machine.detect(server), peak_flops={'value': 400, 'unit': 'Gflop/s', 'source': 'acceptance report', 'certain': False})
+    m = machine.detect(server).model_copy(update={'cpu_quota': 2.5})
+    assert m.cores == 2 and limits(m)['peak_flops'].value == pytest.approx(3 * 121.6)     # bounded from above
+    found = limits(m, peak_flops={'value': 400, 'unit': 'Gflop/s', 'source': 'acceptance report', 'certain': False})
     assert (found['peak_flops'].value, found['peak_flops'].certain) == (400, False)
     assert found['peak_flops_core'].value == pytest.approx(121.6)
-
-
-def test_a_quota_bounds_the_peak_from_above(server):
-    m = machine.detect(server).model_copy(update={'cpu_quota': 2.5})
-    assert m.cores == 2 and limits(m)['peak_flops'].value == pytest.approx(3 * 121.6)
 
 
 MODULE = '''Handle 0x{:04x}, DMI type 17, 92 bytes\nMemory Device\n\tData Width: 64 bits\n\tSize: {}\n\tLocator: DIMM 0\n\tBank Locator: {}
@@ -280,18 +262,13 @@ EIGHT = [('32 GB', f'P{p} CHANNEL {c}', '4800 MT/s') for p in (0, 1) for c in 'A
     ([('32 GB', f'P0_Node0_Channel{channel}_Dimm{slot}', '4400 MT/s') for channel in (0, 1) for slot in (0, 1)], 2, 4.4e9),
     ([], None, None), ([('32 GB', 'BANK 0', '4800 MT/s')], None, None), ([('32 GB', 'P0 CHANNEL A', 'Unknown')], None, None),
     ([EIGHT[0], ('32 GB', 'P0 CHANNEL B', '4400 MT/s')], None, None)])
-def test_memory_channels_from_firmware(modules, channels, rate):
+def test_memory_channels_from_firmware(server, modules, channels, rate):
     tree = Tree()
     found = parse_dmi(tree, '# dmidecode 3.4\n' + '\n'.join(MODULE.format(i, *module) for i, module in enumerate(modules)))
     assert (found and (found.channels, found.transfers_per_s)) == (channels and (channels, rate))
     assert bool(found) != any('memory channels unknown' in note for note in tree.notes)
-
-
-def test_memory_bandwidth_is_channels_times_rate_times_width(server):
-    m = machine.detect(server).model_copy(update={'memory_channels': MemoryChannels(
-        channels=8, transfers_per_s=4.8e9, bytes_per_transfer=8, source='dmidecode')})
-    limit = limits(m)['memory_bandwidth']
-    assert (limit.value, limit.unit, limit.certain) == (pytest.approx(307.2), 'GB/s', True)
+    bandwidth = limits(machine.detect(server).model_copy(update={'memory_channels': found})).get('memory_bandwidth')
+    assert (bandwidth and (bandwidth.value, bandwidth.unit, bandwidth.certain)) == (found and (pytest.approx(channels * rate * 8 / 1e9), 'GB/s', True))
 
 
 # --- the cache ---
@@ -319,23 +296,16 @@ def test_a_corrupt_cache_is_ignored_and_replaced(server, rubbish):
     cache.write_text(rubbish)
     assert machine.load(cache, server) == machine.detect(server)
     assert json.loads(cache.read_text())['value']['kernel'] == '6.1.0-test'
-
-
-def test_an_unwritable_cache_is_no_error(server):
-    assert len(machine.load(server / 'proc/stat' / 'machine.json', server).cpu_list) == 8
+    # and one that cannot be written is no error
+    assert machine.load(server / 'proc/stat' / 'machine.json', server) == machine.detect(server)
 
 
 # --- readings ---
 
-def test_reading(server):
-    seen = machine.reading(server)
-    assert (seen['load_1min'], seen['steal_jiffies'], seen['total_jiffies']) == (0.42, 35, 1000)
-    assert (seen['clock_mhz_min'], seen['clock_mhz_max'], seen['memory_available_bytes']) == (2300.0, 2300.0, 4 * GIB)
-    json.dumps(seen)
-
-
-def test_steal_share(server, tmp_path):
+def test_readings_and_the_share_of_stolen_time(server, tmp_path):
     before, nothing = machine.reading(server), machine.reading(tmp_path / 'nowhere')
+    assert json.loads(json.dumps(before)) == {'time_s': before['time_s'], 'load_1min': 0.42, 'steal_jiffies': 35, 'total_jiffies': 1000,
+                                              'clock_mhz_min': 2300.0, 'clock_mhz_max': 2300.0, 'memory_available_bytes': 4 * GIB}
     after = machine.reading(plant(server, {'proc/stat': 'cpu  150 0 50 820 10 0 5 65 0 0'}))
     assert machine.steal_share(before, after) == pytest.approx(0.3)
     # unknown without counters, at the same instant, and across a boot

@@ -25,7 +25,6 @@ DAY = datetime.date(2026, 11, 21)
 PBSNODES = """\
 x1001
      state = job-exclusive
-     jobs = 41[].server/0, 41[].server/1
      resources_available.arch = linux
      resources_available.gputype = A100
      resources_available.host = x1001
@@ -136,9 +135,9 @@ def test_times_of_slurm(time, total):
     assert seconds(time) == total
 
 
-@pytest.mark.parametrize('default, word', [('pmix', ''), ('pmix_v4', ''), ('none', 'pmix'), ('', 'pmix')])
-def test_srun_is_told_its_mpi_only_where_it_does_not_know(default, word):
-    assert slurm.mpi_type((slurm_site.RECORDED / 'mpi-list.txt').read_text(), default) == word
+def test_srun_is_told_its_mpi_only_where_it_does_not_know():
+    listed = (slurm_site.RECORDED / 'mpi-list.txt').read_text()
+    assert [slurm.mpi_type(listed, default) for default in ('pmix', 'pmix_v4', 'none', '')] == ['', '', 'pmix', 'pmix']
 
 
 def test_cores_that_the_site_keeps_for_itself_are_not_measured():
@@ -156,10 +155,7 @@ def test_a_thousand_nodes_become_the_kinds_that_a_person_would_measure():
         'gpu-h100': (20, ('--gres=gpu:h100:4',))}
     assert left == {'astro': 'AllowAccounts=astro,cosmo', 'empty': 'it has no nodes', 'long': 'its nodes are those of batch, batch-himem',
                     'debug': 'its nodes are those of batch', 'all': 'its nodes are those of batch, batch-himem, gpu-a100, gpu-h100'}
-
-
-def test_the_file_for_a_thousand_nodes_is_what_a_person_would_write():
-    text, parts = written(thousand())
+    text, parts = written(cluster)
     assert len(text.splitlines()) < 85 and len(text.splitlines()[0]) < 115
     batch, gpu = parts['batch'], parts['gpu-h100']
     assert batch['access'] == ['--partition=batch', '--account=bench', '--exclusive', '--hint=nomultithread', '--mem=0']
@@ -215,16 +211,16 @@ def test_folders_on_parallel_file_systems():
 
 
 def test_the_link_is_that_of_an_active_port(tmp_path):
+    def show(folder, **files):
+        (tmp_path / 'sys/class' / folder).mkdir(parents=True)
+        for name, text in files.items():
+            (tmp_path / 'sys/class' / folder / name).write_text(text + '\n')
+        return ask.link(Tree(tmp_path))[0]
     assert ask.link(Tree(tmp_path)) == (None, 'no active port below /sys/class/infiniband, no hsn interface')
-    for port, rate, state in (('1', '100 Gb/sec (4X EDR)', '4: ACTIVE'), ('2', '400 Gb/sec (4X NDR)', '1: DOWN')):
-        folder = tmp_path / 'sys/class/infiniband/mlx5_0/ports' / port
-        folder.mkdir(parents=True)
-        for name, text in (('rate', rate), ('state', state), ('link_layer', 'InfiniBand')):
-            (folder / name).write_text(text + '\n')
-    assert ask.link(Tree(tmp_path))[0] == Link(12500, 'mlx5_0 port 1: 100 Gb/sec (4X EDR), InfiniBand')
-    (tmp_path / 'sys/class/net/hsn0').mkdir(parents=True)
-    (tmp_path / 'sys/class/net/hsn0/speed').write_text('200000\n')
-    assert ask.link(Tree(tmp_path))[0] == Link(25000, 'hsn0: 200000 Mb/s; 2 such ports here')
+    assert show('infiniband/mlx5_0/ports/2', rate='400 Gb/sec (4X NDR)', state='1: DOWN') is None
+    port = show('infiniband/mlx5_0/ports/1', rate='100 Gb/sec (4X EDR)', state='4: ACTIVE', link_layer='InfiniBand')
+    assert port == Link(12500, 'mlx5_0 port 1: 100 Gb/sec (4X EDR), InfiniBand')
+    assert show('net/hsn0', speed='200000') == Link(25000, 'hsn0: 200000 Mb/s; 2 such ports here')
 
 
 @pytest.mark.parametrize('kind, seen, arch', [
