@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parity import machine
-from parity.base import ranges
 from parity.machine.cpuinfo import Tree
 from parity.machine.memory import parse_dmi
 
@@ -28,7 +25,7 @@ def plant(root, files):
     for path, text in files.items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f'{text}\n')
+        file.write_text(f'{text}\n', errors='replace')
     return root
 
 
@@ -176,17 +173,8 @@ NOISE = st.sampled_from(['', '-', '0-', '9-1', '0-99999999999', 'K', '²K', ':',
 @given(st.dictionaries(st.sampled_from(ODD), NOISE))
 def test_no_content_of_proc_and_sys_raises(files):
     with tempfile.TemporaryDirectory() as folder:
-        for path, text in files.items():
-            file = Path(folder, path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, errors='replace')
-        machine.detect(folder)
+        machine.detect(plant(Path(folder), files))
         machine.reading(folder)
-
-
-@pytest.mark.parametrize('text, cpus', [('0-3,8', {0, 1, 2, 3, 8}), ('5', {5}), ('', set()), ('x', set())])
-def test_cpu_lists(text, cpus):
-    assert ranges.cpus(text) == cpus
 
 
 def test_this_machine_and_a_processor_that_reframe_accepts(server, tmp_path):
@@ -199,11 +187,6 @@ def test_this_machine_and_a_processor_that_reframe_accepts(server, tmp_path):
     for m in (here, machine.detect(server), machine.detect(tmp_path / 'nowhere')):
         jsonschema.validate(json.loads(json.dumps(m.processor())), {'$ref': '#/defs/processor_info', 'defs': schema['defs']})
     assert machine.detect(server).processor()['topology']['cores'] == ['0x11', '0x22', '0x44', '0x88']
-
-
-def test_import_is_quick():
-    code = 'import sys, parity.machine, parity.software; print([m for m in ("reframe", "polars", "archspec") if m in sys.modules])'
-    assert subprocess.check_output([sys.executable, '-c', code], text=True).strip() == '[]'
 
 
 # --- bounds ---

@@ -11,6 +11,7 @@ import sys
 import pytest
 import yaml
 
+import pbs_server
 import slurm_site
 from commands import parity
 from conftest import shell
@@ -21,76 +22,8 @@ from parity.probe.model import Cluster, Host, Link, Queue
 from parity.scheduler.command import SchedulerError, seconds
 from parity.system.schema import System
 
-DAY = datetime.date(2026, 11, 21)
-PBSNODES = """\
-x1001
-     state = job-exclusive
-     resources_available.arch = linux
-     resources_available.gputype = A100
-     resources_available.host = x1001
-     resources_available.mem = 527672492kb
-     resources_available.ncpus = 64
-     resources_available.ngpus = 4
-     resources_available.system = polar
-
-x1002
-     state = state-unknown,down
-     resources_available.host = x1002
-     resources_available.gputype = A100
-     resources_available.mem = 527672000kb
-     resources_available.ncpus = 64
-     resources_available.ngpus = 4
-     resources_available.system = polar
-     comment = node down: communication closed
-
-c0001
-     state = free
-     queue = private
-     resources_available.mem = 256gb
-     resources_available.ncpus = 48
-
-c0002
-     state = free
-     resources_available.mem = 256gb
-     resources_available.ncpus = 48
-     resources_available.Qlist = workq,long
-"""
-QSTAT_Q = """\
-Queue: workq
-    queue_type = Execution
-    resources_max.walltime = 24:00:00
-    enabled = True
-    started = True
-
-Queue: gpuq
-    queue_type = Execution
-    acl_user_enable = True
-    acl_users = alice,bob,
-\tcarol@*
-    resources_max.walltime = 02:00:00
-    resources_max.nodect = 8
-    default_chunk.system = polar
-    default_chunk.ncpus = 128
-    enabled = True
-    started = True
-
-Queue: private
-    queue_type = Execution
-    acl_group_enable = True
-    acl_groups = physics
-    enabled = True
-    started = True
-
-Queue: old
-    queue_type = Execution
-    enabled = False
-    started = True
-
-Queue: route
-    queue_type = Route
-    enabled = True
-    started = True
-"""
+#: A site of four hosts and five queues.
+PBSNODES, QSTAT_Q = ((pbs_server.RECORDED / f'site-{name}.txt').read_text() for name in ('nodes', 'queues'))
 HERE = Host('login1', [], ['lustre at /lustre/fs1'], None, 'no active port', modules_system='nomod', codes=('filecopy',))
 
 
@@ -102,7 +35,7 @@ def thousand() -> Cluster:
 
 
 def written(cluster: Cluster, here: Host = HERE) -> tuple[str, dict]:
-    text = write.system('trial', cluster, here, DAY)
+    text = write.system('trial', cluster, here, datetime.date(2026, 11, 21))
     data = yaml.safe_load(text)
     System.model_validate(data)
     return text, {p['name']: p for p in data['partitions']}

@@ -16,8 +16,6 @@ LOOKS = 4
 
 
 class Hurried(Site):
-    """Its jobs end at once."""
-
     def environ(self) -> dict[str, str]:
         return {**super().environ(), 'RFM_POLL_RATE_MAX': str(LOOKS), 'RFM_POLL_RATE_MIN': str(LOOKS)}
 
@@ -32,29 +30,21 @@ def swept(tmp_path_factory):
 
 def test_every_node_is_planned_and_gets_its_word(swept):
     site, steps, cells = swept
-    assert int(steps['plan'].printed) == NODES and len(cells) == 4 * NODES
-    assert scale.wrong(site, cells) == []
+    assert int(steps['plan'].printed) == NODES and len(cells) == 4 * NODES and scale.wrong(site, cells) == []
     assert steps['verdict'].code == 1 and steps['report'].code == 0
-
-
-def test_no_more_jobs_are_in_flight_than_the_partition_takes(swept):
-    assert swept[0].most_in_flight() == IN_FLIGHT
-
-
-def test_slurm_is_asked_little(swept):
-    """A command a job to send it, for its nodes and for its times; all in flight are asked after at once, a time a look."""
-    site, steps, _ = swept
-    asked = site.asked()
-    assert asked['sbatch'] == NODES and asked['scontrol'] <= 2 * NODES + 10
-    assert asked['sacct'] <= LOOKS * steps['run'].seconds + len(site.states)
-
-
-def test_what_did_not_end_well_is_told_by_node(swept):
-    site, _, cells = swept
     for node, state in site.states.items():
         said = {c['reason'] for c in cells if c['case'].endswith(node) and c['verdict'] == 'failed'}
         want = rf'ReqNodeNotAvail, UnavailableNodes:{node}' if state == 'PENDING' else rf'time limit reached, 600 s \(job \d+ on {node}: TIMEOUT\)'
         assert said and all(re.search(want, reason) for reason in said), said
+
+
+def test_slurm_is_asked_little_and_has_no_more_jobs_than_the_partition_takes(swept):
+    site, steps, _ = swept
+    asked = site.asked()
+    assert site.most_in_flight() == IN_FLIGHT
+    # a command a job to send it, for its nodes and for its times; all in flight are asked after at once, a time a look
+    assert asked['sbatch'] == NODES and asked['scontrol'] <= 2 * NODES + 10
+    assert asked['sacct'] <= LOOKS * steps['run'].seconds + len(site.states)
 
 
 def test_a_verdict_that_is_not_as_the_site_was_made_is_noticed(swept):
