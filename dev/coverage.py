@@ -1,7 +1,7 @@
-"""How often the intervals of parity.compare hold the true ratio: ``python -m dev.coverage``.
+"""Coverage of the intervals of parity.compare: ``python -m dev.coverage``.
 
-Both sides are drawn from a family of noise, the true ratio of the medians is known, and it is counted how
-often the interval contains it. The table stands in docs/compare.md; a small version is a test.
+Both sides are drawn from a family of noise with a known ratio of the medians. The program counts how often the
+interval contains that ratio. docs/compare.md has the tables; a small version is a test.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parity.stats.interval import Sample, paired, ratio
 
 #: The true ratio of the medians.
 TRUE = 0.97
-#: Noise of one run: its logarithm, in units of the side's coefficient of variation; all have the median 0.
+#: The logarithm of one run's noise, in units of the side's coefficient of variation. All have the median 0.
 FAMILIES: dict[str, Callable[[random.Random], float]] = {
     'normal': lambda r: r.gauss(0, 1),
     'heavy tails (t, 3 df)': lambda r: r.gauss(0, 1) / math.sqrt(r.gammavariate(1.5, 2) / 3),
@@ -25,14 +25,14 @@ FAMILIES: dict[str, Callable[[random.Random], float]] = {
     'bimodal (30 % slow)': lambda r: 0.3 * r.gauss(0, 1) + 3 * (r.random() < 0.3) - 0.169785,
 }
 NUMBERS = ((3, 3), (4, 4), (5, 5), (6, 6), (8, 8), (10, 10), (20, 20), (35, 35), (3, 35), (6, 20))
-#: (candidate's noise / baseline's): alike, and a candidate that is five times as noisy.
+#: The candidate's noise over the baseline's: alike, and five times as noisy.
 NOISE = (1.0, 5.0)
 _CV = 0.01
 
 
 def share(family: str, numbers: tuple[int, int], noise: float = 1.0, pairs: bool = False,
           trials: int = 1000, seed: int = 1) -> float:
-    """The share of intervals that hold the true ratio, of ``trials``."""
+    """Return the share of ``trials`` intervals that hold the true ratio."""
     draw, generator = FAMILIES[family], random.Random(f'{seed} {family} {numbers} {noise} {pairs}')
     held = 0
     for _ in range(trials):
@@ -44,7 +44,7 @@ def share(family: str, numbers: tuple[int, int], noise: float = 1.0, pairs: bool
 
 
 def dependent(lag: float, n: int, trials: int = 1000, seed: int = 1) -> float:
-    """The same for normal noise in which a run depends on the one before (AR 1)."""
+    """Return that share for normal noise in which a run depends on the one before (AR 1)."""
     generator = random.Random(f'{seed} {lag} {n}')
     held = 0
     for _ in range(trials):

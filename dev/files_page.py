@@ -1,6 +1,6 @@
-"""The reference of the YAML files that people edit, as a page: `python -m dev.files_page >docs/files.md`.
+"""The reference page of the YAML files that people edit: `python -m dev.files_page >docs/files.md`.
 
-Made of the models that check the files, and of the comments beside their fields, so that it says what holds.
+It derives from the models that check the files and from the comments beside their fields, so it cannot go stale.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from parity.study import Study
 from parity.system.schema import LimitName, System
 from parity.verdict.acks import Acks
 
-#: Every file, the model of it, and what it is for.
+#: Every file, its model and its purpose.
 FILES = (
     ('systems/NAME/system.yaml', System,
-     'What a system is. `parity probe NAME` writes it. Keys without an explanation are ReFrame\'s own: its '
-     'manual, "Configuration Reference", has them.'),
+     'This file describes a system. `parity probe NAME` writes it. Keys without an explanation are ReFrame\'s own: '
+     'see its manual, "Configuration Reference".'),
     ('systems/NAME/jobs.yaml', JobsFile,
-     'What parity\'s own jobs ask for on a system, over jobs/jobs.yaml, which has the same keys.'),
+     'The resources that parity\'s own jobs ask for on a system. It overrides jobs/jobs.yaml, which has the same keys.'),
     ('systems/NAME/pairs.yaml', Pairs,
-     'Partitions that are declared comparable, and what is expected of them.'),
+     'Partitions declared comparable, and the expected ratios.'),
     ('systems/NAME/acks.yaml', Acks, 'Known faults, acknowledged until a day. `parity ack` writes it.'),
     ('systems/NAME/spack/gpu.yaml', Gpu,
-     'The GPU codes. The other files of that folder are Spack\'s: packages.yaml, concretizer.yaml, spack.lock.'),
+     'The GPU codes. The other files in that folder are Spack\'s: packages.yaml, concretizer.yaml, spack.lock.'),
     ('studies/NAME/study.yaml', Study, 'A published experiment, and its tables.'),
 )
 _HEAD = """\
 # The files that people edit
 
-This page is generated (`python -m dev.files_page >docs/files.md`). Every file is checked when it is read; what
-is wrong is told with file, line, key and what would be valid, and exit code 2. A key that is not listed is an
-error, and so is one given twice. A file has at most 16 million characters and 63 levels, and its aliases repeat at
-most a million characters. Accepted values have a page of their own.
+This page is generated (`python -m dev.files_page >docs/files.md`). parity checks every file when it reads it. An error
+names the file, the line, the key and the valid values, and ends with exit code 2. A key that is not listed here is an
+error, and so is a repeated key. A file has at most 16 million characters and 63 levels, and its aliases repeat at most
+a million characters. [Accepted values](references.md) have their own page.
 
 A name has letters, digits, `_` and `-`. A code is one of {codes}.
 """
-#: Words of Python's types, as people say them.
+#: Python's types in plain words.
 _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float': 'number', 'Any': 'anything',
           'PositiveInt': 'whole number above 0', 'Positive': 'number above 0', 'Bound': 'number above 0',
           'datetime.date': 'day, such as 2027-01-31', 'Time': 'time, such as 30m, 8h, 1d12h',
@@ -59,7 +59,7 @@ _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float'
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_HEAD.format(codes=', '.join(FEATURES))]
     for name, model, what in FILES:
         parts.append(f'\n## {name}\n\n{what}\n')
@@ -68,7 +68,7 @@ def page() -> str:
 
 
 def _models(model: type[BaseModel], seen: list[type[BaseModel]]) -> list[type[BaseModel]]:
-    """The model and those of its fields, each once, in the order of the file."""
+    """Return the model and its fields' models, each once, in the order of the file."""
     if model not in seen:
         seen.append(model)
         for info in model.model_fields.values():
@@ -92,7 +92,7 @@ def _section(model: type[BaseModel], top: bool) -> str:
 
 
 def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
-    """Key, type, default and comment of each field; those of a base come first, as pydantic has them."""
+    """Yield key, type, default and comment of each field; a base's fields come first, as in pydantic."""
     stated: dict[str, tuple[str, str, str]] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
@@ -114,7 +114,7 @@ def _source(model: type) -> dict[str, tuple[str, str, str]]:
 
 
 def _comments(text: str) -> tuple[dict[int, str], dict[int, str]]:
-    """By line: the comment beside it, and the lines of `#:` that end there, as one."""
+    """Return, by line, the comment beside it, and the joined `#:` lines that end there."""
     beside: dict[int, str] = {}
     above: dict[int, str] = {}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -128,7 +128,7 @@ def _comments(text: str) -> tuple[dict[int, str], dict[int, str]]:
 
 
 def _kind(node: ast.expr, known: dict[str, Any]) -> str:
-    """A type in words; what Annotated adds is checked, and told by the error."""
+    """Return a type in words, without the checks of Annotated, which the error explains."""
     if isinstance(node, ast.Subscript):
         name = ast.unparse(node.value)
         inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -152,7 +152,7 @@ def _none(node: ast.expr) -> bool:
 
 
 def _default(node: ast.expr | None) -> str:
-    """What holds where nothing is stated; '' for nothing, or what a model's own fields say."""
+    """Return the default value; '' for nothing, or for a model with defaults of its own."""
     if isinstance(node, ast.Call):
         node = next((k.value for k in node.keywords if k.arg == 'default'),
                     None if ast.unparse(node.func) == 'Field' else ast.Constant(None))

@@ -24,7 +24,7 @@ class Hurried(Site):
 def swept(tmp_path_factory):
     """The site, what each step printed, and the cells of the verdict."""
     site = Hurried(tmp_path_factory.mktemp('simulated'), NODES, IN_FLIGHT)
-    steps = {step.what: step for step in scale.sweep(site)}
+    steps = scale.sweep(site)
     return site, steps, json.loads(steps['verdict'].printed)['cells']
 
 

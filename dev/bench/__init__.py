@@ -1,1 +1,1 @@
-"""Medians of paired runs: are our sizes and placements as good as they should be? (ci/bench)"""
+"""ci/bench: medians of paired runs show the quality of our sizes and placements."""

@@ -1,7 +1,7 @@
-"""A page in a real browser: Chromium without a window, told by the DevTools protocol over a pipe.
+"""A page in a real browser: Chromium without a window, driven by the DevTools protocol over a pipe.
 
-https://chromedevtools.github.io/devtools-protocol/; the pipe (--remote-debugging-pipe) needs neither a
-driver nor a port: messages are JSON, each ends with a NUL, and Chromium's ends are its files 3 and 4.
+https://chromedevtools.github.io/devtools-protocol/. The pipe (--remote-debugging-pipe) needs neither a driver nor
+a port. Messages are JSON and end with a NUL; Chromium's ends are its files 3 and 4.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable')
-#: Longer than any page of ours takes, on a machine that does other things, too.
+#: More seconds than any page of ours takes, even on a busy machine.
 SECONDS = 60.0
 
 
 def found() -> str | None:
-    """The program, None where PATH has none."""
+    """Return the program, or None if PATH has none."""
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class Browser:
-    """One page; use it as a context manager. ``events`` are what the browser told, oldest first."""
+    """One page, as a context manager. ``events`` are the browser's messages, oldest first."""
 
     def __init__(self, program: str, *options: str):
         self._home = tempfile.TemporaryDirectory(prefix='parity-browser-', ignore_cleanup_errors=True)
         ours, theirs = os.pipe(), os.pipe()     # to the browser, from the browser
         self._out, self._in, self._rest = ours[1], theirs[0], b''
-        root = ['--no-sandbox'] if os.geteuid() == 0 else []      # Chromium refuses root its sandbox
+        root = ['--no-sandbox'] if os.geteuid() == 0 else []      # as root, Chromium runs only without its sandbox
         command = [program, '--headless', '--remote-debugging-pipe', '--disable-gpu', '--disable-dev-shm-usage',
                    '--no-first-run', '--hide-scrollbars', f'--user-data-dir={self._home.name}', *root, *options]
-        # the shell gives the pipe the numbers that Chromium asks for, whatever they are here
+        # the shell gives the pipe the numbers that Chromium expects
         line = f'exec "$@" 3<&{ours[0]} 4>&{theirs[1]}'
         self._process = subprocess.Popen(['bash', '-c', line, 'bash', *command], pass_fds=(ours[0], theirs[1]),
                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -63,7 +63,7 @@ class Browser:
         self._home.cleanup()
 
     def __call__(self, method: str, **parameters: Any) -> Any:
-        """What a method of the protocol answers. RuntimeError with the browser's words where it fails."""
+        """Call a method of the protocol and return its answer; raise RuntimeError with the browser's words."""
         self._number += 1
         session = {'sessionId': self._session} if self._session else {}
         os.write(self._out, json.dumps({'id': self._number, 'method': method, 'params': parameters,
@@ -74,7 +74,7 @@ class Browser:
         return answer['result']
 
     def open(self, page: Path) -> float:
-        """Open a file and wait until it is loaded and has been drawn; returns the seconds that took."""
+        """Open a file, wait until it is loaded and drawn, and return the seconds."""
         start = time.perf_counter()
         self('Page.navigate', url=page.resolve().as_uri())
         self.wait('Page.loadEventFired')
@@ -82,18 +82,18 @@ class Browser:
         return time.perf_counter() - start
 
     def wait(self, event: str) -> None:
-        """Wait until the browser tells the next such event."""
+        """Wait for the next such event."""
         self._until(lambda said: said.get('method') == event, event)
 
     def value(self, expression: str) -> Any:
-        """What a JavaScript expression is; a promise is waited for."""
+        """Return the value of a JavaScript expression; wait for a promise."""
         told = self('Runtime.evaluate', expression=expression, returnByValue=True, awaitPromise=True)
         if 'exceptionDetails' in told:
             raise RuntimeError(f'{expression}: {told["exceptionDetails"]["exception"].get("description")}')
         return told['result'].get('value')
 
     def click(self, selector: str) -> None:
-        """Press the mouse in the middle of the first element that fits, as a person would."""
+        """Press the mouse in the middle of the first matching element, as a person would."""
         x, y = self.value(f'(e => {{ e.scrollIntoView({{block: "center"}}); const r = e.getBoundingClientRect(); '
                           f'return [r.x + r.width / 2, r.y + r.height / 2] }})'
                           f'(document.querySelector({json.dumps(selector)}))')
@@ -101,21 +101,21 @@ class Browser:
             self('Input.dispatchMouseEvent', type=kind, x=x, y=y, button='left', clickCount=1)
 
     def press(self, key: str) -> None:
-        """Press a key: a character, or a key's name such as Enter, Escape, Tab, ArrowDown."""
+        """Press a key: a character, or a name such as Enter, Escape, Tab, ArrowDown."""
         codes = {'Enter': 13, 'Escape': 27, 'Tab': 9, 'ArrowUp': 38, 'ArrowDown': 40}
         text = {'text': key if len(key) == 1 else '\r'} if len(key) == 1 or key == 'Enter' else {}
         self('Input.dispatchKeyEvent', type='keyDown', key=key, windowsVirtualKeyCode=codes.get(key, 0), **text)
         self('Input.dispatchKeyEvent', type='keyUp', key=key, windowsVirtualKeyCode=codes.get(key, 0))
 
     def look(self, width: int, height: int = 900, dark: bool = False, media: str = 'screen') -> None:
-        """Be a screen (or paper) of so many pixels, light or dark."""
+        """Set the size of the screen (or paper) in pixels, light or dark."""
         self('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1,
              mobile=width < 600)
         scheme = {'name': 'prefers-color-scheme', 'value': 'dark' if dark else 'light'}
         self('Emulation.setEmulatedMedia', media=media, features=[scheme])
 
     def picture(self, file: Path, whole: bool = False) -> None:
-        """What is seen, or the ``whole`` page, as PNG."""
+        """Write the visible part, or the ``whole`` page, as PNG."""
         file.write_bytes(base64.b64decode(self('Page.captureScreenshot', captureBeyondViewport=whole)['data']))
 
     def _until(self, wanted: Callable[[dict], bool], what: str) -> dict:

@@ -1,4 +1,4 @@
-"""The codes of the Spack view, run directly: HPL, STREAM, and a DGEMM beside them."""
+"""Direct runs of the Spack view's codes: HPL, STREAM, and a DGEMM beside them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from parity.base import sizing
 from parity.base.errors import InfrastructureError
 from parity.outputs import hpl, stream
 
-#: n of the n x n matrices, repetitions; each process multiplies its own, as HPCC's star DGEMM does.
+#: Arguments: BLAS library, n of the n x n matrices, repetitions. Each process multiplies its own matrices, as in
+#: HPCC's star DGEMM.
 _DGEMM = '''
 import ctypes, sys, time
 library, n, times = ctypes.CDLL(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -29,7 +30,7 @@ print(2e-9 * n ** 3 * times / (time.perf_counter() - start))
 
 
 class Codes:
-    """The view's programs with the variables that its environment gives them."""
+    """The view's programs, with the variables of their environment."""
 
     def __init__(self, environ: Any, cores: int):
         self.view = environ.software['view']
@@ -38,21 +39,21 @@ class Codes:
         self.cores = cores
 
     def hpl(self, problem: sizing.HplProblem) -> float:
-        """Gflop/s of one HPL run on all cores; the residual has passed."""
+        """Return the Gflop/s of one HPL run on all cores whose residual passed."""
         with tempfile.TemporaryDirectory(prefix='parity-bench-') as work:
             Path(work, 'HPL.dat').write_text(sizing.hpl_input(problem))
             text = self._run(['mpirun', '-np', str(self.cores), f'{self.view}/xhpl'], work, self.variables)
         return hpl.read(text)[0]['gflops']
 
     def dgemm(self, n: int = 3000, times: int = 16) -> float:
-        """Gflop/s that all cores together keep up, each multiplying its own matrices."""
+        """Return the Gflop/s of all cores together, each multiplying its own matrices."""
         command = [sys.executable, '-c', _DGEMM, self.blas, str(n), str(times)]
         running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self.variables)
                    for _ in range(self.cores)]
         return sum(float(process.communicate()[0]) for process in running)
 
     def triad(self, threads: int, bind: str) -> float:
-        """MB/s of STREAM's Triad with so many threads, bound so."""
+        """Return the MB/s of STREAM's Triad with this number and binding of threads."""
         placed = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': bind, 'OMP_PLACES': 'cores'}
         variables = {**self.variables, **placed}
         return stream.read(self._run([f'{self.view}/stream_c.exe'], None, variables))[0]['triad']

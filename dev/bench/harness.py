@@ -1,25 +1,24 @@
-"""What parity's harness costs in CPU time: ReFrame with its checks, and without parity, on one STREAM case.
+"""The CPU time of parity's harness: ReFrame with parity's checks and without parity, on one STREAM case.
 
-The program is a stand-in that prints what STREAM once printed: its own time is nobody's overhead.
+The program is a stand-in that prints a recorded output of STREAM, so its own time adds nothing.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from dev.bench.said import at_most
+from dev.bench.took import at_most, took
 from parity.base import errors, paths
 
-#: How often the CPU time of plain ReFrame a run with parity may take.
+#: The largest ratio of CPU times, with parity to plain ReFrame.
 RATIO = 1.5
-#: CPU seconds of the first verdict on a night, which nothing is kept of yet, and of `parity --help`.
+#: The most CPU seconds of a night's first verdict, with an empty cache, and of `parity --help`.
 VERDICT, HELP = 0.6, 0.25
 PAIRS = 5
 _SYSTEM = """\
@@ -66,7 +65,7 @@ class PlainStream(rfm.RunOnlyRegressionTest):
 
 
 class Bench:
-    """A folder with both: the checkout's checks and systems, and a check that knows nothing of parity."""
+    """A folder with the checkout's checks and systems, and with a check that does not know parity."""
 
     def __init__(self, folder: Path):
         self.root, self.plain, self.results = folder / 'root', folder / 'plain', folder / 'results'
@@ -89,16 +88,16 @@ class Bench:
                         'PYTHONPYCACHEPREFIX': str(folder / 'compiled')}
 
     def reframe(self) -> float:
-        """CPU seconds of ReFrame alone."""
+        """Return the CPU seconds of ReFrame alone."""
         return self._cpu('plain', f'{sys.exec_prefix}/bin/reframe', '-c', str(self.plain), '-r')
 
     def parity(self) -> float:
-        """CPU seconds of `reframe -r` with parity's settings and all of its checks, of which one case runs."""
+        """Return the CPU seconds of `reframe -r` with parity's settings and all its checks; one case runs."""
         return self._cpu('parity', f'{sys.exec_prefix}/bin/reframe', '-c', str(self.root / 'checks'), '-r',
                          '--system', 'bench', '-n', 'Stream%threads=all')
 
     def verdict(self) -> float:
-        """CPU seconds of the first verdict on what ran last."""
+        """Return the CPU seconds of the first verdict on the last run."""
         shutil.rmtree(self.results / 'cache', ignore_errors=True)
         return self._cpu('parity', '-m', 'parity.cli', 'verdict')
 
@@ -106,26 +105,20 @@ class Bench:
         return self._cpu('parity', '-m', 'parity.cli', '--help')
 
     def _cpu(self, settings: str, *command: str) -> float:
-        """User and system time of the command and of all that it waited for."""
+        """Return the CPU seconds of a command and its children."""
         file = self.plain / 'settings.py' if settings == 'plain' else paths.root() / 'reframe' / 'settings.py'
-        with tempfile.TemporaryFile('w+') as out:
-            child = subprocess.Popen([sys.executable, *command], cwd=self.root.parent, stdin=subprocess.DEVNULL,
-                                     stdout=out, stderr=out, env={**self.environ, 'RFM_CONFIG_FILES': str(file)})
-            _, status, used = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-            out.seek(0)
-            if child.returncode:
-                raise errors.InfrastructureError(f'{" ".join(command)} ended with {child.returncode}: '
-                                                 f'{out.read()[-500:]}')
-        return used.ru_utime + used.ru_stime
+        done = took(*command, cwd=self.root.parent, env={**self.environ, 'RFM_CONFIG_FILES': str(file)})
+        if done.code:
+            raise errors.InfrastructureError(f'{" ".join(command)} ended with {done.code}: {done.printed[-500:]}')
+        return done.cpu
 
 
 def run() -> bool:
-    """Print all figures; True where they are as they should be."""
+    """Print all figures; return True if all reach their targets."""
     with tempfile.TemporaryDirectory(prefix='parity-bench-') as folder:
         bench = Bench(Path(folder))
         for first in (bench.reframe, bench.parity, bench.verdict, bench.help):
-            first()     # Python compiles what it loads
+            first()     # Python compiles the files that it loads
         pairs = [(bench.parity(), bench.reframe()) for _ in range(PAIRS)]
         ours, alone = (median(side) for side in zip(*pairs, strict=True))
         what = f'reframe -r, one STREAM case, {ours:.2f} s over {alone:.2f} s alone, {PAIRS} pairs'

@@ -1,4 +1,4 @@
-"""Many nights of a large system in ReFrame's own database, stored by ReFrame itself; the figures are made up."""
+"""Many nights of a large system, with made-up figures, which ReFrame itself stores in its database."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 DAY, FIRST = 86400.0, 1780000000.0
-#: A system of the checkout with two partitions that are a declared pair.
+#: A system of the checkout; two of its partitions are a declared pair.
 SYSTEM = 'example-slurm'
 _SOFTWARE = {'provider': 'spack', 'identity': 'made up'}
 
 
 def stored(partitions: dict[str, int], metrics: int, nights: int, slow: float = 0.02) -> None:
-    """Store so many nights below PARITY_RESULTS: of each partition so many cases of so many metrics, one run each.
+    """Store nights below PARITY_RESULTS: each partition has its number of cases, one run each, with all metrics.
 
     In the last two nights the share ``slow`` of the cases is 10 % slower.
     """
@@ -41,7 +41,7 @@ def _planned(partition: str, case: str, metrics: list[dict]) -> dict[str, Any]:
 
 
 def _ran(partition: str, case: str, noted: dict, factor: float, rng: random.Random, began: float) -> dict:
-    """A case that passed, as large as ReFrame's record of one is: 5 kB and its figures."""
+    """Return a passed case, as large as ReFrame's own record: 5 kB and its figures."""
     node = case.rpartition('=')[2]
     figures = {f'{SYSTEM}:{partition}:{name}': [factor * rng.gauss(75, 0.75), 0, None, None, 'GB/s', 'pass']
                for name in noted}

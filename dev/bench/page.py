@@ -1,4 +1,4 @@
-"""How large the report page of a large system is, and how soon a browser shows it."""
+"""The size of a large system's report page, and the time in which a browser shows it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from statistics import median
 
 from dev.bench.browser import Browser, found
-from dev.bench.said import at_most
+from dev.bench.took import at_most
 from parity.verdict.model import Cell, Coverage, Session, Verdict
 
 CELLS, NIGHTS = 5000, 90
-#: What a page of so many cells may weigh and take.
+#: The limits of such a page.
 BYTES, SECONDS = 5e6, 1.0
 _SUBSYSTEMS = {'compute': 'Gflop/s', 'memory': 'GB/s', 'network': 'us', 'storage': 'MB/s'}
 _METRICS = ('copy', 'scale', 'add', 'triad')
 
 
 def run(times: int = 5) -> bool:
-    """Print both figures of a page of CELLS cells with NIGHTS nights; True where they are as they should be."""
+    """Print both figures of a page of CELLS cells with NIGHTS nights; return True if they keep to the limits."""
     with tempfile.TemporaryDirectory(prefix='parity-bench-') as folder:
         page = write(Path(folder))
         size = page.stat().st_size
@@ -36,7 +36,7 @@ def run(times: int = 5) -> bool:
 
 
 def write(folder: Path) -> Path:
-    """The page, written as the nightly writes it, of a session and a history that were made up."""
+    """Write the page as the nightly does, for a made-up session and history, and return its path."""
     from parity import report
     from parity.report import nights
     from parity.report.beside import Beside
@@ -78,7 +78,7 @@ def _cells() -> list[Cell]:
 
 
 def _history(cells: list[Cell]):
-    """One figure a cell and night, as parity.records.history.load gives them."""
+    """Return one figure a cell and night, in the form of parity.records.history.load."""
     import numpy as np
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""Paired runs: A B A B ..., so that a machine whose speed drifts changes both alike."""
+"""Paired runs: A B A B ..., so that a drift of the machine's speed changes both alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Ratio:
-    """The median over the pairs of a / b, and what it should be at least."""
+    """The median over the pairs of a / b, and its lower target."""
 
     what: str
     pairs: tuple[tuple[float, float], ...]
@@ -33,7 +33,7 @@ class Ratio:
 
 def among(what: str, ours: str, ways: dict[str, Callable[[], float]], unit: str, at_least: float,
           n: int) -> Ratio:
-    """Ours beside the way with the highest median: every way once, in turn, ``n`` times.
+    """Compare our way with the way of the highest median: every way once, in turn, ``n`` times.
 
     The best of single runs would be the luckiest, not the best.
     """
@@ -43,5 +43,5 @@ def among(what: str, ours: str, ways: dict[str, Callable[[], float]], unit: str,
 
 
 def run(what: str, a: Callable[[], float], b: Callable[[], float], unit: str, at_least: float, n: int) -> Ratio:
-    """``n`` pairs of a() and b(), in turn."""
+    """Measure ``n`` pairs of a() and b(), in turn."""
     return Ratio(what, tuple((a(), b()) for _ in range(n)), unit, at_least)

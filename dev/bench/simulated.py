@@ -1,6 +1,6 @@
-"""A simulated Slurm site: stand-ins for its commands over the words of a real one, and a checkout's checks.
+"""A simulated Slurm site: stand-ins that print a real Slurm's words, and a checkout's checks.
 
-Its jobs end at once with what STREAM really printed; some nodes are slow, down, or out of time.
+Its jobs end at once and print a recorded output of STREAM. Some nodes are slow, down, or out of time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dev.bench import slurm
 from parity.base import paths
 from parity.outputs import stream
 
-#: One node in so many is slow, is down, or kills its job.
+#: One node of each number is slow, is down, or kills its job.
 _SLOW, _DOWN, _KILLS = 250, 500, 400
 _SLOWDOWN = 0.85
 _SYSTEM = """\
@@ -40,9 +40,9 @@ partitions:
 
 
 class Site:
-    """``nodes`` nodes, at most ``in_flight`` jobs at once; everything is below ``folder``.
+    """A site of ``nodes`` nodes with at most ``in_flight`` jobs at once, below ``folder``.
 
-    ``root`` is where commands are started, ``slow`` the nodes that are slow, ``states`` how jobs end elsewhere.
+    Commands start in ``root``. ``slow`` holds the slow nodes, ``states`` the end states of jobs on bad nodes.
     """
 
     def __init__(self, folder: Path, nodes: int, in_flight: int):
@@ -55,16 +55,16 @@ class Site:
         self._write_slurm()
 
     def most_in_flight(self) -> int:
-        """Of how many jobs at once ReFrame had not been told the end."""
+        """Return the largest number of jobs in flight, as ReFrame saw them."""
         return slurm.jobs(self.folder).execute('SELECT max(beside) FROM jobs').fetchone()[0]
 
     def asked(self) -> dict[str, int]:
-        """How often each of Slurm's commands was started."""
+        """Return the number of calls of each of Slurm's commands."""
         counts = 'SELECT command, count(*) FROM asked GROUP BY command'
         return dict(slurm.jobs(self.folder).execute(counts).fetchall())
 
     def environ(self) -> dict[str, str]:
-        """The variables of a command that measures this site."""
+        """Return the variables of a command that measures this site."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(('RFM_', 'PARITY_', 'SLURM_'))}
         return {**kept, 'PARITY_ROOT': str(self.root), 'PARITY_RESULTS': str(self.folder / 'results'),
                 'RFM_CONFIG_FILES': str(paths.root() / 'reframe/settings.py'), 'RFM_COLORIZE': 'n',
@@ -96,18 +96,18 @@ class Site:
 
 
 def _node_lines(count: int) -> list[str]:
-    sys.path.append(str(paths.root() / 'tests'))    # which know what a Slurm prints
+    sys.path.append(str(paths.root() / 'tests'))    # it holds recorded words of Slurm
     import slurm_site
     return slurm_site.Nodes('c', count, 'batch').lines()
 
 
 def _recorded() -> Path:
-    """What STREAM printed on a machine of two cores."""
+    """Return the recorded output of STREAM on a machine of two cores."""
     return paths.root() / 'tests/recorded/stream/stream_c-omp2.txt'
 
 
 def _slower(text: str, share: float) -> str:
-    """STREAM's output with its rates at ``share`` of what they were, and the times that belong to them."""
+    """Return STREAM's output with its rates multiplied by ``share``, and the fitting times."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         name, *figures = line.split() or ['']

@@ -1,10 +1,10 @@
-"""Stand-ins for Slurm's commands: a site of any number of nodes, whose jobs end as soon as they are sent.
+"""Stand-ins for Slurm's commands: a site of any number of nodes, whose jobs end at once.
 
     python slurm.py FOLDER sbatch|sacct|squeue|scancel|scontrol ARGUMENTS...
 
-``simulated`` writes FOLDER: ``nodes.txt`` is what `scontrol show -o nodes` prints, ``site.json`` what a job's
-program prints by node ('': all others), and on which nodes jobs do not end well. What a real Slurm would be asked
-otherwise than ReFrame and parity do is refused.
+``simulated`` writes FOLDER. ``nodes.txt`` holds the output of `scontrol show -o nodes`. ``site.json`` holds the
+output of a job's program by node ('': all others), and the end states on bad nodes. Questions that neither
+ReFrame nor parity asks are refused.
 """
 
 import json
@@ -14,14 +14,14 @@ import sys
 import time
 from pathlib import Path
 
-#: `beside`: jobs that ReFrame had sent and not yet been told the end of, when this one was sent, and itself.
+#: `beside`: the jobs in flight when this one was submitted, itself included. `told`: sacct has reported its end.
 _TABLES = ('CREATE TABLE IF NOT EXISTS jobs(id INTEGER PRIMARY KEY, node TEXT, state TEXT, end INTEGER,'
            ' beside INTEGER, told INTEGER DEFAULT 0)',
            'CREATE TABLE IF NOT EXISTS asked(command TEXT)')
 
 
 def jobs(folder: Path) -> sqlite3.Connection:
-    """Tables `jobs`, and `asked`: a row for each command that was started."""
+    """Open the tables `jobs` and `asked`, which has a row for each call of a command."""
     database = sqlite3.connect(folder / 'jobs.db', timeout=60, isolation_level=None)
     for table in _TABLES:
         database.execute(table)

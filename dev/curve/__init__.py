@@ -1,1 +1,1 @@
-"""What the rules are worth: false alarms, slowdowns found, on made noise and the study's (ci/operating-curve)."""
+"""The operating curve of the rules: false alarms and found slowdowns on simulated noise and the study's."""

@@ -1,7 +1,7 @@
 """Measure false alarms per 1000 test-nights, and slowdowns found within 1, 3 and 7 nights.
 
-Noise and seeds are others than those that the rules were chosen on. Exit code 1 where a family has more than
-one false alarm, or where fewer than 95 % of slowdowns of 5 % are found within 3 nights although the oracle can.
+The rules were chosen on other noise and seeds. Exit code 1 if a family has more than one false alarm, or if fewer
+than 95 % of 5 % slowdowns are found within 3 nights although the oracle finds them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from parity.base import errors
 CVS = (0.01, 0.02)
 #: The target: false alarms per 1000 test-nights, and the share of 5 % found within 3 nights.
 FALSE, FOUND = 1.0, 0.95
-#: Standard errors of a one-sided 5 %.
+#: Standard errors at a one-sided 5 %.
 _SURE = 1.645
-#: The small one: one of each kind whose target is held, few enough to take seconds.
+#: The small run: one of each kind that reaches its target. It takes seconds.
 SMALL = {('normal', 0.02), ('t2.5', 0.02), ('gamma1.2', 0.01), ('slow-run.12', 0.02), ('slow-night.15', 0.01),
          ('shared.5', 0.01), ('ar.5', 0.01), ('timer.7', 0.01)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog='ci/operating-curve', description=__doc__)
-    parser.add_argument('--small', action='store_true', help='a few seconds: families whose target is held')
+    parser.add_argument('--small', action='store_true', help='a few seconds: families that reach the target')
     parser.add_argument('--seed', type=int, default=2026, help='another sample (default %(default)s)')
     chosen = parser.parse_args()
     started, missed = time.monotonic(), []
@@ -44,7 +44,7 @@ def main() -> None:
     print(f'\nseed {chosen.seed}, {time.monotonic() - started:.0f} s; found: % of slowdowns within '
           f'{", ".join(map(str, WITHIN))} nights of 3 runs, reruns known for every night')
     print(f'\ntarget: at most {FALSE:g} false alarm per 1000 test-nights, {FOUND:.0%} of 5 % within 3 nights '
-          'where the oracle can;\nmissed is what chance (one-sided 5 %) does not explain in such a sample: '
+          'where the oracle can;\na miss is more than chance (one-sided 5 %) explains in such a sample: '
           f'above {_false_of_chance(amount):.2f} or below {_found_of_chance(amount):.1%}')
     print('\n'.join([f'missed {len(missed)} times', *missed] if missed else ['held everywhere']))
     sys.exit(errors.REGRESSED if missed else errors.OK)
@@ -79,7 +79,7 @@ def _line(row: Row) -> str:
 
 
 def _missed(made: list[Row], amount: Amount) -> list[str]:
-    """What of the target is missed, in words; what the sample's chance may explain is not."""
+    """Return the misses of the target that the sample's chance does not explain, in words."""
     ours, oracle = made[0], made[-1]
     where = f'{ours.kind}: {ours.noise} at CV {ours.cv}'
     within = WITHIN.index(3)
@@ -92,12 +92,12 @@ def _missed(made: list[Row], amount: Amount) -> list[str]:
 
 
 def _false_of_chance(amount: Amount) -> float:
-    """How many false alarms per 1000 a sample of this size may show where the target is just held."""
+    """Return the false alarms per 1000 that a sample of this size may show if the target is just reached."""
     return FALSE + _SURE * math.sqrt(FALSE * 1000 / amount.series / amount.nights)
 
 
 def _found_of_chance(amount: Amount) -> float:
-    """The same of the share that is found."""
+    """Return the share found that a sample of this size may show if the target is just reached."""
     return FOUND - _SURE * math.sqrt(FOUND * (1 - FOUND) / amount.slowed)
 
 

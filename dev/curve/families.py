@@ -1,8 +1,8 @@
-"""Families of noise: none of them, and none of their seeds, was used when the rules were chosen.
+"""Families of noise. The rules were chosen on other families and seeds.
 
-The rules were chosen on normal, t3, t4, Laplace and contaminated normal runs; exponential (both ways), gamma 2
-and lognormal 0.8 ones; slow runs and slow nights of 5 to 30 %; half or more of the variance shared by the night
-as normal, t3 and exponential; autoregressive nights of 0.3 to 0.7; steps of one and three standard deviations.
+Those were: normal, t3, t4, Laplace and contaminated normal runs; exponential (both ways), gamma 2, lognormal 0.8
+runs; slow runs and slow nights of 5 to 30 %; half or more of the variance shared by the night, as normal, t3 and
+exponential; autoregressive nights of 0.3 to 0.7; steps of one and three standard deviations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SETTLE = 60
 
 @dataclass(frozen=True)
 class Family:
-    """Noise whose variance is ``share`` the night's and the rest its runs'; reruns share the night."""
+    """Noise in which the night has ``share`` of the variance and its runs the rest; reruns share the night."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class Family:
     step: float = 0.0                # timer resolution in standard deviations
 
     def draw(self, rng: np.random.Generator, series: int, nights: int, cv: float) -> np.ndarray:
-        """Values [series, nights, RUNS + RERUNS] around 1."""
+        """Draw values [series, nights, RUNS + RERUNS] around 1."""
         x = np.sqrt(1 - self.share) * self.run.draw(rng, (series, nights, RUNS + RERUNS))
         if self.lags:
             x = x + np.sqrt(self.share) * self._dependent(rng, series, nights)[..., None]
@@ -40,7 +40,7 @@ class Family:
         return 1 + cv * x
 
     def seen(self, rng: np.random.Generator, values: np.ndarray, cv: float) -> np.ndarray:
-        """What a timer makes of the values; ``rng`` says where its steps lie in each series."""
+        """Round the values as a timer does; ``rng`` places its steps in each series."""
         if not self.step:
             return values
         step = self.step * cv
@@ -48,7 +48,7 @@ class Family:
         return np.round((values - offset) / step) * step + offset
 
     def correlation(self, nights: int) -> np.ndarray:
-        """Of the night's part between so many nights in a row [nights, nights]."""
+        """Return the correlation of the night's part between so many nights in a row [nights, nights]."""
         lag = np.abs(np.subtract.outer(np.arange(nights), np.arange(nights)))
         known = np.append((1.0, *self.lags), np.zeros(nights))
         return known[np.fmin(lag, len(self.lags) + 1)]
@@ -62,12 +62,12 @@ class Family:
 
 
 def ar(phi: float) -> tuple[float, ...]:
-    """The autocorrelation of an autoregression of order 1, to where it is nothing."""
+    """Return the autocorrelation of an autoregression of order 1, until it vanishes."""
     return tuple(phi ** k for k in range(1, 30) if phi ** k > 1e-3)
 
 
 def families() -> list[Family]:
-    """All of them; kinds are those that the target names."""
+    """Return all families; the target names their kinds."""
     weibull, lognormal = of(stats.weibull_min(1.3), True), of(stats.lognorm(0.5), True)
     return [
         Family('normal', 'normal'),

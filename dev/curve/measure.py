@@ -1,4 +1,4 @@
-"""One row of the curve: false alarms, and slowdowns found, of a detector on a noise."""
+"""Rows of the curve: a detector's false alarms and found slowdowns on one noise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HISTORY, LONG = 40, 120
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is drawn."""
+    """The size of a sample."""
 
     series: int = 1000       # for false alarms
     nights: int = 80         # after the history
@@ -29,7 +29,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Row:
-    """``found`` [size][within]: shares; false alarms and insufficient nights per 1000 test-nights."""
+    """One detector on one noise: false alarms and insufficient nights per 1000; shares ``found``."""
 
     noise: str
     kind: str
@@ -37,11 +37,11 @@ class Row:
     detector: str
     false: float
     insufficient: float
-    found: dict[float, tuple[float, ...]]
+    found: dict[float, tuple[float, ...]]      # by size, within 1, 3, 7 nights
 
 
 def parity(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(alarms, insufficient) of the rules [series, nights]; reruns are known for every night."""
+    """Return (alarms, insufficient) of the rules [series, nights], with reruns for every night."""
     many, nights, runs = values.shape
     flat, night = values.ravel(), np.repeat(np.arange(many * nights), runs)
     run = np.tile(np.arange(runs) < RUNS, many * nights)
@@ -52,7 +52,7 @@ def parity(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rows(name: str, kind: str, cv: str, source: Source, rng: np.random.Generator, amount: Amount) -> list[Row]:
-    """One row a detector, and one of parity after a long history."""
+    """Return one row a detector, and one for parity after a long history."""
     null = source.seen(rng, source.draw(rng, amount.series, HISTORY + amount.nights))
     after = {size: _slowed(source, rng, amount.slowed, HISTORY, size) for size in amount.sizes}
     long = _slowed(source, rng, amount.slowed, LONG, 0.05)

@@ -1,4 +1,4 @@
-"""Noise of mean 0 and standard deviation 1: how it is drawn, and its log density."""
+"""Noise of mean 0 and standard deviation 1, with its log density."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-#: The log density of what cannot be.
+#: The log density of an impossible value.
 _NEVER = -700.0
 
 
@@ -21,7 +21,7 @@ class Noise:
 
 
 def of(distribution, lower_tail: bool = False) -> Noise:
-    """A distribution of scipy, standardised; ``lower_tail``: turned over, so that its long tail is below."""
+    """Standardise a distribution of scipy; ``lower_tail`` turns it over, so that its long tail is below."""
     mean, sd = float(distribution.mean()), float(distribution.std())
     side = -1 if lower_tail else 1
 
@@ -34,7 +34,7 @@ def of(distribution, lower_tail: bool = False) -> Noise:
 
 
 def modes(*weights: float, share: float) -> Noise:
-    """Equally spaced modes, the first the good one; ``share`` of the variance is the modes', the rest normal."""
+    """Make equally spaced modes, the good one first; they have ``share`` of the variance, the rest is normal."""
     w = np.array(weights)
     steps = -np.arange(len(w), dtype=float)
     mean = float(w @ steps)

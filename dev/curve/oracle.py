@@ -1,7 +1,7 @@
-"""The limit: a likelihood-ratio CUSUM that knows the noise, its parameters and the slowdown it looks for.
+"""The best possible detector: a likelihood-ratio CUSUM that knows the noise and the slowdown.
 
-It sees all runs and reruns of every night. Page 1954, Biometrika 41; the bar is set to one false alarm in
-1000 nights on noise of its own.
+It sees all runs and reruns of every night. Its bar gives one false alarm in 1000 nights on noise of its own.
+Page 1954, Biometrika 41.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import numpy as np
 
 from dev.curve.families import Family
 
-#: Nights that a dependent night's likelihood looks back at, and the longest slowdown that it looks for.
+#: For dependent nights: the nights to look back at, and the longest slowdown to look for.
 _PAST, _LONGEST = 25, 10
 RATE = 0.001
 
 
 class Oracle:
-    """Knows ``family`` at ``cv``; looks for a slowdown of ``size``."""
+    """The detector that knows ``family`` at ``cv`` and looks for a slowdown of ``size``."""
 
     def __init__(self, family: Family, cv: float, size: float):
         self.family, self.cv, self.shift, self.bar = family, cv, size / cv, np.inf
 
     def calibrated(self, null: np.ndarray) -> Oracle:
-        """Set the bar on values [series, nights, runs] without a slowdown, the first `_PAST` nights left out."""
+        """Set the bar on values [series, nights, runs] without a slowdown, after the first `_PAST` nights."""
         scores = self._scores(null)
         low, high = 0.0, 40.0
         for _ in range(18):
@@ -36,7 +36,7 @@ class Oracle:
         return self._alarms(self._scores(values))
 
     def _alarms(self, scores: np.ndarray) -> np.ndarray:
-        """Alarm where the evidence of a slowdown that began after the last alarm is above the bar."""
+        """Alarm if the evidence of a slowdown since the last alarm is above the bar."""
         if scores.ndim == 3:
             return self._of_lengths(scores)
         total, found = np.zeros(len(scores)), np.zeros(scores.shape, dtype=bool)
@@ -56,7 +56,7 @@ class Oracle:
         return found
 
     def _scores(self, values: np.ndarray) -> np.ndarray:
-        """Log likelihood ratio of each night [series, nights], or by length [series, nights, lengths]."""
+        """Return log likelihood ratios [series, nights], or by length [series, nights, lengths]."""
         x = (values - 1) / self.cv
         if self.family.lags:
             return self._dependent(x.mean(axis=2), values.shape[2])
@@ -67,14 +67,14 @@ class Oracle:
         return (self.family.run.logpdf(x + self.shift) - self.family.run.logpdf(x)).sum(axis=2)
 
     def _stepped(self, x: np.ndarray) -> np.ndarray:
-        """Of the whole step that a timer shows: the density within it is summed up."""
+        """Score rounded values: sum up the density within each step of the timer."""
         inside = self.family.step * ((np.arange(40) + 0.5) / 40 - 0.5)
         grid = np.linspace(x.min() - 1, x.max() + self.shift + 1, 2000)
         log = np.logaddexp.reduce([self.family.run.logpdf(grid + u) for u in inside])
         return (np.interp(x + self.shift, grid, log) - np.interp(x, grid, log)).sum(axis=2)
 
     def _shared(self, mean: np.ndarray, runs: int) -> np.ndarray:
-        """Of the night's mean: the night's part plus the mean of normal runs, convolved on a grid."""
+        """Score the night's mean: the night's part plus the mean of normal runs, convolved on a grid."""
         share = np.sqrt(self.family.share)
         error = np.sqrt((1 - self.family.share) / runs)
         part = np.linspace(-14, 8, 4401)
@@ -85,7 +85,7 @@ class Oracle:
         return np.interp(mean + self.shift, grid, log) - np.interp(mean, grid, log)
 
     def _dependent(self, mean: np.ndarray, runs: int) -> np.ndarray:
-        """Of a slowdown that began 1 to `_LONGEST` nights ago, given the nights before: normal noise."""
+        """Score a slowdown that began 1 to `_LONGEST` nights ago, given the nights before, in normal noise."""
         share = self.family.share
         inverse = np.linalg.inv(share * self.family.correlation(_PAST) + np.eye(_PAST) * (1 - share) / runs)
         views = np.lib.stride_tricks.sliding_window_view(mean, _PAST, axis=1)

@@ -1,4 +1,4 @@
-"""What is usual: a fixed bound on the first night's value, and three standard deviations below the mean."""
+"""The usual detectors: a fixed bound on the first night's value, and three standard deviations below the mean."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dev.curve.families import RUNS
 
 
 def fixed(bound: float, values: np.ndarray) -> np.ndarray:
-    """Alarm where the median of a night's runs is so far below that of the first night [series, nights]."""
+    """Alarm if the median of a night's runs is so far below the first night's [series, nights]."""
     night = np.median(values[..., :RUNS], axis=2)
     return night < night[:, :1] * (1 - bound)
 
 
 def three_sigma(values: np.ndarray) -> np.ndarray:
-    """Alarm where the median of a night's runs is 3 standard deviations below the mean of all nights before."""
+    """Alarm if the median of a night's runs is 3 standard deviations below the mean of all earlier nights."""
     night = np.median(values[..., :RUNS], axis=2)
     n = np.arange(night.shape[1])
     total, squares = (np.cumsum(x, axis=1) - x for x in (night, night ** 2))

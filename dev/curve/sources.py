@@ -1,4 +1,4 @@
-"""Noise as the curve draws it: a family at one size, or the study's series."""
+"""Sources of noise: a family at one size, or the study's series."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Alarms = Callable[[np.ndarray], np.ndarray]
 
 
 class Source(Protocol):
-    """Where values come from: ``draw`` [series, nights, runs] around 1, and what a timer makes of them."""
+    """A source of values: ``draw`` gives [series, nights, runs] around 1, ``seen`` rounds them as a timer does."""
 
     def draw(self, rng: np.random.Generator, series: int, nights: int) -> np.ndarray: ...
     def seen(self, rng: np.random.Generator, values: np.ndarray) -> np.ndarray: ...
@@ -25,7 +25,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Made:
-    """A family whose coefficient of variation is ``cv``."""
+    """A family with the coefficient of variation ``cv``."""
 
     family: Family
     cv: float
@@ -57,7 +57,7 @@ class Studied:
 
 
 class _OfMeans(Oracle):
-    """Knows mean and spread of the nights of each series, and takes them for normal: what made them is unknown."""
+    """An oracle that knows mean and spread of each series' nights, and takes them for normal."""
 
     def __init__(self, null: np.ndarray, many: int, size: float):
         super().__init__(Family('', ''), 1.0, size)

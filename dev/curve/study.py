@@ -1,4 +1,4 @@
-"""The series of the study of 2012 as noise: block bootstrap of its repeats."""
+"""Noise from the series of the study of 2012: a block bootstrap of its repeats."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from dev.curve.families import RERUNS, RUNS
 from parity.base import paths
 
-#: Repeats in a row that stay together: two nights' runs and reruns.
+#: The repeats in a row that stay together: two nights' runs and reruns.
 _BLOCK = 2 * (RUNS + RERUNS)
 
 
 def series(which: str) -> list[np.ndarray]:
-    """The repeats of each series, oriented so that higher is better, over their median; ``which``: hpc or fs."""
+    """Return the repeats of each series over their median, higher is better; ``which``: hpc or fs."""
     found: dict[tuple, list[float]] = defaultdict(list)
     with (paths.root() / 'studies' / 'jungels2012' / f'jungels2012_{which}.csv').open(newline='') as lines:
         for row in csv.DictReader(lines):
@@ -28,12 +28,12 @@ def series(which: str) -> list[np.ndarray]:
 
 
 def steady(found: list[np.ndarray], cv: float) -> list[np.ndarray]:
-    """Those whose coefficient of variation is at most ``cv``."""
+    """Return the series whose coefficient of variation is at most ``cv``."""
     return [v for v in found if v.std() / v.mean() <= cv]
 
 
 def draw(rng: np.random.Generator, found: list[np.ndarray], many: int, nights: int) -> np.ndarray:
-    """Values [many, nights, RUNS + RERUNS] around 1: circular blocks of repeats, cut into nights."""
+    """Draw values [many, nights, RUNS + RERUNS] around 1: circular blocks of repeats, cut into nights."""
     each = nights * (RUNS + RERUNS)
     blocks = -(-each // _BLOCK)
     out = np.empty((many, nights, RUNS + RERUNS))
