@@ -27,10 +27,10 @@ from parity.verdict.acks import Acks
 #: Every file, its model and its purpose.
 FILES = (
     ('systems/NAME/system.yaml', System,
-     'This file describes a system. `parity probe NAME` writes it. Keys without an explanation are ReFrame\'s own: '
-     'see its manual, "Configuration Reference".'),
+     'This file describes a system. `parity probe NAME` writes it. Keys without an explanation are ReFrame\'s '
+     'own: see its manual, "Configuration Reference".'),
     ('systems/NAME/jobs.yaml', JobsFile,
-     'The resources that parity\'s own jobs ask for on a system. It overrides jobs/jobs.yaml, which has the same keys.'),
+     'The resources that parity\'s own jobs ask for on a system, over jobs/jobs.yaml, which has the same keys.'),
     ('systems/NAME/pairs.yaml', Pairs,
      'Partitions declared comparable, and the expected ratios.'),
     ('systems/NAME/acks.yaml', Acks, 'Known faults, acknowledged until a day. `parity ack` writes it.'),
@@ -41,10 +41,10 @@ FILES = (
 _HEAD = """\
 # The files that people edit
 
-This page is generated (`python -m dev.files_page >docs/files.md`). parity checks every file when it reads it. An error
-names the file, the line, the key and the valid values, and ends with exit code 2. A key that is not listed here is an
-error, and so is a repeated key. A file has at most 16 million characters and 63 levels, and its aliases repeat at most
-a million characters. [Accepted values](references.md) have their own page.
+This page is generated (`python -m dev.files_page >docs/files.md`). parity checks every file when it reads it. An
+error names the file, the line, the key and the valid values, and ends with exit code 2. A key that is not listed here
+is an error, and so is a repeated key. A file has at most 16 million characters and 63 levels, and its aliases repeat
+at most a million characters. [Accepted values](references.md) have their own page.
 
 A name has letters, digits, `_` and `-`. A code is one of {codes}.
 """
