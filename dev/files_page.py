@@ -42,9 +42,9 @@ _HEAD = """\
 # The files that people edit
 
 This page is generated (`python -m dev.files_page >docs/files.md`). parity checks every file when it reads it. An
-error names the file, the line, the key and the valid values, and ends with exit code 2. A key that is not listed here
-is an error, and so is a repeated key. A file has at most 16 million characters and 63 levels, and its aliases repeat
-at most a million characters. [Accepted values](references.md) have their own page.
+error names the file, the line, the key and the valid values, and ends with exit code 2. A key that is not listed
+here is an error, and so is a repeated key. A file has at most 16 million characters and 63 levels, and its aliases
+repeat at most a million characters. [Accepted values](references.md) have their own page.
 
 A name has letters, digits, `_` and `-`. A code is one of {codes}.
 """
