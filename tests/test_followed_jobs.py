@@ -91,7 +91,7 @@ def test_what_slurm_has_forgotten_is_asked_of_the_accounting(stands):
 
 @pytest.mark.parametrize('asked, code, said', [
     (['bash', '-c', 'echo "sbatch: error: invalid partition" >&2; exit 3'], 3, 'invalid partition'),
-    (['no-such-sbatch'], 4, 'must be a machine that can submit jobs')])
+    (['no-such-sbatch'], 4, 'run this on a machine that can submit jobs')])
 def test_a_scheduler_that_refuses_is_told_in_its_words_with_its_exit_code(asked, code, said):
     with pytest.raises(SchedulerError, match=said) as caught:
         command.answer(asked)

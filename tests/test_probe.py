@@ -97,7 +97,7 @@ def test_a_thousand_nodes_become_the_kinds_that_a_person_would_measure():
     assert '860 of 128 cores, 502.9 GiB; 40 of 128 cores, 1007 GiB' in text
     assert gpu['devices'] == [{'type': 'gpu', 'num_devices': 4}] and gpu['features'] == ['cpu', 'gpu'] and gpu['extras']['nodes'] == 16
     assert batch['env_vars'] == [['SLURM_MPI_TYPE', 'pmix']] and batch['time_limit'] == '1h'
-    assert 'TODO add physical or virtual' in text and 'none of yours is known on lustre at /lustre/fs1' in text
+    assert 'TODO add physical or virtual' in text and 'no folder of yours is known on lustre at /lustre/fs1' in text
 
 
 def test_a_pbs_site():

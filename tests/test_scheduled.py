@@ -128,5 +128,5 @@ def test_a_node_names_its_hypervisor(tmp_path, programs, said):
 def test_the_nodes_of_the_job_are_those_that_slurm_told_it(tmp_path, monkeypatch):
     monkeypatch.setenv('SLURM_JOB_NODELIST', 'p[1-2]')
     (tmp_path / 'node.txt').write_bytes(subprocess.check_output(['sh', NODE]))
-    assert scheduled.hostlist(str(tmp_path)) == 'p[1-2]'
+    assert scheduled.told(str(tmp_path))['nodes'] == 'p[1-2]'
     assert scheduled.node(str(tmp_path))['node'] == platform.node()

@@ -41,9 +41,9 @@ def _line(line: Line) -> str:
 
 
 def _head(name: str, cluster: Cluster, host: Host, today: datetime.date) -> Iterator[Line]:
-    yield '', f'Written by `parity probe {name}` on {host.name}, {today}, from what {cluster.version}'
-    yield '', f'and this node tell. Lines with {TODO} want a person; `parity doctor --system {name}`'
-    yield '', 'says what is left.'
+    yield '', f'Written by `parity probe {name}` on {host.name}, {today}, from the answers of'
+    yield '', f'{cluster.version} and of this node. Complete the lines with {TODO};'
+    yield '', f'`parity doctor --system {name}` lists what is missing.'
     yield from (('', f'{TODO} {note}') for note in cluster.notes)
     if cluster.licences:
         yield '', (f'{TODO} licences, which `access` may have to take (--licenses=NAME:1): '
@@ -86,10 +86,10 @@ def _partition(like: Like, cluster: Cluster, host: Host) -> Iterator[Line]:
     kinds = {_KINDS[label] for label in common if label in _KINDS}
     kinds = kinds if len(kinds) == 1 else set()
     yield (f'    features: [{", ".join(["cpu", *(["gpu"] if one.gpus else []), *kinds])}]',
-           'physical or virtual: what the nodes are called' if kinds else f'{TODO} add physical or virtual')
+           f'the operator calls these nodes {min(kinds)}' if kinds else f'{TODO} add physical or virtual')
     for kind, count in one.gpus[:1]:
         arch, source = host.arches.get(kind, ('', ''))
-        told = f'{count} x {kind or "of a type that is not told"}'
+        told = f'{count} x {kind or "of unknown type"}'
         yield (f'    devices: [{{type: gpu, {f"arch: {arch}, " if arch else ""}num_devices: {count}}}]',
                f'{told}: {source}' if arch else f'{TODO} arch, such as sm_80; {told}')
 
@@ -136,7 +136,7 @@ def _extras(like: Like, cluster: Cluster, host: Host, first: bool) -> Iterator[L
         yield from [('      limits: *limits', '')] if host.link else ()
         return
     named = [f for f in host.filesystems if f.name != 'home'] or host.filesystems
-    others = f'; none of yours is known on {short(host.unknown)}' if host.unknown else ''
+    others = f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else ''
     if named:
         paths = ', '.join(f'{f.name}: {quoted(f.path)}' for f in named)
         yield f'      filesystems: &filesystems {{{paths}}}', '; '.join(f.source for f in named) + others

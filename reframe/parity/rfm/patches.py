@@ -119,7 +119,7 @@ def read_nodes_here() -> None:
     times a job."""
     def nodelist(job):
         if slurm.slurm_state_completed(job.state):
-            said = scheduled.hostlist(job.workdir)
+            said = scheduled.told(job.workdir).get('nodes', '')
             job._nodespec = said if _HOSTLIST.fullmatch(said) else job._nodespec
             job._nodelist = _names(job._nodespec or '')
         return job._nodelist

@@ -8,7 +8,7 @@ import time
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 from reframe.utility import osext
 
-from parity.scheduler.command import note_standing
+from parity.scheduler.command import SchedulerError, note_standing, run
 
 #: How long (seconds) a scheduler may take to end a cancelled job, before nobody waits for it.
 CANCEL_WAIT = 10
@@ -21,6 +21,14 @@ _FULL = re.compile(r'would exceed .*limit|Maximum number of jobs .*already in|'
 
 class Patient:
     """Mixin before a backend of ReFrame's. Its ``give_up`` ends a job that the scheduler never took."""
+
+    def tried(self, *words):
+        """Run a scheduler's command; None, and a line in the log, where it is missing or does not end."""
+        try:
+            return run(list(words))
+        except SchedulerError as err:
+            self.log(str(err))
+            return None
 
     def submit(self, job):
         first = job.submit_time or time.time()

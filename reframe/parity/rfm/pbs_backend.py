@@ -87,10 +87,8 @@ class Scheduler(Patient, PbsJobScheduler):
     def _records(self, ids):
         """Return the attributes of the jobs that PBS knows, by their number; None where it does not answer."""
         for history in (['-x'], []):    # a server that keeps none refuses -x
-            try:
-                done = command.run(['qstat', *history, '-f', '-w', *ids])
-            except SchedulerError as err:
-                self.log(str(err))
+            done = self.tried('qstat', *history, '-f', '-w', *ids)
+            if done is None:
                 return None
             if done.returncode not in _SOME_UNKNOWN:
                 self.log(f'qstat does not answer: {done.stderr.strip()}')
@@ -103,10 +101,8 @@ class Scheduler(Patient, PbsJobScheduler):
         """Return the nodes that PBS cannot reach, with its comment. Its last answer holds for NODES_EVERY."""
         if names and time.time() - getattr(self, '_asked_at', 0.0) >= NODES_EVERY:
             self._asked_at = time.time()
-            try:
-                self._known_down = pbs.down(command.run(['pbsnodes', *sorted(names)]).stdout)
-            except SchedulerError as err:
-                self.log(str(err))
+            if done := self.tried('pbsnodes', *sorted(names)):
+                self._known_down = pbs.down(done.stdout)
         return getattr(self, '_known_down', {})
 
     def _runs(self, job, state, down):
@@ -125,12 +121,8 @@ class Scheduler(Patient, PbsJobScheduler):
             return
         job._cancelled, job.cancelled_at = True, time.time()
         for force in ([], ['-W', 'force']):
-            try:
-                done = command.run(['qdel', *force, job.jobid])
-            except SchedulerError as err:
-                self.log(str(err))
-                return
-            if not done.returncode or not _NO_ANSWER.search(done.stderr):
+            done = self.tried('qdel', *force, job.jobid)
+            if not (done and done.returncode and _NO_ANSWER.search(done.stderr)):
                 return
 
     def wait(self, job):

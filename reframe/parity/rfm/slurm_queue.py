@@ -43,10 +43,8 @@ class _Told(Patient):
         """Cancel jobs; a complaint of scancel does not end ReFrame."""
         for job in jobs:
             job._is_cancelling, job.cancelled_at = True, time.time()
-        try:
-            self.log(command.run(['scancel', *(job.jobid for job in jobs)]).stderr.strip())
-        except SchedulerError as err:
-            self.log(str(err))
+        if done := self.tried('scancel', *(job.jobid for job in jobs)):
+            self.log(done.stderr.strip())
 
     def wait(self, job):
         while job.is_cancelling and not self.finished(job):
@@ -57,10 +55,13 @@ class _Told(Patient):
         super().wait(job)
 
     def _cancel_if_blocked(self, jobs, reasons=None):
-        """Keep the reasons why jobs wait. ReFrame asks for them to cancel blocked jobs."""
+        """Keep the reasons (squeue(1), JOB REASON CODES) for which ReFrame asks to cancel blocked jobs."""
         waits = [job for job in jobs if slurm_state_pending(job.state)]
         if reasons is None and waits:
-            reasons = _reasons(self._squeue.split(), [job.jobid for job in waits])
+            ids, reasons = ','.join(job.jobid for job in waits), {}
+            done = self.tried(*self._squeue.split(), '-h', '-j', ids, '-o', '%i|%r')
+            for name, _, reason in (line.partition('|') for line in done.stdout.splitlines()) if done else ():
+                reasons.setdefault(re.split('[_+]', name)[0], []).append(reason)     # of each element of an array
         for job in waits if reasons else ():
             command.note_standing(job, True, ', '.join(reasons.get(job.jobid, [])))
         if reasons:
@@ -73,18 +74,6 @@ class Slurm(_Told, SlurmJobScheduler):
 
 class Squeue(_Told, SqueueJobScheduler):
     """The backend for a site without accounting."""
-
-
-def _reasons(squeue: list[str], ids: list[str]) -> dict[str, list[str]]:
-    """Ask why jobs wait, in Slurm's words (squeue(1), JOB REASON CODES), for each element of an array."""
-    found: dict[str, list[str]] = {}
-    try:
-        for line in command.run([*squeue, '-h', '-j', ','.join(ids), '-o', '%i|%r']).stdout.splitlines():
-            name, _, reason = line.partition('|')
-            found.setdefault(re.split('[_+]', name)[0], []).append(reason)
-    except SchedulerError:
-        pass
-    return found
 
 
 def _times(jobid: str) -> tuple[float, float] | None:

@@ -41,13 +41,13 @@ def answer(command: list[str], folder: Path | None = None) -> str:
 
 
 def run(command: list[str], folder: Path | None = None) -> subprocess.CompletedProcess:
-    """Run ``command``. SchedulerError where it is not here, or does not end."""
+    """Run ``command``. SchedulerError where it is missing, or does not end."""
     try:
         # other bytes than UTF-8 are replaced: qstat garbles every path with a letter beyond ASCII
         return subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=SECONDS,
                               stdin=subprocess.DEVNULL, cwd=folder)
     except FileNotFoundError:
-        raise SchedulerError(f'{command[0]} is not here: this must be a machine that can submit jobs') from None
+        raise SchedulerError(f'{command[0]} is not on PATH: run this on a machine that can submit jobs') from None
     except subprocess.TimeoutExpired:
         raise SchedulerError(f'{command[0]} did not answer within {SECONDS} s: is its controller up?') from None
 

@@ -21,8 +21,8 @@ LONGEST_WAIT = '6h'
 _REMOTE_SHELL = ('export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" '
                  'PRTE_MCA_plm_ssh_agent="${PRTE_MCA_plm_ssh_agent:-pbs_rsh.sh}"')
 
-#: The output of node.sh; its line `nodes` is about the job, the others about the node.
-_NODE, _NODES = 'node.txt', 'nodes'
+#: The output of node.sh.
+_NODE = 'node.txt'
 
 #: Slurm's words for a job that something other than the program ended (sacct(1), JOB STATE CODES).
 _ENDED = {
@@ -83,22 +83,18 @@ def note_times(job, times: tuple[float, float] | None) -> None:
     job.times.update(submitted=job.submit_time, waited=max(0.0, waited), ran=max(0.0, ran))
 
 
-def node(stagedir: str) -> dict[str, str]:
-    """Return the facts of the node that ran the job (programs/node.sh); {} where it did not begin."""
-    return {key: value[:200] for key, value in _said(stagedir).items() if key != _NODES}
-
-
-def hostlist(stagedir: str) -> str:
-    """Return the job's own list of its nodes in Slurm's form; '' where there is none."""
-    return _said(stagedir).get(_NODES, '')
-
-
-def _said(stagedir: str) -> dict[str, str]:
+def told(stagedir: str) -> dict[str, str]:
+    """Return the output of programs/node.sh; {} where the job did not begin. Its `nodes` are a list of Slurm."""
     try:
         lines = Path(stagedir, _NODE).read_text(errors='replace').splitlines()
     except OSError:
         return {}
     return {key: value.strip() for key, _, value in (line.partition(':') for line in lines) if value}
+
+
+def node(stagedir: str) -> dict[str, str]:
+    """Return the facts of the node that ran the job."""
+    return {key: value[:200] for key, value in told(stagedir).items() if key != 'nodes'}
 
 
 def ended(job, complaints: str = '') -> str:
