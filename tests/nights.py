@@ -20,7 +20,7 @@ def start(night: int) -> float:
 
 
 def figure(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str, Any]:
-    return {'session': f'night-{night}', 'start': start(night), 'night': '', 'rerun_of': '', 'system': 'onebox',
+    return {'session': f'night-{night}', 'start': start(night), 'night': f'n{night}', 'rerun_of': '', 'system': 'onebox',
             'partition': 'virtual', 'environ': 'distro', 'check': 'Stream', 'case': 'Stream %threads=all',
             'size': 'quick', 'metric': 'triad', 'unit': 'GB/s', 'better': 'higher', 'run': 0, 'value': value,
             'node': node, 'jobid': '1', 'software': 'x', 'label': '', 'changed': '', 'reference': None,

@@ -207,7 +207,7 @@ def test_a_fault_that_is_plainly_worse_than_acknowledged_counts_again(top, value
     ((97.0, 100.0), {}, 50.0, None),                                                            # nothing judges it tonight
     ((None, None), {'usual': 100.0, 'usual_low': 98.0, 'usual_high': 102.0}, 50.0, None),
     ((3.0, 0.0), {'better': 'lower', 'unit': 'count', 'reference': 0.0, 'high': 0.0}, 5.0, 7.0),  # a count that may not rise
-    ((110.0, 100.0), {'verdict': 'impossible', 'limit': 100.0, 'reference': 90.0, 'low': 85.0, 'high': 95.0}, 115.0, 130.0)])
+    ((110.0, 100.0), {'verdict': 'impossible', 'limit': 100.0, 'reference': 90.0, 'low': 85.0, 'high': 95.0}, 117.0, 130.0)])
 def test_plainly_worse_is_measured_from_what_judges_the_cell(then, cell, known, worse):
     said = acks.Ack(cell=HPL, until=LATER, why='known', by='bea', since=TODAY, value=then[0], expected=then[1])
     tonight = nights.cell(**cell)
