@@ -21,22 +21,18 @@ def checkout(tmp_path, monkeypatch):
     return tmp_path
 
 
-def commit(folder) -> None:
-    for words in (['init', '-q'], ['add', '.'], ['-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'x']):
-        subprocess.run(['git', '-C', str(folder), *words], check=True)
-
-
 def test_a_commit_and_a_change_of_what_measures_are_told_and_docs_are_not(checkout):
-    commit(checkout)
-    first = paths.version()
-    assert first.startswith(f'{__version__} ') and '+' not in first
-    (checkout / 'docs' / 'file').write_text('second\n')
-    assert paths.version() == first
-    (checkout / 'checks' / 'file').write_text('second\n')
-    changed = paths.version()
-    assert changed.startswith(f'{first} + ')
-    (checkout / 'checks' / 'file').write_text('third\n')
-    assert paths.version() not in (changed, first)
+    for words in (['init', '-q'], ['add', '.'], ['-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'x']):
+        subprocess.run(['git', '-C', str(checkout), *words], check=True)
+    versions = [paths.version()]
+    for folder, text in (('docs', 'second\n'), ('checks', 'second\n'), ('checks', 'third\n')):
+        (checkout / folder / 'file').write_text(text)
+        versions.append(paths.version())
+    first, docs, second, third = versions
+    assert first.startswith(f'{__version__} ') and '+' not in first and docs == first
+    assert second.startswith(f'{first} + ') and third.startswith(f'{first} + ') and third != second
+    partition = SimpleNamespace(extras={}, environs=[])
+    assert current._facts(partition)['parity'] == third             # a session keeps it
 
 
 def test_without_git_the_version_stands_alone(checkout, monkeypatch):
@@ -44,8 +40,3 @@ def test_without_git_the_version_stands_alone(checkout, monkeypatch):
     assert paths.version() == __version__
     monkeypatch.setenv('PATH', '')
     assert paths.version() == __version__
-
-
-def test_a_session_keeps_it(checkout):
-    partition = SimpleNamespace(extras={}, environs=[])
-    assert current._facts(partition)['parity'] == paths.version()
