@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from parity.base.codes import FEATURES
+from parity.base import codes
 from parity.compare.pairs import Pairs
 from parity.jobs.request import JobsFile
 from parity.software.spackenv.gpu import Gpu
@@ -60,7 +60,7 @@ _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float'
 
 def page() -> str:
     """Return the whole page."""
-    parts = [_HEAD.format(codes=', '.join(FEATURES))]
+    parts = [_HEAD.format(codes=', '.join(codes.features()))]
     for name, model, what in FILES:
         parts.append(f'\n## {name}\n\n{what}\n')
         parts += [_section(part, part is model) for part in _models(model, [])]

@@ -10,8 +10,6 @@ import re
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from parity.outputs import Incomplete, Wrong
-
 MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '50'))
 
 
@@ -24,14 +22,6 @@ mutated = settings(max_examples=MUTATIONS, deadline=None, suppress_health_check=
 NUMBER = re.compile(r'(?<![\w.])-?\d+(\.\d+)?([eED][-+]\d+)?(?![\w.])')
 NONSENSE = ('nan', 'NaN', '-nan', 'inf', '-inf', 'Infinity', '0', '0.00', '0.000000', '-1', '-', '1e999', '1_000',
             '٣', '\ufffd', '', '************', '9' * 400)
-
-
-def outcome(read, text):
-    """(metrics, facts), or None when ``read`` refuses the text in one of the two ways allowed."""
-    try:
-        return read(text)
-    except (Incomplete, Wrong):
-        return None
 
 
 def cut(draw, text):

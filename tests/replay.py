@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
-from reframe.utility import import_module_from_file
-
-from conftest import TOP
+from parity.base import codes
+from parity.check import reader
 from parity.check.workload import Workload
 
-RECORDED = TOP / 'tests' / 'recorded'
+
+def room(code: str):
+    """The module of a code's check, loaded as ReFrame loads it."""
+    return reader.room(codes.named(code))
 
 
-def check(file: str, name: str):
-    """The check's class, loaded as ReFrame loads it."""
-    return getattr(import_module_from_file(str(TOP / 'checks' / file)), name)
+def recorded(code: str) -> Path:
+    """The folder of a code's recorded outputs."""
+    return codes.named(code).file.parent / 'outputs'
+
+
+def check(code: str, name: str):
+    """The check's class."""
+    return getattr(room(code), name)
 
 
 class Replay(SimpleNamespace):

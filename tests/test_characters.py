@@ -63,7 +63,7 @@ def test_no_script_is_rendered_with_one(character):
 
 @pytest.mark.parametrize('option', ["-S 'destination=a\u2028b'", "-S $'FileCopy.source=a\\nb'", "-J 'qos=a\u0085b'", "-P 'nodes=1,\u20292'"])
 def test_reframe_does_not_begin_with_one_on_its_command_line(results, option):
-    done = shell(f'. ci/activate; reframe -c checks/storage/filecopy.py -l -n FileCopy {option}', TOP, PARITY_RESULTS=str(results), LC_ALL='C.UTF-8')
+    done = shell(f'. ci/activate; reframe -c checks/storage/filecopy/filecopy.py -l -n FileCopy {option}', TOP, PARITY_RESULTS=str(results), LC_ALL='C.UTF-8')
     assert done.returncode == 2 and 'parity: command line: ' in done.stderr and 'has the character U+' in done.stderr
     assert 'Traceback' not in done.stderr
 

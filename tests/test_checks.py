@@ -8,24 +8,29 @@ import pytest
 
 from conftest import TOP, shell
 from parity import plan
-from parity.base.sizing import HplProblem
 from parity.check.metric import Metric
-from parity.outputs import Wrong, hpcc, hpl, npb, stream
+from parity.check.reader import Wrong
+from parity.check.sizing import Dense
 from parity.verdict import judge
-from replay import RECORDED, Replay, check
+from replay import Replay, check, recorded, room
+
+hpcc = room('hpcc')
+hpl = room('hpl')
+npb = room('npb')
+stream = room('stream')
 
 
 def hpcc_case(text: str, llc_bytes=1 << 20, **problem) -> Replay:
-    cls = check('compute/hpcc.py', 'Hpcc')
+    cls = check('hpcc', 'Hpcc')
     facts = hpcc.read(text)[1]
     asked = {k: int(facts[k]) for k in ('n', 'nb', 'p', 'q')} | problem
-    made = Replay(cls, {'llc_bytes': llc_bytes}, num_tasks=int(facts['processes']), problem=HplProblem(**asked, why=''),
+    made = Replay(cls, {'llc_bytes': llc_bytes}, num_tasks=int(facts['processes']), problem=Dense(**asked, why=''),
                   place_ranks=lambda: None)
     cls.place(made)
     return made
 
 
-@pytest.mark.parametrize('file', [f for f in sorted((RECORDED / 'hpcc').glob('np*.txt')) if 'failed' not in f.name],
+@pytest.mark.parametrize('file', [f for f in sorted((recorded('hpcc')).glob('np*.txt')) if 'failed' not in f.name],
                          ids=lambda f: f.stem)
 def test_hpcc_gives_every_metric_it_declares(file):
     text = file.read_text()
@@ -36,7 +41,7 @@ def test_hpcc_gives_every_metric_it_declares(file):
 
 
 def test_hpcc_with_another_problem_than_asked_is_wrong():
-    text = (RECORDED / 'hpcc' / 'np2.txt').read_text()
+    text = (recorded('hpcc') / 'np2.txt').read_text()
     with pytest.raises(Wrong, match='ran N .* asked for 12345'):
         hpcc_case(text, n=12345).replay(text)
     case = hpcc_case(text)
@@ -46,7 +51,7 @@ def test_hpcc_with_another_problem_than_asked_is_wrong():
 
 
 def test_stream_arrays_that_a_cache_may_hold_are_labelled():
-    text = (RECORDED / 'hpcc' / 'np2.txt').read_text()
+    text = (recorded('hpcc') / 'np2.txt').read_text()
     array = 8 * hpcc.read(text)[1]['stream_vector_length']
     roomy, tight = hpcc_case(text, llc_bytes=array / 4.1), hpcc_case(text, llc_bytes=array / 3.9)
     unknown = hpcc_case(text, llc_bytes=None)
@@ -57,18 +62,18 @@ def test_stream_arrays_that_a_cache_may_hold_are_labelled():
     assert len(unknown.labels) == 8 and 'not known' in unknown.labels['stream_star_add'][1]
 
 
-@pytest.mark.parametrize('file', sorted((RECORDED / 'filecopy').glob('*.txt')), ids=lambda f: f.stem)
+@pytest.mark.parametrize('file', sorted((recorded('filecopy')).glob('*.txt')), ids=lambda f: f.stem)
 def test_filecopy_gives_every_metric_it_declares(file):
-    cls = check('storage/filecopy.py', 'FileCopy')
+    cls = check('filecopy', 'FileCopy')
     case = Replay(cls, {})
     case.replay(file.read_text())
     assert set(case.labels) == ({'seconds', 'rate'} if 'as-is' in file.name else set())
 
 
-@pytest.mark.parametrize('file', [f for f in sorted((RECORDED / 'npb').glob('npb*.txt')) if 'fail' not in f.name],
+@pytest.mark.parametrize('file', [f for f in sorted((recorded('npb')).glob('npb*.txt')) if 'fail' not in f.name],
                          ids=lambda f: f.stem)
 def test_npb_gives_every_metric_it_declares(file):
-    cls = check('compute/npb.py', 'Npb')
+    cls = check('npb', 'Npb')
     text = file.read_text()
     facts = npb.read(text)[1]
     name, letter, ranks = file.stem.split('-')[1].split('.')[:3]
@@ -82,20 +87,20 @@ def test_npb_gives_every_metric_it_declares(file):
         vars(case).update(benchmark=name, letter=letter, num_tasks=int(ranks))
 
 
-@pytest.mark.parametrize('file', sorted((RECORDED / 'hpl').glob('hpl*.txt')), ids=lambda f: f.stem)
+@pytest.mark.parametrize('file', sorted((recorded('hpl')).glob('hpl*.txt')), ids=lambda f: f.stem)
 def test_hpl_gives_every_metric_it_declares_and_notices_another_problem(file):
-    cls = check('compute/hpl.py', 'Hpl')
+    cls = check('hpl', 'Hpl')
     text = file.read_text()
     line, = hpl.results(text)
-    asked = HplProblem(line.n, line.nb, line.p, line.q, '')
+    asked = Dense(line.n, line.nb, line.p, line.q, '')
     assert Replay(cls, {}, dat='', problem=asked).replay(text)['gflops'] == line.gflops
     with pytest.raises(Wrong, match='asked for'):
-        Replay(cls, {}, dat='', problem=HplProblem(line.n + 1, line.nb, line.p, line.q, '')).replay(text)
+        Replay(cls, {}, dat='', problem=Dense(line.n + 1, line.nb, line.p, line.q, '')).replay(text)
 
 
-@pytest.mark.parametrize('file', sorted((RECORDED / 'stream').glob('stream_c*.txt')), ids=lambda f: f.stem)
+@pytest.mark.parametrize('file', sorted((recorded('stream')).glob('stream_c*.txt')), ids=lambda f: f.stem)
 def test_stream_gives_every_metric_it_declares(file):
-    cls = check('memory/stream.py', 'Stream')
+    cls = check('stream', 'Stream')
     text = file.read_text()
     facts = stream.read(text)[1]
     array = 8 * facts['array_elements']
@@ -128,11 +133,11 @@ def test_a_metric_states_its_range(metric, value, said):
 
 
 def test_losses_and_errors_may_be_zero_and_speeds_may_not():
-    tcp = check('network/tcp.py', 'Tcp')
+    tcp = check('iperf3', 'Tcp')
     shares = tcp.of(SimpleNamespace(where='within', protocol='udp'), (1,))
     assert {m.name: (m.refuses(0), bool(m.refuses(101))) for m in shares} == {
         'rate_1': ('0: must be above 0 and at most 1e+18 MB/s', False), 'loss_1': ('', True)}
-    may = {m.name for m in check('storage/filecopy.py', 'FileCopy').metrics if not m.refuses(0)}
+    may = {m.name for m in check('filecopy', 'FileCopy').metrics if not m.refuses(0)}
     assert may == {'hangs', 'failed_writes'}
 
 

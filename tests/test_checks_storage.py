@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from parity.outputs import Wrong, fileset, fio, ior, mdtest
-from replay import RECORDED, Replay, check
+from parity.check.reader import Wrong
+from replay import Replay, check, recorded, room
+
+fileset = room('fileset')
+fio = room('fio')
+ior = room('ior')
+mdtest = room('mdtest')
 
 GIB = 1 << 30
 
@@ -16,12 +19,12 @@ def ior_case(text: str, memory=GIB, local=True, **attributes) -> Replay:
     facts = ior.read(text)[1]
     ran = {'api': facts['api'], 'access': facts['access'], 'span': int(facts['nodes']), 'num_tasks': int(facts['tasks']),
            'direct_asked': True, 'took_direct': lambda: facts['direct'] == 'yes'}
-    return Replay(check('storage/ior.py', 'Ior'), {'memory_bytes': memory}, caches_known=dict, is_local=lambda: local, **{**ran, **attributes})
+    return Replay(check('ior', 'Ior'), {'memory_bytes': memory}, caches_known=dict, is_local=lambda: local, **{**ran, **attributes})
 
 
 @pytest.mark.parametrize('name', ['ior-posix-np4-fpp', 'ior-posix-np2-odirect', 'ior-posix-np4-shared-cq'])
 def test_ior_gives_every_metric_it_declares(name):
-    text = (RECORDED / 'ior' / f'{name}.txt').read_text()
+    text = (recorded('ior') / f'{name}.txt').read_text()
     case = ior_case(text)
     assert set(case.replay(text)) == {'write', 'read'}
     for wrong in ({'took_direct': lambda: not case.took_direct()}, {'api': 'X'}, {'access': 'X'}, {'span': 7}, {'num_tasks': 7}):
@@ -30,13 +33,13 @@ def test_ior_gives_every_metric_it_declares(name):
 
 
 def test_ior_writes_without_fsync_are_wrong():
-    text = (RECORDED / 'ior' / 'ior-mpiio-np4-collective.txt').read_text()
+    text = (recorded('ior') / 'ior-mpiio-np4-collective.txt').read_text()
     with pytest.raises(Wrong, match="fsync, direct .*'no'"):
         ior_case(text).replay(text)
 
 
 def test_ior_reads_that_may_come_out_of_memory_are_labelled():
-    text = (RECORDED / 'ior' / 'ior-posix-np4-fpp.txt').read_text()
+    text = (recorded('ior') / 'ior-posix-np4-fpp.txt').read_text()
     size = ior.read(text)[1]['aggregate_bytes']
     for case, labelled in ((ior_case(text, memory=size), True), (ior_case(text, memory=None), True),
                            (ior_case(text, memory=size // 2), False)):
@@ -45,7 +48,7 @@ def test_ior_reads_that_may_come_out_of_memory_are_labelled():
 
 
 def test_ior_on_two_nodes_is_cached_where_one_kernel_has_the_file_system():
-    text = (RECORDED / 'ior' / 'ior-posix-2nodes-shared.txt').read_text()
+    text = (recorded('ior') / 'ior-posix-2nodes-shared.txt').read_text()
     for local in (True, False):
         case = ior_case(text, local=local)
         case.replay(text)
@@ -57,21 +60,22 @@ def test_ior_on_two_nodes_is_cached_where_one_kernel_has_the_file_system():
 
 def mdtest_case(text: str, local=True, **attributes) -> Replay:
     facts = mdtest.read(text)[1]
-    cls = check('storage/mdtest.py', 'Mdtest')
+    cls = check('mdtest', 'Mdtest')
     ran = {'num_tasks': facts['tasks'], 'span': facts['nodes'], 'items': facts['items'], 'iterations': facts['iterations']}
     return Replay(cls, {}, caches_known=dict, is_local=lambda: local, **{**ran, **attributes})
 
 
 @pytest.mark.parametrize('name', ['mdtest-np2-u-we', 'mdtest-np4-u', 'mdtest-np1'])
 def test_mdtest_gives_every_metric_it_declares(name, monkeypatch):
-    text = (RECORDED / 'mdtest' / f'{name}.txt').read_text()
+    text = (recorded('mdtest') / f'{name}.txt').read_text()
     case = mdtest_case(text)
     assert len(case.replay(text)) == 7
     assert set(case.labels) == {'file_stat', 'file_read', 'dir_stat'}
     two = mdtest_case(text, local=False, span=2)
-    on_two = SimpleNamespace(read=lambda text: (mdtest.read(text)[0], {**mdtest.read(text)[1], 'nodes': 2}))
+    values, facts = mdtest.read(text)
+    on_two = lambda text: (values, {**facts, 'nodes': 2})       # noqa: E731
     with monkeypatch.context() as patched:
-        patched.setitem(two.cls.parse.__globals__, 'mdtest', on_two)
+        patched.setitem(two.cls.parse.__globals__, 'read', on_two)
         two.replay(text)
     assert set(two.labels) == {'file_read'}         # on two nodes, what a rank reads is its own
     with pytest.raises(Wrong, match='asked for'):
@@ -80,9 +84,9 @@ def test_mdtest_gives_every_metric_it_declares(name, monkeypatch):
 
 @pytest.mark.parametrize('name', ['read-1rank', 'read-2nodes', 'read-2ranks-memory', 'read-write-2nodes-4ranks'])
 def test_fileset_gives_every_metric_it_declares(name):
-    text = (RECORDED / 'fileset' / f'{name}.txt').read_text()
+    text = (recorded('fileset') / f'{name}.txt').read_text()
     facts = fileset.read(text)[1]
-    cls = check('storage/fileset.py', 'Fileset')
+    cls = check('fileset', 'Fileset')
     cls.parse.__globals__['BYTES'].update(recorded=facts['bytes'])
     case = Replay(cls, {}, mode=facts['mode'], file='recorded', files=facts['files'], num_tasks=facts['ranks'])
     assert set(case.replay(text)) == {'rate', 'ns_per_byte', 'file_rate'}
@@ -93,7 +97,7 @@ def test_fileset_gives_every_metric_it_declares(name):
 
 
 def fio_case(text: str, operation: str, memory=GIB, direct=True, kind='ext4') -> Replay:
-    cls = check('storage/fio.py', 'Fio')
+    cls = check('fio', 'Fio')
     made = Replay(cls, {'memory_bytes': memory}, operation=operation, blocks=('4KiB', '1MiB'), jobs=(1,), took_direct=lambda: direct,
                   caches_known=dict, is_memory=lambda: kind == 'tmpfs', filesystem_type=lambda: kind,
                   rw=lambda: {'read': 'randread', 'mixed': 'rw'}[operation], label_memory=lambda *told: cls.label_memory(made, *told))
@@ -104,7 +108,7 @@ def fio_case(text: str, operation: str, memory=GIB, direct=True, kind='ext4') ->
 @pytest.mark.parametrize('operation, name, names', [
     ('read', '3.33-randread-quick', {'p50_4KiB', 'p99_1MiB'}), ('mixed', '3.33-rw-quick', {'read_p50_4KiB', 'write_p99_1MiB'})])
 def test_fio_gives_every_metric_that_quick_runs(operation, name, names):
-    text = (RECORDED / 'fio' / f'{name}.txt').read_text()
+    text = (recorded('fio') / f'{name}.txt').read_text()
     made = fio_case(text, operation)
     values = made.replay(text)
     assert {'rate_4KiB_1', 'rate_1MiB_1'} | names <= set(values) and not made.labels
@@ -120,7 +124,7 @@ def test_fio_gives_every_metric_that_quick_runs(operation, name, names):
     (False, 'ext4', GIB, 'no direct I/O on ext4'), (False, 'ext4', 1 << 20, ''), (False, 'ext4', None, 'no direct I/O'), (True, 'tmpfs', GIB, 'tmpfs is memory'),
     (True, 'ext4', GIB, '')])
 def test_fio_figures_that_memory_may_have_made_are_labelled(direct, kind, memory, why):
-    text = (RECORDED / 'fio' / '3.33-randread-quick.txt').read_text().replace('"direct" : "1"', f'"direct" : "{int(direct)}"')
+    text = (recorded('fio') / '3.33-randread-quick.txt').read_text().replace('"direct" : "1"', f'"direct" : "{int(direct)}"')
     made = fio_case(text, 'read', memory, direct, kind)
     made.replay(text)
     assert bool(made.labels) == bool(why) and all(why in reason for _, reason in made.labels.values())

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-import walks
-from conftest import TOP, shell
+from conftest import TOP
 from dev import files_page
 
 DOCS = TOP / 'docs'
@@ -52,21 +51,3 @@ def test_mkdocs_has_nothing_to_warn_of(tmp_path):
     done = subprocess.run([mkdocs, 'build', '--strict', '--quiet', '--site-dir', tmp_path / 'site'], cwd=TOP, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert '//' not in re.sub(r'https?://(www\.mkdocs\.org|127\.0\.0\.1)\S*', '', ''.join(re.findall(r'<(?:script|link)[^>]*>', (tmp_path / 'site' / 'index.html').read_text())))
-
-
-def test_a_new_check_by_the_letter(checkout):
-    """What follows of the page, its run, is in test_main_job.py."""
-    if not shutil.which('zstd'):
-        pytest.skip('zstd is not here')
-    walks.follow(DOCS / 'new-check.md', checkout)
-    lines = sum(len((checkout / f).read_text().splitlines()) for f in ('checks/compute/zstd.py', 'reframe/parity/outputs/zstd.py'))
-    assert lines < 85
-    done = shell('. ci/activate; zstd -q -b3 -i1 -T2 2>&1 | parity parse zstd - && echo none | parity parse zstd -', checkout)
-    assert done.returncode == 1 and 'compress' in done.stdout and 'the output ends without "MB/s"' in done.stdout, done.stdout + done.stderr
-
-
-def test_a_new_check_is_as_ruff_wants_it(checkout):
-    walks.follow(DOCS / 'new-check.md', checkout)
-    files = [checkout / 'checks/compute/zstd.py', checkout / 'reframe/parity/outputs/zstd.py']
-    done = subprocess.run([Path(sys.executable).parent / 'ruff', 'check', '--config', TOP / 'pyproject.toml', *files], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout

@@ -1,4 +1,4 @@
-"""checks/storage/src/filecopy.py and the parser of its output."""
+"""programs/filecopy.py and the parser of its output."""
 
 import ast
 import os
@@ -14,21 +14,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import PATIENCE, eventually
+from conftest import PATIENCE, TOP, eventually
 from mutations import mutated
-from parity.outputs import Incomplete, Wrong
-from parity.outputs.filecopy import START, read
+from parity.check.reader import Incomplete, Wrong
+from replay import recorded, room
+
+read = room('filecopy').read
+START = sys.modules['filecopy_output'].START
 
 HERE = Path(__file__).parent
-PROGRAM = HERE.parent / 'checks/storage/programs/filecopy.py'
-RECORDED = {path.stem: path.read_text() for path in sorted((HERE / 'recorded/filecopy').glob('*.txt'))}
+PROGRAM = HERE.parent / 'checks/storage/filecopy/programs/filecopy.py'
+RECORDED = {path.stem: path.read_text() for path in sorted(recorded('filecopy').glob('*.txt'))}
 MODES = ('large-copy', 'small-copy', 'small-write')
 
 # The program as a module `m`: code before it is loaded, and code that changes it before it runs.
 DRIVER = '''
 import importlib.util, os, sys, time
 {before}
-sys.path.insert(0, os.path.dirname(sys.argv[1]))
+sys.path[:0] = [os.path.dirname(sys.argv[1]), os.path.join(os.path.dirname(sys.argv[1]), '../../../../jobs/programs')]
 spec = importlib.util.spec_from_file_location('filecopy', sys.argv.pop(1))
 m = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(m)
@@ -191,7 +194,7 @@ def test_a_source_in_memory_is_said_to_be_cached(places):
 
 
 def test_it_needs_python_3_9_and_its_standard_library_only():
-    tree = ast.parse(PROGRAM.read_text() + PROGRAM.with_name('filetools.py').read_text(), feature_version=(3, 9))
+    tree = ast.parse(PROGRAM.read_text() + (TOP / 'jobs/programs/filetools.py').read_text(), feature_version=(3, 9))
     names = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     names |= {node.module.split('.')[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert names <= sys.stdlib_module_names | {'filetools'}

@@ -16,18 +16,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import PATIENCE, eventually
-from parity.outputs import Incomplete, Wrong
-from parity.outputs.fileset import read
+from conftest import PATIENCE, TOP, eventually
+from parity.check.reader import Incomplete, Wrong
+from replay import room
 
-PROGRAM = Path(__file__).parent.parent / 'checks/storage/programs/fileset.py'
+read = room('fileset').read
+
+PROGRAM = TOP / 'checks/storage/fileset/programs/fileset.py'
 MODES = ('read', 'read-write')
 
 # The program as a module `m`: code before it is loaded, and code that changes it before it runs.
 DRIVER = '''
 import importlib.util, os, platform, sys, time
 {before}
-sys.path.insert(0, os.path.dirname(sys.argv[1]))
+sys.path[:0] = [os.path.dirname(sys.argv[1]), os.path.join(os.path.dirname(sys.argv[1]), '../../../../jobs/programs')]
 spec = importlib.util.spec_from_file_location('fileset', sys.argv.pop(1))
 m = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(m)
@@ -95,7 +97,7 @@ def start(*options, **code):
 def module():
     spec = importlib.util.spec_from_file_location('fileset_program', PROGRAM)
     loaded = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(PROGRAM.parent))
+    sys.path.insert(0, str(TOP / 'jobs' / 'programs'))
     try:
         spec.loader.exec_module(loaded)
     finally:
@@ -510,7 +512,7 @@ def test_read_write_needs_a_destination(places):
 
 
 def test_it_needs_python_3_9_and_its_standard_library_only_but_for_mpi4py():
-    tree = ast.parse(PROGRAM.read_text() + PROGRAM.with_name('filetools.py').read_text(), feature_version=(3, 9))
+    tree = ast.parse(PROGRAM.read_text() + (TOP / 'jobs/programs/filetools.py').read_text(), feature_version=(3, 9))
     names = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     names |= {node.module.split('.')[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert names <= sys.stdlib_module_names | {'mpi4py', 'filetools'}

@@ -14,7 +14,7 @@ from jobs import ALL_HERE
 from parity import plan
 
 #: One check: what the command line gets wrong is told of it as of all.
-HPCC = str(TOP / 'checks' / 'compute' / 'hpcc.py')
+HPCC = str(TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py')
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ BAD_CHECKS = {
     'empty.py': ('x = 1\n', '/empty.py: yields no check'),
     'other/empty.py': ('x = 1\n', ' (and 1 more files)'),
     'broken.py': ('import reframe\ndef broken(:\n', 'checks/broken.py: cannot be loaded'),
-    'compute/twice.py': ((TOP / 'checks' / 'compute' / 'hpcc.py').read_text(), "'Hpcc'"),
+    'compute/twice.py': ((TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py').read_text(), "'Hpcc'"),
     'deep/er/bare.py': ('import reframe as rfm\n@rfm.simple_test\nclass Bare(rfm.RunOnlyRegressionTest):\n'
                         "    valid_systems = ['*']\n    valid_prog_environs = ['*']\n",
                         'checks/deep/er/bare.py: Bare declares no metrics'),
@@ -146,7 +146,7 @@ def test_results_that_cannot_be_written_are_one_line_and_exit_code_4(checkout):
 def test_scratch_that_cannot_be_written_fails_its_cases_with_the_reason(checkout):
     system = checkout / 'systems' / 'local' / 'system.yaml'
     system.write_text(system.read_text().replace('$PARITY_RESULTS/scratch', '/proc/nowhere'))
-    done = shell('. ci/activate; reframe -c checks/storage/filecopy.py -n FileCopy%mode=small-write%clients=one%sync=durable -r; '
+    done = shell('. ci/activate; reframe -c checks/storage/filecopy/filecopy.py -n FileCopy%mode=small-write%clients=one%sync=durable -r; '
                  'parity verdict', checkout)
     assert done.returncode == 4, done.stdout[-1500:]
     assert 'FAILED  storage' in done.stdout and '/proc/nowhere' in done.stdout

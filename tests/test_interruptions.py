@@ -29,7 +29,7 @@ from parity.verdict import judge
 
 #: One case, of a second; and its check alone, as loading all of them takes longer.
 ONE = "--repeat=1 -n 'FileCopy.*small-write.*clients=one.*as-is'"
-FILECOPY = 'reframe -c checks/storage/filecopy.py -r'
+FILECOPY = 'reframe -c checks/storage/filecopy/filecopy.py -r'
 
 
 def begun(checkout) -> str:

@@ -61,7 +61,7 @@ def test_every_storage_check_plans_what_it_writes(file):
 def test_what_does_not_fit_the_budget_of_the_system_is_skipped(checkout, budget, skipped, said):
     file = checkout / 'systems' / 'local' / 'system.yaml'
     file.write_text(re.sub(r'io_budget: .*', f'io_budget: {budget}', file.read_text()))
-    done = shell(". ci/activate && reframe -c checks/storage/filecopy.py --dry-run --repeat=2 -n 'FileCopy%mode=.*%clients=one'", checkout)
+    done = shell(". ci/activate && reframe -c checks/storage/filecopy/filecopy.py --dry-run --repeat=2 -n 'FileCopy%mode=.*%clients=one'", checkout)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if 'SKIP' in line]
     names = [' '.join(re.findall(r'%(?:mode|sync)=(\S+)', line)) for line in lines]

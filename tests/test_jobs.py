@@ -22,10 +22,10 @@ from parity.check.workload import Workload
 from parity.jobs import request, write
 from parity.jobs.request import Settings
 from parity.jobs.write import Wanted
-from parity.outputs import filecopy
 from parity.plan import of_command
 from parity.scheduler import access
 from parity.system import systems
+from replay import room
 
 GOLDEN = TOP / 'tests' / 'golden'
 #: One script of each job, for each scheduler.
@@ -112,7 +112,7 @@ def test_a_workload_runs_without_parity_and_gives_the_figures_of_its_check(site,
     elsewhere = tmp_path / 'else where'
     elsewhere.mkdir()
     done = bash(text, cwd=elsewhere, env={'PATH': '/usr/bin:/bin', 'HOME': str(tmp_path)})
-    assert done.returncode == 0 and filecopy.read(done.stdout)[0]['seconds'] > 0, done.stderr
+    assert done.returncode == 0 and room('filecopy').read(done.stdout)[0]['seconds'] > 0, done.stderr
     assert list(elsewhere.iterdir()) == [], 'it takes its folder away'
     assert 'import parity' not in text and 'rfm_' not in text
 
@@ -244,7 +244,7 @@ def test_a_job_that_makes_no_sense_is_refused(site, wanted, said):
 
 
 def test_a_case_that_is_left_out_says_why(site):
-    check = site / 'checks' / 'compute' / 'hpl.py'
+    check = site / 'checks' / 'compute' / 'hpl' / 'hpl.py'
     check.write_text(check.read_text().replace("self.place_ranks()", "self.place_ranks(65, 65)"))
     with pytest.raises(UsageError, match=r'Hpl has no script on example-slurm:cpu: nodes: needs 65'):
         script('workload', 'example-slurm', partitions=['cpu'], check='hpl')

@@ -11,14 +11,16 @@ import zlib
 import pytest
 
 from conftest import PATIENCE, TOP
-from parity.check import sizing
 from parity.check.metric import Metric
-from parity.outputs import Incomplete, Wrong, blocks, ops
-from replay import RECORDED, Replay, check
+from parity.check.reader import Incomplete, Wrong
+from replay import Replay, check, recorded, room
+
+blocks = room('blocks')
+ops = room('ops')
 
 PROGRAMS = TOP / 'jobs' / 'programs'
 CODES = {'ops': ops, 'blocks': blocks}
-TEXTS = {(name, file.stem): file.read_text() for name in CODES for file in sorted((RECORDED / name).glob('*.txt'))}
+TEXTS = {(name, file.stem): file.read_text() for name in CODES for file in sorted(recorded(name).glob('*.txt'))}
 OPS, SAMPLES, BLOCKS = TEXTS['ops', 'threads-2'], TEXTS['ops', 'samples-5-threads-2'], TEXTS['blocks', 'random-threads-2']
 needs_cc = pytest.mark.skipif(not shutil.which('cc'), reason='no C compiler here')
 RUNS = {'ops': ['--seconds', '0.02', *ops.KINDS],
@@ -29,7 +31,7 @@ RUNS = {'ops': ['--seconds', '0.02', *ops.KINDS],
 def copied(folder, name, change=None):
     folder.mkdir(exist_ok=True)
     for file in ('compile.sh', 'kernel.h', f'{name}.c'):
-        shutil.copy(next(p for p in (*(TOP / 'checks').glob(f'*/programs/{file}'), PROGRAMS / file) if p.exists()), folder)
+        shutil.copy(next(p for p in (*(TOP / 'checks').glob(f'*/*/programs/{file}'), PROGRAMS / file) if p.exists()), folder)
     if change:
         source = folder / f'{name}.c'
         text = source.read_text()
@@ -198,21 +200,21 @@ def test_what_is_not_one_whole_run(text):
 # ---- the checks
 
 def test_ops_give_every_metric_they_declare():
-    made = Replay(check('compute/ops.py', 'Ops'), {}, count=2)
+    made = Replay(check('ops', 'Ops'), {}, count=2)
     assert made.replay(OPS) == ops.read(OPS)[0] and made.facts['threads'] == 2
     with pytest.raises(Wrong, match='ran 2 threads, asked for 4'):
-        Replay(check('compute/ops.py', 'Ops'), {}, count=4).replay(OPS)
+        Replay(check('ops', 'Ops'), {}, count=4).replay(OPS)
 
 
 def test_blocks_give_every_metric_that_quick_runs_and_label_what_caches_may_hold():
-    cls = check('memory/blocks.py', 'Blocks')
+    cls = check('blocks', 'Blocks')
     for cache, labelled in ((1 << 20, False), (1 << 26, True), (None, True)):
-        made = Replay(cls, {}, count=2, order='random', blocks=('1B', '64B', '1MB'), caches=cache, walk=sizing.Walk(1 << 26, ''))
+        made = Replay(cls, {}, count=2, order='random', blocks=('1B', '64B', '1MB'), caches=cache, walk=blocks.Walk(1 << 26, ''))
         made.metrics = [Metric(f'{what}_{block}', '', 'higher') for what in blocks.TOUCHES for block in made.blocks]
         values = made.replay(BLOCKS)
         assert values['update_1MB'] == blocks.read(BLOCKS)[0]['update_1000000'] and len(values) == 9
         assert set(made.labels) == (set(values) if labelled else set())
-    for wrong in ({'count': 1}, {'order': 'sequential'}, {'walk': sizing.Walk(1 << 20, '')}):
+    for wrong in ({'count': 1}, {'order': 'sequential'}, {'walk': blocks.Walk(1 << 20, '')}):
         with pytest.raises(Wrong, match='asked for'):
             Replay(cls, {}, **{'count': 2, 'order': 'random', 'blocks': ('1B',), 'caches': 1, 'walk': made.walk, **wrong}).replay(BLOCKS)
 
@@ -221,7 +223,7 @@ def test_blocks_give_every_metric_that_quick_runs_and_label_what_caches_may_hold
     (1, 32 << 20, 32 << 30, 128 << 20), (2, 32 << 20, 32 << 30, 64 << 20), (64, 256 << 20, 1 << 40, 64 << 20), (64, 8 << 30, 1 << 40, 512 << 20),
     (2, 300_000_000, 32 << 30, 1 << 30), (1, None, None, 64 << 20), (4, 1 << 30, 4 << 30, 256 << 20), (3, 1 << 30, 1 << 30, 89_477_120)])
 def test_how_much_memory_is_walked_over(threads, cache, memory, size):
-    walk = sizing.walk(threads, cache, memory)
+    walk = blocks.walk(threads, cache, memory)
     assert walk.bytes == size and walk.bytes % 4096 == 0
     assert not memory or threads * walk.bytes <= memory / 4
     assert threads * walk.bytes >= 4 * (cache or 0) or '% of' in walk.why

@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mutations
-import test_hpl_output
+import rooms
 from conftest import TOP
-from mutations import mutated, outcome
-from parity.outputs import Incomplete, pairs, registry, tcp
+from mutations import mutated
+from parity.base import codes
+from parity.check.reader import Incomplete, room
+from rooms import outcome
 
-RECORDED = TOP / 'tests' / 'recorded'
 KINDS = {**mutations.KINDS, 'changed_digit': mutations.changed_digit}
 #: Kinds that alter a digit or a figure and leave the form as it is.
 FIGURE = ('scaled_number', 'changed_digit')
@@ -29,13 +30,8 @@ FIGURE = ('scaled_number', 'changed_digit')
 
 #: What `parity parse` does not offer: the figures of the programs that run another code more than once.
 PROGRAMS = {
-    'pairs': (lambda text: (pairs.read(text, 8).figures, True), ['latency-8B-4nodes']),
-    'tcp': (lambda text: (tcp.read(text, ['tcp:1', 'tcp:4']), True), ['within-tcp'])}
-#: What an output ends with, where it is not all of it.
-ENDS = {'npb': r'nasa\.gov', 'hpl': r'End of Tests\.', 'stream': 'Solution Validates.*arrays', 'mdtest': ' (?=--)',
-        'hpcc': r'End of HPC Challenge tests\.', 'mpip': '@--- End of Report', 'ior': 'Finished .*',
-        'fileset': r'crc32 = \w{8}', 'filecopy': r'crc32 = \w{8}'}
-
+    'pairs': (lambda text: (room(codes.named('osu')).read_pairs(text, 8).figures, True), 'network/osu/outputs/pairs/latency-8B-4nodes.txt'),
+    'tcp': (lambda text: (room(codes.named('iperf3')).read_ends(text, ['tcp:1', 'tcp:4']), True), 'network/iperf3/outputs/tcp/within-tcp.txt')}
 #: Refused without a line: a JSON document that is cut, a block without its end, a program's runs.
 NO_LINE = ('fio', 'iperf3', *PROGRAMS)
 
@@ -43,22 +39,18 @@ NO_LINE = ('fio', 'iperf3', *PROGRAMS)
 @functools.cache
 def recorded(code: str) -> dict[str, str]:
     """The outputs of this code that are whole."""
-    names = PROGRAMS[code][1] if code in PROGRAMS else None
-    texts = {file.stem: file.read_text() for file in sorted((RECORDED / code).glob('*.txt'))
-             if (file.stem in names if names else 'fail' not in file.stem)}
-    return texts | {'several': test_hpl_output.TEXTS['several']} if code == 'hpl' else texts
+    if code in PROGRAMS:
+        return {code: (TOP / 'checks' / PROGRAMS[code][1]).read_text()}
+    return {name: text for name, text in rooms.texts(codes.named(code)).items() if name in rooms.good(codes.named(code))}
 
 
 @functools.cache
 def accepted(code: str, name: str):
     """(read, (figures, facts)) of a recorded output; ``read`` knows which message sizes were asked for."""
-    read = PROGRAMS[code][0] if code in PROGRAMS else registry.reader(code)
+    read = PROGRAMS[code][0] if code in PROGRAMS else rooms.reader(codes.named(code), name)
     text = recorded(code)[name]
-    _, facts = read(text)
-    takes = inspect.signature(read).parameters
-    asked = {word: facts.get(fact) for word, fact in (('max_size', 'last_size'), ('min_size', 'first_size')) if word in takes}
-    if asked:
-        read = functools.partial(read, **asked)
+    if 'min_size' in inspect.signature(read).parameters and (first := read(text)[1].get('first_size')):
+        read = functools.partial(read, min_size=first)
     return read, read(text)
 
 
@@ -70,6 +62,18 @@ def same(was, now, *alone, **near):
                for facts in (was[1], now[1])]
     assert without[1] == without[0]
     assert now[0] == (pytest.approx(was[0], **near) if near else was[0])
+
+
+def stated(code: str) -> dict:
+    """What the code's expected.yaml says of mutations."""
+    return {} if code in PROGRAMS else rooms.of_code(codes.named(code)).get('mutations', {})
+
+
+def by_statement(said, kind, was, now, _name):
+    """What expected.yaml says: facts that stand alone, and the share by which a figure may move unseen."""
+    if kind not in FIGURE or 'near' not in said:
+        return same(was, now, *said.get('alone', ()))
+    assert now[0] == pytest.approx(was[0], rel=said['near']) and now[1].keys() == was[1].keys()
 
 
 def npb(kind, was, now, name):
@@ -257,13 +261,13 @@ def paired(kind, was, now, name):
 RULES = {'npb': npb, 'hpl': hpl, 'stream': stream, 'hpcc': hpcc, 'imb': imb, 'osu': osu, 'mpip': mpip, 'mdtest': mdtest, 'ior': ior,
          'fileset': fileset, 'filecopy': fileset, 'ops': kernel, 'blocks': kernel, 'pingpong': pingpong, 'iperf3': iperf3, 'fio': fio,
          'pairs': paired}
-EVERY = sorted({*registry.CODES, *PROGRAMS})
+EVERY = sorted({*(code.room for code in rooms.EVERY), *PROGRAMS})
 
 
 # ---- the tests
 
 def test_every_rule_is_of_a_code():
-    assert {*RULES, *ENDS} <= set(EVERY)
+    assert {*RULES} <= set(EVERY)
 
 
 @pytest.mark.parametrize('kind', sorted(KINDS))
@@ -275,7 +279,7 @@ def test_a_mutated_output_is_refused_or_means_the_same(code, kind, data):
     read, was = accepted(code, name)
     now = outcome(read, KINDS[kind](data.draw, recorded(code)[name]))
     if now:
-        RULES.get(code, lambda _kind, was, now, _name: same(was, now))(kind, was, now, name)
+        RULES.get(code, functools.partial(by_statement, stated(code)))(kind, was, now, name)
 
 
 @pytest.mark.parametrize('code', EVERY)
@@ -285,8 +289,8 @@ def test_a_truncated_output_is_incomplete(code, data):
     name = data.draw(st.sampled_from(sorted(recorded(code))))
     read, _ = accepted(code, name)
     text = recorded(code)[name].rstrip()
-    if code in ENDS:
-        last = max(re.finditer(ENDS[code], text), key=lambda found: found.end())
+    if ends := stated(code).get('ends'):
+        last = max(re.finditer(ends, text), key=lambda found: found.end())
         text = text[:last.end()]
     with pytest.raises(Incomplete, match=None if code in NO_LINE else r'^line \d+: '):
         read(text[:data.draw(st.integers(0, len(text) - 1))])

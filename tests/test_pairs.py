@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 from reframe.utility import import_module_from_file
 
 from conftest import PATIENCE, TOP
-from parity.outputs import Incomplete, Wrong, pairs
+from parity.check.reader import Incomplete, Wrong
+from replay import recorded, room
 
-PROGRAM = TOP / 'checks' / 'network' / 'programs' / 'pairs.py'
-REAL = (TOP / 'tests' / 'recorded' / 'pairs' / 'latency-8B-4nodes.txt').read_text()
+pairs = room('osu')
+
+PROGRAM = TOP / 'jobs' / 'programs' / 'pairs.py'
+REAL = (recorded('osu') / 'pairs' / 'latency-8B-4nodes.txt').read_text()
 #: Answers as OSU does, and notes when it began and ended, and for which nodes.
 MPIRUN = '''#!/bin/sh
 if [ "$1" = --version ]; then echo "mpirun (Open MPI) 4.1.4"; exit; fi
@@ -66,7 +69,7 @@ def test_as_many_pairs_are_in_flight_as_asked(launched, flight):
         now += 1 if line.startswith('begin') else -1
         most = max(most, now)
     assert most == flight and len(log) == 12
-    assert pairs.read(done.stdout, 8).metrics() == {'median': 1.25, 'worst': 1.25, 'worst_over_median': 1.0}
+    assert pairs.read_pairs(done.stdout, 8).metrics() == {'median': 1.25, 'worst': 1.25, 'worst_over_median': 1.0}
 
 
 @pytest.mark.parametrize('mpirun, why', [
@@ -80,7 +83,7 @@ def test_a_pair_that_fails_or_hangs_is_named(launched, mpirun, why):
     done, _ = launched('--launcher=mpirun', '--in-flight=1', f'--limit={limit}', '--nodes=a,b', '--', 'x', mpirun=script)
     assert done.returncode == 1
     with pytest.raises(Incomplete, match=why):
-        pairs.read(done.stdout, 8).metrics()
+        pairs.read_pairs(done.stdout, 8).metrics()
 
 
 @pytest.mark.parametrize('nodes', ['a', 'a,a', ''])
@@ -90,9 +93,9 @@ def test_fewer_than_two_nodes_are_refused(launched, nodes):
 
 
 def test_figures_of_a_real_run():
-    assert pairs.read(REAL, 8).slowest()[1] == ('n1', 'n2')
-    values = pairs.read(REAL, 8).metrics()
-    assert values['worst'] == max(pairs.read(REAL, 8).figures.values()) > values['median']
+    assert pairs.read_pairs(REAL, 8).slowest()[1] == ('n1', 'n2')
+    values = pairs.read_pairs(REAL, 8).metrics()
+    assert values['worst'] == max(pairs.read_pairs(REAL, 8).figures.values()) > values['median']
     assert values['worst_over_median'] == values['worst'] / values['median']
 
 
@@ -105,4 +108,4 @@ def test_figures_of_a_real_run():
 ])
 def test_what_is_not_whole_is_refused(change, error, why):
     with pytest.raises(error, match=re.escape(why)):
-        pairs.read(REAL.replace(*change), 8).metrics()
+        pairs.read_pairs(REAL.replace(*change), 8).metrics()

@@ -85,7 +85,7 @@ def test_every_selection_holds_for_cases_without_an_environment(planned, options
 
 def test_a_nightly_loads_the_checks_for_its_guards_and_for_the_run_and_no_case_carries_the_plan(checkout, tmp_path):
     loads = tmp_path / 'loads'
-    check = checkout / 'checks' / 'storage' / 'filecopy.py'
+    check = checkout / 'checks' / 'storage' / 'filecopy' / 'filecopy.py'
     check.write_text(f"{check.read_text()}\nprint('loaded', file=open({str(loads)!r}, 'a'))\n")
     done = shell("ci/nightly --repeat=1 -n 'FileCopy.*small-write.*clients=one.*as-is'", checkout)
     assert done.returncode == 0, done.stdout + done.stderr

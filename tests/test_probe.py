@@ -184,7 +184,7 @@ def test_a_probed_site_lists_its_checks_and_dry_runs_at_once(checkout, login):
     file = checkout / 'systems' / 'trial' / 'system.yaml'
     by_hand = [line for line in file.read_text().splitlines() if 'TODO' in line]
     assert len(by_hand) <= 30
-    done = shell('. ci/activate && reframe --system trial:gpu-h100 -c checks/storage/filecopy.py '
+    done = shell('. ci/activate && reframe --system trial:gpu-h100 -c checks/storage/filecopy/filecopy.py '
                  '-n FileCopy%mode=small-copy%clients=one%sync=durable --dry-run', checkout)
     assert done.returncode == 0, done.stdout + done.stderr
     script, = (checkout / 'results' / 'stage').rglob('rfm_job.sh')

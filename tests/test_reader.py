@@ -5,8 +5,7 @@ from decimal import Decimal
 import pytest
 from pydantic import BaseModel, NonNegativeInt, field_validator
 
-from parity.outputs import Incomplete, Wrong
-from parity.outputs.reader import Lines, agree, blocks, document, model, number, ordered, sealed
+from parity.check.reader import Incomplete, Lines, Wrong, agree, document, model, number, ordered, sealed, sections
 
 OUT = Lines('job\r\nThreads  =   4\nRate =  12.50 MB/s\nBegin\n a 1\nEnd\nRate = 2\n')
 
@@ -136,7 +135,7 @@ PAIRS = 'job\nrun a b\n1\nend a b exit 0\nrun a c\n2\n\nend a c exit 0\n'
     ('c exit 0', 'c exit 7', Incomplete, '^line 8: run a c: exit code 7: 2$')])
 def test_every_block_has_its_end(old, new, error, message):
     def read(text):
-        return [(begin.groups(), own) for begin, own in blocks(Lines(text), r'run (\w) (\w)', r'end (\w) (\w) exit (?P<exit>\d+)')]
+        return [(begin.groups(), own) for begin, own in sections(Lines(text), r'run (\w) (\w)', r'end (\w) (\w) exit (?P<exit>\d+)')]
 
     assert read(PAIRS) == [(('a', 'b'), '1'), (('a', 'c'), '2\n')]
     with pytest.raises(error, match=message):

@@ -42,7 +42,7 @@ def test_an_option_that_a_scheduler_would_misread_is_refused(made, said):
 
 
 def test_a_job_option_that_reframe_would_wait_for_ever_for_ends_the_case(checkout):
-    done = shell('. ci/activate && reframe --system example-pbs:cpu -c checks/compute/hpl.py -n Hpl -J j=oe --dry-run', checkout)
+    done = shell('. ci/activate && reframe --system example-pbs:cpu -c checks/compute/hpl/hpl.py -n Hpl -J j=oe --dry-run', checkout)
     assert done.returncode == 1 and '-j oe: joins the files of a PBS job' in done.stdout
 
 

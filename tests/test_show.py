@@ -236,7 +236,7 @@ def test_what_minus_p_swept_is_one_value_of_it(results, monkeypatch):
                       'reframe -r -P size=quick,nightly')
     assert line == ("ci/nightly --system local -n '^FileCopy%mode=small-write%clients=one%sync=durable$' "
                     '-P size=nightly')
-    planned = plan.of_command(['-c', str(TOP / 'checks/storage/filecopy.py'), '-r', *shlex.split(line)[1:]])
+    planned = plan.of_command(['-c', str(TOP / 'checks/storage/filecopy/filecopy.py'), '-r', *shlex.split(line)[1:]])
     assert [c.case for c in planned.cases] == ['FileCopy %mode=small-write %clients=one %sync=durable %size=nightly']
 
 

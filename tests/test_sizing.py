@@ -4,15 +4,21 @@ import math
 import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import PATIENCE
-from parity.base.sizing import HplProblem, cached_reason, fits_in_cache, grid, hpcc_input, hpl
-from parity.check import sizing
-from parity.outputs import hpcc
+from parity.check.sizing import Dense, cached, dense, grid
+from parity.software.spackenv.folder import array_elements
+from replay import room
+
+hpcc, npb, osu = map(room, ('hpcc', 'npb', 'osu'))
+output = sys.modules['npb_output']
+HPCCINF = (Path(hpcc.__file__).parent / 'hpccinf.txt').read_text()
 
 GB = 1e9
 MIB = 2 ** 20
@@ -39,7 +45,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize('memory, ranks, fraction, seconds, gflops, nb, n, p, q, why', EXAMPLES)
 def test_hpl_worked_examples(memory, ranks, fraction, seconds, gflops, nb, n, p, q, why):
-    problem = hpl(memory, ranks, fraction, seconds, gflops, nb)
+    problem = dense(memory, ranks, fraction, seconds, gflops, nb)
     assert (problem.n, problem.nb, problem.p, problem.q) == (n, nb, p, q)
     assert why in problem.why and f'N = {n}' in problem.why
 
@@ -48,7 +54,7 @@ def test_hpl_worked_examples(memory, ranks, fraction, seconds, gflops, nb, n, p,
 @given(memory=st.integers(1, 10 ** 15), ranks=st.integers(1, 10 ** 4), fraction=st.floats(0.01, 1),
        seconds=st.floats(0.001, 1e5), gflops=st.floats(0.001, 1e7), nb=st.integers(1, 512))
 def test_hpl_is_the_largest_problem_within_both_bounds(memory, ranks, fraction, seconds, gflops, nb):
-    problem = hpl(memory, ranks, fraction, seconds, gflops, nb)
+    problem = dense(memory, ranks, fraction, seconds, gflops, nb)
 
     def fits(n, slack):                             # of a byte, and of the last bits of a float
         return (8 * n ** 2 <= memory * fraction + slack
@@ -71,7 +77,7 @@ def test_grid_is_the_squarest(ranks, expected):
 def test_hpl_refuses_impossible_arguments_by_name(change):
     good = {'memory_bytes': GB, 'ranks': 1, 'fraction': 0.5, 'seconds_cap': 1, 'gflops_guess': 1}
     with pytest.raises(ValueError, match=next(iter(change))):
-        hpl(**{**good, **change})
+        dense(**{**good, **change})
 
 
 @pytest.mark.parametrize('vector_bytes, llc_bytes, expected', [
@@ -81,37 +87,32 @@ def test_hpl_refuses_impossible_arguments_by_name(change):
     (8 * 10_000_000, 20 * 10 ** 6, False),    # STREAM's own default of 10 million for 20 MB
 ])
 def test_stream_needs_arrays_of_four_times_the_caches(vector_bytes, llc_bytes, expected):
-    assert fits_in_cache(vector_bytes, llc_bytes) is expected
+    assert bool(cached(vector_bytes, llc_bytes)) is expected
 
 
 @pytest.mark.parametrize('vector_bytes, llc_bytes', [(0, 1), (1, 0), (-1, 1), (1, math.nan)])
 def test_cache_rule_refuses_nonsense(vector_bytes, llc_bytes):
     with pytest.raises(ValueError, match='bytes'):
-        fits_in_cache(vector_bytes, llc_bytes)
+        cached(vector_bytes, llc_bytes)
 
 
 def test_a_cached_array_says_both_sizes():
-    assert cached_reason(8 * 393216 * 2, 260 * MIB) == (
-        'an array of 6.291 MB is less than 4 x 272.6 MB of last-level caches (STREAM run rules)')
+    assert cached(8 * 393216 * 2, 260 * MIB) == (
+        'an array of 6.291 MB is less than 4 x 272.6 MB of last-level caches (McCalpin\'s run rules)')
 
 
 def test_hpcc_input_has_every_value_in_its_line():
-    lines = hpcc_input(HplProblem(1536, 128, 3, 4, '')).splitlines()
+    lines = Dense(1536, 128, 3, 4, '').into(HPCCINF).splitlines()
     assert len(lines) == 36 and max(map(len, lines)) < 80     # hpcc counts lines, with an 82-byte buffer
     assert [line.split()[0] for line in lines[4:31]] == (
         '1 1536 1 128 0 1 3 4 16.0 1 2 1 8 1 2 1 1 1 1 1 1 2 64 0 0 1 8'.split())
     assert [line.split()[0] for line in lines[32:]] == ['0', '0', '0', '0']
 
 
-def test_hpcc_input_refuses_an_empty_problem():
-    with pytest.raises(ValueError, match='n is 0'):
-        hpcc_input(HplProblem(0, 128, 1, 1, ''))
-
-
 @pytest.mark.skipif(not (shutil.which('hpcc') and shutil.which('mpirun')), reason='hpcc or mpirun is absent')
 def test_the_real_hpcc_runs_the_problem_it_was_given(tmp_path):
-    problem = hpl(memory_bytes=4 * MIB, ranks=2, fraction=0.8, seconds_cap=10, gflops_guess=1, nb=32)
-    (tmp_path / 'hpccinf.txt').write_text(hpcc_input(problem))
+    problem = dense(memory_bytes=4 * MIB, ranks=2, fraction=0.8, seconds_cap=10, gflops_guess=1, nb=32)
+    (tmp_path / 'hpccinf.txt').write_text(problem.into(HPCCINF))
     subprocess.run(['mpirun', '--oversubscribe', '-np', '2', 'hpcc'], cwd=tmp_path, check=True, timeout=PATIENCE,
                    env={**os.environ, 'OPENBLAS_NUM_THREADS': '1', 'OMPI_ALLOW_RUN_AS_ROOT': '1',
                         'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'})
@@ -122,8 +123,121 @@ def test_the_real_hpcc_runs_the_problem_it_was_given(tmp_path):
 @pytest.mark.parametrize('iterations, ranks, expected', [
     (500, 2, 500), (500, 8, 500), (500, 16, 250), (500, 256, 20), (10000, 256, 312), (10, 256, 10)])
 def test_collectives_are_repeated_less_on_many_ranks(iterations, ranks, expected):
-    assert sizing.collective_iterations(iterations, ranks) == expected
+    assert osu.collective_iterations(iterations, ranks) == expected
 
 
 def test_alltoall_holds_what_it_sends_and_receives():
-    assert sizing.alltoall_bytes(256, 1 << 20) == 512 << 20
+    assert osu.alltoall_bytes(256, 1 << 20) == 512 << 20
+
+
+# ---- NPB
+
+@pytest.mark.parametrize('benchmarks, available, ranks', [
+    ('bt sp', 1, 1), ('bt sp', 3, 1), ('bt sp', 4, 4), ('bt sp', 63, 49), ('bt sp', 64, 64), ('bt sp', 1000, 961),
+    ('cg ft is mg', 1, 1), ('cg ft is mg', 3, 2), ('cg ft is mg', 64, 64), ('cg ft is mg', 1000, 512),
+    ('ep', 1, 1), ('ep', 97, 97), ('ep', 1000, 1000),
+    # LU: n1 x n2 with n2 <= n1 <= 2 n2; 3, 5, 7, 10, 11, 14, 21 and 22 have no such grid
+    ('lu', 1, 1), ('lu', 2, 2), ('lu', 3, 2), ('lu', 5, 4), ('lu', 7, 6), ('lu', 11, 9), ('lu', 14, 12), ('lu', 15, 15),
+    ('lu', 17, 16), ('lu', 23, 20), ('lu', 48, 48), ('lu', 97, 96), ('lu', 1000, 1000),
+    # IS/is.c knows at most 1024, MG/mg_data.f90 131072
+    ('is', 5000, 1024), ('mg', 10 ** 6, 131072), ('cg', 5000, 4096)])
+def test_ranks(benchmarks, available, ranks):
+    assert {npb.most_ranks(name, available) for name in benchmarks.split()} == {ranks}
+
+
+def test_the_grids_of_lu_are_those_of_its_source():
+    """Every number up to 60 that get_active_nprocs and proc_grid of NPB 3.4.3 accept."""
+    assert sorted({npb.most_ranks('lu', n) for n in range(1, 61)}) == [
+        1, 2, 4, 6, 8, 9, 12, 15, 16, 18, 20, 24, 25, 28, 30, 32, 35, 36, 40, 42, 45, 48, 49, 50, 54, 56, 60]
+
+
+@pytest.mark.parametrize('benchmark, npb_class, available, ranks', [
+    ('bt', 'S', 64, 16),            # 12 / 4 = 3 points a cell, 12 / 5 = 2 are too few
+    ('sp', 'A', 512, 441),          # 64 / 21 = 3
+    ('bt', 'B', 512, 484), ('lu', 'S', 64, 16), ('lu', 'A', 512, 441),
+    ('is', 'S', 512, 128), ('is', 'D', 4, 4), ('ep', 'S', 1000, 256), ('ep', 'A', 10000, 4096)])
+def test_ranks_small_enough_for_the_class(benchmark, npb_class, available, ranks):
+    assert npb.most_ranks(benchmark, available, npb_class) == ranks
+
+
+@pytest.mark.parametrize('arguments, message', [
+    (('xx', 4), 'no NPB benchmark; valid are bt, cg'), (('bt', 0), 'cannot run on 0 ranks'), (('bt', -4), 'cannot run'),
+    (('bt', 4, 'Z'), "no class 'Z'"), (('is', 4, 'F'), "no class 'F'"), (('is', 3, 'D'), 'IS D cannot run on 3 ranks')])
+def test_ranks_that_cannot_be(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        npb.most_ranks(*arguments)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(output.BENCHMARKS), st.integers(1, 3000))
+def test_the_ranks_are_allowed_and_no_larger_allowed_number_fits(benchmark, available):
+    ranks = npb.most_ranks(benchmark, available)
+    assert 1 <= ranks <= available
+    assert npb.most_ranks(benchmark, ranks) == ranks
+    if benchmark in ('bt', 'sp'):
+        assert ranks == math.isqrt(available) ** 2
+    elif benchmark in ('cg', 'ft', 'mg'):
+        assert ranks == 2 ** (available.bit_length() - 1)
+
+
+# ---- memory
+
+def test_the_class_of_a_size():
+    assert npb.CLASS_BY_SIZE == {'quick': 'A', 'nightly': 'B', 'acceptance': 'C'}
+
+
+@pytest.mark.parametrize('benchmark, npb_class, ranks, expected', [
+    # FT: three complex arrays and a real one over all points, each padded by 3, and one line of 512
+    ('ft', 'C', 1, 16 * 3 * (512 ** 3 + 3) + 8 * 512 ** 3 + 16 * 512),
+    ('ft', 'A', 4, 4 * (16 * 3 * (2 ** 23 // 4 + 3) + 8 * 2 ** 23 // 4 + 16 * 256)),
+    # IS: three arrays of 4-byte keys, 3/2 of the share, and four words of counts a rank
+    ('is', 'A', 1, 3 * 4 * 3 * 2 ** 23 // 2 + 16), ('is', 'A', 4, 4 * (3 * 4 * 3 * 2 ** 21 // 2 + 64)),
+    ('is', 'B', 512, 512 * (3 * 4 * 4 * 2 ** 16 + 16 * 512)),
+    ('ep', 'D', 2, 2 * 8 * (2 ** 17 + 10 + 10000))])
+def test_memory_worked_examples(benchmark, npb_class, ranks, expected):
+    assert npb.memory_bytes(benchmark, npb_class, ranks) == expected
+
+
+# Peak resident memory of one process of NPB 3.4.3 (Spack, Open MPI), sampled from /proc: MB
+@pytest.mark.parametrize('benchmark, npb_class, measured', [
+    ('bt', 'A', 119.0), ('bt', 'B', 422.2), ('cg', 'A', 73.5), ('ep', 'A', 16.7), ('ft', 'A', 485.9), ('lu', 'A', 61.1),
+    ('lu', 'B', 193.0), ('mg', 'A', 471.7), ('mg', 'B', 471.8), ('sp', 'A', 101.7), ('sp', 'B', 353.7)])
+def test_memory_is_what_was_measured_less_the_program_itself(benchmark, npb_class, measured):
+    assert 3 < measured - npb.memory_bytes(benchmark, npb_class) / 1e6 < 17
+
+
+@pytest.mark.parametrize('benchmark', output.BENCHMARKS)
+def test_memory_grows_with_the_class_and_the_ranks(benchmark):
+    by_class = [npb.memory_bytes(benchmark, letter) for letter in 'SWABCD']
+    assert by_class == sorted(by_class)
+    assert npb.memory_bytes(benchmark, 'B', 64) >= npb.memory_bytes(benchmark, 'B')
+
+
+@pytest.mark.parametrize('arguments, message', [
+    (('bt', 'Z'), 'no class'), (('bt', ''), 'no class'), (('xx', 'A'), 'no NPB benchmark'), (('bt', 'A', 2), 'does not run on 2'),
+    (('ep', 'A', 0), 'does not run on 0')])
+def test_memory_of_what_is_not(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        npb.memory_bytes(*arguments)
+
+
+def test_operations_of_is_and_ep_are_their_size():
+    assert output.million_operations('is', 'A') == pytest.approx(83.88608)
+    assert output.million_operations('ep', 'A') == pytest.approx(536.870912)
+
+
+# ---- arrays that are compiled in
+
+@pytest.mark.parametrize('llc_bytes, memory_bytes, elements', [
+    (32 * MIB, 16 * GB, 17_000_000),            # 4 x 33.55 MB = 134.2 MB = 16.8 million elements
+    (2 * MIB, 16 * GB, 2_000_000), (0, 16 * GB, 1_000_000), (4_000_000, 40_000_000 * 2, 2_000_000),
+    (260 * MIB, 16 * GB, 137_000_000), (260 * MIB, 5 * GB, 0), (0, 39_999_999, 0)])
+def test_arrays_are_four_times_the_caches_or_what_the_memory_does_not_hold(llc_bytes, memory_bytes, elements):
+    assert array_elements(3, llc_bytes, memory_bytes) == elements
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2 ** 40), st.integers(1, 2 ** 45))
+def test_arrays_keep_both_bounds(llc_bytes, memory_bytes):
+    elements = array_elements(3, llc_bytes, memory_bytes)
+    assert not elements or 8 * elements >= 4 * llc_bytes and 24 * elements <= 0.6 * memory_bytes

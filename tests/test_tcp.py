@@ -11,13 +11,17 @@ import zlib
 import pytest
 
 from conftest import PATIENCE, TOP
-from parity.outputs import Incomplete, Wrong, pairs, tcp
-from replay import RECORDED, Replay, check
+from parity.check.paired import by_pair
+from parity.check.reader import Incomplete, Wrong
+from replay import Replay, check, recorded, room
 
-PROGRAM = TOP / 'checks' / 'network' / 'programs' / 'tcp.py'
-TEXTS = {file.stem: file.read_text() for file in sorted((RECORDED / 'tcp').glob('*.txt'))}
+pairs = room('osu')
+tcp = room('iperf3')
+
+PROGRAM = TOP / 'checks' / 'network' / 'iperf3' / 'programs' / 'tcp.py'
+TEXTS = {file.stem: file.read_text() for file in sorted((recorded('iperf3') / 'tcp').glob('*.txt'))}
 WITHIN = TEXTS['within-tcp']
-CHECK = TOP / 'checks' / 'network' / 'tcp.py'
+CHECK = TOP / 'checks' / 'network' / 'iperf3' / 'iperf3.py'
 
 
 def run(folder, *arguments):
@@ -28,7 +32,7 @@ def run(folder, *arguments):
 def test_a_real_run_within_this_machine(tmp_path):
     done = run(tmp_path, '--runs', 'tcp:1,udp:2', '--seconds', '1', '--round-trips', '--', 'iperf3')
     assert done.returncode == 0, done.stderr
-    found = tcp.read(done.stdout, ['tcp:1', 'udp:2'])
+    found = tcp.read_ends(done.stdout, ['tcp:1', 'udp:2'])
     assert list(found.metrics) == ['tcp:1', 'udp:2', 'load-tcp:4'] and list(found.trips) == ['idle', 'loaded']
     assert all(metrics['rate'] > 0 for metrics in found.metrics.values())
     assert 0 < found.trips['idle']['min'] <= found.trips['idle']['median'] <= found.trips['idle']['p99']
@@ -48,9 +52,9 @@ def test_a_node_that_is_no_end_of_the_pair_is_refused(tmp_path):
 
 @pytest.mark.parametrize('name', sorted(TEXTS))
 def test_every_recorded_job_is_read(name):
-    own = [TEXTS[name]] if name.startswith('within') else list(pairs.outputs(TEXTS[name]).values())
+    own = [TEXTS[name]] if name.startswith('within') else list(by_pair(TEXTS[name]).values())
     runs = {'pairs': ['tcp:4']}.get(name.split('-')[0], [f'{name[-3:]}:1', f'{name[-3:]}:4'])
-    found = [tcp.read(text, runs) for text in own]
+    found = [tcp.read_ends(text, runs) for text in own]
     assert len(found) == (6 if name.startswith('pairs') else 1) and {each.threading for each in found} == {'single-threaded'}
     assert bool(found[0].trips) == name.endswith('-tcp')
 
@@ -67,7 +71,7 @@ def test_what_was_altered_is_refused(pattern, replacement, error, why):
     changed, count = re.subn(pattern, replacement, WITHIN, count=1)
     assert count
     with pytest.raises(error, match=why):
-        tcp.read(changed, ['tcp:1', 'tcp:4'])
+        tcp.read_ends(changed, ['tcp:1', 'tcp:4'])
 
 
 def sealed(text: str) -> str:
@@ -85,19 +89,19 @@ def sealed(text: str) -> str:
 def test_a_job_that_did_something_else_is_refused(old, new, error, why):
     assert old in WITHIN
     with pytest.raises(error, match=why):
-        tcp.read(sealed(WITHIN.replace(old, new, 1)), ['tcp:1', 'tcp:4'])
+        tcp.read_ends(sealed(WITHIN.replace(old, new, 1)), ['tcp:1', 'tcp:4'])
 
 
 def test_a_run_of_other_streams_is_wrong():
     text = WITHIN.replace('tcp-run tcp:4', 'tcp-run tcp:8').replace('tcp-end tcp:4', 'tcp-end tcp:8')
     with pytest.raises(Wrong, match='ran tcp:4 for 1 s, asked for tcp:8'):
-        tcp.read(sealed(text), ['tcp:1', 'tcp:4'])
+        tcp.read_ends(sealed(text), ['tcp:1', 'tcp:4'])
 
 
 # ---- the check
 
 def case(name: str, **attributes) -> Replay:
-    cls = check('network/tcp.py', name)
+    cls = check('iperf3', name)
     made = Replay(cls, {}, variants=cls.variants, found={}, **{'size': 'quick', **attributes})
     made.variant = made.found.update
     return made

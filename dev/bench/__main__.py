@@ -10,7 +10,8 @@ from dev.bench import harness, large, page, pairs, scale
 from dev.bench.codes import Codes
 from dev.bench.took import took
 from parity import machine
-from parity.base import errors, paths, sizing
+from parity.base import errors, paths
+from parity.check import sizing
 from parity.software import discover
 
 PAIRS = 3
@@ -52,8 +53,8 @@ def _listed(words: tuple[str, ...]) -> float:
 
 def _codes(codes: Codes, here: machine.Machine) -> list[pairs.Ratio]:
     guess = here.cores * sizing.gflops_guess(here.simd)
-    ours = sizing.hpl(here.memory_bytes, here.cores, 0.5, 60, guess)
-    small = sizing.HplProblem(*STUDY, *sizing.grid(here.cores), why='the study of 2012')
+    ours = sizing.dense(here.memory_bytes, here.cores, 0.5, 60, guess)
+    small = sizing.Dense(*STUDY, *sizing.grid(here.cores), why='the study of 2012')
     print(f'HPL: {ours.why}')
     beside = _said(pairs.run('HPL against DGEMM beside it', lambda: codes.hpl(ours), codes.dgemm,
                              'Gflop/s', 0.85, PAIRS))

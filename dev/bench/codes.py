@@ -9,9 +9,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from parity.base import sizing
+from parity.base import codes
 from parity.base.errors import InfrastructureError
-from parity.outputs import hpl, stream
+from parity.check.reader import room
+from parity.check.sizing import Dense
 
 #: Arguments: BLAS library, n of the n x n matrices, repetitions. Each process multiplies its own matrices, as in
 #: HPCC's star DGEMM.
@@ -38,12 +39,13 @@ class Codes:
         self.variables = {**os.environ, **environ.env_vars, 'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}
         self.cores = cores
 
-    def hpl(self, problem: sizing.HplProblem) -> float:
+    def hpl(self, problem: Dense) -> float:
         """Return the Gflop/s of one HPL run on all cores whose residual passed."""
         with tempfile.TemporaryDirectory(prefix='parity-bench-') as work:
-            Path(work, 'HPL.dat').write_text(sizing.hpl_input(problem))
+            own = codes.named('hpl')
+            Path(work, 'HPL.dat').write_text(problem.into((own.file.parent / 'HPL.dat').read_text()))
             text = self._run(['mpirun', '-np', str(self.cores), f'{self.view}/xhpl'], work, self.variables)
-        return hpl.read(text)[0]['gflops']
+        return room(own).read(text)[0]['gflops']
 
     def dgemm(self, n: int = 3000, times: int = 16) -> float:
         """Return the Gflop/s of all cores together, each multiplying its own matrices."""
@@ -56,7 +58,8 @@ class Codes:
         """Return the MB/s of STREAM's Triad with this number and binding of threads."""
         placed = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': bind, 'OMP_PLACES': 'cores'}
         variables = {**self.variables, **placed}
-        return stream.read(self._run([f'{self.view}/stream_c.exe'], None, variables))[0]['triad']
+        text = self._run([f'{self.view}/stream_c.exe'], None, variables)
+        return room(codes.named('stream')).read(text)[0]['triad']
 
     @staticmethod
     def _run(command: list[str], work: str | None, variables: dict[str, str]) -> str:

@@ -36,8 +36,8 @@ def stored(partitions: dict[str, int], metrics: int, nights: int, slow: float = 
 
 def _planned(partition: str, case: str, metrics: list[dict]) -> dict[str, Any]:
     return {'check': 'Stream', 'case': case, 'unique_name': case, 'subsystem': 'memory', 'size': 'nightly',
-            'file': 'checks/memory/stream.py', 'needs': ['stream'], 'system': SYSTEM, 'partition': partition,
-            'environ': 'spack', 'metrics': metrics}
+            'file': 'checks/memory/stream/stream.py', 'needs': ['stream'], 'system': SYSTEM,
+            'partition': partition, 'environ': 'spack', 'metrics': metrics}
 
 
 def _ran(partition: str, case: str, noted: dict, factor: float, rng: random.Random, began: float) -> dict:

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from dev.bench import slurm
-from parity.base import paths
-from parity.outputs import stream
+from parity.base import codes, paths
+from parity.check.reader import room
 
 #: One node of each number is slow, is down, or kills its job.
 _SLOW, _DOWN, _KILLS = 250, 500, 400
@@ -78,7 +78,7 @@ class Site:
         (system / 'system.yaml').write_text(_SYSTEM.format(nodes=nodes, in_flight=in_flight))
         lines = ['Stream:', '  $index: [size, threads]', '  quick:', '    all:']
         lines += [f'      {kernel}: [{rate / 1000}, -0.05, 0.05, GB/s]'
-                  for kernel, rate in stream.read(_recorded().read_text())[0].items()]
+                  for kernel, rate in _stream().read(_recorded().read_text())[0].items()]
         (system / 'references' / 'batch.yaml').write_text('\n'.join([*lines, '']))
 
     def _write_slurm(self) -> None:
@@ -101,9 +101,13 @@ def _node_lines(count: int) -> list[str]:
     return slurm_site.Nodes('c', count, 'batch').lines()
 
 
+def _stream():
+    return room(codes.named('stream'))
+
+
 def _recorded() -> Path:
     """Return the recorded output of STREAM on a machine of two cores."""
-    return paths.root() / 'tests/recorded/stream/stream_c-omp2.txt'
+    return paths.root() / 'checks/memory/stream/outputs/stream_c-omp2.txt'
 
 
 def _slower(text: str, share: float) -> str:
@@ -111,7 +115,7 @@ def _slower(text: str, share: float) -> str:
     lines = text.splitlines()
     for number, line in enumerate(lines):
         name, *figures = line.split() or ['']
-        if name.rstrip(':') in stream.ARRAYS and len(figures) == 4:
+        if name.rstrip(':') in _stream().ARRAYS and len(figures) == 4:
             rate, *times = map(float, figures)
             lines[number] = ' '.join([name, f'{rate * share:.1f}', *(f'{t / share:.6f}' for t in times)])
     return '\n'.join([*lines, ''])

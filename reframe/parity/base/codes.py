@@ -1,59 +1,209 @@
-"""The benchmark codes parity is made for, and what can stand in for one that is not there."""
+"""The benchmark codes. Each has a folder, checks/<subsystem>/<code>/, whose <code>.py states `CODE = Code(...)`:
+where its programs come from, how they are tried. CODE holds literals only: listing the codes imports no check."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from parity.base import paths
+from parity.base.errors import UsageError
+
+#: What belongs to no code and may be needed beside one: an MPI, Python, a C compiler with OpenMP.
+TOOLS = {'mpirun': 'mpi', 'python3': 'python', 'cc': 'cc'}
+
+#: Each array at least so many times the last-level caches used in a run (McCalpin's run rules,
+#: https://www.cs.virginia.edu/stream/ref.html).
+CACHE_MULTIPLE = 4
 
 
 @dataclass(frozen=True)
 class Code:
-    """A code; ``stand_in`` is a feature that measures the same thing with the metrics of these prefixes."""
+    """A benchmark code.
+
+    Spack builds ``spack``, a line of spack.yaml. It brings ``binaries`` below the view's bin/: `{variant}` stands
+    for each value of a variant, `NAME +variant` is there only with the variant. ``arrays``: a variant that holds
+    the elements of an array of 8 bytes, and the number of such arrays.
+
+    ``executable`` is the program on PATH, of the distribution's ``package``. ``beside`` are the TOOLS that a check
+    starts with it; a code with neither has no program but Spack's.
+
+    A program is tried with the arguments ``starts``, in a folder that has only ``files``, from the code's own.
+    What it prints, or writes to the file ``result``, must have the line ``says`` and match ``version``, whose
+    groups are at least ``least``. ``blas``: figures depend on the BLAS. ``profile``: this is no benchmark but a
+    library that profiles MPI: the names of its reports, and the variable that it runs with.
+
+    ``stand_in`` names another code, whose metrics with the prefixes ``stands_for`` measure the same thing."""
 
     name: str
-    feature: str
+    spack: str = ''
+    binaries: tuple[str, ...] = ()
+    arrays: tuple[str, int] | None = None
+    executable: str = ''
+    package: str = ''
+    beside: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    result: str = ''
+    says: str = ''
+    version: str = ''
+    least: tuple[int, ...] = (0,)
+    blas: bool = False
+    gpu: bool = False                   # Spack can build it for GPUs, too
+    profile: tuple[str, str] | None = None
     stand_in: str = ''
-    stand_in_metrics: tuple[str, ...] = ()
+    stands_for: tuple[str, ...] = ()
+    units: dict[str, str] = field(default_factory=dict, hash=False)     # by patterns of names: the first wins
+    feature: str = ''                   # what checks need and `requires` names; the folder's name if not stated
+    file: Path = Path()                 # set by every()
+
+    @property
+    def room(self) -> str:
+        """The folder's name, by which `parity parse` knows the code."""
+        return self.file.stem
+
+    @property
+    def spack_package(self) -> str:
+        """The name of Spack's package; '' where there is none."""
+        return re.match(r'[\w-]*', self.spack)[0]
+
+    @property
+    def on_gpu(self) -> str:
+        """The feature of a build for GPUs: a check for CPUs must never find its code there."""
+        return f'{self.feature}-gpu' if self.gpu else ''
+
+    def binaries_of(self, variants: dict[str, Any]) -> list[str]:
+        """The binaries, below the view's bin/, of a build with these variants."""
+        found = []
+        for binary in self.binaries:
+            name, _, variant = binary.partition(' +')
+            names = re.findall(r'\{(\w+)\}', name)
+            if not variant or variants.get(variant):
+                found += [name.format(**dict(zip(names, values, strict=True)))
+                          for values in itertools.product(*(_several(variants[n]) for n in names))]
+        return found
 
 
-#: In the order in which the coverage is told.
-CODES = (
-    Code('HPL', 'hpl', 'hpcc', ('hpl',)),
-    Code('STREAM', 'stream', 'hpcc', ('stream_star_',)),
-    Code('NPB', 'npb'),
-    Code('OSU', 'osu', 'pingpong', ('latency_', 'bandwidth_')),
-    Code('IMB', 'imb'),
-    Code('IOR', 'ior'),
-    Code('mdtest', 'mdtest'),
-    Code('hpcc', 'hpcc'),
-    Code('iperf3', 'iperf3'),
-    Code('fio', 'fio'),
-    Code('sysbench', 'sysbench'),
-    Code('mpiP', 'mpip'),
-    Code('BabelStream', 'babelstream'),
-)
-
-#: Every name that `requires`, a waiver or a modules environment may use.
-FEATURES = tuple(sorted({code.feature for code in CODES}
-                        | {'filecopy', 'fileset', 'pingpong', 'cc', 'babelstream-gpu', 'osu-gpu'}))
-
-#: What each provider can offer at best: what `requires: offered` demands of a system.
-OFFERED_BY = {
-    'distro': ('hpcc', 'filecopy', 'fileset', 'pingpong', 'iperf3', 'fio', 'cc'),
-    'spack': ('npb', 'hpl', 'stream', 'osu', 'imb', 'ior', 'mdtest', 'iperf3', 'fio'),
-}
-
-#: Features that a package's binaries make, where they are not called as the package.
-_MADE_BY = {'ior': ('ior', 'mdtest'), 'osu-micro-benchmarks': ('osu',), 'intel-mpi-benchmarks': ('imb',)}
-#: Of the GPU view: a check for CPUs must never find its code there.
-_MADE_BY_GPU = {'babelstream': ('babelstream-gpu',), 'osu-micro-benchmarks': ('osu-gpu',)}
+def _several(value: Any) -> list[str]:
+    return list(value) if isinstance(value, (list, tuple)) else str(value).split(',')
 
 
-def made_by(package: str, gpu: bool = False) -> tuple[str, ...]:
-    """The features that the package's binaries offer."""
-    return _MADE_BY_GPU.get(package, ()) if gpu else _MADE_BY.get(package, (package,))
+def every() -> tuple[Code, ...]:
+    """All codes, in the order of their folders; those of this checkout where PARITY_ROOT has no checks/. Raises
+    UsageError, with file and line, for a folder without a check, a CODE that is not of literals, and a second code
+    of one name."""
+    checks = paths.root() / 'checks'
+    return _every(checks if checks.is_dir() else Path(__file__).resolve().parents[3] / 'checks')
 
 
-def package_of(feature: str, gpu: bool = False) -> str:
+@cache
+def _every(checks: Path) -> tuple[Code, ...]:
+    found: dict[str, Code] = {}
+    for folder in sorted(checks.glob('*/*/')):
+        if folder.name[0] in '._' or not any(folder.iterdir()):
+            continue
+        code = _read(folder / f'{folder.name}.py')
+        for other in found.values():
+            if code.name == other.name or code.room == other.room:
+                raise UsageError(f'{code.file}:{_line(code.file)}: {code.name!r} is the code of {other.file} '
+                                 'already; each folder must have a name and a CODE of its own')
+        found[code.name] = code
+    return tuple(found.values())
+
+
+def _read(file: Path) -> Code:
+    if not file.is_file():
+        raise UsageError(f'{file}: not here: the folder of a code must hold its check, with CODE = Code(...)')
+    try:
+        tree = ast.parse(file.read_text())
+    except SyntaxError as err:
+        raise UsageError(f'{file}:{err.lineno}: {err.msg}') from None
+    call = next((node.value for node in tree.body if isinstance(node, ast.Assign)
+                 and [t.id for t in node.targets if isinstance(t, ast.Name)] == ['CODE']), None)
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != 'Code':
+        raise UsageError(f"{file}:{call.lineno if call else 1}: must state CODE = Code('NAME', ...)")
+    known = [f.name for f in fields(Code) if f.name != 'file']
+    try:
+        values = [ast.literal_eval(value) for value in call.args]
+        named = {_known(key, known, file): ast.literal_eval(key.value) for key in call.keywords}
+    except ValueError:
+        bad = next(n for n in [*call.args, *(k.value for k in call.keywords)] if not _literal(n))
+        raise UsageError(f'{file}:{bad.lineno}: {ast.unparse(bad)}: must be a literal: CODE is read without '
+                         'running the file') from None
+    try:
+        code = Code(*values, **named)
+    except TypeError as err:
+        raise UsageError(f'{file}:{call.lineno}: CODE: {str(err).removeprefix("Code.__init__() ")}') from None
+    return replace(code, feature=code.feature or file.stem, file=file)
+
+
+def _known(key: ast.keyword, known: list[str], file: Path) -> str:
+    if key.arg not in known:
+        raise UsageError(f'{file}:{key.value.lineno}: CODE: unknown {key.arg!r}; valid are: {", ".join(known)}')
+    return key.arg
+
+
+def _literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
+
+
+def _line(file: Path) -> int:
+    return next(n for n, line in enumerate(file.read_text().splitlines(), 1) if line.startswith('CODE'))
+
+
+def named(room: str) -> Code:
+    """The code of this folder. Raises UsageError for none."""
+    for code in every():
+        if code.room == room:
+            return code
+    raise UsageError(f'{room!r} is no code that parity reads; valid are: {", ".join(c.room for c in every())}')
+
+
+def features() -> tuple[str, ...]:
+    """Every name that `requires`, a waiver or a modules environment may use."""
+    return tuple(sorted({name for code in every() for name in (code.feature, code.on_gpu) if name}))
+
+
+def offered_by(provider: str) -> tuple[str, ...]:
+    """What a provider can offer at best: what `requires: offered` demands of a system."""
+    able = {'distro': lambda code: code.executable or code.beside,
+            'spack': lambda code: code.spack and not code.profile}.get(provider, lambda code: False)
+    return tuple(dict.fromkeys(code.feature for code in every() if able(code)))
+
+
+def measured() -> tuple[Code, ...]:
+    """The codes that the coverage counts: those that other people wrote."""
+    return tuple(code for code in every() if code.spack or code.package)
+
+
+def of_package(package: str) -> Iterator[Code]:
+    """The codes whose programs are in Spack's package."""
+    return (code for code in every() if code.spack and code.spack_package == package)
+
+
+def made_by(package: str, gpu: bool = False) -> list[str]:
+    """The features that a package of a view offers; a package without a code offers its name."""
+    found = list(of_package(package))
+    if gpu:
+        return [code.on_gpu for code in found if code.gpu]
+    return [code.feature for code in found] or [package]
+
+
+def package_of(feature: str) -> str:
     """The package whose binaries offer the feature; the feature itself if unknown."""
-    known = _MADE_BY_GPU if gpu else _MADE_BY
-    return next((package for package, features in known.items() if feature in features), feature)
+    return next((c.spack_package for c in every() if c.spack and feature in (c.feature, c.on_gpu)), feature)
+
+
+def profiler() -> Code | None:
+    """The library that profiles MPI programs."""
+    return next((code for code in every() if code.profile), None)

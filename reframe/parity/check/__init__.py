@@ -1,1 +1,36 @@
-"""What a check imports: the workload, its mixins, metrics and sizes."""
+"""What a check imports: the code, the workload's mixins, metrics, sizes, and the reader of outputs."""
+
+from parity.base.codes import Code
+from parity.check.metric import Metric
+from parity.check.mpi import Mpi
+from parity.check.paired import Paired, Sweep, by_pair
+from parity.check.reader import (
+    KERNEL_FIGURES,
+    Incomplete,
+    Lines,
+    Read,
+    Wrong,
+    agree,
+    document,
+    half,
+    kernel,
+    kernel_rate,
+    model,
+    number,
+    options,
+    ordered,
+    same,
+    sealed,
+    sections,
+    size,
+    table,
+    whole,
+)
+from parity.check.storage import Budget, Room, Storage
+from parity.check.threaded import Kernel, Threaded
+from parity.check.workload import Workload
+
+__all__ = ['KERNEL_FIGURES', 'Budget', 'Code', 'Incomplete', 'Kernel', 'Lines', 'Metric', 'Mpi', 'Paired', 'Read',
+           'Room', 'Storage', 'Sweep', 'Threaded', 'Workload', 'Wrong', 'agree', 'sections', 'by_pair', 'document',
+           'half', 'kernel', 'kernel_rate', 'model', 'number', 'options', 'ordered', 'same', 'sealed', 'size',
+           'table', 'whole']

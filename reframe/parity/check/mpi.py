@@ -12,26 +12,17 @@ from pathlib import Path
 
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
 
-from parity.base import sizing
-from parity.check.metric import Metric
+from parity.base import codes
+from parity.check import sizing
+from parity.check.reader import Incomplete, Wrong, room
 from parity.check.workload import Workload
-from parity.outputs import Incomplete, Wrong
 from parity.scheduler import placement
-
-#: What a profiled case measures beside its own figures (parity.outputs.mpip).
-PROFILE = (
-    Metric('mpi_share', '%', 'lower', zero=True, most=100),
-    Metric('mpi_seconds_mean', 's', 'lower', zero=True),
-    Metric('mpi_seconds_max', 's', 'lower', zero=True),
-    Metric('computation_seconds_mean', 's', 'lower', zero=True),
-    Metric('computation_seconds_max', 's', 'lower', zero=True),
-    Metric('imbalance', '', 'lower'),
-)
 
 
 class Mpi(Workload):
-    """``ranks_a_node`` 1, 2 or all cores of ``nodes`` nodes; ``profile`` runs under mpiP."""
+    """``ranks_a_node`` 1, 2 or all cores of ``nodes`` nodes; ``profile`` runs under the code that profiles MPI."""
 
     nodes = variable(typ.Str[r'[1-9][0-9]{0,5}'], value='1')
     ranks_a_node = variable(typ.Str[r'1|2|all'], value='all')
@@ -41,11 +32,15 @@ class Mpi(Workload):
 
     @run_after('init', always_last=True)
     def parity_declare_placement(self):
-        if self.profile:
-            self.needs |= {'mpip'}
-            self.metrics = (*self.metrics, *PROFILE)
-            self.keep_files = [*self.keep_files, '*.mpiP']
-            self.parity_claim()
+        if not self.profile:
+            return
+        self.profiler = codes.profiler()
+        if not self.profiler:
+            raise ReframeError('profile=yes: no folder of checks/ has a code with `profile`')
+        self.needs |= {self.profiler.feature}
+        self.metrics = (*self.metrics, *room(self.profiler).METRICS)
+        self.keep_files = [*self.keep_files, self.profiler.profile[0]]
+        self.parity_claim()
 
     def ranks_on(self, nodes):
         """Ranks of ``nodes`` nodes with ``ranks_a_node`` on each; the case is skipped where they cannot be."""
@@ -85,13 +80,11 @@ class Mpi(Workload):
         if node_file:
             self.job.launcher.options += ['--hostfile "$PBS_NODEFILE"']
 
-    def hpl_problem(self, fraction, seconds):
-        """The HPL problem for a share of the memory and so many seconds, its derivation kept."""
+    def dense_problem(self, fraction, seconds):
+        """Return the dense system for a share of the memory and so many seconds (`sizing.dense`)."""
         guess = self.num_tasks * sizing.gflops_guess((self.extra('machine') or {}).get('simd', ()))
         memory = int(self.nodes) * self.extra('memory_bytes')
-        problem = sizing.hpl(memory, self.num_tasks, fraction, seconds, guess)
-        self.derive('hpl', problem)
-        return problem
+        return sizing.dense(memory, self.num_tasks, fraction, seconds, guess)
 
     @run_before('run', always_last=True)
     def parity_note_ranks(self):
@@ -101,12 +94,14 @@ class Mpi(Workload):
         self.stage_program('rank.sh')
         self.prerun_cmds = [*self.prerun_cmds, 'mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology',
                             'grep Cpus_allowed_list /proc/self/status >ranks/allowed']
-        profiler = ['--mpip', self.program('../lib/libmpiP.so')] if self.profile else []
-        self.executable_opts = [*profiler, self.executable, *self.executable_opts]
+        preload = []
+        if self.profile:
+            preload = ['--preload', self.program(self.profiler.binaries[0]), self.profiler.profile[1]]
+        self.executable_opts = [*preload, self.executable, *self.executable_opts]
         self.executable = './rank.sh'
 
     def parity_beside(self):
-        """Where the ranks ran, and what mpiP says: figures beside those of the program."""
+        """Where the ranks ran, and the profile: figures beside those of the program."""
         ran = placement.read(Path(self.stagedir, 'ranks'))
         self.parity['placement'] = {**vars(self.asked), 'ran': ran.told()}
         if why := placement.problem(self.asked, ran):
@@ -114,13 +109,12 @@ class Mpi(Workload):
         return self._parity_profile() if self.profile else {}
 
     def _parity_profile(self):
-        from parity.outputs import mpip
-        reports = sorted(Path(self.stagedir).glob('*.mpiP'))
+        found = room(self.profiler)
+        reports = sorted(Path(self.stagedir).glob(self.profiler.profile[0]))
         if len(reports) != 1:
-            raise Incomplete(f'mpiP wrote {len(reports)} reports, not one: was it loaded?')
-        text = reports[0].read_text(errors='replace')
-        values, facts = mpip.read(text)
+            raise Incomplete(f'{self.profiler.name} wrote {len(reports)} reports, not one: was it loaded?')
+        values, facts = found.read(reports[0].read_text(errors='replace'))
         if facts['tasks'] != self.num_tasks:
-            raise Wrong(f'mpiP saw {facts["tasks"]} tasks, asked for {self.num_tasks}')
+            raise Wrong(f'{self.profiler.name} saw {facts["tasks"]} tasks, asked for {self.num_tasks}')
         self.parity['profile'] = facts
-        return {m.name: values[m.name] for m in PROFILE}
+        return {m.name: values[m.name] for m in found.METRICS}

@@ -1,54 +1,103 @@
-"""Sizes of single checks: what a kernel walks over, OSU's collectives hold, a storage case may write."""
+"""The size of a problem and what a case may write: arithmetic, with units in names and reasons in results."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+import re
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
+from parity.base.codes import CACHE_MULTIPLE
 from parity.base.figures import figure
-from parity.base.sizing import STREAM_CACHE_MULTIPLE
 
-LEAST = 64 << 20            # bytes of a thread: several blocks of the largest size, 10 MB
-SHARE = 0.25                # of the memory, at most, for all threads
-_PAGE = 4096
+# The blocking factor: inside the 32 to 256 that the benchmark's FAQ advises (netlib.org/benchmark), and a
+# multiple of the register blocks (4, 6, 8, 12, 16, 24, 32, 48) of the DGEMM kernels of OpenBLAS, BLIS and MKL.
+NB = 192
 
 
 @dataclass(frozen=True)
-class Walk:
-    """``bytes`` of each thread, and the sentence that explains the number."""
+class Dense:
+    """A dense system solved by LU: order of the matrix, blocking factor, process grid of p rows by q columns."""
 
-    bytes: int
+    n: int
+    nb: int
+    p: int
+    q: int
     why: str
 
-
-def walk(threads: int, cache_bytes: int | None, memory_bytes: int | None) -> Walk:
-    """So much that all ``threads`` together have four times the caches they can use, as STREAM's rules ask.
-
-    A power of two, in which blocks of powers of two come in random order without a search for the next.
-    At most a quarter of the memory: where that is less than four times the caches, the figures are no
-    figures of memory, and the check labels them. None: not known."""
-    cache = cache_bytes or 0
-    size = 1 << (max(LEAST, -(-STREAM_CACHE_MULTIPLE * cache // threads)) - 1).bit_length()
-    why = f'at least {STREAM_CACHE_MULTIPLE} x {cache / 1e6:.4g} MB of last-level caches, 64 MiB a thread'
-    if memory_bytes and threads * size > SHARE * memory_bytes:
-        size = int(SHARE * memory_bytes / threads) // _PAGE * _PAGE
-        why = f'{100 * SHARE:g} % of {memory_bytes / 1e9:.4g} GB of memory'
-    return Walk(size, f'{threads} x {size / 1e6:.4g} MB: {why}')
+    def into(self, text: str) -> str:
+        """Return ``text``, an input file of the benchmark, with this N, NB, P and Q."""
+        for name in ('N', 'NB', 'P', 'Q'):
+            text = re.sub(rf'^\d+ +{name}$', f'{getattr(self, name.lower()):<12} {name}', text, flags=re.MULTILINE)
+        return text
 
 
-#: Ranks up to which a collective is repeated as often as a message between two.
-_FEW = 8
-_LEAST = 20
+def dense(memory_bytes: float, ranks: int, fraction: float, seconds_cap: float, gflops_guess: float,
+        nb: int = NB) -> Dense:
+    """Return the largest dense system that fits in memory and in time. Bytes and Gflop/s are of all ``ranks``. The
+    matrix takes 8 N^2 bytes, at most ``fraction`` of the memory. Its solution takes about 2/3 N^3 flop (Dongarra,
+    Luszczek, Petitet 2003), at most ``seconds_cap`` at ``gflops_guess``. The smaller N is rounded down to a
+    multiple of ``nb``, at least one; the grid is the squarest. Raises ValueError unless all are positive and
+    finite."""
+    _positive(memory_bytes=memory_bytes, ranks=ranks, fraction=fraction, seconds_cap=seconds_cap,
+              gflops_guess=gflops_guess, nb=nb)
+    if fraction > 1:
+        raise ValueError(f'fraction is {fraction:g}: a share of the memory is at most 1')
+    p, q = grid(ranks)
+    by_memory = math.isqrt(round(memory_bytes * fraction) // 8)
+    by_time = _cube_root(1.5 * seconds_cap * gflops_guess * 1e9)
+    n = max(nb, min(by_memory, by_time) // nb * nb)
+    return Dense(n, nb, p, q, _why(n, nb, (p, q), by_memory, by_time, memory_bytes, fraction,
+                                        seconds_cap, gflops_guess))
 
 
-def collective_iterations(iterations: int, ranks: int) -> int:
-    """Fewer on many ranks: the work of one operation grows with them. Never below 20, nor above ``iterations``."""
-    return min(iterations, max(_LEAST, iterations * _FEW // max(ranks, _FEW)))
+#: DGEMM of one core by its widest vectors, on the low side: a wrong guess costs size, never truth.
+_GFLOPS_A_CORE = {'avx512f': 40.0, 'sve': 20.0, 'avx2': 20.0, 'asimd': 8.0, 'vsx': 8.0}
 
 
-def alltoall_bytes(ranks: int, largest: int) -> int:
-    """What one rank holds of osu_alltoall's buffers: it sends and receives ``largest`` bytes from every rank."""
-    return 2 * ranks * largest
+def gflops_guess(simd: Collection[str]) -> float:
+    """Gflop/s of one core to size a problem by, from the processor's vector sets."""
+    return next((rate for name, rate in _GFLOPS_A_CORE.items() if name in simd), 4.0)
+
+
+def grid(ranks: int) -> tuple[int, int]:
+    """(p, q) with p q = ranks, p <= q and p as large as possible. Raises ValueError below one rank."""
+    _positive(ranks=ranks)
+    p = next(p for p in range(math.isqrt(ranks), 0, -1) if ranks % p == 0)
+    return p, ranks // p
+
+
+def cached(vector_bytes_total: float, llc_bytes: float) -> str:
+    """Return why an array, summed over all ranks of a run, may be in their last-level caches (McCalpin's run
+    rules); '' where it cannot. Raises ValueError unless both are positive and finite."""
+    _positive(vector_bytes_total=vector_bytes_total, llc_bytes=llc_bytes)
+    if vector_bytes_total >= CACHE_MULTIPLE * llc_bytes:
+        return ''
+    return (f'an array of {vector_bytes_total / 1e6:.4g} MB is less than {CACHE_MULTIPLE} x '
+            f"{llc_bytes / 1e6:.4g} MB of last-level caches (McCalpin's run rules)")
+
+
+def _why(n, nb, pq, by_memory, by_time, memory_bytes, fraction, seconds_cap, gflops_guess) -> str:
+    memory = f'{100 * fraction:g} % of {memory_bytes / 1e9:.4g} GB hold N = {by_memory} (8 N^2 bytes)'
+    time = f'{seconds_cap:g} s at {gflops_guess:g} Gflop/s reach N = {by_time} (2/3 N^3 flop)'
+    bound, loose = (memory, time) if by_memory <= by_time else (time, memory)
+    if min(by_memory, by_time) < nb:
+        rounding = f'below one block, so N is one block of {nb}'
+    else:
+        rounding = f'rounded down to a multiple of NB = {nb}'
+    return f'N = {n}: {bound}, {rounding}; {loose}; grid {pq[0]} x {pq[1]} for {pq[0] * pq[1]} ranks'
+
+
+def _cube_root(x: float) -> int:
+    """The largest n with n^3 <= x; a product that misses a cube by rounding counts as that cube."""
+    n = round(x ** (1 / 3))
+    return n if n ** 3 <= x * (1 + 1e-12) else n - 1
+
+
+def _positive(**numbers: float) -> None:
+    for name, value in numbers.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f'{name} is {value}: it must be positive and finite')
 
 
 @dataclass(frozen=True)

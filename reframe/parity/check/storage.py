@@ -16,8 +16,8 @@ from reframe.core.pipeline import RegressionTestPlugin
 from parity.base import paths
 from parity.base.figures import figure
 from parity.check.mpi import Mpi
+from parity.check.reader import Incomplete
 from parity.check.sizing import Night, fit
-from parity.outputs import Incomplete
 from parity.plan import identity
 
 #: File systems of one kernel. All others may have servers, with caches that no client can drop or look into.

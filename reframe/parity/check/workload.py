@@ -22,10 +22,10 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity.base import paths, reasons, sizing, traps
+from parity.base import paths, reasons, traps
 from parity.base.strict import measured
-from parity.check import watched
-from parity.outputs import Incomplete, Wrong
+from parity.check import sizing, watched
+from parity.check.reader import Incomplete, Wrong
 from parity.plan import identity
 from parity.rfm import variables
 from parity.scheduler import scheduled
@@ -38,7 +38,7 @@ class Workload(rfm.RegressionTestPlugin):
     limits of its metrics, labels, the derivation of its sizes, the software's identity, load and
     steal before and after."""
 
-    #: Features that an environment must offer: the codes this check runs.
+    #: Features that an environment must offer; the code's own if not stated.
     needs = frozenset()
     #: Features that the partition must have, e.g. {'gpu'}.
     partition_needs = frozenset()
@@ -65,6 +65,8 @@ class Workload(rfm.RegressionTestPlugin):
     def parity_declare(self):
         self._rfm_display_name = variables.display_name(self)
         self.tags = {*self.tags, self.parity_subsystem}
+        if not self.needs and (code := getattr(sys.modules[type(self).__module__], 'CODE', None)):
+            self.needs = frozenset({code.feature or Path(self.prefix).name})
         self.parity_claim()
 
     def not_run(self):
@@ -82,8 +84,9 @@ class Workload(rfm.RegressionTestPlugin):
 
     @property
     def parity_subsystem(self):
-        """The folder of checks/ that the check stands in: compute, memory, network, storage, gpu."""
-        return Path(self.prefix).name
+        """The first folder below checks/: compute, memory, network, storage, gpu."""
+        folder = Path(self.prefix)
+        return (folder.parent if (folder / f'{folder.name}.py').is_file() else folder).name
 
     @run_after('setup')
     def parity_begin(self):
@@ -182,7 +185,7 @@ class Workload(rfm.RegressionTestPlugin):
         self.skip(reason)
 
     def derive(self, what, sized):
-        """Keep a size that parity.base.sizing derived, with its reason, beside the figures."""
+        """Keep a size that was derived, with its reason, beside the figures."""
         self.parity.setdefault('sizing', {})[what] = dataclasses.asdict(sized)
 
     def note(self, facts):
@@ -227,8 +230,8 @@ class Workload(rfm.RegressionTestPlugin):
         """Label bandwidths whose arrays the last-level caches may hold; None: their size is not known."""
         if not cache_bytes:
             self.label(metrics, 'cached', 'perhaps: the size of the last-level caches is not known')
-        elif sizing.fits_in_cache(array_bytes, cache_bytes):
-            self.label(metrics, 'cached', sizing.cached_reason(array_bytes, cache_bytes))
+        elif why := sizing.cached(array_bytes, cache_bytes):
+            self.label(metrics, 'cached', why)
 
     @run_before('run', always_last=True)
     def parity_queue(self):
@@ -258,8 +261,8 @@ class Workload(rfm.RegressionTestPlugin):
         return self.current_partition.scheduler.registered_name == 'local'
 
     def parse(self, text):
-        """The figures in ``text``, the program's standard output, by metric name. Raises parity.outputs.Incomplete
-        or parity.outputs.Wrong."""
+        """The figures in ``text``, the program's standard output, by metric name. Raises Incomplete or
+        Wrong."""
         raise NotImplementedError(f'{type(self).__name__} declares no parse()')
 
     @sanity_function

@@ -26,7 +26,7 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, pre
 ALL = typer.Option(False, '--all', help='List the cells that are in order, too.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 MAX_SIZE = typer.Option(None, '--max-size', metavar='BYTES',
-                        help='The last message size that was asked for (osu, imb): a table must end there.')
+                        help='The last message size that was asked for: a table must end there.')
 MAX_AGE = typer.Option(None, '--max-age', metavar='TIME',
                        help="End with 3 where the system's newest session ended longer ago, such as 26h, 90m, 2d.")
 OF_SYSTEM = typer.Option('', '--system', help='Judge the newest session of this system.')

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from parity.base import csvfile
+from parity.base import codes, csvfile
 from parity.base.errors import OK, REGRESSED, UsageError
 
 
 def parse(code: str, file: str, as_json: bool, max_size: int | None = None) -> int:
     """Print the metrics of the output in ``file`` ('-': standard input), or why it has none.
 
-    ``max_size``: the last message size (bytes) that was asked for, of codes in ``registry.SIZED``.
+    ``max_size``: the last message size (bytes) that was asked for, of codes whose ``read`` takes it.
     Returns 0 when the output is complete and verified, else 1. Raises UsageError for a code that parity
     does not know, a file that cannot be read, or a ``max_size`` that means nothing."""
-    from parity.outputs import Incomplete, Wrong, registry
-    if code not in registry.CODES:
-        raise UsageError(f'{code!r} is no code that parity reads; valid are: {", ".join(registry.CODES)}')
-    options = _sized(code, max_size, registry.SIZED)
+    from parity.check import Incomplete, Wrong
+    from parity.check.reader import room
+    known = codes.named(code)
+    reader = room(known).read
+    options = _sized(code, max_size, reader)
     text = _read(file).decode('utf-8', errors='replace')    # no figure contains a replacement character
     try:
-        metrics, facts = registry.reader(code)(text, **options)
+        metrics, facts = reader(text, **options)
     except (Incomplete, Wrong) as err:
         word = 'incomplete' if isinstance(err, Incomplete) else 'wrong'
         reason = _printable(' '.join(str(err).split()))     # it quotes the output
@@ -36,17 +40,17 @@ def parse(code: str, file: str, as_json: bool, max_size: int | None = None) -> i
         _print_json({'code': code, 'complete': True, 'verified': True, 'metrics': metrics, 'facts': facts})
     else:
         for name, value in metrics.items():
-            print(f'{name} {value!r} {registry.unit(code, name)}'.rstrip())
+            unit = next((unit for names, unit in known.units.items() if re.fullmatch(names, name)), '')
+            print(f'{name} {value!r} {unit}'.rstrip())
     return OK
 
 
-def _sized(code: str, max_size: int | None, sized: tuple[str, ...]) -> dict[str, int]:
+def _sized(code: str, max_size: int | None, reader: Callable) -> dict[str, int]:
     """What the parser is called with besides the text."""
     if max_size is None:
         return {}
-    if code not in sized:
-        raise UsageError(f'--max-size is no option for {code}: its output has no message sizes; '
-                         f'it is for {", ".join(sized)}')
+    if 'max_size' not in inspect.signature(reader).parameters:
+        raise UsageError(f'--max-size is no option for {code}: its output has no message sizes')
     if max_size < 1 or max_size & (max_size - 1):
         raise UsageError(f'--max-size {max_size}: message sizes are powers of two, such as 1048576')
     return {'max_size': max_size}

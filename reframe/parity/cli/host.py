@@ -12,14 +12,13 @@ from pathlib import Path
 import yaml
 
 from parity import machine
-from parity.base import paths, yamlfile
-from parity.base.codes import OFFERED_BY
+from parity.base import codes, paths, yamlfile
 from parity.base.errors import InfrastructureError, UsageError
 from parity.machine.cpuinfo import Tree
 from parity.probe import ask, write
 from parity.probe.model import TODO, Cluster, Host
 from parity.software import discover
-from parity.software.programs import FEATURES, PROGRAMS
+from parity.software.programs import features
 from parity.system import systems
 from parity.system.schema import System
 
@@ -83,9 +82,10 @@ def _host(cluster: Cluster) -> Host:
 
 def _codes() -> tuple[str, ...]:
     """What this node's own packages offer; file copies need python3 alone, and every node has that."""
-    offered = {feature for feature, programs in FEATURES.items()
-               if all(shutil.which(PROGRAMS[p].executable) for p in programs)}
-    return tuple(code for code in OFFERED_BY['distro'] if code in offered | {'filecopy'})
+    offered = {feature for feature, programs in features().items()
+               if all(map(shutil.which, programs))}
+    offered |= {code.feature for code in codes.every() if (code.executable, code.beside) == ('python3', ())}
+    return tuple(code for code in codes.offered_by('distro') if code in offered)
 
 
 def _writable(path: str) -> bool:

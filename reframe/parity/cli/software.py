@@ -51,7 +51,7 @@ def _list(view: manifest.View) -> None:
 
 
 def facts(system: System) -> dict[str, Any]:
-    """Caches and memory that STREAM's arrays are sized for: detected here, or stated by the partition."""
+    """Caches and memory that compiled-in arrays are sized for: detected here, or stated by the partition."""
     stated = system.partitions[0].extras.model_dump(exclude_none=True)
     if not system.detect:
         return stated

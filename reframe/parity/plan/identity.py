@@ -66,7 +66,17 @@ def renamed(report: dict[str, Any]) -> dict[str, Any]:
     return report
 
 
+#: What a code's folder holds that decides its figures.
+_SOURCES = ('.py', '.c', '.h', '.sh', '.dat', '.txt')
+
+
 @cache
 def version(file: str) -> str:
-    """Return a hash of a check's file. Checks of different versions may measure different things."""
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]
+    """Return a hash of a check's file and, in the folder of a code, of its other sources. Checks of different
+    versions may measure different things."""
+    own, folder = Path(file), Path(file).parent
+    files = [own]
+    if own.stem == folder.name:
+        files = sorted(f for f in folder.rglob('*') if f.is_file() and f.suffix in _SOURCES
+                       and not {'outputs', '__pycache__'} & {*f.relative_to(folder).parts})
+    return hashlib.sha256(b''.join(f.read_bytes() for f in files)).hexdigest()[:12]

@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from parity.base import codes
 from parity.probe.ask import ASKS
 from parity.probe.model import TODO, Cluster, Host, Like, Node, Queue
 
@@ -60,7 +61,7 @@ def _head(name: str, cluster: Cluster, host: Host, today: datetime.date) -> Iter
     yield (f'  - {{name: distro, codes: [{", ".join(host.codes)}]}}',
            f'{TODO} start on this node without a module: on the others, too?')
     mpi = ', '.join(host.mpi_modules[:1]) or 'gcc/13, openmpi/5'
-    yield f'# - {{name: site, modules: [{mpi}], codes: [hpl, osu]}}', ''
+    yield f'# - {{name: site, modules: [{mpi}], codes: [{", ".join(codes.offered_by("spack")[:2])}]}}', ''
     yield 'partitions:', ''
 
 

@@ -6,10 +6,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from parity.base.codes import package_of
+from parity.base import codes
 
-#: Codes that are programs of ours: what decides their figures is the interpreter.
-_PYTHON = ('filecopy', 'fileset')
 #: What the node tells of itself that differs between partitions by nature: named, never refused.
 _OF_NODE = ('virtualisation', 'processor', 'kernel', 'clocksource', 'governor', 'firmware', 'microcode',
             'gpu_driver')
@@ -54,9 +52,9 @@ def context(record: dict[str, Any], machine: dict[str, Any]) -> dict[str, str]:
 def _software(record: dict[str, Any], found: dict[str, Any], mpi: bool) -> dict[str, str | None]:
     """The code with Spack's DAG hash, or its package's version and the program's SHA-256; MPI; BLAS."""
     needs = record.get('needs') or []
+    own = [code for code in codes.every() if code.feature in needs]
     packages, programs = found.get('packages') or {}, found.get('programs') or {}
-    gpu = str(found.get('view', '')).rstrip('/').endswith('gpu')
-    built = [packages[name] for name in (package_of(need, gpu) for need in needs) if name in packages]
+    built = [packages[name] for name in map(codes.package_of, needs) if name in packages]
     if built:
         blas = found.get('blas') if any(p.get('blas') for p in built) else None
         return {'software': ', '.join(f'{p["spec"]} /{p["hash"][:7]}' for p in built),
@@ -64,12 +62,12 @@ def _software(record: dict[str, Any], found: dict[str, Any], mpi: bool) -> dict[
     if found.get('modules'):
         return {'software': f'modules {" ".join(found["modules"])}'}
     said = [_program(programs[n], n) for n in needs if n in programs]
-    if not said and set(needs) & set(_PYTHON) and 'python3' in programs:
+    if not said and 'python3' in programs and any(code.executable == 'python3' for code in own):
         said = [f'python {programs["python3"].get("version")}']
     identity = (record.get('software') or {}).get('identity')
     return {'software': ', '.join(said) or (f'identity {identity}' if identity else None),
             'MPI': _mpi(found, programs) if mpi else None,
-            'BLAS': _library(found.get('blas')) if 'hpcc' in needs else None}
+            'BLAS': _library(found.get('blas')) if any(code.blas for code in own) else None}
 
 
 def _program(program: dict[str, Any], name: str) -> str:
@@ -91,7 +89,7 @@ def _library(blas: dict[str, Any] | None) -> str | None:
 
 
 def _input(sizing: dict[str, dict[str, Any]]) -> str:
-    """The sizes that parity.base.sizing derived, without the sentences that derive them."""
+    """The sizes that a check derived, without the sentences that derive them."""
     return '; '.join(f'{what} ' + ' '.join(f'{k}={v}' for k, v in sized.items() if k != 'why')
                      for what, sized in sorted(sizing.items()) if isinstance(sized, dict))
 

@@ -1,11 +1,11 @@
 """Accepted values: systems/<name>/references/<partition>.yaml, in ReFrame's own $ref form.
 
-    Hpcc:
+    Check:
       $index: [size]
       quick:
-        hpl: [110.3, -0.05, 0.10, Gflop/s]
+        gflops: [110.3, -0.05, 0.10, Gflop/s]
     provenance:
-      Hpcc/quick/hpl: {date: 2026-11-20, by: ana, why: first values of the new rack, ...}
+      Check/quick/gflops: {date: 2026-11-20, by: ana, why: first values of the new rack, ...}
 
 ReFrame passes a case whose entry is missing or misspelt without a word; here that is an error."""
 

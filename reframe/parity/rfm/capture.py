@@ -118,6 +118,13 @@ class _Found:
         return list(run.values())
 
 
+def _belongs_to_a_check(filename: str) -> bool:
+    """Return whether the file is in the folder of a code, or below it, and is not the check, FOLDER/FOLDER.py."""
+    folders = [os.path.dirname(filename), os.path.dirname(os.path.dirname(filename))]
+    checks = [os.path.join(folder, f'{os.path.basename(folder)}.py') for folder in folders]
+    return any(check != filename and os.path.isfile(check) for check in checks)
+
+
 class _Recorder:
     """Stands before ReFrame's logger where a check is instantiated: its warnings are problems."""
 
@@ -143,15 +150,16 @@ class _Loader(RegressionCheckLoader):
 
     def load_from_file(self, filename, force=False):
         filename = os.path.abspath(filename)
-        if os.path.basename(os.path.dirname(filename)) == 'programs' and not self._validate_source(filename):
-            return []           # what a check starts on its nodes
+        if _belongs_to_a_check(filename):
+            return []
         warnings: list[str] = []
         decorators.getlogger = lambda: _Recorder(warnings)
         try:
             module = util.import_module_from_file(filename, force=force, load_parents=True)
             found = self.load_from_module(module)
             registered = getattr(module, '_rfm_test_registry', None) or ()
-            if not found and not warnings and not len(registered):
+            code = getattr(module, 'CODE', None)
+            if not (found or warnings or len(registered) or getattr(code, 'profile', None)):
                 warnings.append('yields no check: no class here is decorated with @rfm.simple_test')
         except KeyboardInterrupt:
             raise

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from parity import __version__
+from parity.base import codes
 from parity.machine import cpuinfo, store
 from parity.machine.cpuinfo import Tree
 from parity.software import spack
 from parity.software.blas import attempt
 from parity.software.model import Environ, Software, SpackFound
-from parity.software.programs import FEATURES, PROGRAMS
+from parity.software.programs import features, programs
 from parity.software.spackenv import manifest
 from parity.software.survey import paths, survey
 from parity.system.schema import ModulesEnvironment
@@ -33,7 +34,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml."""
     env, flags = dict(os.environ), cpuinfo.flags(Tree('/'))
     memory = _Memory(cache_file, _key(env, flags))
-    distro = memory.recall('distro', {'found': paths(PROGRAMS, env.get('PATH'))}, lambda: _distro(env, flags))
+    distro = memory.recall('distro', {'found': paths(programs(), env.get('PATH'))}, lambda: _distro(env, flags))
     found = memory.recall('spack', {'candidates': list(spack.candidates(root, env))},
                           lambda: _spack(root, env))
     made = manifest.read(system) if system else None
@@ -54,7 +55,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
 
 
 def _once(environs: list[Environ]) -> list[Environ]:
-    """What Spack has built is measured with Spack's: the distribution's iperf3 would measure the machine again."""
+    """What Spack has built is measured with Spack's: the distribution's would measure the machine twice."""
     built = {feature for environ in environs if environ.provider == 'spack' for feature in environ.features}
     return [environ.model_copy(update={'features': [f for f in environ.features if f not in built]})
             if environ.provider == 'distro' else environ for environ in environs]
@@ -62,7 +63,7 @@ def _once(environs: list[Environ]) -> list[Environ]:
 
 def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
     """Whatever lies on PATH: the distribution's packages, and what an operator put beside them."""
-    fields, notes, sound, files = survey('distro', FEATURES, env, flags)
+    fields, notes, sound, files = survey('distro', features(), env, flags)
     return _answer(Environ(name='distro', provider='distro', **fields), notes), sound, files
 
 
@@ -75,9 +76,9 @@ def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozen
 
 def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
     label, modules = f'modules {entry["name"]}', entry['modules']
-    known = [code for code in entry['codes'] if code in FEATURES]
+    known = [code for code in entry['codes'] if code in features()]
     notes = [f'{label}: no way is known to try {code}: not offered'
-             for code in entry['codes'] if code not in FEATURES]
+             for code in entry['codes'] if code not in features()]
     environ = Environ(name=entry['name'], provider='modules' if modules else 'distro', modules=modules)
     loaded, why = load_modules(modules, env) if modules else (dict(env), '')
     if loaded is None:
@@ -103,7 +104,8 @@ def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
     cpu = hashlib.sha256(' '.join(sorted(flags)).encode()).hexdigest()[:12]
     # it may offer more since what finds software was changed
     code = max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
-    return {'parity': __version__, 'code': code, 'cpu': cpu, 'user': os.geteuid(),
+    stated = hashlib.sha256(repr(codes.every()).encode()).hexdigest()[:12]
+    return {'parity': __version__, 'code': code, 'codes': stated, 'cpu': cpu, 'user': os.geteuid(),
             'variables': {name: env.get(name) for name in _VARIABLES}}
 
 
@@ -145,7 +147,7 @@ def _stamp(path: str) -> list[str | int]:
 
 
 def announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
-    """``software: distro (hpcc 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack``."""
+    """``software: distro (CODE 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack``."""
     parts = [', '.join(filter(None, (f'{environ.name} ({_contents(environ.software)})',
                                      environ.software.get('newer_build')))) for environ in environs]
     if not any(environ.provider == 'spack' for environ in environs):
@@ -155,18 +157,20 @@ def announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
 
 
 def _contents(software: dict[str, Any]) -> str:
-    programs, mpi, blas = (software.get(key, {}) for key in ('programs', 'mpi', 'blas'))
+    found, mpi, blas = (software.get(key, {}) for key in ('programs', 'mpi', 'blas'))
     names = [f'{p["spec"]} /{p["hash"][:7]}' for p in software.get('packages', {}).values()]
-    if 'hpcc' in programs:
-        names.append(f'hpcc {programs["hpcc"]["package_version"] or programs["hpcc"]["version"] or "?"}')
+    own = [code for code in codes.every() if code.package and code.executable in found]
+    names += [f'{code.executable} {found[code.executable]["package_version"] or found[code.executable]["version"]}'
+              for code in own if 'mpirun' in code.beside]
     if mpi:
         names.append(f'{mpi["name"]} {mpi["version"] or "?"}')
     if blas:
         core = f'as {blas["core"]}' if blas.get('core') else None
         names.append(' '.join(filter(None, [blas['name'], blas['version'], core])))
-    names += [f'{name} {programs[name]["version"] or "?"}' for name in ('iperf3', 'fio', 'cc') if name in programs]
-    if not names and 'python3' in programs:
-        names.append(f'only python {programs["python3"]["version"]}')
+    others = [*(code.executable for code in own if 'mpirun' not in code.beside), 'cc']
+    names += [f'{name} {found[name]["version"] or "?"}' for name in others if name in found]
+    if not names and 'python3' in found:
+        names.append(f'only python {found["python3"]["version"]}')
     return ', '.join(names) or 'nothing'
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+from parity.base import codes
 from parity.base.strict import Strict
 
 
@@ -23,18 +24,20 @@ class Environ(Strict):
     @property
     def identity(self) -> str:
         """A hash over what decides the figures: equal for like and like, on any machine, wherever files lie. Of
-        Python only the version counts: its security updates are no reason to break the history of HPL."""
+        Python only the version counts: its security updates are no reason to break a history."""
         return self._hash(self.software)
 
     def identity_of(self, feature: str) -> str:
-        """The same over what makes this feature alone: a newer iperf3 is no reason to break it either."""
+        """The same over what makes this feature alone: another code's new version does not break it either."""
         if feature not in self.parts:
             return self.identity
         own, facts = set(self.parts[feature]), dict(self.software)
         for kind in ('programs', 'packages'):
             if kind in facts:
                 facts[kind] = {name: of for name, of in facts[kind].items() if name in own}
-        for kind, users in _USERS.items():
+        using = {'mpi': {'mpirun'}, 'blas': {name for code in codes.every() if code.blas
+                                             for name in (code.executable, code.spack_package)}}
+        for kind, users in using.items():
             if not own & users:
                 facts.pop(kind, None)
         return self._hash(facts)
@@ -52,10 +55,6 @@ class Environ(Strict):
         if 'blas' in facts:
             facts['env_vars'] = {k: v for k, v in self.env_vars.items() if k.startswith('OPENBLAS_')}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
-
-
-#: Which programs and packages use what an environment has once.
-_USERS = {'mpi': {'mpirun'}, 'blas': {'hpcc', 'hpl'}}
 
 
 class SpackFound(Strict):

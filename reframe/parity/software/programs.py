@@ -1,4 +1,4 @@
-"""The programs we know to probe, and which features they make together."""
+"""The programs to look for on PATH, how each is tried, and the features that they make together."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from parity.base import sizing
+from parity.base import codes
+from parity.base.codes import Code
 from parity.software.blas import attempt
-
-#: hpcc says with it in 30 ms that it works; without an input file it would run its defaults for 7 s.
-_TINY_HPCC = sizing.hpcc_input(sizing.HplProblem(16, 8, 1, 1, ''))
 
 
 class Found(NamedTuple):
@@ -26,23 +25,6 @@ class Found(NamedTuple):
     version: str | None = None
     path: str | None = None
     name: str | None = None             # of an MPI: Open MPI, MPICH, Intel MPI
-
-
-def hpcc(path: str, env: Mapping[str, str]) -> Found:
-    """One rank of HPL with N = 16, and the other six codes at the sizes that follow from it."""
-    try:
-        with tempfile.TemporaryDirectory(prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
-            Path(folder, 'hpccinf.txt').write_text(_TINY_HPCC)
-            outcome = attempt([path], env, cwd=folder)
-            if not outcome.ok:
-                return Found(False, outcome.why)
-            text = Path(folder, 'hpccoutf.txt').read_text(errors='replace')
-    except OSError as error:
-        return Found(False, f'{error.filename or ""}: {error.strerror or error}'.lstrip(': '))
-    version = [re.search(rf'^Version{part}=(\d+)$', text, re.MULTILINE) for part in ('Major', 'Minor', 'Micro')]
-    if not re.search(r'^Success=1$', text, re.MULTILINE):
-        return Found(False, 'ran, but its output does not say Success=1')
-    return Found(True, version='.'.join(v[1] for v in version if v) or None, path=path)
 
 
 #: First line of `mpirun --version`.
@@ -88,17 +70,24 @@ def _of_version(version: str, least: tuple[int, ...], path: str) -> Found:
     return Found(True, '', version, path)
 
 
-def versioned(pattern: str, least: tuple[int, ...]) -> Callable[[str, Mapping[str, str]], Found]:
-    """A probe for a program that says its version, which must be ``least`` or later."""
-    def probe(path: str, env: Mapping[str, str]) -> Found:
-        said = attempt([path, '--version'], env)
-        if not said.ok:
-            return Found(False, said.why)
-        match = re.search(pattern, said.out)
-        if not match:
-            return Found(False, f'unexpected answer: {said.out[:80]!r}')
-        return _of_version(match[1], least, path)
-    return probe
+def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Found:
+    """Run a code's program as its `CODE` says, in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
+        for name in code.files:
+            shutil.copy(code.file.parent / name, folder)
+        ran = attempt([path, *code.starts], env, cwd=folder)
+        if not ran.ok:
+            return Found(False, ran.why)
+        try:
+            text = Path(folder, code.result).read_text(errors='replace') if code.result else ran.out
+        except OSError as error:
+            return Found(False, f'{code.result}: {error.strerror}')
+    if code.says and code.says not in text.splitlines():
+        return Found(False, f'ran, but its output does not say {code.says}')
+    match = re.search(code.version, text, re.MULTILINE)
+    if not match:
+        return Found(False, f'unexpected answer: {text[:80]!r}')
+    return _of_version('.'.join(match.groups()), code.least, path)
 
 
 #: What our kernels ask of a compiler: OpenMP, and a program that then runs.
@@ -128,28 +117,21 @@ class Program(NamedTuple):
     get: str
 
 
-PROGRAMS = {
-    'hpcc': Program('hpcc', hpcc, 'Debian and Ubuntu: apt install hpcc'),
-    'mpirun': Program('mpirun', mpirun, 'Debian and Ubuntu: apt install openmpi-bin'),
-    'python3': Program('python3', python, 'Debian and Ubuntu: apt install python3-minimal'),
-    # its JSON before 3.9 lacks what is checked; fio 3 is the first that counts in nanoseconds
-    'iperf3': Program('iperf3', versioned(r'^iperf (\d+\.\d+)', (3, 9)), 'Debian and Ubuntu: apt install iperf3'),
-    'fio': Program('fio', versioned(r'^fio-(\d+\.\d+)', (3, 0)), 'Debian and Ubuntu: apt install fio'),
-    'cc': Program('cc', compiler, 'Debian and Ubuntu: apt install gcc libc6-dev'),
-}
+@cache
+def programs() -> dict[str, Program]:
+    """The programs to look for on PATH, by their names: TOOLS, and what the codes run."""
+    known = {code.executable: (partial(benchmark, code), code.package)
+             for code in codes.every() if code.package}
+    known |= {'mpirun': (mpirun, 'openmpi-bin'), 'python3': (python, 'python3-minimal'),
+              'cc': (compiler, 'gcc libc6-dev')}
+    return {name: Program(name, probe, f'Debian and Ubuntu: apt install {package}')
+            for name, (probe, package) in known.items()}
 
-#: Feature -> the programs that must all start.
-FEATURES = {
-    'hpcc': ('hpcc', 'mpirun'),
-    'mpi': ('mpirun',),
-    'python': ('python3',),
-    'filecopy': ('python3',),           # our own programs
-    'fileset': ('python3', 'mpirun'),
-    'pingpong': ('python3', 'mpirun'),  # mpi4py's, of our own environment
-    'iperf3': ('iperf3', 'python3'),
-    'fio': ('fio', 'python3'),
-    'cc': ('cc',),                      # what our kernels in C are compiled with
-}
+
+def features() -> dict[str, tuple[str, ...]]:
+    """The features that programs on PATH can offer, with the programs that must all start."""
+    of_codes = {code.feature: (*filter(None, [code.executable]), *code.beside) for code in codes.every()}
+    return {name: (tool,) for tool, name in codes.TOOLS.items()} | {k: v for k, v in of_codes.items() if v}
 
 
 def root_variables() -> dict[str, str]:

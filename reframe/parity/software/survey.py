@@ -9,42 +9,44 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from parity.base import files
+from parity.base import codes, files
 from parity.software import blas
 from parity.software.blas import attempt
-from parity.software.programs import FEATURES, PROGRAMS, Found, root_variables
+from parity.software.programs import Found, features, programs, root_variables
 
 
 def paths(names: Collection[str], search: str | None) -> dict[str, str]:
     """Program -> where it lies on the search path; without those that are not there."""
-    found = {name: shutil.which(PROGRAMS[name].executable, path=search) for name in names}
+    found = {name: shutil.which(name, path=search) for name in names}
     return {name: path for name, path in found.items() if path}
 
 
-def survey(label: str, features: Collection[str], env: Mapping[str, str],
+def survey(label: str, wanted: Collection[str], env: Mapping[str, str],
            flags: frozenset[str]) -> tuple[dict[str, Any], list[str], bool, list[str]]:
-    """Probe the programs behind ``features``. The fields of an Environ, notes, whether all that was found starts,
-    and the files read, to notice a change."""
+    """Probe the programs behind the ``wanted`` features. Return the fields of an Environ, notes, whether all that
+    was found starts, and the files read, to notice a change."""
     env = {**env, **root_variables()}
-    names = list(dict.fromkeys(name for feature in features for name in FEATURES[feature]))
+    known, needed = programs(), {feature: features()[feature] for feature in wanted}
+    names = list(dict.fromkeys(name for several in needed.values() for name in several))
     lying = paths(names, env.get('PATH'))
-    found = {name: PROGRAMS[name].probe(path, env) for name, path in lying.items()}
+    found = {name: known[name].probe(path, env) for name, path in lying.items()}
     running = {name: probe for name, probe in found.items() if probe.ok}
-    notes = [f'{label}: {name} is not here ({PROGRAMS[name].get})' for name in names if name not in lying]
+    notes = [f'{label}: {name} is not here ({known[name].get})' for name in names if name not in lying]
     notes += [f'{label}: {lying[name]} does not start: {probe.why}'
               for name, probe in found.items() if not probe.ok]
     software, env_vars, files = _facts(label, running, env, flags, notes)
-    offered = [feature for feature in features if all(name in running for name in FEATURES[feature])]
+    offered = [feature for feature, several in needed.items() if all(name in running for name in several)]
     fields = {'features': offered, 'software': software, 'env_vars': env_vars,
-              'parts': {feature: list(FEATURES[feature]) for feature in offered}}
+              'parts': {feature: list(needed[feature]) for feature in offered}}
     return fields, notes, len(running) == len(lying), [*lying.values(), *files]
 
 
 def _facts(label: str, running: Mapping[str, Found], env: Mapping[str, str], flags: frozenset[str],
            notes: list[str]) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     real = {name: os.path.realpath(probe.path or '') for name, probe in running.items()}
-    libraries = blas.loaded(real['hpcc'], env) if 'hpcc' in real else {}
-    math, env_vars = _blas(label, libraries, env, flags, notes) if 'hpcc' in real else ({}, {})
+    using = next((code.executable for code in codes.every() if code.blas and code.executable in real), '')
+    libraries = blas.loaded(real[using], env) if using else {}
+    math, env_vars = _blas(label, using, libraries, env, flags, notes) if using else ({}, {})
     owned = owners([*real.values(), *filter(None, [math.get('library')])])
     facts: dict[str, Any] = {'programs': {
         name: {'path': path, 'version': running[name].version, **_package(owned.get(path)),
@@ -58,16 +60,16 @@ def _facts(label: str, running: Mapping[str, Found], env: Mapping[str, str], fla
     return facts, env_vars, [*real.values(), *libraries.values()]
 
 
-def _blas(label: str, libraries: Mapping[str, str], env: Mapping[str, str], flags: frozenset[str],
+def _blas(label: str, program: str, libraries: Mapping[str, str], env: Mapping[str, str], flags: frozenset[str],
           notes: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
     found = blas.library(libraries)
     if not found:
-        notes.append(f'{label}: the BLAS of hpcc is unknown: ldd shows none')
+        notes.append(f'{label}: the BLAS of {program} is unknown: ldd shows none')
         return {}, {}
     name, path = found
     if name != 'OpenBLAS':
         if name == 'reference BLAS':
-            notes.append(f'{label}: hpcc uses the slow reference BLAS (Debian and Ubuntu: apt install '
+            notes.append(f'{label}: {program} uses the slow reference BLAS (Debian and Ubuntu: apt install '
                          'libopenblas0-pthread)')
         return {'name': name, 'version': None, 'library': path}, {}
     choice = blas.choose(path, flags, env)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
@@ -20,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from parity.base.codes import FEATURES
+from parity.base import codes
 from parity.base.strict import UNITS, Strict, Time
 from parity.base.traps import JOINS, SELECTS
 
@@ -36,22 +35,21 @@ Option = Annotated[str, StringConstraints(pattern=r'^[^\x00-\x1f\x7f;`$]+$')]
 EnvVars = list[tuple[Variable, Value]]
 
 
-def _one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:
-    def known(name: str) -> str:
-        if name not in valid:
-            raise ValueError(f'unknown {kind} {name!r}; valid: {", ".join(valid)}')
-        return name
-    return known
+def _check(kind: str, name: str, valid: tuple[str, ...]) -> str:
+    if name not in valid:
+        raise ValueError(f'unknown {kind} {name!r}; valid: {", ".join(valid)}')
+    return name
 
 
-_known_code = _one_of('code', FEATURES)
+def _known_code(name: str) -> str:
+    return _check('code', name, codes.features())
 
 
 def _requirement(value: Any) -> Any:
     if value == 'offered':
         return value
     if not isinstance(value, list):
-        raise ValueError(f"{value!r}: must be 'offered' or a list of codes ({', '.join(FEATURES)})")
+        raise ValueError(f"{value!r}: must be 'offered' or a list of codes ({', '.join(codes.features())})")
     return [_known_code(name) for name in value]
 
 
@@ -132,8 +130,8 @@ class Partition(Strict):
 
     name: Name
     descr: str = ''
-    scheduler: Annotated[str, AfterValidator(_one_of('scheduler', SCHEDULERS))]
-    launcher: Annotated[str, AfterValidator(_one_of('launcher', LAUNCHERS))]
+    scheduler: Annotated[str, AfterValidator(lambda name: _check('scheduler', name, SCHEDULERS))]
+    launcher: Annotated[str, AfterValidator(lambda name: _check('launcher', name, LAUNCHERS))]
     access: list[Option] = []           # queue, account, whole nodes: what every job asks for
     environs: list[Name] | None = None  # all that are found, where not stated
     max_jobs: PositiveInt = 1           # cases in the queue or running at once

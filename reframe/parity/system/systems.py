@@ -51,9 +51,9 @@ def guard_references(name: str) -> None:
 
 def required(system: System, providers: set[str]) -> set[str]:
     """The features of the codes that must be measured on ``system``. ``offered`` asks for what the providers that
-    are there can offer; `distro` always can, so a machine without an MPI misses hpcc rather than skipping it."""
+    are there can offer; `distro` always can, so a machine without an MPI misses codes, and skips none."""
     if system.requires == 'offered':
-        return {f for p in providers | {'distro'} for f in codes.OFFERED_BY.get(p, ())}
+        return {f for p in providers | {'distro'} for f in codes.offered_by(p)}
     return set(system.requires)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from parity.base.codes import CODES, Code
+from parity.base import codes
+from parity.base.codes import Code
 from parity.plan import Plan
 from parity.verdict.model import Cell, CodeCoverage, Coverage
 
@@ -12,10 +13,11 @@ def of_cells(cells: list[Cell], plan: Plan, no_code: str) -> Coverage:
     needs = {case.case: set(case.needs) for case in plan.cases}
     loaded = {n for check in plan.checks for n in check.needs}
     planned = {n for names in needs.values() for n in names}
-    found = [_code(code, cells, needs, _absent(code, planned, loaded, no_code)) for code in CODES]
+    counted = codes.measured()
+    found = [_code(code, cells, needs, _absent(code, planned, loaded, no_code)) for code in counted]
     measured = sum(c.measured for c in found)
     return Coverage(line=_line(found, measured), codes=found, measured=measured,
-                    total=len(CODES), cells=len(cells))
+                    total=len(counted), cells=len(cells))
 
 
 def _code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: str) -> CodeCoverage:
@@ -23,7 +25,7 @@ def _code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: st
     if any(c.value is not None for c in own):
         return CodeCoverage(code=code.name, measured=True, by=code.name)
     standing = [c for c in cells if code.stand_in in needs[c.case]
-                and c.metric.startswith(code.stand_in_metrics)] if code.stand_in else []
+                and c.metric.startswith(code.stands_for)] if code.stand_in else []
     figures = [c for c in standing if c.value is not None]
     if any(not c.label for c in figures):
         return CodeCoverage(code=code.name, measured=True, by=code.stand_in)
@@ -46,7 +48,7 @@ def _why(cells: list[Cell]) -> str:
 
 
 def _line(found: list[CodeCoverage], measured: int) -> str:
-    """'3 of 13 codes (hpcc stands in for HPL STREAM; no Spack: NPB OSU IOR)'."""
+    """'3 of 13 codes (A stands in for B C; no Spack: D E F)'."""
     said: dict[str, list[str]] = {}
     for c in found:
         if c.measured and c.by != c.code:

@@ -84,14 +84,14 @@ class Cell(Strict):
 class CodeCoverage(Strict):
     """One of the codes that parity is made for: whether this session measured it, and how."""
 
-    code: str                        # e.g. 'HPL'
+    code: str                        # its name
     measured: bool
-    by: str = ''                     # what measured it: 'hpcc' stands in for HPL
+    by: str = ''                     # what measured it: the code, or one that stands in for it
     reason: str = ''                 # why not, if not
 
 
 class Coverage(Strict):
-    line: str                        # '3 of 13 codes (HPL by hpcc; no Spack: NPB OSU IOR mdtest)'
+    line: str                        # '3 of 13 codes (A stands in for B; no Spack: C D)'
     codes: list[CodeCoverage]
     measured: int
     total: int

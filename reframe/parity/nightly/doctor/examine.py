@@ -16,7 +16,7 @@ from string import Template
 
 from parity import plan
 from parity.base import paths
-from parity.base.codes import FEATURES, OFFERED_BY
+from parity.base.codes import features, offered_by
 from parity.base.errors import INFRASTRUCTURE, MISSING, USAGE, InfrastructureError, UsageError
 from parity.compare import pairs
 from parity.nightly import guard
@@ -150,14 +150,14 @@ def _files(system: System) -> Iterator[Finding]:
 def _codes(system: System, planned: Plan) -> Iterator[Finding]:
     """Examine each code on each partition: offered, missing although required, waived, or not asked for."""
     without = {code: {c.partition for c in planned.cases if code in c.needs and not c.environ}
-               for code in FEATURES if any(code in c.needs for c in planned.cases)}
+               for code in features() if any(code in c.needs for c in planned.cases)}
 
     def named(codes: list[str]) -> str:
         return ' '.join(code if len(without[code]) == len(system.partitions)
                         else f'{code} ({", ".join(sorted(without[code]))})' for code in codes)
 
     def build(codes: list[str]) -> str:
-        return f'parity software build --system {system.name}' if set(codes) & set(OFFERED_BY['spack']) \
+        return f'parity software build --system {system.name}' if set(codes) & set(offered_by('spack')) \
             else f'systems/{system.name}/system.yaml: environments with modules that bring them'
 
     required = systems.required(system, set(planned.providers))

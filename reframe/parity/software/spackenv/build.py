@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from parity.base import paths, sizing
+from parity.base import codes, paths
+from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.software import spack
 from parity.software.programs import root_variables
@@ -93,8 +94,10 @@ def _proven_gpu(place: Path) -> manifest.View | None:
 def _proven(view: Path, roots: dict[str, dict[str, Any]], start: bool = True) -> manifest.View:
     """The view; InfrastructureError naming the binaries that are not there or do not start."""
     bin_ = view / 'bin'
-    names = {package: expected(package, root) for package, root in roots.items()}
-    if bad := problems(bin_, [name for several in names.values() for name in several], start):
+    wanted = {package: expected(package, root) for package, root in roots.items()}
+    names = {package: list(several) for package, several in wanted.items()}
+    every = {name: code for several in wanted.values() for name, code in several.items()}
+    if bad := problems(bin_, every, start):
         name, why = next(iter(bad.items()))
         others = f' (so for {len(bad) - 1} more: {" ".join(list(bad)[1:6])} ...)' if len(bad) > 1 else ''
         raise InfrastructureError(f'{bin_ / name}: {why}{others}')
@@ -181,65 +184,34 @@ def _commit_lock(system: System, place: Path) -> None:
         lock.write_text((place / 'spack.lock').read_text())
 
 
-_OSU = '../libexec/osu-micro-benchmarks/mpi'
-#: Below the view's bin/.
-_NAMES = {
-    'hpl': ['xhpl'],
-    'stream': ['stream_c.exe'],
-    'ior': ['ior', 'mdtest'],
-    'osu-micro-benchmarks': [
-        *(f'{_OSU}/pt2pt/osu_{n}' for n in ('latency', 'bw', 'bibw', 'mbw_mr')),
-        *(f'{_OSU}/collective/osu_{n}' for n in ('allreduce', 'alltoall', 'bcast', 'barrier'))],
-    'intel-mpi-benchmarks': ['IMB-MPI1'],
-    'iperf3': ['iperf3'],
-    'fio': ['fio'],
-    'sysbench': ['sysbench'],
-    'mpip': ['../lib/libmpiP.so'],
-}
-#: BabelStream's programs, by the variant that builds each.
-_BABELSTREAM = {'omp': 'omp-stream', 'cuda': 'cuda-stream', 'hip': 'hip-stream'}
-#: What a program needs so as to end well, in an empty folder; without arguments the others run.
-_ARGUMENTS = {'ior': ['-b', '1k', '-t', '1k', '-o', 'file'], 'mdtest': ['-n', '1', '-d', 'folder'],
-              'iperf3': ['--version'], 'fio': ['--version'], 'sysbench': ['--version'],
-              'IMB-MPI1': ['-list'],
-              **{name: ['--list'] for name in _BABELSTREAM.values()},
-              **{Path(name).name: ['-h'] for name in _NAMES['osu-micro-benchmarks']}}
 #: A library starts where it and all that it needs can be loaded.
 _LOAD = (sys.executable, '-c', 'import ctypes, os, sys; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)')
 #: A program that has not ended with an error by then has started.
 _SECONDS = 0.5
 
 
-def expected(package: str, facts: dict[str, Any]) -> list[str]:
-    """The names, below the view's bin/, of what a package of the manifest must bring."""
-    if package == 'npb':
-        parameters = facts['parameters']
-        return [f'{name}.{letter}.x' for name in _several(parameters['names'])
-                for letter in _several(parameters['classes'])]
-    if package == 'babelstream':
-        return [name for variant, name in _BABELSTREAM.items() if facts['parameters'].get(variant)]
-    return _NAMES.get(package, [])
+def expected(package: str, facts: dict[str, Any]) -> dict[str, Code]:
+    """The names, below the view's bin/, of what a package of the manifest must bring, and whose each is."""
+    return {name: code for code in codes.of_package(package) for name in code.binaries_of(facts['parameters'])}
 
 
-def _several(value: Any) -> list[str]:
-    return list(value) if isinstance(value, (list, tuple)) else str(value).split(',')
-
-
-def problems(folder: Path, names: list[str], start: bool = True) -> dict[str, str]:
+def problems(folder: Path, wanted: dict[str, Code], start: bool = True) -> dict[str, str]:
     """Why a binary cannot be used, for those that cannot; without ``start`` only whether it is there."""
-    check = problem if start else _absence
+    def check(name: str) -> str:
+        return problem(folder / name, wanted[name]) if start else _absence(folder / name)
+
     with ThreadPoolExecutor(max_workers=2) as pool:
-        said = pool.map(lambda name: (name, check(folder / name)), names)
-        return {name: why for name, why in said if why}
+        return {name: why for name, why in zip(wanted, pool.map(check, wanted), strict=True) if why}
 
 
-def problem(program: Path) -> str:
+def problem(program: Path, code: Code) -> str:
     """'' if the program starts: it runs for half a second, or ends without an error."""
     if said := _absence(program):
         return said
     with tempfile.TemporaryDirectory(prefix='parity-start-', ignore_cleanup_errors=True) as work:
-        Path(work, 'HPL.dat').write_text(sizing.hpl_input(sizing.HplProblem(16, 8, 1, 1, '')))
-        command = [*(_LOAD if program.suffix == '.so' else ()), str(program), *_ARGUMENTS.get(program.name, [])]
+        for name in code.files:
+            shutil.copy(code.file.parent / name, work)
+        command = [*(_LOAD if program.suffix == '.so' else ()), str(program), *code.starts]
         try:
             process = subprocess.Popen(command, cwd=work, env={**os.environ, **root_variables()}, text=True,
                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -14,15 +15,17 @@ from typing import Any
 
 import yaml
 
-from parity.base import files, paths, yamlfile
+from parity.base import codes, files, paths, yamlfile
 from parity.base.errors import InfrastructureError, UsageError
-from parity.base.sizing import stream_elements
 from parity.software.spack import Spack
 from parity.software.spackenv import externals, gpu
 from parity.system.schema import System
 
 #: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
 _SMALL_MODEL_BYTES = 2 * 10**9
+_ELEMENT = 8                # bytes
+_MILLION = 1_000_000        # so that the number is readable in a spec
+_MEMORY_SHARE = 0.6         # of the memory, at most, for all arrays
 
 
 #: After the name of a folder that takes the place of another one: of a build that was damaged.
@@ -41,7 +44,7 @@ def committed_lock(system: str) -> Path:
 
 def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
     """Write the environment that the system asks for, with its committed lock, and return its folder. The
-    partition's ``facts`` (llc_bytes, memory_bytes) decide STREAM's arrays; ``given`` are the recipes that the
+    partition's ``facts`` (llc_bytes, memory_bytes) size compiled-in arrays; ``given`` are the recipes that the
     Spack at hand was told to use instead of the pinned ones."""
     home = of(system.name)
     scopes = [str(s) for s in [paths.root() / 'systems' / system.name / 'spack'] if s.is_dir()]
@@ -112,18 +115,26 @@ def _manifest() -> dict[str, Any]:
 
 
 def _sized(spec: str, facts: dict[str, Any]) -> str:
-    """STREAM's arrays are compiled in: as long as this system's caches ask for."""
-    if not spec.startswith('stream@') or not facts.get('llc_bytes') or not facts.get('memory_bytes'):
+    """The spec with arrays as long as this system's caches ask for, of a code that has them compiled in."""
+    code = next((c for c in codes.every() if c.arrays and c.spack_package == spec.split('@')[0]), None)
+    if not code or not facts.get('llc_bytes') or not facts.get('memory_bytes'):
         return spec
-    try:
-        arrays = stream_elements(facts['llc_bytes'], facts['memory_bytes'])
-    except ValueError:  # such caches, so little memory: as pinned; the check labels the figures `cached`
+    variant, count = code.arrays
+    elements = array_elements(count, facts['llc_bytes'], facts['memory_bytes'])
+    if not elements:            # such caches, so little memory: as pinned; the check labels the figures `cached`
         return spec
-    words = [f'stream_array_size={arrays.elements}' if w.startswith('stream_array_size=') else w
-             for w in spec.split()]
-    if 3 * 8 * arrays.elements > _SMALL_MODEL_BYTES:
+    words = [f'{variant}={elements}' if w.startswith(f'{variant}=') else w for w in spec.split()]
+    if count * _ELEMENT * elements > _SMALL_MODEL_BYTES:
         words.append('cflags="-mcmodel=medium"')
     return ' '.join(words)
+
+
+def array_elements(count: int, llc_bytes: float, memory_bytes: float) -> int:
+    """The elements of each of ``count`` arrays that measure memory: at least CACHE_MULTIPLE times the last-level
+    caches, in whole millions. 0 where all arrays need more than _MEMORY_SHARE of the memory."""
+    by_cache = math.ceil(codes.CACHE_MULTIPLE * llc_bytes / _ELEMENT)
+    elements = -(-max(by_cache, _MILLION) // _MILLION) * _MILLION
+    return elements if count * _ELEMENT * elements <= _MEMORY_SHARE * memory_bytes else 0
 
 
 def locked(folder: Path) -> dict[str, Any]:

@@ -10,12 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from parity.base import paths, yamlfile
+from parity.base import codes, paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.strict import Strict
 
-#: The codes whose GPU binaries parity knows, and so can miss.
-CODES = ('babelstream', 'osu-micro-benchmarks')
 #: The variant that makes a build one for GPUs, and the one that names their architecture.
 _ARCHITECTURE = {'cuda': 'cuda_arch', 'rocm': 'amdgpu_target'}
 #: In the default view are all builds but those for GPUs, so that a CPU check cannot pick one.
@@ -24,10 +22,15 @@ _BUILDS = [f'+{variant}' for variant in _ARCHITECTURE]
 _DRIVERS = ('/dev/nvidiactl', '/dev/kfd')
 
 
+def packages() -> list[str]:
+    """The packages whose GPU binaries parity knows, and so can miss."""
+    return [code.spack_package for code in codes.every() if code.gpu]
+
+
 def _spec(text: str) -> str:
-    code = re.match(r'[\w-]*', text)[0]
-    if code not in CODES:
-        raise ValueError(f'{text!r}: no GPU binaries are known of {code!r}; valid: {", ".join(CODES)}')
+    code, known = re.match(r'[\w-]*', text)[0], packages()
+    if code not in known:
+        raise ValueError(f'{text!r}: no GPU binaries are known of {code!r}; valid: {", ".join(known)}')
     if not re.match(r'[\w-]+@[\w.=]', text):
         raise ValueError(f'{text!r}: must name its version, as {code}@...')
     variants = [v for v in _ARCHITECTURE if re.search(rf'\+{v}\b', text)]
@@ -57,7 +60,7 @@ def specs(system: str) -> list[str]:
 def add(manifest: dict[str, Any], wanted: list[str]) -> None:
     """Add GPU specs and their view; a spec without ~cuda ~rocm would get the build for GPUs, too."""
     view = manifest['view']['default']
-    manifest['specs'] = [*(f'{spec} ~cuda ~rocm' if spec.split('@')[0] in CODES else spec
+    manifest['specs'] = [*(f'{spec} ~cuda ~rocm' if spec.split('@')[0] in packages() else spec
                            for spec in manifest['specs']), *wanted]
     manifest['concretizer'] = {**manifest.get('concretizer', {}), 'unify': 'when_possible'}
     manifest['view'] = {'default': {**view, 'exclude': _BUILDS},

@@ -147,7 +147,8 @@ def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
     whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
     refused = f'{", ".join(sorted(stale))}: not what was built: not offered (parity software build)'
     notes = [f'{name}: {note}' for note in (stale and refused, newer) if note]
-    math, env_vars = _math(Path(built.view, 'xhpl'), env, flags, notes) if 'hpl' in whole else ({}, {})
+    using = next((code for package in whole for code in codes.of_package(package) if code.blas), None)
+    math, env_vars = _math(Path(built.view, using.binaries[0]), env, flags, notes) if using else ({}, {})
     identities = {package: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
                   for package, p in whole.items()}
     facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities}
@@ -160,7 +161,7 @@ def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
 
 def _math(program: Path, env: Mapping[str, str], flags: frozenset[str],
           notes: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The BLAS that HPL loads, and the kernels to name where it does not know the processor."""
+    """The BLAS that a program loads, and the kernels to name where it does not know the processor."""
     found = blas.library(blas.loaded(os.path.realpath(program), env))
     if not found or found[0] != 'OpenBLAS':
         return ({'name': found[0], 'library': found[1]} if found else {}), {}

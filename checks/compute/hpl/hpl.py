@@ -1,0 +1,50 @@
+"""High-Performance Linpack 2.3 (Petitet, Whaley, Dongarra, Cleary): one dense system on all cores."""
+
+from pathlib import Path
+
+import reframe as rfm
+from hpl_output import read, results
+from reframe.core.builtins import run_after, run_before, variable
+
+from parity.check import Code, Metric, Mpi, Wrong
+
+CODE = Code('HPL', spack='hpl@2.3', binaries=('xhpl',), files=('HPL.dat',), blas=True,
+            stand_in='hpcc', stands_for=('hpl',), units={'gflops': 'Gflop/s', 'seconds': 's'})
+
+# share of memory, and seconds, by size
+SIZES = {'quick': (0.20, 15), 'nightly': (0.50, 120), 'acceptance': (0.80, 7200)}
+
+
+@rfm.simple_test
+class Hpl(rfm.RunOnlyRegressionTest, Mpi):
+    """One rank a core, one thread a rank; every residual must pass. ``dat`` names an HPL.dat to use as it is."""
+
+    dat = variable(str, value='')
+    metrics = (
+        Metric('gflops', 'Gflop/s', 'higher', limit='peak_flops',
+               ceiling='Hpcc.dgemm_star', ceiling_times_ranks=True),
+        Metric('seconds', 's', 'lower'),
+    )
+
+    @run_after('setup')
+    def place(self):
+        self.place_ranks()
+        self.executable = self.program('xhpl')
+
+    @run_before('run')
+    def write_input(self):
+        if self.dat:
+            self.stage('HPL.dat', Path(self.dat).read_text())
+            return
+        self.problem = self.dense_problem(*SIZES[self.size])
+        self.derive('hpl', self.problem)
+        self.stage('HPL.dat', self.problem.into(Path(self.prefix, 'HPL.dat').read_text()))
+
+    def parse(self, text):
+        values, lines = read(text)[0], results(text)
+        if not self.dat:
+            ran, asked = (lines[0].n, lines[0].nb, lines[0].p, lines[0].q), self.problem
+            if len(lines) != 1 or ran != (asked.n, asked.nb, asked.p, asked.q):
+                raise Wrong(f'ran N, NB, P, Q {ran}, asked for {asked.n, asked.nb, asked.p, asked.q}')
+        self.note({'lines': [vars(line) for line in lines]})
+        return values

@@ -1,0 +1,77 @@
+"""HPL 2.3: the original's output, and Spack's with progress lines and detailed times. One HPL.dat may ask for many
+problems, each with a result line and a residual. The figures of ``read`` are those of the line with the most
+Gflop/s, as HPL's own rules have it; ``results`` has all lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from parity.check import Incomplete, Lines, Read, Wrong, agree, number, whole
+
+THRESHOLD = 16                  # HPL's own bound of scaled residuals; a looser one in HPL.dat does not excuse
+_RESULT = r'(W[RC]\d+[0-5][LCR]\d+[LCR]\d+)' + r' (\S+)' * 6
+_RESIDUAL = re.escape('||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=') + r' (\S+) \.{6} (\S+)'
+
+
+@dataclass(frozen=True)
+class HplResult:
+    """One result line. ``residual`` is scaled by eps, the norms and N."""
+
+    variant: str
+    n: int
+    nb: int
+    p: int
+    q: int
+    seconds: float
+    gflops: float
+    residual: float
+
+
+def read(text: str) -> Read:
+    """gflops (Gflop/s), seconds and residual of the best line, once every line passed.
+    Facts: its variant, n, nb, p, q and processes; the number of tests; HPL's version."""
+    lines = results(text)
+    best = max(lines, key=lambda each: each.gflops)
+    return {'gflops': best.gflops, 'seconds': best.seconds, 'residual': best.residual}, {
+        'variant': best.variant, 'n': best.n, 'nb': best.nb, 'p': best.p, 'q': best.q,
+        'processes': best.p * best.q, 'tests': len(lines), 'version': _version(Lines(text))}
+
+
+def results(text: str) -> list[HplResult]:
+    """Every result line of one complete run, in its order. Raises Incomplete with the line where something is
+    missing or memory could not be allocated, Wrong for illegal input, a residual that is not PASSED, or figures
+    that contradict each other."""
+    out = Lines(text)
+    out.refuse('>>> .*allocation failed', Incomplete)
+    out.refuse('>>> .* <<<|tests completed without checking')
+    out.one(r'End of Tests\.')
+    _version(out)
+    tests = out.count(r'Finished (\S+) tests with the following results:')
+    passed = out.count(r'(\S+) tests completed and passed residual checks,', zero=True)
+    failed = out.count(r'(\S+) tests completed and failed residual checks,', zero=True)
+    skipped = out.count(r'(\S+) tests skipped because of illegal input values\.', zero=True)
+    rows, residuals = out.every(_RESULT), out.every(_RESIDUAL)
+    if not len(rows) == len(residuals) == tests:
+        told = f'{len(rows)} result lines and {len(residuals)} residuals of {tests} tests'
+        raise Incomplete(f'line {out.end}: {told}')
+    found = [_result(row.groups(), *residual.groups()) for row, residual in zip(rows, residuals, strict=True)]
+    if (passed, failed, skipped) != (tests, 0, 0):
+        raise Wrong(f'{tests} tests, {passed} passed, {failed} failed, {skipped} skipped by HPL\'s count')
+    return found
+
+
+def _version(out: Lines) -> str:
+    return out.one(r'HPLinpack (\d+\.\d+\w?) -- .*')[1]
+
+
+def _result(row: tuple[str, ...], residual: str, verdict: str) -> HplResult:
+    n, nb, p, q = (whole(token, name) for token, name in zip(row[1:5], ('N', 'NB', 'P', 'Q'), strict=True))
+    seconds, gflops = number(row[5], 'Time', zero=True, places=2), number(row[6], 'Gflops')
+    work = (2 / 3 * n ** 3 + 3 / 2 * n ** 2) / 1e9
+    agree(gflops, seconds, work, f'Gflop/s of N = {n}')
+    value = number(residual, 'the residual', zero=True)
+    if verdict != 'PASSED' or value >= THRESHOLD:
+        raise Wrong(f'the residual of {row[0]} with N {n} is {float(value):g}: {verdict[:20]}')
+    seconds = float(seconds) or work / float(gflops)        # a run below 5 ms prints 0.00
+    return HplResult(row[0], n, nb, p, q, seconds, float(gflops), float(value))

@@ -1,0 +1,40 @@
+"""NAS Parallel Benchmarks 3.4 (Bailey et al., 1991; NAS-95-020): five kernels and three applications."""
+
+import reframe as rfm
+from npb_output import check, read
+from npb_sizes import CLASS_BY_SIZE, memory_bytes, most_ranks
+from reframe.core.builtins import parameter, run_after
+
+from parity.check import Code, Metric, Mpi
+
+CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C', binaries=('{names}.{classes}.x',),
+            units={'mops_.*': 'Mop/s', 'seconds': 's'})
+
+
+@rfm.simple_test
+class Npb(rfm.RunOnlyRegressionTest, Mpi):
+    """One rank a core, or as many as the benchmark's grid allows; the class goes by the size."""
+
+    benchmark = parameter(['bt', 'cg', 'ep', 'ft', 'is', 'lu', 'mg', 'sp'])
+    metrics = (
+        Metric('mops_total', 'Mop/s', 'higher'),
+        Metric('mops_per_process', 'Mop/s', 'higher'),
+        Metric('seconds', 's', 'lower'),
+    )
+
+    @run_after('setup')
+    def place(self):
+        self.letter = CLASS_BY_SIZE[self.size]
+        count = most_ranks(self.benchmark, self.ranks_on(int(self.nodes)), self.letter)
+        need = memory_bytes(self.benchmark, self.letter, count)
+        have = int(self.nodes) * (self.extra('memory_bytes') or 0)
+        if have and need > have:
+            self.skip_case(f'memory: class {self.letter} needs {need / 1e9:.3g} GB, there are {have / 1e9:.3g} GB')
+        self.place_ranks(count)
+        self.executable = self.program(f'{self.benchmark}.{self.letter}.x')
+
+    def parse(self, text):
+        values, facts = read(text)
+        check(facts, self.benchmark, self.letter, self.num_tasks)
+        self.note(facts)
+        return values

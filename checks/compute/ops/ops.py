@@ -1,0 +1,114 @@
+"""Arithmetic operations a second: fused multiply-adds in double precision, integers of 64 to 8 bits.
+
+A kernel of ours (programs/ops.c), compiled by the job for the node's own processor; every lane of every
+vector is compared with its closed form. Integers have no limit: no table of their pipes is vouched for.
+"""
+
+import dataclasses
+from statistics import median
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity.check import KERNEL_FIGURES, Code, Incomplete, Kernel, Metric, Read, Wrong, kernel, kernel_rate
+
+CODE = Code('ops', beside=('cc',), feature='cc', units={'lowest_over_median': '', '.*': 'Gop/s'})
+
+# seconds of each kind, samples of a second; by size
+SIZES = {'quick': (0.3, 3), 'nightly': (2, 60), 'acceptance': (10, 600)}
+
+#: Kinds of numbers and their bits.
+KINDS = {'double': 64, 'int64': 64, 'int32': 32, 'int16': 16, 'int8': 8}
+_OPERATIONS = 2             # of an iteration, on every lane
+_KIND = '|'.join(KINDS)
+_FIGURES = rf'iterations (?P<iterations>\d+) {KERNEL_FIGURES} Gop/s'
+_ROW = (rf'(?:(?P<kind>{_KIND}) threads (?P<threads>\d+) lanes (?P<lanes>\d+) chains (?P<chains>\d+) '
+        rf'|sample (?P<sample>\d+) (?P<of>{_KIND}) ){_FIGURES}(?P<end> wrong 0)?')
+
+
+class Counted(rfm.RunOnlyRegressionTest, Kernel):
+    """What both checks share: figures of double precision stand beside the peak of as many cores."""
+
+    kernel = 'ops'
+
+    @run_after('init')
+    def bound(self):
+        limit = 'peak_flops_core' if self.threads == 'one' else 'peak_flops'
+        self.metrics = tuple(dataclasses.replace(m, limit=limit) if m.unit == 'Gflop/s' else m
+                             for m in self.metrics)
+
+    def parse(self, text):
+        values, facts = read(text)
+        if facts['threads'] != self.count:
+            raise Wrong(f'ran {facts["threads"]} threads, asked for {self.count}')
+        self.note(facts)
+        return values
+
+
+@rfm.simple_test
+class Ops(Counted):
+    """All threads at once, one kind of number after another."""
+
+    metrics = (Metric('double', 'Gflop/s', 'higher'),
+               *(Metric(kind, 'Gop/s', 'higher') for kind in KINDS if kind != 'double'))
+
+    @run_after('setup')
+    def place(self):
+        self.run_kernel('--seconds', SIZES[self.size][0], *KINDS)
+
+
+@rfm.simple_test
+class OpsOverTime(Counted):
+    """Double precision on all cores, told once a second: a clock that falls, a neighbour, a throttled socket."""
+
+    threads = parameter(['all'])
+    metrics = (Metric('median', 'Gflop/s', 'higher'), Metric('lowest', 'Gflop/s', 'higher'),
+               Metric('lowest_over_median', '', 'higher'))
+
+    @run_after('setup')
+    def place(self):
+        self.run_kernel('--samples', SIZES[self.size][1], 'double')
+
+    def parse(self, text):
+        values = super().parse(text)
+        if (told := len(read(text)[1].get('samples', ()))) != SIZES[self.size][1]:
+            raise Wrong(f'{told} samples, asked for {SIZES[self.size][1]}')
+        return values
+
+
+def read(text: str) -> Read:
+    """Gop/s of all threads by kind: double int64 int32 int16 int8; a fused multiply-add is two operations. With
+    samples, median, lowest and lowest_over_median of the one-second rates, too.
+    Facts: compiler, flags, width (bits of a vector), threads; samples: their rates (Gop/s) in order."""
+    width, rows, compiled = kernel(text, 'ops', 'width', _ROW)
+    results, samples = ([row for row in rows if row[word]] for word in ('kind', 'sample'))
+    if not results or any(bool(row['kind']) != bool(row['end']) for row in rows):
+        raise Incomplete('a line of a result is not whole')
+    found = {row['kind']: kernel_rate(row, int(row['iterations']) * _work(row, width)) for row in results}
+    if len(found) < len(results) or len({(row['threads'], row['chains']) for row in results}) > 1:
+        raise Wrong(f'the results are not of different kinds with as many threads: {", ".join(found)}')
+    ran = {**compiled, 'width': width, 'threads': int(results[0]['threads'])}
+    if samples:
+        ran['samples'] = taken = _samples(samples, rows, width)
+        middle = median(taken)
+        found |= {'median': middle, 'lowest': min(taken), 'lowest_over_median': min(taken) / middle}
+    return found, ran
+
+
+def _work(row: dict[str, str], width: int) -> int:
+    """Operations of one iteration."""
+    if int(row['lanes']) * KINDS[row['kind']] != width or not int(row['chains']):
+        raise Wrong(f'{row["lanes"]} lanes of {row["kind"]} are not {width} bits')
+    return _OPERATIONS * int(row['lanes']) * int(row['chains'])
+
+
+def _samples(samples: list[dict[str, str]], rows: list[dict[str, str]], width: int) -> list[float]:
+    """The rates of the samples, which stand in order before the one result that they are of."""
+    numbers = [str(at) for at in range(1, len(rows))]
+    if len(rows) != len(samples) + 1 or [row['sample'] for row in rows[:-1]] != numbers:
+        raise Incomplete(f'{len(samples)} samples that are not numbered one after another before their result')
+    whole = rows[-1]
+    if {row['of'] for row in samples} != {whole['kind']} or \
+            sum(int(row['iterations']) for row in samples) > int(whole['iterations']):
+        raise Wrong('the samples are more than the result that they are of')
+    return [kernel_rate(row, int(row['iterations']) * _work(whole, width)) for row in samples]

@@ -1,0 +1,103 @@
+"""Memory in blocks of 1 B to 10 MB, read, written, and read and written, in order and in random order.
+
+A kernel of ours (programs/blocks.c), compiled by the job; every thread has memory of its own, together four
+times the caches. What was read is added up and what was written read back, and both compared. In random
+order the next block does not depend on what was read: several misses are under way at once.
+"""
+
+from dataclasses import dataclass
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity.base.codes import CACHE_MULTIPLE
+from parity.check import KERNEL_FIGURES, Code, Kernel, Metric, Read, Wrong, kernel, kernel_rate
+
+CODE = Code('blocks', beside=('cc',), feature='cc', units={'.*': 'GB/s'})
+
+BLOCKS = {'1B': 1, '8B': 8, '64B': 64, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7}
+# blocks that are run, seconds of each; by size
+SIZES = {'quick': (('1B', '64B', '1MB'), 0.1), 'nightly': (tuple(BLOCKS), 0.5), 'acceptance': (tuple(BLOCKS), 3)}
+
+
+#: How often an operation touches each byte of a block.
+TOUCHES = {'read': 1, 'write': 1, 'update': 2}
+_ROW = (rf'(?P<what>{"|".join(TOUCHES)}) (?P<order>sequential|random) block (?P<block>\d+) '
+        rf'threads (?P<threads>\d+) blocks (?P<blocks>\d+) {KERNEL_FIGURES} GB/s wrong 0')
+LEAST = 64 << 20            # bytes of a thread: several blocks of the largest size, 10 MB
+SHARE = 0.25                # of the memory, at most, for all threads
+_PAGE = 4096
+
+
+@rfm.simple_test
+class Blocks(rfm.RunOnlyRegressionTest, Kernel):
+    """Rates of all threads together; `update` reads and writes a block, and both count."""
+
+    kernel = 'blocks'
+    order = parameter(['sequential', 'random'])
+
+    @run_after('init')
+    def declare(self):
+        # in random order, a cache may have held what comes again
+        limit = 'memory_bandwidth' if self.order == 'sequential' else None
+        self.metrics = tuple(Metric(f'{what}_{block}', 'GB/s', 'higher', limit=limit)
+                             for what in TOUCHES for block in BLOCKS)
+
+    def not_run(self):
+        run, why = SIZES[self.size][0], f'size={self.size} runs blocks of {", ".join(SIZES[self.size][0])}'
+        return {m.name: why for m in self.metrics if m.name.partition('_')[2] not in run}
+
+    @run_after('setup')
+    def place(self):
+        self.blocks, seconds = SIZES[self.size]
+        runs = [f'{what}:{BLOCKS[block]}' for what in TOUCHES for block in self.blocks]
+        self.run_kernel('--seconds', seconds, '--order', self.order, *runs)
+        self.caches = (self.extra('llc_one_bytes') if self.count == 1 else None) or self.extra('llc_bytes')
+        self.walk = walk(self.count, self.caches, self.extra('memory_bytes'))
+        self.derive('walk', self.walk)
+        self.executable_opts = ['--bytes', str(self.walk.bytes), *self.executable_opts]
+
+    def parse(self, text):
+        values, facts = read(text)
+        asked = (self.count, self.order, self.walk.bytes)
+        if (ran := tuple(facts[name] for name in ('threads', 'order', 'bytes'))) != asked:
+            raise Wrong(f'ran threads, order, bytes {ran}, asked for {asked}')
+        self.note(facts)
+        self.label_cached([m.name for m in self.metrics], self.count * self.walk.bytes, self.caches)
+        return {f'{what}_{block}': values.get(f'{what}_{BLOCKS[block]}')
+                for what in TOUCHES for block in self.blocks}
+
+
+def read(text: str) -> Read:
+    """<read|write|update>_<block> in GB/s (10^9 bytes) of all threads, block in bytes; an update counts twice.
+    Facts: compiler, flags, order, threads, bytes (of each thread)."""
+    head, rows, compiled = kernel(text, 'blocks', 'bytes', _ROW)
+    names = [f'{row["what"]}_{row["block"]}' for row in rows]
+    if len(set(names)) < len(names) or len({(row['order'], row['threads']) for row in rows}) != 1:
+        raise Wrong('the results are not of different runs in one order with as many threads')
+    return {name: kernel_rate(row, TOUCHES[row['what']] * int(row['blocks']) * int(row['block']))
+            for name, row in zip(names, rows, strict=True)}, {
+                **compiled, 'order': rows[0]['order'], 'threads': int(rows[0]['threads']), 'bytes': head}
+
+
+@dataclass(frozen=True)
+class Walk:
+    """``bytes`` of each thread, and the sentence that explains the number."""
+
+    bytes: int
+    why: str
+
+
+def walk(threads: int, cache_bytes: int | None, memory_bytes: int | None) -> Walk:
+    """So much that all ``threads`` together have four times the caches they can use, as STREAM's rules ask.
+
+    A power of two, in which blocks of powers of two come in random order without a search for the next.
+    At most a quarter of the memory: where that is less than four times the caches, the figures are no
+    figures of memory, and the check labels them. None: not known."""
+    cache = cache_bytes or 0
+    size = 1 << (max(LEAST, -(-CACHE_MULTIPLE * cache // threads)) - 1).bit_length()
+    why = f'at least {CACHE_MULTIPLE} x {cache / 1e6:.4g} MB of last-level caches, 64 MiB a thread'
+    if memory_bytes and threads * size > SHARE * memory_bytes:
+        size = int(SHARE * memory_bytes / threads) // _PAGE * _PAGE
+        why = f'{100 * SHARE:g} % of {memory_bytes / 1e9:.4g} GB of memory'
+    return Walk(size, f'{threads} x {size / 1e6:.4g} MB: {why}')

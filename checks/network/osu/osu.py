@@ -1,0 +1,176 @@
+"""OSU Micro-Benchmarks 7.4 (Panda et al., Ohio State): MPI latency, bandwidth and collectives.
+
+The whole curve up to 1 MiB is stored with the case; three sizes are judged: 8 B is latency, 8 KiB
+is where the eager protocol ends in most MPIs, 1 MiB is bandwidth.
+"""
+
+import dataclasses
+
+import reframe as rfm
+import reframe.utility.typecheck as typ
+from osu_output import read, read_pairs
+from reframe.core.builtins import parameter, run_after, variable
+
+from parity.check import Code, Metric, Mpi, Paired, Wrong
+from parity.scheduler import placement
+
+CODE = Code('OSU', spack='osu-micro-benchmarks@7.4', starts=('-h',), gpu=True,
+            binaries=('../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_latency',
+                      '../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_bw',
+                      '../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_bibw',
+                      '../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_mbw_mr',
+                      '../libexec/osu-micro-benchmarks/mpi/collective/osu_allreduce',
+                      '../libexec/osu-micro-benchmarks/mpi/collective/osu_alltoall',
+                      '../libexec/osu-micro-benchmarks/mpi/collective/osu_bcast',
+                      '../libexec/osu-micro-benchmarks/mpi/collective/osu_barrier'),
+            stand_in='pingpong', stands_for=('latency_', 'bandwidth_'),
+            units={'message_rate_.*': '1/s', '(bw|bibw|mbw_mr)_.*': 'MB/s', '.*': 'us'})
+
+LARGEST = 1 << 20
+JUDGED = {'8B': 8, '8KiB': 8192, '1MiB': LARGEST}
+COLLECTIVES = ('allreduce', 'alltoall', 'bcast', 'barrier')
+
+
+class Osu(rfm.RunOnlyRegressionTest, Mpi):
+    """What the OSU checks share: ranks within a node or between two, the options, the curve."""
+
+    where = parameter(['within', 'between'])        # one node, two
+    options = f'-m 1:{LARGEST}'
+    iterations = {'quick': 500, 'nightly': 2000, 'acceptance': 10000}       # of each message size
+    largest = LARGEST
+
+    @run_after('setup')
+    def place(self):
+        if (self.benchmark, self.where, self.order) == ('mbw_mr', 'between', 'cyclic'):
+            self.skip_case('cyclic order puts both ranks of a pair on one node')
+        self.place_osu()
+        folder, many = ('collective' if self.benchmark in COLLECTIVES else 'pt2pt'), self.iterations[self.size]
+        many = collective_iterations(many, self.num_tasks) if folder == 'collective' else many
+        self.executable = self.program(f'../libexec/osu-micro-benchmarks/mpi/{folder}/osu_{self.benchmark}')
+        self.executable_opts = [f'-i {many}', self.options]
+        if self.benchmark == 'alltoall':
+            self.buffers()
+
+    def place_osu(self):
+        self.place_where(self.where, 2 if self.benchmark in ('latency', 'bw', 'bibw') else None, even=2)
+
+    def buffers(self):
+        """OSU would end alltoall's table early where a rank needs more than 512 MiB: -M allows it."""
+        each, memory = alltoall_bytes(self.num_tasks, LARGEST), self.extra('memory_bytes')
+        if memory and each * self.num_tasks_per_node > memory / 2:
+            self.skip_case(f'memory: {self.num_tasks_per_node} ranks of {each / 1e9:.3g} GB a node')
+        self.executable_opts.append(f'-M {2 * each}')
+
+    def parse(self, text):
+        values, facts = read(text, self.largest, 1)
+        if facts['benchmark'] != self.benchmark:
+            raise Wrong(f'ran {facts["benchmark"]}, asked for {self.benchmark}')
+        self.note({**facts, 'curve': values})
+        return self.judged(values)
+
+    def judged(self, curve):
+        return {m.name: curve.get(f'{self.benchmark}_{JUDGED[m.name.rpartition("_")[2]]}') for m in self.metrics}
+
+
+@rfm.simple_test
+class OsuLatency(Osu):
+    """Time of one message, or of one collective operation over all ranks."""
+
+    benchmark = parameter(['latency', 'allreduce', 'alltoall', 'bcast'])
+    metrics = tuple(Metric(f'latency_{name}', 'us', 'lower') for name in JUDGED)
+
+
+@rfm.simple_test
+class OsuBandwidth(Osu):
+    """One pair one way, one pair both ways, all pairs at once: first half of the ranks to the second."""
+
+    benchmark = parameter(['bw', 'bibw', 'mbw_mr'])
+    iterations = {'quick': 20, 'nightly': 50, 'acceptance': 200}            # of 64 messages
+    metrics = tuple(Metric(f'bandwidth_{name}', 'MB/s', 'higher') for name in JUDGED)
+
+    @run_after('init')
+    def bound(self):
+        if self.where == 'between' and self.benchmark != 'bibw':    # both ways: a link carries twice its rate
+            self.metrics = tuple(dataclasses.replace(m, limit='link_bandwidth') for m in self.metrics)
+
+
+@rfm.simple_test
+class OsuAtOnce(OsuBandwidth):
+    """All nodes at once, one rank each: the first half sends to the second; all pairs together."""
+
+    benchmark = parameter(['mbw_mr'])
+    where = parameter(['all-nodes'])
+
+    def place_osu(self):
+        nodes = (self.extra('nodes') or 1) // 2 * 2
+        self.not_taken('nodes', 'ranks_a_node', 'order')
+        if nodes < 4:
+            self.skip_case(f'nodes: needs 4, {self.current_partition.fullname} has fewer, or does not tell')
+        self.place_ranks(nodes, nodes)
+
+
+@rfm.simple_test
+class OsuBarrier(Osu):
+    """Time until all ranks have met."""
+
+    benchmark = parameter(['barrier'])
+    metrics = (Metric('latency', 'us', 'lower'),)
+    options, largest = '', None             # it sends nothing
+
+    def judged(self, curve):
+        return {'latency': curve['barrier']}
+
+
+#: Ranks up to which a collective is repeated as often as a message between two.
+_FEW = 8
+_LEAST = 20
+
+
+def collective_iterations(iterations: int, ranks: int) -> int:
+    """Fewer on many ranks: the work of one operation grows with them. Never below 20, nor above ``iterations``."""
+    return min(iterations, max(_LEAST, iterations * _FEW // max(ranks, _FEW)))
+
+
+def alltoall_bytes(ranks: int, largest: int) -> int:
+    """What one rank holds of osu_alltoall's buffers: it sends and receives ``largest`` bytes from every rank."""
+    return 2 * ranks * largest
+
+
+class Pairs(rfm.RunOnlyRegressionTest, Paired):
+    """OSU between every two nodes of the partition; the slowest pair is named in the case's facts.
+
+    One after another, a pair has the network for itself. Many in flight end sooner, on disjoint nodes; they start
+    when they start, so what the network shares is not loaded evenly: that is OsuAtOnce."""
+
+    how = parameter(['one-by-one', 'in-flight'])
+    binding = variable(typ.Str['|'.join(placement.BINDINGS)], value='core')
+
+    @run_after('setup')
+    def place(self):
+        osu = self.program(f'../libexec/osu-micro-benchmarks/mpi/pt2pt/osu_{self.benchmark}')
+        self.pair_up(*self.all_pairs(self.how == 'one-by-one'),
+                     [f'{osu} -m {self.bytes}:{self.bytes} -i {self.iterations}'], self.binding)
+
+    def parse(self, text):
+        sweep = read_pairs(text, self.bytes)
+        self.note({'slowest': ' '.join(sweep.slowest()[1]),
+                   'pairs': {' '.join(pair): figure for pair, figure in sweep.figures.items()}})
+        return sweep.metrics()
+
+
+@rfm.simple_test
+class PairsLatency(Pairs):
+    """Messages of 8 B."""
+
+    benchmark, bytes, iterations = 'latency', 8, 500
+    metrics = (Metric('median', 'us', 'lower'), Metric('worst', 'us', 'lower'),
+               Metric('worst_over_median', '', 'lower'))
+
+
+@rfm.simple_test
+class PairsBandwidth(Pairs):
+    """Messages of 1 MiB."""
+
+    benchmark, bytes, iterations = 'bw', 1 << 20, 20
+    metrics = (Metric('median', 'MB/s', 'higher', limit='link_bandwidth'),
+               Metric('worst', 'MB/s', 'higher', limit='link_bandwidth'), Metric('worst_over_median', '', 'lower'))

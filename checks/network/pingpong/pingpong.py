@@ -1,0 +1,68 @@
+"""mpi4py's own ping-pong (Dalcin): MPI between two ranks, where there is no OSU to measure it.
+
+The ranks are Python programs whose buffers go to MPI as they are: an MPI call costs about a microsecond
+more than in OSU, which counts for small messages only. The curve up to 1 MiB is stored with the case.
+"""
+
+import dataclasses
+import re
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, number, table
+
+CODE = Code('pingpong', beside=('python3', 'mpirun'), units={'latency_.*': 'us', 'bandwidth_.*': 'MB/s'})
+
+LARGEST = 1 << 20
+# times to and fro of messages up to 16 KiB, and of larger ones; by size
+SAMPLES = {'quick': (2000, 200), 'nightly': (10000, 1000), 'acceptance': (100000, 10000)}
+
+_HEADING = '# Size [B]  Bandwidth [MB/s] | Time Mean [s] ± StdDev [s]  Samples'
+_ROW = r' *(\d+) +(\d+\.\d\d) \| (\d\.\d{7}e[-+]\d\d) ± \d\.\d{4}e[-+]\d\d +[1-9]\d*'
+_WIDTH = 66
+
+
+@rfm.simple_test
+class Pingpong(rfm.RunOnlyRegressionTest, Mpi):
+    """Two ranks on one node or on two: the mean time of a message, and its rate."""
+
+    where = parameter(['within', 'between'])
+    metrics = (Metric('latency_8B', 'us', 'lower'), Metric('latency_8KiB', 'us', 'lower'),
+               Metric('bandwidth_1MiB', 'MB/s', 'higher'))
+
+    @run_after('init')
+    def bound(self):
+        if self.where == 'between':
+            self.metrics = tuple(dataclasses.replace(m, limit='link_bandwidth') if m.unit == 'MB/s' else m
+                                 for m in self.metrics)
+
+    @run_after('setup')
+    def place(self):
+        self.place_where(self.where, 2)
+        few, large = SAMPLES[self.size]
+        self.executable = self.python()
+        self.executable_opts = [f'-m mpi4py.bench pingpong -m 1 -n {LARGEST} -l {few} --loop-large {large}']
+
+    def parse(self, text):
+        values, facts = read(text, LARGEST)
+        self.note({**facts, 'curve': values})
+        return {'latency_8B': values.get('latency_8'), 'latency_8KiB': values.get('latency_8192'),
+                'bandwidth_1MiB': values.get(f'bandwidth_{LARGEST}')}
+
+
+def read(text: str, max_size: int | None = None) -> Read:
+    """latency_<size> in us, the mean of half a round trip, and bandwidth_<size> in MB/s (10^6 bytes).
+    Facts: first_size and last_size (bytes). ``max_size``: the last size that was asked for."""
+    out = Lines(re.sub('\ufffd+', '±', text), fold=False)         # the job may have no UTF-8
+    out.one('# MPI PingPong Test')
+    if '# Size [B]  Bandwidth [MB/s]' in out.lines[:-1]:
+        raise Wrong('a table of --no-stats is not read: its figures cannot be checked')
+    rows = table(out, _HEADING, _ROW, _WIDTH, max_size)
+    latency, bandwidth = {}, {}
+    for size, row in rows.items():
+        rate = number(row[2], f'MB/s of {size} B', zero=True)
+        seconds = number(row[3], f'time of {size} B')
+        agree(rate, seconds, size / 1e6, f'MB/s of {size} B')
+        latency[f'latency_{size}'], bandwidth[f'bandwidth_{size}'] = 1e6 * float(seconds), float(rate)
+    return latency | bandwidth, {'first_size': min(rows), 'last_size': max(rows)}

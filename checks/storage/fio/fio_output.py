@@ -1,0 +1,129 @@
+"""fio 3 with --output-format=json: one or several groups of jobs, each with rates and measured latencies."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, NonNegativeFloat, NonNegativeInt
+
+from parity.check import Incomplete, Read, Wrong, document, model
+
+#: What is kept of a group's options, its own and those of all.
+_OPTIONS = ('rw', 'bs', 'numjobs', 'size', 'direct', 'ioengine', 'iodepth', 'time_based', 'runtime')
+_WANTED = {'read': ['read'], 'write': ['write'], 'rw': ['read', 'write'], 'readwrite': ['read', 'write']}
+_BIN = 0.02         # fio counts latencies in bins: a percentile is true to 1/64
+_EXACT = 1e-6
+
+
+class _Percentiles(BaseModel, strict=True):
+    p50: NonNegativeFloat = Field(alias='50.000000')
+    p95: NonNegativeFloat = Field(alias='95.000000')
+    p99: NonNegativeFloat = Field(alias='99.000000')
+    p999: NonNegativeFloat = Field(alias='99.900000')
+
+
+class _Latency(BaseModel, strict=True):
+    """From submission to completion (ns); a percentile is of fio's histogram."""
+
+    min: NonNegativeFloat
+    mean: NonNegativeFloat
+    max: NonNegativeFloat
+    N: NonNegativeInt | None = None         # the older fio 3 do not tell
+    percentile: _Percentiles
+
+
+class _Direction(BaseModel, strict=True):
+    total_ios: NonNegativeInt
+    io_bytes: NonNegativeInt
+    runtime: NonNegativeInt                 # ms
+    bw_bytes: NonNegativeFloat              # 1/s
+    iops: NonNegativeFloat
+    short_ios: Literal[0]
+    drop_ios: Literal[0]
+    clat_ns: _Latency
+
+
+_IfDone = Annotated[_Direction | None, BeforeValidator(
+    lambda told: None if isinstance(told, dict) and told.get('total_ios') == 0 else told)]
+
+
+def _none(error: int) -> int:
+    if error:
+        raise ValueError(os.strerror(error))
+    return error
+
+
+class _Group(BaseModel, strict=True):
+    error: Annotated[NonNegativeInt, AfterValidator(_none)]
+    total_err: Literal[0] = 0
+    jobname: str
+    groupid: NonNegativeInt
+    options: dict[str, str] = Field(alias='job options')
+    read: _IfDone
+    write: _IfDone
+
+
+class _Document(BaseModel, strict=True):
+    version: str = Field(alias='fio version', pattern=r'^fio-3\.\d')
+    options: dict[str, str] = Field(alias='global options', default={})
+    jobs: list[_Group]
+
+
+def read(text: str) -> Read:
+    """<group>_<read|write>_rate in MiB/s and _iops, then _mean, _p50, _p95, _p99, _p999 of the latency in us.
+    Facts: version; groups: the options of each as they were given."""
+    values = document(text)
+    if ended := re.search(r'^fio: terminating on signal \d+', text, re.MULTILINE):
+        raise Incomplete(ended[0])                  # its document is whole, and the exit code may be 0
+    told = model(_Document, values)
+    last, metrics = -1, {}
+    groups: dict[str, dict[str, str]] = {}
+    for group in told.jobs:
+        name, options = group.jobname, told.options | group.options
+        if name in groups:
+            raise Wrong(f'two groups are called {name[:40]!r}: jobs of one need group_reporting')
+        groups[name] = {key: options[key] for key in _OPTIONS if key in options}
+        if group.groupid - last not in (0, 1):
+            raise Incomplete(f'{name} is of group {group.groupid}: one before it is absent')
+        last = group.groupid
+        done = {way: found for way in ('read', 'write') if (found := getattr(group, way))}
+        asked = options.get('rw', 'read')
+        wanted = _WANTED.get(asked.removeprefix('rand').partition(':')[0], [])
+        if list(done) != wanted:
+            raise (Wrong if set(done) - set(wanted) else Incomplete)(
+                f'{name}: {" and ".join(done) or "nothing"} was done, asked for rw={asked[:20]}')
+        for way, found in done.items():
+            metrics |= {f'{name}_{way}_{figure}': value
+                        for figure, value in _figures(f'{name}: {way}', found, options).items()}
+    if not metrics:
+        raise Incomplete('no job is there')
+    return metrics, {'version': told.version.removeprefix('fio-'), 'groups': groups}
+
+
+def _figures(name: str, told: _Direction, options: dict[str, str]) -> dict[str, float]:
+    """The metrics of one direction: its time, bytes and operations make its rates, and are what was asked for."""
+    count, size, latency = told.total_ios, told.io_bytes, told.clat_ns
+    block = re.fullmatch('([0-9]{1,12})([kmg]?)', options.get('bs', ''))
+    if block and size != count * (int(block[1]) << 10 * ' kmg'.index(block[2] or ' ')):
+        raise Wrong(f'{name}: {count} operations of bs={block[0]} are not {size} bytes')
+    asked = re.fullmatch('([0-9]{1,9})(s|ms)?', options.get('runtime', ''))
+    least = int(asked[1]) * (1 if asked[2] == 'ms' else 1000) if asked and options.get('time_based') == '1' else 1
+    if told.runtime < 0.95 * least:
+        raise Incomplete(f'{name}: {told.runtime} ms, asked for {least} ms')
+    bytes_per_second, iops = 1000 * size / told.runtime, 1000 * count / told.runtime
+    for what, rate, expected, near in (('bw_bytes', told.bw_bytes, bytes_per_second, 1),
+                                       ('iops', told.iops, iops, 1e-5)):
+        if abs(rate - expected) > near + _EXACT * expected:
+            raise Wrong(f'{name}: {what} is {rate:g}, {expected:g} by operations, bytes and time')
+    if latency.N not in (None, count):
+        raise Wrong(f'{name}: latencies of {latency.N} operations, there were {count}')
+    percentiles = latency.percentile.model_dump()
+    ascending = [latency.min * (1 - _BIN), *percentiles.values(), latency.max * (1 + _BIN)]
+    if ascending != sorted(ascending) or not latency.min <= latency.mean <= latency.max or not latency.max:
+        raise Wrong(f'{name}: latencies do not rise: minimum {latency.min:g}, '
+                    f'{", ".join(f"{figure} {value:g}" for figure, value in percentiles.items())}, '
+                    f'maximum {latency.max:g}, mean {latency.mean:g}')
+    return {'rate': bytes_per_second / (1 << 20), 'iops': iops, 'mean': latency.mean / 1000,
+            **{figure: value / 1000 for figure, value in percentiles.items()}}

@@ -1,0 +1,78 @@
+"""IOR 4.0 (LLNL): bandwidth of files written and read by all ranks, POSIX and MPI-IO.
+
+Writes end with fsync (-e), so that no figure is of a write into memory. What one node wrote it would
+read out of its own memory: so another node reads it (-C -Q); on one node the reads go past the cache
+(direct I/O), or the file is twice the memory, or the figure is labelled `cached`. The storage
+server's own cache cannot be seen from a client: the case's facts say so.
+"""
+
+import math
+
+import reframe as rfm
+from ior_output import read
+from reframe.core.builtins import parameter, run_after
+
+from parity.check import Code, Metric, Storage, Wrong
+
+CODE = Code('IOR', spack='ior@4.0.0', binaries=('ior',), starts=('-b', '1k', '-t', '1k', '-o', 'file'),
+            units={'(write|read)_iops': 'op/s', '(write|read)_seconds': 's', '(write|read).*': 'MiB/s'})
+
+
+MIB = 1 << 20
+# bytes that a node writes, repetitions; by size
+SIZES = {'quick': (256 * MIB, 3), 'nightly': (4096 * MIB, 3), 'acceptance': (32768 * MIB, 5)}
+
+
+@rfm.simple_test
+class Ior(rfm.RunOnlyRegressionTest, Storage):
+    """All cores of 1 node or 2, a file a rank or one shared by all, in transfers of 1 MiB."""
+
+    api = parameter(['POSIX', 'MPIIO'])
+    access = parameter(['file-per-process', 'single-shared-file'])
+    span = parameter([1, 2])
+    metrics = (Metric('write', 'MiB/s', 'higher'), Metric('read', 'MiB/s', 'higher'))
+
+    @run_after('setup')
+    def place(self):
+        self.not_taken('nodes')
+        self.place_ranks(nodes=self.span)
+        size, repetitions = SIZES[self.size]
+        self.direct_asked = self.api == 'POSIX' and self.span == 1
+        block, repetitions, *direct = self.room_of_blocks(size, repetitions)
+        self.executable = self.program('ior')
+        self.executable_opts = [
+            f'-a {self.api}', f'-b {block} -t {MIB} -i {repetitions}', '-e -w -r', '-o "$folder/data"',
+            *(['-F'] if self.access == 'file-per-process' else []), *direct,
+            *(['-C -Q 1'] if self.span > 1 else [])]       # the offset is in nodes
+
+    def room_of_blocks(self, size, repetitions):
+        """Take room for what all ranks write. Words of the script: a rank's bytes, repetitions, direct I/O."""
+        ranks, other = self.num_tasks, self.bytes_without_direct(size) if self.span == 1 else size
+        direct, without = (max(1, math.ceil(each / self.num_tasks_per_node / MIB)) * MIB * ranks
+                           for each in (size, other))
+        if not self.direct_asked:
+            plan = self.plan_bytes([without, direct], repetitions, self.on)
+            self.take_room(plan.repetition_bytes, ranks)
+            return [plan.repetition_bytes // ranks, plan.repetitions]
+        first, second = self.plan_direct(direct, without, repetitions)
+        self.take_room_for_direct(first.repetition_bytes, second.repetition_bytes, ranks)
+        self.prerun_cmds.append('odirect=(); [ "$direct" = 0 ] || odirect=(--posix.odirect)')
+        return [f'"$((bytes / {ranks}))"', f'"$((direct ? {first.repetitions} : {second.repetitions}))"',
+                '"${odirect[@]}"']
+
+    def parse(self, text):
+        values, facts = read(text)
+        if self.span > 1 and (facts['reorder'], facts['task_offset']) != ('constant task offset', 1):
+            raise Wrong('every rank reads what it wrote itself: no -C')
+        direct = self.direct_asked and self.took_direct()
+        names = ('api', 'access', 'nodes', 'tasks', 'fsync', 'direct')
+        ran, asked = tuple(facts[name] for name in names), (
+            self.api, self.access, self.span, self.num_tasks, 'yes', 'yes' if direct else 'no')
+        if ran != asked:
+            raise Wrong(f'ran {", ".join(names)} {ran}, asked for {asked}')
+        self.note({**facts, **self.caches_known()})
+        memory, size = self.extra('memory_bytes') or math.inf, facts['aggregate_bytes']
+        if (self.span == 1 or self.is_local()) and not direct and size < 2 * memory:
+            self.label(['read'], 'cached', f'{size / 1e9:.3g} GB that the same kernel wrote may be in its memory: '
+                       f'no direct I/O with {self.api} on {self.span} nodes')
+        return {m.name: values[m.name] for m in self.metrics}

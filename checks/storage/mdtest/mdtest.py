@@ -1,0 +1,59 @@
+"""mdtest 4.0 (LLNL, with IOR): rates of metadata operations on small files and directories.
+
+Files hold 1 KiB. With -N 1 a rank stats what the next node made, reads what the second next did, removes
+what the third did: on two nodes stat and remove are of the other's files, read is of its own. What the
+same kernel made it remembers: these figures are labelled `cached`.
+"""
+
+import reframe as rfm
+from mdtest_output import read
+from reframe.core.builtins import parameter, run_after
+
+from parity.check import Code, Metric, Storage, Wrong
+
+CODE = Code('mdtest', spack='ior@4.0.0', binaries=('mdtest',), starts=('-n', '1', '-d', 'folder'),
+            units={'.*': 'op/s'})
+
+
+KIB = 1024
+# files and directories of each rank, iterations; by size
+SIZES = {'quick': (200, 3), 'nightly': (2000, 3), 'acceptance': (10000, 5)}
+
+
+@rfm.simple_test
+class Mdtest(rfm.RunOnlyRegressionTest, Storage):
+    """1, half or all cores of 1 node or 2 as clients, in one shared directory or one for each."""
+
+    directories = parameter(['shared', 'unique'])
+    clients = parameter(['one', 'half', 'all'])
+    span = parameter([1, 2])
+    metrics = tuple(Metric(f'{kind}_{what}', '1/s', 'higher') for kind, whats in (
+        ('file', ('create', 'stat', 'read', 'remove')), ('dir', ('create', 'stat', 'remove'))) for what in whats)
+
+    @run_after('setup')
+    def place(self):
+        self.not_taken('nodes', 'ranks_a_node')
+        cores = self.extra('cores') or 1
+        each = {'one': 1, 'half': cores // 2, 'all': cores}[self.clients]
+        if self.clients != 'one' and each < 2:
+            self.skip_case(f'{cores} cores: the same as clients=one')
+        self.place_ranks(each * self.span, self.span)
+        self.items, iterations = SIZES[self.size]
+        items, one = self.items, 4 * KIB * self.items * self.num_tasks
+        self.iterations = iterations = self.plan_bytes([one], iterations, self.on).repetitions
+        self.take_room(one, 2 * items * self.num_tasks)
+        self.executable = self.program('mdtest')
+        self.executable_opts = [f'-n {items} -i {iterations}', f'-w {KIB} -e {KIB}', '-d "$folder"',
+                                *(['-u'] if self.directories == 'unique' else []),
+                                *(['-N 1'] if self.span > 1 else [])]          # in nodes
+
+    def parse(self, text):
+        values, facts = read(text)
+        ran = (facts['tasks'], facts['nodes'], facts['items'], facts['iterations'])
+        if ran != (asked := (self.num_tasks, self.span, self.items, self.iterations)):
+            raise Wrong(f'ran {ran} tasks, nodes, items, iterations, asked for {asked}')
+        self.note({**facts, **self.caches_known()})
+        alone = self.span == 1 or self.is_local()
+        self.label(['file_stat', 'file_read', 'dir_stat'] if alone else ['file_read'], 'cached',
+                   'the kernel that made the files remembers them')
+        return {m.name: values[m.name] for m in self.metrics}

@@ -1,0 +1,63 @@
+"""The folders of the codes: their recorded outputs, and what each must give (expected.yaml)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from pathlib import Path
+
+from parity.base import codes, yamlfile
+from parity.base.codes import Code
+from parity.base.errors import UsageError
+from parity.check.reader import Incomplete, Wrong, room
+
+WORDS = {'incomplete': Incomplete, 'wrong': Wrong}
+EVERY = codes.every()
+
+
+@functools.cache
+def texts(code: Code) -> dict[str, str]:
+    """The recorded outputs by their names."""
+    return {file.name: file.read_text() for file in sorted((code.file.parent / 'outputs').glob('*.txt'))}
+
+
+@functools.cache
+def expected(file: Path) -> dict:
+    """An expected.yaml. Raises UsageError, with the line, for an output that is not there or not named."""
+    data, root = yamlfile.load(file)
+    there = {f.name for f in (file.parent / 'outputs').glob('*.txt')}
+    for name in data['outputs']:
+        if name not in there:
+            raise UsageError(f'{file}:{yamlfile.line_of(root, ("outputs", name))}: no output {name!r}; valid: {", ".join(sorted(there))}')
+    for at, edit in enumerate(data.get('edits', [])):
+        if edit.get('of', '*') not in {'*', *there}:
+            raise UsageError(f'{file}:{yamlfile.line_of(root, ("edits", at))}: no output {edit["of"]!r}; valid: {", ".join(sorted(there))}')
+    if lacking := there - data['outputs'].keys():
+        raise UsageError(f'{file}:1: outputs/{min(lacking)} is not named: state its figures, or why it is refused')
+    return data
+
+
+def of_code(code: Code) -> dict:
+    return expected(code.file.parent / 'expected.yaml')
+
+
+def good(code: Code) -> list[str]:
+    """The outputs that have figures."""
+    return [name for name, of in of_code(code)['outputs'].items() if 'figures' in of]
+
+
+@functools.cache
+def reader(code: Code, name: str):
+    """The code's ``read``, which knows the message sizes that this output was asked for."""
+    read = room(code).read
+    asked = of_code(code)['outputs'][name].get('asked', {})
+    takes = inspect.signature(read).parameters
+    return functools.partial(read, **{word: value for word, value in asked.items() if word in takes})
+
+
+def outcome(read, text):
+    """(figures, facts), or None where ``read`` refuses the text in one of the two ways allowed."""
+    try:
+        return read(text)
+    except (Incomplete, Wrong):
+        return None

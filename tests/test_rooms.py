@@ -1,0 +1,196 @@
+"""Every code's folder: what it states, what its recorded outputs give, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import tokenize
+
+import pytest
+import yaml
+
+import rooms
+from commands import parity
+from conftest import TOP
+from parity.base import codes
+from parity.base.errors import UsageError
+from parity.check.reader import room
+from rooms import EVERY, WORDS, outcome
+
+OUTPUTS = [(code, name) for code in EVERY for name in rooms.of_code(code)['outputs']]
+GOOD = [(code, name) for code in EVERY for name in rooms.good(code)]
+EDITS = [(code, at) for code in EVERY for at in range(len(rooms.of_code(code).get('edits', [])))]
+#: Codes whose names are words of English, which the library uses as such.
+ENGLISH = {'stream', 'blocks', 'ops'}
+
+
+def named(value):
+    return value.room if isinstance(value, codes.Code) else str(value)
+
+
+# ---- outputs
+
+@pytest.mark.parametrize('code, name', OUTPUTS, ids=named)
+def test_a_recorded_output_has_its_figures_or_is_refused_with_the_reason(code, name):
+    said, text = rooms.of_code(code)['outputs'][name], rooms.texts(code)[name]
+    if 'figures' not in said:
+        (word, why), = said.items()
+        with pytest.raises(WORDS[word]) as refused:
+            rooms.reader(code, name)(text)
+        assert str(refused.value) == why
+        return
+    figures, facts = rooms.reader(code, name)(text)
+    assert figures == said['figures'] and all(isinstance(value, float) or value == int(value) for value in figures.values())
+    assert {key: facts.get(key) for key in said.get('facts', {})} == said.get('facts', {})
+
+
+@pytest.mark.parametrize('code, name', GOOD, ids=named)
+def test_other_line_ends_and_lines_of_the_job_do_not_matter(code, name):
+    text, read = rooms.texts(code)[name], rooms.reader(code, name)
+    assert outcome(read, f'module load it\n{text}[node01:4711] 1 more process has sent help message\nreal 0m2.742s\n') == read(text)
+    assert outcome(read, text.replace('\n', '\r\n')) == read(text)
+
+
+@pytest.mark.parametrize('code, name', GOOD, ids=named)
+def test_an_output_of_two_runs_is_refused(code, name):
+    assert outcome(rooms.reader(code, name), 2 * rooms.texts(code)[name]) is None
+
+
+@pytest.mark.parametrize('code', EVERY, ids=named)
+@pytest.mark.parametrize('text', ['', 'srun: error: node01: task 0: Killed\n'])
+def test_no_output_to_speak_of_is_incomplete(code, text):
+    with pytest.raises(WORDS['incomplete'], match=r'^line \d+: '):
+        rooms.reader(code, rooms.good(code)[0])(text)
+
+
+@pytest.mark.parametrize('code, at', EDITS, ids=named)
+def test_an_edited_output_is_refused_with_the_reason_or_means_the_same(code, at):
+    edit = rooms.of_code(code)['edits'][at]
+    for name in rooms.good(code) if edit.get('of') == '*' else [edit.get('of', rooms.good(code)[0])]:
+        text = edit.get('text') or rooms.texts(code)[name]
+        if 'was' in edit:
+            assert edit['was'] in text
+            text = text.replace(edit['was'], edit['now'], 1)
+        for pattern, new in edit.get('replace', []):
+            text = re.sub(pattern, new, text, flags=re.M)
+        if word := next((word for word in WORDS if word in edit), ''):
+            with pytest.raises(WORDS[word]) as refused:
+                room(code).read(text, **edit.get('asked', {}))
+            assert str(refused.value) == edit[word]
+        else:
+            figures, facts = rooms.reader(code, name)(text)
+            was, told = rooms.reader(code, name)(rooms.texts(code)[name])
+            assert figures == was | edit.get('figures', {}) and facts == told | edit.get('facts', {})
+
+
+# ---- parity parse
+
+@pytest.mark.parametrize('code, name', OUTPUTS, ids=named)
+def test_parity_parse_prints_the_figures_or_the_reason(code, name):
+    said, file = rooms.of_code(code)['outputs'][name], code.file.parent / 'outputs' / name
+    asked = said.get('asked', {})
+    options = ['--max-size', str(asked['max_size'])] if 'max_size' in asked else []
+    done = parity('parse', code.room, str(file), '--json', *options)
+    answer = json.loads(done.stdout)
+    if 'figures' not in said:
+        (word, why), = said.items()
+        assert (done.returncode, answer['outcome'], answer['complete']) == (1, word, False)
+        assert answer['reason'] == ' '.join(why.split())
+        return
+    assert (done.returncode, answer['code'], answer['complete'], answer['verified']) == (0, code.room, True, True)
+    assert answer['metrics'] == said['figures'] and answer['facts']
+    rows = [line.split(maxsplit=2) for line in parity('parse', code.room, str(file), *options).stdout.splitlines()]
+    assert {row[0]: float(row[1]) for row in rows} == answer['metrics']
+
+
+@pytest.mark.parametrize('arguments, said', [
+    (['nosuch', '-'], "'nosuch' is no code that parity reads; valid are: hpcc, "),
+    (['stream', '/nosuch'], '/nosuch'), (['stream', '-', '--max-size', '8'], '--max-size is no option for stream'),
+    (['osu', '-', '--max-size', '12'], '--max-size 12: message sizes are powers of two')])
+def test_parity_parse_refuses(arguments, said):
+    done = parity('parse', *arguments)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_parity_parse_reads_standard_input_and_escapes_what_it_quotes():
+    done = parity('parse', 'stream', '-', stdin='Failed Validation \x1b[31m\udcff\n')
+    assert done.returncode == 1 and done.stdout == '-: wrong: line 1: Failed Validation \ufffd[31m\ufffd\n'
+
+
+# ---- CODE
+
+def test_spack_yaml_has_the_lines_of_the_codes():
+    specs = yaml.safe_load((TOP / 'spack.yaml').read_text())['spack']['specs']
+    assert sorted(specs) == sorted({code.spack for code in EVERY if code.spack})
+
+
+@pytest.mark.parametrize('code', EVERY, ids=named)
+def test_a_code_is_whole(code):
+    assert bool(code.spack) == bool(code.binaries), 'what Spack builds is proven by its binaries'
+    assert all((code.file.parent / name).is_file() for name in code.files)
+    assert not code.package or code.version, 'a program of the distribution tells its version'
+    assert not code.stand_in or codes.named(code.stand_in)
+    assert set(code.beside) <= set(codes.TOOLS)
+    others = {f.name for f in code.file.parent.glob('*.py')} - {code.file.name}
+    assert all(name.startswith(f'{code.room}_') for name in others), 'modules of all folders share one name space'
+
+
+def test_the_library_names_no_code():
+    names = {name for code in EVERY for name in (code.name, code.room, code.feature, *code.binaries, code.spack_package) if name}
+    found = []
+    for file in sorted((TOP / 'reframe').rglob('*.py')):
+        for token in tokenize.generate_tokens(io.StringIO(file.read_text()).readline):
+            words = set(re.findall(r'[A-Za-z][\w.-]*\w', token.string))
+            if hit := words & (names - ENGLISH - set(codes.TOOLS)):
+                found.append(f'{file.relative_to(TOP)}:{token.start[0]}: {", ".join(sorted(hit))}')
+    assert not found, '\n'.join(found)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A checkout whose checks/ may be changed."""
+    for name in ('checks', 'systems'):
+        shutil.copytree(TOP / name, tmp_path / name, ignore=shutil.ignore_patterns('outputs', '__pycache__'))
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize('was, now, line, said', [
+    ("binaries=('xhpl',)", 'binaries=(XHPL,)', True, "(XHPL,): must be a literal"),
+    ("binaries=('xhpl',)", "binarys=('xhpl',)", True, "CODE: unknown 'binarys'; valid are: name, spack, binaries"),
+    ("Code('HPL'", "Code('IOR'", True, "'IOR' is the code of "), ("Code('HPL', ", 'Code(', True, "missing 1 required"),
+    ('CODE = Code(', 'HPL = Code(', False, "must state CODE = Code('NAME', ...)"), ('CODE = Code(', 'CODE = dict(', True, 'must state CODE = Code'),
+    ('import', 'import import', True, 'invalid syntax')])
+def test_a_bad_code_is_named_with_file_and_line(site, was, now, line, said):
+    file = site / 'checks/compute/hpl/hpl.py'
+    text = file.read_text()
+    at = text[:text.index(was)].count('\n') + 1
+    file.write_text(text.replace(was, now, 1))
+    done = parity('parse', 'stream', '-')
+    where = r'ior\.py:\d+' if 'IOR' in now else rf'hpl\.py:{at if line else 1}'
+    assert done.returncode == 2 and re.search(where, done.stderr) and said in done.stderr
+
+
+def test_two_folders_of_one_name_and_a_folder_without_a_check_are_named(site):
+    shutil.copytree(site / 'checks/compute/hpl', site / 'checks/storage/hpl')
+    assert "'HPL' is the code of" in parity('parse', 'stream', '-').stderr
+    shutil.rmtree(site / 'checks/storage/hpl')
+    (site / 'checks/compute/empty').mkdir()
+    (site / 'checks/compute/empty/notes.txt').write_text('nothing yet')
+    done = parity('parse', 'stream', '-')
+    assert done.returncode == 2 and 'checks/compute/empty/empty.py: not here: the folder of a code must hold its check' in done.stderr
+
+
+def test_an_expected_output_that_is_not_there_and_one_that_is_not_expected_are_named(tmp_path):
+    (tmp_path / 'outputs').mkdir()
+    (tmp_path / 'outputs' / 'a.txt').write_text('')
+    file = tmp_path / 'expected.yaml'
+    for text, said in (('outputs:\n  b.txt: {figures: {}}\n', r"expected.yaml:2: no output 'b.txt'; valid: a.txt"),
+                       ('outputs: {}\n', r'expected.yaml:1: outputs/a.txt is not named'),
+                       ('outputs:\n  a.txt: {figures: {}}\nedits:\n- {of: c.txt}\n', r"expected.yaml:4: no output 'c.txt'")):
+        file.write_text(text)
+        rooms.expected.cache_clear()
+        with pytest.raises(UsageError, match=said):
+            rooms.expected(file)
