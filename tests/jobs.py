@@ -49,11 +49,6 @@ def finished(checkout) -> int:
     return len(log.read_text().splitlines()) - 1 if log.exists() else 0
 
 
-def processes_of(session_id: str) -> list[int]:
-    from parity.session import owner
-    return owner.processes_of(session_id)
-
-
 def killed() -> owner.Owner:
     """A process of this machine that has ended."""
     me = owner.current()

@@ -17,7 +17,7 @@ import pytest
 import sessions
 from commands import parity
 from conftest import PATIENCE, eventually, run_python, shell
-from jobs import finished, journal_of, killed, processes_of, sessions_of, start, verdict_of
+from jobs import finished, journal_of, killed, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
 from parity.nightly import progress
@@ -37,7 +37,7 @@ def begun(checkout) -> str:
     journals = checkout / 'results' / 'running'
     eventually(lambda: list(journals.glob('*.json')))
     session_id = next(journals.glob('*.json')).stem
-    eventually(lambda: finished(checkout) >= 1 and processes_of(session_id))
+    eventually(lambda: finished(checkout) >= 1 and owner.processes_of(session_id))
     return session_id
 
 
@@ -56,14 +56,14 @@ def test_a_run_that_is_killed_was_disturbed_by_no_other_loses_no_finished_case_a
         assert refused.returncode == 4 and 'held by reframe on local' in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1 and 'Ran' not in refused.stdout
     before = finished(checkout)
-    eventually(lambda: finished(checkout) > before and processes_of(session_id))
+    eventually(lambda: finished(checkout) > before and owner.processes_of(session_id))
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     done_before = finished(checkout)
 
     again = shell(f'. ci/activate && {FILECOPY} {ONE}', checkout)
     assert f'session {session_id} was killed: recovered {done_before} finished case' in again.stderr + again.stdout
-    assert not processes_of(session_id) and not list((checkout / 'results' / 'running').glob('*.json'))
+    assert not owner.processes_of(session_id) and not list((checkout / 'results' / 'running').glob('*.json'))
     killed, _ = sessions_of(checkout)
     assert killed['session_info']['interrupted'] and [case['result'] for case in killed['runs'][0]['testcases']] == done_before * ['pass']
     code = shell(f'. ci/activate && parity verdict --session {killed["session_info"]["uuid"][:8]}', checkout)
@@ -217,10 +217,10 @@ def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout
     take = f'. ci/activate && parity merge --recover {session_id[:6]}'
     for refused in (shell(f'. ci/activate && reframe -c checks/ -r {ONE}', checkout), shell(take, checkout)):
         assert refused.returncode == 4 and f'on {os.uname().nodename}): it is measuring now' in refused.stderr
-    assert eventually(lambda: processes_of(session_id) or inside.poll() is not None) and inside.poll() is None
+    assert eventually(lambda: owner.processes_of(session_id) or inside.poll() is not None) and inside.poll() is None
     inside.kill()
     inside.communicate()
-    eventually(lambda: not processes_of(session_id))
+    eventually(lambda: not owner.processes_of(session_id))
     done_before = finished(checkout)
 
     after = shell(f'. ci/activate && reframe -c checks/ -r {ONE}', checkout)

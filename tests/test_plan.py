@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+import yaml
+from reframe.core import pipeline
 
 from conftest import shell
 from jobs import sessions_of
 from parity import plan
 from parity.plan.identity import case_name
+from parity.rfm import patches
 
 CHECKS = '''
 import reframe as rfm
@@ -64,23 +68,15 @@ def planned(results, tmp_path):
     return of
 
 
-def test_a_case_that_no_environment_can_run_is_planned_without_one(planned):
-    found = planned()
-    assert found.keys() == {'Here %way=a', 'Here %way=b', 'Nowhere %way=a', 'Nowhere %way=b', 'After'}
-    assert all('' not in environs for case, environs in found.items() if case.startswith('Here'))
-    assert found['Nowhere %way=a'] == found['Nowhere %way=b'] == found['After'] == {''}
-
-
 @pytest.mark.parametrize('options, names', [
-    (['-n', 'Nowhere%way=b'], {'Nowhere %way=b'}),
-    (['-x', 'Nowhere', '-x', 'After'], {'Here %way=a', 'Here %way=b'}),
-    (['-n', 'Nowhere%way=a', '-P', 'length=1,2'], {'Nowhere %way=a %length=1', 'Nowhere %way=a %length=2'}),
-    (['-n', 'Nowhere%way=a', '-n', 'Here%way=a', '--repeat=3'], {'Nowhere %way=a', 'Here %way=a'}),
-])
-def test_every_selection_holds_for_cases_without_an_environment(planned, options, names):
-    found = planned(*options)
+    ('', {'Here %way=a', 'Here %way=b', 'Nowhere %way=a', 'Nowhere %way=b', 'After'}), ('-n Nowhere%way=b', {'Nowhere %way=b'}),
+    ('-x Nowhere -x After', {'Here %way=a', 'Here %way=b'}),
+    ('-n Nowhere%way=a -P length=1,2', {'Nowhere %way=a %length=1', 'Nowhere %way=a %length=2'}),
+    ('-n Nowhere%way=a -n Here%way=a --repeat=3', {'Nowhere %way=a', 'Here %way=a'})])
+def test_a_case_that_no_environment_can_run_is_planned_without_one_as_it_was_selected(planned, options, names):
+    found = planned(*options.split())
     assert found.keys() == names
-    assert all(found[name] == {''} for name in names if name.startswith('Nowhere'))
+    assert all('' not in environs if name.startswith('Here') else environs == {''} for name, environs in found.items())
 
 
 def test_a_nightly_loads_the_checks_for_its_guards_and_for_the_run_and_no_case_carries_the_plan(checkout, tmp_path):
@@ -96,3 +92,15 @@ def test_a_nightly_loads_the_checks_for_its_guards_and_for_the_run_and_no_case_c
     kept = json.loads((checkout / 'results' / 'sessions' / f'{case["parity"]["journal"]}.json').read_text())
     assert [planned['case'] for planned in kept['plan']['cases']] == [case_name(case['display_name'])]
     assert kept['facts']['machine'] and kept['announcement']
+
+
+def test_accepted_values_are_read_once_and_again_when_they_change(tmp_path, monkeypatch):
+    reads = []
+    monkeypatch.setattr(pipeline, 'yaml', SimpleNamespace(safe_load=lambda file: reads.append(file.name) or yaml.safe_load(file)))
+    patches.read_references_once()
+    file = tmp_path / 'cpu.yaml'
+    for text, said, count in (('Hpl: 1\n', {'Hpl': 1}, 1), ('Hpl: 1\n', {'Hpl': 1}, 1), ('Hpl: 22\n', {'Hpl': 22}, 2)):
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+        with file.open() as stream:
+            assert pipeline.yaml.safe_load(stream) == said and len(reads) == count
