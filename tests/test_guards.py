@@ -150,16 +150,3 @@ def test_scratch_that_cannot_be_written_fails_its_cases_with_the_reason(checkout
                  'parity verdict', checkout)
     assert done.returncode == 4, done.stdout[-1500:]
     assert 'FAILED  storage' in done.stdout and '/proc/nowhere' in done.stdout
-
-
-def test_a_deprecated_variable_is_still_told_with_its_file(checkout):
-    """ReFrame's warnings that are heard keep their place; those that it silences cost nothing."""
-    (checkout / 'checks' / 'old.py').write_text('''
-import reframe as rfm
-@rfm.simple_test
-class Old(rfm.RunOnlyRegressionTest):
-    valid_systems = valid_prog_environs = ['*']
-    variables = {'A': '1'}
-''')
-    done = shell('. ci/activate && reframe -c checks/old.py -l', checkout, RFM_COLORIZE='n')
-    assert "old.py:4: WARNING: the use of 'variables' is deprecated" in done.stdout + done.stderr

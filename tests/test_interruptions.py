@@ -15,7 +15,7 @@ import time
 import pytest
 
 import sessions
-from commands import parity
+from commands import parity, process
 from conftest import PATIENCE, eventually, run_python, shell
 from jobs import finished, journal_of, killed, sessions_of, start, verdict_of
 from parity.base import files
@@ -122,18 +122,6 @@ def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(res
     assert (results / 'report' / 'index.html').is_file()
 
 
-@pytest.mark.full
-@pytest.mark.parametrize('options, said', [('', 'told to stop (SIGTERM)'), ('--time-limit 0.003', 'time limit of 0.003 h reached')])
-def test_reframe_stores_its_session_when_the_nightly_stops_it(checkout, options, said):
-    run = start(f'exec ci/nightly {options} -n FileCopy --repeat=9', checkout)
-    if not options:
-        eventually(lambda: finished(checkout) >= 1)
-        os.kill(run.pid, signal.SIGTERM)
-    printed, _ = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 4 and f'parity: {said}: what had finished is judged above' in printed, printed[-2000:]
-    assert not list((checkout / 'results' / 'running').glob('*.json')), 'its session is stored'
-
-
 def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch, results):
     """Told by a Ctrl-C, told again, killed."""
     monkeypatch.setattr(nightly_run, 'GRACE_SECONDS', 0.1)
@@ -202,39 +190,23 @@ def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
     assert 'no runtime context is configured' in done.stderr
 
 
-NAMESPACE = 'unshare --pid --fork --mount-proc --kill-child '
-namespaces = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which('unshare')
-                                or subprocess.run([*NAMESPACE.split(), 'true'], capture_output=True).returncode != 0,
-                                reason='needs root and unshare to make a pid namespace')
-
-
-@pytest.mark.full
-@namespaces
-def test_a_run_in_another_pid_namespace_is_left_alone_until_it_is_taken(checkout):
-    inside = start(f"exec {NAMESPACE} bash -c '. ci/activate && exec reframe -c checks/ -r -n FileCopy --repeat=9'", checkout)
-    journals = checkout / 'results' / 'running'
-    session_id = begun(checkout)
-    take = f'. ci/activate && parity merge --recover {session_id[:6]}'
-    for refused in (shell(f'. ci/activate && reframe -c checks/ -r {ONE}', checkout), shell(take, checkout)):
-        assert refused.returncode == 4 and f'on {os.uname().nodename}): it is measuring now' in refused.stderr
-    assert eventually(lambda: owner.processes_of(session_id) or inside.poll() is not None) and inside.poll() is None
-    inside.kill()
-    inside.communicate()
-    eventually(lambda: not owner.processes_of(session_id))
-    done_before = finished(checkout)
-
-    after = shell(f'. ci/activate && reframe -c checks/ -r {ONE}', checkout)
-    assert after.returncode == 0 and '(pid namespace ' in after.stderr and 'recovered' not in after.stderr
-    assert f'parity merge --recover {session_id}' in after.stderr and [j.stem for j in journals.iterdir()] == [session_id]
-    assert any('is left alone' in w for w in verdict_of(checkout)[1]['warnings'])
-    taken = shell(take, checkout)
-    assert taken.returncode == 0 and f'recovered {done_before} finished case' in taken.stdout, taken.stderr
-    assert sum(bool(s['session_info'].get('interrupted')) for s in sessions_of(checkout)) == 1 and not list(journals.iterdir())
-    again = shell(take, checkout)
+def test_a_run_of_another_pid_namespace_is_left_alone_until_it_is_taken(results, stored):
+    stored('a', sessions.ran())
+    session_id = journal_of(results, dataclasses.replace(killed(), pid_namespace=4026532178), 'local')
+    assert recovery.recover_all() == []
+    warning, = (w for w in judge.newest('a').warnings if 'is left alone' in w)
+    assert '(pid namespace 4026532178)' in warning and f'parity merge --recover {session_id}' in warning
+    with files.lock_of('local', 'reframe on local').held():
+        refused = process('merge', '--recover', session_id)
+        assert refused.returncode == 4 and 'it is measuring now' in refused.stderr
+    taken = parity('merge', '--recover', session_id)
+    assert taken.returncode == 0 and 'recovered 0 finished cases' in taken.stdout and not list((results / 'running').iterdir()), taken.stderr
+    again = parity('merge', '--recover', session_id)
     assert again.returncode == 2 and "is named '" in again.stderr and 'there: none' in again.stderr
 
 
-@namespaces
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which('unshare') or subprocess.run(['unshare', '--pid', '--fork', 'true']).returncode != 0,
+                    reason='needs root and unshare to make a pid namespace')
 def test_a_run_is_left_alone_by_one_in_another_pid_namespace(results):
     """There its number is another process's, or nobody's."""
     journal = results / 'running' / f'{journal_of(results, owner.current(), "local")}.json'

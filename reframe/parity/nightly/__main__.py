@@ -39,7 +39,7 @@ def nightly(beat: Heartbeat | None) -> None:
     notice = notify.prepared(planned.system)
     cases = {(c.case, c.partition, c.environ): len(c.metrics) for c in planned.cases}    # repeats are one case
     print(f'parity: {planned.system}: {len(cases)} cases, {sum(cases.values())} cells planned', flush=True)
-    if not own.dry_run:
+    if beat:
         sys.exit(run.judged([*checks, '-r', *options], own.time_limit * 3600, began, notice, beat))
     run.rehearse([*checks, '--dry-run', *options])
     guard.nothing_missing(planned)
@@ -48,19 +48,18 @@ def nightly(beat: Heartbeat | None) -> None:
 
 def main() -> None:
     """Run with a heartbeat. A night that is refused or stopped has one, a rehearsal has none."""
-    if REHEARSALS & set(sys.argv[1:]):
-        errors.told(lambda: nightly(None))
-        return
-    beat = Heartbeat(sys.argv[1:])
-    beat.begin()
+    beat = None if REHEARSALS & set(sys.argv[1:]) else Heartbeat(sys.argv[1:])
     code = errors.REGRESSED     # as Python ends where a mistake of ours ends it
+    if beat:
+        beat.begin()
     try:
         errors.told(lambda: nightly(beat))
     except SystemExit as ended:
         code = ended.code
         raise
     finally:
-        beat.end(code)
+        if beat:
+            beat.end(code)
 
 
 errors.told(main)

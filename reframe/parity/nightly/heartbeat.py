@@ -28,7 +28,11 @@ class Heartbeat:
     A run that is refused because another one of its system measures leaves that one's file alone."""
 
     def __init__(self, arguments: list[str]):
-        system = _system(arguments)
+        try:
+            system = systems.named(arguments)
+        except ParityError:
+            name = systems.stated(arguments) or ''
+            system = name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else UNKNOWN
         self._said = {'system': system, 'start': _now(), 'end': None, 'exit_code': None, 'session': None,
                       'host': socket.gethostname(), 'pid': os.getpid()}
         self._file = paths.results() / 'heartbeat' / f'{system}.json'
@@ -52,17 +56,16 @@ class Heartbeat:
 
     def stored(self, session: str) -> None:
         """Name the session by its uuid."""
-        self._said['session'] = session
-        self._write()
+        self._write(session=session)
 
     def end(self, code: int) -> None:
         """Say how the run ended."""
-        self._said |= {'end': _now(), 'exit_code': code}
-        if why := self._write():
+        if why := self._write(end=_now(), exit_code=code):
             print(f'parity: {self._file}: {why}: the heartbeat does not tell this end', file=sys.stderr)
 
-    def _write(self) -> str:
+    def _write(self, **news: str | int) -> str:
         """Replace the file in one step; return '' or why that failed, which stops no run."""
+        self._said |= news
         try:
             if self._ours:
                 files.write(self._file, json.dumps(self._said) + '\n')
@@ -73,15 +76,6 @@ class Heartbeat:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
-
-
-def _system(arguments: list[str]) -> str:
-    """Return the system that is measured; where its files are wrong, the one that --system or RFM_SYSTEM names."""
-    try:
-        return systems.named(arguments)
-    except ParityError:
-        name = systems.stated(arguments) or ''
-        return name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else UNKNOWN
 
 
 def refused(code: int, arguments: list[str]) -> None:

@@ -5,6 +5,7 @@ directory (parity.scheduler.command). Without a queue a case runs once its job h
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
@@ -226,11 +227,8 @@ def _in_lines(lines: Iterator[str], state: Progress) -> None:
 
 def _say(text: str) -> None:
     """Print a text. A reader that has gone away does not end the run."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        pass
+    with contextlib.suppress(OSError, ValueError):
+        print(text, end='', flush=True)
 
 
 def _on_terminal(lines: Iterator[str], state: Progress) -> None:
