@@ -55,8 +55,7 @@ def job(tmp_path):
 def test_a_script_keeps_its_streams_arguments_environment_and_exit_code(job):
     run = job('read line; echo "$1 $line $(tr "\\0" "\\n" </proc/$$/environ | sort | tr "\\n" " ")"; echo no >&2; exit 7',
               'two words', env={'A': '1', 'LC_ALL': 'C'})
-    out, err = run.communicate('given\n')
-    assert (out, err, run.returncode) == ('two words given A=1 LC_ALL=C \n', 'no\n', 7)
+    assert (*run.communicate('given\n'), run.returncode) == ('two words given A=1 LC_ALL=C \n', 'no\n', 7)
     assert job.told()['left'] == [] and job.told()['seconds'] > 0
 
 
@@ -80,30 +79,19 @@ DAEMON = ('(exec </dev/null >/dev/null 2>&1; setsid env -i sh -c "sleep 86399 & 
           'exec 3<&-; exit" &)\nwhile [ ! -s daemon ]; do :; done')
 
 
-def test_a_daemon_is_ended_by_its_id_and_named(job):
-    run = job(f'{DAEMON}\nexit 5')
+@pytest.mark.parametrize('script, code', [
+    (f'{DAEMON}\nexit 5', 5), (f'{DAEMON}\necho ready\nsleep 86398', -signal.SIGTERM),
+    # ReFrame kills the process group two seconds later: nobody would be there to end what is in another one
+    (f'trap "" TERM\n{DAEMON}\necho ready\nwhile :; do sleep 86396; done', -signal.SIGKILL)], ids=['ended', 'cancelled', 'deaf'])
+def test_a_daemon_ends_with_its_job(job, script, code):
+    run = job(script, start_new_session=True, env={k: v for k, v in os.environ.items() if k not in ('SLURM_JOB_ID', 'PBS_JOBID')})
+    if code < 0:
+        assert run.stdout.readline() == 'ready\n'
+        os.killpg(run.pid, signal.SIGTERM)
     run.communicate()
     pid = int((job.folder / 'daemon').read_text())
-    assert run.returncode == 5 and job.told()['left'] == [{'pid': pid, 'command': 'sleep 86399'}]
-    assert not alive(pid)
-
-
-def test_a_daemon_ends_with_a_job_that_is_cancelled(job):
-    run = job(f'{DAEMON}\necho ready\nsleep 86398', start_new_session=True)
-    assert run.stdout.readline() == 'ready\n'
-    os.killpg(run.pid, signal.SIGTERM)
-    run.communicate()
-    assert run.returncode == -signal.SIGTERM and not alive(int((job.folder / 'daemon').read_text()))
-
-
-def test_a_script_that_ignores_its_cancelling_takes_no_daemon_along(job):
-    """ReFrame kills the process group two seconds later: nobody would be there to end what is in another one."""
-    run = job(f'trap "" TERM\n{DAEMON}\necho ready\nwhile :; do sleep 86396; done', start_new_session=True,
-              env={k: v for k, v in os.environ.items() if k not in ('SLURM_JOB_ID', 'PBS_JOBID')})
-    assert run.stdout.readline() == 'ready\n'
-    os.killpg(run.pid, signal.SIGTERM)
-    run.communicate()
-    assert run.returncode == -signal.SIGKILL and not alive(int((job.folder / 'daemon').read_text()))
+    assert run.returncode == code and not alive(pid)
+    assert code < 0 or job.told()['left'] == [{'pid': pid, 'command': 'sleep 86399'}]
 
 
 def test_a_busy_process_beside_is_counted(job):
@@ -170,7 +158,9 @@ def of(*cases):
     return sessions.verdict_on(sessions.report(list(cases), [sessions.planned()]))
 
 
-def test_a_figure_of_a_busy_machine_is_shown_and_not_judged():
+def test_a_figure_of_a_busy_machine_is_shown_and_not_judged_and_calm_runs_are():
+    cell = of(case(99.0, refs=REFS), case(refs=REFS, **BUSY), case(101.0, refs=REFS)).cells[0]
+    assert (cell.verdict, cell.value, cell.reason) == ('ok', 100.0, 'median of 2; 1 more disturbed')
     verdict = of(case(refs=REFS, **BUSY))
     cell = verdict.cells[0]
     assert (cell.verdict, cell.value, verdict.exit_code) == ('disturbed', 7.6, 0) and '1.00 of its 2' in cell.reason
@@ -178,11 +168,6 @@ def test_a_figure_of_a_busy_machine_is_shown_and_not_judged():
     assert '2 disturbed' in said and 'DISTURBED  compute' in said and '0 of 2 judged' in said
     assert '7.6' in '\n'.join(line for line, _ in terminal.lines(verdict, everything=True))
     assert not state.night_of(verdict).measured - {state.WHOLE}, 'nothing is said to be well'
-
-
-def test_the_runs_that_were_not_disturbed_are_judged():
-    cell = of(case(99.0, refs=REFS), case(refs=REFS, **BUSY), case(101.0, refs=REFS)).cells[0]
-    assert (cell.verdict, cell.value, cell.reason) == ('ok', 100.0, 'median of 2; 1 more disturbed')
 
 
 CERTAIN = {'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}
