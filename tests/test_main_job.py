@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,15 +19,6 @@ from parity.rfm import store
 LINE = '. ci/activate && reframe -c checks/ -r'
 CASE = 'FileCopy%mode=small-write%clients=one%sync=durable'
 
-@dataclass(frozen=True)
-class Measured:
-    checkout: Path
-    cases: list[str]        # as -n takes them
-    printed: str
-    session: dict
-    verdict: dict
-    code: int               # of `parity verdict`
-
 
 @pytest.fixture(scope='module')
 def measured(tmp_path_factory):
@@ -40,7 +30,8 @@ def measured(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         belong_to(copy, patch)
         patch.setenv('PARITY_RESULTS', str(copy / 'results'))      # to this process, too
-        has_little_memory(copy)
+        site = copy / 'systems' / 'local' / 'system.yaml'          # HPCC's size follows the memory, and takes 10 s of two cores then
+        site.write_text(site.read_text().replace('    extras:\n', f'    extras:\n      memory_bytes: {256 << 20}\n', 1))
         if shutil.which('zstd'):
             walks.follow(TOP / 'docs' / 'new-check.md', copy)
         store_impossible_nights()
@@ -49,13 +40,7 @@ def measured(tmp_path_factory):
         cases = one_of_each(rehearsed)
         done = shell(f"{LINE} -n '^({'|'.join(cases)})$'", copy, RFM_COLORIZE='n')
         code, verdict = verdict_of(copy)
-        yield Measured(copy, cases, done.stdout, sessions_of(copy)[-1], verdict, code)
-
-
-def has_little_memory(copy: Path) -> None:
-    """State 256 MiB: HPCC's size follows the memory, and takes 10 s of two cores then."""
-    site = copy / 'systems' / 'local' / 'system.yaml'
-    site.write_text(site.read_text().replace('    extras:\n', f'    extras:\n      memory_bytes: {256 << 20}\n', 1))
+        yield SimpleNamespace(checkout=copy, cases=cases, printed=done.stdout, session=sessions_of(copy)[-1], verdict=verdict, code=code)
 
 
 def store_impossible_nights() -> None:
@@ -96,13 +81,11 @@ def cells_are_whole(session: dict, verdict: dict, cases: int) -> None:
     assert len(ran) == cases and all(r['perfvalues'] for r in ran)
     one_at_a_time(ran)
     assert verdict['coverage']['cells'] == len(verdict['cells'])
-    cell = verdict['cells'][0]
     assert {'check', 'case', 'system', 'partition', 'environ', 'metric', 'unit', 'value', 'reference',
-            'limit', 'efficiency', 'verdict', 'reason'} <= set(cell)
+            'limit', 'efficiency', 'verdict', 'reason'} <= set(verdict['cells'][0])
     if HPCC:
         hpl = next(c for c in verdict['cells'] if c['metric'] == 'hpl')
-        assert hpl['value'] > 0 and hpl['limit'] > 0 and 0 < hpl['efficiency']
-        assert 'hpcc stands in for HPL' in verdict['coverage']['line']
+        assert hpl['value'] > 0 and hpl['limit'] > 0 and 0 < hpl['efficiency'] and 'hpcc stands in for HPL' in verdict['coverage']['line']
     assert verdict['session']['facts']['machine']['cpu_list'] and verdict['session']['facts']['before']
 
 
@@ -112,6 +95,10 @@ def test_the_readme_line_runs_one_case_of_each_check_by_itself(measured):
     assert f'Ran {count}/{count} test case(s) from {count} check(s)' in measured.printed, measured.printed[-2000:]
     cells_are_whole(measured.session, measured.verdict, count)
     assert {cell['case'].replace(' ', '') for cell in measured.verdict['cells']} == set(measured.cases)
+    if shutil.which('zstd'):        # the new check of the documentation
+        cells = {c['metric']: c for c in measured.verdict['cells'] if c['case'] == 'Zstd %threads=one'}
+        assert {metric: c['verdict'] for metric, c in cells.items()} == {'compress': 'unreferenced', 'decompress': 'unreferenced'}
+        assert all(c['value'] > 0 for c in cells.values())
 
 
 @pytest.mark.alone
@@ -128,36 +115,20 @@ def test_the_readme_line_runs_every_case_by_itself(checkout, planned, rehearsed)
 
 
 @pytest.mark.alone
-def test_a_run_applies_what_was_proposed_and_accepted(measured):
-    cells = {c['metric']: c for c in measured.verdict['cells'] if c['check'] == 'FileCopy'}
-    words = {metric: (c['verdict'], c['reference'], c['low']) for metric, c in cells.items()}
-    assert words['rate'] == ('regressed', 1e6, pytest.approx(0.97e6)) and words['hangs'] == ('ok', 0.0, None)
-    assert words['seconds'][0] == 'unreferenced'
+def test_a_run_applies_what_was_proposed_and_accepted(measured, monkeypatch, capsys):
+    words = {c['metric']: (c['verdict'], c['reference'], c['low']) for c in measured.verdict['cells'] if c['check'] == 'FileCopy'}
+    assert words['rate'] == ('regressed', 1e6, pytest.approx(0.97e6)) and words['hangs'] == ('ok', 0.0, None) and words['seconds'][0] == 'unreferenced'
     assert measured.code == 1 and {c['verdict'] for c in measured.verdict['cells']} <= {'regressed', 'ok', 'unreferenced', 'skipped'}
     said = shell('. ci/activate && parity verdict', measured.checkout).stdout
     assert 'REGRESSED  storage' in said and 'of the reference' in said
-
-
-@pytest.mark.alone
-def test_an_expired_reference_and_other_software_are_told_before_a_run(measured, monkeypatch, capsys):
+    # an expired reference and other software are told before a run
     references = measured.checkout / 'systems' / 'local' / 'references' / 'default.yaml'
     monkeypatch.setenv('PARITY_ROOT', str(measured.checkout))
-    text = references.read_text()
-    references.write_text(text.replace('expires: 20', 'expires: 19'))
+    references.write_text(references.read_text().replace('expires: 20', 'expires: 19'))
     guard.warn(SimpleNamespace(system='local'))
-    references.write_text(text)
     said = capsys.readouterr().err
     assert 'parity: warning: ' in said and 'default.yaml:8: FileCopy/quick' in said, said
     assert ', and 1 more reference: expired on 19' in said and 'its software changed' in said
-
-
-@pytest.mark.alone
-def test_a_new_check_by_the_letter_is_measured_and_unreferenced(measured):
-    if not shutil.which('zstd'):
-        pytest.skip('zstd is not here')
-    cells = {c['metric']: c for c in measured.verdict['cells'] if c['case'] == 'Zstd %threads=one'}
-    assert {metric: c['verdict'] for metric, c in cells.items()} == {'compress': 'unreferenced', 'decompress': 'unreferenced'}
-    assert all(c['value'] > 0 for c in cells.values())
 
 
 #: Bounds that this machine keeps; the other cases have none.
@@ -178,16 +149,14 @@ def test_nightly_finds_the_references_judges_reports_and_states_its_overhead(che
     folder.mkdir(exist_ok=True)
     (folder / 'default.yaml').write_text(REFERENCES)
     done = shell(f'ci/nightly {QUICK}', checkout)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    assert 'judged' in done.stdout and 'overhead' in done.stdout
+    assert done.returncode == 0 and 'judged' in done.stdout and 'overhead' in done.stdout, done.stdout[-2000:] + done.stderr
     report = checkout / 'results' / 'report'
-    assert (report / 'index.html').is_file()
     verdict = json.loads((report / 'verdict.json').read_text())
-    assert 'missing' not in verdict['counts']
+    assert (report / 'index.html').is_file() and 'missing' not in verdict['counts']
     words = {(c['case'].partition('%mode=')[2], c['metric']): c['verdict'] for c in verdict['cells']}
-    assert words['large-copy %clients=one %sync=durable', 'rate'] == words['large-copy %clients=one %sync=durable', 'hangs'] == 'ok'
-    assert words['large-copy %clients=one %sync=durable', 'seconds'] == words['large-copy %clients=one %sync=as-is', 'hangs'] == 'unreferenced'
-    assert words['large-copy %clients=one %sync=as-is', 'rate'] == 'skipped'
+    durable, as_is = 'large-copy %clients=one %sync=durable', 'large-copy %clients=one %sync=as-is'
+    assert words[durable, 'rate'] == words[durable, 'hangs'] == 'ok' and words[as_is, 'rate'] == 'skipped'
+    assert words[durable, 'seconds'] == words[as_is, 'hangs'] == 'unreferenced'
 
 
 def test_without_an_mpi_hpcc_is_missing_not_skipped(checkout, tmp_path):

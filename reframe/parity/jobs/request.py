@@ -20,11 +20,8 @@ SCHEDULERS = {'slurm': 'slurm', 'squeue': 'slurm', 'pbs': 'pbs', 'pbspro': 'pbs'
 #: Jobs that start the measurements and wait for them: one core beside other work, not a measured node.
 DRIVERS = ('nightly', 'campaign')
 _BYTES = {'M': 1 << 20, 'G': 1 << 30}
-
-
-#: The jobs that there are. `workload` asks for what its check asks for: it has no settings of its own.
+#: All jobs. `workload` has no settings of its own: it asks for what its check asks for.
 JOBS = ('build', 'nightly', 'campaign', 'workload')
-
 #: A word in a scheduler's directive: an account, a queue, a QOS, a reservation.
 Word = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$', max_length=64)]
 Address = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_.+-]+(@[A-Za-z0-9.-]+)?$', max_length=120)]
@@ -71,13 +68,9 @@ def settings_of(job: str, system: Name) -> tuple[Settings, Settings]:
     ours = yamlfile.read(paths.root() / 'jobs' / 'jobs.yaml', JobsFile)
     file = paths.root() / 'systems' / system / 'jobs.yaml'
     site = yamlfile.read(file, JobsFile) if file.is_file() else JobsFile()
-    stated = _over(site.all, getattr(site, job))
-    return _over(ours.all, getattr(ours, job), stated), stated
-
-
-def _over(*settings: Settings) -> Settings:
-    """Merge settings key by key; later ones win."""
-    return Settings(**{k: v for one in settings for k, v in one.model_dump(exclude_unset=True).items()})
+    said = [one.model_dump(exclude_unset=True)
+            for one in (ours.all, getattr(ours, job), site.all, getattr(site, job))]
+    return Settings(**said[0] | said[1] | said[2] | said[3]), Settings(**said[2] | said[3])
 
 
 @dataclass(frozen=True)
