@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import slurm_site
@@ -89,13 +87,15 @@ def test_what_slurm_has_forgotten_is_asked_of_the_accounting(stands):
         slurm.states('8')
 
 
-@pytest.mark.parametrize('asked, code, said', [
-    (['bash', '-c', 'echo "sbatch: error: invalid partition" >&2; exit 3'], 3, 'invalid partition'),
-    (['no-such-sbatch'], 4, 'run this on a machine that can submit jobs')])
-def test_a_scheduler_that_refuses_is_told_in_its_words_with_its_exit_code(asked, code, said):
-    with pytest.raises(SchedulerError, match=said) as caught:
-        command.answer(asked)
-    assert caught.value.exit_code == code
+def test_a_scheduler_that_refuses_is_told_in_its_words_with_its_exit_code_and_no_script_stays(stands, tmp_path):
+    stands('')
+    (tmp_path / 'bin' / 'sbatch').write_text('#!/bin/sh\necho "sbatch: error: invalid partition" >&2\nexit 3\n')
+    with pytest.raises(SchedulerError, match='sbatch: error: invalid partition') as caught:
+        submit(check='Hpl')
+    assert caught.value.exit_code == 3 and sorted(file.name for file in sent.folder().iterdir()) == ['.submit.lock', '8.json']
+    with pytest.raises(SchedulerError, match='run this on a machine that can submit jobs') as caught:
+        command.answer(['no-such-sbatch'])
+    assert caught.value.exit_code == 4
 
 
 def test_a_job_is_found_by_its_id_and_no_other_is(results):
@@ -129,7 +129,7 @@ def test_a_second_campaign_is_refused_with_the_first_ones_id(stands, said, phase
     stands(said)
     with pytest.raises(UsageError, match=REFUSED.format(phase)):
         submit()
-    assert [s.id for s in sent.everything()] == ['8'] and not list(sent.folder().glob('*.sh')), 'no script of a job that was not sent stays'
+    assert [s.id for s in sent.everything()] == ['8']
     assert submit(after='8').id == submit(nodes=[4]).id == '9'
     record('8', scheduler='slurm')      # an older parity named no cases: it may be any of the system
     with pytest.raises(UsageError, match=REFUSED.format(phase)):
@@ -161,7 +161,8 @@ def test_what_is_the_same_campaign(one, other, overlaps):
     assert covered(**one).overlaps(covered(**other)) is covered(**other).overlaps(covered(**one)) is overlaps
 
 
-def test_a_campaign_says_what_it_measures(planned, monkeypatch):
+@pytest.mark.parametrize('check, pattern', [('filecopy', 'FileCopy'), ('npb %benchmark=BT', r'Npb%benchmark=bt(%|$)')])
+def test_a_campaign_says_what_it_measures(planned, monkeypatch, check, pattern):
     monkeypatch.setattr('parity.plan.of_command', lambda arguments: planned('example-slurm'))
-    asked, _ = write.script(Wanted('campaign', 'example-slurm', ['gpu', 'cpu'], 'filecopy', nodes=[4, 1]))
-    assert json.loads(asked.covered.model_dump_json()) == {'name': '', 'partitions': ['cpu', 'gpu'], 'nodes': [1, 4], 'check': 'FileCopy'}
+    asked, text = write.script(Wanted('campaign', 'example-slurm', ['gpu', 'cpu'], check, nodes=[4, 1]))
+    assert asked.covered == covered(partitions=['cpu', 'gpu'], nodes=[1, 4], check=pattern) and pattern in text

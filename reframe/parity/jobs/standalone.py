@@ -1,4 +1,4 @@
-"""``python -m parity.jobs.standalone ARGUMENTS``: reframe, its scripts free of what only parity reads."""
+"""``python -m parity.jobs.standalone ARGUMENTS``: reframe that writes scripts without what only parity reads."""
 
 from __future__ import annotations
 

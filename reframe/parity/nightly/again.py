@@ -15,7 +15,7 @@ from parity.records.outset import RERUN_OF
 from parity.system.schema import System
 from parity.verdict.model import Cell
 
-#: As many as a night has runs of a case by default: the confirmation is as sharp as the suspicion.
+#: Runs of each case, as many as a night has by default: the confirmation is as sharp as the suspicion.
 RUNS = 3
 #: Options of ReFrame that select cases: a confirmation selects its own.
 _SELECTS = (('-n', '--name'), ('-x', '--exclude'), ('-t', '--tag'), ('-T', '--exclude-tag'), ('--system',),

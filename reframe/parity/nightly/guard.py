@@ -1,4 +1,4 @@
-"""The guards of a run: each thing that is not in order is one line and its exit code before anything runs."""
+"""The guards of a run: every fault is told in a line, with its exit code, before anything runs."""
 
 from __future__ import annotations
 

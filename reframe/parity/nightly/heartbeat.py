@@ -24,8 +24,10 @@ REHEARSALS = frozenset({'-h', '--help', '--dry-run'})
 
 
 class Heartbeat:
-    """Written when the run begins, when its session is stored and when it ends; a run that dies leaves `end` null.
-    A run that is refused because another one of its system measures leaves that one's file alone."""
+    """The file of a run, written when it begins, when its session is stored and when it ends.
+
+    A run that dies leaves `end` null. A run that is refused because another one measures leaves that one's file
+    alone."""
 
     def __init__(self, arguments: list[str]):
         try:

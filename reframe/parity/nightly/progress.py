@@ -115,8 +115,8 @@ class Progress:
     def left(self, now: float) -> tuple[float | None, bool]:
         """Return the seconds that are left, None where unknown, and whether a case takes longer than last time.
 
-        The earlier session had as many left when as many of its cases had run. Without one the pace so far tells,
-        once enough has run, and until it says that all should be over."""
+        An earlier session tells them: it had so many left when as many of its cases had run. Otherwise the pace
+        so far tells them, once enough cases have run."""
         ran = self.done - self.skipped
         if self.total and self.done >= self.total:
             return 0.0, False

@@ -29,7 +29,7 @@ REST_SECONDS = 5.0
 
 
 class _Stopped(Exception):
-    """A SIGTERM came."""
+    """The arrival of a SIGTERM."""
 
 
 def _reframe(arguments: list[str]) -> list[str]:

@@ -38,7 +38,7 @@ class PlannedCase(Strict):
 
 
 class LoadedCheck(Strict):
-    """A check class that was loaded, selected or not: what references may speak of."""
+    """A check class that was loaded, selected or not. References may name its metrics and parameters."""
 
     check: str
     file: str

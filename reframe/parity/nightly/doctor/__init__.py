@@ -1,4 +1,4 @@
-"""`parity doctor`: what is there and what is lacking for the nightly run of a system, one finding a thing."""
+"""`parity doctor`: the examination of all that the nightly run of a system needs, one finding for each thing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE
 
 @dataclass(frozen=True)
 class Finding:
-    """``word``: ok; note, without which the nightly runs all the same; lacking, without which it does not."""
+    """One thing that was examined. Its ``word`` is ok, note (the nightly runs all the same) or lacking."""
 
     area: str
     word: str
