@@ -51,15 +51,12 @@ def test_shellcheck_accepts_all_lines(tmp_path):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize('change, errors', [(None, ()), (('OnCalendar=*-*-*', 'OnCalendar=often'), ('lacks value setting',)),
-                                            (('ExecStart=', 'ExecStrat='), ('ExecStr',))])
-def test_systemd_reads_the_units(tmp_path, change, errors):
+def test_systemd_accepts_the_units(tmp_path):
     files = [tmp_path / f'parity-nightly@onebox.{kind}' for kind in ('service', 'timer')]
     for file in files:
-        text = (PIPELINES / file.name.replace('onebox', '')).read_text().replace('%h/parity', str(TOP))
-        file.write_text(text.replace(*change) if change else text)
+        file.write_text((PIPELINES / file.name.replace('onebox', '')).read_text().replace('%h/parity', str(TOP)))
     done = run('systemd-analyze', 'verify', '--man=no', *files, install='apt install systemd')
-    assert all(error in done.stderr for error in errors) and bool(errors) == bool(done.stderr + done.stdout), done.stderr
+    assert (done.returncode, done.stderr) == (0, '')
 
 
 @pytest.mark.parametrize('tool, install, words', [

@@ -8,40 +8,20 @@ import pytest
 
 from conftest import TOP, shell
 
-
-@pytest.fixture
-def tool(tmp_path, monkeypatch):
-    """Write a program that prints a line, and put its folder at the front of PATH."""
-    folder = tmp_path / 'tools'
-    folder.mkdir()
-    monkeypatch.setenv('PATH', f'{folder}:{os.environ["PATH"]}')
-
-    def write(name: str, prints: str) -> None:
-        (folder / name).write_text(f'#!/bin/sh\necho "{prints}"\n')
-        (folder / name).chmod(0o755)
-    return write
+ASK = '. ci/lib/login-node; refuse_login_node'
+SLURM, DEAD, PBS = ('scontrol', 'Slurmctld(primary) at head is UP'), ('scontrol', 'Slurmctld(primary) at head is DOWN'), ('qstat', 'pbs 0 0 Active')
 
 
-@pytest.mark.parametrize('name, prints, manager', [
-    ('scontrol', 'Slurmctld(primary) at head is UP', 'Slurm'), ('qstat', 'pbs 0 0 Active', 'PBS')])
-@pytest.mark.parametrize('command', ['ci/quickstart', 'ci/nightly --dry-run'])
-def test_a_login_node_is_not_loaded(checkout, tool, name, prints, manager, command):
-    tool(name, prints)
-    done = shell(command, checkout)
-    assert done.returncode == 2 and f'a live {manager} controller answers' in done.stderr
-
-
-@pytest.mark.parametrize('word, options, code', [('UP', '', 2), ('UP', '--system local', 0), ('UP', '--system=local', 0), ('DOWN', '', 0)])
-def test_a_named_system_or_a_dead_controller_is_not_refused(tool, word, options, code):
-    tool('scontrol', f'Slurmctld(primary) at head is {word}')
-    done = shell(f'. ci/lib/login-node; refuse_login_node {options}', TOP)
-    assert done.returncode == code, done.stderr
-
-
-def test_a_named_login_node_can_be_rehearsed(checkout, tool):
-    tool('scontrol', 'Slurmctld(primary) at head is UP')
-    done = shell('ci/nightly --dry-run --system local -n Fileset', checkout)
-    assert done.returncode == 0 and 'all is well' in done.stdout, done.stdout + done.stderr
+@pytest.mark.parametrize('line, controller, code, said', [
+    ('ci/quickstart', SLURM, 2, 'a live Slurm controller answers'), ('ci/nightly --dry-run', PBS, 2, 'a live PBS controller answers'),
+    (ASK, SLURM, 2, 'name the system'), (ASK, DEAD, 0, ''), (f'{ASK} --system local', SLURM, 0, ''), (f'{ASK} --system=local', SLURM, 0, ''),
+    ('ci/nightly --dry-run --system local -n Fileset', SLURM, 0, 'all is well')])
+def test_a_login_node_is_loaded_only_by_name(checkout, tmp_path, line, controller, code, said):
+    name, prints = controller
+    (tmp_path / name).write_text(f'#!/bin/sh\necho "{prints}"\n')
+    (tmp_path / name).chmod(0o755)
+    done = shell(line, checkout, PATH=f'{tmp_path}:{os.environ["PATH"]}')
+    assert done.returncode == code and said in done.stdout + done.stderr, done.stdout + done.stderr
 
 
 LIBRARY = '''

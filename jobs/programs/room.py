@@ -3,9 +3,10 @@
     folder=$(python3 room.py FILESYSTEM BYTES FILES) || exit 2
     trap 'rm -rf -- "$folder"' EXIT
 
-Refuses, before it writes, a job that would not fit with 5 % to spare into the free bytes, the free inodes and, if
-`quota` is installed, this user's quota. Removes this user's folders of killed jobs: their process on this host is
-gone, or they belong to another host and are older than two days. Writes the type of the file system to room.json.
+Refuses, before it writes, a job that would not fit with 5 % to spare. It compares the free bytes, the free inodes
+and, if `quota` is installed, this user's quota. Removes this user's folders of killed jobs: their process on this
+host is gone, or they belong to another host and are older than two days. Writes the type of the file system to
+room.json.
 Exit codes: 0, or 2 with the reason.
 """
 
