@@ -70,13 +70,6 @@ def test_an_ended_job(poll, name, exit_code, times, said):
         assert job.nodelist and told.startswith(said.format(job.jobid, ', '.join(job.nodelist))) and bool(said) == bool(told)
 
 
-def test_a_job_that_runs_or_waits_is_left_alone(poll):
-    job, gone = poll('running', outputs=False)
-    assert job._state == 'RUNNING' and len(job._nodelist) == 2 and not job.completed
-    job, gone = poll('queued', waited=599, outputs=False)
-    assert job._state == 'QUEUED' and not job.completed and not gone
-
-
 def test_without_a_history_the_files_of_the_job_tell_how_long_it_ran(poll, tmp_path):
     for name, at in (('node.txt', 1040.0), ('rfm_job.out', 1090.0)):
         (tmp_path / name).touch()
@@ -94,10 +87,12 @@ def test_without_a_history_the_files_of_the_job_tell_how_long_it_ran(poll, tmp_p
 
 @pytest.mark.parametrize('name, waited, said', [
     ('queued', 601, 'maximum pending time exceeded; Not Running: '), ('held', 601, 'maximum pending time exceeded; held by its user'),
-    ('never', 61, 'can never run; Can Never Run: Insufficient amount of resource'), ('never', 59, '')])
+    ('never', 61, 'can never run; Can Never Run: Insufficient amount of resource'), ('never', 59, ''), ('queued', 599, ''), ('running', 601, '')])
 def test_a_job_that_never_starts_is_cancelled_with_the_reason(poll, name, waited, said):
     job, gone = poll(name, waited=waited, outputs=False)
     assert job.completed == bool(said) == bool(gone)
+    assert job._state == {'running': 'RUNNING', 'held': 'HELD'}.get(name, 'QUEUED')
+    assert len(getattr(job, '_nodelist', ())) == (2 if name == 'running' else 0)
     if said:
         assert isinstance(job._exception, JobError) and said in str(job._exception)
         assert job.times['ran'] == 0.0 and job.times['waited'] >= waited
@@ -152,8 +147,6 @@ def test_a_silent_server_ends_nothing_but_a_cancelled_job(poll, monkeypatch):
     assert job.completed and not job._exception
 
 
-# --- nodes ---
-
 FEW = [PbsNode('a', frozenset({'free'}), '', {'ncpus': '2', 'mem': '1200mb', 'arch': 'linux'}),
        PbsNode('b', frozenset({'job-exclusive'}), '', {'ncpus': '4', 'mem': '2gb', 'ngpus': '4', 'Qlist': 'workq,gpuq'}),
        PbsNode('c', frozenset({'offline', 'down'}), '', {'ncpus': '4', 'mem': '2gb', 'ngpus': '2'}),
@@ -168,20 +161,17 @@ def test_the_nodes_that_a_job_may_have(queue, wanted, names):
     assert ''.join(n.name for n in pbs.left(FEW, queue, wanted)) == names
 
 
-def test_the_states_of_nodes():
-    assert [n.is_available for n in FEW] == [True, True, False, True]
-    assert FEW[0].in_statex('free') and FEW[0].in_statex('idle') and not FEW[1].in_state('free')
-    assert FEW[2].in_state('down') and not FEW[2].in_statex('down') and FEW[2].in_statex('down+offline')
-
-
 @pytest.mark.parametrize('name, states, available, queue', [
     ('free', 'free', True, ''), ('job-busy', 'job-busy', True, ''), ('job-exclusive', 'job-exclusive', True, ''),
     ('offline', 'offline', False, ''), ('with-queue', 'free', True, 'workq')])
-def test_a_real_pbsnodes(name, states, available, queue):
+def test_the_states_of_nodes(name, states, available, queue):
     found = pbs.hosts((RECORDED / f'nodes-{name}.txt').read_text())
     assert [n.name for n in found] == ['pbs1', 'pbs2']
     assert states in {word for n in found for word in n.states} and any(n.is_available is available for n in found)
     assert found[1].queue == queue and found[0].resources['mem'] == '1200mb'
+    assert [n.is_available for n in FEW] == [True, True, False, True]
+    assert FEW[0].in_statex('free') and FEW[0].in_statex('idle') and not FEW[1].in_state('free')
+    assert FEW[2].in_state('down') and not FEW[2].in_statex('down') and FEW[2].in_statex('down+offline')
 
 
 @pytest.fixture

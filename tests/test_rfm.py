@@ -115,14 +115,11 @@ def test_a_log_on_a_full_disk_prints_no_traceback(saved):
 
 
 CHECKS = '''
-import json
-import sys
-
+import json, sys
 import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core import config, runtime
 from reframe.core.builtins import parameter, run_after, variable
-
 from parity.rfm import patches
 
 site = config.load_config('<builtin>')
@@ -131,13 +128,11 @@ runtime.init_runtime(site)
 if sys.argv[1] == 'quickly':
     patches.make_checks_quickly()
 
-
 class Base(rfm.RunOnlyRegressionTest):
     valid_systems = valid_prog_environs = ['*']
     words = variable(typ.List[str], value=['a'])
     edge = variable(int, value=1)
     size = variable(alias=edge)
-
 
 class One(Base):
     edge = 3
@@ -148,11 +143,9 @@ class One(Base):
         self.words.append(str(self.way))
         self.env_vars['WAY'] = self.way
 
-
 class Two(One):
     words = ['b']
     size = 4
-
 
 One.setvar('words', ['c'])
 made = [check(variant_num=n) for check in (Two, One, Two) for n in range(3)]
