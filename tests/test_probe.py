@@ -56,16 +56,12 @@ def test_a_real_slurm():
     assert {n: p['features'] for n, p in written(cluster)[1].items()} == {'physical': ['cpu', 'physical'], 'virtual': ['cpu', 'virtual']}
 
 
-@pytest.mark.parametrize('gres, gpus', [
-    ('(null)', ()), ('gpu:4', (('', 4),)), ('gpu:a100:4(S:0-1),lscratch:300', (('a100', 4),)), ('gpu:a100:2,gpu:v100:2', (('a100', 2), ('v100', 2))),
-    ('craynetwork:4,gpu:mi250x:8', (('mi250x', 8),)), ('mps:100', ()), ('gpu:0', ())])
-def test_gpus_of_a_gres(gres, gpus):
-    assert slurm.gpus(gres) == gpus
-
-
-@pytest.mark.parametrize('time, total', [('UNLIMITED', None), ('', None), ('2-00:00:00', 172800), ('01:30:00', 5400), ('30:00', 1800)])
-def test_times_of_slurm(time, total):
-    assert seconds(time) == total
+def test_gpus_and_times_of_slurm():
+    gres = {'(null)': (), 'gpu:4': (('', 4),), 'gpu:a100:4(S:0-1),lscratch:300': (('a100', 4),), 'gpu:a100:2,gpu:v100:2': (('a100', 2), ('v100', 2)),
+            'craynetwork:4,gpu:mi250x:8': (('mi250x', 8),), 'mps:100': (), 'gpu:0': ()}
+    assert {text: slurm.gpus(text) for text in gres} == gres
+    times = {'UNLIMITED': None, '': None, '2-00:00:00': 172800, '01:30:00': 5400, '30:00': 1800}
+    assert {text: seconds(text) for text in times} == times
 
 
 def test_srun_is_told_its_mpi_only_where_it_does_not_know():
@@ -195,14 +191,14 @@ def test_a_probed_site_lists_its_checks_and_dry_runs_at_once(checkout, login):
     assert again.returncode == 2 and 'is not overwritten' in again.stderr and file.read_text() == before
 
 
-@pytest.mark.parametrize('line, code, said', [
-    ('parity probe a/b', 2, "'a/b': a system's name has letters"), ('parity probe local', 2, 'is there already'),
-    ("PATH=/nowhere '{python}' -m parity.cli probe x", 2, 'neither Slurm (scontrol) nor PBS'),
-    ('rm {bin}/scontrol.0; parity probe x', 4, 'No such file'), ('echo >{bin}/scontrol.0; parity probe x', 4, 'has no node in any queue')])
-def test_what_cannot_be_probed_is_told_and_leaves_nothing(checkout, login, line, code, said):
-    done = shell('. ci/activate; ' + line.format(bin=login, python=sys.executable), checkout)
-    assert (done.returncode, said in done.stderr, 'Traceback' in done.stderr) == (code, True, False), done.stderr
-    assert not (checkout / 'systems' / 'x').exists()
+def test_a_probe_that_fails_says_why_and_leaves_nothing(checkout, login):
+    for line, code, said in (
+            ('parity probe a/b', 2, "'a/b': a system's name has letters"), ('parity probe local', 2, 'is there already'),
+            (f"PATH=/nowhere '{sys.executable}' -m parity.cli probe x", 2, 'neither Slurm (scontrol) nor PBS'),
+            (f'rm {login}/scontrol.0; parity probe x', 4, 'No such file'), (f'echo >{login}/scontrol.0; parity probe x', 4, 'has no node in any queue')):
+        done = shell(f'. ci/activate; {line}', checkout)
+        assert (done.returncode, said in done.stderr, 'Traceback' in done.stderr) == (code, True, False), done.stderr
+        assert not (checkout / 'systems' / 'x').exists()
 
 
 def test_a_slurm_that_is_installed_and_does_not_answer_leaves_the_word_to_pbs(monkeypatch):

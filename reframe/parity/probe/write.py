@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import getpass
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from parity.base import codes
@@ -214,9 +214,11 @@ def like_nodes(cluster: Cluster) -> tuple[list[Like], dict[str, str]]:
 
 def _kinds(queue: Queue, nodes: list[Node], asks: Mapping[str, str]) -> list[Like]:
     """Return the kinds of a queue's nodes that its jobs can ask for, and the other nodes together as one kind."""
-    kinds: dict[tuple, list[Node]] = defaultdict(list)
+    kinds: dict[tuple, list[Node]] = {}
     for node in sorted(nodes, key=lambda n: n.memory_bytes):
-        kinds[_kind(node, kinds)].append(node)
+        fixed = node.cores, node.gpus, *filter(_names_processor, node.labels)
+        near = next((k for k in kinds if k[0] == fixed and node.memory_bytes <= k[1] * (1 + _MEMORY)), None)
+        kinds.setdefault(near or (fixed, node.memory_bytes), []).append(node)
     base = re.sub(_NO_NAME, '-', queue.name)
     if len(kinds) == 1:
         return [Like(base, queue, tuple(nodes), _gpus(nodes, asks))]
@@ -239,22 +241,14 @@ def _kinds(queue: Queue, nodes: list[Node], asks: Mapping[str, str]) -> list[Lik
     return found
 
 
-def _kind(node: Node, known: Iterable[tuple]) -> tuple:
-    """Return a node's kind. Nodes come in the order of memory, which may be near a known kind's."""
-    fixed = (node.cores, node.gpus, tuple(filter(_names_processor, node.labels)))
-    return next((k for k in known if k[:3] == fixed and node.memory_bytes <= k[3] * (1 + _MEMORY)),
-                (*fixed, node.memory_bytes))
-
-
 def _names_processor(label: str) -> bool:
     return bool(_PROCESSORS.fullmatch(label.rpartition('=')[2].lower()))
 
 
 def _tells(members: list[Node], others: list[Node]) -> str:
-    """Return a label that all of ``members`` have and none of the others; a person would take the shortest."""
+    """Return a label that all of ``members`` have and none of the others: a processor's, or else the shortest."""
     common = set.intersection(*(set(n.labels) for n in members)) - {w for n in others for w in n.labels}
-    return min(filter(_names_processor, common), key=lambda w: (len(w), w), default='') or min(
-        common, key=lambda w: (len(w), w), default='')
+    return min(common, key=lambda w: (not _names_processor(w), len(w), w), default='')
 
 
 def _gpus(members: list[Node], asks: Mapping[str, str]) -> tuple[str, ...]:

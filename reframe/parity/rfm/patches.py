@@ -118,21 +118,17 @@ def read_nodes_here() -> None:
     Slurm 22.05), and ReFrame does not ask again. It also starts scontrol at each look at an ended job's nodes, ten
     times a job."""
     def nodelist(job):
+        from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
         if slurm.slurm_state_completed(job.state):
             said = scheduled.told(job.workdir).get('nodes', '')
             job._nodespec = said if _HOSTLIST.fullmatch(said) else job._nodespec
-            job._nodelist = _names(job._nodespec or '')
+            job._nodelist = []
+            with contextlib.suppress(NodeSetException):
+                if _HOSTLIST.fullmatch(job._nodespec or ''):
+                    job._nodelist = list(NodeSet(job._nodespec, resolver=RESOLVER_NOGROUP))
         return job._nodelist
 
     slurm._SlurmJob.nodelist = property(nodelist)
-
-
-def _names(hosts: str) -> list[str]:
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
-    try:
-        return list(NodeSet(hosts, resolver=RESOLVER_NOGROUP)) if _HOSTLIST.fullmatch(hosts) else []
-    except NodeSetException:
-        return []
 
 
 def cut_reasons() -> None:

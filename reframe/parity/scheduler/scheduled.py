@@ -106,8 +106,18 @@ def ended(job, complaints: str = '') -> str:
         longest = f', at most {job.max_pending_time:g} s' if job.max_pending_time else ''
         reason = _waited_for(job.jobid)
         return f'cancelled while it waited in the queue{longest} (job {job.jobid}: CANCELLED{reason})'
-    what, word = (_ENDED[words[0]], words[0]) if words else _ended_by_pbs(getattr(job, 'pbs', {}))
-    if not what:
+    record = getattr(job, 'pbs', {})        # parity.rfm.pbs_backend
+    status = int(record.get('Exit_status', 0))
+    word = f'Exit_status {status}'
+    if words:
+        what, word = _ENDED[words[0]], words[0]
+    elif record.get('substate') == pbs.DELETED:
+        what, word = _ENDED['CANCELLED'], record.get('comment') or word
+    elif status < 0:
+        what = _ENDED_BY_PBS.get(status, 'PBS could not run it')
+    elif status > pbs.KILLED:
+        what = f'ended by signal {status - pbs.KILLED}'
+    else:
         return ''
     on = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
     limit = f', {job.time_limit:g} s' if what == _ENDED['TIMEOUT'] and job.time_limit else ''
@@ -128,14 +138,3 @@ def _waited_for(jobid: str) -> str:
     except command.SchedulerError:
         return ''
     return next((f', Reason {word}' for word in said if word not in ('None', 'Unknown')), '')
-
-
-def _ended_by_pbs(record: dict[str, str]) -> tuple[str, str]:
-    """Return the end of a job by PBS's attributes (parity.rfm.pbs_backend), and the attribute that tells it."""
-    status = int(record.get('Exit_status', 0))
-    told = f'Exit_status {status}'
-    if record.get('substate') == pbs.DELETED:
-        return _ENDED['CANCELLED'], record.get('comment') or told
-    if status < 0:
-        return _ENDED_BY_PBS.get(status, 'PBS could not run it'), told
-    return (f'ended by signal {status - pbs.KILLED}', told) if status > pbs.KILLED else ('', '')
