@@ -1,4 +1,4 @@
-"""What ReFrame is about to run, taken from its own command line: the cases, and those that no environment can run.
+"""The cases that ReFrame's command line is about to run, and those that no environment can run.
 
 ReFrame's loader, generators and filters decide, so every option means here what it means there, and the
 checks are loaded once. A check whose needs no environment of a partition offers has no case in ReFrame. Here it
@@ -102,20 +102,18 @@ class _Found:
         checks = [c for c in self.loaded.checks if not c.is_fixture()]
         return {'system': system.name,
                 'providers': sorted({e.extras.get('provider', '') for p in system.partitions for e in p.environs}),
-                'cases': self._planned(), 'checks': list(_every(checks).values()),
+                'cases': self._planned(), 'checks': _every(checks),
                 # a bad value keeps every file from loading that has the variable
                 'problems': self.loaded.problems or _unset(self.loaded.variables, checks)}
 
     def _planned(self) -> list[dict[str, Any]]:
         """Repeats of a case are one."""
-        run: dict[tuple, dict[str, Any]] = {}
-        for case in [_case(c, c.environ.name) for c in self.cases if not c.check.is_fixture()]:
-            run.setdefault((case['case'], case['partition'], case['environ']), case)
-        able = {(case, partition) for case, partition, _ in run}
-        for case in [_case(c, '') for c in self.impossible if not c.check.is_fixture()]:
-            if (case['case'], case['partition']) not in able:
-                run.setdefault((case['case'], case['partition'], ''), case)
-        return list(run.values())
+        found: dict[tuple, dict[str, Any]] = {}
+        cases = [*((c, c.environ.name) for c in self.cases), *((c, '') for c in self.impossible)]
+        for case in [_case(c, environ) for c, environ in cases if not c.check.is_fixture()]:
+            found.setdefault((case['case'], case['partition'], case['environ']), case)
+        able = {(case, partition) for case, partition, environ in found if environ}
+        return [case for key, case in found.items() if key[2] or key[:2] not in able]
 
 
 def _belongs_to_a_check(filename: str) -> bool:
@@ -123,20 +121,6 @@ def _belongs_to_a_check(filename: str) -> bool:
     folders = [os.path.dirname(filename), os.path.dirname(os.path.dirname(filename))]
     checks = [os.path.join(folder, f'{os.path.basename(folder)}.py') for folder in folders]
     return any(check != filename and os.path.isfile(check) for check in checks)
-
-
-class _Recorder:
-    """Stands before ReFrame's logger where a check is instantiated: its warnings are problems."""
-
-    def __init__(self, problems: list[str]):
-        self.problems, self.logger = problems, getlogger()
-
-    def warning(self, message: str) -> None:
-        self.problems.append(' '.join(str(message).split()).removesuffix(" (rerun with '-v' for a backtrace)"))
-        self.logger.warning(message)
-
-    def __getattr__(self, name: str):
-        return getattr(self.logger, name)
 
 
 class _Loader(RegressionCheckLoader):
@@ -152,25 +136,25 @@ class _Loader(RegressionCheckLoader):
         filename = os.path.abspath(filename)
         if _belongs_to_a_check(filename):
             return []
-        warnings: list[str] = []
-        decorators.getlogger = lambda: _Recorder(warnings)
+        found, failed = [], []
+        logger = mock.Mock(wraps=getlogger())       # what ReFrame warns of while it makes a check is a problem
         try:
-            module = util.import_module_from_file(filename, force=force, load_parents=True)
-            found = self.load_from_module(module)
+            with mock.patch.object(decorators, 'getlogger', lambda: logger):
+                module = util.import_module_from_file(filename, force=force, load_parents=True)
+                found = self.load_from_module(module)
             registered = getattr(module, '_rfm_test_registry', None) or ()
-            code = getattr(module, 'CODE', None)
-            if not (found or warnings or len(registered) or getattr(code, 'profile', None)):
-                warnings.append('yields no check: no class here is decorated with @rfm.simple_test')
+            known = found or logger.warning.called or len(registered)
+            if not known and not getattr(getattr(module, 'CODE', None), 'profile', None):
+                failed = ['yields no check: no class here is decorated with @rfm.simple_test']
         except KeyboardInterrupt:
             raise
         except BaseException:  # whatever a file does when it is imported, it is the file's fault
-            found = []
             said = what(*sys.exc_info()).splitlines() or ['no reason given']
-            warnings.append(f'cannot be loaded: {said[0].rstrip(":")}')
-        finally:
-            decorators.getlogger = getlogger
-        self.problems.extend({'file': os.path.relpath(filename), 'what': w} for w in warnings)
-        self.checks.extend(found)
+            failed = [f'cannot be loaded: {said[0].rstrip(":")}']
+        warnings = [' '.join(str(call.args[0]).split()).removesuffix(" (rerun with '-v' for a backtrace)")
+                    for call in logger.warning.call_args_list]
+        self.problems += [{'file': os.path.relpath(filename), 'what': each} for each in (*warnings, *failed)]
+        self.checks += found
         return found
 
 
@@ -182,20 +166,16 @@ def _file(check) -> str:
     return os.path.relpath(sys.modules[type(check).__module__].__file__)
 
 
-def _loaded(check) -> dict[str, Any]:
-    parameters = {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()}
-    return {'check': type(check).__name__, 'file': _file(check), 'needs': sorted(getattr(check, 'needs', ())),
-            'parameters': parameters, 'metrics': _metrics(check),
-            'variants': {name: list(values) for name, values in getattr(check, 'variants', {}).items()}}
-
-
-def _every(checks) -> dict[str, dict[str, Any]]:
+def _every(checks) -> list[dict[str, Any]]:
     """Each check once, with the metrics of all its cases: they may depend on parameters."""
     loaded: dict[str, dict[str, Any]] = {}
-    for check in map(_loaded, checks):
-        known = loaded.setdefault(check['check'], check)
-        known['metrics'] += [m for m in check['metrics'] if m not in known['metrics']]
-    return loaded
+    for check in checks:
+        known = loaded.setdefault(type(check).__name__, {
+            'check': type(check).__name__, 'file': _file(check), 'needs': sorted(getattr(check, 'needs', ())),
+            'parameters': {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()},
+            'metrics': [], 'variants': {name: list(v) for name, v in getattr(check, 'variants', {}).items()}})
+        known['metrics'] += [m for m in _metrics(check) if m not in known['metrics']]
+    return list(loaded.values())
 
 
 def _unset(variables, checks) -> list[dict[str, str]]:
@@ -214,18 +194,11 @@ def _case(testcase: TestCase, environ: str) -> dict[str, Any]:
     check, partition = testcase.check, testcase.partition
     not_run = check.not_run() if hasattr(check, 'not_run') else {}
     return {
-        'check': type(check).__name__,
-        'case': case_name(check.display_name),
-        'unique_name': check.unique_name,
-        'subsystem': getattr(check, 'parity_subsystem', ''),
-        'size': getattr(check, 'size', ''),
-        'file': _file(check),
-        'needs': sorted(getattr(check, 'needs', ())),
-        'system': partition.fullname.split(':')[0],
-        'partition': partition.name,
-        'environ': environ,
-        'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')} for metric in _metrics(check)],
-    }
+        'check': type(check).__name__, 'case': case_name(check.display_name), 'unique_name': check.unique_name,
+        'subsystem': getattr(check, 'parity_subsystem', ''), 'size': getattr(check, 'size', ''),
+        'file': _file(check), 'needs': sorted(getattr(check, 'needs', ())),
+        'system': partition.fullname.split(':')[0], 'partition': partition.name, 'environ': environ,
+        'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')} for metric in _metrics(check)]}
 
 
 class _Parsed(Exception):

@@ -20,7 +20,7 @@ PERFLOG_COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 
 
 
 def storage() -> dict[str, Any]:
-    """Where ReFrame keeps its results."""
+    """Return ReFrame's settings of where it keeps its results."""
     return {'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database())}
 
 
@@ -59,7 +59,7 @@ def _runtime() -> Iterator[None]:
 
 def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float, end: float,
               **info: Any) -> dict[str, Any]:
-    """A report of ReFrame's form with ``cases`` as its only run; ``info`` joins the session's facts.
+    """Return a report of ReFrame's form with ``cases`` as its only run; ``info`` joins the session's facts.
     ``session`` (its id; its plan and facts, where an older parity began it) stands beside session_info, which
     ReFrame wants flat, because a session may have no finished case."""
     number = str(uuid.uuid4())
@@ -67,17 +67,11 @@ def as_report(session: dict[str, Any], cases: list[dict[str, Any]], start: float
         case.update(uuid=f'{number}:0:{index}', session_uuid=number, run_index=0)
     counts = {'num_cases': len(cases), 'num_failures': sum(c['result'] == 'fail' for c in cases),
               'num_aborted': 0, 'num_skipped': 0}
-
-    def stamp(unix: float) -> str:
-        return time.strftime('%Y%m%dT%H%M%S%z', time.localtime(unix))
-
+    began, ended = (time.strftime('%Y%m%dT%H%M%S%z', time.localtime(unix)) for unix in (start, end))
     return {
         'session_info': {
             'data_version': '4.2', 'uuid': number, 'hostname': '', 'workdir': str(paths.root()),
             'time_start_unix': start, 'time_end_unix': end, 'time_elapsed': end - start,
-            'time_start': stamp(start), 'time_end': stamp(end), **counts, **info,
-        },
+            'time_start': began, 'time_end': ended, **counts, **info},
         'runs': [{'run_index': 0, **counts, 'testcases': cases}],
-        'restored_cases': [],
-        'parity_session': session,
-    }
+        'restored_cases': [], 'parity_session': session}
