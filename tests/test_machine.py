@@ -283,4 +283,5 @@ def test_readings_and_the_share_of_stolen_time(server, tmp_path):
     assert machine.steal_share(before, after) == pytest.approx(0.3)
     # unknown without counters, at the same instant, and across a boot
     assert {machine.steal_share(nothing, after), machine.steal_share(after, after),
-            machine.steal_share(after, after | {'total_jiffies': 10, 'steal_jiffies': 0})} == {None}
+            machine.steal_share(after, after | {'total_jiffies': 10, 'steal_jiffies': 0}),
+            machine.steal_share(after, after | {'total_jiffies': 2000, 'steal_jiffies': 0})} == {None}
