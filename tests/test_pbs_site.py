@@ -38,8 +38,7 @@ def test_without_a_pbs_ci_pbs_says_so():
 @pytest.fixture
 def head(monkeypatch):
     """Run a line on the head, with results of its own; `folder` is where they are."""
-    shared = json.loads(Path('/run/parity-pbs/state.json').read_text())['shared']
-    folder = Path(shared) / 'pbs-tests' / uuid.uuid4().hex[:8]
+    folder = Path(state()['shared']) / 'pbs-tests' / uuid.uuid4().hex[:8]
     folder.mkdir(parents=True)
 
     def run(line: str, code: int = 0) -> str:
@@ -78,13 +77,16 @@ def test_a_sweep_reaches_every_host(head):
 LASTING = "ci/nightly --system onebox-pbs --repeats 1 -n 'FileCopy%mode=small-copy%clients=one%sync=durable' -S FileCopy.size=nightly"
 
 
+DELETED = 'until job=$(qselect -s R | grep .); do sleep 1; done; sleep 2; qdel $job'
+
+
 @needs_pbs
-@pytest.mark.parametrize('options, reason', [
-    ('-S time_limit=3s', r'time limit reached, 3 s \(job \d+\.pbshead on pbs\d: Exit_status -29\)'),
-    ('-J h -S max_pending_time=5s', r'maximum pending time exceeded; held by its user'),
-])
-def test_what_does_not_end_well_has_failed_with_the_reason(head, options, reason):
-    head(f'{LASTING} {options}', 4)
+@pytest.mark.parametrize('line, reason', [
+    (f'{LASTING} -S time_limit=3s', r'time limit reached, 3 s \(job \d+\.pbshead on pbs\d: Exit_status -29\)'),
+    (f'{LASTING} -J h -S max_pending_time=5s', r'maximum pending time exceeded; held by its user'),
+    (f'({DELETED}) & {LASTING}', r'cancelled \(job \d+\.pbshead on pbs\d: .* terminated by root@pbshead')])
+def test_a_job_that_does_not_end_well_has_failed_with_the_reason(head, line, reason):
+    head(line, 4)
     failed(judged(head), reason)
 
 
@@ -100,30 +102,21 @@ def test_a_job_that_can_never_run_is_taken_back_within_a_minute(head):
     assert 'pbshead' not in head('qstat')
 
 
-@needs_pbs
-def test_a_job_that_is_deleted_while_it_runs_has_failed_with_the_reason(head):
-    deleted = "until job=$(qselect -s R | grep .); do sleep 1; done; sleep 2; qdel $job"
-    head(f'({deleted}) & {LASTING}', 4)
-    failed(judged(head), r'cancelled \(job \d+\.pbshead on pbs\d: .* terminated by root@pbshead')
-
-
-def daemons(name: str, host: str) -> list[int]:
-    """The ids, as this machine knows them, of a host's daemons of that name."""
-    found = subprocess.run(['pgrep', '-x', name], capture_output=True, text=True).stdout.split()
-    named = [(subprocess.run(['nsenter', '-t', pid, '-u', 'hostname'], capture_output=True, text=True).stdout.strip(), pid)
-             for pid in found]
-    return [int(pid) for where, pid in named if where == host]
-
-
 def kill(name: str, host: str) -> None:
-    pids = daemons(name, host)
+    """Kill a host's daemons of that name, by their ids on this machine."""
+    found = subprocess.run(['pgrep', '-x', name], capture_output=True, text=True).stdout.split()
+    pids = [pid for pid in found if subprocess.run(['nsenter', '-t', pid, '-u', 'hostname'], capture_output=True, text=True).stdout.strip() == host]
     assert pids, f'{host} has no {name}'
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def state() -> dict:
+    return json.loads(Path('/run/parity-pbs/state.json').read_text())
 
 
 def up() -> subprocess.CompletedProcess:
-    return pbs('up', '--shared', json.loads(Path('/run/parity-pbs/state.json').read_text())['shared'])
+    return pbs('up', '--shared', state()['shared'])
 
 
 @pytest.fixture
@@ -220,31 +213,31 @@ def test_jobs_are_submitted_followed_and_cancelled(head):
 @needs_pbs
 def test_a_checkout_below_tmp_is_seen_by_every_node(head, tmp_path):
     """It takes the PBS down, and starts it again."""
-    state = json.loads(Path('/run/parity-pbs/state.json').read_text())
+    before = state()
     copy = Path(shutil.copytree(TOP / 'ci', tmp_path / 'checkout' / 'ci')).parent
     try:
         assert pbs('down').returncode == 0
-        done = subprocess.run(['ci/pbs', 'up', '--shared', state['shared']], cwd=copy, capture_output=True, text=True, timeout=400)
+        done = subprocess.run(['ci/pbs', 'up', '--shared', before['shared']], cwd=copy, capture_output=True, text=True, timeout=400)
         assert done.returncode == 0, done.stderr
         for node, writes in (('pbshead', True), ('pbs1', False)):
             done = pbs('exec', node, 'bash', '-c', 'ci/pbs --help >/dev/null || exit; touch made', cwd=copy)
             assert (done.returncode == 0) is writes and (copy / 'made').exists(), done.stderr
     finally:
         assert pbs('down').returncode == 0
-        assert pbs('up', '--shared', state['shared'], '--nodes', str(state['nodes'])).returncode == 0
+        assert pbs('up', '--shared', before['shared'], '--nodes', str(before['nodes'])).returncode == 0
 
 
 @needs_pbs
 def test_down_leaves_nothing_behind_and_twice_is_fine(head):
     """The last one: it takes the PBS down in the midst of a job, and starts it again."""
-    state = json.loads(Path('/run/parity-pbs/state.json').read_text())
+    before = state()
     head('echo "sleep 300" | qsub; until qselect -s R | grep .; do sleep 1; done')
     try:
         assert [pbs('down').returncode for _ in range(2)] == [0, 0] and pbs('status').returncode == 3
         assert not Path('/run/parity-pbs').exists() and 'parity-pbs' not in Path('/proc/self/mountinfo').read_text()
         processes = subprocess.run(['ps', '-eo', 'args'], capture_output=True, text=True).stdout
-        assert not re.findall(rf'.*(?:parity-pbs|{re.escape(state["installed"])}/sbin).*', processes)
+        assert not re.findall(rf'.*(?:parity-pbs|{re.escape(before["installed"])}/sbin).*', processes)
         links = subprocess.run(['ip', '-o', 'addr'], capture_output=True, text=True).stdout
         assert '10.77.63.' not in links
     finally:
-        assert pbs('up', '--shared', state['shared'], '--nodes', str(state['nodes'])).returncode == 0
+        assert pbs('up', '--shared', before['shared'], '--nodes', str(before['nodes'])).returncode == 0
