@@ -80,7 +80,8 @@ class Bench:
         (self.plain / 'settings.py').write_text(_SETTINGS)
         (self.plain / 'stream.py').write_text(_CHECK)
         program = folder / 'bin' / 'stream_c.exe'
-        program.write_text(f"#!/bin/sh\nexec cat '{paths.root()}/checks/memory/stream/outputs/stream_c-omp2.txt'\n")
+        recorded = paths.root() / 'checks/memory/stream/outputs/stream_c-omp2.txt'
+        program.write_text(f"#!/bin/sh\nexec cat '{recorded}'\n")
         program.chmod(0o755)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(('RFM_', 'PARITY_', 'PYTHON'))}
         self.environ = {**kept, 'PARITY_ROOT': str(self.root), 'PARITY_RESULTS': str(self.results),
