@@ -9,7 +9,7 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, jobs, refs
+from parity.cli import compare, jobs, keep, refs, software
 
 
 class Commands(typer.core.TyperGroup):
@@ -163,8 +163,8 @@ def examine(system: str = typer.Option('', '--system', help="The system; this ho
     """Say what is there and what is lacking for the nightly, each with what mends it.
 
     Exit code: 0 the nightly could run, 2 configuration, 3 something is missing, 4 infrastructure."""
-    from parity.cli import doctor as command
-    raise typer.Exit(command.run(system, as_json))
+    from parity.cli import host
+    raise typer.Exit(host.doctor(system, as_json))
 
 
 @app.command('probe')
@@ -174,63 +174,8 @@ def probe_site(name: str = typer.Argument(metavar='NAME', help='The new system: 
     host.probe(name)
 
 
-KEEP = typer.Option(..., '--keep-days', metavar='N', min=1,
-                    help='Of stage, output, run reports and perflogs, keep what is not older.')
-SESSIONS = typer.Option(None, '--sessions-days', metavar='N', min=1,
-                        help='Remove older sessions, too; all are kept if not given.')
-DATABASES = typer.Argument(None, metavar='[DB...]', help='results.db of other machines.')
-RECOVER = typer.Option('', '--recover', metavar='ID',
-                       help='Store what this session had finished; one that still runs is refused.')
-
-
-@app.command('prune')
-def prune_results(keep_days: int = KEEP, sessions_days: int = SESSIONS,
-                  dry_run: bool = typer.Option(False, '--dry-run', help='Only say what would be removed.')):
-    """Remove old files of results/; the newest session of each system stays."""
-    from parity.cli import keep
-    keep.prune(keep_days, sessions_days, dry_run)
-
-
-@app.command('merge')
-def merge_results(databases: list[str] = DATABASES, recover: str = RECOVER):
-    """Add the sessions of other results databases to this one; those that are here already are left out."""
-    from parity.cli import keep
-    keep.merge(databases or [], recover)
-
-
-codes = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
-app.add_typer(codes, name='software')
-SYSTEM = typer.Option('local', '--system', help='The system to build for.')
-
-
-@codes.command('build')
-def software_build(system: str = SYSTEM):
-    """Build the codes for a system from its lock, and prove that every binary is there and starts."""
-    from parity.cli import software
-    software.build(system)
-
-
-@codes.command('status')
-def software_status(system: str = SYSTEM, as_json: bool = JSON):
-    """Print what is built: spec, DAG hash, compiler, MPI, target; exit code 3 if something is missing."""
-    from parity.cli import software
-    raise typer.Exit(software.status(system, as_json))
-
-
-@codes.command('mirror')
-def software_mirror(directory: str, system: str = SYSTEM):
-    """Make a bundle from which a machine without a network builds: Spack, recipes, sources."""
-    from parity.cli import software
-    software.mirror(directory, system)
-
-
-@codes.command('cache')
-def software_cache(directory: str, system: str = SYSTEM):
-    """Put what is built into a build cache: a folder, or a bundle, whose builds then install it."""
-    from parity.cli import software
-    software.cache(directory, system)
-
-
+app.add_typer(keep.app)
+app.add_typer(software.app, name='software')
 app.add_typer(jobs.app, name='jobs')
 app.add_typer(compare.study, name='study')
 app.add_typer(refs.app, name='refs')

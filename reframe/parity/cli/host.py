@@ -1,8 +1,9 @@
-"""`parity facts` and `parity probe NAME`: what this machine is, and the system file of its cluster."""
+"""`parity facts`, `doctor` and `probe`: this machine, its readiness, and the system file of its cluster."""
 
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
 import shutil
@@ -10,10 +11,13 @@ import socket
 from pathlib import Path
 
 import yaml
+from rich.text import Text
 
 from parity import machine
 from parity.base import codes, paths, yamlfile
+from parity.base.console import Console
 from parity.base.errors import InfrastructureError, UsageError
+from parity.base.text import visible
 from parity.machine.cpuinfo import Tree
 from parity.probe import ask, write
 from parity.probe.model import TODO, Cluster, Host
@@ -21,6 +25,9 @@ from parity.software import discover
 from parity.software.programs import features
 from parity.system import systems
 from parity.system.schema import System
+
+_STYLES = {'ok': 'green', 'note': 'yellow', 'lacking': 'bold red'}
+_WORDS = {2: 'configuration', 3: 'something is missing', 4: 'infrastructure'}
 
 
 def facts(brief: bool) -> None:
@@ -39,6 +46,30 @@ def facts(brief: bool) -> None:
             'limits': {k: v.model_dump() for k, v in limits.items()}, 'no_limit': unlimited,
             'environments': {e.name: {'features': list(e.features), **e.software} for e in found.environs}}
     print(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), end='')
+
+
+def doctor(name: str, as_json: bool) -> int:
+    """Print each finding of `parity doctor` as it is found out; return the exit code."""
+    from parity.nightly.doctor import examine, exit_code
+    name = name or systems.named([])
+    if name not in systems.names():
+        raise UsageError(f'unknown system {name!r}; valid: {", ".join(systems.names())}')
+    found, console = [], Console(soft_wrap=True, highlight=False, emoji=False)
+    for finding in examine.findings(name):
+        found.append(finding)
+        if not as_json:
+            line = Text(f'{finding.word:8}', style=_STYLES[finding.word])
+            console.print(line.append(visible(f'{finding.area:20} {finding.what}'), style='none'))
+            if finding.mend:
+                console.print(Text(visible(f'{"":29}{finding.mend}'), style='dim'))
+    code, lacking = exit_code(found), sum(f.word == 'lacking' for f in found)
+    if as_json:
+        print(json.dumps({'system': name, 'exit_code': code, 'findings': [vars(f) for f in found]}, indent=1))
+    elif code:
+        print(f'the nightly of {name} could not run: {lacking} lacking (exit code {code}: {_WORDS[code]})')
+    else:
+        print(f'the nightly of {name} could run: ci/nightly --system {name}')
+    return code
 
 
 def probe(name: str) -> None:

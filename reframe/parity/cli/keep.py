@@ -1,4 +1,4 @@
-"""`parity prune` and `parity merge`."""
+"""`parity prune` and `parity merge`: the sessions and files that are kept."""
 
 from __future__ import annotations
 
@@ -6,20 +6,35 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from parity.base import paths
+import typer
+
 from parity.base.errors import UsageError
-from parity.base.files import Lock, lock_of
-from parity.session import recovery, retain
-from parity.system import systems
 
+app = typer.Typer()
 _DAY = 86400
+KEEP = typer.Option(..., '--keep-days', metavar='N', min=1,
+                    help='Of stage, output, run reports and perflogs, keep what is not older.')
+SESSIONS = typer.Option(None, '--sessions-days', metavar='N', min=1,
+                        help='Remove older sessions, too; all are kept if not given.')
+DRY_RUN = typer.Option(False, '--dry-run', help='Only say what would be removed.')
+DATABASES = typer.Argument(None, metavar='[DB...]', help='results.db of other machines.')
+RECOVER = typer.Option('', '--recover', metavar='ID',
+                       help='Store what this session had finished; one that still runs is refused.')
 
 
-def prune(keep_days: int, sessions_days: int | None, dry_run: bool) -> None:
-    """Remove what is older; InfrastructureError while something measures."""
-    now = time.time()
+@app.command()
+def prune(keep_days: int = KEEP, sessions_days: int = SESSIONS, dry_run: bool = DRY_RUN):
+    """Remove old files of results/; the newest session of each system stays."""
+    from parity.base import paths
+    from parity.base.files import Lock, lock_of
+    from parity.session import recovery, retain
+    from parity.system import systems
+    now, what = time.time(), 'parity prune'
     with ExitStack() as held:
-        _nobody_measures(held)
+        for lock in (Lock(paths.results() / '.nightly.lock', what),
+                     *(lock_of(name, what) for name in systems.names())):
+            lock.acquire()
+            held.callback(lock.release)
         done = retain.prune_files(now - keep_days * _DAY, dry_run, recovery.recover_all)
         gone = retain.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
     verb = 'would be removed' if dry_run else 'removed'
@@ -29,21 +44,15 @@ def prune(keep_days: int, sessions_days: int | None, dry_run: bool) -> None:
           else 'parity: all sessions are kept: they are the history (--sessions-days)')
 
 
-def _nobody_measures(held: ExitStack) -> None:
-    what = 'parity prune'
-    for lock in (Lock(paths.results() / '.nightly.lock', what),
-                 *(lock_of(name, what) for name in systems.names())):
-        lock.acquire()
-        held.callback(lock.release)
-
-
-def merge(databases: list[str], recover: str) -> None:
-    """Recover the session ``recover``; add the sessions of each database, all or none of it."""
+@app.command()
+def merge(databases: list[str] = DATABASES, recover: str = RECOVER):
+    """Add the sessions of other results databases to this one; those that are here already are left out."""
+    from parity.session import recovery, retain
     if not databases and not recover:
         raise UsageError('merge what? Name a results.db, or a session that was left behind: --recover ID')
     if recover:
         print(f'parity: {recovery.take(recover)}')
-    for name in databases:
+    for name in databases or ():
         added, known = retain.merge(Path(name))
         told = ', '.join(f'{count} of {system}' for system, count in sorted(added.items())) or 'none'
         print(f'parity: {name}: sessions added: {told}; {known} were here already')

@@ -4,54 +4,68 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parity.base.errors import MISSING, OK, UsageError
-from parity.software.spackenv import build as builder
-from parity.software.spackenv import bundle, manifest
-from parity.system import systems
-from parity.system.schema import System
+import typer
+
+from parity.base import errors
+
+if TYPE_CHECKING:
+    from parity.software.spackenv import manifest
+    from parity.system.schema import System
+
+app = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
+SYSTEM = typer.Option('local', '--system', help='The system to build for.')
+JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 
-def build(name: str) -> None:
-    """Build for the system; InfrastructureError or UsageError with one line if it cannot be."""
-    system = systems.read(name)
-    builder.build(system, facts(system))
+@app.command()
+def build(system: str = SYSTEM):
+    """Build the codes for a system from its lock, and prove that every binary is there and starts."""
+    from parity.software.spackenv import build as builder
+    from parity.system import systems
+    found = systems.read(system)
+    builder.build(found, facts(found))
 
 
-def status(name: str, as_json: bool) -> int:
-    """Print the manifest; the exit code says whether everything it names is there."""
-    systems.read(name)
-    built = manifest.read(name)
-    if built is None:
-        print(f'{name}: nothing is built; next: parity software build --system {name}')
-        return MISSING
-    if as_json:
-        print(built.model_dump_json(indent=1))
-    if built.tools and not as_json:
+@app.command('status')
+def show(system: str = SYSTEM, as_json: bool = JSON):
+    """Print what is built: spec, DAG hash, compiler, MPI, target; exit code 3 if something is missing."""
+    raise typer.Exit(status(system, as_json))
+
+
+def status(system: str, as_json: bool) -> int:
+    from parity.software.spackenv import manifest
+    from parity.system import systems
+    systems.read(system)
+    if (built := manifest.read(system)) is None:
+        print(f'{system}: nothing is built; next: parity software build --system {system}')
+        return errors.MISSING
+    print(built.model_dump_json(indent=1)) if as_json else _show(system, built)
+    return errors.OK if manifest.whole(built) else errors.MISSING
+
+
+def _show(system: str, built: manifest.Manifest) -> None:
+    from parity.software.spackenv import manifest
+    if built.tools:
         print('; '.join(f'{tool} {version}' for tool, version in built.tools.items()))
-    for environ, view in built.views.items() if not as_json else ():
+    for environ, view in built.views.items():
         if built.gpu:
             untried = '' if view.started else ' (no GPU driver at the build: none was started)'
             print(f'{environ}: {view.view}{untried}')
-        _list(view)
-    if (newer := manifest.not_built(name, built)) and not as_json:
-        print(f'{name}: {newer}')
-    return OK if manifest.whole(built) else MISSING
-
-
-def _list(view: manifest.View) -> None:
-    changed = set(manifest.changed(view))
-    width = max((len(package.spec) for package in view.packages.values()), default=0)
-    for package in view.packages.values():
-        lacking = sorted(changed & set(package.binaries))
-        state = f'missing or changed: {" ".join(lacking)}' if lacking else f'{len(package.binaries)} binaries'
-        print(f'{package.spec:{width}} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
-              f'{package.target:12} {state}')
+        changed = set(manifest.changed(view))
+        width = max((len(package.spec) for package in view.packages.values()), default=0)
+        for package in view.packages.values():
+            lacking = sorted(changed & set(package.binaries))
+            state = f'missing or changed: {" ".join(lacking)}' if lacking else f'{len(package.binaries)} binaries'
+            print(f'{package.spec:{width}} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
+                  f'{package.target:12} {state}')
+    if newer := manifest.not_built(system, built):
+        print(f'{system}: {newer}')
 
 
 def facts(system: System) -> dict[str, Any]:
-    """Caches and memory that compiled-in arrays are sized for: detected here, or stated by the partition."""
+    """Return caches and memory, for the sizes of compiled-in arrays: detected here, or stated by the partition."""
     stated = system.partitions[0].extras.model_dump(exclude_none=True)
     if not system.detect:
         return stated
@@ -61,25 +75,33 @@ def facts(system: System) -> dict[str, Any]:
     return {'llc_bytes': here.llc_bytes, 'memory_bytes': here.memory_bytes, **stated}
 
 
-def mirror(directory: str, name: str) -> None:
-    """Make the bundle in the folder; UsageError or InfrastructureError with one line if it cannot be."""
-    target, system = Path(directory).absolute(), systems.read(name)
-    command, place = builder.locked(system, facts(system))
-    made = bundle.make(command, name, place, target)
+@app.command()
+def mirror(directory: Path, system: str = SYSTEM):
+    """Make a bundle from which a machine without a network builds: Spack, recipes, sources."""
+    from parity.software.spackenv import build as builder
+    from parity.software.spackenv import bundle
+    from parity.system import systems
+    target, found = directory.absolute(), systems.read(system)
+    command, place = builder.locked(found, facts(found))
+    made = bundle.make(command, system, place, target)
     size = sum(file.stat().st_size for file in target.rglob('*') if file.is_file() and not file.is_symlink())
     print(f'parity: {target}: Spack {made.spack}, recipes, {len(made.sources)} sources, {size / 1e6:.0f} MB; '
-          f'next, where no network is: {bundle.VARIABLE}=COPY_OF_IT parity software build --system {name}')
+          f'next, where no network is: {bundle.VARIABLE}=COPY_OF_IT parity software build --system {system}')
 
 
-def cache(directory: str, name: str) -> None:
-    """Put what is built into a build cache: a folder, or a bundle; UsageError where nothing is built."""
-    target = Path(directory).absolute()
-    systems.read(name)
-    if (built := manifest.read(name)) is None:
-        raise UsageError(f'{name}: nothing is built; next: parity software build --system {name}')
+@app.command()
+def cache(directory: Path, system: str = SYSTEM):
+    """Put what is built into a build cache: a folder, or a bundle, whose builds then install it."""
+    from parity.software.spackenv import build as builder
+    from parity.software.spackenv import bundle, manifest
+    from parity.system import systems
+    systems.read(system)
+    if (built := manifest.read(system)) is None:
+        raise errors.UsageError(f'{system}: nothing is built; next: parity software build --system {system}')
+    target = directory.absolute()
     in_bundle = (target / 'bundle.json').exists()
     target = target / 'binaries' if in_bundle else target
     bundle.push(builder.find(), builder.used(built), target)
     how = 'builds from the bundle install it' if in_bundle else \
         f'spack mirror add --unsigned parity {shlex.quote(str(target))}, then build there'
-    print(f'parity: {target}: the binaries of {name}; next: {how}')
+    print(f'parity: {target}: the binaries of {system}; next: {how}')
