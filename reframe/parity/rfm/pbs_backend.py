@@ -42,9 +42,13 @@ class Scheduler(Patient, PbsJobScheduler):
     def filternodes(self, job, known):
         options = [*job.sched_access, *job.options, *job.cli_options]
         queue = access.read('pbs', options).where.get('queue', '')
-        chunk = dict(word.split('=', 1) for o in options if not o.startswith(('-', '#'))
-                     for word in o.split(':') if '=' in word)
-        return set(pbs.left(known, queue, {**_of_queue(queue), **chunk}))
+        # a queue's default_chunk holds for each node of its jobs
+        of_queue = pbs.records(_asked('qstat', '-Q', '-f', queue), 'Queue: ').get(queue, {}) if queue else {}
+        chunk = {name.removeprefix('default_chunk.'): value for name, value in of_queue.items()
+                 if name.startswith('default_chunk.') and name != 'default_chunk.ncpus'}
+        chunk |= dict(word.split('=', 1) for o in options if not o.startswith(('-', '#'))
+                      for word in o.split(':') if '=' in word)
+        return set(pbs.left(known, queue, chunk))
 
     def is_node_avail(self, node):
         return node.is_available
@@ -178,10 +182,3 @@ def _asked(*words: str) -> str:
         return command.answer(list(words))
     except SchedulerError as err:
         raise JobSchedulerError(str(err)) from None
-
-
-def _of_queue(queue: str) -> dict[str, str]:
-    """Return a queue's demands on each node of its jobs: its default_chunk."""
-    said = pbs.records(_asked('qstat', '-Q', '-f', queue), 'Queue: ').get(queue, {}) if queue else {}
-    return {name.removeprefix('default_chunk.'): value for name, value in said.items()
-            if name.startswith('default_chunk.') and name != 'default_chunk.ncpus'}

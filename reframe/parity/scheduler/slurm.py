@@ -33,12 +33,15 @@ def states(job: str) -> list[State]:
                 if line]
     except SchedulerError as err:
         unknown = 'Invalid job id' in str(err)
+        fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
         try:
-            if told := _accounting(job):
-                return told
+            lines = answer(['sacct', '-n', '-P', '-X', '-j', job, '-o', fields]).splitlines()
         except SchedulerError:
             if not unknown:
                 raise
+            lines = []
+        if told := [line.split('|') for line in lines if line.count('|') == fields.count(',')]:
+            return [_state(name, word.split()[0], *said) for name, word, *said in told]
         raise (Forgotten(str(err), err.exit_code) if unknown else err) from None
 
 
@@ -48,13 +51,6 @@ def _controller(line: str) -> State:
     name = f'{facts["ArrayJobId"]}_{facts["ArrayTaskId"]}' if 'ArrayTaskId' in facts else facts['JobId']
     keys = ('ExitCode', 'Reason', 'NodeList', 'RunTime', 'SubmitTime', 'StartTime', 'EndTime')
     return _state(name, facts['JobState'], *(facts.get(key, '') for key in keys))
-
-
-def _accounting(job: str) -> list[State]:
-    fields = 'JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
-    lines = answer(['sacct', '-n', '-P', '-X', '-j', job, '-o', fields]).splitlines()
-    told = (line.split('|') for line in lines if line.count('|') == fields.count(','))
-    return [_state(name, word.split()[0], *said) for name, word, *said in told]
 
 
 def _state(name: str, word: str, code: str, reason: str, nodes: str, elapsed: str, *at: str) -> State:
