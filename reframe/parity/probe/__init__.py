@@ -1,1 +1,1 @@
-"""`parity probe`: what a login node tells of its cluster, written down as systems/<name>/system.yaml."""
+"""`parity probe`: a login node's answers, written down as systems/<name>/system.yaml."""

@@ -114,9 +114,8 @@ def read_references_once() -> None:
 def read_nodes_here() -> None:
     """Take a Slurm job's nodes from the job itself once it has ended, without `scontrol show hostname`.
 
-    sacct names fewer nodes for seconds after a short job on several nodes (COMPLETED on p1 of p[1-2], tried on
-    Slurm 22.05), and ReFrame does not ask again. It also starts scontrol at each look at an ended job's nodes, ten
-    times a job."""
+    For seconds after a short job on p[1-2], sacct may name p1 only (Slurm 22.05), and ReFrame does not ask
+    again. It also starts scontrol at each look at an ended job's nodes, ten times a job."""
     def nodelist(job):
         from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
         if slurm.slurm_state_completed(job.state):

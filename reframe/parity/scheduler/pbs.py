@@ -106,7 +106,7 @@ def _reason(name: str, phase: str, job: dict[str, str]) -> str:
         held = ' and '.join(_HOLDS[letter] for letter in job.get('Hold_Types', '') if letter in _HOLDS)
         return after or (f'held by {held}' if held else comment)
     if phase == 'ended' and 'exec_host' not in job:
-        # an element may have run: with its array deleted, or without a history, PBS keeps nothing of it
+        # an element may have run: PBS forgets it with its deleted array, or without a history
         what = 'deleted, or its end is not known' if '[' in name else 'deleted before it ran'
         return '; '.join(filter(None, (what, comment or after)))
     return comment
