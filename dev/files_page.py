@@ -164,5 +164,28 @@ def _default(node: ast.expr | None) -> str:
     return f'`{", ".join(value) if isinstance(value, list) else str(value).lower()}`'
 
 
+_CODES = '''\
+# The codes
+
+This page is generated from checks/<subsystem>/<code>/ (`python -m dev.files_page codes >docs/codes.md`).
+`parity parse CODE FILE` reads what a code printed. To add a code, see [a new check](new-check.md).
+
+| code | what it measures | it comes from |
+|---|---|---|
+'''
+
+
+def codes_page() -> str:
+    """Return the table of the codes."""
+    return _CODES + ''.join(f'| {" | ".join(_row(code))} |\n' for code in codes.every())
+
+
+def _row(code: codes.Code) -> tuple[str, str, str]:
+    said = ast.get_docstring(ast.parse(code.file.read_text())).partition('\n\n')[0].replace('\n', ' ')
+    comes = [f'Spack: `{code.spack}`'] if code.spack else []
+    comes += [f'the distribution: {code.package}'] if code.package else []
+    return f'{code.file.parent.parent.name}/{code.room}', said, '; '.join(comes) or 'parity'
+
+
 if __name__ == '__main__':
-    sys.stdout.write(page())
+    sys.stdout.write(codes_page() if sys.argv[1:] == ['codes'] else page())

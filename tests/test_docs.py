@@ -21,6 +21,10 @@ def test_the_page_of_the_files_is_up_to_date():
     assert (DOCS / 'files.md').read_text() == files_page.page(), 'python -m dev.files_page >docs/files.md'
 
 
+def test_the_page_of_the_codes_is_up_to_date():
+    assert (DOCS / 'codes.md').read_text() == files_page.codes_page(), 'python -m dev.files_page codes >docs/codes.md'
+
+
 def test_every_key_of_every_file_is_on_the_page():
     page = files_page.page()
     for key in ('hostnames', 'max_pending_time', 'reservation', 'at_least', 'specs', 'confounders', 'until'):

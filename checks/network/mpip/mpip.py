@@ -1,6 +1,7 @@
-"""mpiP 3: how long each rank was inside MPI between MPI_Init and MPI_Finalize, and in which calls. The text is the
-file PROGRAM.TASKS.PID.1.mpiP that MPI_Finalize writes with MPIP="-k 0 -e": all calls, all ranks, fixed decimals. A
-rank's MPI time is a share of its run time, and its calls sum up to it."""
+"""mpiP 3 (LLNL): the time of each rank inside MPI, by call; -S profile=yes runs any MPI check under it.
+
+The text is the file PROGRAM.TASKS.PID.1.mpiP that MPI_Finalize writes with MPIP="-k 0 -e": all calls, all ranks,
+fixed decimals. A rank's MPI time is a share of its run time, and its calls sum up to it."""
 
 from __future__ import annotations
 
