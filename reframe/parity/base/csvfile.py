@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import math
@@ -21,8 +22,9 @@ def read(file: Path) -> bytes:
 
 def rows(raw: bytes, name: str, wrong: Callable[[Sequence[str]], str],
          blank: bool = True) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line, row) below the header of the file ``name``, a row by column. ``wrong`` gives what is wrong with a
-    header, '' if nothing. ``blank`` lines are skipped, or refused. Raises UsageError with file and line."""
+    """Yield (line, row by column) below the header of the file ``name``. UsageError gives file and line.
+
+    ``wrong`` says what is wrong with a header, '' if nothing. ``blank`` lines are skipped, or else refused."""
     lines = csv.reader(io.StringIO(_text(raw, name).rstrip(), newline=''), strict=True)
     try:
         header = next(lines, [])
@@ -38,14 +40,11 @@ def rows(raw: bytes, name: str, wrong: Callable[[Sequence[str]], str],
 
 
 def number(text: str, where: str) -> float:
-    """The finite number in ``text``; ``where`` is file, line and column."""
-    try:
-        value = math.nan if '_' in text else float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise UsageError(f'{where} {text[:80]!r} is no finite number')
-    return value
+    """Return the finite number in ``text``; ``where`` is file, line and column."""
+    with contextlib.suppress(ValueError):
+        if '_' not in text and math.isfinite(value := float(text)):
+            return value
+    raise UsageError(f'{where} {text[:80]!r} is no finite number')
 
 
 def _text(raw: bytes, name: str) -> str:

@@ -9,12 +9,12 @@ from typing import NoReturn
 
 #: Exit codes, in the precedence that a verdict applies (design: 2, 1, 4, 3, 0).
 OK, REGRESSED, USAGE, MISSING, INFRASTRUCTURE = 0, 1, 2, 3, 4
-#: What a shell reports of a command whose reader has gone.
+#: A shell reports this of a command whose reader has gone.
 PIPE = 141
 
 
 class ParityError(Exception):
-    """What was wrong, where, and what would be valid; ``exit_code`` says of which kind it is."""
+    """Tell what was wrong, where, and what would be valid; ``exit_code`` gives the kind."""
 
     exit_code = INFRASTRUCTURE
 
@@ -32,44 +32,40 @@ class NothingMeasured(ParityError):
 
 
 class InfrastructureError(ParityError):
-    """The disk, the scheduler, a lock: not the machine's speed."""
-
-    exit_code = INFRASTRUCTURE
+    """The disk, the scheduler or a lock failed: nothing is said of the machine's speed."""
 
 
 def told(command: Callable[[], None]) -> None:
-    """Run a command; what a person can mend ends it with one line and its exit code, no traceback."""
+    """Run a command; an error that a person can mend ends it with one line and its exit code."""
     try:
         command()
-    except ParityError as err:
-        _end(str(err), err.exit_code)
+        return
     except BrokenPipeError:
         unread()
+    except ParityError as err:
+        sentence, code = str(err), err.exit_code
     except OSError as err:
-        _end(f'{err.filename}: {err.strerror}' if err.filename else str(err), INFRASTRUCTURE)
+        sentence, code = f'{err.filename}: {err.strerror}' if err.filename else str(err), INFRASTRUCTURE
     except KeyboardInterrupt:
-        _end('interrupted', INFRASTRUCTURE)
-
-
-def unread() -> NoReturn:
-    """End a command whose output nobody reads on: it is no error of ours."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(PIPE)
-
-
-def _end(sentence: str, code: int) -> None:
+        sentence, code = 'interrupted', INFRASTRUCTURE
     print(f'parity: {sentence}', file=sys.stderr)
     sys.exit(code)
 
 
+def unread() -> NoReturn:
+    """End a command whose reader has gone: that is no error of ours."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(PIPE)
+
+
 def unknown(kind: str, name: str, valid: list[str]) -> str:
-    """The sentence for a name that is not there: what it may have meant, and what is valid."""
+    """Return the sentence for an unknown name: what it may have meant, and what is valid."""
     name = str(name)
     return f'unknown {kind} {name!r}{near(name, valid)}; valid: {", ".join(sorted(valid))}'
 
 
 def near(name: str, valid: list[str]) -> str:
-    """``; did you mean 'this'?``; '' where nothing valid is near to ``name``."""
+    """Return ``; did you mean 'this'?``, or '' where nothing valid is near to ``name``."""
     from difflib import get_close_matches
     found = get_close_matches(name, valid, n=1)
     return f'; did you mean {found[0]!r}?' if found else ''

@@ -28,57 +28,54 @@ _SMALL = 0.1
 
 
 def number(value: float | None, pad: bool = False) -> str:
-    """``value`` to three or four significant digits, without a unit; ``pad``: with all of them."""
-    if value is None:
-        return NOTHING
-    if not math.isfinite(value):
-        return str(float(value))
+    """Write ``value`` with three or four significant digits, without a unit; ``pad``: with all of them."""
+    if value is None or not math.isfinite(value):
+        return _no_number(value)
     if value == 0:
         return '0'
     if not 1e-3 <= abs(value) < 1e9:
         mantissa, exponent = f'{value:.2e}'.split('e')
         return f'{mantissa}e{int(exponent)}'
-    return _plain(value, pad)
+    leading, exponent = f'{abs(value):.3e}'.split('e')
+    decimals = max(0, (3 if leading[0] == '1' else 2) - int(exponent))
+    text = _grouped(value, decimals)
+    exact = decimals and float(f'{value:.{decimals}f}') == value
+    return text.rstrip('0').rstrip('.') if exact and not pad else text
 
 
 def figure(value: float | None, unit: str = '') -> str:
-    """``value`` with its unit, moved to the prefix that reads best: '71.2 GB/s'."""
+    """Write ``value`` with its unit, moved to the prefix that reads best: '71.2 GB/s'."""
     (text,), unit = alike(unit, value)
     return f'{text} {unit}'.strip() if text != NOTHING else text
 
 
 def alike(unit: str, *values: float | None) -> tuple[list[str], str]:
-    """All ``values`` in the unit of the first that is known, and that unit; several keep all their digits."""
+    """Write all ``values`` in the unit of the first that is known; several keep all their digits."""
     known = next((v for v in values if v is not None and math.isfinite(v) and v), 0.0)
     step, moves, unit = _moved(known, unit)
     pad = sum(v is not None for v in values) > 1
-    return [number(_shift(v, step, moves), pad) for v in values], unit
+    return [number(v if v is None else _shift(v, step, moves), pad) for v in values], unit
 
 
 def moved(value: float, unit: str) -> tuple[float, str]:
-    """The factor that brings figures in ``unit`` beside ``figure(value, unit)``, and their unit then."""
+    """Return the factor that brings figures in ``unit`` beside ``figure(value, unit)``, and their unit then."""
     step, moves, shown = _moved(value, unit)
     return _shift(1.0, step, moves), shown
 
 
 def band(low: float | None, high: float | None, unit: str = '') -> str:
-    """An accepted band, open where a bound is missing; empty when both are."""
+    """Write an accepted band, open where a bound is missing; empty when both are."""
     (first, last), unit = alike(unit, low, high)
     if low is None and high is None:
         return ''
-    if low is None:
-        return f'at most {last} {unit}'.strip()
-    if high is None:
-        return f'at least {first} {unit}'.strip()
-    return f'{first} .. {last} {unit}'.strip()
+    both = f'at most {last}' if low is None else f'at least {first}' if high is None else f'{first} .. {last}'
+    return f'{both} {unit}'.strip()
 
 
 def percent(ratio: float | None) -> str:
-    """A ratio as a percentage of two digits or more: 0.414 is '41 %'."""
-    if ratio is None:
-        return NOTHING
-    if not math.isfinite(ratio):
-        return str(float(ratio))
+    """Write a ratio as a percentage of two digits or more: 0.414 is '41 %'."""
+    if ratio is None or not math.isfinite(ratio):
+        return _no_number(ratio)
     share = 100 * ratio
     if 0 < abs(share) < 0.01:
         return '< 0.01 %' if share > 0 else '> -0.01 %'
@@ -87,7 +84,7 @@ def percent(ratio: float | None) -> str:
 
 
 def change(value: float | None, reference: float | None) -> str:
-    """How far ``value`` is from ``reference``: '-8.4 %'; empty when that cannot be said."""
+    """Write how far ``value`` is from ``reference``: '-8.4 %'; empty when that cannot be said."""
     if value is None or not reference or not math.isfinite(value) or not math.isfinite(reference):
         return ''
     share = 100 * (value - reference) / abs(reference)
@@ -97,13 +94,11 @@ def change(value: float | None, reference: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time as a person says it: '9.5 s', '58 s', '12 min', '1 h 12 min', '3 d 4 h'."""
+    """Write a time as a person says it: '9.5 s', '58 s', '12 min', '1 h 12 min', '3 d 4 h'."""
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
         return NOTHING
-    if seconds < 10:
-        return f'{seconds:.1f} s'
     if seconds < 99.5:
-        return f'{seconds:.0f} s'
+        return f'{seconds:.{0 if seconds >= 10 else 1}f} s'
     hours, minutes = divmod(round(seconds / 60), 60)
     if hours >= 48:
         days, hours = divmod(round(seconds / 3600), 24)
@@ -111,14 +106,8 @@ def duration(seconds: float | None) -> str:
     return f'{hours} h {minutes:02d} min' if hours else f'{minutes} min'
 
 
-def _plain(value: float, pad: bool) -> str:
-    leading, exponent = f'{abs(value):.3e}'.split('e')
-    digits = 4 if leading[0] == '1' else 3
-    decimals = max(0, digits - 1 - int(exponent))
-    text = _grouped(value, decimals)
-    if decimals and not pad and float(f'{value:.{decimals}f}') == value:
-        return text.rstrip('0').rstrip('.')
-    return text
+def _no_number(value: float | None) -> str:
+    return NOTHING if value is None else str(float(value))
 
 
 def _grouped(value: float, decimals: int) -> str:
@@ -127,37 +116,23 @@ def _grouped(value: float, decimals: int) -> str:
 
 
 def _moved(value: float, unit: str) -> tuple[int, int, str]:
-    """(step, moves, unit): how many steps of 1000 or 1024 ``value`` should move, and where to."""
+    """Return (step, moves, unit): how many steps of 1000 or 1024 ``value`` should move, and where to."""
     for pattern, step, prefixes in ((_TIME, 1000, _DECIMAL[:5]), (_RATE, 1000, _DECIMAL[4:]),
                                     (_SIZE, 1024, _BINARY)):
-        match = pattern.fullmatch(unit)
-        if match:
-            start = prefixes.index(_canonical(match[1], prefixes))
-            moves = _moves(abs(value), step, -start, len(prefixes) - 1 - start)
-            # A unit that stays is written as it was declared ('KB/s', 'µs').
-            return step, moves, prefixes[start + moves] + match[2] if moves else unit
+        if match := pattern.fullmatch(unit):
+            prefix = match[1].replace('µ', 'u').replace('μ', 'u')
+            start = at = prefixes.index(prefix if prefix in prefixes else prefix.lower())
+            size, last = abs(value), len(prefixes) - 1
+            large, small = size >= _LARGE, 0 < size < _SMALL
+            while large and size >= step and at < last:
+                size, at = size / step, at + 1
+            while small and size < 1 and at > 0:
+                size, at = size * step, at - 1
+            # a unit that stays is written as it was declared ('KB/s', 'µs')
+            return step, at - start, unit if at == start else prefixes[at] + match[2]
     return 1, 0, unit
 
 
-def _canonical(prefix: str, prefixes: tuple[str, ...]) -> str:
-    """The prefix as it stands in the table: µ (either one) is u, K is k."""
-    prefix = prefix.replace('µ', 'u').replace('μ', 'u')
-    return prefix if prefix in prefixes else prefix.lower()
-
-
-def _moves(size: float, step: int, fewest: int, most: int) -> int:
-    moves = 0
-    if size >= _LARGE:
-        while size >= step and moves < most:
-            size, moves = size / step, moves + 1
-    elif 0 < size < _SMALL:
-        while size < 1 and moves > fewest:
-            size, moves = size * step, moves - 1
-    return moves
-
-
-def _shift(value: float | None, step: int, moves: int) -> float | None:
-    if value is None or not moves:
-        return value
-    # Dividing keeps 71200 MB/s exactly 71.2 GB/s; multiplying by 0.001 would not.
+def _shift(value: float, step: int, moves: int) -> float:
+    """Move ``value``; dividing keeps 71200 MB/s exactly 71.2 GB/s, multiplying by 0.001 would not."""
     return value / step ** moves if moves > 0 else value * step ** -moves

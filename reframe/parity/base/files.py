@@ -20,12 +20,12 @@ def write(file: Path, text: str | bytes) -> Path:
 
 
 def update(file: Path, text: str) -> Path:
-    """``write``, but leave a file alone that has this text already."""
+    """Do as ``write`` does, but leave a file alone that has this text already."""
     return file if file.exists() and file.read_bytes() == text.encode() else write(file, text)
 
 
 def replace(file: Path, make: Callable[[Path], object]) -> Path:
-    """``write`` with what ``make`` writes."""
+    """Do as ``write`` does, with the file that ``make`` writes."""
     with _replaced(file) as aside:
         make(aside)
     return file.resolve()
@@ -72,32 +72,26 @@ class Lock:
         self._note = f'{what} (pid {os.getpid()} on {socket.gethostname()})'
 
     def acquire(self) -> None:
-        """Take the lock or raise InfrastructureError naming who holds it."""
+        """Take the lock, or raise InfrastructureError naming who holds it."""
+        fd, needs = -1, ''
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            fd = self._open(os.O_CREAT)
-        except OSError as err:
-            raise InfrastructureError(f'{self.file}: {err.strerror}') from None
-        try:
+            fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
+            needs = ': results need a file system with locks (PARITY_RESULTS; Lustre: mount option flock)'
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(fd, 200).decode(errors='replace').strip() or 'another process'
-            os.close(fd)
-            raise InfrastructureError(f'{self.file}: held by {holder}: it is measuring now') from None
         except OSError as err:
-            os.close(fd)
-            raise InfrastructureError(f'{self.file}: {err.strerror}: results need a file system with locks '
-                                      '(PARITY_RESULTS; Lustre: mount option flock)') from None
-        try:
+            said = f'{err.strerror}{needs}'
+            if isinstance(err, BlockingIOError):
+                holder = os.read(fd, 200).decode(errors='replace').strip() or 'another process'
+                said = f'held by {holder}: it is measuring now'
+            if fd >= 0:
+                os.close(fd)
+            raise InfrastructureError(f'{self.file}: {said}') from None
+        with contextlib.suppress(OSError):      # the note is for people; a full disk does not undo the lock
             os.ftruncate(fd, 0)
             os.write(fd, f'{self._note}\n'.encode())
-        except OSError:
-            pass  # the note is for people; a full disk does not undo the lock
         self._fd = fd
         _ours.add(self.file)
-
-    def _open(self, flags: int = 0) -> int:
-        return os.open(self.file, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -106,17 +100,14 @@ class Lock:
             _ours.discard(self.file)
 
     def held_elsewhere(self) -> bool:
-        """True while another process holds the lock."""
+        """Return True while another process holds the lock."""
         if self.file in _ours:
             return False
-        with contextlib.suppress(OSError):
-            fd = self._open()
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-            finally:
-                os.close(fd)
+        try:
+            with self.file.open('r+b') as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as err:
+            return isinstance(err, BlockingIOError)
         return False
 
     @contextlib.contextmanager
@@ -133,5 +124,5 @@ class Lock:
 
 
 def lock_of(system: str, what: str) -> Lock:
-    """The lock that whatever measures on ``system`` holds."""
+    """Return the lock that whatever measures on ``system`` holds."""
     return Lock(paths.results() / f'.session-{system}.lock', what)

@@ -12,7 +12,7 @@ from parity.base.errors import InfrastructureError, UsageError
 
 
 def root() -> Path:
-    """The top of the checkout: PARITY_ROOT, or the folder above the library, which holds systems/ and checks/."""
+    """Return the top of the checkout: PARITY_ROOT, or the folder above the library with systems/ and checks/."""
     named = os.environ.get('PARITY_ROOT')
     top = Path(named) if named else Path(__file__).resolve().parents[3]
     if not (top / 'systems').is_dir():
@@ -21,12 +21,12 @@ def root() -> Path:
 
 
 def programs() -> Path:
-    """What jobs start on their nodes: a check copies it into its stage directory."""
+    """Return the folder of programs that jobs start on their nodes: a check copies them to its stage directory."""
     return root() / 'jobs' / 'programs'
 
 
 def results() -> Path:
-    """The folder that every run writes to: results/ at the top, or ``PARITY_RESULTS``."""
+    """Return the folder that every run writes to: results/ at the top, or ``PARITY_RESULTS``."""
     named = os.environ.get('PARITY_RESULTS')
     folder = Path(named).resolve() if named else root() / 'results'
     if folder.exists() and not folder.is_dir():
@@ -35,16 +35,16 @@ def results() -> Path:
 
 
 def database() -> Path:
-    """ReFrame's results database."""
+    """Return the file of ReFrame's results database."""
     return results() / 'results.db'
 
 
-#: What measures and judges; other files (docs, a system's references) change no figure.
+#: These folders measure and judge; other files (docs, a system's references) change no figure.
 _OURS = ('reframe', 'checks', 'jobs/programs')
 
 
 def version() -> str:
-    """'0.1.0 1a2b3c4d5e', with '+' and a digest where files are changed; the version alone outside git."""
+    """Return '0.1.0 1a2b3c4d5e', with '+' and a digest where files are changed; outside git the version alone."""
     commit = _git('log', '-1', '--format=%h', '--abbrev=10', '--', *_OURS).decode().strip()
     if not commit:
         return __version__

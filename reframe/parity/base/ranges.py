@@ -10,7 +10,7 @@ _MOST = 1 << 16
 
 
 def cpus(text: str) -> frozenset[int]:
-    """``0-3,8`` as {0, 1, 2, 3, 8}; empty where the text is no such list."""
+    """Read ``0-3,8`` as {0, 1, 2, 3, 8}; empty where the text is no such list."""
     from ClusterShell.RangeSet import RangeSet, RangeSetException
     try:
         if all(int(number) < _MOST for number in re.findall(r'\d+', text)):
@@ -21,5 +21,6 @@ def cpus(text: str) -> frozenset[int]:
 
 
 def text(cpus: Iterable[int]) -> str:
+    """Write {0, 1, 2, 3, 8} as ``0-3,8``."""
     from ClusterShell.RangeSet import RangeSet
     return str(RangeSet(cpus))

@@ -32,7 +32,7 @@ _CHAINED = ('The above exception was', 'During handling of the above')
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """``text``, or its first characters and how many there were."""
+    """Return ``text``, or its first characters and how many there were."""
     if len(text) <= longest:
         return text
     mark = f' ... (cut: {len(text)} characters)'
@@ -40,8 +40,7 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 def complaint(stderr: str) -> str:
-    """The first line of a job's standard error that tells an error (a traceback's exception), or else the last
-    one."""
+    """Return the first line of a job's standard error that tells an error, or else the last one."""
     lines = [line.rstrip() for line in stderr.splitlines()]
     after = ''
     for told in _telling(lines):
@@ -53,14 +52,14 @@ def complaint(stderr: str) -> str:
 
 
 def of_reframe(printed: str) -> list[str]:
-    """The lines in which ReFrame says what failed and why, each once."""
+    """Return the lines in which ReFrame says what failed and why, each once."""
     lines = [line.strip(' *') for line in printed.splitlines()
              if re.match(r'\s*\* (Test file|Reason):|.*(ERROR|error):', line)]
     return list(dict.fromkeys(lines[:4]))
 
 
 def _telling(lines: list[str]) -> Iterator[str]:
-    """Whatever tells an error, in order."""
+    """Yield whatever tells an error, in order."""
     at, framed = 0, False
     while at < len(lines):
         line, end = lines[at].strip(), at + 1
@@ -83,14 +82,14 @@ def _telling(lines: list[str]) -> Iterator[str]:
 
 
 def _paragraph(block: list[str]) -> str:
-    """The first paragraph on one line; the second, too, where the first ends with a colon."""
+    """Return the first paragraph on one line; the second, too, where the first ends with a colon."""
     ends = [i for i, line in enumerate(block) if not line] + [len(block)] * 2
     first = ' '.join(block[:ends[0]])
     return ' '.join((first, *block[ends[0] + 1:ends[1]])) if first.endswith(':') else first
 
 
 def _exception(lines: list[str], at: int) -> tuple[int, str]:
-    """(where it ends, what it says): the exception of the last traceback of the chain that begins there."""
+    """Return (end, text) of the exception of the last traceback in the chain that begins at line ``at``."""
     while True:
         ends = (i for i in range(at + 1, len(lines)) if lines[i] and not lines[i][0].isspace())
         said = next(ends, len(lines) - 1)

@@ -1,4 +1,4 @@
-"""What data of parity is made of: a model that takes no unknown key and never changes, times, physical bounds."""
+"""Models that take no unknown key and never change; times; physical bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS = (86400, 3600, 60, 1)
 
 
 def seconds(time: str) -> int:
-    """The time in seconds. ValueError for what is no time, and for 0."""
+    """Return the time in seconds. ValueError for text that is no time, and for 0."""
     found = _TIME.fullmatch(time)
     total = sum(int(n or 0) * unit for n, unit in zip(found.groups(), _SECONDS, strict=True)) if found else 0
     if not total:
@@ -53,11 +53,11 @@ class Limit(Strict):
     certain: bool = False
 
     def exceeded_by(self, figure: float) -> bool:
-        """True when ``figure`` (same unit) cannot be: beyond a certain bound and its margin."""
+        """Return True when ``figure`` (same unit) cannot be: beyond a certain bound and its margin."""
         return self.certain and figure > self.value * (1 + MARGIN)
 
 
 def measured(what: str, value: float, times: int, unit: str, where: str) -> Limit:
-    """A ceiling that was measured in the same ``where`` (run or session), for ``times`` ranks."""
+    """Return a ceiling that was measured in the same ``where`` (run or session), for ``times`` ranks."""
     ranks = f' x {times} ranks' if times > 1 else ''
     return Limit(value=value * times, unit=unit, source=f'{what} of the same {where}{ranks}, measured')

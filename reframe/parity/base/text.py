@@ -18,17 +18,15 @@ _UNSEEN = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u20
 
 
 def visible(text: str) -> str:
-    """``text`` with every character that cannot be seen written as its number: ``\\x1b``."""
-    return _UNSEEN.sub(_numbered, text.replace('\r\n', '\n'))
-
-
-def _numbered(match: re.Match) -> str:
-    code = ord(match[0])
-    return f'\\x{code:02x}' if code < 0x100 else f'\\u{code:04x}'
+    """Return ``text`` with every character that cannot be seen written as its number: ``\\x1b``."""
+    def numbered(match: re.Match) -> str:
+        code = ord(match[0])
+        return f'\\x{code:02x}' if code < 0x100 else f'\\u{code:04x}'
+    return _UNSEEN.sub(numbered, text.replace('\r\n', '\n'))
 
 
 def brief(text: str, length: int) -> str:
-    """``text`` on one line, cut to ``length`` characters with a mark where it was cut."""
+    """Return ``text`` on one line, cut to ``length`` characters with a mark where it was cut."""
     line = ' '.join(text[:4 * length].split())
     return line if len(line) <= length and len(text) <= 4 * length else line[:length - 1].rstrip() + '…'
 
@@ -42,7 +40,7 @@ def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
 
 
 def link(outputdir: str, directory: Path, root: Path) -> str:
-    """The address of ``outputdir`` relative to a page in ``directory``, quoted; '' unless it is below ``root``."""
+    """Return the address of ``outputdir`` from a page in ``directory``, quoted; '' unless it is below ``root``."""
     if not outputdir:
         return ''
     try:
@@ -62,7 +60,7 @@ _UNUSUAL = re.compile(r'[^\x20-\x7e\t\n]')
 
 
 def strange(text: str) -> str:
-    """The first character of ``text`` that is refused, by code point and name; '' where there is none."""
+    """Return the first character of ``text`` that is refused, by code point and name; '' where there is none."""
     found = next((c for c in _UNUSUAL.findall(text)
                   if unicodedata.category(c) in _REFUSED and c not in _ALLOWED), '')
     return f'U+{ord(found):04X} {unicodedata.name(found, "control character")}' if found else ''
@@ -75,7 +73,7 @@ def refuse(where: str, text: str) -> None:
 
 
 def refuse_in_words(arguments: Sequence[str]) -> None:
-    """The same of a command line, whose words hold no line break either."""
+    """Refuse such characters in a command line, whose words hold no line break either."""
     for word in arguments:
         shown = ''.join(c if c.isprintable() else '\ufffd' for c in word)
         refuse(f'command line: {shown[:80]}', word.replace('\n', '\r').replace('\t', '\r'))

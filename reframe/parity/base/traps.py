@@ -1,4 +1,4 @@
-"""What a scheduler would misread, or never start: refused before a case is submitted, with the reason."""
+"""Requests that a scheduler would misread or never start, refused before a case is submitted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACES = re.compile(r'-l\s*(\S*,)?place=')
 
 
 def one_host(part) -> str:
-    """A sentence on a PBS partition of system.yaml whose `access` lets two chunks share a host, or ''."""
+    """Return a sentence on a PBS partition of system.yaml whose `access` lets two chunks share a host, or ''."""
     if not part.scheduler.startswith('pbs') or part.launcher == 'local' or part.extras.nodes == 1 \
             or any(PLACES.match(option) for option in part.access):
         return ''
@@ -22,7 +22,7 @@ def one_host(part) -> str:
 
 
 def problem(case) -> str:
-    """Why ``case`` (a ReFrame test after its set-up) must not be submitted; '' if it may be."""
+    """Say why ``case`` (a ReFrame test after its set-up) must not be submitted; '' if it may be."""
     tasks, each = case.num_tasks or 1, case.num_tasks_per_node or 1
     have = case.current_partition.extras.get('nodes')
     nodes = -(-tasks // each)

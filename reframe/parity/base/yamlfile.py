@@ -23,27 +23,27 @@ DEEPEST = 64
 
 
 class _UniqueKeys:
-    """Of a safe loader: it refuses a key given twice (YAML keeps the last without a word)."""
+    """A safe loader that refuses a key given twice (YAML keeps the last without a word)."""
 
     def construct_mapping(self, node, deep=False):
         seen = set()
-        for key_node, _ in node.value:
-            key = key_node.value
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(
-                    None, None, 'a key must be plain text', key_node.start_mark)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f'key {key!r} is given twice', key_node.start_mark)
-            seen.add(key)
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _wrong(key, 'a key must be plain text')
+            if key.value in seen:
+                raise _wrong(key, f'key {key.value!r} is given twice')
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
     def construct_object(self, node, deep=False):
         try:
             return super().construct_object(node, deep)
         except ValueError as err:       # 2027-02-30 looks like a day
-            what = f'{node.value!r}: {err}'
-            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from None
+            raise _wrong(node, f'{node.value!r}: {err}') from None
+
+
+def _wrong(node: yaml.Node, what: str) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, what, node.start_mark)
 
 
 class _Plain(_UniqueKeys, yaml.SafeLoader):
@@ -55,13 +55,13 @@ class _Quick(_UniqueKeys, getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):
 
 
 def guard(path: Path, text: str) -> None:
-    """Refuse with file and line what no person writes, before its aliases are expanded. What is no YAML passes."""
+    """Refuse with file and line text that no person writes, before its aliases are expanded."""
     if len(text) > LARGEST:
         raise UsageError(f'{path}: {len(text)} characters: at most {LARGEST} are read')
     for loader in (_Quick, _Plain):
         try:
             return _measure(path, yaml.parse(text, Loader=loader))
-        except (yaml.YAMLError, UnicodeError):
+        except (yaml.YAMLError, UnicodeError):      # no YAML: whoever loads it says so
             continue
 
 
@@ -96,7 +96,7 @@ def _measure(path: Path, events: Iterable[yaml.Event]) -> None:
 
 
 def load(path: Path) -> tuple[Any, yaml.Node | None]:
-    """The file's data and its node tree (for line numbers). UsageError with file and line for what is no YAML."""
+    """Return the file's data and its node tree (for line numbers). UsageError gives file and line."""
     try:
         return parse(path, path.read_text(encoding='utf-8'))
     except UnicodeDecodeError as err:
@@ -106,16 +106,19 @@ def load(path: Path) -> tuple[Any, yaml.Node | None]:
 
 
 def parse(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
-    """What ``load`` gives, of the text that ``path`` has or will have."""
+    """Return what ``load`` returns, of the text that ``path`` has or will have."""
     guard(path, text)
+    with contextlib.suppress(yaml.YAMLError, UnicodeError):
+        return _parsed(path, text, _Quick)
     try:
-        with contextlib.suppress(yaml.YAMLError, UnicodeError):
-            return _parsed(path, text, _Quick)
         return _parsed(path, text, _Plain)
     except yaml.YAMLError as err:
         for line, words in enumerate(text.replace('\r\n', '\n').split('\n'), 1):
             refuse(f'{path}:{line}', words)      # it may have ended a line where nobody sees one
-        raise _no_yaml(path, err) from None
+        if isinstance(err, yaml.MarkedYAMLError):
+            line = err.problem_mark.line + 1 if err.problem_mark else 1
+            raise UsageError(f'{path}:{line}: {err.problem}') from None
+        raise UsageError(f'{path}: not YAML in UTF-8: {err}') from None
 
 
 def _parsed(path: Path, text: str, kind: type) -> tuple[Any, yaml.Node | None]:
@@ -128,16 +131,10 @@ def _parsed(path: Path, text: str, kind: type) -> tuple[Any, yaml.Node | None]:
         loader.dispose()
 
 
-def _no_yaml(path: Path, err: yaml.YAMLError) -> UsageError:
-    if isinstance(err, yaml.MarkedYAMLError):
-        line = err.problem_mark.line + 1 if err.problem_mark else 1
-        return UsageError(f'{path}:{line}: {err.problem}')
-    return UsageError(f'{path}: not YAML in UTF-8: {err}')
-
-
 def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
-    """Refuse a key or value with a character that a script must not hold, also one written as an escape. What is
-    written counts, too: YAML takes U+0085 for a line break and folds it into a space."""
+    """Refuse a key or value with a character that a script must not hold, also one written as an escape.
+
+    The file's own characters count, too: YAML takes U+0085 for a line break and folds it into a space."""
     if root is None or not strange(text) and '\\' not in text:
         return
     seen, left = set(), [((), root)]
@@ -160,25 +157,23 @@ def _refuse_characters(path: Path, text: str, root: yaml.Node | None) -> None:
 
 
 def line_of(node: yaml.Node | None, keys: tuple) -> int:
-    """The line (from 1) of the entry that ``keys`` lead to, or of the last one found on the way."""
+    """Return the line (from 1) of the entry that ``keys`` lead to, or of the last one found on the way."""
     line = 1
     for key in keys:
+        entries = []            # (where it begins, its value)
         if isinstance(node, yaml.MappingNode):
-            found = [(k, v) for k, v in node.value if k.value == str(key)]
-            if not found:
-                break
-            key_node, node = found[0]
-            line = key_node.start_mark.line + 1
-        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
-            node = node.value[key]
-            line = node.start_mark.line + 1
-        else:
+            entries = [(k, v) for k, v in node.value if k.value == str(key)]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+            entries = [(v, v) for v in node.value[key:key + 1]]
+        if not entries:
             break
+        begin, node = entries[0]
+        line = begin.start_mark.line + 1
     return line
 
 
 def read(path: Path, model: type[Model]) -> Model:
-    """The file as ``model``; UsageError with file, line, key and what would be valid."""
+    """Return the file as ``model``. UsageError gives file, line, key and what would be valid."""
     data, node = load(path)
     if not isinstance(data, dict):
         raise UsageError(f'{path}:1: must be a mapping of keys to values')
@@ -191,7 +186,7 @@ def read(path: Path, model: type[Model]) -> Model:
 
 
 def told(data: Any, model: type[BaseModel], errors: list[dict[str, Any]]) -> list[tuple[tuple, str]]:
-    """(keys, sentence) for every wrong entry of ``data``, once, whatever may stand in its place."""
+    """Return (keys, sentence) for every wrong entry of ``data``, once, whatever may stand in its place."""
     found: dict[tuple, list[str]] = {}
     for error in errors:
         keys = _keys(data, error)
@@ -200,21 +195,18 @@ def told(data: Any, model: type[BaseModel], errors: list[dict[str, Any]]) -> lis
 
 
 def _keys(data: Any, error: dict[str, Any]) -> tuple:
-    """The way to the entry; pydantic's own words for kinds of values are no part of it."""
-    keys: list[str | int] = []
+    """Return the way to the entry, without pydantic's own words for kinds of values."""
+    keys = ()
     for key in error['loc']:
         if isinstance(data, dict) and key in data or isinstance(data, list) and isinstance(key, int):
-            keys.append(key)
-            data = data[key]
+            keys, data = (*keys, key), data[key]
         elif isinstance(data, dict) and error['type'] == 'missing':
-            keys.append(key)
-            break
-    return tuple(keys)
+            return *keys, key
+    return keys
 
 
 def _sentence(error: dict[str, Any], keys: tuple, model: type[BaseModel]) -> str:
-    kind, context = error['type'], error.get('ctx', {})
-    given = repr(error['input'])
+    kind, context, given = error['type'], error.get('ctx', {}), repr(error['input'])
     given = given if len(given) < 60 else given[:56] + '...'
     if kind == 'extra_forbidden':
         valid = _valid_keys(model, keys[:-1])
@@ -244,20 +236,19 @@ _WORDS = {
 
 
 def _valid_keys(model: type[BaseModel], keys: tuple) -> list[str]:
-    """The keys that are valid where ``keys`` point, following nested models as far as they go."""
+    """Return the keys that are valid where ``keys`` point, following nested models as far as they go."""
     for key in keys:
         if isinstance(key, int):
             continue
         field = model.model_fields.get(key)
-        nested = _arguments(field.annotation) if field else []
-        models = [a for a in nested if isinstance(a, type) and issubclass(a, BaseModel)]
-        if not models:
+        model = _model_in(field.annotation) if field else None
+        if model is None:
             return []
-        model = models[0]
     return sorted(model.model_fields)
 
 
-def _arguments(annotation) -> list:
-    """The annotation itself and everything named inside it: list[X] gives list and X."""
-    inner = getattr(annotation, '__args__', ())
-    return [annotation, *(b for a in inner for b in _arguments(a))]
+def _model_in(annotation) -> type[BaseModel] | None:
+    """Return the first model that the annotation names: X of list[X]."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, getattr(annotation, '__args__', ()))), None)
