@@ -27,25 +27,21 @@ from sessions import planned, ran
 
 # --- the interval
 
+
 @pytest.mark.parametrize('family', coverage.FAMILIES)
-@pytest.mark.parametrize('numbers, noise', [((3, 3), 1.0), ((6, 6), 5.0), ((35, 35), 1.0), ((3, 20), 5.0)])
-def test_intervals_hold_what_they_state(family, numbers, noise):
+@pytest.mark.parametrize('numbers, noise, paired', [
+    ((3, 3), 1.0, False), ((6, 6), 5.0, False), ((35, 35), 1.0, False), ((3, 20), 5.0, False),
+    ((3, 3), 1.0, True), ((6, 6), 1.0, True), ((20, 20), 1.0, True)])
+def test_intervals_hold_what_they_state(family, numbers, noise, paired):
     """95 % are stated; of 500 trials fewer than 92.5 % are three standard errors below."""
-    assert coverage.share(family, numbers, noise, trials=500) >= 0.925
-
-
-@pytest.mark.parametrize('family', coverage.FAMILIES)
-@pytest.mark.parametrize('n', [3, 6, 20])
-def test_intervals_of_pairs_hold_what_they_state(family, n):
-    assert coverage.share(family, (n, n), pairs=True, trials=500) >= 0.925
+    assert coverage.share(family, numbers, noise, paired, trials=500) >= 0.925
 
 
 def test_runs_that_depend_on_one_another_make_the_interval_wider():
     assert coverage.dependent(0.5, 35, trials=500) >= 0.92
     drifting = Sample(tuple(100 + i * 0.1 for i in range(30)))
     shuffled = Sample(tuple(100 + (i * 17 % 30) * 0.1 for i in range(30)))
-    still = Sample((100.25, 99.75) * 15)
-    wide, narrow = ratio(still, drifting), ratio(still, shuffled)
+    wide, narrow = (ratio(Sample((100.25, 99.75) * 15), runs) for runs in (drifting, shuffled))
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
     assert 'lag-1' in wide.notes[0] and not narrow.notes
 
@@ -53,31 +49,21 @@ def test_runs_that_depend_on_one_another_make_the_interval_wider():
 def test_the_limits_are_the_root_of_the_sum_of_squares_of_both_sides_distances():
     """Worked by hand for 6 runs: k = 1, weight 5 J / (1 + 4 J) with J = (.96875 - .95) / (.96875 - .78125)."""
     share = (0.96875 - 0.95) / (0.96875 - 0.78125)
-    weight = 5 * share / (1 + 4 * share)
-    logs = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    one = Sample(tuple(math.exp(0.01 * x) for x in logs), step=0.0)
-    two = Sample(tuple(math.exp(0.02 * x) for x in logs), step=0.0)
-    half = 2.5 - weight                             # from the middle, 2.5, to the limit, weight
+    half = 2.5 - 5 * share / (1 + 4 * share)        # from the middle of 0 to 5, 2.5, to the limit, the weight
+    one, two = (Sample(tuple(math.exp(by * x) for x in range(6)), step=0.0) for by in (0.01, 0.02))
     found = ratio(one, two)
     assert math.log(found.high / found.ratio) == pytest.approx(math.hypot(0.01, 0.02) * half, rel=1e-3)
     assert math.log(found.low / found.ratio) == pytest.approx(-math.hypot(0.01, 0.02) * half, rel=1e-3)
 
 
-@pytest.mark.parametrize('n', [1, 2])
-def test_one_or_two_runs_have_a_ratio_and_no_interval(n):
-    found = ratio(Sample((2.0,) * n), Sample((3.0,) * 9))
-    assert found.ratio == 1.5 and found.low is None and '3 are needed' in found.why
-
-
-def test_a_timer_of_whole_seconds_is_half_a_step_off_on_both_sides():
-    found = ratio(Sample((45.0,) * 20), Sample((45.0,) * 20))
-    assert (found.low, found.high) == pytest.approx((44.5 / 45.5, 45.5 / 44.5))
-    assert join.word(found.low, found.high, 'lower', 0.02) == 'undecided'
+def test_few_runs_and_a_coarse_timer_make_no_interval_or_a_wider_one():
+    for n in (1, 2):
+        found = ratio(Sample((2.0,) * n), Sample((3.0,) * 9))
+        assert found.ratio == 1.5 and found.low is None and '3 are needed' in found.why
+    seconds = ratio(Sample((45.0,) * 20), Sample((45.0,) * 20))
+    assert (seconds.low, seconds.high) == pytest.approx((44.5 / 45.5, 45.5 / 44.5)), 'half a step off on both sides'
     coarse = ratio(Sample((1.0,) * 20), Sample((1.0,) * 20))
     assert coarse.low is None and 'step' in coarse.why
-
-
-def test_the_step_is_read_from_the_decimals():
     assert Sample((1.8, 1.78)).half_step == pytest.approx(0.005 / 1.79) and Sample((100.0, 45.0)).half_step == 0.5 / 72.5
 
 
@@ -88,7 +74,7 @@ def test_what_has_no_ratio_says_so(values):
     assert found.low is not None or found.why
 
 
-# --- the word
+# --- the word, and what is in a comparison
 
 @pytest.mark.parametrize('low, high, better, word', [
     (1.03, 1.05, 'higher', 'faster'), (1.03, 1.05, 'lower', 'slower'), (0.9, 0.95, 'higher', 'slower'),
@@ -101,48 +87,41 @@ def test_the_word_follows_the_interval_and_the_direction(low, high, better, word
 
 def cell(values=(), metric='hpl', better='higher', case='Toy', facts=None, times=None, **other) -> Measured:
     times = times or [None] * len(values)
-    return Measured('compute', case.split()[0], case, metric, 'Gflop/s', better,
+    return Measured('compute', case.split()[0], case, metric, other.pop('unit', 'Gflop/s'), better,
                     values=[Value(v, t, 's', facts or {}) for v, t in zip(values, times, strict=True)], **other)
 
 
-def compared(baseline, candidate, label=False, margin=0.02):
-    return join.compare(Side('A', 'session', baseline), Side('B', 'session', candidate), margin, label)
+def compared(baseline, candidate, label=False):
+    return join.compare(Side('A', 'session', baseline), Side('B', 'session', candidate), 0.02, label)
 
 
 def test_what_one_side_lacks_is_a_row_with_the_reason():
     found = compared([cell((1.0, 2.0)), cell((1.0,), 'dgemm')],
                      [cell((), reason='failed: node down'), cell((1.0,), 'ptrans'), cell((), 'neither')])
     rows = {r.metric: r for r in found.rows}
-    assert rows['hpl'].reason == 'not measured on B: failed: node down' and rows['hpl'].n == 0
-    assert rows['hpl'].baseline == 1.5 and rows['hpl'].candidate is None and rows['hpl'].verdict == 'undecided'
-    assert rows['dgemm'].reason == 'not measured on B: not among its cases'
-    assert rows['ptrans'].reason == 'not measured on A: not among its cases'
-    assert 'neither' not in rows
+    assert {name: row.reason for name, row in rows.items()} == {
+        'hpl': 'not measured on B: failed: node down', 'dgemm': 'not measured on B: not among its cases',
+        'ptrans': 'not measured on A: not among its cases'}
+    hpl = rows['hpl']
+    assert (hpl.n, hpl.baseline, hpl.candidate, hpl.verdict) == (0, 1.5, None, 'undecided')
 
 
-def test_a_cached_figure_has_no_verdict_and_is_in_no_mean():
-    found = compared([cell((1.0,) * 9)], [cell((2.0,) * 9, label='cached: fits in L3')])
-    assert found.rows[0].ratio == 2 and found.rows[0].verdict == 'undecided' and not found.means
-
-
-def test_zeros_on_both_sides_are_equivalent_and_zeros_on_one_have_no_ratio():
-    both = compared([cell((0.0,) * 4, better='lower')], [cell((0.0,) * 3, better='lower')]).rows[0]
+def test_cached_figures_and_zeros():
+    cached = compared([cell((1.0,) * 9)], [cell((2.0,) * 9, label='cached: fits in L3')])
+    assert cached.rows[0].ratio == 2 and cached.rows[0].verdict == 'undecided' and not cached.means
+    both, one = (compared([cell((0.0,) * 4, better='lower')], [cell((v,) * 3, better='lower')]).rows[0] for v in (0.0, 5.0))
     assert (both.verdict, both.ratio) == ('equivalent', None) and 'always 0' in both.reason
-    one = compared([cell((0.0,) * 4, better='lower')], [cell((5.0,) * 4, better='lower')]).rows[0]
     assert one.verdict == 'undecided' and 'no ratio' in one.reason and one.candidate == 5
 
 
 def test_a_geometric_mean_counts_a_check_once_and_turns_times_over():
-    baseline = [cell((100.0,) * 3), cell((1.0,) * 3, 'seconds', 'lower'), cell((1.0,) * 3, case='Other %a=1'),
-                cell((1.0,) * 3, case='Other %a=2')]
-    candidate = [cell((50.0,) * 3), cell((2.0,) * 3, 'seconds', 'lower'), cell((2.0,) * 3, case='Other %a=1'),
-                 cell((2.0,) * 3, case='Other %a=2')]
-    mean, = compared(baseline, candidate).means
+    def side(hpl, seconds, other):
+        return [cell((hpl,) * 3), cell((seconds,) * 3, 'seconds', 'lower'), *(cell((other,) * 3, case=f'Other %a={a}') for a in (1, 2))]
+
+    mean, = compared(side(100.0, 1.0, 1.0), side(50.0, 2.0, 2.0)).means
     assert mean.checks == pytest.approx({'Toy': 0.5, 'Other': 2.0})
     assert mean.speed == pytest.approx(1.0) and mean.metrics == 4
 
-
-# --- taking turns
 
 def test_runs_that_took_turns_are_pairs_and_what_drifts_cancels_out():
     drift = [100.0 * 1.1 ** i for i in range(6)]
@@ -154,14 +133,9 @@ def test_runs_that_took_turns_are_pairs_and_what_drifts_cancels_out():
     assert join.neighbours(baseline.values, alone) == []
     later = [[Value(1.0, 100.0 * side + t) for t in range(1, 7)] for side in (1, 2)]      # turns, then blocks
     assert join.neighbours([*baseline.values, *later[0]], [*candidate.values, *later[1]]) == []
-
-
-def test_a_run_that_failed_breaks_no_pairs_and_unknown_times_make_none():
-    baseline = [Value(1.0, float(t)) for t in (0, 2, 4, 6, 8)]
-    candidate = [Value(1.0, float(t)) for t in (1, 3, 7, 9)]
-    assert len(join.neighbours(baseline, candidate)) == 4
-    assert join.neighbours(baseline, [Value(1.0)] * 5) == []
-    assert join.neighbours(baseline[:2], candidate[:2]) == []         # fewer than three say nothing
+    ones, others = ([Value(1.0, float(t)) for t in times] for times in ((0, 2, 4, 6, 8), (1, 3, 7, 9)))
+    assert len(join.neighbours(ones, others)) == 4, 'a run that failed breaks no pairs'
+    assert join.neighbours(ones, [Value(1.0)] * 5) == [] == join.neighbours(ones[:2], others[:2]), 'times unknown, too few'
 
 
 # --- like for like
@@ -179,23 +153,14 @@ def test_what_is_not_like_for_like_is_refused_or_labelled(fact, value):
     assert fact not in found.alike and len(found.alike) == 2
 
 
-def test_no_label_makes_units_or_directions_alike():
-    other = cell((2.0,) * 5)
-    other.unit = 'Mflop/s'
-    assert compared([cell((1.0,) * 5)], [other], label=True).rows[0].refused
-
-
-def test_what_only_one_side_tells_is_named_and_not_refused():
+def test_units_need_be_alike_and_a_fact_of_one_side_is_named():
+    assert compared([cell((1.0,) * 5)], [cell((2.0,) * 5, unit='Mflop/s')], label=True).rows[0].refused, 'labelled or not'
     found = compared([cell((1.0,) * 5, facts=ALIKE)], [cell((1.0,) * 5, facts={'size': 'quick'})])
     assert not found.rows[0].refused
     assert [n for n in found.notes if 'software of 1' in n] and [n for n in found.notes if 'ranks of 1' in n]
-
-
-def test_of_a_window_the_runs_that_are_like_the_newest_are_kept():
-    old, new = {'software': 'hpl@2.2'}, {'software': 'hpl@2.3'}
     window = cell((1.0, 1.0, 2.0))
-    window.values = [Value(1.0, facts=old), Value(1.0, facts={}), Value(2.0, facts=new)]
-    assert resolve.newest_alike([window]) == 1 and [v.value for v in window.values] == [1.0, 2.0]
+    window.values = [Value(v, facts=facts) for v, facts in ((1.0, {'software': 'hpl@2.2'}), (1.0, {}), (2.0, {'software': 'hpl@2.3'}))]
+    assert resolve.newest_alike([window]) == 1 and [v.value for v in window.values] == [1.0, 2.0], 'those like the newest are kept'
 
 
 # --- sessions, as ReFrame stores them
@@ -204,40 +169,31 @@ SOFTWARE = {'distro': {'programs': {'hpcc': {'version': '1.5.0', 'package_versio
                                     'mpirun': {'package_version': '4.1.4-3'}},
                        'mpi': {'name': 'Open MPI', 'version': '4.1.4'},
                        'blas': {'name': 'OpenBLAS', 'version': '0.3.21', 'core': 'Zen'}}}
+BEGAN = 1795190000.0
 
 
-def session(values, start=1795190000.0, partition='default', software=SOFTWARE, info=None, changed=None, **other):
+def session(values, start=BEGAN, partition='default', software=SOFTWARE, info=None, changed=None, **other):
     """A stored session of so many runs of one case on a partition; returns its uuid."""
+    noted = {'needs': ['hpcc'], 'size': 'quick', 'placement': {'nodes': 1, 'ranks': 2, 'binding': 'core'}, 'subsystem': 'compute',
+             'metrics': {m['name']: m for m in sessions.METRICS}, 'changed': changed or {}}
     cases = []
     for i, value in enumerate(values):
-        record = {'needs': ['hpcc'], 'size': 'quick', 'placement': {'nodes': 1, 'ranks': 2, 'binding': 'core'},
-                  'subsystem': 'compute', 'metrics': {m['name']: m for m in sessions.METRICS},
-                  'changed': changed or {}}
-        case = ran(hpl=value, parity=record, display_name=f'Toy %.repeat_no={i}{identity.suffix(changed or {})}', num_tasks=2, num_tasks_per_node=2,
+        case = ran(hpl=value, parity=noted, display_name=f'Toy %.repeat_no={i}{identity.suffix(changed or {})}', num_tasks=2, num_tasks_per_node=2,
                    env_vars={'OMP_NUM_THREADS': 1}, executable_opts=['-n', '4', '--out=/a/b'], scheduler='local',
                    job_completion_time_unix=start + i, **other)
-        case |= {'partition': partition, 'perfvalues': {
-            k.replace(':default:', f':{partition}:'): v for k, v in case['perfvalues'].items()}}
-        cases.append(case)
-    made = sessions.report(cases, [planned(partition=partition), planned('Never', partition=partition)],
-                           time_start_unix=start, time_end_unix=start + 10)
+        perfvalues = {k.replace(':default:', f':{partition}:'): v for k, v in case['perfvalues'].items()}
+        cases.append({**case, 'partition': partition, 'perfvalues': perfvalues})
+    info = {'uuid': str(uuid.uuid4()), 'time_start_unix': start, 'time_end_unix': start + 10, **(info or {})}
+    made = sessions.report(cases, [planned(partition=partition), planned('Never', partition=partition)], **info)
     made['parity_session']['facts'] = {'software': software, 'machine': {'backend': 'kvm', 'kernel': '6.1'}}
-    made['session_info'] |= {'uuid': str(uuid.uuid4()), **(info or {})}
-    return stored(made)
-
-
-def stored(report):
-    """Put a report into a database with ReFrame's tables."""
-    info = report['session_info']
     with closing(sqlite3.connect(paths.database())) as db, db:
         db.execute('CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, '
                    'session_end_unix REAL, json_blob TEXT, report_file TEXT)')
         db.execute('CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, '
                    'job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT)')
-        db.execute('INSERT INTO sessions VALUES (?, ?, ?, ?, NULL)',
-                   (info['uuid'], info['time_start_unix'], info['time_end_unix'], json.dumps(report)))
+        db.execute('INSERT INTO sessions VALUES (?, ?, ?, ?, NULL)', (info['uuid'], start, start + 10, json.dumps(made)))
         db.executemany('INSERT INTO testcases VALUES (?, ?, ?, ?, NULL, ?, NULL)', [
-            (c['name'], c['system'], c['partition'], c['environ'], info['uuid']) for c in report['runs'][0]['testcases']])
+            (c['name'], c['system'], c['partition'], c['environ'], info['uuid']) for c in cases])
     return info['uuid']
 
 
@@ -245,7 +201,7 @@ FAST, SLOW = [100.0, 101.2, 99.1, 100.3, 100.9, 99.7], [90.1, 91.3, 89.2, 90.7, 
 
 
 def test_two_sessions_are_compared(results):
-    one, other = session(FAST), session(SLOW, 1795190100.0)
+    one, other = session(FAST), session(SLOW, BEGAN + 100)
     done = process('compare', one[:13], other, '--json')
     told = json.loads(done.stdout)
     rows = {r['metric']: r for r in told['rows']}
@@ -253,8 +209,8 @@ def test_two_sessions_are_compared(results):
     hpl = rows['hpl']
     assert hpl['ratio'] == pytest.approx(90.4 / 100.15) and hpl['low'] < hpl['ratio'] < hpl['high'] < 1
     assert (hpl['verdict'], hpl['n'], hpl['better'], hpl['paired']) == ('slower', 6, 'higher', False)
-    assert told['alike']['software'] == 'hpcc 1.5.0-3 sha256 aaaaaaaaaaaa' and told['alike']['ranks'] == '2'
-    assert told['alike']['MPI'] == 'Open MPI 4.1.4 (4.1.4-3)' and told['alike']['arguments'] == '-n 4'
+    assert {'software': 'hpcc 1.5.0-3 sha256 aaaaaaaaaaaa', 'ranks': '2', 'MPI': 'Open MPI 4.1.4 (4.1.4-3)',
+            'arguments': '-n 4'}.items() <= told['alike'].items()
     assert told['baseline']['facts']['virtualisation'] == ['kvm'] and told['margin'] == 0.02
     assert told['notes'] == ['2 metrics were measured on neither side']
     text = parity('compare', one, other)
@@ -265,7 +221,7 @@ def test_two_sessions_are_compared(results):
 def test_other_software_is_exit_code_2_and_named(results):
     other = copy.deepcopy(SOFTWARE)
     other['distro']['programs']['hpcc']['sha256'] = 'b' * 64
-    one, two = session(FAST), session(SLOW, 1795190100.0, software=other)
+    one, two = session(FAST), session(SLOW, BEGAN + 100, software=other)
     done = parity('compare', one, two, '--json')
     assert done.returncode == 2 and 'not like for like (software), refused' in done.stderr
     assert all(r['refused'] for r in json.loads(done.stdout)['rows'])
@@ -275,55 +231,50 @@ def test_other_software_is_exit_code_2_and_named(results):
 
 
 def test_nothing_in_common_is_exit_code_3(results):
-    one = session(FAST)
-    two = session([math.nan], 1795190100.0, result='fail', fail_phase='run', fail_reason='node down')
+    one, two = session(FAST), session([math.nan], BEGAN + 100, result='fail', fail_phase='run', fail_reason='node down')
     done = parity('compare', one, two)
-    assert done.returncode == 3 and 'nothing in common' in done.stderr
-    assert 'failed: node down' in done.stdout
+    assert done.returncode == 3 and 'nothing in common' in done.stderr and 'failed: node down' in done.stdout
+
+
+def values_of(side, case='Toy'):
+    return [v.value for c in side.cells if c.metric == 'hpl' and c.case == case for v in c.values]
 
 
 def test_a_partition_is_its_last_days_without_the_session_beside_it(results):
-    session([50.0] * 3, 1795190000.0 - 20 * 86400)
-    session(FAST, 1795190000.0)
-    newest = session(SLOW, 1795190100.0)
-    one, other = resolve.sides('local:default', newest)
-    assert len(one.sessions) == 1 and 'without the runs of session' in one.notes[0]
-    assert [v.value for c in one.cells if c.metric == 'hpl' and c.case == 'Toy' for v in c.values] == FAST
+    session([50.0] * 3, BEGAN - 20 * 86400)
+    session(FAST)
+    one, other = resolve.sides('local:default', session(SLOW, BEGAN + 100))
+    assert len(one.sessions) == 1 and 'without the runs of session' in one.notes[0] and values_of(one) == FAST
     assert other.context['kernel'] == ['6.1']
     assert len(resolve.partition('local:default').sessions) == 2
 
 
 def test_a_partition_is_without_confirmations_and_a_changed_case_is_another(results):
-    session(FAST, 1795190000.0)
-    session([50.0] * 3, 1795190100.0, info={outset.RERUN_OF: 'x'})
-    session([60.0] * 3, 1795190200.0, changed={'ranks_a_node': '1'})
+    session(FAST)
+    session([50.0] * 3, BEGAN + 100, info={outset.RERUN_OF: 'x'})
+    session([60.0] * 3, BEGAN + 200, changed={'ranks_a_node': '1'})
     side = resolve.partition('local:default')
-    values = {c.case: (c.changed, [v.value for v in c.values]) for c in side.cells if c.metric == 'hpl'}
-    assert values['Toy'] == (False, FAST) and values['Toy %ranks_a_node=1'] == (True, [60.0] * 3)
+    assert values_of(side) == FAST and values_of(side, 'Toy %ranks_a_node=1') == [60.0] * 3
+    assert {c.case: c.changed for c in side.cells if c.values} == {'Toy': False, 'Toy %ranks_a_node=1': True}
 
 
 def test_a_pair_expects_nothing_of_a_changed_case(results):
     session(FAST, changed={'ranks_a_node': '1'})
-    session(SLOW, 1795190100.0, partition='other', changed={'ranks_a_node': '1'})
+    session(SLOW, BEGAN + 100, partition='other', changed={'ranks_a_node': '1'})
     row, = (r for r in join.compare(*resolve.sides('local:default', 'local:other'), 0.02, False).rows if r.metric == 'hpl')
     assert row.verdict == 'slower' and row.benchmark == 'Toy %ranks_a_node=1'
-    expected = pairs.Expectation(metric='Toy.hpl', at_least=0.97)
-    assert not expected.fits(row) and expected.fits(row.model_copy(update={'changed': False}))
+    told = pairs.Expectation(metric='Toy.hpl', at_least=0.97)
+    assert not told.fits(row) and told.fits(row.model_copy(update={'changed': False}))
 
 
 def test_a_session_of_several_partitions_beside_one(results):
     only = session(FAST, partition='default')
-    session(SLOW, 1795190100.0, partition='other')
+    session(SLOW, BEGAN + 100, partition='other')
     with pytest.raises(NothingMeasured, match='no other runs'):
         resolve.sides('local:default', only)
-    found = join.compare(*resolve.sides('local:default', 'local:other'), 0.02, False)
-    assert {r.metric for r in found.rows if r.verdict == 'slower'} == {'hpl'}
-
-
-def test_of_two_sides_with_several_partitions_like_ones_are_joined():
     both = [cell((1.0,) * 3, place='s:a'), cell((2.0,) * 3, place='s:b')]
     more = [cell((1.0,) * 3, place='s:b'), cell((2.0,) * 3, place='s:a')]
-    assert [r.ratio for r in compared(both, more).rows] == [2.0, 0.5]
+    assert [r.ratio for r in compared(both, more).rows] == [2.0, 0.5], 'like ones are joined'
     one = resolve._one_place(Side('X', 'session', more), Side('Y', 'session', both[1:]))
     assert one.places == ['s:b'] and one.notes == ['its runs on s:b only']
     with pytest.raises(UsageError, match='several partitions .s:a, s:b.'):
@@ -338,7 +289,7 @@ def test_of_two_sides_with_several_partitions_like_ones_are_joined():
 ])
 def test_a_word_that_means_nothing_says_what_is_valid(results, baseline, candidate, error, said):
     session(FAST)
-    with pytest.raises(error, match=said.replace('(', r'\(')):
+    with pytest.raises(error, match=said):
         resolve.sides(baseline, candidate)
 
 
@@ -351,140 +302,6 @@ def test_a_cell_of_a_retry_has_no_figure_and_one_left_out_has_its_reason():
     assert reasons[('Toy', 'hpl')] == 'failed: OOM' and reasons[('Other', 'latency')] == 'skipped: one rank'
     assert reasons[('No', 'hpl')] == 'skipped: no environment offers hpcc'
     assert [c.values[0].value for c in cells if c.case == 'Other' and c.values] == [100.0]
-
-
-# --- files
-
-def csv(path, *rows, head='benchmark,metric,value,unit,direction'):
-    path.write_text('\n'.join([head, *rows]) + '\n')
-    return str(path)
-
-
-def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
-    evil = '[red]x\x1b[31m\u202e<script>'
-    one = csv(tmp_path / 'a.csv', *(f'OSU,latency,{v},us,lower' for v in FAST), *(f'{evil},m,{v},,' for v in FAST))
-    two = csv(tmp_path / 'b.csv', *(f'OSU,latency,{v},us,lower' for v in SLOW), *(f'{evil},m,{v},,' for v in FAST))
-    done = parity('compare', one, two)
-    assert done.returncode == 0 and 'faster (lower is better)' in done.stdout
-    assert '\x1b' not in done.stdout and '\u202e' not in done.stdout and '[red]x\\x1b' in done.stdout
-    assert 'not known to be like for like' in done.stdout
-    assert json.loads(parity('compare', one, two, '--json').stdout)['rows'][0]['verdict'] == 'faster'
-
-
-def test_what_differs_between_partitions_by_nature_is_named():
-    one, other = (Side(name, 'partition', [cell(FAST)], [], {'kernel': [kernel], 'clocksource': ['tsc'], **more})
-                  for name, kernel, more in (('A', '6.1', {'governor': ['x']}), ('B', '6.9', {'virtualisation': ['kvm']})))
-    printed = rendered(join.compare(one, other, 0.02, label=False), 120).renderables
-    assert [str(line) for line in printed if 'other nodes' in str(line)] == ['other nodes: kernel 6.1 | 6.9']
-    assert str(printed[0]) == 'A against B (KVM)'
-
-
-@pytest.mark.parametrize('text, said', [
-    ('', ':1: no column benchmark'), ('benchmark,metric,value\n', 'no row'),
-    ('benchmark,metric,value\nA,m,x\n', ":2: value 'x' is no finite number"),
-    ('benchmark,metric,value\nA,m,inf\n', 'no finite number'), ('benchmark,metric,value\nA,m,1_0\n', 'no finite number'),
-    ('benchmark,metric,value\nA,m,1\n\nA,m,x\n', ":4: value 'x'"), ('benchmark,metric,value\nA,m\n', '2 fields; must have 3 columns'),
-    ('benchmark,metric,value,node\nA,m,1,n\n', "unknown column 'node'"),
-    ('benchmark,metric,value,value\nA,m,1,2\n', 'twice'), ('benchmark,metric,value\n,m,1\n', 'must not be empty'),
-    ('benchmark,metric,value,direction\nA,m,1,up\n', 'valid: higher, lower'),
-    ('benchmark,metric,value,unit\nA,m,1,s\nA,m,1,ms\n', 'unit and direction'),
-    ('benchmark,metric,value\n"A,m,1\n', 'no CSV'), ('benchmark,metric,value\nA,m,1\0\n', 'no finite number|NUL'),
-])
-def test_a_bad_csv_is_one_line_with_file_and_line(tmp_path, text, said):
-    file = tmp_path / 'bad.csv'
-    file.write_text(text)
-    with pytest.raises(UsageError, match=f'bad.csv.*{said}'):
-        resolve.sides(str(file), str(file))
-
-
-@pytest.mark.parametrize('text', ['{"a":', '[1,2]', '{}', '"x"', 'null', '[' * 100000, '{"runs":[],"session_info":{}}'])
-def test_a_json_that_is_no_report_is_one_line(tmp_path, text):
-    file = tmp_path / 'bad.json'
-    file.write_text(text)
-    with pytest.raises(UsageError, match='bad.json'):
-        resolve.sides(str(file), 'x')
-
-
-# --- declared pairs
-
-def declared(monkeypatch, tmp_path, text):
-    file = tmp_path / 'pairs.yaml'
-    file.write_text(text)
-    monkeypatch.setattr(pairs, 'file_of', lambda _: file)
-    return systems.read('onebox')
-
-
-@pytest.mark.parametrize('expect, said', [
-    ('{metric: Stream.triad, at_least: 0.9}', ''), ('{metric: Stream.triad}', 'needs at_least or at_most'),
-    ('{metric: Stream.triad, at_least: 2, at_most: 1}', 'is above'), ('{metric: triad, at_least: 1}', 'pattern'),
-    ('{metric: Stream.triad, atleast: 1}', "did you mean 'at_least'"), ('{metric: A.b, at_least: -1}', 'greater than 0'),
-    ('{metric: A.b, at_least: 1, parameters: {a: yes}}', 'put it in quotes'),
-])
-def test_a_bad_pair_is_named_with_file_and_line(monkeypatch, tmp_path, expect, said):
-    text = f'pairs:\n  - baseline: physical\n    candidate: virtual\n    expect:\n      - {expect}\n'
-    system = declared(monkeypatch, tmp_path, text)
-    if not said:
-        assert pairs.read(system)[0].expect[0].said == 'at least 0.9'
-        return
-    with pytest.raises(UsageError, match=rf'pairs.yaml:5: .*{said}'):
-        pairs.read(system)
-
-
-def test_a_pair_of_unknown_partitions_checks_and_metrics_is_refused(monkeypatch, tmp_path):
-    text = 'pairs:\n  - {baseline: physical, candidate: vitual, expect: [{metric: Toy.hpl, at_least: 1}]}\n'
-    with pytest.raises(UsageError, match=r"pairs.yaml:2: unknown partition 'vitual'; did you mean 'virtual'"):
-        pairs.read(declared(monkeypatch, tmp_path, text))
-    text = ('pairs:\n  - baseline: physical\n    candidate: virtual\n    expect:\n'
-            '      - {metric: Toy.hpl, at_least: 1}\n      - {metric: Toy.hpx, at_least: 1}\n'
-            '      - {metric: Tod.hpl, at_least: 1}\n      - {metric: Toy.hpl, parameters: {mode: x}, at_least: 1}\n')
-    system = declared(monkeypatch, tmp_path, text)
-    check = {'check': 'Toy', 'file': 'toy.py', 'needs': [], 'parameters': {'mode': ['a']}, 'metrics': sessions.METRICS}
-    plan = Plan(system='onebox', cases=[], checks=[check], problems=[])
-    said = pairs.problems(system, plan)
-    assert [s.partition('pairs.yaml:')[2][:2] for s in said] == ['6:', '7:', '8:'] and "unknown mode 'x'" in said[2]
-
-
-def test_the_pairs_of_this_checkout_fit_their_partitions():
-    assert sum(len(pairs.read(systems.read(name))) for name in systems.names()) >= 3
-
-
-@pytest.mark.parametrize('candidate, state', [
-    ([97.5, 98.0, 97.9, 98.2, 97.7, 98.1], 'ok'), (SLOW, 'regressed'), ([96.0, 97.2, 96.8, 93.0, 99.0, 96.5], 'insufficient'),
-    ([90.0], 'insufficient'),
-])
-def test_an_expectation_is_broken_only_where_the_whole_interval_is_beyond(candidate, state):
-    pair = pairs.Pair(baseline='a', candidate='b', expect=[{'metric': 'Toy.hpl', 'at_least': 0.97}])
-    outcome, = expected.judge(pair, compared([cell(FAST)], [cell(candidate)]))
-    assert outcome.state == state and outcome.expected == 'at least 0.97' and outcome.why
-    none, = expected.judge(pair, compared([cell(FAST, 'x')], []))
-    assert none.state == 'insufficient' and 'neither' in none.why
-
-
-def test_a_latency_may_be_at_most(results):
-    pair = pairs.Pair(baseline='a', candidate='b', expect=[
-        {'metric': 'Toy.latency', 'parameters': {'where': 'between'}, 'at_most': 1.2}])
-    sides = [[cell([v * f for v in FAST], 'latency', 'lower', f'Toy %where={w}') for w in ('between', 'within')]
-             for f in (1, 1.5)]
-    outcome, = expected.judge(pair, compared(*sides))
-    assert outcome.benchmark == 'Toy %where=between' and outcome.state == 'regressed'
-
-
-def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monkeypatch, tmp_path):
-    from parity.cli import compare as command
-    from parity.verdict import judge, terminal
-    session(FAST)
-    newest = session(SLOW, 1795190100.0, partition='other')
-    text = 'pairs:\n  - {baseline: default, candidate: other, expect: [{metric: Toy.hpl, at_least: 0.97}]}\n'
-    declared(monkeypatch, tmp_path, text)
-    local = systems.read('local')
-    both = local.model_copy(update={'partitions': [*local.partitions,
-                                                   local.partitions[0].model_copy(update={'name': 'other'})]})
-    monkeypatch.setattr(systems, 'read', lambda _: both)
-    assert command.run('local:default', 'local:other', True, False, 2.0) == 1
-    verdict = judge.newest(newest)
-    assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1
-    assert any('local:other / local:default   Toy: hpl at least 0.97   regressed' in line
-               for line, _ in terminal.lines(verdict))
 
 
 def test_what_a_session_measured_is_read_once_and_is_the_same_from_the_cache(stored, monkeypatch):
@@ -502,10 +319,120 @@ def test_what_a_session_measured_is_read_once_and_is_the_same_from_the_cache(sto
     assert {c.changed for c in again} == {False, True} and {c.label for c in again} == {'', 'cached: why'}
     assert [(c.case, c.place, c.environ, c.metric) for c in cells(frozenset([('Other', 'hpl')]))] == [
         ('Other', 'local:default', 'distro', 'hpl')]
-
-
-def test_a_session_that_cannot_be_read_is_left_out_of_a_partition_and_named(stored, capsys):
-    stored('aa1', sessions.case(100.0))
     stored('bb2', {**sessions.case(1.0), 'perfvalues': ['none']})
     with pytest.raises(InfrastructureError, match='session bb2 is not one that parity can read'):
         resolve._side('bb2')
+
+
+# --- files
+
+def csv(path, *rows, head='benchmark,metric,value,unit,direction'):
+    path.write_text('\n'.join([head, *rows]) + '\n')
+    return str(path)
+
+
+def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
+    evil = '[red]x\x1b[31m\u202e<script>'
+    one, two = (csv(tmp_path / name, *(f'OSU,latency,{v},us,lower' for v in values), *(f'{evil},m,{v},,' for v in FAST))
+                for name, values in (('a.csv', FAST), ('b.csv', SLOW)))
+    done = parity('compare', one, two)
+    assert done.returncode == 0 and 'faster (lower is better)' in done.stdout
+    assert '\x1b' not in done.stdout and '\u202e' not in done.stdout and '[red]x\\x1b' in done.stdout
+    assert 'not known to be like for like' in done.stdout
+    assert json.loads(parity('compare', one, two, '--json').stdout)['rows'][0]['verdict'] == 'faster'
+
+
+def test_what_differs_between_partitions_by_nature_is_named():
+    one, other = (Side(name, 'partition', [cell(FAST)], [], {'kernel': [kernel], 'clocksource': ['tsc'], **more})
+                  for name, kernel, more in (('A', '6.1', {'governor': ['x']}), ('B', '6.9', {'virtualisation': ['kvm']})))
+    printed = rendered(join.compare(one, other, 0.02, label=False), 120).renderables
+    assert [str(line) for line in printed if 'other nodes' in str(line)] == ['other nodes: kernel 6.1 | 6.9']
+    assert str(printed[0]) == 'A against B (KVM)'
+
+
+HEAD = 'benchmark,metric,value'
+
+
+@pytest.mark.parametrize('name, text, said', [
+    *(('bad.csv', text, said) for text, said in [
+        ('', ':1: no column benchmark'), (f'{HEAD}\n', 'no row'), (f'{HEAD}\nA,m,x\n', ":2: value 'x' is no finite number"),
+        (f'{HEAD}\nA,m,inf\n', 'no finite number'), (f'{HEAD}\nA,m,1_0\n', 'no finite number'), (f'{HEAD}\nA,m,1\n\nA,m,x\n', ":4: value 'x'"),
+        (f'{HEAD}\nA,m\n', '2 fields; must have 3 columns'), (f'{HEAD},node\nA,m,1,n\n', "unknown column 'node'"),
+        (f'{HEAD},value\nA,m,1,2\n', 'twice'), (f'{HEAD}\n,m,1\n', 'must not be empty'), (f'{HEAD},direction\nA,m,1,up\n', 'valid: higher, lower'),
+        (f'{HEAD},unit\nA,m,1,s\nA,m,1,ms\n', 'unit and direction'), (f'{HEAD}\n"A,m,1\n', 'no CSV'), (f'{HEAD}\nA,m,1\0\n', 'no finite number|NUL')]),
+    *(('bad.json', text, '') for text in ('{"a":', '[1,2]', '{}', '"x"', 'null', '[' * 100000, '{"runs":[],"session_info":{}}'))])
+def test_a_bad_file_is_one_line_with_file_and_line(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=f'{name}.*{said}'):
+        resolve.sides(str(tmp_path / name), str(tmp_path / name))
+
+
+# --- declared pairs
+
+def declared(monkeypatch, tmp_path, text):
+    file = tmp_path / 'pairs.yaml'
+    file.write_text(text)
+    monkeypatch.setattr(pairs, 'file_of', lambda _: file)
+    return systems.read('onebox')
+
+
+PAIR = 'pairs:\n  - baseline: physical\n    candidate: virtual\n    expect:\n'
+
+
+@pytest.mark.parametrize('expect, said', [
+    ('{metric: Stream.triad}', 'needs at_least or at_most'), ('{metric: Stream.triad, at_least: 2, at_most: 1}', 'is above'),
+    ('{metric: triad, at_least: 1}', 'pattern'), ('{metric: Stream.triad, atleast: 1}', "did you mean 'at_least'"),
+    ('{metric: A.b, at_least: -1}', 'greater than 0'), ('{metric: A.b, at_least: 1, parameters: {a: yes}}', 'put it in quotes'),
+])
+def test_a_bad_pair_is_named_with_file_and_line(monkeypatch, tmp_path, expect, said):
+    with pytest.raises(UsageError, match=rf'pairs.yaml:5: .*{said}'):
+        pairs.read(declared(monkeypatch, tmp_path, f'{PAIR}      - {expect}\n'))
+
+
+def test_a_pair_of_unknown_partitions_checks_and_metrics_is_refused(monkeypatch, tmp_path):
+    with pytest.raises(UsageError, match=r"pairs.yaml:3: unknown partition 'vitual'; did you mean 'virtual'"):
+        pairs.read(declared(monkeypatch, tmp_path, PAIR.replace('virtual', 'vitual') + '      - {metric: Toy.hpl, at_least: 1}\n'))
+    system = declared(monkeypatch, tmp_path, PAIR + ''.join(f'      - {{metric: {each}, at_least: 1}}\n' for each in (
+        'Toy.hpl', 'Toy.hpx', 'Tod.hpl', 'Toy.hpl, parameters: {mode: x}')))
+    check = {'check': 'Toy', 'file': 'toy.py', 'needs': [], 'parameters': {'mode': ['a']}, 'metrics': sessions.METRICS}
+    said = pairs.problems(system, Plan(system='onebox', cases=[], checks=[check], problems=[]))
+    assert [s.partition('pairs.yaml:')[2][:2] for s in said] == ['6:', '7:', '8:'] and "unknown mode 'x'" in said[2]
+    monkeypatch.undo()
+    assert sum(len(pairs.read(systems.read(name))) for name in systems.names()) >= 3, "this checkout's own fit"
+
+
+@pytest.mark.parametrize('candidate, state', [
+    ([97.5, 98.0, 97.9, 98.2, 97.7, 98.1], 'ok'), (SLOW, 'regressed'), ([96.0, 97.2, 96.8, 93.0, 99.0, 96.5], 'insufficient'),
+    ([90.0], 'insufficient'),
+])
+def test_an_expectation_is_broken_only_where_the_whole_interval_is_beyond(candidate, state):
+    pair = pairs.Pair(baseline='a', candidate='b', expect=[{'metric': 'Toy.hpl', 'at_least': 0.97}])
+    outcome, = expected.judge(pair, compared([cell(FAST)], [cell(candidate)]))
+    assert outcome.state == state and outcome.expected == 'at least 0.97' and outcome.why
+    none, = expected.judge(pair, compared([cell(FAST, 'x')], []))
+    assert none.state == 'insufficient' and 'neither' in none.why
+
+
+def test_a_latency_may_be_at_most():
+    pair = pairs.Pair(baseline='a', candidate='b', expect=[
+        {'metric': 'Toy.latency', 'parameters': {'where': 'between'}, 'at_most': 1.2}])
+    sides = [[cell([v * f for v in FAST], 'latency', 'lower', f'Toy %where={w}') for w in ('between', 'within')] for f in (1, 1.5)]
+    outcome, = expected.judge(pair, compared(*sides))
+    assert outcome.benchmark == 'Toy %where=between' and outcome.state == 'regressed'
+
+
+def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monkeypatch, tmp_path):
+    from parity.cli import compare as command
+    from parity.verdict import judge, terminal
+    session(FAST)
+    newest = session(SLOW, BEGAN + 100, partition='other')
+    declared(monkeypatch, tmp_path, 'pairs:\n  - {baseline: default, candidate: other, expect: [{metric: Toy.hpl, at_least: 0.97}]}\n')
+    local = systems.read('local')
+    both = local.model_copy(update={'partitions': [*local.partitions,
+                                                   local.partitions[0].model_copy(update={'name': 'other'})]})
+    monkeypatch.setattr(systems, 'read', lambda _: both)
+    assert command.run('local:default', 'local:other', True, False, 2.0) == 1
+    verdict = judge.newest(newest)
+    assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1
+    assert any('local:other / local:default   Toy: hpl at least 0.97   regressed' in line
+               for line, _ in terminal.lines(verdict))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import functools
 import json
 import random
 
@@ -18,11 +16,7 @@ from mutations import examples
 from parity.base.errors import UsageError
 from parity.stats import table
 
-SLOW = TOP / 'tests' / 'data' / 'slow.csv'
 HEAD = 'series,night,kind,run,value\n'
-
-
-detect_of = functools.partial(parity, 'detect')
 
 
 def rows(levels, series='a', cv=0.01, seed=0, reruns=2, night=lambda i: i + 1) -> list[tuple]:
@@ -35,8 +29,8 @@ def text(found: list[tuple], head: str = HEAD) -> str:
     return head + ''.join(','.join(map(str, row)) + '\n' for row in found)
 
 
-def detected(found: list[tuple]) -> dict[str, table.Series]:
-    return table.of_table(table.read(text(found).encode(), 'x.csv'))
+def judged(found: list[tuple], head: str = HEAD) -> dict[str, table.Series]:
+    return table.of_table(table.read(text(found, head).encode(), 'x.csv'))
 
 
 def levels(*parts) -> list[float]:
@@ -54,7 +48,7 @@ def test_the_readmes_line_finds_the_slowdown_and_nothing_else():
 
 
 def test_a_person_reads_the_worst_first_with_the_stated_rate():
-    done = detect_of(str(SLOW))
+    done = parity('detect', str(TOP / 'tests' / 'data' / 'slow.csv'))
     lines = done.stdout.splitlines()
     assert done.returncode == 1
     assert lines[0] == '1 regressed · 1 ok' and lines[1].startswith('stated false-alarm rate: 1 per 1000 nights')
@@ -62,57 +56,38 @@ def test_a_person_reads_the_worst_first_with_the_stated_rate():
 
 
 def test_without_an_alarm_on_the_last_night_the_exit_code_is_0():
-    recovered = text(rows(levels((50, 1), (6, 0.93), (4, 1))))
-    done = detect_of('-', '--json', stdin=recovered)
+    done = parity('detect', '-', '--json', stdin=text(rows(levels((50, 1), (6, 0.93), (4, 1)))))
     told = json.loads(done.stdout)['series']['a']
     assert done.returncode == 0 and told['verdict'] == 'ok'
     assert told['alarms'] and set(told['alarms']) <= set(range(51, 57)), 'integers stay integers'
 
 
-def test_nights_may_have_gaps_and_series_their_own_nights():
-    found = detected(rows(levels((45, 1), (3, 0.94)), night=lambda i: 7 * i) + rows(levels((60, 1)), series='b', seed=1))
+def test_nights_may_have_gaps_series_their_own_nights_and_runs_no_rerun():
+    found = judged(rows(levels((45, 1), (3, 0.94)), night=lambda i: 7 * i) + rows(levels((60, 1)), series='b', seed=1))
     assert set(found['a'].alarms) <= {7 * i for i in (45, 46, 47)} and 7 * 47 in found['a'].alarms
     assert found['b'].alarms == ()
+    assert judged(rows(levels((50, 1), (3, 0.94)), reruns=0))['a'].alarms == (53,)
+    assert not judged(rows(levels((50, 1), (1, 0.80)), reruns=0))['a'].alarms
 
 
 def test_lower_may_be_better():
-    head = HEAD.replace('value', 'value,direction')
-    slower = [(*row, 'lower') for row in rows(levels((50, 1), (3, 1.06)))]
-    told = table.of_table(table.read(text(slower, head).encode(), 'x.csv'))['a']
-    assert told.judgement.verdict == 'regressed' and told.judgement.value > told.judgement.baseline
-    faster = [(*row, 'higher') for row in rows(levels((50, 1), (3, 1.06)))]
-    assert table.of_table(table.read(text(faster, head).encode(), 'x.csv'))['a'].judgement.verdict == 'improved'
-
-
-def test_a_history_without_reruns_is_judged_by_three_nights():
-    told = detected(rows(levels((50, 1), (3, 0.94)), reruns=0))['a']
-    assert told.alarms == (53,)
-    assert not detected(rows(levels((50, 1), (1, 0.80)), reruns=0))['a'].alarms
-
-
-def test_thirty_nine_nights_are_too_few_and_not_an_alarm():
-    told = detected(rows(levels((36, 1), (3, 0.5))))['a'].judgement
-    assert told.verdict == 'insufficient' and 'night 40' in told.why
+    for direction, verdict in (('lower', 'regressed'), ('higher', 'improved')):
+        more = [(*row, direction) for row in rows(levels((50, 1), (3, 1.06)))]
+        told = judged(more, HEAD.replace('value', 'value,direction'))['a'].judgement
+        assert told.verdict == verdict and told.value > told.baseline
 
 
 @examples(20)
-@given(st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(rng: random.Random):
-    found = rows(levels((50, 1), (4, 0.95))) + rows(levels((45, 1), (5, 1.04)), series='b')
-    shuffled = found[:]
-    rng.shuffle(shuffled)
-    assert detected(shuffled) == detected(found)
-
-
-@examples(20)
-@given(st.integers(0, 10**6), st.sampled_from([0.93, 1.0]))
-def test_a_night_alarms_in_the_whole_file_if_it_did_when_it_was_the_last(seed, level):
-    found = rows(levels((44, 1), (3, level), (5, 1)), seed=seed)
-    alarms = detected(found)['a'].alarms
+@given(st.randoms(use_true_random=False), st.integers(0, 10**6), st.sampled_from([0.93, 1.0]))
+def test_rows_in_any_order_alarm_as_when_each_night_was_the_last(rng: random.Random, seed, level):
+    found = rows(levels((44, 1), (3, level), (5, 1)), seed=seed) + rows(levels((45, 1), (5, 1.04)), series='b')
+    whole = judged(found)
+    rng.shuffle(found)
+    assert judged(found) == whole
     for last in (43, 45, 46, 47, 49):
-        as_of = detected([row for row in found if row[1] <= last])['a']
-        assert as_of.alarms == tuple(n for n in alarms if n <= last)
-        assert as_of.judgement.alarm == (last in alarms)
+        as_of = judged([row for row in found if row[1] <= last])['a']
+        assert as_of.alarms == tuple(n for n in whole['a'].alarms if n <= last)
+        assert as_of.judgement.alarm == (last in whole['a'].alarms)
 
 
 @pytest.mark.parametrize('raw, where, said', [
@@ -145,13 +120,10 @@ def test_a_bad_file_is_refused_by_line_and_column(raw, where, said):
     assert str(refused.value).startswith(f'x.csv{where}') and said in str(refused.value)
 
 
-@pytest.mark.parametrize('raw, said', [('\ufeff'.encode('utf-16-le') + b'x', 'UTF-16'), (HEAD.encode() + b'a\xe4,1', ':2:')])
-def test_text_must_be_utf_8(raw, said):
-    with pytest.raises(UsageError, match=said):
-        table.read(raw, 'x.csv')
-
-
-def test_what_excel_adds_does_no_harm():
+def test_text_must_be_utf_8_and_what_excel_adds_does_no_harm():
+    for raw, said in (('\ufeff'.encode('utf-16-le') + b'x', 'UTF-16'), (HEAD.encode() + b'a\xe4,1', ':2:')):
+        with pytest.raises(UsageError, match=said):
+            table.read(raw, 'x.csv')
     plain = text(rows(levels((41, 1))))
     excel = b'\xef\xbb\xbf' + plain.replace('\n', '\r\n').encode() + b'\r\n'
     assert table.of_table(table.read(excel, 'x.csv')) == table.of_table(table.read(plain.encode(), 'x.csv'))
@@ -170,21 +142,15 @@ def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):
 
 @pytest.mark.parametrize('arguments, said', [(['/nonexistent.csv'], 'No such file'), (['.'], 'directory'), ([], 'Missing')])
 def test_a_file_that_cannot_be_read_is_usage(arguments, said):
-    done = detect_of(*arguments)
+    done = parity('detect', *arguments)
     assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
 
 
-def test_a_name_cannot_command_the_terminal(tmp_path):
-    found = rows(levels((3, 1)), series='"a\x1b[31m,b"')
-    done = detect_of('-', stdin=text(found))
+def test_a_name_cannot_command_the_terminal():
+    found = text(rows(levels((3, 1)), series='"a\x1b[31m,b"'))
+    done = parity('detect', '-', stdin=found)
     assert '\x1b' not in done.stdout and 'INSUFFICIENT' in done.stdout
-    assert list(json.loads(detect_of('-', '--json', stdin=text(found)).stdout)['series']) == ['a\x1b[31m,b']
-
-
-def test_the_small_history_is_what_people_would_write():
-    with SLOW.open(newline='') as lines:
-        found = list(csv.DictReader(lines))
-    assert {row['kind'] for row in found} == {'run', 'rerun'} and len({row['night'] for row in found}) > 40
+    assert list(json.loads(parity('detect', '-', '--json', stdin=found).stdout)['series']) == ['a\x1b[31m,b']
 
 
 def test_the_stated_rate_is_held_by_the_small_operating_curve():

@@ -44,15 +44,13 @@ def test_a_file_that_expands_to_too_much_is_refused_with_its_line(text, said):
     assert f'system.yaml{said}' in str(err.value)
 
 
-def test_anchors_that_people_write_are_read():
+def test_anchors_that_people_write_are_read_and_libyaml_is_not_needed(monkeypatch):
     text = 'x: &x {a: [1, 2], b: &b three}\nboth: [*x, *x, *b]\nlast: *x\nm: &m {c: 5}\nmerged: {<<: *m}\n'
     data, _ = yamlfile.parse(Path('f'), text)
     assert data['both'] == [{'a': [1, 2], 'b': 'three'}] * 2 + ['three'] and data['last'] == data['x']
     assert data['merged'] == {'c': 5}
-
-
-def test_libyaml_is_not_needed(monkeypatch):
-    monkeypatch.delattr(yaml, 'CSafeLoader', raising=False)
+    monkeypatch.setattr(yamlfile, '_Quick', yamlfile._Plain)
+    assert yamlfile.parse(Path('f'), text)[0] == data
     with pytest.raises(UsageError, match=':7: the aliases'):
         yamlfile.parse(Path('f'), LAUGHS)
 
@@ -68,38 +66,26 @@ def site(tmp_path, results, monkeypatch):
     return home
 
 
-def refused(*problems: str) -> None:
-    if problems:
-        raise UsageError(problems[0])
-
-
 #: Every file in YAML that parity reads, and what reads it.
 READERS = {
-    'systems/local/system.yaml': lambda: systems.read('local'),
-    'systems/local/acks.yaml': lambda: acks.read('local'),
+    'systems/local/system.yaml': lambda: systems.read('local'), 'systems/local/acks.yaml': lambda: acks.read('local'),
     'systems/local/pairs.yaml': lambda: pairs.read(systems.read('local')),
-    'systems/local/jobs.yaml': lambda: request.settings_of('nightly', 'local'),
-    'jobs/jobs.yaml': lambda: request.settings_of('nightly', 'local'),
+    'systems/local/jobs.yaml': lambda: request.settings_of('nightly', 'local'), 'jobs/jobs.yaml': lambda: request.settings_of('nightly', 'local'),
     'systems/local/references/default.yaml': lambda: accepted.of_system('local'),
-    'systems/local/spack/gpu.yaml': lambda: gpu.specs('local'),
-    'systems/local/spack/packages.yaml': lambda: gpu.toolkit('local'),
-    'spack.yaml': lambda: folder._manifest(),
-    'studies/x/study.yaml': lambda: study.read('x'),
+    'systems/local/spack/gpu.yaml': lambda: gpu.specs('local'), 'systems/local/spack/packages.yaml': lambda: gpu.toolkit('local'),
+    'spack.yaml': lambda: folder._manifest(), 'studies/x/study.yaml': lambda: study.read('x'),
     'own results/references/local/default.yaml': lambda: propose.read('local'),
 }
 
 
 @pytest.mark.parametrize('name', READERS)
-def test_whoever_reads_a_file_refuses_it(site, monkeypatch, name):
-    file = paths.root() / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if name.endswith('packages.yaml'):
-        (site / 'spack' / 'gpu.yaml').write_text('specs: [osu-micro-benchmarks@7 +cuda cuda_arch=90]\n')
-    elif name != 'jobs/jobs.yaml':
-        (paths.root() / 'jobs').mkdir(exist_ok=True)
-        (paths.root() / 'jobs' / 'jobs.yaml').write_text((TOP / 'jobs' / 'jobs.yaml').read_text())
-    file.write_text(LAUGHS)
-    with pytest.raises(UsageError, match=re.escape(f'{file}:7: the aliases up to *a5 repeat')):
+def test_whoever_reads_a_file_refuses_it(site, name):
+    beside = {'jobs/jobs.yaml': (TOP / 'jobs' / 'jobs.yaml').read_text(),
+              'systems/local/spack/gpu.yaml': 'specs: [osu-micro-benchmarks@7 +cuda cuda_arch=90]\n'}
+    for path, text in {**beside, name: LAUGHS}.items():
+        (paths.root() / path).parent.mkdir(parents=True, exist_ok=True)
+        (paths.root() / path).write_text(text)
+    with pytest.raises(UsageError, match=re.escape(f'{paths.root() / name}:7: the aliases up to *a5 repeat')):
         READERS[name]()
 
 
