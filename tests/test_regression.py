@@ -90,6 +90,8 @@ def test_the_judgement_says_why():
     assert told.why.startswith('worse since n61 (3 nights): ') and told.value < told.low < told.baseline < told.high
     assert told.value / told.baseline == pytest.approx(0.95, abs=0.015)
     assert judge(after((60, 1), (200, 0.95))).why.startswith('worse since n61 (200 nights)')
+    assert ['is not over' in judge(after((60, 1), (200, 0.95), (n, 1))).why for n in (1, 2)] == [True, False]
+    assert 'better than the median' in judge(after((60, 1), (3, 1.05))).why
     drift = judge(Cell(nights(1 - 0.0004 * np.arange(200))))
     assert drift.verdict == 'regressed' and 'drift' in drift.why, 'no window shows a step'
     alone = judge(after((60, 1), (1, 0.85), reruns=0))
