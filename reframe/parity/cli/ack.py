@@ -14,15 +14,15 @@ from parity.nightly.notify import state
 from parity.report import find
 from parity.system import systems
 from parity.verdict import acks
-from parity.verdict.model import Cell
 
 
 def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
     """Write the acknowledgement of a cell into its system's acks.yaml. UsageError for what cannot be one."""
-    today = datetime.date.today()
     if not wanted:
         raise UsageError('name the cell: parity ack CELL --until DATE --why TEXT; parity verdict names them')
-    day = _until(until, today)
+    day, today = _day(until), datetime.date.today()
+    if day < today:
+        raise UsageError(f'--until {day}: that day is over; today is {today}')
     if len(why.strip()) < 3:
         raise UsageError(f'--why {why!r}: must say in three letters or more what is broken')
     if system:
@@ -32,8 +32,9 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'{name} is missing: {cell.reason}; what never ran cannot be acknowledged '
                          f'(where a code may be absent, name it in waivers of systems/{cell.system}/system.yaml)')
     word = cell.verdict if cell.verdict in acks.BAD else None
-    said = acks.Ack(cell=name, until=day, why=why, by=by or _login(), since=today, word=word,
-                    **acks.level(cell) if word else {})
+    by = by or os.environ.get('SUDO_USER') or getpass.getuser()
+    level = acks.level(cell) if word else {}
+    said = acks.Ack(cell=name, until=day, why=why, by=by, since=today, word=word, **level)
     file = acks.write(cell.system, said)
     note = '' if word else f'; it is {cell.verdict} now: whatever befalls it until then is taken as known'
     if said.value is not None:
@@ -41,19 +42,12 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
     print(visible(f'parity: {name}, acknowledged {said}{note}; {file}'))
 
 
-def _until(text: str, today: datetime.date) -> datetime.date:
+def _day(text: str) -> datetime.date:
     try:
-        day = datetime.date.fromisoformat(text)
+        return datetime.date.fromisoformat(text)
     except ValueError:
-        later = today + datetime.timedelta(days=14)
+        later = datetime.date.today() + datetime.timedelta(days=14)
         raise UsageError(f'--until {text!r}: must be a day such as {later}') from None
-    if day < today:
-        raise UsageError(f'--until {day}: that day is over; today is {today}')
-    return day
-
-
-def _login() -> str:
-    return os.environ.get('SUDO_USER') or getpass.getuser()
 
 
 def listing(system: str) -> None:
@@ -61,29 +55,23 @@ def listing(system: str) -> None:
     named = [systems.read(system).name] if system else systems.names()
     found = [ack for name in named for ack in acks.read(name)]
     newest = find.newest() if found else {}
-    said = [f'{ack.cell}   {_state(ack, acks.fitting(ack, newest))}   {ack} (since {ack.since}{_level(ack)})'
-            for ack in found] or ['nothing is acknowledged' + (f' on {system}' if system else '')]
+    said = [] if found else ['nothing is acknowledged' + (f' on {system}' if system else '')]
+    for ack in found:
+        words = ', '.join(sorted({cell.verdict for cell in acks.fitting(ack, newest)}))
+        stands = words or 'not measured in the newest sessions'
+        if not ack.holds(datetime.date.today()):
+            stands = f'EXPIRED: {words or "not measured"}'
+        elif words in ('improved', 'improved, ok', 'ok'):
+            stands += ' again: it can go'
+        level = ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
+        said.append(f'{ack.cell}   {stands}   {ack} (since {ack.since}{level})')
     console.lines((visible(line), '') for line in said)
-
-
-def _level(ack: acks.Ack) -> str:
-    return ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
-
-
-def _state(ack: acks.Ack, cells: list[Cell]) -> str:
-    words = sorted({cell.verdict for cell in cells})
-    if not ack.holds(datetime.date.today()):
-        return f'EXPIRED: {", ".join(words) or "not measured"}'
-    if not words:
-        return 'not measured in the newest sessions'
-    return ', '.join(words) + (' again: it can go' if set(words) <= {'ok', 'improved'} else '')
 
 
 def sent(system: str) -> None:
     """Send a notice. UsageError where no command is named; InfrastructureError with why it was not sent."""
+    _has_command(system)
     notifier = notify.prepared(system)
-    if notifier.notify is None:
-        raise _no_command(system)
     if why := notifier.test():
         raise InfrastructureError(f'notice not sent: {visible(why)}')
     print(f'notice sent by {notifier.notify.command[0]}')
@@ -91,8 +79,7 @@ def sent(system: str) -> None:
 
 def told(system: str) -> None:
     """Print what is bad, what is acknowledged, and when that was told."""
-    if systems.read(system).notify is None:
-        raise _no_command(system)
+    _has_command(system)
     known = state.load(system)
     at = datetime.datetime.fromtimestamp(known.told_at)
     print(f'{system}: last notice {at:%Y-%m-%d %H:%M}' if known.told_at else f'{system}: nothing was told yet')
@@ -104,6 +91,7 @@ def told(system: str) -> None:
                           + ('' if word or known.told.get(name) == fault.word else ' (not told yet)')))
 
 
-def _no_command(system: str) -> UsageError:
-    return UsageError(f'systems/{system}/system.yaml names no command; for instance '
-                      'notify: {command: [sendmail, ME@example.org]}')
+def _has_command(system: str) -> None:
+    if systems.read(system).notify is None:
+        raise UsageError(f'systems/{system}/system.yaml names no command; for instance '
+                         'notify: {command: [sendmail, ME@example.org]}')
