@@ -86,8 +86,8 @@ def read(folder: Path) -> Ran:
     notes = ((file.name, file.read_text(errors='replace').split()) for file in folder.glob('[0-9]*'))
     ranks = sorted(Rank(int(name), words[1], ranges.cpus(words[2])) for name, words in notes
                    if len(words) == 3 and words[0] == name and name.isdecimal())
-    topology, allowed = ((folder / name).read_text() if (folder / name).exists() else ''
-                         for name in ('topology', 'allowed'))
+    topology, allowed = (file.read_text(errors='replace') if file.exists() else ''
+                         for file in (folder / 'topology', folder / 'allowed'))
     # `lscpu -p=CPU,CORE,SOCKET`, and the line Cpus_allowed_list of /proc/self/status
     rows = re.findall(r'^(\d+),(\d+),(\d*)$', topology, re.MULTILINE)
     return Ran(tuple(ranks), {int(cpu): (int(core), int(socket or 0)) for cpu, core, socket in rows},
