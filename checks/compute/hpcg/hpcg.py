@@ -1,0 +1,80 @@
+"""HPCG 3.1 (Dongarra, Heroux, Luszczek, 2016): multigrid-preconditioned conjugate gradients, bound by memory."""
+
+import reframe as rfm
+from reframe.core.builtins import run_after
+
+from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, half, same
+
+CODE = Code('HPCG', spack='hpcg@3.1', binaries=('xhpcg',), starts=('--nx=16', '--rt=0'),
+            units={'gflops': 'Gflop/s', 'bandwidth': 'GB/s'})
+
+# points along the edge of each rank's cube, seconds; by size
+SIZES = {'quick': (32, 10), 'nightly': (104, 60), 'acceptance': (104, 1800)}
+POINT_BYTES = 1000                      # measured: 873 B a point at the peak, of which HPCG counts 715
+TESTS = ('Spectral Convergence Tests', r'Departure from Symmetry \S+', 'Iteration Count Information',
+         'Reproducibility Information')
+
+
+@rfm.simple_test
+class Hpcg(rfm.RunOnlyRegressionTest, Mpi):
+    """One rank a core, one thread a rank; every rank has a cube of the grid."""
+
+    postrun_cmds = ['cat HPCG-Benchmark*.txt']
+    metrics = (Metric('gflops', 'Gflop/s', 'higher', limit='peak_flops'),
+               Metric('bandwidth', 'GB/s', 'higher', limit='memory_bandwidth'))
+
+    @run_after('setup')
+    def place(self):
+        self.edge, seconds = SIZES[self.size]
+        self.place_ranks(most_ranks(self.ranks_on(int(self.nodes))))
+        need, have = POINT_BYTES * self.edge ** 3 * self.num_tasks_per_node, self.extra('memory_bytes')
+        if have and need > have:
+            self.skip_case(f'memory: a node needs {need / 1e9:.3g} GB and has {have / 1e9:.3g} GB')
+        self.executable = self.program('xhpcg')
+        self.executable_opts = [f'--nx={self.edge} --rt={seconds}']
+
+    def parse(self, text):
+        values, facts = read(text)
+        ran = [facts[name] for name in ('nx', 'ny', 'nz', 'ranks', 'threads')]
+        if ran != (asked := [self.edge] * 3 + [self.num_tasks, 1]):
+            raise Wrong(f'ran nx, ny, nz, ranks, threads {ran}, asked for {asked}')
+        self.note(facts)
+        self.label_cached(values, facts['data_bytes'], self.extra('llc_bytes'))
+        return values
+
+
+def most_ranks(available):
+    """Return the largest number of ranks whose grid is at most 8 times as long as wide: HPCG refuses others."""
+    def grids(ranks):
+        sides = [n for n in range(1, ranks + 1) if ranks % n == 0]
+        return ((a, b, ranks // a // b) for a in sides for b in sides if ranks // a % b == 0)
+    return next(ranks for ranks in range(available, 0, -1) if any(max(g) <= 8 * min(g) for g in grids(ranks)))
+
+
+def read(text: str) -> Read:
+    """gflops is HPCG's rating: operations over the time with a share of the setup. bandwidth counts the bytes that
+    HPCG says it read and wrote. Facts: nx, ny, nz (of a rank), ranks, threads, data_bytes, seconds."""
+    out = Lines(text)
+    out.refuse('Result=FAILED|HPCG result is.INVALID')
+    for test in TESTS:
+        out.one(rf'{test}::Result=PASSED')
+    out.one('version=3.1')
+    out.one(r'Final Summary::(Official results|You have selected).*', 'Final Summary::Official results')
+    rating = out.figure(r'Final Summary::HPCG result is VALID with a GFLOP/s rating of=(\S+)')
+    work = out.figure(r'Floating Point Operations Summary::Total with convergence overhead=(\S+)')
+    seconds = out.figure(r'Benchmark Time Summary::Total=(\S+)')
+    sets, rest = divmod(out.count(r'.*::Total number of optimized iterations=(\S+)'),
+                        out.count(r'.*::Optimized CG iterations per set=(\S+)'))
+    same('iterations beyond whole sets', rest, 0)
+    begin = [out.figure(rf'{name}=(\S+)', zero=True)
+             for name in ('Setup Information::Setup Time', 'Benchmark Time Summary::Optimization phase')]
+    agree(rating, seconds + sets * sum(begin) / 10, float(work) / 1e9, 'the rating', half(work) / 1e9)
+    moved = [out.figure(rf'GB/s Summary::Raw {what} B/W=(\S+)') for what in ('Read', 'Write', 'Total')]
+    if abs(moved[0] + moved[1] - moved[2]) > sum(map(half, moved)):
+        raise Wrong(f'{moved[0]} GB/s read and {moved[1]} GB/s written are not {moved[2]} GB/s')
+    return {'gflops': float(rating), 'bandwidth': float(moved[2])}, {
+        **{name: out.count(rf'Local Domain Dimensions::{name}=(\S+)') for name in ('nx', 'ny', 'nz')},
+        'ranks': out.count(r'Machine Summary::Distributed Processes=(\S+)'),
+        'threads': out.count(r'Machine Summary::Threads per processes=(\S+)'),
+        'data_bytes': int(out.figure(r'.*::Total memory used for data \(Gbytes\)=(\S+)') * 10**9),
+        'seconds': float(seconds)}
