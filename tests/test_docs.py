@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import TOP
+import walks
+from conftest import TOP, shell
 from dev import files_page
 
 DOCS = TOP / 'docs'
@@ -55,3 +56,19 @@ def test_mkdocs_has_nothing_to_warn_of(tmp_path):
     done = subprocess.run([mkdocs, 'build', '--strict', '--quiet', '--site-dir', tmp_path / 'site'], cwd=TOP, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert '//' not in re.sub(r'https?://(www\.mkdocs\.org|127\.0\.0\.1)\S*', '', ''.join(re.findall(r'<(?:script|link)[^>]*>', (tmp_path / 'site' / 'index.html').read_text())))
+
+
+def test_a_new_check_by_the_letter(checkout):
+    """Without HPCG's lines the page is followed: what it types is what parity has."""
+    room, was = checkout / 'checks' / 'compute' / 'hpcg', (TOP / 'checks' / 'compute' / 'hpcg')
+    for name in ('hpcg.py', 'expected.yaml'):
+        (room / name).unlink()
+    lines = (TOP / 'spack.yaml').read_text()
+    (checkout / 'spack.yaml').write_text(lines.replace('  - hpcg@3.1\n', ''))
+    walks.follow(DOCS / 'new-check.md', checkout)
+    assert [(room / name).read_text() for name in ('hpcg.py', 'expected.yaml')] == [(was / name).read_text() for name in ('hpcg.py', 'expected.yaml')]
+    assert (checkout / 'spack.yaml').read_text() == lines
+    site = checkout / 'systems' / 'example-slurm' / 'system.yaml'
+    site.write_text(site.read_text().replace('codes: [', 'codes: [hpcg, ', 1))
+    done = shell('. ci/activate; parity parse hpcg checks/compute/hpcg/outputs/nx32-np2.txt && reframe -c checks/ -n Hpcg --system example-slurm --dry-run', checkout)
+    assert 'gflops 4.4996 Gflop/s' in done.stdout and 'Ran 3/3 test case(s) from 1 check(s)' in done.stdout, done.stdout + done.stderr

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import walks
-from conftest import TOP, belong_to, copied, shell
+from conftest import belong_to, copied, shell
 from jobs import ALL_HERE, HPCC, QUICK, one_at_a_time, sessions_of, verdict_of
 from parity.nightly import guard
 from parity.rfm import store
@@ -24,7 +23,7 @@ CASE = 'FileCopy%mode=small-write%clients=one%sync=durable'
 def measured(tmp_path_factory):
     """A checkout in which the README's line ran one case of each check, of those that run here.
 
-    CASE has references, proposed of impossible nights and accepted; zstd, where it is here, became a check as docs/new-check.md says.
+    CASE has references, proposed of impossible nights and accepted.
     """
     copy = copied(tmp_path_factory.mktemp('measured'))
     with pytest.MonkeyPatch.context() as patch:
@@ -32,8 +31,6 @@ def measured(tmp_path_factory):
         patch.setenv('PARITY_RESULTS', str(copy / 'results'))      # to this process, too
         site = copy / 'systems' / 'local' / 'system.yaml'          # HPCC's size follows the memory, and takes 10 s of two cores then
         site.write_text(site.read_text().replace('    extras:\n', f'    extras:\n      memory_bytes: {256 << 20}\n', 1))
-        if shutil.which('zstd'):
-            walks.follow(TOP / 'docs' / 'new-check.md', copy)
         store_impossible_nights()
         propose_and_accept(copy)
         rehearsed = shell('. ci/activate && reframe -c checks/ --dry-run', copy, RFM_COLORIZE='n').stdout
@@ -95,10 +92,6 @@ def test_the_readme_line_runs_one_case_of_each_check_by_itself(measured):
     assert f'Ran {count}/{count} test case(s) from {count} check(s)' in measured.printed, measured.printed[-2000:]
     cells_are_whole(measured.session, measured.verdict, count)
     assert {cell['case'].replace(' ', '') for cell in measured.verdict['cells']} == set(measured.cases)
-    if shutil.which('zstd'):        # the new check of the documentation
-        cells = {c['metric']: c for c in measured.verdict['cells'] if c['case'] == 'Zstd %threads=one'}
-        assert {metric: c['verdict'] for metric, c in cells.items()} == {'compress': 'unreferenced', 'decompress': 'unreferenced'}
-        assert all(c['value'] > 0 for c in cells.values())
 
 
 @pytest.mark.alone

@@ -189,8 +189,9 @@ def _facts(specs: dict[str, Any], number: str) -> dict[str, Any]:
     target = spec['arch']['target']
     version = re.sub(r'^git\.\w+=', '', spec['version'])         # the commit is among the parameters
     return {'spec': f'{spec["name"]}@{version}', 'version': version, 'hash': number,
-            'namespace': spec['namespace'], 'compiler': named('c') or named('fortran'), 'mpi': named('mpi'),
-            'blas': named('blas'), 'target': target if isinstance(target, str) else target['name'],
+            'namespace': spec['namespace'], 'compiler': named('c') or named('cxx') or named('fortran'),
+            'mpi': named('mpi'), 'blas': named('blas'),
+            'target': target if isinstance(target, str) else target['name'],
             'parameters': {k: v for k, v in spec['parameters'].items() if v not in ([], 'none')}}
 
 
