@@ -170,8 +170,11 @@ def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
 def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], facts: dict[str, Any]) -> Run:
     """A case of ReFrame's, with what its workload noted (``record``)."""
     status, passed = _status(raw, record), raw['result'] == 'pass'
-    nodes, times = raw.get('job_nodelist') or [], _times(raw, record)
-    node = record.get('node') or {}
+    nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), record.get('node') or {}
+    changed, variant = (','.join(f'{name}={value}' for name, value in (record.get(key) or {}).items())
+                        for key in ('changed', 'variant'))
+    # by the scheduler's word; a queue counts for nothing, and older sessions kept no word of it
+    unknown = not record.get('job') and raw.get('scheduler') in scheduled.QUEUED
     return Run(
         system=raw['system'], partition=raw['partition'], environ=raw['environ'],
         case=case_name(raw.get('display_name') or raw['name']), fixture=bool(raw.get('fixture')),
@@ -179,19 +182,16 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
         attempt=raw.get('run_index', 0) + 1,
         unfinished=bool(status) and raw['result'] in ('abort', _NEVER_ENDED),
         disturbed=str(record.get('disturbed') or ''), subsystem=record.get('subsystem', ''),
-        size=record.get('size', ''), changed=_said(record.get('changed')), variant=_said(record.get('variant')),
+        size=record.get('size', ''), changed=changed, variant=variant,
         software=str((record.get('software') or {}).get('identity', '')),
         nodes=(nodes,) if isinstance(nodes, str) else tuple(nodes), jobid=str(raw.get('jobid') or ''),
         output=str((raw.get('outputdir') if passed else raw.get('stagedir')) or ''),
-        times=times, ended=raw.get('job_completion_time_unix'), seconds=_seconds(raw, record, times),
+        times=times, ended=raw.get('job_completion_time_unix'),
+        seconds=times[2] - times[1] or None if times and not unknown else None,
         node=node, watched=record.get('watched') or {}, noted=record.get('facts') or {},
         load=(record.get('before'), record.get('after')),
         alike=alike.of_run(raw, record, (facts.get('software') or {}).get(raw['environ']) or {}),
         context=alike.context(record, facts.get('machine') or {}), figures=_figures(raw, record))
-
-
-def _said(values: dict[str, str] | None) -> str:
-    return ','.join(f'{name}={value}' for name, value in (values or {}).items())
 
 
 def _status(raw: dict[str, Any], record: dict[str, Any]) -> str:
@@ -242,12 +242,6 @@ def _times(raw: dict[str, Any], record: dict[str, Any]) -> tuple[float, float, f
         return noted['submitted'], began, began + noted['ran']
     submitted, ended = raw.get('job_submit_time'), raw.get('job_completion_time_unix')
     return (submitted, submitted, ended) if submitted and ended else None
-
-
-def _seconds(raw: dict[str, Any], record: dict[str, Any], times: tuple[float, ...] | None) -> float | None:
-    """By the scheduler's word; a queue counts for nothing. Older sessions kept no word of the queue."""
-    unknown = not record.get('job') and raw.get('scheduler') in scheduled.QUEUED
-    return times[2] - times[1] or None if times and not unknown else None
 
 
 def _figures(raw: dict[str, Any], record: dict[str, Any]) -> dict[str, Figure]:

@@ -217,8 +217,13 @@ class _File:
             loaded = self.checks[check]
             valid = {'size': list(SIZES), **loaded.variants, '$environ': self.environs, **loaded.parameters}
             metrics = {m.name: m for m in loaded.metrics}
-            if what := _index_wrong(check, names, ['size', *loaded.variants], list(valid)):
-                yield self._wrong((check, '$index'), what)
+            needed, strange = ['size', *loaded.variants], [name for name in names or () if name not in valid]
+            if strange:
+                yield self._wrong((check, '$index'), unknown('parameter', strange[0], list(valid)))
+                return
+            if names is None or set(needed) - set(names):
+                yield self._wrong((check, '$index'), f'{check} needs an $index with {" and ".join(needed)}, for '
+                                  f'instance [{", ".join(needed)}]; valid: {", ".join(valid)}')
                 return
         body = {key: value for key, value in entry.items() if key != '$index'}
         if not body:
@@ -249,15 +254,6 @@ class _File:
                 line = yamlfile.line_of(self.node, here)
                 yield Accepted(self.system, self.file.stem, self.file, line, check, index, str(key), *value,
                                self.by.get('/'.join(here)))
-
-
-def _index_wrong(check: str, names: tuple[str, ...] | None, needed: list[str], valid: list[str]) -> str:
-    if strange := [name for name in names or () if name not in valid]:
-        return unknown('parameter', strange[0], valid)
-    if names is None or set(needed) - set(names):
-        return (f'{check} needs an $index with {" and ".join(needed)}, for instance [{", ".join(needed)}]; '
-                f'valid: {", ".join(valid)}')
-    return ''
 
 
 def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:

@@ -62,10 +62,10 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
     database.discard_unmade()
     store.make_database()
     with _database() as conn:
-        if not _attached(conn, other, _version(conn, 'main')):
+        if not _attached(conn, other):
             raise UsageError(f"{other}: not a results database of ReFrame's")
         ours, theirs = _measured(conn, 'main', outset.folder()), _measured(conn, 'other', outset.folder(other))
-        _same_machines(other, _hosts(ours), _hosts(theirs))
+        _same_machines(other, ours, theirs)
         new = [uuid for uuid in theirs if uuid not in ours]
         began = [each for name in ('main', 'other') for each in _began(conn, name)]
         _take_plans(conn, new, other)
@@ -80,16 +80,13 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
     return dict(Counter(theirs[uuid][0] for uuid in new)), len(theirs) - len(new)
 
 
-def _version(conn: sqlite3.Connection, name: str) -> tuple:
-    return conn.execute(f'SELECT schema_version FROM {name}.metadata').fetchone()
-
-
-def _attached(conn: sqlite3.Connection, other: Path, version: tuple) -> bool:
+def _attached(conn: sqlite3.Connection, other: Path) -> bool:
     """Open the other as `other`, to be read only; False where it is none of ReFrame's, or of another version."""
+    ours = conn.execute('SELECT schema_version FROM main.metadata').fetchone()
     try:
         conn.execute('ATTACH DATABASE ? AS other', (f'{other.resolve().as_uri()}?mode=ro',))
         conn.execute('SELECT uuid FROM other.sessions LIMIT 1')
-        return _version(conn, 'other') == version
+        return conn.execute('SELECT schema_version FROM other.metadata').fetchone() == ours
     except sqlite3.DatabaseError:
         return False
 
@@ -106,23 +103,15 @@ def _measured(conn: sqlite3.Connection, name: str, plans: Path) -> dict[str, tup
     return found
 
 
-def _hosts(measured: dict[str, tuple[str, str]]) -> dict[str, set[str]]:
-    """The hosts that each system was, as far as its sessions say that the machine itself was measured."""
-    found: dict[str, set[str]] = {}
-    for system, host in measured.values():
-        if host:
-            found.setdefault(system, set()).add(host)
-    return found
-
-
-def _same_machines(other: Path, ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> None:
-    """A system that is the one machine that it runs on (`local`) is another machine elsewhere."""
-    for system, hosts in theirs.items():
-        if ours.get(system, hosts) != hosts:
-            there, here = (', '.join(sorted(names)) for names in (hosts, ours[system]))
-            raise UsageError(f'{other}: system {system} was measured on {there}, here on {here}: that would be '
-                             f'one history of two machines. Give one of them a name: copy systems/{system} to '
-                             'systems/NAME, and measure with --system NAME')
+def _same_machines(other: Path, ours: dict[str, tuple[str, str]], theirs: dict[str, tuple[str, str]]) -> None:
+    """Raise UsageError for a system that is the one machine that it runs on (`local`) and is another one there."""
+    for system in sorted({system for system, _ in theirs.values()}):
+        here, there = (sorted({host for name, host in measured.values() if name == system and host})
+                       for measured in (ours, theirs))
+        if here and there and here != there:
+            raise UsageError(f'{other}: system {system} was measured on {", ".join(there)}, here on '
+                             f'{", ".join(here)}: that would be one history of two machines. Give one of them a '
+                             f'name: copy systems/{system} to systems/NAME, and measure with --system NAME')
 
 
 def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None:
