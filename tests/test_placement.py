@@ -74,9 +74,9 @@ def test_a_rank_notes_itself_and_becomes_the_program(rank, tmp_path):
 
 
 def test_the_profiler_is_loaded_into_the_program_alone(rank):
-    done = rank('--mpip', 'libnone.so', 'sh', '-c', 'echo "$LD_PRELOAD $MPIP $1"', 'x', 'y')
+    done = rank('--preload', 'libnone.so', 'PROFILER=-k0,-e', 'sh', '-c', 'echo "$LD_PRELOAD $PROFILER $1"', 'x', 'y')
     assert done.stdout == 'libnone.so -k0,-e y\n'
-    done = rank('--mpip', '/no/lib.so', 'true')
+    done = rank('--preload', '/no/lib.so', 'PROFILER=', 'true')
     assert done.returncode == 1 and '/no/lib.so: cannot be read' in done.stderr
 
 
