@@ -46,9 +46,9 @@ BAD_CHECKS = {
     'other/empty.py': ('x = 1\n', ' (and 1 more files)'),
     'broken.py': ('import reframe\ndef broken(:\n', 'checks/broken.py: cannot be loaded'),
     'compute/twice.py': ((TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py').read_text(), "'Hpcc'"),
-    'deep/er/bare.py': ('import reframe as rfm\n@rfm.simple_test\nclass Bare(rfm.RunOnlyRegressionTest):\n'
+    'deep/bare.py': ('import reframe as rfm\n@rfm.simple_test\nclass Bare(rfm.RunOnlyRegressionTest):\n'
                         "    valid_systems = ['*']\n    valid_prog_environs = ['*']\n",
-                        'checks/deep/er/bare.py: Bare declares no metrics'),
+                        'checks/deep/bare.py: Bare declares no metrics'),
     'nowhere.py': ('import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'
                    "class R(rfm.RunOnlyRegressionTest, Workload):\n    reference = {'$ref': 'nowhere.yaml'}\n", 'nowhere.yaml'),
 }
@@ -90,20 +90,14 @@ INDEX = 'Hpcc:\n  $index: [size]\n  quick:\n'
     ('Tcp:\n  $index: [size, where]\n  quick: {}\n', 'default.yaml:2: Tcp needs an $index with size and threading'), ('', 'holds none'),
     (f'{INDEX}    hpl: [.nan, -0.1, 0.1, Gflop/s]\n', 'default.yaml:4: hpl: nan is no finite number'),
     (f'{INDEX}    1: [1, -0.1, 0.1, Gflop/s]\n', "unknown metric '1'"), ('? [a, b]\n: 1\n', 'a key must be plain text'),
-    ('Hpcx:\n  $index: [size]\n', "unknown check 'Hpcx'"), ('Hpcc: [\n', 'default.yaml:2')])
-def test_references_that_are_wrong_are_named(nightly, planned, text, names):
-    (nightly.top / 'systems' / 'local' / 'references').mkdir(exist_ok=True)
-    (nightly.top / 'systems' / 'local' / 'references' / 'default.yaml').write_text(text)
-    code, _, said = nightly(planned('local'), '--dry-run')
-    assert code == 2 and names in said, said
-
-
-@pytest.mark.parametrize('file, text, names', [
-    ('references/defualt.yaml', '{}\n', "unknown partition 'defualt.yaml'"),
-    ('system.yaml', 'name: local\npartitons: []\n', 'system.yaml:2: partitons: no such key')])
-def test_a_file_of_the_system_that_is_wrong_is_named(nightly, planned, file, text, names):
-    (nightly.top / 'systems' / 'local' / 'references').mkdir(exist_ok=True)
-    (nightly.top / 'systems' / 'local' / file).write_text(text)
+    ('Hpcx:\n  $index: [size]\n', "unknown check 'Hpcx'"), ('Hpcc: [\n', 'default.yaml:2'),
+    ({'references/defualt.yaml': '{}\n'}, "unknown partition 'defualt.yaml'"),
+    ({'system.yaml': 'name: local\npartitons: []\n'}, 'system.yaml:2: partitons: no such key')])
+def test_a_file_of_the_system_that_is_wrong_is_named(nightly, planned, text, names):
+    local = nightly.top / 'systems' / 'local'
+    (local / 'references').mkdir(exist_ok=True)
+    for file, wrong in (text if isinstance(text, dict) else {'references/default.yaml': text}).items():
+        (local / file).write_text(wrong)
     code, _, said = nightly(planned('local'), '--dry-run')
     assert code == 2 and names in said, said
 

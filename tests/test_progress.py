@@ -98,48 +98,27 @@ def test_a_wait_is_told_once_it_is_long_and_again_when_its_reason_changes(run, t
     assert capfd.readouterr().out.count('waiting in the queue: Stream %threads=1') == 1
 
 
-def test_what_is_left_is_what_was_left_of_the_session_before(run):
-    then = Earlier(110.0, [10.0, 40.0, 100.0])
-    state = run(earlier=then)
-    assert state.left(0.0)[0] == 110.0 and state.left(4.0)[0] == 106.0
-    end(state, 1, 3, 20.0)         # it took twice as long as then
-    assert state.left(20.0)[0] == 100.0
-    end(state, 2, 3, 50.0)
-    assert state.left(60.0)[0] == 60.0
-    assert run(earlier=then).left(5000.0) == (100.0, True), 'a case that takes longer than then leaves the others their time'
-    state = run(earlier=Earlier(100.0, [50.0, 100.0]))
-    end(state, 3, 6, 150.0)        # three repeats take three times as long as one
-    assert state.left(150.0)[0] == pytest.approx(150.0)
+THEN = Earlier(110.0, [10.0, 40.0, 100.0])
+#: Of 100 cases 90 are skipped in a second: the 10 that run take all of the time.
+MANY = Earlier(600.0, [60.0 * n for n in range(1, 11)], skipped=90)
+SKIPPED = [(skip, 1, 90, 100, 1.0)]
 
 
-def test_without_an_earlier_session_the_pace_is_told_when_it_is_known(run):
-    state = run()
-    assert state.left(1.0) == (None, False)
-    end(state, 1, 40, 10.0)
-    assert state.left(10.0) == (None, False)
-    end(state, 10, 40, 100.0)
-    assert state.left(100.0) == (300.0, False) and state.told(100.0, 0.0).startswith('10 of 40 done; about 5 min left, until ')
-
-
-@pytest.mark.parametrize('skipped_first', [True, False])
-@pytest.mark.parametrize('then', [None, Earlier(600.0, [60.0 * n for n in range(1, 11)], skipped=90)])
-def test_skipped_cases_take_no_time_that_is_left(run, then, skipped_first):
-    """Of 100 cases 90 are skipped in a second: the 10 that run take all of the time."""
-    state = run(earlier=then)
-    if skipped_first:
-        skip(state, 1, 90, 100, 1.0)
-    assert state.left(1.0)[0] == (599.0 if then else None)
-    end(state, 91 if skipped_first else 1, 100, 60.0)
-    if not skipped_first:
-        assert state.left(60.0) == ((540.0, False) if then else (None, False))
-        skip(state, 2, 91, 100, 61.0)
-    assert state.left(61.0) == (539.0, False)
-
-
-def test_more_cases_than_last_time_are_skipped(run):
-    state = run(earlier=Earlier(100.0, [50.0, 100.0]))
-    skip(state, 1, 1, 2, 0.0)
-    assert state.left(0.0)[0] == pytest.approx(50.0)
+@pytest.mark.parametrize('earlier, events, now, left', [
+    (THEN, [], 0.0, 110.0), (THEN, [], 4.0, 106.0), (THEN, [(end, 1, 3, 20.0)], 20.0, 100.0),           # it took twice as long as then
+    (THEN, [(end, 1, 3, 20.0), (end, 2, 3, 50.0)], 60.0, 60.0), (THEN, [], 5000.0, 100.0),              # the others have their time
+    (Earlier(100.0, [50.0, 100.0]), [(end, 3, 6, 150.0)], 150.0, 150.0),                                # three repeats instead of one
+    (None, [], 1.0, None), (None, [(end, 1, 40, 10.0)], 10.0, None), (None, [(end, 1, 40, 10.0), (end, 10, 40, 100.0)], 100.0, 300.0),
+    (None, SKIPPED, 1.0, None), (None, [*SKIPPED, (end, 91, 100, 60.0)], 60.0, 540.0), (None, [*SKIPPED, (end, 91, 100, 60.0)], 70.0, 530.0),
+    (MANY, [], 0.0, 600.0), (MANY, [*SKIPPED, (end, 91, 100, 60.0)], 60.0, 540.0), (MANY, [(end, 1, 100, 60.0)], 60.0, 540.0),
+    (MANY, [(end, 1, 100, 60.0), (skip, 2, 91, 100, 61.0)], 61.0, 539.0),
+    (Earlier(100.0, [50.0, 100.0]), [(skip, 1, 1, 2, 0.0)], 0.0, 50.0)])                                # more are skipped than last time
+def test_what_is_left_is_what_was_left_of_the_session_before_or_the_pace_says(run, earlier, events, now, left):
+    state = run(earlier=earlier)
+    for happened, *given in events:
+        happened(state, *given)
+    found, late = state.left(now)
+    assert found == (left and pytest.approx(left)) and late is (now == 5000.0)
 
 
 def test_a_run_that_is_late_says_so_and_names_no_end(run):
@@ -151,7 +130,7 @@ def test_a_run_that_is_late_says_so_and_names_no_end(run):
     assert ', until ' in state.told(100.0, 0.0) and state.told(900.0, 0.0) == '2 of 3 done; longer than last time'
     alone = run()
     end(alone, 2, 3, 20.0)
-    assert ', until ' in alone.told(25.0, 0.0) and alone.told(900.0, 0.0) == '2 of 3 done'
+    assert alone.told(25.0, 0.0).startswith('2 of 3 done; about 5.0 s left, until ') and alone.told(900.0, 0.0) == '2 of 3 done'
 
 
 def test_cases_begin_and_end_while_another_thread_looks_at_them(run):

@@ -88,14 +88,14 @@ def _software(system: System) -> Iterator[Finding]:
     """Examine Spack and what it has built; on this very machine, what starts of the rest."""
     made = manifest.read(system.name)
     build = f'parity software build --system {system.name}'
-    if made is not None and not manifest.whole(made):
-        changed = sorted({name for view in made.views.values() for name in manifest.changed(view)})
-        yield lacking('build', f'not there, or not what was built: {", ".join(changed)}', build, MISSING)
-    elif made is not None:
-        binaries = sum(len(view.files) for view in made.views.values())
-        yield ok('build', f'{len(made.packages)} packages, {binaries} binaries, as they were built')
-    if made is not None and (newer := manifest.not_built(system.name, made)):
-        yield note('build', newer, build)
+    if made is not None:
+        if changed := sorted({name for view in made.views.values() for name in manifest.changed(view)}):
+            yield lacking('build', f'not there, or not what was built: {", ".join(changed)}', build, MISSING)
+        else:
+            binaries = sum(len(view.files) for view in made.views.values())
+            yield ok('build', f'{len(made.packages)} packages, {binaries} binaries, as they were built')
+        if newer := manifest.not_built(system.name, made):
+            yield note('build', newer, build)
     found, notes = spack.find(paths.root(), os.environ)
     yield from (note('spack', text) for text in notes)
     if found:
