@@ -13,11 +13,15 @@ from parity.cli import compare, jobs, keep, refs, software
 
 
 class Commands(typer.core.TyperGroup):
+    """The commands; each returns its exit code, or nothing for 0."""
+
     def invoke(self, ctx):
         try:
-            return super().invoke(ctx)
+            code = super().invoke(ctx)
         except BrokenPipeError:     # typer would end with 1, which says that something regressed
             errors.unread()
+        if code:
+            raise typer.Exit(code)
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
@@ -74,7 +78,7 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
     judged = judge.newest(session, system)
     judged = judge.not_older(judged, oldest, max_age) if oldest else judged
     print(judged.model_dump_json(indent=1)) if as_json else console.lines(terminal.lines(judged, everything))
-    raise typer.Exit(judged.exit_code)
+    return judged.exit_code
 
 
 def _seconds(option: str, time: str) -> int:
@@ -118,27 +122,14 @@ def report(session: str = SESSION):
         typer.echo(file)
 
 
-BASELINE = typer.Argument(help='system:partition (its last 14 days), a session, or a file (.json, .csv).')
-CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
-LABEL = typer.Option(False, '--label', help='Compare what is not like for like, too, and say what differs.')
-MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='So near to 1 a ratio is equivalent.')
-
-
-@app.command('compare')
-def compare_sides(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JSON,
-                  label: bool = LABEL, margin: float = MARGIN):
-    """Compare two partitions, sessions or files: ratios with intervals, like for like.
-
-    Exit code: 0 compared, 1 a declared expectation is broken, 2 usage or not like for like, 3 nothing in common.
-    """
-    raise typer.Exit(compare.run(baseline, candidate, as_json, label, margin))
+app.command('compare')(compare.run)
 
 
 @app.command('parse')
 def parse_output(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE):
     """Read a code's output ('-': standard input). Exit code: 0 complete and verified, 1 not, 2 usage."""
     from parity.cli import files
-    raise typer.Exit(files.parse(code, file, as_json, max_size))
+    return files.parse(code, file, as_json, max_size)
 
 
 @app.command('detect')
@@ -147,7 +138,7 @@ def detect_file(file: str, as_json: bool = JSON):
 
     Exit code: 0 no alarm on the last night, 1 one, 2 usage."""
     from parity.cli import files
-    raise typer.Exit(files.detect(file, as_json))
+    return files.detect(file, as_json)
 
 
 @app.command()
@@ -164,7 +155,7 @@ def examine(system: str = typer.Option('', '--system', help="The system; this ho
 
     Exit code: 0 the nightly could run, 2 configuration, 3 something is missing, 4 infrastructure."""
     from parity.cli import host
-    raise typer.Exit(host.doctor(system, as_json))
+    return host.doctor(system, as_json)
 
 
 @app.command('probe')

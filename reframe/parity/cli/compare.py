@@ -13,12 +13,19 @@ from parity.base.errors import UsageError
 _WIDE = 200
 study = typer.Typer(no_args_is_help=True)
 NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
+BASELINE = typer.Argument(help='system:partition (its last 14 days), a session, or a file (.json, .csv).')
+CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
+LABEL = typer.Option(False, '--label', help='Compare what is not like for like, too, and say what differs.')
+MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='So near to 1 a ratio is equivalent.')
 
 
-def run(baseline: str, candidate: str, as_json: bool, label: bool, margin: float) -> int:
-    """Print the comparison. Returns 0 compared; 1 a declared expectation is broken; 2 not like for like;
-    3 nothing in common was measured. Raises UsageError for what names no side, and for a bad margin."""
+def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JSON, label: bool = LABEL,
+        margin: float = MARGIN) -> int:
+    """Compare two partitions, sessions or files: ratios with intervals, like for like.
+
+    Exit code: 0 compared, 1 a declared expectation is broken, 2 usage or not like for like, 3 nothing in common.
+    """
     if not 0 < margin < 50:
         raise UsageError(f'--margin {margin:g}: must be a percentage above 0 and below 50')
     from parity.compare import expected, join, resolve

@@ -67,7 +67,7 @@ def status(job: str = ID):
 def wait(job: str = ID):
     """Wait for a job's end. Exit code: the job's own; 128 + n for signal n; 4 if it was ended from outside."""
     from parity.jobs import sent
-    raise typer.Exit(sent.wait(job))
+    return sent.wait(job)
 
 
 @app.command()

@@ -26,7 +26,7 @@ def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK
     from parity.refs import table
     answer = command.run(system, partition, check, since)
     typer.echo('\n'.join(table.lines(answer)))
-    raise typer.Exit(errors.OK if answer.found else errors.MISSING)
+    return errors.OK if answer.found else errors.MISSING
 
 
 @app.command()
@@ -55,4 +55,4 @@ def lint(system: str = ANY_SYSTEM):
     from parity.refs import table
     linted = command.run(system)
     typer.echo('\n'.join(table.linted(linted)))
-    raise typer.Exit(errors.USAGE if any(each.errors for each in linted) else errors.OK)
+    return errors.USAGE if any(each.errors for each in linted) else errors.OK

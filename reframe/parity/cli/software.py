@@ -28,13 +28,9 @@ def build(system: str = SYSTEM):
     builder.build(found, facts(found))
 
 
-@app.command('status')
-def show(system: str = SYSTEM, as_json: bool = JSON):
+@app.command()
+def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
     """Print what is built: spec, DAG hash, compiler, MPI, target; exit code 3 if something is missing."""
-    raise typer.Exit(status(system, as_json))
-
-
-def status(system: str, as_json: bool) -> int:
     from parity.software.spackenv import manifest
     from parity.system import systems
     systems.read(system)
