@@ -37,17 +37,17 @@ OF_SYSTEM = typer.Option('', '--system', help='Judge the newest session of this 
 SESSION = typer.Option('', help="A session's uuid or its beginning; the newest if not given.")
 
 CELL = typer.Argument(metavar='CELL', help='CASE.METRIC@SYSTEM:PARTITION, or any part that fits no other cell.')
-OF_SESSION = typer.Option('', '--session', help="A session's uuid or its beginning; the newest that planned the "
-                                                'cell if not given.')
+OF_SESSION = typer.Option('', '--session',
+                          help="A session's uuid or its beginning; by default the newest that planned the cell.")
 
-ACKED = typer.Argument('', metavar='CELL', help='As for parity show.')
+ACKED = typer.Argument('', metavar='CELL', help='The cell, as for parity show.')
 UNTIL = typer.Option('', metavar='DATE', help='The last day on which it holds, such as 2026-12-01.')
 WHY = typer.Option('', metavar='TEXT', help='What is broken, and what is done about it.')
-BY = typer.Option('', metavar='NAME', help='Who says so; the login name if not given.')
+BY = typer.Option('', metavar='NAME', help='Who acknowledges it; by default the login name.')
 ACK_SYSTEM = typer.Option('', '--system', help='The system of the cell; --list: of this system only.')
 LIST = typer.Option(False, '--list', help='List what is acknowledged, and how those cells stand.')
 
-NOTIFY_SYSTEM = typer.Option('local', '--system', help='The system whose notify: is meant.')
+NOTIFY_SYSTEM = typer.Option('local', '--system', help='The system whose notices are meant.')
 TEST = typer.Option(False, '--test', help='Send a notice by its command.')
 
 
@@ -61,7 +61,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def top(version: bool = typer.Option(False, '--version', callback=_version, is_eager=True,
                                      help='Print the version, and the commit of what measures and judges.')):
-    """What got slower, what never ran, and how one partition compares with another."""
+    """Find what got slower and what never ran, and compare one partition with another."""
 
 
 @app.command()
@@ -91,7 +91,7 @@ def _seconds(option: str, time: str) -> int:
 
 @app.command('show')
 def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION):
-    """Everything known of one cell: value and band, last nights, nodes, output, cause, the line that reruns it."""
+    """Print all that is known of one cell: value, band, last nights, nodes, output, cause, how to rerun it."""
     from parity.base import console
     from parity.report import show
     found = show.of_cell(cell, session)
@@ -101,14 +101,14 @@ def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION)
 @app.command('ack')
 def acknowledge(cell: str = ACKED, until: str = UNTIL, why: str = WHY, by: str = BY, system: str = ACK_SYSTEM,
                 listed: bool = LIST):
-    """Acknowledge a known fault until a day: it is shown as such, and does not set the exit code."""
+    """Acknowledge a known fault until a day: it stays in the verdict, but does not set the exit code."""
     from parity.cli import ack as command
     command.listing(system) if listed else command.add(cell, until, why, by, system)
 
 
 @app.command()
 def notify(system: str = NOTIFY_SYSTEM, test: bool = TEST):
-    """Print what was told of a system's state, and when; --test sends a notice that says it is a test."""
+    """Print the state that notices told last, and when; --test sends a notice that says it is a test."""
     from parity.cli import ack
     ack.sent(system) if test else ack.told(system)
 

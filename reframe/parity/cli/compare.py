@@ -1,4 +1,4 @@
-"""`parity compare BASELINE CANDIDATE` and `parity study compare NAME`: one side against another."""
+"""`parity compare BASELINE CANDIDATE` and `parity study compare NAME`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from parity.base import errors
 from parity.base.errors import UsageError
 
-#: Where nobody reads on a terminal, lines are not folded before this.
+#: The width of lines that go to no terminal.
 _WIDE = 200
 study = typer.Typer(no_args_is_help=True)
 NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
@@ -17,7 +17,7 @@ BASELINE = typer.Argument(help='system:partition (its last 14 days), a session, 
 CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 LABEL = typer.Option(False, '--label', help='Compare what is not like for like, too, and say what differs.')
-MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='So near to 1 a ratio is equivalent.')
+MARGIN = typer.Option(2.0, '--margin', metavar='PERCENT', help='A ratio that is no farther from 1 is equivalent.')
 
 
 def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JSON, label: bool = LABEL,
@@ -37,7 +37,7 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
 
 @study.callback()
 def of_studies():
-    """Published experiments: what their own figures say."""
+    """Compare the figures of published experiments."""
 
 
 @study.command('compare')
@@ -48,7 +48,7 @@ def compare_study(name: str = NAME, as_json: bool = JSON):
 
 
 def _print(found, as_json: bool) -> None:
-    """The comparison on standard output; colours only on a terminal."""
+    """Print the comparison; colours only on a terminal."""
     if as_json:
         print(found.model_dump_json(indent=1))
         return

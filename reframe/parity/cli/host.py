@@ -31,7 +31,7 @@ _WORDS = {2: 'configuration', 3: 'something is missing', 4: 'infrastructure'}
 
 
 def facts(brief: bool) -> None:
-    """The software found here and, unless ``brief``, the machine and its limits with their source."""
+    """Print the software found here and, unless ``brief``, the machine and its limits with their source."""
     system = systems.read('local')
     cache = paths.results() / 'cache'
     found = discover.discover(paths.root(), system.environments, cache / 'software.json', system.name)
@@ -73,7 +73,7 @@ def doctor(name: str, as_json: bool) -> int:
 
 
 def probe(name: str) -> None:
-    """Write systems/NAME/system.yaml. UsageError for a name that cannot be, or that is taken."""
+    """Write systems/NAME/system.yaml. Raises UsageError for a name that is not valid, or taken."""
     file = paths.root() / 'systems' / name / 'system.yaml'
     if not re.fullmatch(r'[A-Za-z0-9_-]+', name):
         raise UsageError(f'{name!r}: a system\'s name has letters, digits, _ and - only')

@@ -14,12 +14,12 @@ CHECK = typer.Option('', '--check', metavar='NAME', help='workload: the case. ca
 AFTER = typer.Option('', '--after', metavar='ID', help='Start only when this job has ended well.')
 REPEATS = typer.Option(None, '--repeats', min=1, help='campaign: how often each case is measured.')
 NODES = typer.Option('', '--nodes', metavar='N,N', help='campaign: the node counts.')
-NAME = typer.Option('', '--name', help='campaign: a new one, beside that of the same checks.')
+NAME = typer.Option('', '--name', help='campaign: a new one beside that of the same checks.')
 ID = typer.Argument(metavar='ID')
 
 
 def _script(job, system, partitions, check, after, repeats, nodes, name, own=False):
-    """What the job asks for, and its script."""
+    """Return what the job asks for, and its script."""
     from parity.jobs import write
     counts = nodes.split(',') if nodes else []
     if not all(n.isdecimal() and int(n) for n in counts):
@@ -51,14 +51,14 @@ def submit(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
 
 @app.command('list')
 def show():
-    """The jobs that were submitted from here, and how they stand."""
+    """List the jobs that were submitted from here, with their states."""
     from parity.jobs import sent
     sent.show()
 
 
 @app.command()
 def status(job: str = ID):
-    """How a job stands: state, exit code, reason, nodes, time."""
+    """Print a job's state, exit code, reason, nodes and time."""
     from parity.jobs import sent
     sent.status(job)
 

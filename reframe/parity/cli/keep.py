@@ -13,13 +13,13 @@ from parity.base.errors import UsageError
 app = typer.Typer()
 _DAY = 86400
 KEEP = typer.Option(..., '--keep-days', metavar='N', min=1,
-                    help='Of stage, output, run reports and perflogs, keep what is not older.')
+                    help='Remove older folders of stage and output, run reports and lines of perflogs.')
 SESSIONS = typer.Option(None, '--sessions-days', metavar='N', min=1,
-                        help='Remove older sessions, too; all are kept if not given.')
-DRY_RUN = typer.Option(False, '--dry-run', help='Only say what would be removed.')
+                        help='Remove older sessions, too; by default all are kept.')
+DRY_RUN = typer.Option(False, '--dry-run', help='Say what would be removed, and remove nothing.')
 DATABASES = typer.Argument(None, metavar='[DB...]', help='results.db of other machines.')
 RECOVER = typer.Option('', '--recover', metavar='ID',
-                       help='Store what this session had finished; one that still runs is refused.')
+                       help='Store what this session, killed before its end, had finished.')
 
 
 @app.command()

@@ -7,16 +7,16 @@ import typer
 from parity.base import errors
 
 app = typer.Typer(no_args_is_help=True, help='Accepted values: proposed from the history, accepted, linted.')
-SYSTEM = typer.Option(..., '--system', help='The system whose references they are.')
+SYSTEM = typer.Option(..., '--system', help='The system of the references.')
 ANY_SYSTEM = typer.Option('', '--system', help='This one; all if not given.')
 PARTITION = typer.Option('', '--partition', help='This one only.')
 CHECK = typer.Option('', '--check', metavar='NAME', help='This check, or this case of it, only.')
-SINCE = typer.Option('', '--since', metavar='DATE', help='Leave older nights out: something changed then.')
+SINCE = typer.Option('', '--since', metavar='DATE', help='Leave out older nights: something changed then.')
 CELLS = typer.Argument(None, metavar='[CELL]...', help='Cells as `propose` names them.')
-ALL = typer.Option(False, '--all', help='Everything that is proposed.')
-WHY = typer.Option(..., '--why', metavar='TEXT', help='Why these values are right: whoever reads them asks.')
+ALL = typer.Option(False, '--all', help='Accept all proposals.')
+WHY = typer.Option(..., '--why', metavar='TEXT', help='Why these values are right.')
 BY = typer.Option('', '--by', metavar='NAME', help='Who accepts them; the user if not given.')
-EXPIRES = typer.Option('', '--expires', metavar='DATE', help='When to look at them again; else in half a year.')
+EXPIRES = typer.Option('', '--expires', metavar='DATE', help='When to review them; by default in half a year.')
 
 
 @app.command()
@@ -32,7 +32,7 @@ def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK
 @app.command()
 def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTEM, why: str = WHY,
            by: str = BY, expires: str = EXPIRES):
-    """Make references of what was proposed: all of it is merged into the system's files, or nothing."""
+    """Accept what was proposed: all of it goes into the system's files, or nothing."""
     from parity.refs import accept as command
     from parity.refs import table
     if bool(cells) == everything:
@@ -43,14 +43,14 @@ def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTE
 
 @app.command()
 def show(system: str = ANY_SYSTEM):
-    """Every accepted reference: value, bounds, who accepted it and why, age, expiry, when it was last applied."""
+    """Print every accepted reference: value, bounds, by whom and why, age, expiry, when it was last applied."""
     from parity.refs import table
     typer.echo('\n'.join(table.shown(system)))
 
 
 @app.command()
 def lint(system: str = ANY_SYSTEM):
-    """What is wrong with accepted references (exit code 2), and what of them deserves a look (0)."""
+    """Print what is wrong with accepted references (exit code 2), and what deserves a look (0)."""
     from parity.refs import lint as command
     from parity.refs import table
     linted = command.run(system)
