@@ -1,4 +1,5 @@
-"""Recorded outputs, through the checks' own parse(): every declared metric comes out of them."""
+"""Recorded outputs through the checks' own parse(): all declared metrics come out, another run than asked for is refused, and
+what a cache may have made says so."""
 
 from __future__ import annotations
 
@@ -9,109 +10,226 @@ import pytest
 from conftest import TOP, shell
 from parity import plan
 from parity.check.metric import Metric
-from parity.check.reader import Wrong
+from parity.check.reader import Incomplete, Wrong
 from parity.check.sizing import Dense
 from parity.verdict import judge
 from replay import Replay, check, recorded, room
 
-hpcc = room('hpcc')
-hpl = room('hpl')
-npb = room('npb')
-stream = room('stream')
+GIB = 1 << 30
 
 
-def hpcc_case(text: str, llc_bytes=1 << 20, **problem) -> Replay:
-    cls = check('hpcc', 'Hpcc')
-    facts = hpcc.read(text)[1]
-    asked = {k: int(facts[k]) for k in ('n', 'nb', 'p', 'q')} | problem
-    made = Replay(cls, {'llc_bytes': llc_bytes}, num_tasks=int(facts['processes']), problem=Dense(**asked, why=''),
-                  place_ranks=lambda: None)
-    cls.place(made)
+def text(code: str, name: str) -> str:
+    return (recorded(code) / f'{name}.txt').read_text()
+
+
+def facts(code: str, name: str) -> dict:
+    return room(code).read(text(code, name))[1]
+
+
+def hpcc(name: str, llc_bytes=1 << 20, **problem) -> Replay:
+    ran = facts('hpcc', name)
+    made = Replay(check('hpcc', 'Hpcc'), {'llc_bytes': llc_bytes}, num_tasks=ran['processes'], place_ranks=lambda: None,
+                  problem=Dense(**{k: ran[k] for k in ('n', 'nb', 'p', 'q')} | problem, why=''))
+    made.cls.place(made)
     return made
 
 
-@pytest.mark.parametrize('file', [f for f in sorted((recorded('hpcc')).glob('np*.txt')) if 'failed' not in f.name],
-                         ids=lambda f: f.stem)
-def test_hpcc_gives_every_metric_it_declares(file):
-    text = file.read_text()
-    case = hpcc_case(text)
-    values = case.replay(text)
-    assert values['hpl'] > 0 and case.facts['n'] == case.problem.n
-    assert bool(case.left_out) == (case.num_tasks == 1)
+def npb(name: str, **attributes) -> Replay:
+    benchmark, letter, ranks = name.split('-')[1].split('.')[:3]
+    return Replay(check('npb', 'Npb'), {}, **{'benchmark': benchmark, 'letter': letter, 'num_tasks': int(ranks), **attributes})
 
 
-def test_hpcc_with_another_problem_than_asked_is_wrong():
-    text = (recorded('hpcc') / 'np2.txt').read_text()
-    with pytest.raises(Wrong, match='ran N .* asked for 12345'):
-        hpcc_case(text, n=12345).replay(text)
-    case = hpcc_case(text)
+def hpl(name: str, **problem) -> Replay:
+    ran = facts('hpl', name)
+    return Replay(check('hpl', 'Hpl'), {}, dat='', problem=Dense(**{k: ran[k] for k in ('n', 'nb', 'p', 'q')} | problem, why=''))
+
+
+def hpcg(name: str, **attributes) -> Replay:
+    ran = facts('hpcg', name)
+    return Replay(check('hpcg', 'Hpcg'), {'llc_bytes': 1}, **{'edge': ran['nx'], 'num_tasks': ran['ranks'], **attributes})
+
+
+def stream(name: str, caches=5, **attributes) -> Replay:
+    ran = facts('stream', name)
+    return Replay(check('stream', 'Stream'), {'llc_bytes': 8 * ran['array_elements'] / caches}, **{'count': ran['threads'], **attributes})
+
+
+def babelstream(name: str, **attributes) -> Replay:
+    ran = facts('babelstream', name)
+    return Replay(check('babelstream', 'BabelStream'), {'llc_bytes': 1}, **{'elements': ran['array_bytes'] // 8, 'size': 'quick', **attributes})
+
+
+def osu(name: str, cls='', **attributes) -> Replay:
+    benchmark = name.partition('-')[0]
+    cls = check('osu', cls or {'barrier': 'OsuBarrier'}.get(benchmark, 'OsuBandwidth' if 'b' in benchmark and benchmark != 'bcast' else 'OsuLatency'))
+    made = Replay(cls, {}, largest=cls.largest, **{'benchmark': benchmark, **attributes})
+    made.judged = lambda curve: cls.judged(made, curve)
+    return made
+
+
+def imb(name: str, **attributes) -> Replay:
+    return Replay(check('imb', 'Imb'), {}, **{'benchmark': 'PingPong', 'num_tasks': 2, **attributes})
+
+
+def ior(name: str, memory=GIB, local=True, **attributes) -> Replay:
+    ran = facts('ior', name)
+    asked = {'api': ran['api'], 'access': ran['access'], 'span': ran['nodes'], 'num_tasks': ran['tasks'], 'direct_asked': True,
+             'took_direct': lambda: ran['direct'] == 'yes'}
+    return Replay(check('ior', 'Ior'), {'memory_bytes': memory}, caches_known=dict, is_local=lambda: local, **{**asked, **attributes})
+
+
+def mdtest(name: str, local=True, **attributes) -> Replay:
+    ran = facts('mdtest', name)
+    asked = {'num_tasks': ran['tasks'], 'span': ran['nodes'], 'items': ran['items'], 'iterations': ran['iterations']}
+    return Replay(check('mdtest', 'Mdtest'), {}, caches_known=dict, is_local=lambda: local, **{**asked, **attributes})
+
+
+def fileset(name: str, **attributes) -> Replay:
+    ran, cls = facts('fileset', name), check('fileset', 'Fileset')
+    cls.parse.__globals__['BYTES'].update(recorded=ran['bytes'])
+    return Replay(cls, {}, **{'mode': ran['mode'], 'file': 'recorded', 'files': ran['files'], 'num_tasks': ran['ranks'], **attributes})
+
+
+def fio(name: str, memory=GIB, direct=True, kind='ext4', **attributes) -> Replay:
+    cls, operation = check('fio', 'Fio'), 'mixed' if '-rw-' in name else 'read'
+    made = Replay(cls, {'memory_bytes': memory}, **{
+        'operation': operation, 'blocks': ('4KiB', '1MiB'), 'jobs': (1,), 'took_direct': lambda: direct, 'caches_known': dict,
+        'is_memory': lambda: kind == 'tmpfs', 'filesystem_type': lambda: kind, 'label_memory': lambda *told: cls.label_memory(made, *told),
+        'rw': lambda: {'read': 'randread', 'mixed': 'rw'}[operation], **attributes})
+    made.metrics = cls.of(made, ('4KiB', '1MiB'), (1,))
+    return made
+
+
+def plain(cls: str):
+    return lambda name: Replay(check(cls.lower(), cls), {})
+
+
+#: The case of an output as it was asked for, the outputs, and what another case than the one that ran would have been asked.
+CASES = {
+    'hpcc': (hpcc, 'np1 np2 np3 np4_1x4 np4_2x2', [{'n': 12345}]),
+    'npb': (npb, ' '.join(sorted(f.stem for f in recorded('npb').glob('npb*.txt') if 'fail' not in f.name)), [{'benchmark': 'xx'}, {'letter': 'Z'}, {'num_tasks': 3}]),
+    'hpl': (hpl, 'hpl-N4000-np1 hpl-N4000-np4 hpl23-spack1x-N4000-np4', [{'n': 4001}]),
+    'hpcg': (hpcg, 'nx32-np2 nx16-np1 nx104-np2', [{'edge': 8}, {'num_tasks': 3}]),
+    'stream': (stream, 'stream_c-omp1 stream_c-omp2', [{'count': 7}]),
+    'babelstream': (babelstream, 'omp2', [{'elements': 1}, {'size': 'nightly'}]),
+    'osu': (osu, ' '.join(f'{b}-np2' for b in 'latency allreduce alltoall bcast bw bibw mbw_mr barrier'.split()), [{'benchmark': 'other'}]),
+    'imb': (imb, 'pingpong-16MiB-np2', [{'benchmark': 'Sendrecv'}, {'num_tasks': 4}]),
+    'pingpong': (plain('Pingpong'), 'np2-1MiB', []),
+    'ior': (ior, 'ior-posix-np4-fpp ior-posix-np2-odirect ior-posix-np4-shared-cq', [{'api': 'X'}, {'access': 'X'}, {'span': 7}, {'num_tasks': 7}]),
+    'mdtest': (mdtest, 'mdtest-np2-u-we mdtest-np4-u mdtest-np1', [{'num_tasks': 99}]),
+    'filecopy': (lambda name: Replay(check('filecopy', 'FileCopy'), {}), ' '.join(f.stem for f in sorted(recorded('filecopy').glob('*.txt'))), []),
+    'fileset': (fileset, 'read-1rank read-2nodes read-2ranks-memory read-write-2nodes-4ranks', [{'files': 1}]),
+    'fio': (fio, '3.33-randread-quick 3.33-rw-quick', [{'jobs': (2,)}, {'took_direct': lambda: False}, {'rw': lambda: 'write'}, {'blocks': ('4KiB',)}]),
+}
+
+
+@pytest.mark.parametrize('code, name', [(code, name) for code, (_, names, _) in CASES.items() for name in names.split()])
+def test_a_check_gives_every_metric_it_declares_and_refuses_another_run_than_asked_for(code, name):
+    case, _, others = CASES[code]
+    made = case(name)
+    values = made.replay(text(code, name))
+    assert all(value >= 0 for value in values.values() if value is not None) and made.facts
+    for other in others:
+        with pytest.raises(Wrong, match='asked for|no -C'):
+            case(name, **other).replay(text(code, name))
+
+
+def test_every_code_with_a_check_is_replayed():
+    from parity.base import codes
+    assert {code.room for code in codes.every() if not code.profile} - CASES.keys() == {'ops', 'blocks', 'iperf3'}, 'test_kernels, test_tcp'
+
+
+def test_hpcc_of_other_ranks_is_wrong_and_of_one_rank_leaves_the_network_out():
+    case = hpcc('np2')
     case.num_tasks = 4
     with pytest.raises(Wrong, match='ran 2 processes, asked for 4'):
-        case.replay(text)
+        case.replay(text('hpcc', 'np2'))
+    assert hpcc('np1').left_out and not hpcc('np2').left_out
 
 
-def test_stream_arrays_that_a_cache_may_hold_are_labelled():
-    text = (recorded('hpcc') / 'np2.txt').read_text()
-    array = 8 * hpcc.read(text)[1]['stream_vector_length']
-    roomy, tight = hpcc_case(text, llc_bytes=array / 4.1), hpcc_case(text, llc_bytes=array / 3.9)
-    unknown = hpcc_case(text, llc_bytes=None)
-    for case in (roomy, tight, unknown):
-        case.replay(text)
-    assert not roomy.labels
-    assert {n for n in tight.labels} == {f'stream_single_{k}' for k in ('copy', 'scale', 'add', 'triad')}
-    assert len(unknown.labels) == 8 and 'not known' in unknown.labels['stream_star_add'][1]
+def test_the_curve_is_kept_and_must_end_where_it_was_asked_to():
+    for code, case, name, first in (('osu', osu, 'latency-np2', 'latency_1'), ('imb', imb, 'pingpong-16MiB-np2', 'pingpong_time_0'),
+                                    ('pingpong', CASES['pingpong'][0], 'np2-1MiB', 'latency_1')):
+        made = case(name)
+        made.replay(text(code, name))
+        assert first in made.facts['curve']
+        with pytest.raises(Incomplete):
+            case(name).replay(text(code, name).rstrip()[:-60])
 
 
-@pytest.mark.parametrize('file', sorted((recorded('filecopy')).glob('*.txt')), ids=lambda f: f.stem)
-def test_filecopy_gives_every_metric_it_declares(file):
-    cls = check('filecopy', 'FileCopy')
-    case = Replay(cls, {})
-    case.replay(file.read_text())
-    assert set(case.labels) == ({'seconds', 'rate'} if 'as-is' in file.name else set())
+def test_pairs_name_the_slowest():
+    cls = check('osu', 'PairsLatency')
+    case = Replay(cls, {}, bytes=cls.bytes)
+    values = case.replay((recorded('osu') / 'pairs' / 'latency-8B-4nodes.txt').read_text())
+    assert case.facts['slowest'] == 'n1 n2' and case.facts['pairs']['n1 n2'] == values['worst'] and len(case.facts['pairs']) == 6
 
 
-@pytest.mark.parametrize('file', [f for f in sorted((recorded('npb')).glob('npb*.txt')) if 'fail' not in f.name],
-                         ids=lambda f: f.stem)
-def test_npb_gives_every_metric_it_declares(file):
-    cls = check('npb', 'Npb')
-    text = file.read_text()
-    facts = npb.read(text)[1]
-    name, letter, ranks = file.stem.split('-')[1].split('.')[:3]
-    case = Replay(cls, {}, benchmark=name, letter=letter, num_tasks=int(ranks))
-    values = case.replay(text)
-    assert values['mops_total'] > 0 and case.facts == facts
-    for wrong in ({'benchmark': 'xx'}, {'letter': 'Z'}, {'num_tasks': 3}):
-        vars(case).update(wrong)
-        with pytest.raises(Wrong):
-            case.replay(text)
-        vars(case).update(benchmark=name, letter=letter, num_tasks=int(ranks))
+# ---- labels
+
+def labels(case, code, name, change=('', '')):
+    case.replay(text(code, name).replace(*change))
+    return case.labels
 
 
-@pytest.mark.parametrize('file', sorted((recorded('hpl')).glob('hpl*.txt')), ids=lambda f: f.stem)
-def test_hpl_gives_every_metric_it_declares_and_notices_another_problem(file):
-    cls = check('hpl', 'Hpl')
-    text = file.read_text()
-    line, = hpl.results(text)
-    asked = Dense(line.n, line.nb, line.p, line.q, '')
-    assert Replay(cls, {}, dat='', problem=asked).replay(text)['gflops'] == line.gflops
-    with pytest.raises(Wrong, match='asked for'):
-        Replay(cls, {}, dat='', problem=Dense(line.n + 1, line.nb, line.p, line.q, '')).replay(text)
+def test_arrays_that_a_cache_may_hold_are_labelled():
+    array = 8 * facts('hpcc', 'np2')['stream_vector_length']
+    single = {f'stream_single_{k}' for k in ('copy', 'scale', 'add', 'triad')}
+    assert not labels(hpcc('np2', array / 4.1), 'hpcc', 'np2') and labels(hpcc('np2', array / 3.9), 'hpcc', 'np2').keys() == single
+    unknown = labels(hpcc('np2', None), 'hpcc', 'np2')
+    assert len(unknown) == 8 and 'not known' in unknown['stream_star_add'][1]
+    assert not labels(stream('stream_c-omp2'), 'stream', 'stream_c-omp2')
+    assert labels(stream('stream_c-omp2', 3), 'stream', 'stream_c-omp2').keys() == {'copy', 'scale', 'add', 'triad'}
 
 
-@pytest.mark.parametrize('file', sorted((recorded('stream')).glob('stream_c*.txt')), ids=lambda f: f.stem)
-def test_stream_gives_every_metric_it_declares(file):
-    cls = check('stream', 'Stream')
-    text = file.read_text()
-    facts = stream.read(text)[1]
-    array = 8 * facts['array_elements']
-    case = Replay(cls, {'llc_bytes': array / 5}, count=int(facts['threads']))
-    assert case.replay(text)['triad'] > 0 and not case.labels
-    tight = Replay(cls, {'llc_bytes': array / 3}, count=int(facts['threads']))
-    tight.replay(text)
-    assert set(tight.labels) == {'copy', 'scale', 'add', 'triad'}
-    with pytest.raises(Wrong, match='asked for 7'):
-        Replay(cls, {}, count=7).replay(text)
+def test_copies_as_is_and_filesets_in_memory_are_labelled():
+    for name in CASES['filecopy'][1].split():
+        assert labels(CASES['filecopy'][0](name), 'filecopy', name).keys() == ({'seconds', 'rate'} if 'as-is' in name else set())
+    for name in CASES['fileset'][1].split():
+        ran = facts('fileset', name)
+        assert bool(labels(fileset(name), 'fileset', name)) == (ran['source cached'] != 'no' and ran['read_from'] == 'own')
 
+
+def test_reads_of_ior_that_may_come_out_of_memory_are_labelled():
+    size = facts('ior', 'ior-posix-np4-fpp')['aggregate_bytes']
+    for memory, labelled in ((size, True), (None, True), (size // 2, False)):
+        assert labels(ior('ior-posix-np4-fpp', memory), 'ior', 'ior-posix-np4-fpp').keys() == ({'read'} if labelled else set())
+    for local in (True, False):         # two nodes that one kernel has
+        assert bool(labels(ior('ior-posix-2nodes-shared', local=local), 'ior', 'ior-posix-2nodes-shared')) == local
+
+
+@pytest.mark.parametrize('name, changes, said', [
+    ('ior-posix-2nodes-shared', [(' -C -Q 1', ''), ('constant task offset', 'no tasks offsets')], 'every rank reads what it wrote itself'),
+    ('ior-mpiio-np4-collective', [], "fsync, direct .*'no'")])
+def test_ior_that_reads_its_own_or_does_not_sync_is_wrong(name, changes, said):
+    own = text('ior', name)
+    for change in changes:
+        own = own.replace(*change)
+    with pytest.raises(Wrong, match=said):
+        ior(name).replay(own)
+
+
+def test_what_mdtest_finds_in_memory_is_labelled(monkeypatch):
+    name = 'mdtest-np4-u'
+    assert labels(mdtest(name), 'mdtest', name).keys() == {'file_stat', 'file_read', 'dir_stat'}
+    two, (values, ran) = mdtest(name, local=False, span=2), room('mdtest').read(text('mdtest', name))
+    monkeypatch.setitem(two.cls.parse.__globals__, 'read', lambda text: (values, {**ran, 'nodes': 2}))
+    assert labels(two, 'mdtest', name).keys() == {'file_read'}         # on two nodes, what a rank reads is its own
+
+
+@pytest.mark.parametrize('direct, kind, memory, why', [
+    (False, 'ext4', GIB, 'no direct I/O on ext4'), (False, 'ext4', 1 << 20, ''), (False, 'ext4', None, 'no direct I/O'),
+    (True, 'tmpfs', GIB, 'tmpfs is memory'), (True, 'ext4', GIB, '')])
+def test_fio_figures_that_memory_may_have_made_are_labelled(direct, kind, memory, why):
+    found = labels(fio('3.33-randread-quick', memory, direct, kind), 'fio', '3.33-randread-quick', ('"direct" : "1"', f'"direct" : "{int(direct)}"'))
+    assert bool(found) == bool(why) and all(why in reason for _, reason in found.values())
+
+
+def test_a_mixed_rate_of_fio_is_read_and_written():
+    values, own = fio('3.33-rw-quick').replay(text('fio', '3.33-rw-quick')), room('fio').read(text('fio', '3.33-rw-quick'))[0]
+    assert values['rate_1MiB_1'] == sum(own[f'1MiB_1_{way}_rate'] for way in ('read', 'write')) and 'write_p99_1MiB' in values
+
+
+# ---- metrics
 
 def test_the_plan_knows_what_a_size_never_runs():
     asked = ['-n', '^(Tcp%|Fio|Blocks|Hpcc)', '-P', 'size=quick,acceptance']
