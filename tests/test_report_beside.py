@@ -149,7 +149,7 @@ def _history(figures, **given):
 
 
 def test_a_night_is_the_median_of_its_runs_without_confirmations_and_ninety_are_the_most():
-    frame = _history([(0, 1.0, {}), (0, 2.0, {}), (0, 9.0, {}), (2, 4.0, {}), (3, 7.0, {'rerun_of': 's2'}), (4, 8.0, {})])
+    frame = _history([(0, 1.0, {}), (0, 2.0, {}), (0, 9.0, {}), (1, 7.0, {'rerun_of': 's0'}), (2, 4.0, {}), (4, 8.0, {})])
     past = nights.of_recent(nights.recent(frame, 's2', 2.0))
     assert past.labels == [('n0', 's0'), ('n2', 's2')]
     assert {key: _unpacked(packed) for key, packed in past.cells.items()} == {rows.key(cell()): {0: 2.0, 1: 4.0}}
