@@ -246,12 +246,12 @@ def test_speed_is_beside_the_median_of_three_nodes_or_more_whichever_way_is_bett
 # Pairs
 
 def test_ratios_stand_on_an_axis_around_one():
-    chart = drawings.chart(drawings.Pair('b / a', [
-        drawings.Ratio('x', 0.5, 0.4, 0.6), drawings.Ratio('y', 2.0, 1.7, 2.5), drawings.Ratio('z', None)]))
-    low, high, none = chart.dots
-    assert 0 < low.low < low.at < low.high < chart.one < high.low < high.at < high.high < drawings.WIDE
-    assert none.at is None and none.interval == '' and (low.at + high.at) / 2 == pytest.approx(chart.one, abs=0.1)
-    assert (chart.one, '1') in chart.ticks
+    rows = [drawings.Ratio('x', 0.5, 0.4, 0.6), drawings.Ratio('y', 2.0, 1.7, 2.5), drawings.Ratio('z', None)]
+    chart = drawings.chart(drawings.Pair('b / a', rows))
+    (low, below, above), (high, *ends), none = ([chart.place(v) for v in (r.ratio, r.low, r.high)] for r in rows)
+    assert 0 < below < low < above < chart.place(1.0) < ends[0] < high < ends[1] < drawings.WIDE
+    assert none == [None] * 3 and rows[2].interval == '' and (low + high) / 2 == pytest.approx(chart.place(1.0), abs=0.1)
+    assert (chart.place(1.0), '1') in chart.ticks and chart.place(1.0) == drawings.WIDE / 2
 
 
 def test_the_pairs_of_a_verdict_are_on_the_page(tmp_path):

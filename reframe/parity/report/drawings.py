@@ -253,6 +253,11 @@ class Ratio(NamedTuple):
     better: str = ''
     reason: str = ''                 # why there is no ratio
 
+    @property
+    def interval(self) -> str:
+        known = self.low is not None and self.high is not None
+        return ' .. '.join(figures.number(v, pad=True) for v in (self.low, self.high)) if known else ''
+
 
 class Pair(NamedTuple):
     """Two compared sides; ``notes`` are part of the answer."""
@@ -262,21 +267,11 @@ class Pair(NamedTuple):
     notes: list[str] = []
 
 
-class Dot(NamedTuple):
-    """A ratio and its place on the axis; None: there is none to draw."""
-
-    ratio: Ratio
-    at: float | None
-    low: float | None
-    high: float | None
-    text: str
-    interval: str
-
-
 class Chart(NamedTuple):
+    """``place`` is where on the axis a ratio is drawn; None: nowhere."""
+
     pair: Pair
-    dots: list[Dot]
-    one: float                       # place of 1.0
+    place: Callable[[float | None], float | None]
     ticks: list[Tick]
 
 
@@ -289,22 +284,15 @@ def chart(pair: Pair) -> Chart:
         drawn = value is not None and 0 < value < math.inf
         return round(WIDE / 2 + (WIDE / 2 - 8) * _stretched(value) / far, 1) if drawn else None
 
-    dots = [Dot(r, place(r.ratio), place(r.low), place(r.high), figures.number(r.ratio, pad=True), _interval(r))
-            for r in pair.rows]
     ticks: list[Tick] = []
     for mark in sorted(_MARKS, key=lambda m: (m != 1, -abs(_stretched(m)))):    # labels must not touch
         if abs(_stretched(mark)) <= far and all(abs(place(mark) - other) > 30 for other, _ in ticks):
             ticks.append((place(mark), f'{mark:g}'))
-    return Chart(pair, dots, WIDE / 2, sorted(ticks))
+    return Chart(pair, place, sorted(ticks))
 
 
 def _stretched(ratio: float) -> float:
     return math.asinh(_STRETCH * math.log(ratio))
-
-
-def _interval(ratio: Ratio) -> str:
-    known = ratio.low is not None and ratio.high is not None
-    return ' .. '.join(figures.number(v, pad=True) for v in (ratio.low, ratio.high)) if known else ''
 
 
 def of_comparison(compared: Comparison) -> Pair:

@@ -68,11 +68,11 @@ def _counts(v: Verdict) -> str:
 def _rows(listed: list[Row], everything: bool) -> Iterator[str]:
     """Yield one row a cell. Cells that were skipped, disturbed or gave no figure for one reason share a row;
     ``everything`` tells the disturbed ones apart. Neighbours with one cause share its lines."""
+    by_reason = ('skipped',) if everything else ('skipped', 'disturbed')
     groups: dict[tuple, list[Row]] = {}
     for row in listed:
         c = row.cell
-        alike = (c.check,) if row.word == 'skipped' or row.word == 'disturbed' and not everything else (
-            c.case, c.metric if row.figure else '')
+        alike = (c.check,) if row.word in by_reason else (c.case, c.metric if row.figure else '')
         groups.setdefault((*alike, c.partition, c.environ, c.reason), []).append(row)
     causes = [c.cause.lines(CHANGES) if (c := group[0].cell).cause else [] for group in groups.values()]
     table = columns([_columns(group) for group in groups.values()], right=(2,))

@@ -25,7 +25,7 @@ from parity.verdict.model import Verdict
 TIMEOUT_SECONDS = 60.0
 #: Bytes of the command's output that are searched for why it failed.
 _PRINTED_BYTES = 1 << 14
-_NAME = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
+_SECRET = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)')
 
 
 @dataclass
@@ -56,10 +56,8 @@ class Notifier:
         try:
             known = state.load(self.system).after(tonight, now)
             news = known.news(now, strict.seconds(self.notify.reminder))
-            if not news:
-                known = known.heard()
-            elif self._sent(known, news, verdict):
-                known = known.heard(now)
+            if not news or self._sent(known, news, verdict):
+                known = known.heard(now if news else None)
             state.store(self.system, known)
         except OSError as err:
             print(f'parity: {err.filename or paths.results()}: {err.strerror}: what was told is not known; '
@@ -110,10 +108,9 @@ def _of_file(file: Path) -> dict[str, str]:
     found = {}
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith('#'):
-            name, equals, value = line.partition('=')
-            if not equals or not _NAME.fullmatch(name) or '\0' in value:
+            if not (secret := _SECRET.fullmatch(line)):
                 raise UsageError(f'{file}:{number}: must be KEY=VALUE, KEY of letters, digits and _')
-            found[name] = value
+            found[secret[1]] = secret[2]
     return found
 
 
