@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -39,10 +37,7 @@ LONG = ('test_main_job.py', 'test_interruptions.py', 'test_sites.py', 'test_guar
 
 
 def pytest_configure():
-    """No controller of this machine answers a test: with one, it would be a login node to parity.
-
-    The tests that are of a real one (PARITY_CLUSTER, PARITY_PBS) speak to it.
-    """
+    """No controller of this machine answers a test, except one that PARITY_CLUSTER or PARITY_PBS is for."""
     os.environ[MARK] = f'{os.getpid()} {time.time()}'
     if not os.environ.get('PARITY_CLUSTER') and not os.environ.get('PARITY_PBS'):
         os.environ['SLURM_CONF'] = os.environ['PBS_CONF_FILE'] = os.devnull
@@ -51,7 +46,7 @@ def pytest_configure():
 
 @pytest.fixture(autouse=True)
 def _end_of_what_the_test_started():
-    """What a test left running, as it failed, was interrupted or waited in vain, ends with it."""
+    """End what a failed or interrupted test left running."""
     before = _processes()
     yield
     mark = f'{MARK}={os.environ[MARK]}'.encode()
@@ -90,15 +85,9 @@ def results(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def stored(results):
     """Puts sessions into a database as ReFrame has it; each begins a day after the one before."""
-    database = sqlite3.connect(results / 'results.db')
-    database.execute('CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, json_blob TEXT)')
-
-    def store(uuid: str, *cases, retries=(), **info):
-        start = 1795190000.0 + 86400 * database.execute('SELECT count(*) FROM sessions').fetchone()[0]
-        report = sessions.report(list(cases), [sessions.planned()], list(retries), uuid=uuid, time_start_unix=start, **info)
-        database.execute('INSERT INTO sessions VALUES (?, ?, ?)', (uuid, start, json.dumps(report)))
-        database.commit()
-    return store
+    from stored import Stored
+    database = Stored()
+    return lambda uuid, *cases, **info: database.add(*cases, uuid=uuid, plan=[sessions.planned()], **info)
 
 
 @pytest.fixture

@@ -14,12 +14,15 @@ import pytest
 
 from conftest import TOP
 
-ROOM = TOP / 'jobs' / 'programs' / 'room.py'
+PROGRAMS = TOP / 'jobs' / 'programs'
+
+
+def run(program, *arguments, **options):
+    return subprocess.run([sys.executable, PROGRAMS / f'{program}.py', *map(str, arguments)], capture_output=True, text=True, **options)
 
 
 def room(filesystem, size=1000, files=1, **options):
-    return subprocess.run([sys.executable, ROOM, str(filesystem), str(size), str(files)], capture_output=True,
-                          text=True, **options)
+    return run('room', filesystem, size, files, **options)
 
 
 @pytest.fixture
@@ -48,10 +51,11 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(place, size, fi
     assert not list(place.iterdir())
 
 
-@pytest.mark.parametrize('arguments', [('/no/such', 1, 1), ('.', 'x', 1), ('.', 1, '')])
-def test_bad_arguments_are_one_line(place, arguments):
-    done = room(*arguments)
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and done.stderr.startswith('room.py: ')
+@pytest.mark.parametrize('program, arguments', [
+    ('room', ('/no/such', 1, 1)), ('room', ('.', 'x', 1)), ('room', ('.', 1, '')), ('direct', ('/no/such',))])
+def test_bad_arguments_end_the_job_with_one_line(place, program, arguments):
+    done = run(program, *arguments)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and done.stderr.startswith(f'{program}.py: ')
 
 
 def test_what_killed_jobs_left_is_removed_and_what_lives_is_not(place):
@@ -82,29 +86,19 @@ def test_a_quota_is_held(place, tmp_path):
     assert done.returncode == 2 and 'quota of 1000 KiB' in done.stderr
 
 
-def direct(filesystem):
-    return subprocess.run([sys.executable, ROOM.with_name('direct.py'), str(filesystem)], capture_output=True, text=True)
-
-
 def test_the_node_is_asked_whether_direct_io_is_taken(place):
-    done = direct(place)
+    done = run('direct', place)
     assert done.returncode == 0 and done.stdout in ('0\n', '1\n'), done.stderr
     with open('direct.txt') as kept:
         assert kept.read() == done.stdout
     assert not list(place.iterdir())
 
 
-def test_where_direct_io_cannot_be_asked_for_the_job_ends(place):
-    done = direct(place / 'nowhere')
-    assert done.returncode == 2 and done.stderr.startswith('direct.py: ') and len(done.stderr.splitlines()) == 1
-
-
 def test_a_file_system_that_takes_no_direct_io(place, monkeypatch):
     """Some make the file before they refuse the flag."""
-    spec = importlib.util.spec_from_file_location('direct', ROOM.with_name('direct.py'))
+    spec = importlib.util.spec_from_file_location('direct', PROGRAMS / 'direct.py')
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-
     real = os.open
 
     def refuse(path, *_):
