@@ -1,0 +1,281 @@
+"""The scripts of ci/: ci/test, ci/fresh without its long steps, and the files of ci/pipelines.
+
+A stand-in for debootstrap makes the roots of ci/fresh here. To make a real one, run ci/fresh.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from conftest import PATIENCE, TOP, eventually, shell
+
+
+def program(file, script: str):
+    """Write a program."""
+    file.unlink(missing_ok=True)
+    file.write_text(f'#!/bin/bash\n{script}\n')
+    file.chmod(0o755)
+
+
+def start(*command: object, **options) -> subprocess.Popen:
+    """Start a script in a session of its own, in which Ctrl-C works."""
+    return subprocess.Popen([str(word) for word in command], cwd=TOP, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **options)
+
+
+def ended(process: subprocess.Popen, code: int) -> str:
+    """Wait for a script, which must end with ``code``; return its output."""
+    printed, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == code, printed
+    return printed
+
+
+# ---- ci/test
+
+SECONDS = f'7777.{os.getpid()}'
+#: One test fails, one passes; each leaves a process behind, in a session of its own. A push leaves the third out.
+FAILS = f'''
+import subprocess, pytest
+def leave():
+    subprocess.Popen(['sleep', '{SECONDS}'], start_new_session=True)
+@pytest.mark.alone
+def test_alone():
+    leave()
+    assert False
+def test_beside():
+    leave()
+@pytest.mark.full
+def test_long():
+    assert False
+'''
+HANGS = f'''
+import subprocess
+def test_hangs():
+    subprocess.run(['bash', '-c', 'sleep {SECONDS} & sleep {SECONDS}'], start_new_session=True)
+'''
+WAITS_IN_VAIN = f'''
+import glob, subprocess, pytest
+def test_times_out():
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run(['bash', '-c', 'sleep {SECONDS} & sleep {SECONDS}'], timeout=0.5)
+def test_next():
+    done = subprocess.run(['grep', '-lsz', '{SECONDS}', *glob.glob('/proc/[0-9]*/cmdline')], capture_output=True, text=True)
+    assert [name for name in done.stdout.split() if open(name).read().startswith('sleep')] == []
+'''
+
+
+def running() -> int:
+    """Count the processes that a planted test started."""
+    words = ['grep', '-lszx', SECONDS, *glob.glob('/proc/[0-9]*/cmdline')]
+    return len(subprocess.run(words, capture_output=True).stdout.split())
+
+
+def begin(folder, text: str, workers: int) -> subprocess.Popen:
+    """Run ci/test on one planted file."""
+    (folder / 'test_planted.py').write_text(text)
+    return start(TOP / 'ci' / 'test', '-p', 'no:cacheprovider', f'-n{workers}', folder)
+
+
+def test_a_failed_part_hides_no_later_one_a_push_leaves_out_full_and_no_process_stays(tmp_path):
+    printed = ended(begin(tmp_path, FAILS, 0), 1)
+    assert '1 failed' in printed and '1 passed, 2 deselected' in printed
+    assert printed.count('left running by the tests, ended: sleep') == 2 and not running()
+
+
+@pytest.mark.parametrize('number, whole_group, workers', [(signal.SIGINT, True, 2), (signal.SIGTERM, False, 0)], ids=['Ctrl-C', 'kill'])
+def test_an_interrupted_run_leaves_no_process(tmp_path, number, whole_group, workers):
+    process = begin(tmp_path, HANGS, workers)
+    eventually(lambda: running() == 2)
+    os.killpg(process.pid, number) if whole_group else process.send_signal(number)
+    printed = ended(process, 128 + number)
+    assert not running(), printed
+
+
+def test_a_process_that_a_test_started_ends_with_the_test(tmp_path):
+    (tmp_path / 'test_planted.py').write_text(WAITS_IN_VAIN)
+    done = subprocess.run([sys.executable, '-m', 'pytest', '-p', 'conftest', '-p', 'no:cacheprovider', tmp_path], text=True,
+                          capture_output=True, env={**os.environ, 'PYTHONPATH': str(TOP / 'tests')})
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize('option', ['--nonsense', '--ful'])
+def test_an_option_that_pytest_does_not_know_runs_no_test(option):
+    done = subprocess.run([TOP / 'ci' / 'test', option], capture_output=True, text=True)
+    assert done.returncode == 2 and f'unrecognized arguments: {option}' in done.stderr and 'passed' not in done.stdout
+
+
+@pytest.mark.parametrize('script', ['ci/test', 'ci/venv'])
+def test_a_machine_without_python_learns_what_to_install(tmp_path, script):
+    for name in ('bash', 'dirname', 'sed', 'cat'):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    done = subprocess.run([shutil.which('bash'), TOP / script], capture_output=True, text=True, env={'PATH': str(tmp_path)})
+    assert done.returncode == 4 and done.stderr.endswith('install python3 python3-venv, or load a module\n')
+
+
+# ---- ci/fresh
+
+SECRET = 'http://user:secret@proxy.invalid:3128'
+#: Make a root of this machine's own programs, read-only, whose apt-get prints what it finds and fails.
+DEBOOTSTRAP = '''
+[ "$*" = "--variant=minbase bookworm $3 http://mirror.invalid/debian" ] || exit 9
+cd "$3" && mkdir -p proc sys dev run root etc/apt usr/local/bin || exit
+echo "deb http://user:secret@mirror.invalid/debian bookworm main" >etc/apt/sources.list
+for part in bin lib lib64 sbin; do ln -s usr/$part $part; done
+mount --bind -o ro /usr usr && mount -t tmpfs tmpfs usr/local/bin || exit
+cat >usr/local/bin/apt-get <<'THERE'
+#!/bin/bash
+env; cat /etc/apt/apt.conf.d/90caller /etc/apt/sources.list.d/* "$SSL_CERT_FILE" /root/.config/pip/pip.conf
+exit 7
+THERE
+chmod +x usr/local/bin/apt-get
+'''
+
+
+@pytest.fixture
+def roots(tmp_path, monkeypatch):
+    """The empty folder for roots. The caller has settings of every kind, and stand-ins at the front of PATH."""
+    for folder in ('tools', 'home/.config/pip', 'roots'):
+        (tmp_path / folder).mkdir(parents=True)
+    program(tmp_path / 'tools' / 'debootstrap', 'exit 9')
+    program(tmp_path / 'tools' / 'apt-config', f'[ $1 = shell ] || echo \'Acquire::http::Proxy "{SECRET}/apt";\'')
+    program(tmp_path / 'tools' / 'apt-get', 'echo http://mirror.invalid/debian bookworm main')
+    (tmp_path / 'home/.config/pip/pip.conf').write_text(f'[global]\nproxy = {SECRET}/conf\n')
+    (tmp_path / 'ca.crt').write_text('secret certificate\n')
+    for name, value in {'PATH': f'{tmp_path}/tools:{os.environ["PATH"]}', 'TMPDIR': str(tmp_path / 'roots'), 'HOME': str(tmp_path / 'home'),
+                        'https_proxy': f'{SECRET}/env', 'PIP_INDEX_URL': f'{SECRET}/simple', 'OTHER': 'not handed on',
+                        'SSL_CERT_FILE': str(tmp_path / 'ca.crt')}.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path / 'roots'
+
+
+@pytest.fixture
+def fresh(roots):
+    """Start ci/fresh where no cluster is up, whatever is up on this machine."""
+    if os.geteuid() or subprocess.run(['unshare', '--mount', '--pid', '--fork', 'true'], capture_output=True).returncode:
+        pytest.skip('needs root and namespaces')
+
+    return lambda before='true': start('unshare', '--mount', 'bash', '-c', f'mount -t tmpfs tmpfs /run && {before} && exec ci/fresh')
+
+
+def test_without_debootstrap_or_root_it_names_what_it_needs(roots, tmp_path):
+    few = tmp_path / 'few'
+    few.mkdir()
+    for name in ('bash', 'dirname', 'sed', 'git', 'unshare', 'setpriv', 'pivot_root', 'apt-get'):
+        if found := shutil.which(name, path='/usr/sbin:/usr/bin:/sbin:/bin'):
+            (few / name).symlink_to(found)
+    program(few / 'sudo', 'exit 1')
+    for user, reason in (('0', 'parity: no debootstrap here (Debian: debootstrap'), ('1000', 'ci/fresh needs root')):
+        program(few / 'id', f'echo {user}')
+        done = shell('ci/fresh', TOP, PATH=str(few))
+        assert done.returncode == 4 and reason in done.stderr
+    assert not list(roots.iterdir())
+
+
+@pytest.mark.parametrize('before, code, reason', [
+    ('mkdir /run/parity-cluster', 2, 'ci/cluster is up on this machine: ci/cluster down first'),
+    ('mkdir /run/parity-pbs', 2, 'ci/pbs is up on this machine: ci/pbs down first'),
+    ('true', 4, 'debootstrap made no bookworm from http://mirror.invalid/debian')])
+def test_where_no_root_can_be_made_none_is_left(fresh, roots, before, code, reason):
+    assert reason in ended(fresh(before), code) and not list(roots.iterdir())
+
+
+def test_the_callers_settings_hold_in_the_root_and_none_is_kept(fresh, roots, tmp_path):
+    program(tmp_path / 'tools' / 'debootstrap', DEBOOTSTRAP)
+    printed = ended(fresh(), 7)
+    for handed_on in (f'https_proxy={SECRET}/env', f'PIP_INDEX_URL={SECRET}/simple', f'Acquire::http::Proxy "{SECRET}/apt";',
+                      f'proxy = {SECRET}/conf', 'secret certificate'):
+        assert handed_on in printed
+    root, = roots.iterdir()
+    assert 'not handed on' not in printed and f'the root is kept: chroot {root} /bin/bash' in printed
+    kept = subprocess.run(['grep', '-rsl', 'secret', root, '--exclude-dir=parity.git'], capture_output=True, text=True)
+    assert kept.stdout == '' and str(root) not in open('/proc/mounts').read()
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_leaves_no_process_no_mount_and_no_root(fresh, roots, tmp_path, number):
+    program(tmp_path / 'tools' / 'debootstrap', f'mount -t tmpfs tmpfs "$3/mnt" 2>/dev/null\ntouch {tmp_path}/begun\nexec sleep 7777')
+    process = fresh()
+    eventually((tmp_path / 'begun').exists)
+    process.send_signal(number)
+    printed, _ = process.communicate(timeout=PATIENCE)      # its pipe is closed: none of its processes runs any more
+    assert str(roots) not in open('/proc/mounts').read()
+    if number == signal.SIGKILL:
+        assert process.returncode == -9
+    else:
+        assert process.returncode == 4 and printed.endswith('parity: interrupted\n') and not list(roots.iterdir())
+
+
+# ---- ci/pipelines
+
+PIPELINES = TOP / 'ci' / 'pipelines'
+#: The lines that cron hands to sh: each follows five fields of time.
+CRON = re.findall(r'^(?:[\d*,/-]+ ){5}(.*)$', (PIPELINES / 'parity.crontab').read_text(), re.M)
+
+
+def run_tool(name: object, *words: object, install: str = '', **options) -> subprocess.CompletedProcess:
+    """Run a tool; skip the test where it is absent."""
+    found = shutil.which(name, path=f'{TOP}/.venv/bin:{os.environ["PATH"]}:/usr/sbin')
+    if not found:
+        pytest.skip(f'{name} is not here: {install}')
+    return subprocess.run([found, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE, **options)
+
+
+@pytest.mark.parametrize('code, mail', [(0, ''), (1, 'exit code 1\nasked: --system x --time-limit 8\nproblem\n'),
+                                        (4, 'exit code 4\nasked: --system x --time-limit 8\nproblem\n')])
+def test_cron_mails_only_a_night_that_did_not_end_well(tmp_path, code, mail):
+    nightly = tmp_path / 'check out' / 'ci' / 'nightly'
+    nightly.parent.mkdir(parents=True)
+    program(nightly, f'echo "asked: $*"\necho problem >&2\nexit {code}')
+    done = run_tool('sh', '-c', CRON[0], env={'PATH': '/usr/bin:/bin', 'CHECKOUT': str(tmp_path / 'check out'), 'SYSTEM': 'x', 'TMPDIR': str(tmp_path)})
+    assert done.stdout + done.stderr == mail
+    assert [p.name for p in tmp_path.iterdir()] == ['check out']
+
+
+def test_the_crontab_holds_no_percent_sign_which_cron_takes_for_a_line_break():
+    assert len(CRON) == 2 and '%' not in ''.join(CRON)
+
+
+def test_shellcheck_accepts_all_lines(tmp_path):
+    gitlab, github = (yaml.safe_load((PIPELINES / name).read_text()) for name in ('gitlab-ci.yml', 'github-actions.yml'))
+    lines = CRON + [line for job in gitlab.values() for key in ('before_script', 'script', 'after_script') for line in job.get(key, ())]
+    lines += [step['run'] for job in github['jobs'].values() for step in job['steps'] if 'run' in step]
+    assert len(lines) >= 10
+    (tmp_path / 'lines').write_text('#!/bin/sh\n' + '\n'.join(lines) + '\n')
+    done = run_tool('shellcheck', '-e', 'SC2154', tmp_path / 'lines', install='apt install shellcheck')      # variables of the file itself
+    assert done.returncode == 0, done.stdout
+
+
+def test_systemd_accepts_the_units(tmp_path):
+    files = [tmp_path / f'parity-nightly@onebox.{kind}' for kind in ('service', 'timer')]
+    for file in files:
+        file.write_text((PIPELINES / file.name.replace('onebox', '')).read_text().replace('%h/parity', str(TOP)))
+    done = run_tool('systemd-analyze', 'verify', '--man=no', *files, install='apt install systemd')
+    assert (done.returncode, done.stderr) == (0, '')
+
+
+@pytest.mark.parametrize('tool, install, words', [
+    ('crontab', 'apt install cron', ['-n', 'parity.crontab']),
+    ('check-jsonschema', 'pip install check-jsonschema', ['--builtin-schema', 'vendor.gitlab-ci', 'gitlab-ci.yml']),
+    ('check-jsonschema', 'pip install check-jsonschema', ['--builtin-schema', 'vendor.github-workflows', 'github-actions.yml']),
+    ('actionlint', 'go install github.com/rhysd/actionlint/cmd/actionlint@latest', ['-config-file', 'CONFIG', 'github-actions.yml'])])
+def test_the_tool_that_reads_a_file_accepts_it(tmp_path, tool, install, words):
+    (tmp_path / 'actionlint.yaml').write_text('self-hosted-runner:\n  labels: [parity-login]\n')
+    done = run_tool(tool, *(tmp_path / 'actionlint.yaml' if word == 'CONFIG' else word for word in words), install=install, cwd=PIPELINES)
+    if tool == 'crontab' and 'nvalid option' in done.stderr:
+        pytest.skip('this crontab has no -n (check only)')
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_scripts_that_the_files_start_are_there():
+    text = ''.join(file.read_text() for file in PIPELINES.iterdir())
+    started = set(re.findall(r'(?:^|[\s"/=-])(ci/[a-z]+)(?=["\s])', text))
+    assert started == {'ci/nightly', 'ci/test', 'ci/venv'} and all(os.access(TOP / name, os.X_OK) for name in started)
