@@ -52,10 +52,6 @@ def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monk
     assert hpl()['session'].to_list() == ['b']
 
 
-def test_nothing_stored_is_an_empty_history(results):
-    assert history.load('local').is_empty() and kept.sessions('local') == []
-
-
 @pytest.mark.parametrize('perfvalues', [
     ['not', 'by', 'name'], {'local:default:hpl': 100.0}, {'local:default:hpl': []}, 'text',
     {'local:default:hpl': [[1], 0, None, None, 'Gflop/s', 'pass']}, {'local:default:hpl': ['fast', 0, None, None, '', '']},
