@@ -145,15 +145,10 @@ def test_a_trial_guest_boots_or_says_why_not(lib, tmp_path, script, said):
 
 # ---- the kernel and its first root
 
-DEP = """\
-kernel/fs/9p/9p.ko{x}: kernel/net/9p/9pnet.ko{x} kernel/fs/netfs/netfs.ko{x}
-kernel/net/9p/9pnet.ko{x}:
-kernel/fs/netfs/netfs.ko{x}:
-kernel/net/9p/9pnet_virtio.ko{x}: kernel/net/9p/9pnet.ko{x} kernel/drivers/virtio/virtio.ko{x}
-kernel/drivers/virtio/virtio.ko{x}:
-kernel/drivers/virtio/virtio_pci.ko{x}: kernel/drivers/virtio/virtio.ko{x}
-kernel/drivers/net/virtio_net.ko{x}: kernel/drivers/virtio/virtio.ko{x}
-"""
+#: Modules of a kernel, each with those that it needs.
+MODULES = {'fs/9p/9p': ('net/9p/9pnet', 'fs/netfs/netfs'), 'net/9p/9pnet': (), 'fs/netfs/netfs': (), 'drivers/virtio/virtio': (),
+           'net/9p/9pnet_virtio': ('net/9p/9pnet', 'drivers/virtio/virtio'), 'drivers/virtio/virtio_pci': ('drivers/virtio/virtio',),
+           'drivers/net/virtio_net': ('drivers/virtio/virtio',)}
 
 
 @pytest.fixture
@@ -163,14 +158,13 @@ def boot(lib, monkeypatch, tmp_path):
     monkeypatch.setattr(lib.kernel, 'INSTALLED', tmp_path / 'modules')
     (tmp_path / 'boot').mkdir()
 
-    def add(version: str, suffix: str = '', dep: str = DEP) -> Path:
+    def add(version: str, suffix: str = '', lacks: str = '') -> Path:
         folder = tmp_path / 'modules' / version
-        text = dep.format(x=suffix)
-        for line in text.splitlines():
-            module = folder / line.split(':')[0]
-            module.parent.mkdir(parents=True, exist_ok=True)
-            module.write_bytes(lzma.compress(b'code') if suffix == '.xz' else b'code')
-        (folder / 'modules.dep').write_text(text)
+        names = {module: f'kernel/{module}.ko{suffix}' for module in MODULES}
+        for name in names.values():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(lzma.compress(b'code') if suffix == '.xz' else b'code')
+        (folder / 'modules.dep').write_text(''.join(f'{names[m]}: {" ".join(map(names.get, needs))}\n' for m, needs in MODULES.items() if m != lacks))
         (folder / 'modules.builtin').write_text('kernel/net/sched/sch_tbf.ko\n')
         (tmp_path / 'boot' / f'vmlinuz-{version}').write_text(version)
         return folder
@@ -182,14 +176,13 @@ def test_the_running_kernel_comes_first_then_the_newest_and_modules_load_in_orde
     assert lib.kernel.find() is None
     for version in ('6.1.0-9-amd64', '6.1.0-40-amd64', '5.10.0-41-amd64'):
         boot(version)
-    boot('6.12.0-1-cloud-amd64', dep=DEP.partition('\n')[2])        # has no 9P
+    boot('6.12.0-1-cloud-amd64', lacks='fs/9p/9p')
     assert lib.kernel.find() == '6.1.0-40-amd64'
     monkeypatch.setattr(lib.kernel.os, 'uname', lambda: SimpleNamespace(release='5.10.0-41-amd64'))
     assert lib.kernel.find() == '5.10.0-41-amd64'
     order = [Path(file).name.split('.')[0] for file in lib.kernel._needed('5.10.0-41-amd64')]
-    assert sorted(order) == sorted({'virtio', 'virtio_pci', '9pnet', '9pnet_virtio', 'netfs', '9p', 'virtio_net'})
-    for early, late in (('virtio', 'virtio_pci'), ('9pnet', '9p'), ('netfs', '9p'), ('9pnet', '9pnet_virtio')):
-        assert order.index(early) < order.index(late)
+    assert sorted(order) == sorted(Path(module).name for module in MODULES)
+    assert all(order.index(Path(need).name) < order.index(Path(module).name) for module, needs in MODULES.items() for need in needs)
 
 
 @pytest.mark.skipif(not shutil.which('busybox'), reason='no busybox here (Debian: busybox)')
