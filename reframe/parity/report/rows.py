@@ -104,7 +104,7 @@ def of_cells(cells: list[Cell]) -> tuple[list[Line], list[str]]:
                                                  first[_identity(c)]))
     sources = list(dict.fromkeys(filter(None, (_source(row.cell) for row in table))))
     notes = {'': 0} | {source: note for note, source in enumerate(sources, 1)}
-    lines = [Line(row.cell, row.name, number, notes[_source(row.cell)]) for number, row in enumerate(table, 1)]
+    lines = [Line(row.cell, row.several, number, notes[_source(row.cell)]) for number, row in enumerate(table, 1)]
     return lines, sources
 
 

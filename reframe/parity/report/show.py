@@ -194,9 +194,9 @@ Line = tuple[str, str]               # text and style
 
 def lines(view: View) -> list[Line]:
     """Return (text, style) for each line, in the order of a person's questions."""
-    row = Row(view.cell, view.name)
+    row = Row(view.cell)
     head = '   '.join(filter(None, (row.word.upper(), row.figure, row.reason)))
-    said: list[Line] = [(row.name, 'bold'), (head, STYLES[row.word])]
+    said: list[Line] = [(view.name, 'bold'), (head, STYLES[row.word])]
     said += [(f'{label:8} {text}', '') for label, text in _facts(view, row) if text]
     for file, tail in view.output.items():
         said += [('', ''), (f'{file}, its end:', '')] + [(f'  {line}', 'dim') for line in tail]
@@ -218,7 +218,7 @@ def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:
     if row.word == 'regressed':
         yield 'where', str(known.where)
         yield 'part', str(known.subsystem)
-        yield '', ', '.join(name for name in known.subsystem.cells if name != row.name)
+        yield '', ', '.join(name for name in known.subsystem.cells if name != view.name)
     for i, change in enumerate(known.changes):
         yield '' if i else 'changed', str(change)
 

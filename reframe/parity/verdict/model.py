@@ -136,7 +136,12 @@ class Row:
     """One cell as text; '' where nothing is known."""
 
     cell: Cell
-    name: str                        # as `parity show` takes it
+    several: bool = False            # environments of the case on its partition
+
+    @property
+    def name(self) -> str:
+        """As `parity show` takes it: with the environment only where there are several."""
+        return cell_id(vars(self.cell), self.several)
 
     @property
     def word(self) -> str:
@@ -166,10 +171,10 @@ class Row:
 
 
 def rows(cells: Iterable[Cell]) -> list[Row]:
-    """Return the table of cells; a name has the environment only where a case has several on its partition."""
+    """Return the table of cells."""
     cells = list(cells)
     environs = Counter((c.system, c.partition, c.case, c.metric) for c in cells)
-    return [Row(c, cell_id(vars(c), environs[c.system, c.partition, c.case, c.metric] > 1)) for c in cells]
+    return [Row(c, environs[c.system, c.partition, c.case, c.metric] > 1) for c in cells]
 
 
 def names(cells: Iterable[Cell]) -> dict[str, Cell]:

@@ -13,10 +13,9 @@ from parity.verdict.model import WORDS, Row, Verdict, rows
 STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
           'missing': 'bold yellow', 'insufficient': 'cyan', 'disturbed': 'yellow', 'unreferenced': 'cyan',
           'skipped': 'dim', 'improved': 'bold green', 'ok': 'green'}
-#: Words whose cells only --all lists: they need no action tonight.
-QUIET = ('ok', 'unreferenced', 'insufficient')
-#: Improved cells that are listed: after an update all cells of a system may be better.
-IMPROVED = 10
+#: Cells of a word that are listed without --all: none of those that need no action tonight, and few of those that
+#: improved, since after an update all may be better.
+LISTED = {'ok': 0, 'unreferenced': 0, 'insufficient': 0, 'improved': 10}
 #: Changed facts that are listed; parity show lists all.
 CHANGES = 4
 
@@ -25,16 +24,17 @@ def lines(verdict: Verdict, everything: bool = False) -> list[tuple[str, str]]:
     """Return (text, style) for each line; ``everything`` lists the cells that are in order, too."""
     said = [(_head(verdict), 'bold'), (_counts(verdict), ''), (verdict.trust, '')]
     said += [(f'warning: {w}', 'yellow') for w in verdict.warnings]
-    table = rows(verdict.cells)
-    for word in WORDS if everything else [w for w in WORDS if w not in QUIET]:
-        listed = [row for row in table if row.word == word]
-        rest = listed[IMPROVED:] if word == 'improved' and not everything else []
-        listed = listed[:len(listed) - len(rest)]
+    table: dict[str, list[Row]] = {word: [] for word in WORDS}
+    for row in rows(verdict.cells):
+        table[row.word].append(row)
+    for word, found in table.items():
+        listed = found if everything else found[:LISTED.get(word)]
         for subsystem in sorted({row.cell.subsystem for row in listed}):
             said += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]
             own = [row for row in listed if row.cell.subsystem == subsystem]
             said += [(text, '') for text in _rows(own, everything)]
-        said += [(f'  and {len(rest)} more improved: parity verdict --all', '')] if rest else []
+        if word == 'improved' and found[len(listed):]:
+            said.append((f'  and {len(found) - len(listed)} more improved: parity verdict --all', ''))
     said += [*_pairs(verdict, everything), ('', ''), (f'next: {verdict.next}', '')]
     return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
 
@@ -72,7 +72,7 @@ def _rows(listed: list[Row], everything: bool) -> Iterator[str]:
     groups: dict[tuple, list[Row]] = {}
     for row in listed:
         c = row.cell
-        alike = (c.check,) if row.word in by_reason else (c.case, c.metric if row.figure else '')
+        alike = (c.check,) if row.word in by_reason else (c.case, '' if c.value is None else c.metric)
         groups.setdefault((*alike, c.partition, c.environ, c.reason), []).append(row)
     causes = [c.cause.lines(CHANGES) if (c := group[0].cell).cause else [] for group in groups.values()]
     table = columns([_columns(group) for group in groups.values()], right=(2,))
@@ -88,8 +88,8 @@ def _columns(group: list[Row]) -> tuple[str, ...]:
     where = ' · '.join(filter(None, (place, *c.nodes[:3], c.virtualisation)))
     if len(group) > 1:
         return _several([r.cell for r in group]), where, '', '', row.reason
-    limit = row.bound and f'{100 * c.efficiency:.0f} % of {row.bound}'
-    low, high = ('' if bound is None else figure(bound) for bound in (c.low, c.high))
+    limit = f'{100 * c.efficiency:.0f} % of {bound}' if (bound := row.bound) else ''
+    low, high = ('' if end is None else figure(end) for end in (c.low, c.high))
     band = '' if c.reference is None else f'band {low} .. {high}'
     return row.title, where, row.figure, limit, '   '.join(filter(None, (band, row.reason)))
 
