@@ -39,9 +39,9 @@ def read(text: str) -> Read:
 
 
 def results(text: str) -> list[HplResult]:
-    """Every result line of one complete run, in its order. Raises Incomplete with the line where something is
-    missing or memory could not be allocated, Wrong for illegal input, a residual that is not PASSED, or figures
-    that contradict each other."""
+    """Return every result line of one complete run, in order. Raises Incomplete where something is missing or
+    memory could not be allocated. Raises Wrong for illegal input, a failed residual, or figures that
+    contradict."""
     out = Lines(text)
     out.refuse('>>> .*allocation failed', Incomplete)
     out.refuse('>>> .* <<<|tests completed without checking')

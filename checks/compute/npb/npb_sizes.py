@@ -36,8 +36,8 @@ def most_ranks(benchmark: str, available: int, npb_class: str = '') -> int:
 def memory_bytes(benchmark: str, npb_class: str, ranks: int = 1) -> int:
     """Bytes of the arrays of all ``ranks`` together; program and MPI come on top, about 15 MB a rank.
 
-    Computed from what each program allocates. Measured with one rank, classes A and B, the resident
-    peak was this + 4 to 16 MB, or less where a program does not touch all it allocates (CG B, IS).
+    Computed from what each program allocates. Measured with one rank, classes A and B: the resident
+    peak was 4 to 16 MB above this. It was less where a program does not touch all that it allocates (CG B, IS).
     Ghost points, buffers and tables that every rank has whole make it grow with the ranks. Raises
     ValueError for an unknown benchmark or class, or for ranks that the benchmark does not accept."""
     _known(benchmark, npb_class or '?')

@@ -27,7 +27,7 @@ _ROW = (rf'(?:(?P<kind>{_KIND}) threads (?P<threads>\d+) lanes (?P<lanes>\d+) ch
 
 
 class Counted(rfm.RunOnlyRegressionTest, Kernel):
-    """What both checks share: figures of double precision stand beside the peak of as many cores."""
+    """Compares double precision with the peak of as many cores, for both checks."""
 
     kernel = 'ops'
 
@@ -59,7 +59,7 @@ class Ops(Counted):
 
 @rfm.simple_test
 class OpsOverTime(Counted):
-    """Double precision on all cores, told once a second: a clock that falls, a neighbour, a throttled socket."""
+    """Double precision on all cores, once a second: shows a falling clock, a neighbour, a throttled socket."""
 
     threads = parameter(['all'])
     metrics = (Metric('median', 'Gflop/s', 'higher'), Metric('lowest', 'Gflop/s', 'higher'),

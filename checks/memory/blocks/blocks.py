@@ -89,7 +89,7 @@ class Walk:
 
 
 def walk(threads: int, cache_bytes: int | None, memory_bytes: int | None) -> Walk:
-    """So much that all ``threads`` together have four times the caches they can use, as STREAM's rules ask.
+    """Return the memory of each thread: all ``threads`` together walk over four times the caches that they use.
 
     A power of two, in which blocks of powers of two come in random order without a search for the next.
     At most a quarter of the memory: where that is less than four times the caches, the figures are no

@@ -85,7 +85,7 @@ def read(text: str, max_size: int | None = None) -> Read:
 
 
 def _figures(row: re.Match[str], size: int, messages: int) -> tuple[float, float]:
-    """The longest time and the bandwidth, which IMB makes of it."""
+    """Return the longest time, and the bandwidth that IMB computes from it."""
     *times, token = row.groups()[1:]
     least, most, average = [number(time, f'time of {size} B') for time in times] * (1 if len(times) == 3 else 3)
     ordered(f'times of {size} B', least, average, most)

@@ -24,7 +24,7 @@ def _at(path: str, **more: Any) -> Any:
 
 
 class _Sum(BaseModel, strict=True):
-    """Of one stream, or of all."""
+    """The sums of one stream, or of all."""
 
     bytes: NonNegativeInt
     seconds: PositiveFloat
@@ -36,7 +36,7 @@ class _Sent(_Sum):
 
 
 class _Sender(_Sent):
-    """With what its kernel knew, once a second: round-trip times in us, window in bytes."""
+    """A sender with its kernel's view, once a second: round-trip times in us, window in bytes."""
 
     min_rtt: NonNegativeInt
     mean_rtt: NonNegativeInt
@@ -121,7 +121,7 @@ def read(text: str) -> Read:
 
 
 def threading(version: str) -> str:
-    """Whether streams share one thread in this version, for instance 3.12, or have one each."""
+    """Return how the streams of this version, for instance 3.12, share threads."""
     return THREADING[_release(version) >= (3, 16)]
 
 
@@ -195,7 +195,7 @@ _TRIPS = r'samples (\d+) min (\S+) median (\S+) p99 (\S+) max (\S+) us'
 
 @dataclass(frozen=True)
 class Ends:
-    """What was measured between two ends: iperf3's figures by run (tcp:4, udp:1), round trips in us."""
+    """The figures between two ends: iperf3's by run (tcp:4, udp:1), round trips in us."""
 
     metrics: dict[str, dict[str, float]]
     facts: dict[str, dict[str, float | str]]
@@ -203,12 +203,12 @@ class Ends:
 
     @property
     def threading(self) -> str:
-        """Of iperf3: all runs are of one version."""
+        """Threads of iperf3: all runs have one version."""
         return next(iter(self.facts.values()))['threading']
 
 
 def read_ends(text: str, runs: list[str]) -> Ends:
-    """What tcp.py printed, which was asked for ``runs``; raises as iperf3's parser does, too."""
+    """Read the output of tcp.py, which was asked for ``runs``. Raises as ``read`` does, too."""
     _, head, out = sealed(text, _HEAD, _SEAL)
     if head[2] != ','.join(runs):
         raise Wrong(f'ran {head[2].replace(",", ", ")}, asked for {", ".join(runs)}')

@@ -1,7 +1,7 @@
 """mpiP 3 (LLNL): the time of each rank inside MPI, by call; -S profile=yes runs any MPI check under it.
 
 The text is the file PROGRAM.TASKS.PID.1.mpiP that MPI_Finalize writes with MPIP="-k 0 -e": all calls, all ranks,
-fixed decimals. A rank's MPI time is a share of its run time, and its calls sum up to it."""
+fixed decimals. A rank's MPI time is a share of its run time, and its calls sum up to that."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class _Task(NamedTuple):
 def read(text: str) -> Read:
     """app_, mpi_ and computation_seconds_max and _mean over ranks (s), mpi_share (%), imbalance.
 
-    App time is that between MPI_Init and MPI_Finalize, computation what of it is outside MPI, mpi_share the MPI
-    time of all ranks over their App time, imbalance the longest computation over the mean (1: even). Times have a
-    resolution of 1 ms. Raises Incomplete, with the line, for a report that is cut or made with other options of
-    mpiP, Wrong when figures contradict each other.
+    App time is the time between MPI_Init and MPI_Finalize; computation is its part outside MPI. mpi_share is the
+    MPI time of all ranks over their App time. imbalance is the longest computation over the mean (1: even). Times
+    have a resolution of 1 ms. Raises Incomplete, with the line, for a report that is cut or made with other
+    options of mpiP, Wrong when figures contradict each other.
 
     Facts: version, command, tasks, nodes (names), ranks and calls. ``ranks``: rank, node, app_seconds,
     mpi_seconds, computation_seconds of each. ``calls``, longest first: call, seconds and count over all ranks;
@@ -105,7 +105,7 @@ def _section(out: Lines, title: str, heading: str, needed: bool = True) -> list[
     if len(rows) < 2 or rows[0] != heading.split():
         raise Incomplete(f'line {start}: section "{title}" has not the heading "{heading}" and rows')
     if short := [row for row in rows if len(row) != len(rows[0])]:
-        raise Wrong(f'section "{title}": {" ".join(short[0])[:120]!r} is no row of it')
+        raise Wrong(f'section "{title}": {" ".join(short[0])[:120]!r} is no row')
     return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
 
@@ -172,7 +172,7 @@ def _bytes(out: Lines, tasks: dict[str, _Task], every: str, top: str, share: str
 
 
 def _total(values: _ByRank, tasks: dict[str, _Task]) -> dict[str, int]:
-    """What the rows * of all ranks say of each call: the sum of the rows of the ranks."""
+    """Return the rows * of each call, which must be the sums of the rows of the ranks."""
     total = {call: value for (call, rank), value in values.items() if rank == '*'}
     summed = dict.fromkeys((call for call, _ in values), 0)
     for (call, rank), value in values.items():

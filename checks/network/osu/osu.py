@@ -32,7 +32,7 @@ COLLECTIVES = ('allreduce', 'alltoall', 'bcast', 'barrier')
 
 
 class Osu(rfm.RunOnlyRegressionTest, Mpi):
-    """What the OSU checks share: ranks within a node or between two, the options, the curve."""
+    """Places ranks within a node or between two, sets options and keeps the curve, for all OSU checks."""
 
     where = parameter(['within', 'between'])        # one node, two
     options = f'-m 1:{LARGEST}'
@@ -132,7 +132,7 @@ def collective_iterations(iterations: int, ranks: int) -> int:
 
 
 def alltoall_bytes(ranks: int, largest: int) -> int:
-    """What one rank holds of osu_alltoall's buffers: it sends and receives ``largest`` bytes from every rank."""
+    """Return the bytes of a rank's buffers in osu_alltoall: ``largest`` bytes to and from every rank."""
     return 2 * ranks * largest
 
 

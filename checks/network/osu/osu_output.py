@@ -1,6 +1,6 @@
 """OSU Micro-Benchmarks 7 (Panda et al., Ohio State): point to point and collectives, as the checks ask for them.
-Latencies and bandwidths stand alone: an altered digit is not noticed. A table that lacks a row or has one that is
-not whole is, and of mbw_mr a bandwidth that is not its message rate times the size."""
+Latencies and bandwidths stand alone: an altered digit is not noticed. A table without a
+row or with a cut one is. So is a bandwidth of mbw_mr that is not the message rate times the size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs/filecopy.py printed: files copied or written by several clients, of which some may hang. Under the
+"""Output of programs/filecopy.py: files copied or written by several clients, of which some may hang. Under the
 checksum stand the options, the seconds of every iteration, and the medians, which follow from them."""
 
 from __future__ import annotations

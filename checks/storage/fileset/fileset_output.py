@@ -1,4 +1,4 @@
-"""What programs/fileset.py printed: a population of files of one size, read in random order. Under the checksum
+"""Output of programs/fileset.py: a population of files of one size, read in random order. Under the checksum
 stand the options, the seconds of every iteration, and the medians, which follow from them."""
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ def read(text: str) -> Read:
     A byte that is read and written counts once.
 
     Facts: ranks, nodes, bytes (of a file), files (of a rank), chunk (bytes), mode, seed, iterations, read_from
-    ('other node' or 'own'), launch, python, mpi4py, mpi, filesystems, seconds_min and seconds_max (s),
-    'source cached' (yes, no, unknown) with its why, and host and folders where they were printed."""
+    ('other node' or 'own').
+
+    Further facts: launch, python, mpi4py, mpi, filesystems, seconds_min and seconds_max (s), 'source cached' (yes,
+    no, unknown) with its why, host and folders."""
     above, _, out = sealed(text, START, SEAL)
     counts = {name: out.count(f'{name}: (.+)') for name in _COUNTS}
     files = counts['files'] * counts['ranks']

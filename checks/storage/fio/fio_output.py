@@ -25,7 +25,7 @@ class _Percentiles(BaseModel, strict=True):
 
 
 class _Latency(BaseModel, strict=True):
-    """From submission to completion (ns); a percentile is of fio's histogram."""
+    """Latency from submission to completion (ns); percentiles come from fio's histogram."""
 
     min: NonNegativeFloat
     mean: NonNegativeFloat

@@ -67,7 +67,7 @@ def _rates(name: str, tokens: tuple[str, ...], iterations: int) -> dict[str, flo
 
 
 def possible(most: float, least: float, mean: float, deviation: float, count: int) -> bool:
-    """Whether so many rates can have these figures, each rounded to three decimals."""
+    """Return whether this number of rates can have these figures, each rounded to three decimals."""
     others = count - 2
     rates = [most, least, *[(count * mean - most - least) / max(others, 1)] * others][:count]     # others alike
     near = 1e-9 * most + (0.0005 * (count + 2) / others if others > 0 else 0.001 * (count - 1))

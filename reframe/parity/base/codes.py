@@ -35,7 +35,7 @@ class Code:
     starts with it; a code with neither has no program but Spack's.
 
     A program is tried with the arguments ``starts``, in a folder that has only ``files``, from the code's own.
-    What it prints, or writes to the file ``result``, must have the line ``says`` and match ``version``, whose
+    Its output, or the file ``result`` that it writes, must have the line ``says`` and match ``version``, whose
     groups are at least ``least``. ``blas``: figures depend on the BLAS. ``profile``: this is no benchmark but a
     library that profiles MPI: the names of its reports, and the variable that it runs with.
 
@@ -96,8 +96,8 @@ def _several(value: Any) -> list[str]:
 
 def every() -> tuple[Code, ...]:
     """All codes, in the order of their folders; those of this checkout where PARITY_ROOT has no checks/. Raises
-    UsageError, with file and line, for a folder without a check, a CODE that is not of literals, and a second code
-    of one name."""
+    UsageError, with file and line, for a folder without a check, a CODE that holds no literals, and a name that
+    two codes have."""
     checks = paths.root() / 'checks'
     return _every(checks if checks.is_dir() else Path(__file__).resolve().parents[3] / 'checks')
 
@@ -175,7 +175,7 @@ def features() -> tuple[str, ...]:
 
 
 def offered_by(provider: str) -> tuple[str, ...]:
-    """What a provider can offer at best: what `requires: offered` demands of a system."""
+    """The features that a provider can offer at best: `requires: offered` demands them of a system."""
     able = {'distro': lambda code: code.executable or code.beside,
             'spack': lambda code: code.spack and not code.profile}.get(provider, lambda code: False)
     return tuple(dict.fromkeys(code.feature for code in every() if able(code)))

@@ -1,4 +1,4 @@
-"""What a check imports: the code, the workload's mixins, metrics, sizes, and the reader of outputs."""
+"""All that a check imports: Code, Metric, the mixins, and the reader of outputs."""
 
 from parity.base.codes import Code
 from parity.check.metric import Metric

@@ -56,7 +56,7 @@ class Mpi(Workload):
             self.skip_case(f'{name}={getattr(self, name)}: this check places its ranks by itself')
 
     def place_where(self, where, ranks=None, even=1):
-        """Ranks `within` one node or `between` two; all that are there if not told, a multiple of ``even``."""
+        """Place ranks `within` one node or `between` two: ``ranks``, or all that fit in a multiple of ``even``."""
         self.not_taken('nodes', *(['ranks_a_node'] if ranks else []))
         nodes = 1 if where == 'within' else 2
         there = self.ranks_on(nodes) if not ranks else ranks
@@ -65,7 +65,7 @@ class Mpi(Workload):
         self.place_ranks(there - there % (nodes * even) or there, nodes)
 
     def place_ranks(self, ranks=None, nodes=None):
-        """Ask for so many ranks, one thread each, evenly on so many nodes; all cores if not told."""
+        """Ask for ``ranks`` of one thread each, evenly on ``nodes``; by default for all cores."""
         nodes, have = nodes or int(self.nodes), self.extra('nodes')
         if have and nodes > have:
             self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}')
@@ -101,7 +101,7 @@ class Mpi(Workload):
         self.executable = './rank.sh'
 
     def parity_beside(self):
-        """Where the ranks ran, and the profile: figures beside those of the program."""
+        """Check where the ranks ran, and return the figures of the profile."""
         ran = placement.read(Path(self.stagedir, 'ranks'))
         self.parity['placement'] = {**vars(self.asked), 'ran': ran.told()}
         if why := placement.problem(self.asked, ran):

@@ -38,7 +38,7 @@ _SINGLE = 1e-5          # beyond rounding: old codes compute their rates with co
 
 
 class Incomplete(ValueError):
-    """The output ends, or a part of it is absent, before the result is there: infrastructure."""
+    """The output ends before its result, or lacks a part: infrastructure."""
 
 
 class Wrong(ValueError):
@@ -179,9 +179,9 @@ class Printed(NamedTuple):
 
 
 def kernel(text: str, name: str, head: str, row: str) -> Printed:
-    """The output of the kernel ``name``, whose first line gives ``head``; every other line is a ``row``. Raises
-    Incomplete where the beginning, the end or a result is absent or the checksum does not fit, Wrong where a
-    result is wrong or a line is none of the kernel's."""
+    """Read the output of the kernel ``name``: its first line gives ``head``, every other line is a ``row``. Raises
+    Incomplete if its beginning, its end or a result is absent, or its checksum does not fit. Raises Wrong for a
+    wrong result and for a foreign line."""
     above, first, out = sealed(text, rf'{name} 1 {head} (\d+)', rf'{name} end \d+ crc32 (\S+)', last='\n')
     for at, match in out.found(r'(.*) wrong ([1-9]\d*)'):
         raise Wrong(f'line {at}: {match[2]} threads computed a wrong result: {match[1][:80]!r}')
@@ -223,10 +223,9 @@ def sections(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], 
 
 
 def table(out: Lines, heading: str, row: str, width: int, last: int | None = None) -> dict[int, re.Match[str]]:
-    """Every ``row`` below the one line with the words ``heading``, by its message size (bytes), which is group 1.
-    Each has ``width`` characters: a row that lost some of its digits has fewer. ``last``: the last size that was
-    asked for. Raises Incomplete for a table or row that ends early, Wrong for a row or a size that does not
-    fit."""
+    """Return each ``row`` below the line with the words ``heading``, by its message size (bytes), group 1. Each
+    has ``width`` characters: a row that lost digits has fewer. ``last`` is the last size that was asked for.
+    Raises Incomplete for a table or row that ends early, Wrong for a row or a size that does not fit."""
     words = ' *' + ' +'.join(map(re.escape, heading.split()))
     out.one(words, heading)
     found: dict[int, re.Match[str]] = {}
@@ -280,9 +279,8 @@ def size(token: str, what: str) -> int:
 
 
 def document(text: str) -> dict[str, Any]:
-    """The one JSON object that begins with a line ``{``. Raises Incomplete with the line where there is none or it
-    is not whole, Wrong for several, for a key that stands twice with different values and for a number that is not
-    finite."""
+    """Return the one JSON object that begins with a line ``{``. Raises Incomplete if there is none, or it is not
+    whole. Raises Wrong for several objects, a key with two values, and a number that is not finite."""
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, value in pairs:

@@ -102,7 +102,7 @@ def _positive(**numbers: float) -> None:
 
 @dataclass(frozen=True)
 class IoPlan:
-    """What a case writes: bytes of one repetition (all ranks together), repetitions, and all of it; ``why``."""
+    """The bytes that a case writes: of one repetition by all ranks, and of all. ``why`` has the reason."""
 
     repetition_bytes: int
     repetitions: int

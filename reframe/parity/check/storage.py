@@ -64,7 +64,7 @@ class Budget(RegressionTestPlugin):
             raise ReframeError(f'{type(self).__name__} plans no bytes: plan_bytes() says what it writes')
 
     def _night(self, stated, path):
-        """What is left for the session's cases; None where nothing is stated and no free space is known here."""
+        """Return the budget left for this session; None if none is stated and the free space is not known here."""
         if stated:
             return _nights.setdefault('stated', Night(stated, figure(stated, 'B')))
         there = Path(os.path.expandvars(path))
@@ -80,7 +80,7 @@ class Budget(RegressionTestPlugin):
         return _nights.setdefault(key, Night(budget, f'{figure(budget, "B")}, 10 % of the free space of {path}'))
 
     def _runs(self):
-        """How often a session runs the case: ReFrame makes a test of each repeat."""
+        """Return how often a session runs the case: ReFrame makes a test of each repeat."""
         repeats = type(self).param_space.params.get('.repeat_no')
         return len(repeats.values) if repeats else 1
 
@@ -95,8 +95,8 @@ class Room(Budget):
         self._take_room(str(int(size_bytes)), files)
 
     def take_room_for_direct(self, size_bytes, without, files):
-        """As ``take_room`` does; $direct is 1 and $bytes the size, or, without direct I/O, 0 and ``without``. The
-        node that runs the job is asked: ``took_direct`` says afterwards what it answered."""
+        """Take room as ``take_room`` does. The job's node sets $direct to 1 and $bytes to the size; without direct
+        I/O, to 0 and ``without``. ``took_direct`` returns its answer afterwards."""
         ask = shlex.join(['python3', 'direct.py', self.filesystem(self.on)])
         self._take_room('"$bytes"', files)
         self.prerun_cmds[:0] = [f'direct=$({ask}) || exit 2', f'bytes=$((direct ? {size_bytes:d} : {without:d}))']
@@ -110,7 +110,7 @@ class Room(Budget):
         self.programs = ('room.py',)
 
     def took_direct(self):
-        """Whether the file system took direct I/O on the node that ran the job."""
+        """Return whether the file system took direct I/O on the node that ran the job."""
         try:
             return Path(self.stagedir, 'direct.txt').read_text().strip() == '1'
         except OSError:
@@ -125,7 +125,7 @@ class Room(Budget):
         return self.plan_either(ways, repetitions, self.on)
 
     def direct_here(self):
-        """Whether the file system takes direct I/O, where the job runs on this machine; None: not known here."""
+        """Return whether the file system takes direct I/O; None if the job runs on another machine."""
         path = Path(os.path.expandvars(self.filesystem(self.on)))
         if not self.runs_here() or not path.is_dir():
             return None
@@ -135,17 +135,17 @@ class Room(Budget):
             return None
 
     def bytes_without_direct(self, size_bytes):
-        """What is written instead where direct I/O is not taken: twice the memory, but for size=quick."""
+        """Return the bytes to write without direct I/O: twice the memory, except for size=quick."""
         memory = self.extra('memory_bytes')
         return size_bytes if self.size == 'quick' or not memory else 2 * memory
 
     def caches_known(self):
-        """What can be said of the caches between the program and the disks, for the case's facts."""
+        """Return the known caches between the program and the disks, for the case's facts."""
         kind = self.filesystem_type()
         return {'filesystem': kind, 'server_cache': 'none: local' if self.is_local() else 'unknown'}
 
     def filesystem_type(self):
-        """As the node that ran the job has it mounted, or `unknown`."""
+        """Return the type of the file system on the node that ran the job, or `unknown`."""
         try:
             return json.loads(Path(self.stagedir, 'room.json').read_text())['filesystem']
         except (OSError, ValueError, KeyError):

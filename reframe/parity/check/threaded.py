@@ -18,7 +18,7 @@ class Threaded(Workload):
         self.count = {'one': 1, 'half': max(1, cores // 2), 'all': cores}[self.threads]
         if self.threads != 'one' and self.count == 1:
             self.skip_case(f'{cores} cores: the same as threads=one')
-        self.num_tasks, self.num_cpus_per_task = 1, cores  # all of them, or a scheduler packs the threads
+        self.num_tasks, self.num_cpus_per_task = 1, cores  # all cores, or a scheduler packs the threads
         self.without_launcher()
         self.env_vars.update(OMP_NUM_THREADS=self.count, OMP_PROC_BIND='spread', OMP_PLACES='cores')
 

@@ -1,9 +1,9 @@
-"""What programs/watch.py tells of a job: who else had its CPUs, and what it left running.
+"""The report of programs/watch.py: who else used the CPUs of a job, and which processes it left.
 
-A figure is `disturbed` where others took more of the job's CPUs than ALLOWED: processes outside the job, by their
-time in user mode, and the hypervisor, by the time that it took from the CPU that lost most. Both count in CPUs,
-not as a share of all of them: a program whose ranks or threads wait for one another is as slow as the slowest, so
-one busy loop on one of 64 cores costs it up to half of its speed."""
+A figure is `disturbed` if others took more of the job's CPUs than ALLOWED. Others are processes outside the job,
+by their time in user mode, and the hypervisor, by the time that the worst CPU lost. Both count in CPUs, not as a
+share: ranks that wait for one another are as slow as the slowest. One busy loop on one of 64 cores can halve
+their speed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from parity.scheduler import scheduled
 #: CPUs that others may take, where the partition states nothing (`extras: others_cpus`): 4 % of one, or 0.25 % of
 #: all that the job has, whichever is more. docs/disturbed.md has the measurements behind it.
 ALLOWED, ALLOWED_OF_ALL = 0.04, 0.0025
-#: What the kernel counts in ticks of 10 ms is not known better than so.
+#: The kernel counts in ticks of 10 ms.
 UNSURE_SECONDS = 0.05
-#: CPUs below which nothing is told.
+#: Smaller shares of a CPU are not reported.
 UNIT = 0.005
 
 #: Begin anew below watch.py; without Python on the node the job runs as it is.
@@ -34,7 +34,7 @@ def begin(case) -> None:
 
 
 def told(stagedir: str) -> dict[str, Any]:
-    """What watch.json says; {} where the job was not watched, or killed."""
+    """Return the report watch.json; {} if the job was not watched, or was killed."""
     try:
         found = json.loads(Path(stagedir, 'watch.json').read_text())
     except (OSError, ValueError):
@@ -43,7 +43,7 @@ def told(stagedir: str) -> dict[str, Any]:
 
 
 def disturbed(seen: dict[str, Any], allowed: float | None) -> str:
-    """Who took how much, where it was more than ``allowed`` CPUs (None: ALLOWED); '' where not, or unknown."""
+    """Return who took more than ``allowed`` CPUs (None: ALLOWED), and how much; '' for nobody, or if unknown."""
     seconds = seen.get('seconds') or 0.0
     others, steal = seen.get('others') or 0.0, seen.get('steal') or 0.0
     most = max(ALLOWED, ALLOWED_OF_ALL * seen.get('cpus', 0)) if allowed is None else allowed

@@ -1,4 +1,4 @@
-"""The mixin under every check: a check declares, this carries what all of them share.
+"""The mixin under every check.
 
 A check states what it needs (``needs``), what it measures (``metrics``) and how the text that
 the program printed becomes figures (``parse``). This mixin makes ReFrame refuse what ReFrame
@@ -32,9 +32,9 @@ from parity.scheduler import scheduled
 
 
 class Workload(rfm.RegressionTestPlugin):
-    """What every check shares. Figures end up in ReFrame's results database.
+    """The part that all checks share. ReFrame's results database keeps the figures.
 
-    ``parity`` is what the database keeps of a case beside its figures: units, directions and
+    ``parity`` is kept beside the figures of a case: units, directions and
     limits of its metrics, labels, the derivation of its sizes, the software's identity, load and
     steal before and after."""
 
@@ -78,7 +78,7 @@ class Workload(rfm.RegressionTestPlugin):
         return variables.changed(self)
 
     def parity_claim(self):
-        """What the check asks of partitions and environments, in ReFrame's own form."""
+        """State in ReFrame's form which partitions and environments the check needs."""
         self.valid_systems = [' '.join(f'+{f}' for f in sorted(self.partition_needs)) or '*']
         self.valid_prog_environs = [' '.join(f'+{f}' for f in sorted(self.needs)) or '*']
 
@@ -257,7 +257,7 @@ class Workload(rfm.RegressionTestPlugin):
         return not self.is_dry_run() and self.runs_here()
 
     def runs_here(self):
-        """Whether the job runs on this very machine."""
+        """Return whether the job runs on this very machine."""
         return self.current_partition.scheduler.registered_name == 'local'
 
     def parse(self, text):
@@ -311,7 +311,7 @@ class Workload(rfm.RegressionTestPlugin):
         return [m for m in self.metrics if m.name not in self.parity['left_out']]
 
     def _parity_exit(self):
-        """The exit code, if it is not 0, and what standard error tells of it."""
+        """Return the exit code, if it is not 0, and the complaint on standard error."""
         return f'exit code {self.job.exitcode}{self._parity_complaint()}; ' if self.job.exitcode else ''
 
     def _parity_complaint(self):

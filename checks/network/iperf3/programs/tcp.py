@@ -3,10 +3,10 @@
     python3 tcp.py --runs tcp:1,tcp:4 --seconds 1 --round-trips -- iperf3            # within this machine
     python3 pairs.py ... -- python3 tcp.py --pair {pair} --runs udp:1 --seconds 1 -- iperf3
 
-python3 alone, 3.9 or later. With --pair it is started on both nodes: on the second it serves iperf3 and
-echoes bytes, on ports that are free, until the first, which finds it by its name, has done all runs. A run
-is PROTOCOL:STREAMS. The first prints what iperf3 prints between lines of its own; the last has a checksum
-of all others. Exit codes: 0, 1 if a run failed, 2 for what it cannot start with.
+python3 alone, 3.9 or later. With --pair it starts on both nodes. The second serves iperf3 and echoes bytes
+on free ports, until the first has done all runs. The first finds the second by its name. A run is
+PROTOCOL:STREAMS. The first prints what iperf3 prints between lines of its own; the last has a checksum of all
+others. Exit codes: 0, 1 if a run failed, 2 for what it cannot start with.
 """
 
 import argparse
@@ -104,7 +104,7 @@ def die_with_parent():
 
 
 def is_open(port):
-    """Whether something listens; a connection, to try it, would be taken for a client."""
+    """Return whether something listens; iperf3 would take a trial connection for a client."""
     for name in ('tcp', 'tcp6'):
         with contextlib.suppress(OSError), open(f'/proc/net/{name}') as table:
             if any(row[1].endswith(f':{port:04X}') and row[3] == '0A' for row in map(str.split, table)):
@@ -188,7 +188,7 @@ def measure(options, host):
 
 
 def loaded(options, host, serving, echoing):
-    """Round trips while streams flow: these are told, too, so that it is known that they did."""
+    """Measure round trips while streams flow, and report the streams to prove that they flowed."""
     load = []
     flowing = threading.Thread(target=lambda: load.append(transfer(options, host, serving, f'tcp:{LOAD}')))
     flowing.start()

@@ -3,8 +3,9 @@
 
 Standalone (Linux, Python 3.9, standard library): it runs on compute nodes that have nothing else.
 One large file copied, many 1 KiB files copied, or many 1 KiB files written. With --durable the clock stops
-after fsync of every file and directory; without, where that of cp would. What killed runs of this host left
-is removed first. Exit status: 0 results; 1 trouble on the way, wrong files, nothing timed; 2 refused.
+after fsync of every file and directory; without, where that of cp would. Each run first
+removes the folders of killed runs of this host. Exit status: 0 results; 1 trouble on the way, wrong files,
+nothing timed; 2 refused.
 """
 import argparse
 import contextlib
@@ -163,7 +164,7 @@ def sync(folder, call=os.fsync):
 
 
 class Job:
-    """What one run does, and where; the methods that take a client are its work."""
+    """One run: its work and its places. The methods that take a client are its work."""
 
     def __init__(self, options):
         self.options, self.large = options, options.mode == 'large-copy'

@@ -5,9 +5,9 @@ Standalone (Linux, Python 3.9, standard library; mpi4py where there is more than
 GPFS by Raicu: mpirun -n 64 fileset.py --mode read --source FOLDER --bytes 1e6. Every rank writes its files,
 then reads those of a rank on the next node (in one node: its own), or copies them to --destination with fsync
 of each. The clock runs from barrier to barrier: the longest that any rank saw. A byte copied counts once.
-Everything is removed again. What killed runs left is removed by the next run in the same folder: at once by
-the host, boot and space of process ids where rank 0 of that run lived and is gone (its id and its start are
-in the file `owner`); by any other host 7 days after that run began, since it might live.
+Everything is removed again. The next run in the same folder removes what a killed run left. It does so at
+once on the host, boot and space of process ids where rank 0 of that run lived and is gone: the file `owner` has
+its id and start. Any other host waits until 7 days after that run began, since it might live.
 Exit status: 0 results; 1 trouble on the way or wrong files; 2 refused.
 """
 import argparse
@@ -31,11 +31,11 @@ import uuid
 import filetools
 from filetools import BLOCK, STOPS, Trouble, drop, libc, mount, opened, plain, remove, resident, room, say, write
 
-POOL, STEP = 1048573, 4099              # primes: no two blocks of a file, no two of a million files, are alike
+POOL, STEP = 1048573, 4099              # primes: no two blocks of a file and no two of a million files are alike
 LARGE = 1_000_000                       # bytes from which on the inode of a file hardly counts
 SAMPLE = 16                             # files of a rank looked up in the page cache: a look warms the inode
 AGE, PATIENCE = 7 * 86400, 20.0         # s
-OWN_CACHE = re.compile('gpfs|beegfs.*|fuse.*|panfs|wekafs|9p|virtiofs|unknown')     # mincore knows nothing of it
+OWN_CACHE = re.compile('gpfs|beegfs.*|fuse.*|panfs|wekafs|9p|virtiofs|unknown')     # mincore does not know
 TASKS = ('OMPI_COMM_WORLD_SIZE', 'MV2_COMM_WORLD_SIZE', 'PMI_SIZE', 'SLURM_STEP_NUM_TASKS')
 NAME = 'parity-fileset-'
 
@@ -111,7 +111,7 @@ class Team:
         return [answer for answer, _ in said]
 
     def leave(self, status):
-        """End out of step with the other ranks: they are told, and have time to clean up as well."""
+        """End out of step with the other ranks: tell them, and give them time to clean up."""
         if self.size > 1:
             told = [self.farewell.isend(None, other) for other in range(self.size) if other != self.rank]
             request, until = self.farewell.Ibarrier(), time.monotonic() + PATIENCE
@@ -140,7 +140,7 @@ def order(seed, iteration, rank, files):
 
 
 def machine():
-    """Where a process id means one process: a host, its boot and space of process ids; '' when not known."""
+    """Name where a process id means one process: host, boot, space of process ids; '' when not known."""
     with contextlib.suppress(OSError), open('/proc/sys/kernel/random/boot_id') as boot:
         return f'{platform.node()} {boot.read().strip()} {os.readlink("/proc/self/ns/pid")}'
     return ''
@@ -154,7 +154,7 @@ def process(pid):
 
 
 def stale(tree):
-    """Whether a folder of this user is of a run that is over, as the text at the top says."""
+    """Return whether a folder of this user belongs to a run that is over, as the text at the top says."""
     with contextlib.suppress(OSError):
         state, where, who = os.lstat(tree), '', ''
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
@@ -168,7 +168,7 @@ def stale(tree):
 
 
 class Job:
-    """What one run does, and where; most methods are the work of one rank."""
+    """One run: its work and its places. Most methods are the work of one rank."""
 
     def __init__(self, options, team):
         self.options, self.team, self.copies = options, team, options.mode == 'read-write'
