@@ -6,9 +6,8 @@ false alarms. Worse by either is a regression, unless the same case, run again t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.base.figures import change
 from parity.base.strict import Limit, measured
@@ -27,8 +26,7 @@ _OPEN = ('ok', 'improved', 'regressed', 'unreferenced')
 _LAST_WORD = {('ok', 'improved'), ('unreferenced', 'improved'), ('unreferenced', 'ok')}
 
 
-@dataclass(frozen=True)
-class Demands:
+class Demands(NamedTuple):
     """The features that the system requires, the waivers that hold, and the session's figures.
 
     ``figures``: by (partition, check, metric), for ceilings that another check measured."""
@@ -36,15 +34,6 @@ class Demands:
     required: set[str]
     waived: dict[str, str]
     figures: dict[tuple[str, str, str], float]
-
-    def without_environment(self, case: PlannedCase) -> tuple[str, str]:
-        """Return verdict and reason of a case that no environment can run."""
-        if waiver := next((self.waived[n] for n in case.needs if n in self.waived), ''):
-            return 'skipped', waiver
-        why = f'no environment offers {", ".join(case.needs)}'
-        if self.required & set(case.needs):
-            return 'missing', f'{why}, which the system requires'
-        return 'skipped', why
 
 
 def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
@@ -57,11 +46,14 @@ def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
 
 
 def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> dict[str, str]:
-    verdict, reason = demands.without_environment(case) if not case.environ else \
-        ('missing', 'planned, but the session ended before it ran')
-    if verdict == 'missing' and metric.left_out:
-        verdict, reason = 'skipped', metric.left_out
-    return {'verdict': verdict, 'reason': reason}
+    waiver = next((demands.waived[code] for code in case.needs if code in demands.waived), '')
+    why = f'no environment offers {", ".join(case.needs)}'
+    if not case.environ and (waiver or not demands.required & set(case.needs)):
+        return {'verdict': 'skipped', 'reason': waiver or why}
+    if metric.left_out:
+        return {'verdict': 'skipped', 'reason': metric.left_out}
+    return {'verdict': 'missing', 'reason': 'planned, but the session ended before it ran' if case.environ
+            else f'{why}, which the system requires'}
 
 
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
