@@ -20,6 +20,7 @@ from parity.base import text
 from parity.records.record import Session as Stored
 from parity.report import drawings, facts, junit, nights, rows
 from parity.report.beside import Beside
+from parity.verdict import model, terminal
 from parity.verdict.attribution.changes import Attribution, Change, Subsystem, Where
 from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Session, Verdict
 
@@ -315,6 +316,16 @@ def test_the_page_is_put_in_place_last_and_a_folder_in_its_way_stays(tmp_path, m
     with pytest.raises(OSError):
         report.write(verdict_of([]), tmp_path / 'other', tmp_path)
     assert (tmp_path / 'other' / 'index.html').is_dir()
+
+
+def test_terminal_notice_page_and_junit_print_the_same_rows(tmp_path):
+    verdict = verdict_of(every_word())
+    printed = '\n'.join(text for text, _ in terminal.lines(verdict, everything=True))
+    texts = [printed, page_of(verdict, tmp_path).all('main')[0]['text'], junit.render(verdict).decode()]
+    for row in model.rows(verdict.cells):
+        assert all(row.cell.metric in text and row.place.partition(':')[2] in text for text in texts)
+        assert row.title in printed and row.figure in printed and row.figure in texts[1] and row.reason in printed
+    assert all(f'because {word}' in texts[1] for word in WORDS)
 
 
 def test_importing_the_report_does_not_load_jinja2():
