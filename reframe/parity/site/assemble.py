@@ -20,14 +20,14 @@ PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
 
 
 def site_configuration() -> dict[str, Any]:
-    """The dictionary that reframe/settings.py hands to ReFrame. UsageError for a bad system file."""
+    """Return the dictionary that reframe/settings.py hands to ReFrame. UsageError for a bad system file."""
     stated = [systems.read(name) for name in systems.names()]
     found = [_system(system) for system in stated]
     return {
         'systems': [system for system, _ in found],
         'environments': [environ for _, environs in found for environ in environs],
         'logging': [_logging()],
-        'general': [_general(), *_with_modules(stated), *_with_many_jobs(stated)],
+        'general': _general(stated),
         'storage': [store.storage()],
         'modes': [{'name': size, 'options': [f'-S size={size}']}
                   for size in ('quick', 'nightly', 'acceptance')],
@@ -35,13 +35,15 @@ def site_configuration() -> dict[str, Any]:
 
 
 def _system(system: System) -> tuple[dict, list[dict]]:
-    """One system and its environments, in ReFrame's form."""
+    """Return one system and its environments, in ReFrame's form."""
     machine, software = (_detected(system) if system.detect else (None, None))
     # a login node can try none of the programs of a system that is not detected
     found = software.environs if software else [*_built(system.name), *map(_modules, system.environments)]
     environs = [_environment(system, environ) for environ in found]
     names = [e['name'] for e in environs]
-    _whole(system, names)
+    if wrong := list(_wrong(system, names)):
+        file = paths.root() / 'systems' / system.name / 'system.yaml'
+        raise UsageError('\n'.join(f'{file}: {why}' for why in wrong))
     return {
         'name': system.name,
         'descr': system.descr,
@@ -53,29 +55,18 @@ def _system(system: System) -> tuple[dict, list[dict]]:
     }, environs
 
 
-def _whole(system: System, environs: list[str]) -> None:
-    """Refuse what would make cases disappear, or run something else than the file says."""
-    file = paths.root() / 'systems' / system.name / 'system.yaml'
-    found = list(_environs_wrong(system, environs))
-    for part in system.partitions:
-        found += [f'partition {part.name}: {why}' for why in _partition_wrong(system, part, environs)]
-    if found:
-        raise UsageError('\n'.join(f'{file}: {why}' for why in found))
-
-
-def _environs_wrong(system: System, environs: list[str]) -> Iterator[str]:
+def _wrong(system: System, environs: list[str]) -> Iterator[str]:
+    """Yield what would make cases disappear, or run something else than the file says."""
     yield from (f'environments: {name!r} is the name of two environments'
                 for name, count in Counter(environs).items() if count > 1)
     if any(e.modules for e in system.environments) and system.modules_system == 'nomod':
         yield 'modules_system: nomod loads none of the modules that environments names; valid: envmod, lmod'
-
-
-def _partition_wrong(system: System, stated: Partition, environs: list[str]) -> Iterator[str]:
-    yield from (f'unknown environment {name!r}; valid: {", ".join(environs)}'
-                for name in stated.environs or () if name not in (*environs, *systems.SPACK))
-    if system.detect is not True:  # a check would take an unknown number of cores for one
-        yield from (f'extras: {fact} must be stated: it is not detected' for fact in ('cores', 'memory_bytes')
-                    if getattr(stated.extras, fact) is None)
+    for part in system.partitions:
+        yield from (f'partition {part.name}: unknown environment {name!r}; valid: {", ".join(environs)}'
+                    for name in part.environs or () if name not in (*environs, *systems.SPACK))
+        if system.detect is not True:  # a check would take an unknown number of cores for one
+            yield from (f'partition {part.name}: extras: {fact} must be stated: it is not detected'
+                        for fact in ('cores', 'memory_bytes') if getattr(part.extras, fact) is None)
 
 
 def _detected(system: System):
@@ -87,14 +78,14 @@ def _detected(system: System):
 
 
 def _modules(entry: ModulesEnvironment):
-    """Modules, or the nodes' own packages, that are said to bring codes, and an MPI."""
+    """Return the environment of modules, or of the nodes' own packages, with the codes that the site states."""
     from parity.software.model import Environ
     return Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
                    features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
 
 
 def _built(system: str) -> list:
-    """What Spack has built for the system; without features before, so that its cases are `missing`."""
+    """Return what Spack has built for the system; without features before, so that its cases are `missing`."""
     from parity.software.model import Environ
     from parity.software.spackenv import manifest
     made = manifest.read(system)
@@ -126,7 +117,7 @@ _PATIENCE = {'max_sacct_failures': 100}
 
 
 def _partition(system: System, stated: Partition, machine, environs: list[str], software) -> dict:
-    """A partition as stated, completed by what was detected; what is stated wins."""
+    """Return a partition as stated, completed by what was detected; what is stated wins."""
     part = stated.model_dump(exclude={'extras'}, exclude_none=True, exclude_defaults=True)
     wanted = environs if stated.environs is None else stated.environs
     part['environs'] = [e for e in wanted if e in environs]
@@ -159,32 +150,26 @@ def _with_machine(extras: dict, machine) -> dict:
 
 
 def _expand(path: str) -> str:
-    """A file system's path with $PARITY_RESULTS and the environment's variables filled in."""
+    """Fill $PARITY_RESULTS and the environment's variables into a file system's path."""
     return Template(path).safe_substitute({**os.environ, 'PARITY_RESULTS': str(paths.results())})
 
 
-def _general() -> dict:
-    results = paths.results()
-    return {
-        'check_search_path': [str(paths.root() / 'checks')],
-        'check_search_recursive': True,
-        'report_file': str(results / 'reports' / 'run-{sessionid}.json'),
-        'topology_prefix': str(results / 'cache' / 'topology'),
-    }
+def _general(stated: list[System]) -> list[dict]:
+    """Return ReFrame's general options, and those of systems with modules and with many jobs.
 
+    The job script's own login shell, which knows `module`, loads modules. ReFrame would load them here too, to
+    resolve conflicts, and does not start on a machine without the module system; its option turns both off.
 
-def _with_modules(stated: list[System]) -> list[dict]:
-    """The job script's own login shell, which knows `module`, loads modules. ReFrame would load them here too, to
-    resolve conflicts, and does not start on a machine without the module system; its option turns both off."""
-    names = [system.name for system in stated if system.modules_system != 'nomod']
-    return [{'resolve_module_conflicts': False, 'use_login_shell': True, 'target_systems': names}] if names else []
-
-
-def _with_many_jobs(stated: list[System]) -> list[dict]:
-    """Where many jobs are in flight one of them ends every moment, and ReFrame would ask ten times a second how
+    Where many jobs are in flight one of them ends every moment, and ReFrame would ask ten times a second how
     all of them stand: more than an accounting database should bear all night."""
-    names = [system.name for system in stated if any(p.max_jobs > 1 for p in system.partitions)]
-    return [{'poll_rate_max': 1, 'target_systems': names}] if names else []
+    results = paths.results()
+    modules = [system.name for system in stated if system.modules_system != 'nomod']
+    many = [system.name for system in stated if any(p.max_jobs > 1 for p in system.partitions)]
+    own = (({'resolve_module_conflicts': False, 'use_login_shell': True}, modules), ({'poll_rate_max': 1}, many))
+    return [{'check_search_path': [str(paths.root() / 'checks')], 'check_search_recursive': True,
+             'report_file': str(results / 'reports' / 'run-{sessionid}.json'),
+             'topology_prefix': str(results / 'cache' / 'topology')},
+            *({**options, 'target_systems': names} for options, names in own if names)]
 
 
 def _logging() -> dict:

@@ -101,14 +101,10 @@ class Extras(BaseModel):
     nodes_share_cpus: bool = False              # the nodes are parts of one machine, on the same CPUs
 
     @model_validator(mode='after')
-    def _units(self) -> Extras:
+    def _units_and_spelling(self) -> Extras:
         for name, limit in self.limits.items():
             if limit.unit not in UNITS[name]:
                 raise ValueError(f'limits: {name}: unit {limit.unit!r}; valid: {", ".join(UNITS[name])}')
-        return self
-
-    @model_validator(mode='after')
-    def _no_misspelling(self) -> Extras:
         known = list(type(self).model_fields)
         for key in self.model_extra or ():
             if near := get_close_matches(key, known, n=1, cutoff=0.75):
@@ -149,18 +145,14 @@ class Partition(Strict):
 
     @field_validator('access')
     @classmethod
-    def _pbs_takes_one_select(cls, access: list[str], info: ValidationInfo) -> list[str]:
-        found = [option for option in access if SELECTS.match(option)]
-        if found and str(info.data.get('scheduler')).startswith('pbs'):
-            raise ValueError(f'{found[0]!r}: PBS ignores a second select, and parity writes the first; write what '
-                             'a chunk needs without -l select, such as mem=64gb')
+    def _pbs_takes(cls, access: list[str], info: ValidationInfo) -> list[str]:
+        for option in access if str(info.data.get('scheduler')).startswith('pbs') else ():
+            if SELECTS.match(option):
+                raise ValueError(f'{option!r}: PBS ignores a second select, and parity writes the first; write '
+                                 'what a chunk needs without -l select, such as mem=64gb')
+            if JOINS.match(option):
+                raise ValueError(f'{option!r} joins the files of a PBS job, and ReFrame waits for both for ever')
         return access
-
-    @model_validator(mode='after')
-    def _pbs_keeps_two_files(self) -> Partition:
-        if self.scheduler.startswith('pbs') and any(JOINS.match(a) for a in self.access):
-            raise ValueError('access: -j joins the files of a PBS job, and ReFrame waits for both for ever')
-        return self
 
 
 class ModulesEnvironment(Strict):
