@@ -14,7 +14,7 @@ from parity.system.schema import System
 
 
 def judge(pair: Pair, compared: Comparison) -> list[Outcome]:
-    """How every expectation of the pair stands: a row for each case that it speaks of."""
+    """Return how every expectation of the pair stands: a row for each case that it speaks of."""
     return [outcome for expected in pair.expect for outcome in _outcomes(expected, compared)]
 
 
@@ -32,8 +32,10 @@ def _outcomes(expected: Expectation, compared: Comparison) -> Iterator[Outcome]:
 
 
 def _state(expected: Expectation, row: Row) -> tuple[State, str]:
-    """``regressed``: the whole interval is beyond the bound. Where only the ratio is, or where there is no
-    interval, it is ``insufficient``: nobody is woken by one bad run."""
+    """Return ``regressed`` where the whole interval is beyond the bound, and why.
+
+    Where only the ratio is, or where there is no interval, it is ``insufficient``: nobody is woken by one bad
+    run."""
     if row.low is None or row.label:
         return 'insufficient', row.reason or 'no ratio'
     said = f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}]'
@@ -45,7 +47,7 @@ def _state(expected: Expectation, row: Row) -> tuple[State, str]:
 
 
 def marked(compared: Comparison) -> Comparison:
-    """The comparison of two partitions that are a declared pair, with what was expected in its rows."""
+    """Return the comparison; of two partitions that are a declared pair, rows have what was expected."""
     names = compared.baseline.name.split(':') + compared.candidate.name.split(':')
     kinds = {compared.baseline.kind, compared.candidate.kind}
     if kinds != {'partition'} or names[0] != names[2] or names[0] not in systems.names():
@@ -59,7 +61,7 @@ def marked(compared: Comparison) -> Comparison:
 
 
 def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
-    """The declared pairs of a system as they stood with the session ``uuid``, whose planned cases are given.
+    """Return the declared pairs of a system as they stood with the session ``uuid``, whose plan is given.
 
     Only cases of this session are judged: what was not selected tonight is not judged again. The runs of
     both partitions go back ``resolve.DAYS`` days, as in `parity compare`."""
@@ -77,7 +79,7 @@ def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
 
 
 def of_partitions(both: Iterable[str], until: str, metrics: frozenset[resolve.Spoken] | None = None) -> Comparison:
-    """Two partitions up to the session ``until``: of each cell the runs that are like its newest one."""
+    """Compare two partitions up to the session ``until``: of each cell the runs that are like its newest one."""
     sides = [resolve.partition(name, until, metrics) for name in both]
     for side in sides:
         newest_alike(side.cells)

@@ -37,8 +37,9 @@ _NEVER = ('unit', 'direction')
 
 
 def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool = False) -> Comparison:
-    """The comparison of two sides. Nothing is raised: rows say what could not be compared, and why. ``margin`` is
-    what counts as equivalent; with ``label`` cells that are not alike are compared, too."""
+    """Return the comparison of two sides. Rows say what could not be compared, and why: nothing is raised.
+
+    ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too."""
     names = baseline.name, candidate.name
     pairs = list(_joined(baseline, candidate))
     rows = [_row(one, other, names, margin, label) for one, other in pairs if one.values or other.values]
@@ -55,8 +56,9 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
 
 
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
-    """Cells of the same case and metric, first in the same environment, then in the only one each side has. The
-    partition counts only where a side has several: otherwise it is what is compared."""
+    """Yield cells of the same case and metric, first in the same environment, then in the only one each side has.
+
+    The partition counts only where a side has several: otherwise it is compared."""
     by_place = len(baseline.places) > 1 or len(candidate.places) > 1
 
     def broad(cell: Measured) -> tuple:
@@ -70,20 +72,16 @@ def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measure
     for side, cells in enumerate((ones, others)):
         for cell in cells.values():
             left.setdefault(broad(cell), ([], []))[side].append(cell)
-    for both in left.values():
-        yield from _rest(*both)
-
-
-def _rest(ones: list[Measured], others: list[Measured]) -> Iterable[tuple[Measured, Measured]]:
-    """What is left of one case and metric: one beside one; else each beside what the other side says of it."""
-    if len(ones) == len(others) == 1:
-        yield ones[0], others[0]
-        return
-    yield from ((one, _nothing(one, others)) for one in ones)
-    yield from ((_nothing(other, ones), other) for other in others)
+    for here, there in left.values():
+        if len(here) == len(there) == 1:
+            yield here[0], there[0]
+        else:
+            yield from ((one, _nothing(one, there)) for one in here)
+            yield from ((_nothing(other, here), other) for other in there)
 
 
 def _nothing(like: Measured, there: list[Measured]) -> Measured:
+    """Return a cell without values, and why the other side has none like it."""
     reason = next((c.reason for c in there if not c.values and c.reason), '')
     if not reason and (elsewhere := sorted({c.environ for c in there if c.values} - {like.environ})):
         reason = f'measured in another environment: {", ".join(elsewhere)}'
@@ -91,7 +89,7 @@ def _nothing(like: Measured, there: list[Measured]) -> Measured:
 
 
 def _alike(facts: list[tuple[Facts, Facts]]) -> dict[str, str]:
-    """The facts that are the same on both sides and in all rows that were compared."""
+    """Return the facts that are the same on both sides and in all rows that were compared."""
     shared: dict[str, set[str]] = {}
     for one, other in facts:
         for fact in one.keys() | other.keys():
@@ -105,7 +103,7 @@ def _differs(rows: list[Row]) -> list[Difference]:
 
 
 def _unknown(facts: list[tuple[Facts, Facts]]) -> list[str]:
-    """Facts of which only one side tells: whether they are alike is not known."""
+    """Name the facts that only one side tells: whether they are alike is not known."""
     bare = {'software, ranks, size and all else'}           # a file of bare figures
     counted = Counter(fact for one, other in facts
                       for fact in (one.keys() ^ other.keys() if one and other else bare))
@@ -113,28 +111,30 @@ def _unknown(facts: list[tuple[Facts, Facts]]) -> list[str]:
 
 
 def _means(rows: Iterable[Row]) -> list[Mean]:
-    """A geometric mean a subsystem: of the metrics of a case, of the cases of a check, of the checks.
+    """Return a geometric mean a subsystem: of the metrics of a case, of the cases of a check, of the checks.
 
     So a check with many sizes weighs no more than one with a single figure, and a rate and a time of the
     same run do not count twice. Rows without a ratio, refused ones and cached figures are not in it."""
-    speeds: dict[str, dict[str, dict[str, list[float]]]] = {}
+    logs: dict[str, dict[str, dict[str, list[float]]]] = {}
     for each in rows:
         if each.speed:
-            cases = speeds.setdefault(each.subsystem, {}).setdefault(each.check, {})
+            cases = logs.setdefault(each.subsystem, {}).setdefault(each.check, {})
             cases.setdefault(each.benchmark, []).append(math.log(each.speed))
     means = []
-    for subsystem, checks in sorted(speeds.items()):
+    for subsystem, checks in sorted(logs.items()):
         of_checks = {check: fmean(map(fmean, cases.values())) for check, cases in checks.items()}
         means.append(Mean(subsystem=subsystem, speed=math.exp(fmean(of_checks.values())),
                           checks={check: math.exp(log) for check, log in of_checks.items()},
-                          metrics=sum(len(logs) for cases in checks.values() for logs in cases.values())))
+                          metrics=sum(len(each) for cases in checks.values() for each in cases.values())))
     return means
 
 
 def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, label: bool) -> Row:
-    """The row of two cells with the same case and metric; either may have no values."""
+    """Return the row of two cells with the same case and metric; either may have no values."""
     measured = baseline.values and candidate.values
-    differs = _differences(baseline, candidate) if measured else []
+    one, other = ({'unit': cell.unit, 'direction': cell.better, **cell.facts} for cell in (baseline, candidate))
+    differs = [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
+               for fact in differing(one, other)] if measured else []
     known = baseline if baseline.values else candidate
     fields: dict[str, Any] = {
         'subsystem': known.subsystem, 'check': known.check, 'benchmark': known.case, 'metric': known.metric,
@@ -147,12 +147,6 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
         else '; '.join(f'not measured on {name}: {side.reason or "not among its cases"}'
                        for name, side in zip(names, (baseline, candidate), strict=True) if not side.values)
     return Row(**fields, **_sides(baseline.values, candidate.values), refused=bool(measured), reason=why)
-
-
-def _differences(baseline: Measured, candidate: Measured) -> list[Difference]:
-    one = {'unit': baseline.unit, 'direction': baseline.better, **baseline.facts}
-    other = {'unit': candidate.unit, 'direction': candidate.better, **candidate.facts}
-    return [Difference(fact=fact, baseline=one[fact], candidate=other[fact]) for fact in differing(one, other)]
 
 
 def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, names: tuple[str, str],
@@ -183,7 +177,7 @@ def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, n
 
 
 def neighbours(baseline: list[Value], candidate: list[Value]) -> list[tuple[Value, Value]]:
-    """Runs of both sides that are neighbours in time, each in one pair; [] where they did not take turns."""
+    """Pair the runs of both sides that are neighbours in time; [] where they did not take turns."""
     both = [(v, 0) for v in baseline] + [(v, 1) for v in candidate]
     if any(v.when is None for v, _ in both):
         return []
@@ -200,7 +194,7 @@ def neighbours(baseline: list[Value], candidate: list[Value]) -> list[tuple[Valu
 
 
 def word(low: float | None, high: float | None, better: str, margin: float) -> Word:
-    """faster or slower: 1 is outside the interval; equivalent: the whole interval is within the margin."""
+    """Return faster or slower: 1 is outside the interval; equivalent: the interval is within the margin."""
     if low is None or high is None or not better:
         return 'undecided'
     if 1 - margin <= low and high <= 1 + margin:
@@ -211,11 +205,10 @@ def word(low: float | None, high: float | None, better: str, margin: float) -> W
 
 
 def _sides(baseline: Sequence[Value], candidate: Sequence[Value]) -> dict[str, Any]:
-    """Counts, medians and spreads; None where a side has no runs."""
-    fields: dict[str, Any] = {'n': min(len(baseline), len(candidate)), 'n_baseline': len(baseline),
-                              'n_candidate': len(candidate)}
+    """Return counts, medians and spreads; None where a side has no runs."""
+    fields: dict[str, Any] = {'n': min(len(baseline), len(candidate))}
     for name, values in (('baseline', baseline), ('candidate', candidate)):
         figures = [v.value for v in values]
-        fields[name] = median(figures) if figures else None
-        fields[f'spread_{name}'] = interval.spread(figures) if figures else None
+        fields |= {f'n_{name}': len(figures), name: median(figures) if figures else None,
+                   f'spread_{name}': interval.spread(figures) if figures else None}
     return fields

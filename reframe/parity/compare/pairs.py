@@ -26,7 +26,7 @@ from parity.system.schema import Name, System
 
 
 def _words(given: Any) -> Any:
-    """Parameters as ReFrame prints them. YAML reads yes and no as truth values: those must be quoted."""
+    """Return parameters as ReFrame prints them. YAML reads yes and no as truth values: those must be quoted."""
     if not isinstance(given, dict):
         return given
     if wrong := [name for name, value in given.items() if isinstance(value, bool) or value is None]:
@@ -79,7 +79,7 @@ def file_of(system: str) -> Path:
 
 
 def read(system: System) -> list[Pair]:
-    """The declared pairs of a system; [] where it has no file. UsageError with file, line and what is valid."""
+    """Return the declared pairs of a system, [] without a file. UsageError gives file, line and what is valid."""
     file = file_of(system.name)
     if not file.exists():
         return []
@@ -104,7 +104,7 @@ def _partitions_wrong(system: System, found: list[Pair]) -> Iterator[tuple[tuple
 
 
 def problems(system: System, plan: Plan) -> list[str]:
-    """One sentence with file and line for every expectation that fits no check, metric or parameter."""
+    """Return a sentence with file and line for every expectation that fits no check, metric or parameter."""
     file, checks = file_of(system.name), {c.check: c for c in plan.checks}
     try:
         declared = read(system)

@@ -26,8 +26,9 @@ _VALID = ('must be system:partition, a session (parity verdict names it), or a f
 
 
 def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
-    """Both sides of a comparison. Raises UsageError where a word means nothing or both are the same runs,
-    NothingMeasured where there is nothing stored of one."""
+    """Return both sides of a comparison.
+
+    UsageError: a word means nothing, or both are the same runs. NothingMeasured: nothing is stored of one."""
     one, other = _side(baseline), _side(candidate)
     one, other = _one_place(one, other), _one_place(other, one)
     for side, against in ((one, other), (other, one)):
@@ -74,7 +75,7 @@ def partition(word: str, until: str = '', metrics: frozenset[Spoken] | None = No
 
 
 def _no_such(word: str) -> Exception:
-    """A partition of which there is nothing: one that exists was not measured, another is a mistake."""
+    """Return the error for a partition without runs: one that exists was not measured, another is a mistake."""
     valid = sorted({*database.partitions(), *(f'{s}:{p.name}' for s in systems.names()
                                               for p in systems.read(s).partitions)})
     if word in valid:
@@ -84,7 +85,7 @@ def _no_such(word: str) -> Exception:
 
 
 def _one_place(side: Side, against: Side) -> Side:
-    """A side of several partitions beside one of a single: that partition of it, where it has it."""
+    """Of a side with several partitions beside one with a single partition, keep that partition."""
     if len(against.places) != 1 or len(side.places) < 2:
         return side
     wanted = against.places[0]
@@ -97,7 +98,7 @@ def _one_place(side: Side, against: Side) -> Side:
 
 
 def _without(window: Side, against: Side) -> None:
-    """A window of nights that holds the other side's runs: without them."""
+    """Take the other side's runs out of a window of nights."""
     if against.kind == 'partition' or not set(against.sessions) & set(window.sessions):
         return
     before = sum(len(c.values) for c in window.cells)
@@ -110,7 +111,7 @@ def _without(window: Side, against: Side) -> None:
 
 
 def _runs(side: Side) -> set[tuple]:
-    """The stored runs of a side; a CSV has none that could be told from others."""
+    """Return the stored runs of a side; a CSV has none that could be told from others."""
     return {(c.case, c.metric, c.place, c.environ, v.session, v.when)
             for c in side.cells for v in c.values if v.session}
 
@@ -121,7 +122,7 @@ _DIRECTIONS = ('higher', 'lower')
 
 
 def of_file(file: str) -> Side:
-    """The side in a file. Raises UsageError with file, line and what would be valid."""
+    """Return the side in a file. UsageError gives file, line and what would be valid."""
     path = Path(file)
     raw = csvfile.read(path)
     if path.suffix == '.csv':
@@ -184,7 +185,7 @@ _facts = cache(json.loads)
 
 
 def of_rows(name: str, kind: str, rows: pl.LazyFrame, metrics: Iterable[Spoken] | None = None) -> Side:
-    """One side from rows of parity.records.history, the oldest session first; of these ``metrics`` only."""
+    """Make one side of rows of parity.records.history, the oldest session first; of these ``metrics`` only."""
     rows = rows.with_columns(place=pl.col('system') + ':' + pl.col('partition'))
     wanted = rows if metrics is None else rows.filter(pl.any_horizontal(
         False, *((pl.col('check') == check) & (pl.col('metric') == metric) for check, metric in metrics)))
@@ -199,8 +200,9 @@ def of_rows(name: str, kind: str, rows: pl.LazyFrame, metrics: Iterable[Spoken] 
 
 
 def _cell(row: dict[str, Any]) -> Measured:
-    """A cell over several sessions. The newer one's word holds; its runs join the older ones, but a figure out of
-    a cache and one that is not are never put together: the newer ones stay."""
+    """Make a cell of several sessions. The newer one's word holds, and its runs join the older ones.
+
+    Figures out of a cache and others are never put together: the newer ones stay."""
     cell = Measured(**{name: row[name] for name in _OF_CELL})
     runs = zip(*(row[name] for name in _RUN), strict=True)
     for session, night in groupby(runs, key=lambda run: run[0]):
@@ -219,7 +221,7 @@ def _cell(row: dict[str, Any]) -> Measured:
 
 
 def _context(measured: pl.DataFrame) -> dict[str, list[str]]:
-    """What the nodes that measured said of themselves."""
+    """Return what the nodes that measured said of themselves."""
     found: dict[str, list[str]] = {}
     for said in measured['context']:
         for fact, value in json.loads(said).items():

@@ -25,7 +25,7 @@ _SAID = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check'
 
 
 def rendered(c: Comparison, width: int) -> RenderableType:
-    """Everything, so many characters wide: what was compared, how far it is alike, rows, means, notes."""
+    """Render what was compared, how far it is alike, rows, means and notes, so many characters wide."""
     title = f'{_named(c.baseline)} against {_named(c.candidate)}'
     parts: list[RenderableType] = [_line(title, 'bold'), *map(_line, _head(c))]
     if compared := [r for r in c.rows if r.ratio is not None]:
@@ -61,7 +61,7 @@ def _head(c: Comparison) -> list[str]:
 
 
 def _table(c: Comparison, rows: list[Row], room: int) -> Iterator[RenderableType]:
-    """The metrics of a case below its name, or behind it where it has one; all in the same columns."""
+    """Yield the metrics of a case below its name, or behind it where it has one; all in the same columns."""
     head = ['', c.baseline.name, c.candidate.name, 'n', 'ratio', f'{100 * c.confidence:g} %', '']
     count = Counter(r.benchmark for r in rows)
     alone = [count[r.benchmark] == 1 and len(r.benchmark) <= _SHORT for r in rows]
@@ -80,7 +80,7 @@ def _table(c: Comparison, rows: list[Row], room: int) -> Iterator[RenderableType
 
 
 def _fitted(widths: list[int], room: int) -> list[int]:
-    """Where it is narrow, words, medians and names are folded; n, ratio and interval never."""
+    """Fold words, medians and names where there is little room; n, ratio and interval never."""
     fitted = list(widths)
     for i, least in ((6, 10), (1, 9), (2, 9), (0, 10)):
         excess = sum(fitted) + 2 * (len(fitted) - 1) - room
@@ -110,7 +110,7 @@ def _cells(row: Row, alone: bool, margin: float) -> list[str]:
 
 
 def _word(row: Row, margin: float) -> str:
-    """faster, slower ..., and what belongs to the word."""
+    """Return faster, slower ..., and what belongs to the word."""
     beside = f' (within {100 * margin:g} %)' if row.verdict == 'equivalent' else ''
     if row.verdict in ('faster', 'slower') and row.better == 'lower':
         beside = ' (lower is better)'
@@ -137,7 +137,7 @@ def _footnotes(c: Comparison) -> list[str]:
 
 
 def _why(rows: list[Row]) -> dict[str, list[Row]]:
-    """Rows by what is to be said of them: those that were not compared, and what made an interval wider."""
+    """Return rows by what is to be said of them: why they were not compared, or have a wider interval."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         widened = ('wider for lag-1 dependence between runs' if 'lag-1' in n else n for n in row.notes)
