@@ -62,7 +62,7 @@ def test_max_age_is_of_the_newest_session_of_the_system_and_hides_no_worse_word(
     (['--max-age', '26'], "--max-age: '26' is no time; valid is, for instance, 30m, 8h or 1d12h"),
     (['--max-age', ''], "--max-age: '' is no time"), (['--max-age', '-1h'], "--max-age: '-1h' is no time"),
     (['--system', 'nowhere'], "unknown system 'nowhere'; valid: "),
-    (['--system', 'local', '--session', 'ab'], '--session and --system: give one of them')])
+    (['--system', 'local', '--session', 'ab'], '--session and --system: give only one')])
 def test_a_bad_option_of_verdict_is_a_usage_error(nights, words, said):
     ended_ago(nights, 1)
     with pytest.raises(UsageError, match=re.escape(said)):

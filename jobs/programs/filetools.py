@@ -1,4 +1,4 @@
-"""What filecopy.py and fileset.py share: troubles, sealed lines, file systems, the page cache, removal.
+"""Common parts of filecopy.py and fileset.py: troubles, sealed lines, file systems, the page cache, removal.
 
 It lies beside them wherever they run (Linux, Python 3.9, standard library).
 """

@@ -87,7 +87,7 @@ def run(arguments, limit):
 
 
 def noted(ranks):
-    """What rank.sh wrote: number, node and CPUs of each rank."""
+    """Read the notes of rank.sh: number, node and CPUs of each rank."""
     for name in os.listdir(ranks):
         with open(os.path.join(ranks, name)) as file:
             yield file.read().split()

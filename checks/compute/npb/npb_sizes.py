@@ -38,8 +38,8 @@ def memory_bytes(benchmark: str, npb_class: str, ranks: int = 1) -> int:
 
     Computed from what each program allocates. Measured with one rank, classes A and B: the resident
     peak was 4 to 16 MB above this. It was less where a program does not touch all that it allocates (CG B, IS).
-    Ghost points, buffers and tables that every rank has whole make it grow with the ranks. Raises
-    ValueError for an unknown benchmark or class, or for ranks that the benchmark does not accept."""
+    Ghost points, buffers and tables that every rank has whole make it grow with the ranks. Raise ValueError for
+    an unknown benchmark or class, or for ranks that the benchmark does not accept."""
     _known(benchmark, npb_class or '?')
     if not _allowed(benchmark, ranks, ''):
         raise ValueError(f'NPB {benchmark.upper()} does not run on {ranks} ranks')

@@ -1,1 +1,1 @@
-"""What every room uses: errors, paths, codes, text, YAML, figures."""
+"""Parts that every room uses: errors, paths, codes, text, YAML, figures."""

@@ -95,9 +95,9 @@ def _several(value: Any) -> list[str]:
 
 
 def every() -> tuple[Code, ...]:
-    """All codes, in the order of their folders; those of this checkout where PARITY_ROOT has no checks/. Raises
-    UsageError, with file and line, for a folder without a check, a CODE that holds no literals, and a name that
-    two codes have."""
+    """Return all codes, in the order of their folders; those of this checkout if PARITY_ROOT has no checks/.
+    Raises UsageError, with file and line, for a folder without a check, a CODE that holds no literals, and a
+    name that two codes have."""
     checks = paths.root() / 'checks'
     return _every(checks if checks.is_dir() else Path(__file__).resolve().parents[3] / 'checks')
 

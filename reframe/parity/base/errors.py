@@ -26,13 +26,13 @@ class UsageError(ParityError):
 
 
 class NothingMeasured(ParityError):
-    """There is no measurement to speak of."""
+    """Nothing was measured."""
 
     exit_code = MISSING
 
 
 class InfrastructureError(ParityError):
-    """The disk, the scheduler or a lock failed: nothing is said of the machine's speed."""
+    """The disk, the scheduler or a lock failed: the machine's speed stays unknown."""
 
 
 def told(command: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 
-#: What stands where there is no number.
+#: The sign for an absent number.
 NOTHING = '—'
 
 #: Groups digits by three from five digits on: a narrow space that does not break.
@@ -28,7 +28,7 @@ _SMALL = 0.1
 
 
 def number(value: float | None, pad: bool = False) -> str:
-    """Write ``value`` with three or four significant digits, without a unit; ``pad``: with all of them."""
+    """Write ``value`` with three or four significant digits, without a unit; ``pad`` keeps all digits."""
     if value is None or not math.isfinite(value):
         return _no_number(value)
     if value == 0:

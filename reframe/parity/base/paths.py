@@ -1,4 +1,4 @@
-"""Where things are: the checkout, and the folder that results go to; and which parity this is."""
+"""The places of the checkout and of the results, and the version of parity."""
 
 from __future__ import annotations
 

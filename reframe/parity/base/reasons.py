@@ -1,5 +1,5 @@
-"""Why a case failed, in a few lines: a reason is cut where it is made. A program may print megabytes in one line,
-ReFrame keeps a reason several times a case, and SQLite refuses a session of a gigabyte."""
+"""Reasons of failed cases, in a few lines: a reason is cut at its source. A program may print megabytes in one
+line, ReFrame keeps a reason several times a case, and SQLite refuses a session of a gigabyte."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ERROR = re.compile(
     r'\bunable\b|\bdenied\b|\binvalid\b|\billegal\b|not found\b|\bno such\b|\bno space\b|\bnot enough\b|'
     r'\bunknown\b|\bun(recognized|reachable)\b|\brefused\b|\bexceeded\b|\btimed out\b|segmentation fault|'
     r'\bkilled\b|out.of.memory|oom.kill|bad_alloc|MemoryError|due to time limit|read-only file system', re.I)
-#: What has such a word and is no error.
+#: Lines with such a word that are no errors.
 _HARMLESS = re.compile(r'\bwarn(ing)?\b|\b(no|0|without) (errors?|failures?)\b|\berrors?\s*[:=]\s*0\b|'
                        r'another transport will be used|0 to see all help / error messages', re.I)
 #: What tells the end that an error made, not the error: mpirun, srun and slurmstepd of a program that ended badly.

@@ -73,7 +73,7 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
     from parity.base import console
     from parity.verdict import judge, terminal
     if session and system:
-        raise errors.UsageError('--session and --system: give one of them')
+        raise errors.UsageError('--session and --system: give only one')
     oldest = _seconds('--max-age', max_age) if max_age is not None else 0
     judged = judge.newest(session, system)
     judged = judge.not_older(judged, oldest, max_age) if oldest else judged

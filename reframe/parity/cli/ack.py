@@ -1,4 +1,4 @@
-"""`parity ack` and `parity notify`: known faults, acknowledged until a day, and what was told of a system."""
+"""`parity ack` and `parity notify`: known faults, acknowledged until a day, and the notices about a system."""
 
 from __future__ import annotations
 

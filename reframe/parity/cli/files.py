@@ -1,4 +1,4 @@
-"""`parity parse` and `parity detect`: judge what a file holds, a benchmark's output or a history."""
+"""`parity parse` and `parity detect`: judge a file, a benchmark's output or a history."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parse(code: str, file: str, as_json: bool, max_size: int | None = None) -> i
 
 
 def _sized(code: str, max_size: int | None, reader: Callable) -> dict[str, int]:
-    """What the parser is called with besides the text."""
+    """Return the parser's arguments besides the text."""
     if max_size is None:
         return {}
     if 'max_size' not in inspect.signature(reader).parameters:
@@ -91,7 +91,7 @@ def _read(file: str) -> bytes:
 
 
 def _printable(text: str) -> str:
-    """Nothing in it ends the line or commands the terminal."""
+    """Return the text without characters that end the line or command the terminal."""
     return ''.join(c if c.isprintable() else '\ufffd' for c in text)
 
 

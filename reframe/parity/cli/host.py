@@ -112,7 +112,7 @@ def _host(cluster: Cluster) -> Host:
 
 
 def _codes() -> tuple[str, ...]:
-    """What this node's own packages offer; file copies need python3 alone, and every node has that."""
+    """Return the codes of this node's own packages; file copies need only python3, which every node has."""
     offered = {feature for feature, programs in features().items()
                if all(map(shutil.which, programs))}
     offered |= {code.feature for code in codes.every() if (code.executable, code.beside) == ('python3', ())}

@@ -1,4 +1,4 @@
-"""`parity software`: build the codes, say what is built, bundle it for a machine without a network."""
+"""`parity software`: build the codes, print the builds, bundle them for a machine without a network."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def _dry_run(case: PlannedCase, folder: Path) -> Path:
 
 
 def _staged(file: Path) -> SimpleNamespace:
-    """Return a file for the template. ``text`` is None for other than plain text; no line of it is ``end``."""
+    """Return a file for the template. ``text`` is None for other than plain text; no line equals ``end``."""
     raw = file.read_bytes()
     plain = raw.endswith(b'\n') and b'\0' not in raw and raw.isascii()
     text, end = raw[:-1].decode() if plain else None, 'END'

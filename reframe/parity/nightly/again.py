@@ -1,7 +1,6 @@
-"""Suspicious cases are measured again the same night, before anything is said of them.
-
-ReFrame sessions of their own do that, and name the session that they confirm. They run on that session's nodes,
-and on others where Slurm can be told so and the partition has more."""
+"""Suspicious cases are measured again the same night, before the verdict. Extra ReFrame sessions do that and
+name the session that they confirm. They run on that session's nodes, and under Slurm on others, if the partition
+has more."""
 
 from __future__ import annotations
 

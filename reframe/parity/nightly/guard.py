@@ -1,4 +1,4 @@
-"""The guards of a run: every fault is told in a line, with its exit code, before anything runs."""
+"""The guards of a run: every fault gets a line and its exit code before anything runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folders() -> None:
 
 def everything(plan: Plan, options: list[str]) -> None:
     """Raise UsageError for a file without a check, an empty selection, and references, pairs or acks that fit
-    nothing. A fault that several files share (a bad -S) is told of the first."""
+    nothing. Report a fault that several files share (a bad -S) for the first."""
     files: dict[str, dict[str, None]] = {}
     for problem in plan.problems:
         files.setdefault(problem.what, {})[problem.file] = None

@@ -37,7 +37,7 @@ _NAMED = 3
 _ENOUGH = 0.1
 #: Without a terminal a line tells the progress so often.
 EVERY_SECONDS = 600.0
-#: A wait of this length is told at once, and so is a new reason; how often parity looks for one.
+#: A wait of this length is printed at once, and so is a new reason; how often parity looks for one.
 _WAIT_SECONDS, _LOOK_SECONDS = 60.0, 15.0
 _POLL_SECONDS = 1.0
 

@@ -81,7 +81,7 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> Verdic
     named = ', '.join(names[:3]) + (f' and {len(names) - 3} more cases' if len(names) > 3 else '')
     for more in again.runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments):
         began = time.monotonic()
-        print(f'parity: measured again before anything is said of it: {named}', flush=True)
+        print(f'parity: measured again before the verdict: {named}', flush=True)
         if seconds <= 0 or _run(more, seconds):
             print('parity: what was not measured again is judged by its first runs', file=sys.stderr)
             break

@@ -69,7 +69,7 @@ def _every_case(checks, prepare=False) -> list[TestCase]:
 
 
 class _Found:
-    """What ReFrame's command line has loaded and selected."""
+    """The checks that ReFrame's command line has loaded and selected."""
 
     def __init__(self):
         self.loaded: _Loader | None = None

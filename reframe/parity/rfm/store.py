@@ -37,7 +37,7 @@ def store(report: dict[str, Any]) -> str:
 
 
 def make_database() -> None:
-    """Have ReFrame make its tables, where there are none yet."""
+    """Let ReFrame make its tables, if they are absent."""
     from reframe.frontend.reporting.storage import StorageBackend
     if not paths.database().exists():
         with _runtime():

@@ -1,4 +1,4 @@
-"""Which variables of a check the command line set away from their defaults, as ReFrame's classes keep them."""
+"""Variables of a check that the command line set away from their defaults, as ReFrame's classes keep them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reframe.core.fields import make_convertible, remove_convertible
 from parity.plan.identity import suffix, word
 
 #: Variables that do not change what is measured: they say who looks after a check, which cases are selected,
-#: how long a job may take and what ReFrame keeps of it. `size` is a part of every cell's identity already.
+#: how long a job may take and what ReFrame keeps. `size` is a part of every cell's identity already.
 #: Every other variable that the command line sets away from its default makes another case.
 SAME_CASE = frozenset({
     'size', 'descr', 'tags', 'maintainers', 'valid_systems', 'valid_prog_environs', 'time_limit',

@@ -88,7 +88,7 @@ FILE = 'queue.json'
 
 @dataclass(frozen=True)
 class Standing:
-    """Whether a job waits, and since when (Unix time)."""
+    """A job's state: whether it waits, and since when (Unix time)."""
 
     waits: bool
     since: float

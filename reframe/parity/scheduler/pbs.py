@@ -145,7 +145,7 @@ class PbsNode:
         return self.states <= _AVAILABLE
 
     def in_state(self, state: str) -> bool:
-        """Whether it is in all of these states (`a+b`); `idle`, ReFrame's default, is PBS's `free`."""
+        """Return whether it is in all of these states (`a+b`); `idle`, ReFrame's default, is PBS's `free`."""
         return _states(state) <= self.states
 
     def in_statex(self, state: str) -> bool:

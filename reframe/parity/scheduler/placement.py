@@ -67,7 +67,8 @@ class Ran(NamedTuple):
 
 
 def needs_node_file(partition) -> bool:
-    """Whether mpirun must be given the job's nodes: under PBS an mpirun without `tm` sees its own node only."""
+    """Return whether mpirun needs the job's nodes as an argument: under PBS one without `tm` sees only its own
+    node."""
     return (partition.scheduler.registered_name.startswith('pbs')
             and partition.launcher_type.registered_name == 'mpirun')
 

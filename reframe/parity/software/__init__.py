@@ -1,1 +1,1 @@
-"""Which benchmark programs are here, whose they are, and what they need to run well."""
+"""The benchmark programs on this machine: their origin, and what they need to run well."""

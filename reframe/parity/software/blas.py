@@ -17,7 +17,7 @@ TIMEOUT = 10.0
 
 
 class Outcome(NamedTuple):
-    """What a short run showed. ``why`` says what went wrong, in words, or is empty."""
+    """The result of a short run. ``why`` says what went wrong, in words, or is empty."""
 
     ok: bool
     why: str
@@ -79,7 +79,7 @@ _RANKS = (
     ('haswell', 'zen', 'excavator'),
     ('skylakex', 'cooperlake', 'sapphirerapids'),
 )
-#: What a processor must have for the kernels of a rank (what the kernels are compiled for).
+#: The features that a processor needs for the kernels of a rank, which are compiled for them.
 _NEEDS = (
     ('SkylakeX', {'avx512f', 'avx512dq', 'avx512bw', 'avx512vl', 'avx512cd'}),
     ('Haswell', {'avx2', 'fma'}),
@@ -112,7 +112,7 @@ def loaded(program: str, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def library(libraries: Mapping[str, str]) -> tuple[str, str] | None:
-    """Name and path of the BLAS among loaded libraries. Debian's libblas.so.3 may stand for any."""
+    """Return name and path of the BLAS among loaded libraries. Debian's libblas.so.3 may stand for any."""
     real = {name: os.path.realpath(path) for name, path in libraries.items()}
     for word, name in (('openblas', 'OpenBLAS'), ('mkl_rt', 'MKL'), ('mkl_core', 'MKL'), ('blis', 'BLIS'),
                        ('atlas', 'ATLAS'), ('armpl', 'Arm PL'), ('essl', 'ESSL')):
@@ -128,7 +128,7 @@ def library(libraries: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def choose(path: str, flags: frozenset[str], env: Mapping[str, str]) -> Choice:
-    """What OpenBLAS picks on this processor, and what it should be told to pick."""
+    """Return the kernel that OpenBLAS picks on this processor, and the one that it should pick."""
     stated = env.get('OPENBLAS_CORETYPE')
     without = {key: value for key, value in env.items() if key != 'OPENBLAS_CORETYPE'}
     unaided, version = _ask(path, without)

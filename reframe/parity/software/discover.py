@@ -1,4 +1,4 @@
-"""Every provider asked; what was learned is kept while the files it came from stay the same."""
+"""The search of every provider. Its answers are kept while the files behind them stay the same."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
 
 
 def _once(environs: list[Environ]) -> list[Environ]:
-    """What Spack has built is measured with Spack's: the distribution's would measure the machine twice."""
+    """Prefer Spack's build of a code: the distribution's would measure the machine twice."""
     built = {feature for environ in environs if environ.provider == 'spack' for feature in environ.features}
     return [environ.model_copy(update={'features': [f for f in environ.features if f not in built]})
             if environ.provider == 'distro' else environ for environ in environs]
 
 
 def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
-    """Whatever lies on PATH: the distribution's packages, and what an operator put beside them."""
+    """Find the programs on PATH: the distribution's packages, and an operator's own."""
     fields, notes, sound, files = survey('distro', features(), env, flags)
     return _answer(Environ(name='distro', provider='distro', **fields), notes), sound, files
 
@@ -84,7 +84,7 @@ def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str
     if loaded is None:
         return _answer(environ, [*notes, f'{label}: {why}: nothing offered']), False, []
     fields, more, sound, files = survey(label, known, loaded, flags)
-    # what a module lacks may come with the next version of it, which no file here would betray
+    # a module's next version may bring what it lacks now, and no file here would betray it
     whole = sound and fields['features'] == known
     return _answer(environ.model_copy(update=fields), notes + more), whole, files
 
@@ -110,7 +110,8 @@ def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
 
 
 class _Memory:
-    """Answers of earlier calls; what did not start is tried again each time, what is missing looked for."""
+    """Answers of earlier calls. Programs that did not start are tried again each time, missing ones searched
+    for."""
 
     def __init__(self, file: Path, key: dict[str, Any]):
         self.file, self.key, self.changed = file, key, False
@@ -137,7 +138,7 @@ class _Memory:
 
 
 def _stamp(path: str) -> list[str | int]:
-    """Path, what it resolves to, size in bytes, time of change in ns; also of a file that is not there."""
+    """Return path, resolved path, size in bytes and time of change in ns, for an absent file, too."""
     try:
         status = os.stat(path)
     except OSError:

@@ -11,7 +11,7 @@ from parity.base.strict import Strict
 
 
 class Environ(Strict):
-    """What ReFrame calls an environment: a provider's programs, how to run them, and facts (``software``)."""
+    """An environment in ReFrame's sense: a provider's programs, how to run them, and facts (``software``)."""
 
     name: str
     provider: str

@@ -119,7 +119,7 @@ class Program(NamedTuple):
 
 @cache
 def programs() -> dict[str, Program]:
-    """The programs to look for on PATH, by their names: TOOLS, and what the codes run."""
+    """Return the programs to look for on PATH, by their names: TOOLS and the codes' programs."""
     known = {code.executable: (partial(benchmark, code), code.package)
              for code in codes.every() if code.package}
     known |= {'mpirun': (mpirun, 'openmpi-bin'), 'python3': (python, 'python3-minimal'),
@@ -135,6 +135,6 @@ def features() -> dict[str, tuple[str, ...]]:
 
 
 def root_variables() -> dict[str, str]:
-    """What MPI programs need here: Open MPI refuses root else."""
+    """Return the variables that MPI programs need here: otherwise Open MPI refuses root."""
     root = os.geteuid() == 0
     return {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'} if root else {}

@@ -21,7 +21,7 @@ _TIMEOUT = 20.0
 
 
 def candidates(root: Path, env: Mapping[str, str]) -> Iterator[str]:
-    """Where a Spack may be, in the order in which the first that starts is taken."""
+    """Yield the places of a Spack, in order: the first that starts is taken."""
     stated = env.get('SPACK_ROOT')
     places = [str(Path(stated, 'bin', 'spack')) if stated else None,
               shutil.which('spack', path=env.get('PATH')), str(root / '.spack' / 'bin' / 'spack')]
@@ -83,11 +83,11 @@ class Spack(NamedTuple):
             raise InfrastructureError(f'spack {arguments[0]} fails: {_error(said)} (see {log})')
 
     def ask(self, place: Path, *arguments: str) -> str:
-        """What `spack -e PLACE ...` prints; InfrastructureError where it fails."""
+        """Return the output of `spack -e PLACE ...`; raise InfrastructureError if it fails."""
         return self.say('-e', str(place), *arguments)
 
     def say(self, *arguments: str) -> str:
-        """What `spack ...` prints; InfrastructureError where it fails."""
+        """Return the output of `spack ...`; raise InfrastructureError if it fails."""
         done = subprocess.run([self.program, *arguments], env=self.environ, text=True,
                               errors='replace', stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode:

@@ -1,4 +1,4 @@
-"""What a set of programs offers: probed, identified, with the variables they need."""
+"""A survey of programs: tried, identified, with the variables that they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bad words of a night on a system, and what was last told of them: results/state/<system>.json."""
+"""The bad words of a night on a system, and the last notice about them: results/state/<system>.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from parity.verdict.model import Cell, Verdict, rows
 
 #: Words that somebody must hear of.
 BAD = (*acks.BAD, 'missing')
-#: Follows the word of a cell that is plainly worse than when it was acknowledged: it is told again.
+#: Follows the word of a cell that is plainly worse than when it was acknowledged: it is sent again.
 OUTGROWN = ' (worse than acknowledged)'
 #: Stands for a whole night that stored no session, or measured nothing.
 WHOLE = 'ci/nightly'
@@ -78,12 +78,12 @@ class Fault(BaseModel, extra='forbid'):
     word: str
     since: float                     # Unix times: when it became so, when it was last measured so
     seen: float
-    nodes: list[str] = []            # where; it is over when all of them were measured again, and are in order
+    nodes: list[str] = []            # where; it is over when all were measured again, and are in order
     elsewhere: bool = False          # since then the cell was in order, but on other nodes
 
 
 class State(BaseModel, extra='forbid'):
-    """By name of cell or pair: ``bad``, and ``acknowledged`` apart; ``told``: the words that were last sent."""
+    """The words by name of cell or pair: ``bad``, and ``acknowledged`` apart; ``told``: the words last sent."""
 
     bad: dict[str, Fault] = {}
     acknowledged: dict[str, Fault] = {}
@@ -94,7 +94,7 @@ class State(BaseModel, extra='forbid'):
         """Return the state once ``night`` was judged, at ``now``. A fault that was not measured stays."""
         bad = _faults(night.bad, self.bad, night, now)
         known = _faults(night.known, self.acknowledged, night, now)
-        # a fault that is forgotten is not well: nothing is known of it
+        # a forgotten fault is not well: nothing is known about it
         unseen = {name for faults in (self.bad, self.acknowledged) for name, fault in faults.items()
                   if _left(fault, name, night)}
         kept = bad.keys() | known.keys() | (night.measured - unseen)
@@ -110,7 +110,7 @@ class State(BaseModel, extra='forbid'):
         return 'reminder' if now - self.told_at >= reminder_seconds - _EARLY_SECONDS else ''
 
     def heard(self, now: float | None = None) -> State:
-        """Return the state when all of it has been told; ``now`` only when something was sent."""
+        """Return the state after everything was sent; ``now`` only if something was sent."""
         told = {name: fault.word for name, fault in self.bad.items()}
         told |= {name: ACKNOWLEDGED for name in self.acknowledged if name in self.told}
         return self.model_copy(update={'told': told, 'told_at': self.told_at if now is None else now})
@@ -144,7 +144,7 @@ def path(system: str) -> Path:
 
 
 def load(system: str) -> State:
-    """Return the stored state; without a readable one an empty state, so that all is told again."""
+    """Return the stored state; without a readable one an empty state, so that everything is sent again."""
     try:
         return State.model_validate_json(path(system).read_bytes())
     except (FileNotFoundError, ValidationError):

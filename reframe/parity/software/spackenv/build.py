@@ -24,8 +24,8 @@ from parity.system.schema import System
 
 
 def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
-    """Concretize where there is no lock, install, check every binary, then take the build into use; nothing where
-    nothing changed. Where it fails, what was built before stays in use. UsageError without a Spack or a compiler,
+    """Concretize if there is no lock, install, check every binary, then take the build into use; do nothing if
+    nothing changed. If it fails, the build before stays in use. UsageError without a Spack or a compiler,
     InfrastructureError where the build fails or a binary is missing."""
     command = find()
     place = folder.write(system, facts, _given(command))
@@ -69,21 +69,21 @@ def _build(command: Spack, system: System, place: Path) -> manifest.Manifest:
 
 
 def _drop_views(place: Path) -> None:
-    """Spack makes a view anew only where there is none: it does not notice what left one."""
+    """Make Spack renew a view: by itself it makes one only if it is absent, and does not notice lost files."""
     for name in ('view', 'view-gpu'):
         (place / name).unlink(missing_ok=True)
         shutil.rmtree(place / f'._{name}', ignore_errors=True)
 
 
 def _given(command: Spack) -> Any:
-    """The recipes that this Spack was told to use instead of those that spack.yaml pins, which is said."""
+    """Return the recipes that this Spack uses instead of those that spack.yaml pins, and say so."""
     if own := folder.given(command):
         print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')
     return own
 
 
 def _proven_gpu(place: Path) -> manifest.View | None:
-    """The GPU view, if anything is in it; without a driver, that its binaries start is not known."""
+    """Return the GPU view, if it holds anything; without a driver nobody knows that its binaries start."""
     roots = folder.concrete(place, for_gpu=True)
     if roots and not gpu.driver():
         print(f'parity: no GPU driver here: of {", ".join(roots)} for GPUs it is only checked that the binaries '
@@ -105,7 +105,7 @@ def _proven(view: Path, roots: dict[str, dict[str, Any]], start: bool = True) ->
 
 
 def _refuse_unfit(system: System, place: Path) -> None:
-    """UsageError where the lock needs what is not here, or was made without its compilers."""
+    """Raise UsageError if the lock needs absent packages, or was made without its compilers."""
     if absent := folder.absent(place):
         raise UsageError(f'{system.name}: the lock names what is not on this machine: {", ".join(absent)}: go to '
                          f'a node that has it, or correct systems/{system.name}/spack/packages.yaml')
@@ -191,12 +191,12 @@ _SECONDS = 0.5
 
 
 def expected(package: str, facts: dict[str, Any]) -> dict[str, Code]:
-    """The names, below the view's bin/, of what a package of the manifest must bring, and whose each is."""
+    """Return the names below the view's bin/ that a package of the manifest must bring, and the code of each."""
     return {name: code for code in codes.of_package(package) for name in code.binaries_of(facts['parameters'])}
 
 
 def problems(folder: Path, wanted: dict[str, Code], start: bool = True) -> dict[str, str]:
-    """Why a binary cannot be used, for those that cannot; without ``start`` only whether it is there."""
+    """Return the reason for each unusable binary; without ``start`` only check that it is there."""
     def check(name: str) -> str:
         return problem(folder / name, wanted[name]) if start else _absence(folder / name)
 

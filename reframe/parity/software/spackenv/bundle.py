@@ -40,7 +40,7 @@ _PADDED = 128
 
 
 class Bundle(Strict):
-    """What a bundle holds."""
+    """The contents of a bundle."""
 
     system: str
     spack: str
@@ -108,14 +108,14 @@ def _demand(what: str, command: list[str]) -> None:
 
 
 def _sums(target: Path) -> dict[str, str]:
-    """Of every file but bundle.json; those of a build cache carry their SHA-256 as their name."""
+    """Return the SHA-256 of every file but bundle.json; those of a build cache carry it as their name."""
     names = {str(f.relative_to(target)): f for f in sorted(target.rglob('*')) if f.is_file()}
     return {name: sha256(file) for name, file in names.items()
             if name != 'bundle.json' and not name.startswith('binaries/')}
 
 
 def read(folder: Path) -> Bundle:
-    """What the bundle in a folder says it holds; UsageError where there is none."""
+    """Return the bundle's own list of contents; raise UsageError if the folder has no bundle."""
     file = folder / 'bundle.json'
     try:
         return Bundle.model_validate_json(file.read_text())
@@ -196,7 +196,7 @@ def variables(home: Path) -> dict[str, str]:
 
 
 def push(spack: Spack, place: Path, target: Path) -> None:
-    """Put what is built at ``place`` into a build cache; tells where it could not be installed again."""
+    """Put the builds at ``place`` into a build cache; report those that could not be installed again."""
     if not spack.tree(place)[1]:
         print('parity: this Spack builds without room for longer paths (config:install_tree:padded_length: '
               f'{_PADDED}): the cache can be installed only where the path is no longer than here', flush=True)

@@ -38,7 +38,7 @@ def of(system: str) -> Path:
 
 
 def committed_lock(system: str) -> Path:
-    """Where a system's lock is kept under version control."""
+    """Return the place of a system's lock under version control."""
     return paths.root() / 'systems' / system / 'spack' / 'spack.lock'
 
 
@@ -94,7 +94,7 @@ def _inputs(system: str, text: str) -> str:
 
 
 def stamp(folder: Path) -> str:
-    """A hash over everything that decides what is built: the inputs and the lock."""
+    """Return a hash over everything that decides a build: the inputs and the lock."""
     return _hash([folder / 'spack.lock'], inputs(folder))
 
 
@@ -138,7 +138,7 @@ def array_elements(count: int, llc_bytes: float, memory_bytes: float) -> int:
 
 
 def locked(folder: Path) -> dict[str, Any]:
-    """Spack's lock in ``folder``. Raises UsageError, with the line, for a file that is none."""
+    """Return Spack's lock in ``folder``. Raise UsageError, with the line, for a file that is no lock."""
     file = folder / 'spack.lock'
     try:
         lock = json.loads(file.read_text(encoding='utf-8'))
@@ -172,7 +172,7 @@ def absent(folder: Path) -> list[str]:
 
 
 def compilers_ran(folder: Path) -> bool:
-    """Whether the compilers ran when the lock was made: else it lacks libc and the compilers' wrapper."""
+    """Return whether the compilers ran for the lock: otherwise it lacks libc and the compilers' wrapper."""
     specs = locked(folder)['concrete_specs'].values()
     return any(s['name'] == 'compiler-wrapper' for s in specs)
 

@@ -68,12 +68,12 @@ def add(manifest: dict[str, Any], wanted: list[str]) -> None:
 
 
 def is_build(parameters: dict[str, Any]) -> bool:
-    """Whether a concrete spec's variants make it a build for GPUs."""
+    """Return whether a concrete spec's variants make it a build for GPUs."""
     return any(parameters.get(variant) for variant in _ARCHITECTURE)
 
 
 def driver() -> bool:
-    """Whether a GPU's driver is loaded here: without one no GPU binary starts."""
+    """Return whether a GPU's driver is loaded here: without one no GPU binary starts."""
     return any(os.path.exists(device) for device in _DRIVERS)
 
 

@@ -1,4 +1,4 @@
-"""What a build made: its record, which every result carries, and the environments that its views make."""
+"""The manifest of a build, which every result carries, and the environments of its views."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def done(system: str) -> None:
 
 
 def not_built(system: str, built: Manifest) -> str:
-    """What to say of a newer build that has not succeeded; '' where the newest one is in use."""
+    """Return the warning about a newer build that has not succeeded; '' if the newest one is in use."""
     if not (newer := _kept(Attempt, _attempt_of(system))):
         return ''
     state = f'failed: {newer.why}' if newer.why else 'has not ended'
@@ -124,12 +124,12 @@ def write(system: str, stamp: str, default: View, for_gpu: View | None = None,
 
 
 def changed(built: View) -> list[str]:
-    """The binaries of a view that are not what was built: absent, or of another size or time."""
+    """Return the binaries of a view that are not the built ones: absent, or of another size or time."""
     return [name for name, state in built.files.items() if _state(Path(built.view, name)) != state]
 
 
 def whole(built: Manifest) -> bool:
-    """Whether every binary of every view is what was built."""
+    """Return whether every binary of every view is the built one."""
     return not any(changed(view) for view in built.views.values())
 
 
