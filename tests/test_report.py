@@ -318,7 +318,7 @@ def test_the_page_is_put_in_place_last_and_a_folder_in_its_way_stays(tmp_path, m
     assert (tmp_path / 'other' / 'index.html').is_dir()
 
 
-def test_terminal_notice_page_and_junit_print_the_same_rows(tmp_path):
+def test_terminal_page_and_junit_print_the_same_rows(tmp_path):
     verdict = verdict_of(every_word())
     printed = '\n'.join(text for text, _ in terminal.lines(verdict, everything=True))
     texts = [printed, page_of(verdict, tmp_path).all('main')[0]['text'], junit.render(verdict).decode()]
