@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from parity.nightly import again
+from parity.nightly import run
 from parity.system import systems
 from parity.verdict.model import Cell
 
@@ -19,7 +19,7 @@ def cell(case='Fileset %file=10KB %mode=read', partition='cpu', nodes=('c1',)):
 
 
 def runs(*cells, system='example-slurm', asked=ASKED) -> list[list[str]]:
-    return again.runs(systems.read(system), 'abc', cells, asked)
+    return run.runs(systems.read(system), 'abc', cells, asked)
 
 
 def value(arguments: list[str], option: str) -> str:

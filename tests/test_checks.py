@@ -9,9 +9,9 @@ import pytest
 
 from conftest import TOP, shell
 from parity import plan
-from parity.check.metric import Metric
 from parity.check.reader import Incomplete, Wrong
 from parity.check.sizing import Dense
+from parity.check.workload import Metric
 from parity.verdict import judge
 from replay import Replay, check, recorded, room
 
@@ -271,7 +271,7 @@ def test_a_figure_outside_of_its_range_is_wrong(tmp_path, results, printed):
 
 PROBE = '''
 import reframe as rfm
-from parity.check.metric import Metric
+from parity.check.workload import Metric
 from parity.check.workload import Workload
 
 @rfm.simple_test

@@ -10,7 +10,7 @@ import pytest
 from conftest import TOP, shell
 from nights import cell
 from parity import plan
-from parity.nightly import again
+from parity.nightly import run
 from parity.records import cells, history
 from parity.system import systems
 from parity.verdict import judge
@@ -64,7 +64,7 @@ CHECK = '''
 import os
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
-from parity.check.metric import Metric
+from parity.check.workload import Metric
 from parity.check.workload import Workload
 
 @rfm.simple_test
@@ -123,7 +123,7 @@ def test_a_changed_night_has_no_part_in_the_ordinary_history(results, other, nam
     ('Hpl %dat=/a@b/HPL.dat', ['-SHpl.dat=/a@b/HPL.dat'], ['-SHpl.dat=/a@b/HPL.dat'])])
 def test_a_rerun_measures_the_very_case_again(name, session, given):
     slow = cell(case=name, system='local', partition='default', nodes=['here'], suspicious=True)
-    arguments, = again.runs(systems.read('local'), 'abc', [slow], ['-r', *session, '-n', name.split()[0]])
+    arguments, = run.runs(systems.read('local'), 'abc', [slow], ['-r', *session, '-n', name.split()[0]])
     assert all(word in arguments for word in given)
     selection = [arguments[i:i + 2] for i, word in enumerate(arguments) if word in ('-n', '-S', '-P')]
     settings = [word for word in arguments if word.startswith('-SHpl')]

@@ -23,7 +23,7 @@ from parity.jobs import request, write
 from parity.jobs.request import Settings
 from parity.jobs.write import Wanted
 from parity.plan import of_command
-from parity.scheduler import access
+from parity.scheduler import command
 from parity.system import systems
 from replay import room
 
@@ -325,7 +325,7 @@ def test_a_template_that_is_wrong_is_told(site, text, said):
     ('pbs', ['-q workq', '-P climate', '-l place=scatter:excl', 'ngpus=4'], {'queue': 'workq', 'project': 'climate'}, ['ngpus=4']),
     ('plain', ['-q x'], {}, [])])
 def test_access_is_told_apart(scheduler, options, where, node):
-    found = access.read(scheduler, options)
+    found = command.read(scheduler, options)
     assert (found.where, found.node) == (where, node)
 
 

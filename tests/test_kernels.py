@@ -11,8 +11,8 @@ import zlib
 import pytest
 
 from conftest import PATIENCE, TOP
-from parity.check.metric import Metric
 from parity.check.reader import Incomplete, Wrong
+from parity.check.workload import Metric
 from replay import Replay, check, recorded, room
 
 blocks = room('blocks')

@@ -9,7 +9,7 @@ import pytest
 
 import judging
 import nights as made
-from parity.nightly import again as again_tonight
+from parity.nightly import run as again_tonight
 from parity.records import history
 from parity.system import systems
 from parity.verdict import judge

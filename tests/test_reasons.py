@@ -61,7 +61,7 @@ LOUD = '''
 import reframe as rfm
 import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, sanity_function
-from parity.check.metric import Metric
+from parity.check.workload import Metric
 from parity.check.workload import Workload
 
 LINE = '"import sys; sys.stderr.buffer.write(5_000_000 * bytes([255])); sys.exit(3)"'

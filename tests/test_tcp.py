@@ -11,8 +11,8 @@ import zlib
 import pytest
 
 from conftest import PATIENCE, TOP
-from parity.check.paired import by_pair
 from parity.check.reader import Incomplete, Wrong
+from parity.check.threaded import by_pair
 from replay import Replay, check, recorded, room
 
 pairs = room('osu')

@@ -232,7 +232,7 @@ def test_throttling_disturbs_nothing_and_is_told_as_a_cause(stored, node):
 
 CHECK = '''
 import reframe as rfm
-from parity.check.metric import Metric
+from parity.check.workload import Metric
 from parity.check.workload import Workload
 
 

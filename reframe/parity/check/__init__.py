@@ -1,9 +1,7 @@
 """All that a check imports: Code, Metric, the mixins, and the reader of outputs."""
 
 from parity.base.codes import Code
-from parity.check.metric import Metric
 from parity.check.mpi import Mpi
-from parity.check.paired import Paired, Sweep, by_pair
 from parity.check.reader import (
     KERNEL_FIGURES,
     Incomplete,
@@ -27,8 +25,8 @@ from parity.check.reader import (
     whole,
 )
 from parity.check.storage import Budget, Room, Storage
-from parity.check.threaded import Kernel, Threaded
-from parity.check.workload import Workload
+from parity.check.threaded import Kernel, Paired, Sweep, Threaded, by_pair
+from parity.check.workload import Metric, Workload
 
 __all__ = ['KERNEL_FIGURES', 'Budget', 'Code', 'Incomplete', 'Kernel', 'Lines', 'Metric', 'Mpi', 'Paired', 'Read',
            'Room', 'Storage', 'Sweep', 'Threaded', 'Workload', 'Wrong', 'agree', 'sections', 'by_pair', 'document',

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+
 from reframe.core.builtins import parameter
 
+from parity.check.reader import Incomplete, Lines, Wrong, sections
 from parity.check.workload import Workload
+from parity.scheduler import placement
 
 
 class Threaded(Workload):
@@ -35,3 +41,78 @@ class Kernel(Threaded):
         self.programs = ('compile.sh', 'kernel.h', f'{self.kernel}.c')
         self.prerun_cmds = [f'./compile.sh {self.kernel} || exit 1']
         self.executable, self.executable_opts = f'./{self.kernel}', [str(each) for each in arguments]
+
+
+#: One after another, more pairs than this only with size=acceptance: at a second each, 8 minutes.
+MOST = 500
+
+
+class Paired(Workload):
+    """Two ranks, one a node; ``programs`` of ours that they need lie beside them."""
+
+    programs = ('pairs.py', 'rank.sh')
+
+    def pair_up(self, nodes, in_flight, command, binding='core', cpus=1, limit=120):
+        """Run ``command`` (words of the job script) between every two of ``nodes``, so many pairs at once. Each
+        rank has ``cpus`` of its node's CPUs; a pair that takes longer than ``limit`` seconds has failed."""
+        have = self.extra('nodes') or 1
+        if have < nodes or nodes < 2:
+            self.skip_case(f'nodes: needs {max(nodes, 2)}, {self.current_partition.fullname} has {have}, '
+                           'or does not state `nodes`')
+        self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = nodes, 1, self.extra('cores') or 1
+        self.without_launcher()
+        self.env_vars.update(placement.variables(placement.Asked(nodes, nodes, binding)))
+        launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
+        self.executable = 'python3'
+        self.executable_opts = [f'pairs.py --launcher {launcher}', f'--in-flight {in_flight}',
+                                f'--cpus {cpus} --limit {limit}', '--', *command]
+
+    def all_pairs(self, one_by_one):
+        """Every two nodes of the partition: (nodes, pairs in flight). Skips what would take a night."""
+        nodes = self.extra('nodes') or 1
+        count = nodes * (nodes - 1) // 2
+        if one_by_one and count > MOST and self.size != 'acceptance':
+            self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
+        return nodes, 1 if one_by_one else nodes // 2
+
+
+_PAIR = r'parity-pair (\S+) (\S+)'
+_END = r'parity-pair-end (\S+) (\S+) exit (?P<exit>-?\d+) seconds \d+\.\d{3}'
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The figure of each pair of nodes at one message size: a time (us), or a bandwidth (MB/s)."""
+
+    figures: dict[tuple[str, str], float]
+    is_time: bool
+
+    def slowest(self) -> tuple[float, tuple[str, str]]:
+        """The longest latency or the lowest bandwidth, and its pair of nodes."""
+        return (max if self.is_time else min)((figure, pair) for pair, figure in self.figures.items())
+
+    def metrics(self) -> dict[str, float]:
+        """median, worst and worst_over_median: 1 is even, and more is worse for times and bandwidths."""
+        middle, (worst, _) = median(self.figures.values()), self.slowest()
+        return {'median': middle, 'worst': worst,
+                'worst_over_median': worst / middle if self.is_time else middle / worst}
+
+
+def by_pair(text: str) -> dict[tuple[str, str], str]:
+    """Return what the program printed for each pair of nodes. Raises Incomplete where a pair or the end is absent,
+    or a pair failed, Wrong where one came twice."""
+    out = Lines([line.rstrip('\r') for line in text.split('\n')])     # a checksum may be of any blank
+    nodes = out.count(r'parity-pairs 1 nodes (\d+) in-flight \d+')
+    failed = out.count(r'parity-pairs-end failed (\d+)', zero=True)
+    found: dict[tuple[str, str], str] = {}
+    for begin, own in sections(out, _PAIR, _END):
+        first, second = begin.groups()
+        if (first, second) in found or (second, first) in found:
+            raise Wrong(f'pair {first} {second}: twice')
+        found[first, second] = own
+    if failed:
+        raise Incomplete(f'line {out.end}: {failed} pairs failed')
+    names = {name for pair in found for name in pair}
+    if len(names) != nodes or len(found) != len(list(combinations(names, 2))):
+        raise Incomplete(f'line {out.end}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')
+    return found

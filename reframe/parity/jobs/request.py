@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt, StringConstraints
 from parity.base import errors, paths, yamlfile
 from parity.base.strict import Strict, Time, seconds
 from parity.base.traps import JOINS, SELECTS
-from parity.scheduler import access
+from parity.scheduler import command
 from parity.system.schema import Name, Option, Partition, System
 
 #: Our word for each of ReFrame's backends. Others have no directives here.
@@ -124,7 +124,7 @@ def of(job: str, system: System, part: Partition) -> Request:
     asked, stated = settings_of(job, system.name)
     scheduler = scheduler_of(part)
     pbs = scheduler == 'pbs'
-    site = access.read(scheduler, part.access)
+    site = command.read(scheduler, part.access)
     driver = job in DRIVERS
     exclusive = '-l place=free' if pbs else ''
     if asked.exclusive and not driver:

@@ -13,7 +13,7 @@ def nightly(beat: Heartbeat | None) -> None:
     import os
     import time
     began = time.time()
-    from parity.nightly.options import read
+    from parity.nightly.guard import read
     own, options = read(sys.argv[1:])
     from parity import plan
     from parity.base import paths

@@ -14,7 +14,7 @@ from reframe.core.exceptions import JobError, JobSchedulerError
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
 
 from parity.rfm.patient import CANCEL_WAIT, Patient
-from parity.scheduler import access, command, pbs, scheduled
+from parity.scheduler import command, pbs, scheduled
 from parity.scheduler.command import SchedulerError, State
 
 #: How long (seconds) the output of an ended job may take to appear on a shared file system.
@@ -41,7 +41,7 @@ class Scheduler(Patient, PbsJobScheduler):
 
     def filternodes(self, job, known):
         options = [*job.sched_access, *job.options, *job.cli_options]
-        queue = access.read('pbs', options).where.get('queue', '')
+        queue = command.read('pbs', options).where.get('queue', '')
         # a queue's default_chunk holds for each node of its jobs
         of_queue = pbs.records(_asked('qstat', '-Q', '-f', queue), 'Queue: ').get(queue, {}) if queue else {}
         chunk = {name.removeprefix('default_chunk.'): value for name, value in of_queue.items()

@@ -12,7 +12,7 @@ from parity.jobs.request import SCHEDULERS
 from parity.nightly.doctor import Finding, lacking, note, ok
 from parity.probe import ask
 from parity.probe.model import Cluster, Node, Queue
-from parity.scheduler import access
+from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
 from parity.scheduler.scheduled import LONGEST_WAIT
 from parity.system.schema import Partition, System
@@ -55,7 +55,7 @@ def _accounting() -> Finding:
 
 def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding]:
     area = f'partition {part.name}'
-    asked = access.read(kind, part.access).where
+    asked = command.read(kind, part.access).where
     name = asked.get('queue') or next((q.name for q in cluster.queues if q.default), '')
     queue = next((q for q in cluster.queues if q.name in name.split(',')), None)
     if queue is None:
