@@ -6,7 +6,8 @@ from reframe.core.builtins import run_after
 from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, half, same
 
 CODE = Code('HPCG', spack='hpcg@3.1', binaries=('xhpcg',), starts=('--nx=16', '--rt=0'),
-            units={'gflops': 'Gflop/s', 'bandwidth': 'GB/s'})
+            units={'gflops': 'Gflop/s', 'bandwidth': 'GB/s'},
+            parts={'bound by memory': ('Hpcg',)})
 
 # points along the edge of each rank's cube, seconds; by size
 SIZES = {'quick': (32, 10), 'nightly': (104, 60), 'acceptance': (104, 1800)}

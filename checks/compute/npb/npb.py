@@ -8,7 +8,8 @@ from reframe.core.builtins import parameter, run_after
 from parity.check import Code, Metric, Mpi
 
 CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C', binaries=('{names}.{classes}.x',),
-            units={'mops_.*': 'Mop/s', 'seconds': 's'})
+            units={'mops_.*': 'Mop/s', 'seconds': 's'},
+            parts={'bound by memory': ('Npb%benchmark=(bt|cg|ft|is|lu|mg|sp)',), 'compute': ('Npb%benchmark=ep',)})
 
 
 @rfm.simple_test

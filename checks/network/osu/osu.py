@@ -24,7 +24,9 @@ CODE = Code('OSU', spack='osu-micro-benchmarks@7.4', starts=('-h',), gpu=True,
                       '../libexec/osu-micro-benchmarks/mpi/collective/osu_bcast',
                       '../libexec/osu-micro-benchmarks/mpi/collective/osu_barrier'),
             stand_in='pingpong', stands_for=('latency_', 'bandwidth_'),
-            units={'message_rate_.*': '1/s', '(bw|bibw|mbw_mr)_.*': 'MB/s', '.*': 'us'})
+            units={'message_rate_.*': '1/s', '(bw|bibw|mbw_mr)_.*': 'MB/s', '.*': 'us'},
+            parts={'network': ('Osu.*%where=(between|all-nodes)', 'Pairs'), 'within a node':
+            ('Osu.*%where=within',)})
 
 LARGEST = 1 << 20
 JUDGED = {'8B': 8, '8KiB': 8192, '1MiB': LARGEST}

@@ -13,7 +13,8 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Budget, Code, Metric, Workload
 
-CODE = Code('filecopy', executable='python3', units={'seconds.*': 's', 'rate': 'MB/s', 'file_rate': 'files/s'})
+CODE = Code('filecopy', executable='python3', units={'seconds.*': 's', 'rate': 'MB/s', 'file_rate': 'files/s'},
+            parts={'storage': ('FileCopy',)})
 
 
 # bytes of the large file, number of small files, iterations; by size

@@ -15,7 +15,8 @@ from reframe.core.builtins import parameter, run_after, variable
 from parity.check import Budget, Code, Metric, Mpi, Wrong
 
 CODE = Code('fileset', executable='python3', beside=('mpirun',),
-            units={'seconds': 's', 'rate': 'Mb/s', 'file_rate': 'files/s', 'ns_per_byte': 'ns/byte'})
+            units={'seconds': 's', 'rate': 'Mb/s', 'file_rate': 'files/s', 'ns_per_byte': 'ns/byte'},
+            parts={'storage': ('Fileset',)})
 
 
 BYTES = {'1B': 1, '1KB': 10**3, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7, '100MB': 10**8,

@@ -15,7 +15,8 @@ from reframe.core.builtins import parameter, run_after
 from parity.check import Code, Metric, Storage, Wrong
 
 CODE = Code('IOR', spack='ior@4.0.0', binaries=('ior',), starts=('-b', '1k', '-t', '1k', '-o', 'file'),
-            units={'(write|read)_iops': 'op/s', '(write|read)_seconds': 's', '(write|read).*': 'MiB/s'})
+            units={'(write|read)_iops': 'op/s', '(write|read)_seconds': 's', '(write|read).*': 'MiB/s'},
+            parts={'storage': ('Ior',)})
 
 
 MIB = 1 << 20

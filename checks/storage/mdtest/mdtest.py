@@ -12,7 +12,8 @@ from reframe.core.builtins import parameter, run_after
 from parity.check import Code, Metric, Storage, Wrong
 
 CODE = Code('mdtest', spack='ior@4.0.0', binaries=('mdtest',), starts=('-n', '1', '-d', 'folder'),
-            units={'.*': 'op/s'})
+            units={'.*': 'op/s'},
+            parts={'storage': ('Mdtest',)})
 
 
 KIB = 1024

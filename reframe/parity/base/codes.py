@@ -39,7 +39,9 @@ class Code:
     groups are at least ``least``. ``blas``: figures depend on the BLAS. ``profile``: this is no benchmark but a
     library that profiles MPI: the names of its reports, and the variable that it runs with.
 
-    ``stand_in`` names another code, whose metrics with the prefixes ``stands_for`` measure the same thing."""
+    ``parts``: the part of a machine that moves which cells, by patterns matched from the start of a cell's name
+    (Npb%benchmark=mg%....mops_total). ``stand_in`` names another code, whose metrics with the prefixes
+    ``stands_for`` measure the same thing."""
 
     name: str
     spack: str = ''
@@ -60,6 +62,7 @@ class Code:
     stand_in: str = ''
     stands_for: tuple[str, ...] = ()
     units: dict[str, str] = field(default_factory=dict, hash=False)     # by patterns of names: the first wins
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     feature: str = ''                   # what checks need and `requires` names; the folder's name if not stated
     file: Path = Path()                 # set by every()
 

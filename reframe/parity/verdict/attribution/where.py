@@ -1,7 +1,8 @@
 """Where a slower figure comes from, by the nodes of jobs, and which part of the machine moves with it.
 
 A node is named only when every figure that it had part in tonight is slow, and every one that it had no part in
-is not: of a job on several nodes none is to blame alone. subsystems.yaml says which cells tell of which part."""
+is not: of a job on several nodes none is to blame alone. A code says which part of the machine its cells show
+(CODE, parts). subsystems.yaml says which parts explain a night."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from parity.base import yamlfile
+from parity.base import codes, yamlfile
 from parity.base.strict import Strict
 from parity.verdict.attribution.changes import Subsystem, Where, several
 
@@ -134,7 +135,6 @@ class Rule(Strict):
 
 
 class Table(Strict):
-    groups: dict[str, list[str]]
     rules: list[Rule]
 
 
@@ -146,7 +146,7 @@ def table() -> Table:
 def group_of(name: str) -> str:
     """Return the group of the cell with this name; '' where it has none."""
     before = name.partition('@')[0]
-    return next((group for group, patterns in table().groups.items()
+    return next((part for code in codes.every() for part, patterns in code.parts.items()
                  if any(re.match(pattern, before) for pattern in patterns)), '')
 
 
