@@ -284,7 +284,7 @@ def test_a_session_of_several_partitions_beside_one(results):
 @pytest.mark.parametrize('baseline, candidate, error, said', [
     ('', 'x', UsageError, 'must be system:partition'), ('nope!', 'x', UsageError, 'none of these'),
     ('local:defalt', 'x', UsageError, "did you mean 'local:default'"), ('a:b:c', 'x', UsageError, 'system:partition'),
-    ('onebox:virtual', 'x', NothingMeasured, 'nothing of it is stored'), ('beef', 'x', UsageError, 'no session'),
+    ('onebox:virtual', 'x', NothingMeasured, 'nothing is stored for it'), ('beef', 'x', UsageError, 'no session'),
     ('no.csv', 'x', UsageError, 'No such file'), ('.', 'x', UsageError, 'none of these'),
 ])
 def test_a_word_that_means_nothing_says_what_is_valid(results, baseline, candidate, error, said):

@@ -32,7 +32,7 @@ def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK
 @app.command()
 def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTEM, why: str = WHY,
            by: str = BY, expires: str = EXPIRES):
-    """Accept what was proposed: all of it goes into the system's files, or nothing."""
+    """Accept proposals: merge them all into the system's files, or none."""
     from parity.refs import accept as command
     from parity.refs import table
     if bool(cells) == everything:

@@ -1,4 +1,4 @@
-"""How a declared pair stands: its ratios against what was expected of them."""
+"""The state of a declared pair: its ratios against the expected ones."""
 
 from __future__ import annotations
 

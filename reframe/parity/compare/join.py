@@ -26,7 +26,7 @@ from parity.stats import interval
 from parity.stats.interval import CONFIDENCE, Sample
 
 _ORDER = ('compute', 'memory', 'network', 'storage', 'gpu')
-#: More runs of one metric than anybody makes: the newest of them are taken.
+#: More runs of one metric than anybody makes: the newest are taken.
 MOST = 5000
 #: A difference that nobody acts on.
 MARGIN = 0.02
@@ -113,8 +113,8 @@ def _unknown(facts: list[tuple[Facts, Facts]]) -> list[str]:
 def _means(rows: Iterable[Row]) -> list[Mean]:
     """Return a geometric mean a subsystem: of the metrics of a case, of the cases of a check, of the checks.
 
-    So a check with many sizes weighs no more than one with a single figure, and a rate and a time of the
-    same run do not count twice. Rows without a ratio, refused ones and cached figures are not in it."""
+    So a check with many sizes weighs no more than one with a single figure. A rate and a time of the same run do
+    not count twice. Rows without a ratio, refused ones and cached figures are not in it."""
     logs: dict[str, dict[str, dict[str, list[float]]]] = {}
     for each in rows:
         if each.speed:

@@ -1,4 +1,5 @@
-"""What a comparison is, from the runs of its sides to what the terminal, JSON and the page render alike."""
+"""The model of a comparison, from the runs of its sides to the rows that the terminal, JSON and the page
+render."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Difference(Strict):
 
 
 class Row(Strict):
-    """One metric of one case on both sides. What one side lacks is None, and ``reason`` says why."""
+    """One metric of one case on both sides. A side without a figure is None, and ``reason`` says why."""
 
     subsystem: str
     check: str
@@ -75,7 +76,7 @@ class Mean(Strict):
 
 
 class Outcome(Strict):
-    """How one expectation of a declared pair stands, for one case."""
+    """The state of one expectation of a declared pair, for one case."""
 
     baseline: str                    # system:partition
     candidate: str
@@ -101,7 +102,7 @@ class SideTold(Strict):
 
 
 class Comparison(Strict):
-    """Everything that is said of two sides. ``notes`` are part of the answer."""
+    """The whole answer about two sides. ``notes`` are part of the answer."""
 
     baseline: SideTold
     candidate: SideTold
@@ -131,7 +132,7 @@ class Value:
 
 @dataclass
 class Measured:
-    """One metric of one case on one side; without values ``reason`` says why there are none."""
+    """One metric of one case on one side; without values ``reason`` says why."""
 
     subsystem: str
     check: str
@@ -176,7 +177,7 @@ def differing(one: Facts, other: Facts) -> list[str]:
 
 def newest_alike(cells: Iterable[Measured]) -> int:
     """Keep of every cell the runs that are like its newest one; returns how many runs were left out. A window of
-    nights may hold an upgrade: what was measured before it is another experiment."""
+    nights may hold an upgrade, and the runs before it are another experiment."""
     left_out = 0
     for cell in cells:
         kept = [v for v in cell.values if not differing(v.facts, cell.facts)]

@@ -38,7 +38,7 @@ Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 
 
 class Expectation(Strict):
-    """What a ratio candidate / baseline must be, of every case of the check that has the parameters."""
+    """An expected ratio candidate / baseline, for every case of the check that has the parameters."""
 
     metric: Annotated[str, StringConstraints(pattern=r'^\w+\.\w+$')]        # Check.metric
     parameters: Annotated[dict[str, str], BeforeValidator(_words)] = {}

@@ -1,4 +1,4 @@
-"""What a word on the command line means: a partition, a session, or a file with results."""
+"""The meaning of a word on the command line: a partition, a session, or a file with results."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def _no_such(word: str) -> Exception:
     valid = sorted({*database.partitions(), *(f'{s}:{p.name}' for s in systems.names()
                                               for p in systems.read(s).partitions)})
     if word in valid:
-        return NothingMeasured(f'{word}: nothing of it is stored; measured are: '
+        return NothingMeasured(f'{word}: nothing is stored for it; measured are: '
                                f'{", ".join(database.partitions()) or "none"}')
     return UsageError(unknown('partition', word, valid))
 
 
 def _one_place(side: Side, against: Side) -> Side:
-    """Of a side with several partitions beside one with a single partition, keep that partition."""
+    """Keep one partition of a side with several: the one that the other, single-partition side has."""
     if len(against.places) != 1 or len(side.places) < 2:
         return side
     wanted = against.places[0]

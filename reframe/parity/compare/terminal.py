@@ -137,7 +137,7 @@ def _footnotes(c: Comparison) -> list[str]:
 
 
 def _why(rows: list[Row]) -> dict[str, list[Row]]:
-    """Return rows by what is to be said of them: why they were not compared, or have a wider interval."""
+    """Group rows by their notes: why they were not compared, or have a wider interval."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         widened = ('wider for lag-1 dependence between runs' if 'lag-1' in n else n for n in row.notes)

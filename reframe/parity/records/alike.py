@@ -1,5 +1,5 @@
-"""What makes two runs like for like, read from what a session keeps of each of its cases. A fact that was not
-recorded is not in the answer: it is then `not known`, never taken for equal."""
+"""Facts that make two runs like for like, from a session's record of each case. A fact that was not recorded is
+absent: it counts as `not known`, never as equal."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _OF_MACHINE = {'processor': 'model_name', 'kernel': 'kernel', 'clocksource': 'cl
 
 
 def of_run(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]) -> dict[str, str]:
-    """What must be alike. ``raw``: ReFrame's record of the case, ``record``: the workload's own in it,
-    ``software``: the session's facts of the environment."""
+    """Return the facts that must be alike. ``raw``: ReFrame's record of the case, ``record``: the workload's own
+    in it, ``software``: the session's facts of the environment."""
     placed = record.get('placement') or {}
     env = raw.get('env_vars') or {}
     ranks, each = raw.get('num_tasks'), raw.get('num_tasks_per_node')
@@ -38,7 +38,7 @@ def of_run(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]
 
 
 def context(record: dict[str, Any], machine: dict[str, Any]) -> dict[str, str]:
-    """What is named beside the figures: the node, its kernel and hypervisor, the file systems."""
+    """Return the facts named beside the figures: the node, its kernel and hypervisor, the file systems."""
     node, said = record.get('node') or {}, record.get('facts') or {}
     known = {fact: node.get(fact) for fact in _OF_NODE}
     if not node and machine:        # the case ran on this very machine
@@ -95,7 +95,8 @@ def _input(sizing: dict[str, dict[str, Any]]) -> str:
 
 
 def _arguments(options: Any) -> str | None:
-    """What the program was told, without where files lie: of a path the last part, of --source=PATH nothing."""
+    """Return the program's arguments without the places of files: the last part of a path, nothing of
+    --source=PATH."""
     if not isinstance(options, list):
         return None
     words = ' '.join(map(str, options)).replace("'", '').split()

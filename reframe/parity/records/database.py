@@ -19,7 +19,7 @@ from parity.records import outset
 if TYPE_CHECKING:
     from parity.records.record import Session
 
-#: Seconds by which the clocks of two machines may differ before anybody is told.
+#: Seconds by which the clocks of two machines may differ before a warning.
 TOLERANCE = 600.0
 #: Seconds between a session whose clock was wrong and the one that was stored before it.
 _STEP = 1e-3

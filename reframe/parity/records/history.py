@@ -127,7 +127,7 @@ def _cases(session: Session) -> Iterator[tuple[dict[str, Any], list[Run | None]]
 
 
 def _about(case: dict[str, Any], run: Run | None) -> tuple:
-    """What is known of a case and its run, in _OF_RUN."""
+    """Return the facts of a case and its run, in _OF_RUN."""
     if run is None:
         known = {name: '' for name in _OF_RUN if _TYPES[name] == pl.String} | {'disturbed': False, **case}
     else:
@@ -152,7 +152,7 @@ def _figures(case: dict[str, Any], run: Run | None, count: Counter[str]) -> Iter
 
 
 def _reason(case: dict[str, Any], run: Run | None, metric: str) -> str:
-    """Why a comparison has no such figure of the run; '' where it has."""
+    """Return why a comparison has no such figure of the run; '' if it has."""
     if run is None:
         return 'missing: planned, and never ran' if case['environ'] else \
             f'skipped: no environment offers {", ".join(case["needs"])}'

@@ -44,7 +44,7 @@ def warn(uuid: str, err: Unreadable) -> None:
 
 
 def file(uuid: str, ending: str) -> Path:
-    """What the cache has of a session."""
+    """Return the path of a session's file in the cache."""
     return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}' / f'{uuid}.{ending}'
 
 
@@ -54,7 +54,7 @@ def files_of(uuid: str) -> list[Path]:
 
 
 def keep(session: Session) -> Session:
-    """The session without plan and runs, put into the cache, unless its plan is lost: that may come back."""
+    """Cache the session without plan and runs, unless its plan is lost: it may come back."""
     brief = replace(session, plan={}, runs=())
     if not session.lost:
         known = {name: value for name, value in asdict(brief).items() if name not in ('plan', 'runs')}
@@ -87,6 +87,6 @@ def sessions(system: str, last: int | None = None) -> list[Session]:
 
 
 def newest(system: str) -> Session | None:
-    """The system's newest session that confirms no other one; None: there is none."""
+    """Return the system's newest session that confirms no other one, or None."""
     known = map(brief, reversed(database.uuids()))
     return next((each for each in known if each and each.system == system and not each.rerun_of), None)

@@ -150,7 +150,7 @@ def of_report(report: dict[str, Any]) -> Session:
 
 
 def _throttled(runs: tuple[Run, ...]) -> dict[str, dict[str, str]]:
-    """By node, whether heat or a CPU quota slowed any job there (programs/watch.py)."""
+    """Return, by node, whether heat or a CPU quota slowed a job there (programs/watch.py)."""
     times: dict[str, int] = {}
     for seen in (run.watched for run in runs if not run.fixture):
         if seen.get('node'):
@@ -173,7 +173,7 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
     nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), record.get('node') or {}
     changed, variant = (','.join(f'{name}={value}' for name, value in (record.get(key) or {}).items())
                         for key in ('changed', 'variant'))
-    # by the scheduler's word; a queue counts for nothing, and older sessions kept no word of it
+    # by the scheduler's word; a queue does not count, and older sessions kept no word about queues
     unknown = not record.get('job') and raw.get('scheduler') in scheduled.QUEUED
     return Run(
         system=raw['system'], partition=raw['partition'], environ=raw['environ'],
@@ -224,7 +224,7 @@ _SECONDS_APART = 60
 
 
 def _why_stopped(info: dict[str, Any]) -> str:
-    """Why ReFrame gave up the run: the words of its log, which its database lacks; '' where that is gone."""
+    """Return why ReFrame gave up the run, from its log, as its database lacks it; '' if the log is gone."""
     for file in map(Path, reversed(info.get('log_files') or [])):
         with contextlib.suppress(OSError):
             if abs(file.stat().st_mtime - info['time_end_unix']) < _SECONDS_APART:

@@ -1,9 +1,8 @@
-"""What was proposed becomes a reference: merged into systems/<name>/references/<partition>.yaml.
-
-People write that file, and every other character of it stays. ruamel.yaml, which keeps comments, was tried. It
-moves a comment away from the entry above it when one is added there, and changes spaces and indents that nobody
-touched. It writes YAML 1.2, in which `yes` and `1e-05` are not what ReFrame's YAML 1.1 reads. So the text is
-edited where PyYAML found each entry, and refused unless PyYAML then reads from it what was meant."""
+"""Acceptance: proposals are merged into systems/<name>/references/<partition>.yaml. People write that file, and
+every other character stays. ruamel.yaml, which keeps comments, was tried. It moves a comment away from the entry
+above it when one is added there, and changes spaces and indents that nobody touched. It writes YAML 1.2, in
+which `yes` and `1e-05` are not what ReFrame's YAML 1.1 reads. So the text is edited where PyYAML found each
+entry, and refused unless PyYAML then reads from it what was meant."""
 
 from __future__ import annotations
 
@@ -81,12 +80,12 @@ def _file(system: str, partition: str) -> Path:
 
 
 def _text(file: Path) -> str:
-    """The file with the line ends that it has; '' where there is none."""
+    """Return the file with its own line ends; '' without a file."""
     return file.read_bytes().decode('utf-8') if file.exists() else ''
 
 
 def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -> dict[str, list[Proposal]]:
-    """The proposals by partition; a cell that is proposed in several sizes is all of them."""
+    """Return the proposals by partition; a cell that is proposed in several sizes stands for all."""
     every = sorted({p.cell for found in waiting.values() for p in found})
     if not every:
         raise NothingMeasured(f'nothing is proposed for {system}; run: parity refs propose --system {system}')
@@ -105,7 +104,7 @@ def _refuse(wrong: Iterable[str]) -> None:
 
 
 def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
-    """A sentence for each proposal that no longer fits what it was made from."""
+    """Return a sentence for each proposal that no longer fits its sources."""
     there = {(a.partition, a.path): a.reference for a in accepted.of_system(system)}
     indexes = accepted.indexes(system)
     now = {cell.id: cell.nights[-1].software for cell in nights.cells(history.load(system)) if cell.nights}
@@ -198,7 +197,7 @@ def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
 
 
 def _end(node: yaml.Node) -> int:
-    """Where the last value below ``node`` ends: PyYAML ends a block where the next entry begins."""
+    """Return where the last value below ``node`` ends: PyYAML ends a block where the next entry begins."""
     if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
         return node.end_mark.index
     last = node.value[-1]

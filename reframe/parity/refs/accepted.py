@@ -55,7 +55,7 @@ class Observed(Strict):
 
 
 class Provenance(Observed):
-    """Who accepted a value, when, why, and until when to believe it."""
+    """The provenance of a value: who accepted it, when, why, and until when to believe it."""
 
     date: datetime.date
     by: Text

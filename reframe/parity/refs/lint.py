@@ -26,7 +26,7 @@ _TOO_WIDE = 2
 
 
 class Warned(NamedTuple):
-    """Something a person should look at; the reference is applied all the same."""
+    """A warning for a person to look at; the reference is applied all the same."""
 
     reference: Accepted
     what: str

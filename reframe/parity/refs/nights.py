@@ -1,4 +1,4 @@
-"""What each night measured of each cell, and the value that alike nights give."""
+"""The nights of each cell, and the value that alike nights give."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parity.stats import bounds
 
 
 class Night(NamedTuple):
-    """What one session measured of a cell; ``value`` is the median of its ``runs``."""
+    """One session's figure of a cell; ``value`` is the median of its ``runs``."""
 
     session: str
     night: str                      # local date and time of its start
@@ -95,7 +95,7 @@ _WORDS = {'software': 'the software', 'unit': 'the unit', 'better': 'the directi
 
 
 class Refused(Exception):
-    """Why no reference is proposed for a cell."""
+    """The reason why no reference is proposed for a cell."""
 
 
 class Value(NamedTuple):
@@ -137,7 +137,7 @@ def _nodes(night: Night) -> list[str]:
 
 
 def _since_the_last_change(every: list[Night]) -> tuple[list[Night], str]:
-    """The nights that ran what the newest one ran, and since when that is."""
+    """Return the nights that ran the same as the newest one, and the first of those."""
     for at in range(len(every) - 1, 0, -1):
         for what, said in _WORDS.items():
             if getattr(every[at - 1], what) != getattr(every[-1], what):
@@ -174,7 +174,7 @@ def of_nights(kept: list[Night]) -> Value:
     if changed := bounds.found(values):
         since = kept[changed.at].night
         raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
-                      f"--since '{since}', with {bounds.FEWEST} nights of it")
+                      f"--since '{since}', with {bounds.FEWEST} such nights")
     wide = bounds.share(values, runs)
     if wide > bounds.WIDEST:
         raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {last.unit} would need bounds of '

@@ -1,4 +1,4 @@
-"""References proposed from the history: one a cell, or the reason why there is none."""
+"""References proposed from the history: one a cell, or the reason for none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from parity.system.schema import System
 
 @dataclass
 class Proposed:
-    """All that the history gives, for the whole system or the part of it that was named."""
+    """All proposals that the history gives, for the whole system or the named part."""
 
     system: str
     found: list[tuple[Cell, Proposal]] = field(default_factory=list)
@@ -49,7 +49,7 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
     chosen = _chosen(site, known, partition, check)
     kinds = nights.kinds(system, {n.session for cell in chosen for n in cell.nights[-bounds.MOST:]})
     have, indexes = accepted.of_system(system), accepted.indexes(system)
-    own: dict[str, set[str]] = {}       # the parameters of each check itself: -P makes more of them
+    own: dict[str, set[str]] = {}       # the parameters of each check itself: -P makes more
     for cell in known:
         own[cell.check] = min(own.get(cell.check, set(cell.parameters)), set(cell.parameters), key=len)
     answer = Proposed(system)
@@ -76,13 +76,13 @@ def _chosen(system: System, known: list[Cell], partition: str, check: str) -> li
     fitting = [c for c in known if not wanted or wanted in (c.check, c.case.replace(' ', ''))]
     if not fitting:
         names = sorted({c.check for c in known} | {c.case.replace(' ', '') for c in known})
-        raise UsageError(f'--check {check}: no figure of it is stored{near(wanted, names)}; '
+        raise UsageError(f'--check {check}: no figure is stored for it{near(wanted, names)}; '
                          f'stored: {", ".join(sorted({c.check for c in known}))}')
     return [c for c in fitting if not partition or c.partition == partition]
 
 
 def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
-    """What leads to the cell's reference, as the file has it already, or in our own order."""
+    """Return the keys that lead to the cell's reference, as the file has them, or in our own order."""
     if cell.changed:
         raise Refused(f'set on the command line: {cell.changed}; a reference is of the check without')
     if more := set(cell.parameters) - own:
@@ -147,7 +147,7 @@ def folder(system: str) -> Path:
 
 
 def read(system: str) -> list[File]:
-    """Return what waits, a file a partition. UsageError for a file that is none."""
+    """Return the waiting proposals, a file a partition. Raise UsageError for a wrong file."""
     return [yamlfile.read(file, File) for file in sorted(folder(system).glob('*.yaml'))]
 
 

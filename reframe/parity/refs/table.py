@@ -19,7 +19,7 @@ from parity.system import systems
 
 
 def lines(answer: Proposed) -> list[str]:
-    """Return what is proposed, what is not and why, and the next command."""
+    """Return the proposals, the refusals with their reasons, and the next command."""
     said = []
     if answer.found:
         said += ['PROPOSED', *columns([_proposal(cell.size, proposal) for cell, proposal in answer.found]),
@@ -62,7 +62,7 @@ def _limits(ref: Reference) -> str:
 
 
 def accepted(system: str, files: list[tuple[Path, list[Proposal]]]) -> list[str]:
-    """Return what was accepted, and where it stands now."""
+    """Return the accepted values and their present state."""
     said = []
     for file, found in files:
         said += [str(file), *columns([(p.cell, p.index['size'], _value(p.reference), _limits(p.reference))

@@ -106,7 +106,7 @@ def _by_size(case: str, line: str, run: Run) -> Iterator[Point]:
 
 
 def _axes(swept: dict[tuple, list[tuple[dict[str, str], Run]]]) -> dict[str, str]:
-    """Return the axis of each check: its parameter with the most values, all of them numbers."""
+    """Return the axis of each check: its parameter with the most values, which are all numbers."""
     values: dict[str, dict[str, set[float | None]]] = {}
     for (check, _), cases in swept.items():
         for parameters, run in cases:
@@ -164,7 +164,7 @@ class Drawn(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """From a value to its place; ``ticks`` are values with a label."""
+    """A map from a value to its place; ``ticks`` are values with a label."""
 
     place: Callable[[float], float]
     ticks: list[float]

@@ -54,7 +54,7 @@ def _case(suite: ET.Element, row: Row) -> None:
                     name=f'{cell.case}{environ}: {cell.metric}')
     known = {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
     _properties(case, known | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
-    if row.word == 'improved':                      # passed, and somebody should know of it
+    if row.word == 'improved':                      # passed, and somebody should know
         _element(case, 'system-out').text = visible(f'improved: {row.reason}')
     if outcome := _outcome(row):
         message = (row.reason or row.word) + (f'; acknowledged {cell.acknowledged}' if cell.acknowledged else '')

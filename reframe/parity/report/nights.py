@@ -1,7 +1,7 @@
 """The last nights of each cell, packed small enough for a page of thousands of cells, and how each node fared.
 
-A value is two characters: its place between the least and the most of the cell's nights, in 4095 steps, so
-at most 1/8190 of that range from the true one. The page's script reads them when they come into view."""
+A value is two characters: its place between the least and the most of the cell's nights, in 4095 steps. It is at
+most 1/8190 of that range off. The page's script reads them when they come into view."""
 
 from __future__ import annotations
 

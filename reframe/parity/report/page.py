@@ -1,4 +1,4 @@
-"""From a verdict to the text of its page."""
+"""The text of a verdict's page."""
 
 from __future__ import annotations
 

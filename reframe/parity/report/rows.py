@@ -14,7 +14,7 @@ from parity.records.cells import CELL
 from parity.verdict.model import WORDS, Cell, Row, Verdict, rows
 
 SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
-#: Characters of a reason in the table; verdict.json has all of it.
+#: Characters of a reason in the table; verdict.json has the whole.
 SHORT = 140
 #: Rows of one table: a browser lays out a table as a whole, and only those in view.
 MOST_ROWS = 100
@@ -159,7 +159,7 @@ def name(cell: Cell) -> str:
 
 # ---- what is not ok
 
-#: Characters of a reason that are told in full; verdict.json has all of it.
+#: Characters of a reason that are shown in full; verdict.json has the whole.
 FULL = 4000
 #: Words whose values say nothing yet: their cells are named, the table has the figures.
 QUIET = ('insufficient', 'disturbed', 'unreferenced', 'skipped')
@@ -240,7 +240,7 @@ class Changes(NamedTuple):
 
 
 def changes(lines: list[Line], before: Verdict) -> Changes:
-    """Return the changes since ``before``: what became worse comes first, the worst of it first."""
+    """Return the changes since ``before``: cells that became worse come first, the worst one first."""
     earlier = {key(row.cell): row for row in rows(before.cells)}
     turns: dict[tuple[str, str], list[Change]] = {}
     new = []

@@ -1,4 +1,4 @@
-"""One run of ReFrame: its lock, its plan, its journal, and what a killed one left behind."""
+"""One run of ReFrame: its lock, its plan, its journal, and the recovery of a killed one."""
 
 from parity.session.current import Current, begin, enter
 

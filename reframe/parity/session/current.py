@@ -95,14 +95,14 @@ def enter() -> Current:
 
 
 def _facts(partition) -> dict[str, Any]:
-    """What is known of the partition's machine, its limits, its software and of parity, for the report."""
+    """Return the facts of the partition's machine, its limits, its software and parity, for the report."""
     return {'parity': paths.version(),
             'software': {e.name: e.extras.get('software', {}) for e in partition.environs},
             **{name: partition.extras.get(name, {}) for name in ('machine', 'limits', 'filesystems')}}
 
 
 def _close(current: Current, pid: int) -> None:
-    """At exit: ReFrame has stored the session; one in which nothing started is stored here, all missing. If
+    """End the session at exit. ReFrame has stored it; one in which nothing started is stored here, all missing. If
     neither can be done (a full disk), the journal stays, and the next run recovers from it."""
     if os.getpid() != pid:
         return

@@ -96,7 +96,7 @@ def _runs(pid: int, started: str) -> bool | None:
 
 
 def _booted() -> float:
-    """When this machine was started (Unix time, s); 0 where the kernel does not tell."""
+    """Return the start of this machine (Unix time, s); 0 if the kernel does not say."""
     found = re.search(r'^btime (\d+)$', _text(PROC / 'stat'), re.MULTILINE)
     return float(found[1]) if found else 0.0
 

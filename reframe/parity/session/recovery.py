@@ -21,7 +21,7 @@ from parity.session import owner
 from parity.session.owner import Owner
 
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
-#: What a perflog says where there is no value.
+#: The perflog's sign for an absent value.
 _NOTHING = ('None', 'null', '')
 
 
@@ -105,7 +105,7 @@ def _unknown(state: dict[str, Any]) -> str:
 
 
 def _recover(state: dict[str, Any]) -> str:
-    """Store what is found of the session, and remove its journal; says so in a sentence."""
+    """Store the session as far as it is found, remove its journal, and say so in a sentence."""
     with _lock(state).held():
         ended = owner.end_processes(state['id'])
         left = f'; ended {ended} processes that it had left running' if ended else ''

@@ -1,4 +1,4 @@
-"""What is kept of results: old sessions and files of cases removed, sessions of other databases added."""
+"""The upkeep of results: remove old sessions and files of cases, add sessions of other databases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from parity.rfm import store
 
 def prune(before: float, dry_run: bool) -> int:
     """Remove the sessions begun before ``before`` (Unix time, s; parity.records.database.starts), but the newest
-    of each system, with their plans and what the cache has of them. Returns how many there are."""
+    of each system, with their plans and their cache. Return how many."""
     if not database.uuids():
         return 0
     # of the columns beside a MAX, SQLite takes those of the row that has it
@@ -81,7 +81,8 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
 
 
 def _attached(conn: sqlite3.Connection, other: Path) -> bool:
-    """Open the other as `other`, to be read only; False where it is none of ReFrame's, or of another version."""
+    """Open the other database as `other`, read-only; return False if it is not ReFrame's, or of another
+    version."""
     ours = conn.execute('SELECT schema_version FROM main.metadata').fetchone()
     try:
         conn.execute('ATTACH DATABASE ? AS other', (f'{other.resolve().as_uri()}?mode=ro',))
@@ -110,8 +111,8 @@ def _same_machines(other: Path, ours: dict[str, tuple[str, str]], theirs: dict[s
                        for measured in (ours, theirs))
         if here and there and here != there:
             raise UsageError(f'{other}: system {system} was measured on {", ".join(there)}, here on '
-                             f'{", ".join(here)}: that would be one history of two machines. Give one of them a '
-                             f'name: copy systems/{system} to systems/NAME, and measure with --system NAME')
+                             f'{", ".join(here)}: that would be one history of two machines. Rename one: '
+                             f'copy systems/{system} to systems/NAME, and measure with --system NAME')
 
 
 def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None:
@@ -130,7 +131,7 @@ def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None
 
 
 def _began(conn: sqlite3.Connection, name: str) -> list[tuple[float, str]]:
-    """When each session began, clocks that were wrong corrected, and its uuid."""
+    """Return each session's start, with wrong clocks corrected, and its uuid."""
     stored = conn.execute(f'SELECT uuid, session_start_unix FROM {name}.sessions ORDER BY rowid').fetchall()
     return list(zip(database.in_order([said for _, said in stored]), [uuid for uuid, _ in stored], strict=True))
 
@@ -157,7 +158,7 @@ def _database() -> Iterator[sqlite3.Connection]:
 
 @dataclass
 class Removed:
-    """How many, and the bytes that they held."""
+    """The number of removed files, and their bytes."""
 
     folders: int = 0
     reports: int = 0
@@ -212,7 +213,7 @@ def _cases(top: Path) -> Iterator[Path]:
 
 
 def _ended(line: str) -> float:
-    """When the case of a perflog's line ended (its first field); other lines, as the header, never did."""
+    """Return the end of the case on a perflog's line (its first field); 0 for other lines, such as the header."""
     try:
         return float(line.partition('|')[0])
     except ValueError:

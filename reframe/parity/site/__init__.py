@@ -1,1 +1,1 @@
-"""What a system is: systems/<name>/system.yaml, read, completed by detection, given to ReFrame."""
+"""Systems for ReFrame: systems/<name>/system.yaml, completed by detection."""

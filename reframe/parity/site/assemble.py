@@ -1,4 +1,4 @@
-"""ReFrame's site configuration, put together from systems/*/system.yaml and what was detected."""
+"""ReFrame's site configuration, assembled from systems/*/system.yaml and the detected facts."""
 
 from __future__ import annotations
 
@@ -160,8 +160,8 @@ def _general(stated: list[System]) -> list[dict]:
     The job script's own login shell, which knows `module`, loads modules. ReFrame would load them here too, to
     resolve conflicts, and does not start on a machine without the module system; its option turns both off.
 
-    Where many jobs are in flight one of them ends every moment, and ReFrame would ask ten times a second how
-    all of them stand: more than an accounting database should bear all night."""
+    Poll less often if many jobs are in flight. One ends every moment, and ReFrame would ask for all states ten
+    times a second: too much for an accounting database."""
     results = paths.results()
     modules = [system.name for system in stated if system.modules_system != 'nomod']
     many = [system.name for system in stated if any(p.max_jobs > 1 for p in system.partitions)]

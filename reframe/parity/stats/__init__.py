@@ -1,1 +1,1 @@
-"""Pure functions on arrays: noise, rules, intervals, bounds; docs/regression.md says what the rules are worth."""
+"""Pure functions on arrays: noise, rules, intervals, bounds. docs/regression.md has the rules' measured rates."""

@@ -1,4 +1,4 @@
-"""How far from its value a reference lets a night be, from the nights that it was measured in.
+"""Bounds of a reference: the allowed distance of a night from the value, derived from the nights behind it.
 
 A bound is `median - k Qn` or `median + k Qn` of the nights' medians. Qn is the robust spread of
 Rousseeuw and Croux (Alternatives to the median absolute deviation, JASA 88, 1993): one bad night in
@@ -23,7 +23,7 @@ FEWEST, MOST = 10, 30
 #: standard normal nights. Odd and even n differ as Qn's order statistic steps.
 FACTORS = (4.219, 5.176, 4.101, 4.852, 4.015, 4.626, 3.948, 4.493, 3.910, 4.366, 3.869, 4.267, 3.838, 4.203,
            3.807, 4.126, 3.780, 4.082, 3.752, 4.034, 3.740)
-#: What a bound says, where the nights are as its derivation takes them.
+#: The promise of a bound, for nights as its derivation assumes them.
 STATED = ('with 95 % confidence at most 1 of 1000 nights like these lies beyond a bound '
           '(independent nights, normal noise)')
 #: No bound is narrower (a share of the value): what a quiet history has not met yet, a kernel or a
@@ -91,9 +91,10 @@ class Change(NamedTuple):
 def found(values: Sequence[float]) -> Change | None:
     """Return the most likely change among ``values``, oldest first, if chance does not explain it.
 
-    Of all splits with 3 nights or more on either side, the largest standardised rank sum (Mann-Whitney) is
-    compared with those of random orders of the same values: exact for any distribution, ties and the number of
-    splits included (Pettitt, A non-parametric approach to the change-point problem, 1979, approximated there)."""
+    Over all splits with at least 3 nights on either side, take the largest standardised rank sum (Mann-Whitney).
+    Compare it with those of random orders of the same values. This is exact for any distribution, ties and the
+    number of splits included. Pettitt approximates it (A non-parametric approach to the change-point problem,
+    1979)."""
     import numpy as np
     _, which, count = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
     ranks = (count.cumsum() - (count - 1) / 2)[which]       # from 1; equal ones share the mean of theirs

@@ -13,7 +13,7 @@ from parity.stats import bounds, search
 from parity.stats.noise import Nights, Rules, Values, of_history, of_nights
 from parity.stats.search import FAST, SLOW, TOO_FEW, Episode, Outcome
 
-#: From these on a person should know of it.
+#: From these on a person should know.
 _DEPENDENT, _SEEN = 0.3, 0.05
 #: A history of fewer nights than this has no spread to speak of.
 _SOME = 5

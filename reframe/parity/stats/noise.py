@@ -203,8 +203,8 @@ class Noise:
 def of_history(values: np.ndarray, within: np.ndarray, rules: Rules) -> Noise:
     """Return the noise of ``values`` [B, n], oriented so that higher is better, oldest first.
 
-    ``within`` [B, n]: standard deviation of a night's value that the scatter of its runs explains,
-    in the unit of the values, NaN where a night has one run only."""
+    ``within`` [B, n]: the part of a night's standard deviation that the scatter of its runs explains. It has the
+    unit of the values, and is NaN if a night has one run only."""
     ordered, n = np.sort(values, axis=1), values.shape[1]
     middle = np.median(ordered, axis=1)
     by = np.where(middle == 0, np.nan, np.abs(middle))[:, None]
@@ -257,7 +257,7 @@ def known_median(rows: np.ndarray) -> np.ndarray:
 
 
 def _resolution(ordered: np.ndarray) -> np.ndarray:
-    """Return the smallest step between values where at least a third of them repeat another one, else 0."""
+    """Return the smallest step between values if at least a third repeat another one, else 0."""
     steps = np.diff(ordered, axis=1)
     same = steps <= 1e-12 * np.abs(ordered[:, 1:])
     smallest = np.where(same, np.inf, steps).min(axis=1)

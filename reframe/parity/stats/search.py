@@ -1,7 +1,7 @@
 """Series judged night after night, each with only what was known on that night.
 
-A slowdown that has been found is left out of the baseline for as long as it lasts, so that it is not
-adopted as normal. An improvement becomes the baseline once it has lasted long enough to be one."""
+A slowdown that was found stays out of the baseline as long as it lasts, so that it does not become normal. An
+improvement becomes the baseline once it has lasted long enough to be one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BACK = 2
 #: Nights that are looked at in one go after the first episode.
 _AHEAD = 4096
 #: No rule can speak unless the last three nights are in this lowest (or highest) share of the window, or tonight
-#: is in that one: the exact p forbid it. Nights outside both, most of them, need no model of the noise.
+#: is in that one: the exact p forbid it. Nights outside both, the most, need no model of the noise.
 _THREE, _TONIGHT = 0.2, 0.04
 
 
@@ -102,7 +102,7 @@ def _kept(nights: Nights, values: Values, rules: Rules, outcome: Outcome, active
 def _lived(value: np.ndarray, rules: Rules, outcome: Outcome, series: int, episode: Episode, end: int) -> int:
     """Note how long the episode lasted; return the night to judge next.
 
-    A night belongs to it while it is nearer to the level that was found than to the one before, and the last
+    A night belongs to it on two conditions. It is nearer to the found level than to the one before, and the last
     nights together are still clear of the noise. It is over when `_BACK` nights in a row are back; an
     improvement of a whole history's length is the new baseline."""
     enough = rules.least + rules.last - 1
@@ -199,7 +199,7 @@ def _changed(kept: _Kept, rules: Rules, rows: np.ndarray, window: np.ndarray, st
 def bar(noise: Noise, rules: Rules) -> np.ndarray:
     """Return the standard errors that a drop of three nights must be clear of [B].
 
-    There are more of them where nights depend on one another or the lower tail is long."""
+    The number grows if nights depend on one another or the lower tail is long."""
     shared = noise.shared > rules.shared
     lag = np.where(shared, noise.lag, noise.lag - rules.runs_lag)
     lag = lag + rules.unsettled * (noise.nights ** -0.5 - rules.settled ** -0.5)
@@ -222,7 +222,7 @@ def _judged(noise: Noise, needed: np.ndarray, last: np.ndarray, confirmed: np.nd
     change = np.cumsum(d, axis=1) / (1, 2, 3)
     highest = np.maximum.accumulate(d, axis=1)
     below = [(noise.relative <= highest[:, [k]] + 1e-12).sum(axis=1) for k in range(3)]
-    # a low night is followed by phi, phi^2, phi^3 of it where phi is the dependence on the night before
+    # a low night leaves phi, phi^2, phi^3 in the next ones, where phi is the dependence on the night before
     phi = np.clip(np.where(noise.shared > rules.shared, noise.lag, 0), 0, 0.9)
     low = np.clip(noise.relative[:, -1], -2.5 * noise.spread, 2.5 * noise.spread)
     clear = [(low * sum(phi ** j for j in range(1, k + 1)) / k - change[:, k - 1])
@@ -254,7 +254,7 @@ def exact(below, k: int, n: int):
 
 
 def _unseen(noise: Noise, d: np.ndarray, rules: Rules) -> np.ndarray:
-    """Where the history holds slow nights: are the last three all slow, and more often than those would be?
+    """Decide, in a history with slow nights, if the last three are all slow, and more often than chance allows.
 
     Either they lie below every night seen, or at a level where so few nights were that three in a row are no
     chance."""

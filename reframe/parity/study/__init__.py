@@ -99,7 +99,7 @@ class Series:
     parts: dict[str, dict[int, float]] = field(default_factory=dict)     # part -> run -> value
 
     def runs(self, parts: Collection[str]) -> list[float]:
-        """Return the mean over ``parts`` of each run that all of them have, in the order of the runs."""
+        """Return the mean over ``parts`` of each run that all parts have, in the order of the runs."""
         common = set.intersection(*(set(self.parts[p]) for p in parts)) if parts else set()
         return [fmean(self.parts[p][run] for p in parts) for run in sorted(common)]
 

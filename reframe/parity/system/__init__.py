@@ -1,1 +1,1 @@
-"""What a system is: systems/<name>/system.yaml and its schema."""
+"""A system's description: systems/<name>/system.yaml and its schema."""

@@ -172,7 +172,7 @@ class Waiver(Strict):
 
 
 class Retired(Strict):
-    """What the nights measured and shall not be missed any more: a check, or all of a partition or environment."""
+    """A retired check, or all of a partition or environment: the nights measured it, and need not any more."""
 
     check: str = ''                     # its class, or a case with its parameters, as `parity verdict` prints it
     partition: Name = ''                # of this partition only
@@ -197,7 +197,7 @@ class Notify(Strict):
     command: list[Annotated[str, StringConstraints(pattern=r'^[^\x00]+$')]] = Field(min_length=1)
     #: A file of mode 600 with KEY=VALUE lines, or names of variables of the environment.
     secrets: Annotated[str, AfterValidator(_absolute)] | list[Variable] = []
-    reminder: Time = '7d'                       # after which what is still bad is told again
+    reminder: Time = '7d'                       # after this time a lasting fault is sent again
 
 
 class IoBudget(Strict):

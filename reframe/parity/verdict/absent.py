@@ -69,7 +69,7 @@ def _before(session: Session, system: str) -> list[tuple[Row, Session]]:
 
 
 def _retires(entry: Retired, row: Row) -> bool:
-    """Whether the entry names the cell, by its check or by its case; spaces do not count."""
+    """Return whether the entry names the cell, by its check or by its case; spaces do not count."""
     return (entry.check.replace(' ', '') in ('', row['check'], row['case'].replace(' ', ''))
             and entry.partition in ('', row['partition']) and entry.environ in ('', row['environ']))
 

@@ -53,7 +53,7 @@ class Ack(Strict):
     why: Annotated[Text, Field(min_length=3)]
     by: Annotated[Text, Field(min_length=1)]
     since: datetime.date
-    #: The word that is known; none: all of them. A cell that was slower and is `wrong` now has another fault.
+    #: The acknowledged word; none: every word. A cell that was slower and is `wrong` now has another fault.
     word: Literal[BAD] | None = None
     #: The figure when it was acknowledged. One that is plainly worse counts again; without it none does.
     value: Annotated[float, Field(allow_inf_nan=False)] | None = None

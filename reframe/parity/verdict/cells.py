@@ -100,7 +100,7 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
 
 
 def _place(run: Run) -> dict[str, Any]:
-    """Where a run ran, and what it left."""
+    """Return the nodes, the job and the output folder of a run."""
     return {'nodes': list(run.nodes), 'jobid': run.jobid, 'outputdir': run.output,
             'virtualisation': str(run.node.get('virtualisation', ''))}
 
@@ -153,7 +153,7 @@ def with_history(cells: list[Cell], system: str, session: str) -> list[Cell]:
 
 
 def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
-    """What the history changes in the cell."""
+    """Return the changes that the history makes in the cell."""
     told, word, reason = tonight.told, cell.verdict, cell.reason
     update: dict[str, Any] = {'history': told.verdict}
     update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')

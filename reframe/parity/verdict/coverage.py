@@ -1,4 +1,4 @@
-"""Which of the codes parity is made for were measured, and by what."""
+"""Coverage: the measured codes among those that parity is made for, and their providers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from parity.verdict.model import Cell, CodeCoverage, Coverage
 
 
 def of_cells(cells: list[Cell], plan: Plan, no_code: str) -> Coverage:
-    """Coverage by what was measured; ``no_code`` says why a code that no check names is not there."""
+    """Return the coverage by the measured codes; ``no_code`` says why a code without a check is absent."""
     needs = {case.case: set(case.needs) for case in plan.cases}
     loaded = {n for check in plan.checks for n in check.needs}
     planned = {n for names in needs.values() for n in names}
@@ -41,7 +41,7 @@ def _absent(code: Code, planned: set[str], loaded: set[str], no_code: str) -> st
 
 
 def _why(cells: list[Cell]) -> str:
-    """Why planned cells gave no figure; '' where no environment offers a code that is not required."""
+    """Return why planned cells gave no figure; '' if no environment offers a code that is not required."""
     if not cells or all(c.verdict == 'skipped' and not c.environ for c in cells):
         return ''
     return cells[0].verdict

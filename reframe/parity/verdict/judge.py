@@ -150,7 +150,7 @@ def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:
 
 
 def too_often(cells: list[Cell]) -> list[Cell]:
-    """Return the cells that were disturbed in each of their last nights: nothing is known of them any more."""
+    """Return the cells that were disturbed in each of their last nights: nobody knows their speed any more."""
     return [c for c in cells if c.disturbed_nights >= TOO_OFTEN]
 
 
@@ -193,7 +193,7 @@ def _session(session: Record, planned: Plan) -> Session:
 
 
 def _trust(cells: list[Cell]) -> str:
-    """How many cells were judged, by what, and at which rate of false alarms."""
+    """Return the line with the number of judged cells, their judges, and the rate of false alarms."""
     by_history = sum(c.history not in ('', 'insufficient') for c in cells)
     short = sum(c.history == 'insufficient' for c in cells)
     bounded = [c.reference is not None and c.verdict in JUDGED for c in cells]

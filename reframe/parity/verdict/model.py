@@ -56,8 +56,8 @@ class Cell(Strict):
     usual_low: float | None = None   # band of a single night around it, three spreads wide
     usual_high: float | None = None
     disturbed_nights: int = 0        # nights in a row, this one the last, in which every run was disturbed
-    cause: Attribution | None = None # what is known of it where the figure is slower
-    suspicious: bool = False         # low among the nights before: worth another run before anything is said
+    cause: Attribution | None = None # the known cause of a slower figure
+    suspicious: bool = False         # low among the nights before: worth another run before the verdict
     nodes: list[str] = Field(default_factory=list)
     ran_on: list[str] = Field(default_factory=list)     # the nodes of all its runs
     virtualisation: str = ''         # of the node, as it says itself: none, kvm, uml; '' where it was not asked
@@ -140,7 +140,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """As `parity show` takes it: with the environment only where there are several."""
+        """The name that `parity show` takes: with the environment only if there are several."""
         return cell_id(vars(self.cell), self.several)
 
     @property

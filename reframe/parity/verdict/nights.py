@@ -19,7 +19,7 @@ from parity.verdict.model import Cell
 
 #: Of a session's uuid, what provenance keeps.
 _DIGITS = 8
-#: A case that ran longer than so many times the usual is told, and only beyond so many seconds more.
+#: A case is reported if it ran longer than so many times the usual, and so many seconds more.
 TIMES, SECONDS = 2.0, 10.0
 #: The usual time is the median of the newest nights, of so many at most and at least.
 MOST, LEAST = 30, 5
@@ -148,7 +148,7 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
 
 
 def _since(known: pl.DataFrame) -> pl.DataFrame:
-    """Without the nights before the accepted value, which are another normal.
+    """Drop the nights before the accepted value, which had another normal.
 
     Left are the nights that the value stands on, by its provenance, and those since it is applied: ReFrame keeps
     with each figure the reference that it applied. A cell without a reference keeps all nights."""
@@ -160,7 +160,7 @@ def _since(known: pl.DataFrame) -> pl.DataFrame:
 
 
 def _begins(cells: list[Cell], system: str, sessions: pl.DataFrame) -> list[float | None]:
-    """When the first session began that each cell's accepted value stands on, Unix time.
+    """Return when the first session behind each cell's accepted value began, Unix time.
 
     None for a cell without a reference, for a value without provenance (written by hand), and where that session
     is not stored. A reference file that cannot be read gives None for all; the verdict warns."""

@@ -1,8 +1,9 @@
-"""Where a slower figure comes from, by the nodes of jobs, and which part of the machine moves with it.
+"""The origin of a slower figure, by the nodes of jobs, and the part of the machine that moves with it.
 
-A node is named only when every figure that it had part in tonight is slow, and every one that it had no part in
-is not: of a job on several nodes none is to blame alone. A code says which part of the machine its cells show
-(CODE, parts). subsystems.yaml says which parts explain a night."""
+A node is named only if all of tonight's figures with it are slow, and all without it are not. No node of a job on
+several nodes is to blame alone. A code says which part of the machine its cells show (CODE, parts).
+subsystems.yaml says which parts explain a night.
+"""
 
 from __future__ import annotations
 
