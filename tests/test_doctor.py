@@ -11,7 +11,8 @@ import slurm_site
 from commands import parity
 from conftest import TOP, shell
 from parity.base import yamlfile
-from parity.nightly.doctor import Finding, examine, exit_code, queue
+from parity.nightly import doctor
+from parity.nightly.doctor import Finding, exit_code
 from parity.system import systems
 from parity.system.schema import System
 
@@ -60,7 +61,7 @@ def examined(tmp_path, *changes: tuple[str, str]) -> list[Finding]:
         text = text.replace(old, new)
     file = tmp_path / 'system.yaml'
     file.write_text(text)
-    return list(queue.findings(yamlfile.read(file, System)))
+    return list(doctor.batch_systems(yamlfile.read(file, System)))
 
 
 def test_a_partition_that_is_as_stated_is_ok(tmp_path, slurm):
@@ -99,13 +100,13 @@ def test_a_batch_system_that_is_down_is_infrastructure(tmp_path, slurm, answer, 
 
 def test_packages_against_the_lock(monkeypatch):
     import setuptools  # noqa: F401  its own copy of tomli is none that is installed
-    real = examine.version
-    assert examine.python().word == 'ok', examine.python().what
-    monkeypatch.setattr(examine, 'version', lambda name: '')
-    found = examine.python()
+    real = doctor.version
+    assert doctor.python().word == 'ok', doctor.python().what
+    monkeypatch.setattr(doctor, 'version', lambda name: '')
+    found = doctor.python()
     assert found.word == 'lacking' and 'pydantic' in found.what and 'colorama' not in found.what
-    monkeypatch.setattr(examine, 'version', lambda name: '0.1' if name == 'rich' else real(name))
-    assert examine.python().word == 'note' and 'rich 0.1, not ' in examine.python().what
+    monkeypatch.setattr(doctor, 'version', lambda name: '0.1' if name == 'rich' else real(name))
+    assert doctor.python().word == 'note' and 'rich 0.1, not ' in doctor.python().what
 
 
 def test_a_bad_system_file_is_told_with_its_line(checkout):
@@ -140,7 +141,7 @@ def test_a_site_in_order_and_what_each_code_lacks(checkout, slurm):
 
 
 def test_results_are_kept_in_a_database_that_the_nodes_see(results):
-    assert examine.filesystem(TOP) and examine.filesystem(type(TOP)('/proc/self')) == 'proc'
+    assert doctor.filesystem(TOP) and doctor.filesystem(type(TOP)('/proc/self')) == 'proc'
     (results / 'results.db').write_text('this is no database')
-    found, = examine.results(systems.read('local'))
+    found, = doctor.results(systems.read('local'))
     assert found.word == 'lacking' and 'not a database' in found.what and exit_code([found]) == 4

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parity import machine
-from parity.machine.cpuinfo import Tree
-from parity.machine.memory import parse_dmi
+from parity.machine.procfs import Tree, parse_dmi
 
 GIB = 1 << 30
 CPU, CGROUP = 'sys/devices/system/cpu', 'sys/fs/cgroup'

@@ -12,7 +12,7 @@ from reframe.core.exceptions import JobError
 
 import pbs_server
 from conftest import shell
-from parity.rfm import pbs_backend
+from parity.rfm import queues
 from parity.scheduler import command, pbs, scheduled
 from parity.scheduler.pbs import PbsNode
 from pbs_server import COMMANDS, RECORDED
@@ -37,10 +37,10 @@ def server(tmp_path, monkeypatch):
 @pytest.fixture
 def poll(server, tmp_path, monkeypatch):
     """Ask once how a job stands whose situation was recorded; returns the job, and the cancelled ids."""
-    scheduler = object.__new__(pbs_backend.Scheduler)
+    scheduler = object.__new__(queues.Pbs)
     scheduler.log = lambda *_: None
     gone = []
-    monkeypatch.setattr(pbs_backend.Scheduler, 'cancel', lambda self, job: gone.append(job.jobid))
+    monkeypatch.setattr(queues.Pbs, 'cancel', lambda self, job: gone.append(job.jobid))
 
     def once(name, *, waited=0.0, outputs=True, answers=None, job=None, **more):
         number = printed(name)['stdout'].split(b'\n')[0].removeprefix(b'Job Id: ').decode() or '1.pbshead'
@@ -101,7 +101,7 @@ def test_a_job_that_never_starts_is_cancelled_with_the_reason(poll, name, waited
 def test_output_that_does_not_come_is_not_waited_for_for_ever(poll):
     job, _ = poll('ended0', outputs=False)
     assert not job.completed, 'a file system may show it later'
-    job.ended_at -= pbs_backend.OUTPUT_WAIT + 1
+    job.ended_at -= queues.OUTPUT_WAIT + 1
     job, _ = poll('ended0', outputs=False, job=job)
     assert job.completed and 'its output did not come' in str(job._exception)
     job, _ = poll('deleted-while-queued', outputs=False)
@@ -110,13 +110,13 @@ def test_output_that_does_not_come_is_not_waited_for_for_ever(poll):
 
 @pytest.mark.parametrize('comes_back', [False, True])
 def test_a_job_whose_node_is_down_runs_until_the_node_stays_down(poll, server, tmp_path, monkeypatch, comes_back):
-    monkeypatch.setattr(pbs_backend, 'NODES_EVERY', 0)
+    monkeypatch.setattr(queues, 'NODES_EVERY', 0)
     server('pbsnodes', {'pbs1': printed('nodes-down')})
     job, gone = poll('running-node-down', outputs=False)
     assert not job.completed and not gone
     told = command.read_standing(tmp_path)
     assert told.reason == 'pbs1 is down (communication closed)' and not told.waits
-    job.down_since -= pbs_backend.NODE_WAIT
+    job.down_since -= queues.NODE_WAIT
     if comes_back:
         server('pbsnodes', {'pbs1': printed('nodes-job-exclusive')})
     job, gone = poll('running-node-down', outputs=False, job=job)
@@ -132,16 +132,16 @@ def test_a_job_is_cancelled_by_force_where_its_node_does_not_answer(tmp_path, mo
     (tmp_path / 'qdel').chmod(0o755)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
     job = Job(jobid='15.pbshead', _cancelled=False, submit_time=time.time())
-    object.__new__(pbs_backend.Scheduler).cancel(job)
+    object.__new__(queues.Pbs).cancel(job)
     assert (tmp_path / 'asked').read_text().splitlines() == asked and job._cancelled
 
 
 def test_a_silent_server_ends_nothing_but_a_cancelled_job(poll, monkeypatch):
     job, _ = poll('', answers={'-x -f -w': COMMANDS['server-down']}, outputs=False)
     assert not job.completed and not job._exception and job._state is None
-    monkeypatch.setattr(pbs_backend, 'CANCEL_WAIT', 0)
+    monkeypatch.setattr(queues, 'CANCEL_WAIT', 0)
     job.cancelled, job.cancelled_at = True, time.time()
-    scheduler = object.__new__(pbs_backend.Scheduler)
+    scheduler = object.__new__(queues.Pbs)
     scheduler.log = lambda *_: None
     scheduler.wait(job)
     assert job.completed and not job._exception

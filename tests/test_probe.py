@@ -16,7 +16,7 @@ import slurm_site
 from commands import parity
 from conftest import shell
 from parity.base.errors import InfrastructureError
-from parity.machine.cpuinfo import Tree
+from parity.machine.procfs import Tree
 from parity.probe import ask, pbs, slurm, write
 from parity.probe.model import Cluster, Host, Link, Queue
 from parity.scheduler.command import SchedulerError, seconds

@@ -30,9 +30,10 @@ RELIED = {
         'core.variables:VarSpace._inject': '37c127828315', 'core.variables:TestVar': '2fe6e0c53cb3', 'core.fields:TypedField': '69bea38eeaee',
         'core.pipeline:_ReferenceDict._read_ref_file': 'f7430affe813', 'core.logging:shutdown': '6f98f8101b73',
         'frontend.reporting:RunReport.update_run_stats': '7590ce4f82f5', 'utility.jsonext:encode': 'f92916182c1e'},
-    'pbs_backend.py': {'core.schedulers.pbs:PbsJobScheduler': 'eed54de4fff8'},
-    'slurm_queue.py': {'core.schedulers.slurm:SlurmJobScheduler': '00f408802cef', 'core.schedulers.slurm:SqueueJobScheduler': '0f04cff8f873'},
-    'patient.py': {'core.schedulers.pbs:PbsJobScheduler.submit': '27c582c949a6', 'core.schedulers.slurm:SlurmJobScheduler.submit': '24d1ed951a46'},
+    'queues.py': {
+        'core.schedulers.pbs:PbsJobScheduler': 'eed54de4fff8',
+        'core.schedulers.slurm:SlurmJobScheduler': '00f408802cef', 'core.schedulers.slurm:SqueueJobScheduler': '0f04cff8f873',
+        'core.schedulers.pbs:PbsJobScheduler.submit': '27c582c949a6', 'core.schedulers.slurm:SlurmJobScheduler.submit': '24d1ed951a46'},
     'capture.py': {
         'frontend.cli:main': 'ffec5c0829b9', 'frontend.executors:generate_testcases': '64333a9a6fbf', 'frontend.executors:Runner.__init__': 'c367047e927f',
         'frontend.dependencies:build_deps': '64333a9a6fbf', 'frontend.dependencies:toposort': '64333a9a6fbf',

@@ -9,7 +9,7 @@ import pytest
 from reframe.core.schedulers import slurm as reframe_slurm
 
 import slurm_site
-from parity.rfm import patches, slurm_queue
+from parity.rfm import patches, queues
 from parity.scheduler import command, scheduled
 
 JOB = (slurm_site.RECORDED / 'job-completed.txt').read_text()
@@ -38,7 +38,7 @@ def job(tmp_path):
 @pytest.fixture
 def scheduler(tmp_path, monkeypatch):
     """A backend whose job has the states that follow, one a look; Slurm's commands are stand-ins with these answers."""
-    made = object.__new__(slurm_queue.Slurm)
+    made = object.__new__(queues.Slurm)
     made._squeue, made._cancel_reasons, made.log = 'squeue', ['BadConstraints'], lambda *_, **__: None
 
     def states(*words, **commands):
@@ -86,7 +86,7 @@ def test_a_job_that_slurm_never_took_has_failed_and_ran_for_no_time(scheduler, j
 
 
 def test_a_job_that_slurm_does_not_cancel_is_not_waited_for(scheduler, job, monkeypatch):
-    monkeypatch.setattr(slurm_queue, 'CANCEL_WAIT', 0)
+    monkeypatch.setattr(queues, 'CANCEL_WAIT', 0)
     backend = scheduler('RUNNING', scancel={}, squeue={}, scontrol={}, sacct={})
     backend.cancel(job)
     backend.wait(job)

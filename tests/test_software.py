@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import eventually
-from parity.machine import cpuinfo
-from parity.machine.cpuinfo import Tree
+from parity.machine import procfs
+from parity.machine.procfs import Tree
 from parity.software import blas, discover, programs, survey
 from parity.software.blas import attempt
 from parity.software.model import Environ
@@ -425,7 +425,7 @@ def test_what_did_not_start_is_tried_again(stocked):
 def test_another_processor_is_another_key(stocked, monkeypatch):
     find(stocked)
     ran = len(stocked.ran())
-    monkeypatch.setattr(cpuinfo, 'flags', lambda tree, first=None: frozenset({'other'}))
+    monkeypatch.setattr(procfs, 'flags', lambda tree, first=None: frozenset({'other'}))
     find(stocked)
     assert len(stocked.ran()) > ran
 
@@ -464,7 +464,7 @@ def test_the_openblas_of_this_machine_gets_kernels_for_this_processor():
     path = blas.loaded(shutil.which('hpcc'), os.environ).get('libopenblas.so.0')
     if not path:
         pytest.skip('hpcc does not load OpenBLAS')
-    flags = cpuinfo.flags(Tree('/'))
+    flags = procfs.flags(Tree('/'))
     choice = blas.choose(path, flags, {k: v for k, v in os.environ.items() if k != 'OPENBLAS_CORETYPE'})
     assert choice.version and choice.used
     assert blas.better(choice.used, flags) is None or 'none better' in choice.note

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
-from parity.rfm import patient
+from parity.rfm import queues
 from parity.scheduler import command
 from pbs_server import COMMANDS
 from slurm_site import REFUSED
@@ -32,7 +32,7 @@ class Backend:
         job._jobid, job._submit_time = answer, time.time()
 
 
-class Scheduler(patient.Patient, Backend):
+class Scheduler(queues.Patient, Backend):
     def finished(self, job):
         return job.completed
 
@@ -53,7 +53,7 @@ def job(tmp_path):
 @pytest.fixture
 def submitted(job, monkeypatch):
     """A scheduler that has answered the first submission."""
-    monkeypatch.setattr(patient, 'TRY_EVERY', 0.0)
+    monkeypatch.setattr(queues, 'TRY_EVERY', 0.0)
 
     def begin(*answers):
         scheduler = Scheduler()
@@ -69,9 +69,9 @@ def test_a_full_queue_is_tried_again_until_it_takes_the_job(submitted, job, tmp_
     told = command.read_standing(tmp_path)
     assert job.jobid == '' and told.waits and told.reason == ' '.join(full.split())
     assert scheduler.taken([job, None]) == []
-    monkeypatch.setattr(patient, 'TRY_EVERY', 15.0)
+    monkeypatch.setattr(queues, 'TRY_EVERY', 15.0)
     assert scheduler.taken([job]) == [] and scheduler.answers, 'it is not asked at every look'
-    monkeypatch.setattr(patient, 'TRY_EVERY', 0.0)
+    monkeypatch.setattr(queues, 'TRY_EVERY', 0.0)
     assert scheduler.taken([job]) == [job] and job.jobid == '17'
     assert command.read_standing(tmp_path) == command.Standing(True, told.since, '')
     assert job.submit_time <= told.since and job.refused_for > 0.0

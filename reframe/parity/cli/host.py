@@ -18,7 +18,7 @@ from parity.base import codes, paths, yamlfile
 from parity.base.console import Console
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
-from parity.machine.cpuinfo import Tree
+from parity.machine.procfs import Tree
 from parity.probe import ask, write
 from parity.probe.model import TODO, Cluster, Host
 from parity.software import discover
@@ -50,12 +50,12 @@ def facts(brief: bool) -> None:
 
 def doctor(name: str, as_json: bool) -> int:
     """Print each finding of `parity doctor` as it is found out; return the exit code."""
-    from parity.nightly.doctor import examine, exit_code
+    from parity.nightly.doctor import exit_code, findings
     name = name or systems.named([])
     if name not in systems.names():
         raise UsageError(f'unknown system {name!r}; valid: {", ".join(systems.names())}')
     found, console = [], Console(soft_wrap=True, highlight=False, emoji=False)
-    for finding in examine.findings(name):
+    for finding in findings(name):
         found.append(finding)
         if not as_json:
             line = Text(f'{finding.word:8}', style=_STYLES[finding.word])

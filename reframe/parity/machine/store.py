@@ -12,10 +12,9 @@ from typing import Any
 
 from parity import __version__
 from parity.base import files
-from parity.machine import cpuinfo, memory
-from parity.machine.cpuinfo import Tree
-from parity.machine.kind import kind
+from parity.machine import procfs
 from parity.machine.model import Clock, Machine
+from parity.machine.procfs import Tree, kind
 
 
 def load(cache_file: Path | str, root: Path | str = '/') -> Machine:
@@ -25,15 +24,15 @@ def load(cache_file: Path | str, root: Path | str = '/') -> Machine:
         'parity': __version__,
         'boot': tree.text('proc/sys/kernel/random/boot_id'),
         'kernel': tree.text('proc/sys/kernel/osrelease'),
-        'cpus': sorted(cpuinfo.usable(tree, cpuinfo.processors(tree))),
-        'cpu_quota': memory.cpu_quota(tree),
-        'memory_limit': (memory.memory_limit(tree) or [None])[0],
+        'cpus': sorted(procfs.usable(tree, procfs.processors(tree))),
+        'cpu_quota': procfs.cpu_quota(tree),
+        'memory_limit': (procfs.memory_limit(tree) or [None])[0],
         'root': str(tree.root),
         'user': os.geteuid(),                   # only root sees the memory channels
     }
     with contextlib.suppress(ValueError):       # none is cached, or another hand wrote it
         machine = Machine.model_validate(read(cache_file, key))
-        return machine.model_copy(update={'memory_available_bytes': memory.memory(tree)['memory_available_bytes']})
+        return machine.model_copy(update={'memory_available_bytes': procfs.memory(tree)['memory_available_bytes']})
     machine = detect(root)
     write(cache_file, key, machine.model_dump(mode='json'))
     return machine
@@ -65,24 +64,24 @@ def detect(root: Path | str = '/') -> Machine:
         except Exception as error:
             return tree.unknown(f'{name} unknown: {type(error).__name__}: {error}', unknown)
 
-    processors = cpuinfo.processors(tree)
+    processors = procfs.processors(tree)
     first = processors[0] if processors else {}
-    cpus = part('cpus', frozenset({0}), cpuinfo.usable, processors)
+    cpus = part('cpus', frozenset({0}), procfs.usable, processors)
     nature = part('physical or virtual', {'kind': 'unknown'}, kind, first)
-    sockets = part('sockets', (), cpuinfo.sockets, cpus, processors)
+    sockets = part('sockets', (), procfs.sockets, cpus, processors)
     facts = {
-        **part('processor', {}, cpuinfo.identity, first),
-        **part('memory', {}, memory.memory),
+        **part('processor', {}, procfs.identity, first),
+        **part('memory', {}, procfs.memory),
         **part('kernel', {}, kernel, cpus),
         **nature,
         'cpu_list': tuple(sorted(cpus)),
-        'cpu_quota': part('cpu quota', None, memory.cpu_quota),
-        'core_sets': part('cores', tuple((cpu,) for cpu in sorted(cpus)), cpuinfo.cores, cpus, processors),
+        'cpu_quota': part('cpu quota', None, procfs.cpu_quota),
+        'core_sets': part('cores', tuple((cpu,) for cpu in sorted(cpus)), procfs.cores, cpus, processors),
         'socket_sets': sockets,
-        'numa_sets': part('NUMA nodes', (), cpuinfo.numa_nodes, cpus),
-        'caches': part('caches', (), cpuinfo.caches, cpus, first, sockets),
+        'numa_sets': part('NUMA nodes', (), procfs.numa_nodes, cpus),
+        'caches': part('caches', (), procfs.caches, cpus, first, sockets),
         'clock': part('maximum clock', None, clock, cpus, nature['kind']),
-        'memory_channels': part('memory channels', None, memory.channels, nature['kind']),
+        'memory_channels': part('memory channels', None, procfs.channels, nature['kind']),
     }
     return Machine(**facts, notes=tuple(tree.notes))
 
@@ -94,15 +93,15 @@ _TURBO_INCLUDED = {'intel_pstate', 'intel_cpufreq', 'amd-pstate', 'amd-pstate-ep
 
 def clock(tree: Tree, cpus: frozenset[int], kind: str) -> Clock | None:
     """Return the maximum over the usable CPUs, or None where it is in doubt."""
-    maxima = [tree.number(f'{cpuinfo.CPU}/cpu{cpu}/cpufreq/cpuinfo_max_freq') for cpu in cpus]
+    maxima = [tree.number(f'{procfs.CPU}/cpu{cpu}/cpufreq/cpuinfo_max_freq') for cpu in cpus]
     khz = max(filter(None, maxima), default=None)
     if khz is None:
         return tree.unknown('maximum clock unknown: no cpufreq cpuinfo_max_freq')
     if kind != 'physical':
         return tree.unknown(f'maximum clock unknown: cpufreq says {khz / 1e6:.3g} GHz, '
                             f'which a {kind} machine cannot vouch for')
-    driver = tree.text(f'{cpuinfo.CPU}/cpu{min(cpus)}/cpufreq/scaling_driver') or 'unknown driver'
-    boost = tree.number(f'{cpuinfo.CPU}/cpufreq/boost')
+    driver = tree.text(f'{procfs.CPU}/cpu{min(cpus)}/cpufreq/scaling_driver') or 'unknown driver'
+    boost = tree.number(f'{procfs.CPU}/cpufreq/boost')
     if boost is None:   # drivers of ARM and POWER without a switch have no clock above the maximum they state
         boost = (tree.text('proc/sys/kernel/arch') or 'x86_64') == 'x86_64'
     if driver not in _TURBO_INCLUDED and boost:
@@ -114,14 +113,14 @@ def clock(tree: Tree, cpus: frozenset[int], kind: str) -> Clock | None:
 
 def kernel(tree: Tree, cpus: frozenset[int]) -> dict[str, str | None]:
     """Return host name, release, governor, mitigations and clock source."""
-    folder = f'{cpuinfo.CPU}/vulnerabilities'
+    folder = f'{procfs.CPU}/vulnerabilities'
     faults = {name: tree.text(f'{folder}/{name}') or '' for name in tree.listing(folder)}
     concern = {word: ' '.join(name for name, state in faults.items() if state.startswith(word)) or 'none'
                for word in ('Mitigation', 'Vulnerable')}
     facts = {
         'hostname': tree.text('proc/sys/kernel/hostname') or tree.real and platform.node() or 'unknown',
         'kernel': tree.text('proc/sys/kernel/osrelease') or (platform.release() if tree.real else None),
-        'governor': tree.text(f'{cpuinfo.CPU}/cpu{min(cpus)}/cpufreq/scaling_governor'),
+        'governor': tree.text(f'{procfs.CPU}/cpu{min(cpus)}/cpufreq/scaling_governor'),
         'mitigations': 'mitigated: {Mitigation}; vulnerable: {Vulnerable}'.format(**concern) if faults else None,
         'clocksource': tree.text('sys/devices/system/clocksource/clocksource0/current_clocksource'),
     }

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping
 
 from parity.base.errors import InfrastructureError, UsageError
-from parity.machine.cpuinfo import Tree
+from parity.machine.procfs import Tree
 from parity.probe import pbs, slurm
 from parity.probe.model import Cluster, Filesystem, Link
 from parity.scheduler.command import SchedulerError, answer

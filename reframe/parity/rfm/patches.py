@@ -22,7 +22,7 @@ from reframe.frontend import reporting
 from reframe.utility import jsonext, osext
 
 from parity.base import reasons, yamlfile
-from parity.rfm import pbs_backend, slurm_queue
+from parity.rfm import queues
 from parity.scheduler import scheduled
 
 #: A host list of Slurm's: n[1-4,7],gpu01.
@@ -35,8 +35,7 @@ def install(results: Path) -> None:
     for change in (keep_logs_quiet, skip_silenced_warnings, make_checks_quickly, read_references_once,
                    read_nodes_here, cut_reasons):
         change()
-    backends._schedulers.update(pbs=(pbs_backend.Scheduler, None), slurm=(slurm_queue.Slurm, None),
-                                squeue=(slurm_queue.Squeue, None))
+    backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
 
 def keep_logs_quiet() -> None:

@@ -106,7 +106,7 @@ def ended(job, complaints: str = '') -> str:
         longest = f', at most {job.max_pending_time:g} s' if job.max_pending_time else ''
         reason = _waited_for(job.jobid)
         return f'cancelled while it waited in the queue{longest} (job {job.jobid}: CANCELLED{reason})'
-    record = getattr(job, 'pbs', {})        # parity.rfm.pbs_backend
+    record = getattr(job, 'pbs', {})        # parity.rfm.queues
     status = int(record.get('Exit_status', 0))
     word = f'Exit_status {status}'
     if words:

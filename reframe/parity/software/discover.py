@@ -11,8 +11,8 @@ from typing import Any
 
 from parity import __version__
 from parity.base import codes
-from parity.machine import cpuinfo, store
-from parity.machine.cpuinfo import Tree
+from parity.machine import procfs, store
+from parity.machine.procfs import Tree
 from parity.software import spack
 from parity.software.blas import attempt
 from parity.software.model import Environ, Software, SpackFound
@@ -32,7 +32,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
              system: str = '') -> Software:
     """The software of this machine with this process's variables, and what Spack has built for ``system``.
     ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml."""
-    env, flags = dict(os.environ), cpuinfo.flags(Tree('/'))
+    env, flags = dict(os.environ), procfs.flags(Tree('/'))
     memory = _Memory(cache_file, _key(env, flags))
     distro = memory.recall('distro', {'found': paths(programs(), env.get('PATH'))}, lambda: _distro(env, flags))
     found = memory.recall('spack', {'candidates': list(spack.candidates(root, env))},

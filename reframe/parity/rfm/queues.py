@@ -1,8 +1,4 @@
-"""ReFrame's backend `pbs` with additions: nodes, and jobs that do not end by themselves.
-
-ReFrame 4.10 lists no nodes of PBS, so it cannot distribute jobs over them. It waits for ever for a job that was
-deleted before it ran, or whose node is down. It ends the whole session when the server is restarted. It does not
-say that a waiting job is held or can never run, and gives a number only where PBS ended a job."""
+"""ReFrame's backends `pbs`, `slurm` and `squeue` with additions. A full queue is tried again."""
 
 from __future__ import annotations
 
@@ -10,12 +6,74 @@ import os
 import re
 import time
 
-from reframe.core.exceptions import JobError, JobSchedulerError
+from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError
 from reframe.core.schedulers.pbs import JOB_STATES, PbsJobScheduler
+from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler, slurm_state_pending
+from reframe.utility import osext
 
-from parity.rfm.patient import CANCEL_WAIT, Patient
-from parity.scheduler import command, pbs, scheduled
-from parity.scheduler.command import SchedulerError, State
+from parity.scheduler import command, pbs, scheduled, slurm
+from parity.scheduler.command import SchedulerError, State, note_standing, run
+
+#: How long (seconds) a scheduler may take to end a cancelled job, before nobody waits for it.
+CANCEL_WAIT = 10
+#: How often (seconds) a full queue is tried again.
+TRY_EVERY = 15.0
+#: Answers of qsub and sbatch where a limit on the number of jobs, or on their total size, is reached.
+_FULL = re.compile(r'would exceed .*limit|Maximum number of jobs .*already in|'
+                   r'\b(?:QOS|Assoc)(?:Max|Grp)SubmitJob\w*')
+
+
+class Patient:
+    """Mixin before a backend of ReFrame's. Its ``give_up`` ends a job that the scheduler never took."""
+
+    def tried(self, *words):
+        """Run a scheduler's command; None, and a line in the log, where it is missing or does not end."""
+        try:
+            return run(list(words))
+        except SchedulerError as err:
+            self.log(str(err))
+            return None
+
+    def submit(self, job):
+        first = job.submit_time or time.time()
+        try:
+            super().submit(job)
+        except SpawnedProcessError as err:
+            said = ' '.join((err.stderr or err.stdout or '').split()) or str(err)
+            if not _FULL.search(said):
+                raise JobSchedulerError(said) from None
+            job._jobid, job.refused, job.tried = '', said, time.time()
+            note_standing(job, True, said)
+        else:
+            job.refused_for = job.submit_time - first
+            note_standing(job, True)
+        job._submit_time = first
+
+    def taken(self, jobs):
+        """Submit refused jobs again, and return those of ``jobs`` that the scheduler has."""
+        jobs = [job for job in jobs if job is not None]
+        for job in jobs:
+            if job.jobid == '' and not self.finished(job):
+                self._try_again(job)
+        return [job for job in jobs if job.jobid]
+
+    def _try_again(self, job):
+        now = time.time()
+        if job.max_pending_time and now - job.submit_time >= job.max_pending_time:
+            self.give_up(job, f'maximum pending time exceeded; {job.refused}')
+        elif now - job.tried >= TRY_EVERY:
+            try:
+                with osext.change_dir(job.workdir):     # the script is named without its folder
+                    self.submit(job)
+            except JobSchedulerError as err:
+                self.give_up(job, str(err))
+
+    def cancel(self, job):
+        if job.jobid:
+            super().cancel(job)
+        else:
+            self.give_up(job)
+
 
 #: How long (seconds) the output of an ended job may take to appear on a shared file system.
 OUTPUT_WAIT = 120
@@ -33,8 +91,12 @@ _NO_ANSWER = re.compile('could not connect to MOM|No route to host|MOM.* communi
 _SOME_UNKNOWN = (0, 35, 153)
 
 
-class Scheduler(Patient, PbsJobScheduler):
-    """The backend; it takes the place of ReFrame's own."""
+class Pbs(Patient, PbsJobScheduler):
+    """The backend `pbs`: it also tells nodes, and ends jobs that do not end by themselves.
+
+    ReFrame 4.10 lists no nodes of PBS, so it cannot distribute jobs over them. It waits for ever for a job that
+    was deleted before it ran, or whose node is down. It ends the whole session when the server is restarted. It
+    does not say that a waiting job is held or can never run, and gives a number only where PBS ended a job."""
 
     def allnodes(self):
         return pbs.hosts(_asked('pbsnodes', '-a'))
@@ -182,3 +244,72 @@ def _asked(*words: str) -> str:
         return command.answer(list(words))
     except SchedulerError as err:
         raise JobSchedulerError(str(err)) from None
+
+
+class _Told(Patient):
+    """The additions to both backends of Slurm: how long a job waited and ran, and why it waits."""
+
+    def poll(self, *jobs):
+        jobs = self.taken(jobs)
+        super().poll(*jobs)
+        for job in jobs:
+            if self.finished(job):
+                self._over(job)
+            elif job.state:
+                pending = slurm_state_pending(job.state) and 'COMPLETING' not in job.state
+                command.note_standing(job, pending, job.standing.reason if pending and job.standing.waits else '')
+
+    def _over(self, job, times=None):
+        if not getattr(job, 'over', False):
+            job.over = True
+            scheduled.note_times(job, times or _times(job.jobid))
+
+    def give_up(self, job, why=''):
+        """End a job that Slurm never took."""
+        job._state, job._nodespec = 'CANCELLED', ''
+        job._exception = JobSchedulerError(why) if why else None
+        self._over(job, (time.time() - job.submit_time, 0.0))
+
+    def cancel_many(self, jobs):
+        """Cancel jobs; a complaint of scancel does not end ReFrame."""
+        for job in jobs:
+            job._is_cancelling, job.cancelled_at = True, time.time()
+        if done := self.tried('scancel', *(job.jobid for job in jobs)):
+            self.log(done.stderr.strip())
+
+    def wait(self, job):
+        while job.is_cancelling and not self.finished(job):
+            time.sleep(1)
+            self.poll(job)
+            if time.time() - job.cancelled_at >= CANCEL_WAIT:
+                job._state, job._nodespec = 'CANCELLED', job._nodespec or ''
+        super().wait(job)
+
+    def _cancel_if_blocked(self, jobs, reasons=None):
+        """Keep the reasons (squeue(1), JOB REASON CODES) for which ReFrame asks to cancel blocked jobs."""
+        waits = [job for job in jobs if slurm_state_pending(job.state)]
+        if reasons is None and waits:
+            ids, reasons = ','.join(job.jobid for job in waits), {}
+            done = self.tried(*self._squeue.split(), '-h', '-j', ids, '-o', '%i|%r')
+            for name, _, reason in (line.partition('|') for line in done.stdout.splitlines()) if done else ():
+                reasons.setdefault(re.split('[_+]', name)[0], []).append(reason)     # of each element of an array
+        for job in waits if reasons else ():
+            command.note_standing(job, True, ', '.join(reasons.get(job.jobid, [])))
+        if reasons:
+            super()._cancel_if_blocked(jobs, reasons)
+
+
+class Slurm(_Told, SlurmJobScheduler):
+    """The backend for a site with accounting."""
+
+
+class Squeue(_Told, SqueueJobScheduler):
+    """The backend for a site without accounting."""
+
+
+def _times(jobid: str) -> tuple[float, float] | None:
+    """Ask how many seconds a job waited and ran; None where neither controller nor accounting tells."""
+    try:
+        return max((s.times for s in slurm.states(jobid) if s.times), key=lambda times: times[1], default=None)
+    except SchedulerError:
+        return None

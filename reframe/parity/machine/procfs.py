@@ -1,0 +1,431 @@
+"""What /proc and /sys tell, where anything may be missing: processors, memory, control groups, hypervisor."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import struct
+import subprocess
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from parity.base import ranges
+from parity.machine.model import Cache, CpuSets, MemoryChannels
+
+T = TypeVar('T')
+
+
+class Tree:
+    """Files below ``root``; an unreadable file is None or empty, never an error. ``notes`` says what is unknown,
+    ``evidence`` why the machine is physical or virtual."""
+
+    def __init__(self, root: Path | str = '/'):
+        self.root = Path(root)
+        #: system calls and programs describe the real root only
+        self.real = self.root.resolve() == Path('/')
+        self.notes, self.evidence = [], []
+
+    def unknown(self, note: str, value: T = None) -> T:
+        """Note that something is not known, and return the value that stands for it."""
+        self.notes.append(note)
+        return value
+
+    def see(self, evidence: str, proves: T) -> T:
+        """Keep a piece of evidence, and return what it proves."""
+        self.evidence.append(evidence)
+        return proves
+
+    def text(self, path: str) -> str | None:
+        """Return the file's text without surrounding white space; None where it cannot be read."""
+        try:
+            return (self.root / path).read_text(errors='replace').strip().strip('\0')
+        except OSError:
+            return None
+
+    def number(self, path: str) -> int | None:
+        """Return the file's one whole number."""
+        try:
+            return int(self.text(path) or '')
+        except ValueError:
+            return None
+
+    def cpus(self, path: str) -> frozenset[int]:
+        """Return the CPUs of a file such as ``0-3,8``."""
+        return ranges.cpus(self.text(path) or '')
+
+    def listing(self, path: str) -> list[str]:
+        """Return all names in a folder, sorted."""
+        try:
+            return sorted(os.listdir(self.root / path))
+        except OSError:
+            return []
+
+    def names(self, path: str, prefix: str = '') -> list[str]:
+        """Return the names in a folder that are ``prefix`` and a number, in the order of the numbers."""
+        found = (n for n in self.listing(path) if n.startswith(prefix) and n[len(prefix):].isdecimal())
+        return sorted(found, key=lambda n: int(n[len(prefix):]))
+
+    def printed(self, *command: str) -> str:
+        """Return what a program prints about the real root; empty where it fails."""
+        try:
+            return subprocess.run(command, capture_output=True, text=True, timeout=2).stdout if self.real else ''
+        except (OSError, subprocess.SubprocessError):
+            return ''
+
+
+#: Instruction sets that matter to floating point, narrow to wide, as the kernel names them
+#: on x86 (flags), ARM (Features) and POWER (cpu line).
+SIMD = ('sse2', 'avx', 'avx2', 'fma', 'avx512f', 'asimd', 'sve', 'vsx')
+
+
+def processors(tree: Tree) -> list[dict[str, str]]:
+    """Return a dictionary for each processor. The first also has the fields that stand apart (ARM, POWER, UML)."""
+    blocks = [pairs(block) for block in (tree.text('proc/cpuinfo') or '').split('\n\n')]
+    each = [fields for fields in blocks if 'processor' in fields] or [{}]
+    for fields in blocks:
+        if 'processor' not in fields:
+            each[0] = fields | each[0]
+    return each if each[0] else []
+
+
+def pairs(block: str) -> dict[str, str]:
+    """Return the lines ``key: value``."""
+    found = (line.partition(':') for line in block.splitlines())
+    return {key.strip(): value.strip() for key, colon, value in found if colon}
+
+
+def flags(tree: Tree, first: dict[str, str] | None = None) -> frozenset[str]:
+    """Return the instruction set flags of the first processor."""
+    if first is None:
+        first = (processors(tree) or [{}])[0]
+    # POWER has no flags line; VSX (2 x 128 bit) came with POWER7
+    vsx = {'vsx'} if first.get('cpu', '').startswith(('POWER7', 'POWER8', 'POWER9', 'POWER10')) else set()
+    return frozenset((first.get('flags') or first.get('Features') or '').split()) | vsx
+
+
+def identity(tree: Tree, cpu: dict[str, str]) -> dict[str, Any]:
+    """Return the names: architecture, vendor, family, model, microarchitecture and SIMD sets."""
+    seen = flags(tree, cpu) or tree.unknown('instruction sets unknown: /proc/cpuinfo shows none', ())
+    return {
+        'architecture': tree.text('proc/sys/kernel/arch') or tree.real and platform.machine() or 'unknown',
+        'vendor': cpu.get('vendor_id') or cpu.get('CPU implementer'),
+        'family': cpu.get('cpu family'),
+        'model_name': cpu.get('model name') or cpu.get('cpu') or cpu.get('Processor'),
+        'simd': tuple(name for name in SIMD if name in seen),
+        'microarchitecture': _microarchitecture(tree),
+    }
+
+
+def _microarchitecture(tree: Tree) -> str | None:
+    if not tree.real or not os.access('/proc/cpuinfo', os.R_OK):
+        return tree.unknown('microarchitecture unknown: archspec reads /proc/cpuinfo of this machine only')
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')     # archspec warns about the content of the note below
+            import archspec.cpu
+            return archspec.cpu.host().name
+    except Exception as error:                  # archspec raises many kinds on odd machines
+        return tree.unknown(f'microarchitecture unknown: archspec: {error}')
+
+
+CPU = 'sys/devices/system/cpu'
+
+
+def usable(tree: Tree, processors: list[dict[str, str]]) -> frozenset[int]:
+    """Return the CPUs this process may run on."""
+    if tree.real:
+        return frozenset(os.sched_getaffinity(0))
+    found = re.search(r'^Cpus_allowed_list:\s*(\S+)', tree.text('proc/self/status') or '', re.MULTILINE)
+    online = tree.cpus(f'{CPU}/online') or frozenset(range(len(processors)))
+    if not online:
+        return tree.unknown('number of cpus unknown: taken as one', frozenset({0}))
+    allowed = ranges.cpus(found[1] if found else '') & online
+    return allowed or tree.unknown('cpu affinity unknown: all online cpus are taken as usable', online)
+
+
+def cores(tree: Tree, cpus: frozenset[int], processors: list[dict[str, str]]) -> CpuSets:
+    """Group the usable CPUs by physical core."""
+    folders = [f'{CPU}/cpu{cpu}/topology' for cpu in cpus]
+    siblings = [tree.cpus(f'{f}/core_cpus_list') or tree.cpus(f'{f}/thread_siblings_list') for f in folders]
+    if all(siblings):
+        return _ordered(siblings, cpus)
+    places = defaultdict(set)
+    for fields in processors:
+        if fields.get('processor', '').isdecimal() and 'core id' in fields:
+            places[fields.get('physical id'), fields['core id']].add(int(fields['processor']))
+    if cpus <= set().union(*places.values()):
+        return _ordered(places.values(), cpus)
+    return tree.unknown('cores unknown: every cpu is taken as a core', _ordered([{cpu} for cpu in cpus], cpus))
+
+
+def sockets(tree: Tree, cpus: frozenset[int], processors: list[dict[str, str]]) -> CpuSets:
+    """Group the usable CPUs by socket; empty where unknown."""
+    in_cpuinfo = {fields.get('processor'): fields.get('physical id') for fields in processors}
+    found = defaultdict(set)
+    for cpu in cpus:
+        found[tree.text(f'{CPU}/cpu{cpu}/topology/physical_package_id') or in_cpuinfo.get(str(cpu))].add(cpu)
+    if {None, '-1'} & set(found):                       # some ARM firmware gives -1
+        return tree.unknown('sockets unknown: no physical_package_id', ())
+    return _ordered(found.values(), cpus)
+
+
+def numa_nodes(tree: Tree, cpus: frozenset[int]) -> CpuSets:
+    """Group the usable CPUs by NUMA node; empty where unknown."""
+    folder = 'sys/devices/system/node'
+    found = _ordered((tree.cpus(f'{folder}/{node}/cpulist') for node in tree.names(folder, 'node')), cpus)
+    return found or tree.unknown('NUMA nodes unknown: no /sys/devices/system/node', ())
+
+
+def caches(tree: Tree, cpus: frozenset[int], first: dict[str, str], sockets: CpuSets) -> tuple[Cache, ...]:
+    """Return the data and unified caches that the usable CPUs touch, by level and size."""
+    found = defaultdict(list)
+    for cpu in cpus:
+        for index in tree.names(f'{CPU}/cpu{cpu}/cache', 'index'):
+            folder = f'{CPU}/cpu{cpu}/cache/{index}'
+            level, size = tree.number(f'{folder}/level'), _bytes(tree.text(f'{folder}/size'))
+            if level and size and tree.text(f'{folder}/type') != 'Instruction':
+                # without a list of sharers the cache is this CPU's own
+                found[level, size].append(tree.cpus(f'{folder}/shared_cpu_list') or {cpu})
+    # on Intel 'cache size' is a socket's last level (Linux, cacheinfo.c), on AMD it is not
+    size = _bytes(first.get('cache size'))
+    if not found and first.get('vendor_id') == 'GenuineIntel' and size and sockets:
+        found[3, size] = map(set, sockets)
+        tree.unknown("caches other than the last level unknown: no /sys; that one from /proc/cpuinfo 'cache size'")
+    if not found and len(cpus) == 1:    # the C library knows sizes, not how many caches there are
+        sizes = re.findall(r'^LEVEL([123])_D?CACHE_SIZE\s+(\d+)$', tree.printed('getconf', '-a'), re.MULTILINE)
+        found |= {(int(level), int(size)): [cpus] for level, size in sizes if int(size)}
+    if not found:
+        return tree.unknown('caches unknown: no /sys/devices/system/cpu/*/cache', ())
+    return tuple(Cache(level=level, size_bytes=size, cpu_sets=_ordered(sets, cpus))
+                 for (level, size), sets in sorted(found.items()))
+
+
+def _bytes(text: str | None) -> int | None:
+    """Return ``48K`` or ``48 KB`` in bytes: the kernel has no other unit for a cache."""
+    found = re.fullmatch(r'(\d+)(?:K| KB)', text or '')
+    return int(found[1]) << 10 if found else None
+
+
+def _ordered(sets: Iterable[set[int]], cpus: frozenset[int]) -> CpuSets:
+    """Return the usable part of each set, once."""
+    return tuple(sorted({tuple(sorted(members & cpus)) for members in sets} - {()}))
+
+
+#: A locator that names processor and channel: 'P0 CHANNEL A', 'CPU1_CH3', 'P0_Node1_Channel2_Dimm0'.
+_CHANNEL = re.compile(r'\b(?:P|CPU|PROC)[ _]?(\d+)[ _](?:[^|]*[ _])?(?:CHANNEL|CH)[ _]?([A-Z]|\d+)(?![A-Z])',
+                      re.IGNORECASE)
+
+
+def memory(tree: Tree) -> dict[str, int | None]:
+    """Return the bytes of memory in all and available now, within the cgroup's limit."""
+    # /proc/meminfo says kB and means KiB (proc(5))
+    lines = re.findall(r'^([^:\n]+):\s*(\d+)( kB$)?', tree.text('proc/meminfo') or '', re.MULTILINE)
+    fields = {key: int(number) * (1024 if unit else 1) for key, number, unit in lines}
+    total, available = fields.get('MemTotal'), fields.get('MemAvailable')
+    if limit := memory_limit(tree):
+        total, available = min(total or limit[0], limit[0]), min(available or limit[1], limit[1])
+    if not total:
+        tree.unknown('memory unknown: neither /proc/meminfo nor a cgroup limit')
+    return {'memory_bytes': total, 'memory_available_bytes': available}
+
+
+def channels(tree: Tree, kind: str) -> MemoryChannels | None:
+    """Ask dmidecode, as root on a physical machine; None wherever there is a doubt."""
+    program = shutil.which('dmidecode', path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')
+    able = program and kind == 'physical' and tree.real and os.geteuid() == 0
+    return parse_dmi(tree, tree.printed(program, '-t', '17')) if able else None
+
+
+def parse_dmi(tree: Tree, text: str) -> MemoryChannels | None:
+    """Read ``dmidecode -t 17``, if every module is DDR of one rate and 64 bits and says its place."""
+    slots = map(pairs, re.split(r'\n(?=Handle )', text))
+    modules = [slot for slot in slots if re.match(r'[1-9]', slot.get('Size', ''))]
+    places = [_CHANNEL.search(f"{m.get('Bank Locator', '')} | {m.get('Locator', '')}") for m in modules]
+    rates = {m.get('Configured Memory Speed') or m.get('Configured Clock Speed') or '' for m in modules}
+    rate = re.fullmatch(r'(\d+) M(?:T/s|Hz)', min(rates)) if len(rates) == 1 else None
+    if not all(places) or not rate:
+        return tree.unknown('memory channels unknown: dmidecode does not state channel and rate of every module')
+    kinds = {(m.get('Type', ''), m.get('Data Width')) for m in modules}
+    name, width = kinds.pop()
+    if kinds or width != '64 bits' or not name.startswith('DDR'):
+        return tree.unknown('memory channels unknown: modules differ, or are not DDR of 64 bits')
+    count = len({place.groups() for place in places})
+    return MemoryChannels(channels=count, transfers_per_s=int(rate[1]) * 1e6, bytes_per_transfer=8,
+                          source=f'dmidecode: {count} channels of {name}-{rate[1]}')
+
+
+def reading(root: Path | str = '/') -> dict[str, Any]:
+    """Return cheap facts; an unreadable value is None. ``steal_jiffies`` is time a hypervisor gave to others
+    (proc(5), /proc/stat, 8th column); ``clock_mhz_*`` is the clock now, not the highest."""
+    tree = Tree(root)
+    found = re.match(r'cpu +(\d+(?: \d+){7})', tree.text('proc/stat') or '', re.ASCII)
+    counts = [int(word) for word in found[1].split()] if found else []
+    load = re.match(r'\d+\.\d+', tree.text('proc/loadavg') or '')
+    clocks = re.findall(r'^cpu MHz\s*: (\d+\.\d+)$', tree.text('proc/cpuinfo') or '', re.MULTILINE)
+    return {
+        'time_s': time.time(),
+        'load_1min': float(load[0]) if load else None,
+        'steal_jiffies': counts[7] if counts else None,
+        'total_jiffies': sum(counts) if counts else None,
+        'clock_mhz_min': min(map(float, clocks), default=None),
+        'clock_mhz_max': max(map(float, clocks), default=None),
+        'memory_available_bytes': memory(tree)['memory_available_bytes'],
+    }
+
+
+def steal_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
+    """Return the part (0 to 1) of all CPU time between two readings that a hypervisor took away."""
+    values = [r.get(key) for key in ('steal_jiffies', 'total_jiffies') for r in (before, after)]
+    if None in values:
+        return None
+    steal, total = values[1] - values[0], values[3] - values[2]
+    # counters that went backwards belong to two boots
+    return steal / total if total > 0 and 0 <= steal <= total else None
+
+
+#: v1 writes 'no limit' as the largest multiple of the page size: anything above 2^60 bytes is none.
+_NO_LIMIT = 1 << 60
+
+
+def _groups(tree: Tree, controller: str) -> list[tuple[str, bool]]:
+    """Return the folders of this process's cgroup and its ancestors for a controller; True where one is of v2."""
+    # controller -> path; the name of cgroup v2 is empty
+    lines = [line.split(':', 2) for line in (tree.text('proc/self/cgroup') or '').splitlines()]
+    own = {name: line[2] for line in lines if len(line) == 3 for name in line[1].split(',')}
+    found = []
+    mounts = re.findall(r'^\S+ \S+ \S+ (\S+) (\S+) .*- (cgroup2?) \S+ (\S+)$',     # proc(5), mountinfo
+                        tree.text('proc/self/mountinfo') or '', re.MULTILINE)
+    for inside, mount, version, controllers in mounts:
+        v2 = version == 'cgroup2'
+        if not v2 and controller not in controllers.split(','):
+            continue
+        path = own.get('' if v2 else controller, '/')
+        # In a container the mount shows only a part of the hierarchy: its root stands for `inside`.
+        if inside != '/' and (path == inside or path.startswith(inside + '/')):
+            path = path[len(inside):]
+        folder = PurePosixPath('/', path.lstrip('/'))
+        folders = [f'{mount}{step}'.strip('/') for step in (folder, *folder.parents)]
+        found += [(folder, v2) for folder in folders if os.path.exists(tree.root / folder)]
+    return found
+
+
+def cpu_quota(tree: Tree) -> float | None:
+    """Return the CPUs' worth of time that may be used: the smallest quota / period on the way up."""
+    quotas = []
+    for folder, v2 in _groups(tree, 'cpu'):
+        files = ['cpu.max'] if v2 else ['cpu.cfs_quota_us', 'cpu.cfs_period_us']
+        words = ' '.join(tree.text(f'{folder}/{file}') or '' for file in files)
+        if (found := re.fullmatch(r'(\d+) (\d+)', words)) and int(found[2]):        # 'max' and -1 are no quota
+            quotas.append(int(found[1]) / int(found[2]))
+    return min(quotas, default=None)
+
+
+def memory_limit(tree: Tree) -> tuple[int, int] | None:
+    """Return the tightest memory limit, and the bytes left below it."""
+    limits = []
+    for folder, v2 in _groups(tree, 'memory'):
+        maximum, usage, inactive = ('memory.max', 'memory.current', 'inactive_file') if v2 else (
+            'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file')
+        limit = tree.number(f'{folder}/{maximum}')
+        if limit is not None and limit < _NO_LIMIT:
+            # the page cache counts as used, and is given back when memory is asked for
+            cached = re.search(rf'^{inactive} (\d+)$', tree.text(f'{folder}/memory.stat') or '', re.MULTILINE)
+            used = (tree.number(f'{folder}/{usage}') or 0) - (int(cached[1]) if cached else 0)
+            limits.append((limit, max(0, limit - max(0, used))))
+    return (min(limit for limit, _ in limits), min(left for _, left in limits)) if limits else None
+
+
+#: Firmware (DMI) strings that only a virtual machine has, and its hypervisor.
+_DMI_GUEST = {'kvm': 'kvm', 'qemu': 'qemu', 'bochs': 'qemu', 'vmware': 'vmware', 'innotek': 'virtualbox',
+              'virtualbox': 'virtualbox', 'xen': 'xen', 'bhyve': 'bhyve', 'parallels': 'parallels',
+              'openstack': 'openstack', 'virtual machine': 'hyperv', 'firecracker': 'kvm'}
+#: Vendors of clouds that lend both guests and whole machines under the same name.
+_DMI_CLOUD = {'amazon ec2': 'kvm', 'google compute engine': 'kvm', 'alibaba cloud': 'kvm', 'hetzner': 'kvm'}
+#: CPUID leaf 0x40000000, the hypervisor's signature.
+_SIGNATURES = {'KVMKVMKVM': 'kvm', 'VMwareVMware': 'vmware', 'Microsoft Hv': 'hyperv', 'XenVMMXenVMM': 'xen',
+               'TCGTCGTCGTCG': 'qemu', 'bhyve bhyve ': 'bhyve', ' lrpepyh vr': 'parallels'}
+
+
+def kind(tree: Tree, cpu: dict[str, str]) -> dict[str, Any]:
+    """Return the fields kind, backend, container and evidence."""
+    container, backend = _container(tree), _guest(tree, cpu)
+    kind = 'virtual' if backend else _hardware(tree, cpu) or tree.unknown(
+        'physical or virtual: unknown, neither /proc/cpuinfo nor firmware (DMI, device tree) tells', 'unknown')
+    return {'kind': kind, 'backend': backend, 'container': container, 'evidence': tuple(tree.evidence)}
+
+
+def _guest(tree: Tree, cpu: dict[str, str]) -> str | None:
+    """Return the hypervisor's name, or None where nothing says that there is one."""
+    # first, as User-mode Linux shows the host's flags and runs the host's CPUID
+    if 'User Mode Linux' in (cpu.get('vendor_id'), cpu.get('model name')) or cpu.get('model name') == 'UML':
+        return tree.see("/proc/cpuinfo: 'User Mode Linux'", 'uml')
+    flagged = 'hypervisor' in flags(tree, cpu) and tree.see('/proc/cpuinfo: flag hypervisor', True)
+    named, by_firmware = flagged and _signature(tree), _firmware(tree, flagged)
+    if by_kernel := tree.text('sys/hypervisor/type'):
+        tree.see(f'/sys/hypervisor/type: {by_kernel}', by_kernel)
+    return named or by_kernel or by_firmware or _not_x86(tree, cpu) or ('unknown' if flagged else None)
+
+
+def _signature(tree: Tree) -> str | None:
+    """Ask CPUID (x86) for the hypervisor's name for itself."""
+    if not tree.real:
+        return None
+    try:
+        from archspec.vendor.cpuid.cpuid import CPUID
+        answer = CPUID().registers_for(eax=0x40000000, ecx=0)
+        signature = struct.pack('III', answer.ebx, answer.ecx, answer.edx).decode('latin-1').rstrip('\0')
+    except Exception:                   # no such archspec, or no executable memory allowed here
+        return None
+    return tree.see(f'CPUID 0x40000000: {signature!r}', _SIGNATURES.get(signature))
+
+
+def _firmware(tree: Tree, flagged: bool) -> str | None:
+    arm = (tree.text('proc/sys/kernel/arch') or '').startswith('aarch64')
+    # a whole machine of a cloud has no hypervisor flag on x86 and '.metal' in its name on ARM
+    lent = flagged or arm and 'metal' not in (tree.text('sys/class/dmi/id/product_name') or 'metal')
+    for name in ('product_name', 'sys_vendor', 'board_vendor', 'bios_vendor'):
+        text = tree.text(f'sys/class/dmi/id/{name}') or ''
+        for needle, backend in (_DMI_GUEST | _DMI_CLOUD if lent else _DMI_GUEST).items():
+            if needle in text.lower():
+                return tree.see(f'DMI {name}: {text}', backend)
+    return None
+
+
+def _not_x86(tree: Tree, cpu: dict[str, str]) -> str | None:
+    """Return the hypervisor by the machine line of POWER or the device tree of ARM."""
+    machine = cpu.get('machine', '')
+    if 'pSeries' in machine:
+        return tree.see(f'/proc/cpuinfo machine: {machine}', 'kvm' if 'qemu' in machine.lower() else 'powervm')
+    found = tree.text('proc/device-tree/hypervisor/compatible')
+    if not found and 'linux,dummy-virt' in (tree.text('proc/device-tree/compatible') or ''):
+        found = 'qemu (linux,dummy-virt)'
+    return found and tree.see(f'device tree: {found}',
+                         next((name for name in ('kvm', 'xen', 'qemu', 'vmware') if name in found), 'unknown'))
+
+
+def _hardware(tree: Tree, cpu: dict[str, str]) -> str | None:
+    """Return `physical` where a source that would show a hypervisor was read, and shows none."""
+    seen = {'/proc/cpuinfo: no flag hypervisor': cpu.get('flags'),
+            f'DMI sys_vendor: {(vendor := tree.text("sys/class/dmi/id/sys_vendor"))}': vendor,
+            '/proc/cpuinfo machine: PowerNV': 'PowerNV' in cpu.get('machine', ''),
+            f'device tree: {(model := tree.text("proc/device-tree/model"))}': model}
+    return next((tree.see(what, 'physical') for what, there in seen.items() if there), None)
+
+
+def _container(tree: Tree) -> str | None:
+    """Return docker or another container's name; the kernel and processors are the host's."""
+    for path, name in (('.dockerenv', 'docker'), ('run/.containerenv', 'podman')):
+        if os.path.exists(tree.root / path):
+            return tree.see(f'/{path} exists', name)
+    environ = dict(re.findall(r'([^=\0]+)=([^\0]*)', tree.text('proc/1/environ') or ''))
+    if named := tree.text('run/systemd/container') or environ.get('container'):
+        return tree.see(f'container={named}', named)
+    groups = tree.text('proc/1/cgroup') or ''
+    return next((tree.see(f'/proc/1/cgroup: {word}', word) for word in ('kubepods', 'docker', 'lxc', 'libpod')
+                 if f'/{word}' in groups), None)
