@@ -22,19 +22,24 @@ class Stored:
 
     def __init__(self):
         self.database = sqlite3.connect(paths.database())
-        self.database.execute('CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, json_blob TEXT)')
+        self.database.executescript(
+            'CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, json_blob TEXT);'
+            'CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, session_uuid TEXT)')
         self.count = 0
 
     def add(self, *cases: dict[str, Any], plan: list[dict] | None = None, uuid: str = '',
-            system: str = 'local', **info: Any) -> str:
+            system: str = 'local', facts: dict[str, Any] | None = None, **info: Any) -> str:
         """A session of ``cases``; its plan is those cases if none is given. Returns its uuid."""
         uuid, began = uuid or f'{self.count:08x}-0', start(self.count)
         planned = [made.planned(c['name'], c['environ']) for c in cases] if plan is None else plan
         report = made.report(list(cases), planned, **{'uuid': uuid, 'time_start_unix': began,
                                                       'time_end_unix': began + 100, **info})
         report['parity_session']['plan']['system'] = system
+        report['parity_session']['facts'] = facts or {}
         began = report['session_info']['time_start_unix']
         self.database.execute('INSERT INTO sessions VALUES (?, ?, ?)', (uuid, began, json.dumps(report)))
+        self.database.executemany('INSERT INTO testcases VALUES (?, ?, ?, ?, ?)', [
+            (*(c[name] for name in ('name', 'system', 'partition', 'environ')), uuid) for c in cases])
         self.database.commit()
         self.count += 1
         return uuid

@@ -5,18 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import math
-import sqlite3
 import uuid
-from contextlib import closing
 
 import pytest
 
 import sessions
 from commands import parity, process
 from dev import coverage
-from parity.base import paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
-from parity.compare import expected, join, pairs, resolve
+from parity.compare import join, pairs, resolve
 from parity.compare.model import Measured, Side, Value
 from parity.compare.terminal import rendered
 from parity.plan import Plan, identity
@@ -24,6 +21,7 @@ from parity.records import database, history, outset, record
 from parity.stats.interval import Sample, ratio
 from parity.system import systems
 from sessions import planned, ran
+from stored import Stored
 
 # --- the interval
 
@@ -183,18 +181,9 @@ def session(values, start=BEGAN, partition='default', software=SOFTWARE, info=No
                    job_completion_time_unix=start + i, **other)
         perfvalues = {k.replace(':default:', f':{partition}:'): v for k, v in case['perfvalues'].items()}
         cases.append({**case, 'partition': partition, 'perfvalues': perfvalues})
-    info = {'uuid': str(uuid.uuid4()), 'time_start_unix': start, 'time_end_unix': start + 10, **(info or {})}
-    made = sessions.report(cases, [planned(partition=partition), planned('Never', partition=partition)], **info)
-    made['parity_session']['facts'] = {'software': software, 'machine': {'backend': 'kvm', 'kernel': '6.1'}}
-    with closing(sqlite3.connect(paths.database())) as db, db:
-        db.execute('CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, '
-                   'session_end_unix REAL, json_blob TEXT, report_file TEXT)')
-        db.execute('CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, '
-                   'job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT)')
-        db.execute('INSERT INTO sessions VALUES (?, ?, ?, ?, NULL)', (info['uuid'], start, start + 10, json.dumps(made)))
-        db.executemany('INSERT INTO testcases VALUES (?, ?, ?, ?, NULL, ?, NULL)', [
-            (c['name'], c['system'], c['partition'], c['environ'], info['uuid']) for c in cases])
-    return info['uuid']
+    facts = {'software': software, 'machine': {'backend': 'kvm', 'kernel': '6.1'}}
+    return Stored().add(*cases, plan=[planned(partition=partition), planned('Never', partition=partition)], uuid=str(uuid.uuid4()),
+                        facts=facts, time_start_unix=start, time_end_unix=start + 10, **(info or {}))
 
 
 FAST, SLOW = [100.0, 101.2, 99.1, 100.3, 100.9, 99.7], [90.1, 91.3, 89.2, 90.7, 90.9, 89.9]
@@ -245,7 +234,7 @@ def test_a_partition_is_its_last_days_without_the_session_beside_it(results):
     session(FAST)
     one, other = resolve.sides('local:default', session(SLOW, BEGAN + 100))
     assert len(one.sessions) == 1 and 'without the runs of session' in one.notes[0] and values_of(one) == FAST
-    assert other.context['kernel'] == ['6.1']
+    assert other.facts['kernel'] == ['6.1']
     assert len(resolve.partition('local:default').sessions) == 2
 
 
@@ -401,24 +390,19 @@ def test_a_pair_of_unknown_partitions_checks_and_metrics_is_refused(monkeypatch,
     assert sum(len(pairs.read(systems.read(name))) for name in systems.names()) >= 3, "this checkout's own fit"
 
 
-@pytest.mark.parametrize('candidate, state', [
-    ([97.5, 98.0, 97.9, 98.2, 97.7, 98.1], 'ok'), (SLOW, 'regressed'), ([96.0, 97.2, 96.8, 93.0, 99.0, 96.5], 'insufficient'),
-    ([90.0], 'insufficient'),
+@pytest.mark.parametrize('candidate, metric, bound, state', [
+    ([97.5, 98.0, 97.9, 98.2, 97.7, 98.1], 'hpl', {'at_least': 0.97}, 'ok'), (SLOW, 'hpl', {'at_least': 0.97}, 'regressed'),
+    ([96.0, 97.2, 96.8, 93.0, 99.0, 96.5], 'hpl', {'at_least': 0.97}, 'insufficient'), ([90.0], 'hpl', {'at_least': 0.97}, 'insufficient'),
+    ([1.5 * v for v in FAST], 'latency', {'at_most': 1.2}, 'regressed'),
 ])
-def test_an_expectation_is_broken_only_where_the_whole_interval_is_beyond(candidate, state):
-    pair = pairs.Pair(baseline='a', candidate='b', expect=[{'metric': 'Toy.hpl', 'at_least': 0.97}])
-    outcome, = expected.judge(pair, compared([cell(FAST)], [cell(candidate)]))
-    assert outcome.state == state and outcome.expected == 'at least 0.97' and outcome.why
-    none, = expected.judge(pair, compared([cell(FAST, 'x')], []))
+def test_an_expectation_is_broken_only_where_the_whole_interval_is_beyond(candidate, metric, bound, state):
+    pair = pairs.Pair(baseline='a', candidate='b', expect=[{'metric': f'Toy.{metric}', 'parameters': {'where': 'between'}, **bound}])
+    sides = [[cell(values, metric, case=f'Toy %where={where}') for where in ('between', 'within')] for values in (FAST, candidate)]
+    outcome, = join.judge(pair, compared(*sides))
+    assert (outcome.state, outcome.benchmark) == (state, 'Toy %where=between') and outcome.why
+    assert outcome.expected == ' '.join(f'{word.replace("_", " ")} {value}' for word, value in bound.items())
+    none, = join.judge(pair, compared([cell(FAST, 'x')], []))
     assert none.state == 'insufficient' and 'neither' in none.why
-
-
-def test_a_latency_may_be_at_most():
-    pair = pairs.Pair(baseline='a', candidate='b', expect=[
-        {'metric': 'Toy.latency', 'parameters': {'where': 'between'}, 'at_most': 1.2}])
-    sides = [[cell([v * f for v in FAST], 'latency', 'lower', f'Toy %where={w}') for w in ('between', 'within')] for f in (1, 1.5)]
-    outcome, = expected.judge(pair, compared(*sides))
-    assert outcome.benchmark == 'Toy %where=between' and outcome.state == 'regressed'
 
 
 def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monkeypatch, tmp_path):

@@ -28,9 +28,9 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
     """
     if not 0 < margin < 50:
         raise UsageError(f'--margin {margin:g}: must be a percentage above 0 and below 50')
-    from parity.compare import expected, join, resolve
+    from parity.compare import join, resolve
     one, other = resolve.sides(baseline, candidate)
-    found = expected.marked(join.compare(one, other, margin / 100, label))
+    found = join.marked(join.compare(one, other, margin / 100, label))
     _print(found, as_json)
     return _code(found)
 

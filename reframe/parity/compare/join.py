@@ -1,29 +1,36 @@
-"""Two sides joined, case by case and metric by metric; what one side lacks is a row."""
+"""Two sides joined, case by case and metric by metric; a figure of one side only is a row, too.
+The state of declared pairs."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
+from parity.compare import pairs, resolve
 from parity.compare.model import (
     Comparison,
     Difference,
     Facts,
     Mean,
     Measured,
+    Outcome,
     Row,
     Side,
-    SideTold,
+    State,
     Value,
     Word,
     differing,
+    newest_alike,
 )
-from parity.stats import interval
+from parity.compare.pairs import Expectation, Pair
+from parity.stats import bounds, interval
 from parity.stats.interval import CONFIDENCE, Sample
+from parity.system import systems
+from parity.system.schema import System
 
 _ORDER = ('compute', 'memory', 'network', 'storage', 'gpu')
 #: More runs of one metric than anybody makes: the newest are taken.
@@ -41,17 +48,15 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
 
     ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too."""
     names = baseline.name, candidate.name
-    pairs = list(_joined(baseline, candidate))
-    rows = [_row(one, other, names, margin, label) for one, other in pairs if one.values or other.values]
-    facts = [(one.facts, other.facts) for one, other in pairs if one.values and other.values]
+    joined = list(_joined(baseline, candidate))
+    rows = [_row(one, other, names, margin, label) for one, other in joined if one.values or other.values]
+    facts = [(one.facts, other.facts) for one, other in joined if one.values and other.values]
     rows.sort(key=lambda r: (_ORDER.index(r.subsystem) if r.subsystem in _ORDER else len(_ORDER), r.subsystem))
-    neither = len(pairs) - len(rows)
+    neither = len(joined) - len(rows)
     notes = [f'{neither} metrics were measured on neither side'] if neither else []
     return Comparison(
-        **{which: SideTold(name=side.name, kind=side.kind, sessions=side.sessions, facts=side.context)
-           for which, side in (('baseline', baseline), ('candidate', candidate))},
-        confidence=CONFIDENCE, margin=margin,
-        alike=_alike(facts), differs=_differs(rows), labelled=label, rows=rows, means=_means(rows),
+        baseline=baseline, candidate=candidate, confidence=CONFIDENCE, margin=margin, alike=_alike(facts),
+        differs=_differs(rows), labelled=label, rows=rows, means=_means(rows),
         notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *_unknown(facts)])
 
 
@@ -212,3 +217,76 @@ def _sides(baseline: Sequence[Value], candidate: Sequence[Value]) -> dict[str, A
         fields |= {f'n_{name}': len(figures), name: median(figures) if figures else None,
                    f'spread_{name}': interval.spread(figures) if figures else None}
     return fields
+
+
+def judge(pair: Pair, compared: Comparison) -> list[Outcome]:
+    """Return how every expectation of the pair stands: a row for each case that it speaks of."""
+    return [outcome for expected in pair.expect for outcome in _outcomes(expected, compared)]
+
+
+def _outcomes(expected: Expectation, compared: Comparison) -> Iterator[Outcome]:
+    both = {'baseline': compared.baseline.name, 'candidate': compared.candidate.name, 'expected': expected.said}
+    rows = [r for r in compared.rows if expected.fits(r)]
+    for row in rows:
+        state, why = _state(expected, row)
+        yield Outcome(**both, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric, ratio=row.ratio,
+                      low=row.low, high=row.high, n=row.n, state=state, why=why)
+    if not rows:
+        check, metric = expected.metric.split('.')
+        yield Outcome(**both, subsystem='', benchmark=check, metric=metric, state='insufficient',
+                      why='measured on neither side')
+
+
+def _state(expected: Expectation, row: Row) -> tuple[State, str]:
+    """Return ``regressed`` where the whole interval is beyond the bound, and why.
+
+    Where only the ratio is, or where there is no interval, it is ``insufficient``: nobody is woken by one bad
+    run."""
+    if row.low is None or row.label:
+        return 'insufficient', row.reason or 'no ratio'
+    said = f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}]'
+    if bounds.side(row.high, expected.at_least, None) or bounds.side(row.low, None, expected.at_most):
+        return 'regressed', f'{said}, expected {expected.said}'
+    if bounds.side(row.ratio, expected.at_least, expected.at_most):
+        return 'insufficient', f'{said}: not {expected.said}, but its interval may be: more runs will tell'
+    return 'ok', said
+
+
+def marked(compared: Comparison) -> Comparison:
+    """Return the comparison; of two partitions that are a declared pair, rows have what was expected."""
+    names = compared.baseline.name.split(':') + compared.candidate.name.split(':')
+    kinds = {compared.baseline.kind, compared.candidate.kind}
+    if kinds != {'partition'} or names[0] != names[2] or names[0] not in systems.names():
+        return compared
+    rows = list(compared.rows)
+    for pair in pairs.read(systems.read(names[0])):
+        for expected in pair.expect if [pair.baseline, pair.candidate] == [names[1], names[3]] else ():
+            rows = [row.model_copy(update={'expected': expected.said, 'state': _state(expected, row)[0]})
+                    if expected.fits(row) else row for row in rows]
+    return compared.model_copy(update={'rows': rows})
+
+
+def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
+    """Return the declared pairs of a system as they stood with the session ``uuid``, whose plan is given.
+
+    Only cases of this session are judged: what was not selected tonight is not judged again. The runs of
+    both partitions go back ``resolve.DAYS`` days, as in `parity compare`."""
+    cases = {(c.case, c.partition) for c in planned}
+    checks = {(c.check, c.partition) for c in planned}
+    outcomes = []
+    for pair in pairs.read(system):
+        spoken_of = frozenset(tuple(expected.metric.split('.')) for expected in pair.expect)
+        both = (pair.baseline, pair.candidate)
+        compared = of_partitions([f'{system.name}:{name}' for name in both], uuid, spoken_of)
+        outcomes += [o for o in judge(pair, compared)
+                     if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
+                            for name in both)]
+    return outcomes
+
+
+def of_partitions(both: Iterable[str], until: str, metrics: frozenset[resolve.Spoken] | None = None) -> Comparison:
+    """Compare two partitions up to the session ``until``: of each cell the runs that are like its newest one."""
+    sides = [resolve.partition(name, until, metrics) for name in both]
+    for side in sides:
+        newest_alike(side.cells)
+    return compare(*sides)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -92,30 +92,6 @@ class Outcome(Strict):
     why: str = ''
 
 
-class SideTold(Strict):
-    """One side as it is named in the title."""
-
-    name: str
-    kind: Kind
-    sessions: list[str] = Field(default_factory=list)
-    facts: dict[str, list[str]] = Field(default_factory=dict)     # virtualisation, kernel, file system ...
-
-
-class Comparison(Strict):
-    """The whole answer about two sides. ``notes`` are part of the answer."""
-
-    baseline: SideTold
-    candidate: SideTold
-    confidence: float
-    margin: float                    # equivalent: the whole interval is within it of 1
-    alike: dict[str, str]            # what all rows that were compared have in common
-    differs: list[Difference]        # what makes them unlike, refused or labelled
-    labelled: bool                   # what differs was compared all the same
-    rows: list[Row]
-    means: list[Mean]
-    notes: list[str]
-
-
 Facts = dict[str, str]
 
 
@@ -155,19 +131,34 @@ class Measured:
 
 @dataclass
 class Side:
-    """One side of a comparison. ``context`` says what differs between partitions by nature."""
+    """One side of a comparison; JSON has neither its cells nor its notes."""
 
     name: str
     kind: Kind
-    cells: list[Measured]
+    cells: Annotated[list[Measured], Field(exclude=True)]
     sessions: list[str] = field(default_factory=list)
-    context: dict[str, list[str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    facts: dict[str, list[str]] = field(default_factory=dict)       # virtualisation, kernel, file system ...
+    notes: Annotated[list[str], Field(exclude=True)] = field(default_factory=list)
 
     @property
     def places(self) -> list[str]:
         """The partitions that it was measured on."""
         return sorted({c.place for c in self.cells if c.place})
+
+
+class Comparison(Strict):
+    """The whole answer about two sides. ``notes`` are part of the answer."""
+
+    baseline: Side
+    candidate: Side
+    confidence: float
+    margin: float                    # equivalent: the whole interval is within it of 1
+    alike: dict[str, str]            # what all rows that were compared have in common
+    differs: list[Difference]        # what makes them unlike, refused or labelled
+    labelled: bool                   # what differs was compared all the same
+    rows: list[Row]
+    means: list[Mean]
+    notes: list[str]
 
 
 def differing(one: Facts, other: Facts) -> list[str]:

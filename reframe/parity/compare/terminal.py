@@ -12,7 +12,7 @@ from rich.text import Text
 
 from parity.base.figures import NOTHING, alike, number, percent
 from parity.base.text import brief, visible
-from parity.compare.model import WORDS, Comparison, Row, SideTold
+from parity.compare.model import WORDS, Comparison, Row, Side
 
 _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}
@@ -37,7 +37,7 @@ def rendered(c: Comparison, width: int) -> RenderableType:
     return Group(*parts)
 
 
-def _named(side: SideTold) -> str:
+def _named(side: Side) -> str:
     said = ', '.join(_BACKENDS.get(b, b) for b in side.facts.get('virtualisation', []))
     return f'{side.name} ({said})' if said else side.name
 

@@ -38,7 +38,7 @@ def of_session(verdict: Verdict) -> Beside:
 
     Raises InfrastructureError where the database cannot be read."""
     # Here and not above: these load polars, which a nightly does not need to start.
-    from parity.compare import expected
+    from parity.compare import join
     from parity.records import history
     from parity.report import drawings, facts, nights
     from parity.verdict import judge
@@ -58,7 +58,7 @@ def of_session(verdict: Verdict) -> Beside:
         plots=drawings.of_sessions(session, earlier),
         facts=session,
         speeds=nights.speeds(recent),
-        pairs=[drawings.of_comparison(expected.marked(expected.of_partitions(both, verdict.session.uuid)))
+        pairs=[drawings.of_comparison(join.marked(join.of_partitions(both, verdict.session.uuid)))
                for both in dict.fromkeys((o.baseline, o.candidate) for o in verdict.pairs)])
 
 

@@ -124,8 +124,8 @@ def _with_causes(cells: list[Cell], system: str, uuid: str) -> list[Cell]:
 def _pairs(system: System, uuid: str, planned: Plan) -> list[Outcome]:
     if not pairs.read(system):
         return []
-    from parity.compare import expected
-    return expected.of_session(system, uuid, planned.cases)
+    from parity.compare import join
+    return join.of_session(system, uuid, planned.cases)
 
 
 def _longer(system: str, uuid: str) -> list[str]:
