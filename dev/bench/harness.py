@@ -95,7 +95,7 @@ class Bench:
     def parity(self) -> float:
         """Return the CPU seconds of `reframe -r` with parity's settings and all its checks; one case runs."""
         return self._cpu('parity', f'{sys.exec_prefix}/bin/reframe', '-c', str(self.root / 'checks'), '-r',
-                         '--system', 'bench', '-n', 'Stream%threads=all')
+                         '--system', 'bench', '-n', '^Stream%threads=all')
 
     def verdict(self) -> float:
         """Return the CPU seconds of the first verdict on the last run."""

@@ -21,7 +21,7 @@ from parity.base import errors
 NODES, IN_FLIGHT = 1000, 100
 #: The limits: seconds a node in all steps together, without its measurement; MB of a step.
 SECONDS, MEGABYTES = 0.6, 1000
-_WHAT = ('--system', 'simulated', '-c', 'checks', '-n', 'Stream%threads=all', '--distribute=all', '-r')
+_WHAT = ('--system', 'simulated', '-c', 'checks', '-n', '^Stream%threads=all', '--distribute=all', '-r')
 
 
 def sweep(site: Site) -> dict[str, Took]:

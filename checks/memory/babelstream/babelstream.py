@@ -52,9 +52,8 @@ def read(text: str) -> Read:
     out.one(r'Function (MBytes/sec|MB/s) Min \(sec\) Max Average')
     values = {}
     for name, arrays in ARRAYS.items():
-        tokens = out.one(rf'{name} (\S+) (\S+) (\S+) (\S+)', name).groups()
-        rate, least, most, average = (number(token, name, places=places)
-                                      for token, places in zip(tokens, (3, 5, 5, 5), strict=True))
+        row = out.one(rf'{name} (\S+\.\d{{3}}) (\S+\.\d{{5}}) (\S+\.\d{{5}}) (\S+\.\d{{5}})', name)
+        rate, least, most, average = (number(token, name) for token in row.groups())
         ordered(f'times of {name}', least, average, most)
         agree(rate, least, arrays * float(megabytes), f'MB/s of {name}', arrays * 0.05)
         values[name.lower()] = float(rate)
