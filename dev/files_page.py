@@ -21,7 +21,7 @@ from parity.compare.pairs import Pairs
 from parity.jobs.request import JobsFile
 from parity.software.spackenv.gpu import Gpu
 from parity.study import Study
-from parity.system.schema import LimitName, System
+from parity.system.systems import LimitName, System
 from parity.verdict.acks import Acks
 
 #: Every file, its model and its purpose.

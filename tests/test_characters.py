@@ -10,7 +10,7 @@ from parity.base.errors import UsageError
 from parity.base.text import refuse_in_words
 from parity.jobs import write
 from parity.jobs.request import JobsFile, Request
-from parity.system.schema import System
+from parity.system.systems import System
 
 STRANGE = {'\u2028': 'U+2028 LINE SEPARATOR', '\u2029': 'U+2029 PARAGRAPH SEPARATOR', '\x85': 'U+0085 ', '\xa0': 'U+00A0 NO-BREAK SPACE',
            '\u200b': 'U+200B ZERO WIDTH SPACE', '\u202e': 'U+202E RIGHT-TO-LEFT OVERRIDE', '\x7f': 'U+007F '}

@@ -14,7 +14,7 @@ from parity.base import yamlfile
 from parity.nightly import doctor
 from parity.nightly.doctor import Finding, exit_code
 from parity.system import systems
-from parity.system.schema import System
+from parity.system.systems import System
 
 SYSTEM = """\
 name: trial

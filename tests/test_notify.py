@@ -18,7 +18,7 @@ from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.nightly import notify
 from parity.nightly.notify import Notifier, send, state
-from parity.system.schema import Notify
+from parity.system.systems import Notify
 from parity.verdict import judge
 from parity.verdict.attribution.changes import Attribution, Where
 from parity.verdict.model import Coverage, Session, Verdict

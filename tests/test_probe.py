@@ -20,7 +20,7 @@ from parity.machine.procfs import Tree
 from parity.probe import ask, pbs, slurm, write
 from parity.probe.model import Cluster, Host, Link, Queue
 from parity.scheduler.command import SchedulerError, seconds
-from parity.system.schema import System
+from parity.system.systems import System
 
 #: A site of four hosts and five queues.
 PBSNODES, QSTAT_Q = ((pbs_server.RECORDED / f'site-{name}.txt').read_text() for name in ('nodes', 'queues'))

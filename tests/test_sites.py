@@ -23,7 +23,7 @@ from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.site import assemble
 from parity.system import systems
-from parity.system.schema import System
+from parity.system.systems import System
 
 #: What every job script of a system must ask for: whole nodes, in its own queue.
 DIRECTIVES = {

@@ -15,7 +15,7 @@ from parity.machine.procfs import Tree
 from parity.software import blas, discover, programs, survey
 from parity.software.blas import attempt
 from parity.software.model import Environ
-from parity.system.schema import ModulesEnvironment
+from parity.system.systems import ModulesEnvironment
 
 TOOLS = ('bash', 'sh', 'env', 'cat', 'true', 'sleep', 'touch')
 AVX512 = frozenset('avx2 fma avx512f avx512dq avx512bw avx512vl avx512cd'.split())

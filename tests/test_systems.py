@@ -11,7 +11,7 @@ from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.site import assemble
 from parity.system import systems
-from parity.system.schema import Partition, System, Waiver
+from parity.system.systems import Partition, System, Waiver
 
 GOOD = """\
 name: site
@@ -132,7 +132,7 @@ def test_schedulers_and_launchers_are_those_of_reframe():
 
     import reframe.core.backends as backends
 
-    from parity.system import schema
+    from parity.system import systems
     for module in (*backends._scheduler_backend_modules, *backends._launcher_backend_modules):
         importlib.import_module(module)
-    assert (set(schema.SCHEDULERS), set(schema.LAUNCHERS)) == (set(backends._schedulers), set(backends._launchers))
+    assert (set(systems.SCHEDULERS), set(systems.LAUNCHERS)) == (set(backends._schedulers), set(backends._launchers))

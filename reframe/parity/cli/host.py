@@ -24,7 +24,7 @@ from parity.probe.model import TODO, Cluster, Host
 from parity.software import discover
 from parity.software.programs import features
 from parity.system import systems
-from parity.system.schema import System
+from parity.system.systems import System
 
 _STYLES = {'ok': 'green', 'note': 'yellow', 'lacking': 'bold red'}
 _WORDS = {2: 'configuration', 3: 'something is missing', 4: 'infrastructure'}

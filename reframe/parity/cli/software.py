@@ -12,7 +12,7 @@ from parity.base import errors
 
 if TYPE_CHECKING:
     from parity.software.spackenv import manifest
-    from parity.system.schema import System
+    from parity.system.systems import System
 
 app = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
 SYSTEM = typer.Option('local', '--system', help='The system to build for.')

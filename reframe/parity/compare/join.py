@@ -30,7 +30,7 @@ from parity.compare.pairs import Expectation, Pair
 from parity.stats import bounds, interval
 from parity.stats.interval import CONFIDENCE, Sample
 from parity.system import systems
-from parity.system.schema import System
+from parity.system.systems import System
 
 _ORDER = ('compute', 'memory', 'network', 'storage', 'gpu')
 #: More runs of one metric than anybody makes: the newest are taken.

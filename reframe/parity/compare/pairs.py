@@ -22,7 +22,7 @@ from parity.base.strict import Strict
 from parity.compare.model import Row
 from parity.plan import LoadedCheck, Plan
 from parity.records.cells import parameters
-from parity.system.schema import Name, System
+from parity.system.systems import Name, System
 
 
 def _words(given: Any) -> Any:

@@ -13,7 +13,7 @@ from parity.base import errors, paths, yamlfile
 from parity.base.strict import Strict, Time, seconds
 from parity.base.traps import JOINS, SELECTS
 from parity.scheduler import command
-from parity.system.schema import Name, Option, Partition, System
+from parity.system.systems import Name, Option, Partition, System
 
 #: Our word for each of ReFrame's backends. Others have no directives here.
 SCHEDULERS = {'slurm': 'slurm', 'squeue': 'slurm', 'pbs': 'pbs', 'pbspro': 'pbs', 'local': 'plain'}

@@ -26,7 +26,7 @@ from parity.jobs.request import Request
 from parity.plan import PlannedCase
 from parity.site import assemble
 from parity.system import systems
-from parity.system.schema import Partition, System
+from parity.system.systems import Partition, System
 
 _DIRECTIVE = re.compile(r'#(SBATCH|PBS) ')
 #: Directives that our script states itself.

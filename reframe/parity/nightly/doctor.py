@@ -35,7 +35,7 @@ from parity.session import current
 from parity.software import discover, spack
 from parity.software.spackenv import manifest
 from parity.system import systems
-from parity.system.schema import Partition, System
+from parity.system.systems import Partition, System
 from parity.verdict import acks
 
 

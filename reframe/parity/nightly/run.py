@@ -23,7 +23,7 @@ from parity.plan.identity import swept_apart
 from parity.records import database, outset
 from parity.records.outset import RERUN_OF
 from parity.system import systems
-from parity.system.schema import System
+from parity.system.systems import System
 from parity.verdict import judge, terminal
 from parity.verdict.model import Cell, Verdict
 

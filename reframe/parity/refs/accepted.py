@@ -28,7 +28,7 @@ from parity.plan import LoadedCheck, Plan, PlannedMetric
 from parity.plan.identity import suffix
 from parity.records.cells import cell_id
 from parity.system import systems
-from parity.system.schema import System
+from parity.system.systems import System
 
 if TYPE_CHECKING:                       # a verdict reads references without the history
     from parity.refs.nights import Cell

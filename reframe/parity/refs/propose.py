@@ -23,7 +23,7 @@ from parity.refs.accepted import Accepted, Index, Observed, Reference
 from parity.refs.nights import Cell, Night, Refused
 from parity.stats import bounds
 from parity.system import systems
-from parity.system.schema import System
+from parity.system.systems import System
 
 
 @dataclass

@@ -13,7 +13,7 @@ from parity.base import paths
 from parity.base.errors import UsageError
 from parity.rfm import store
 from parity.system import systems
-from parity.system.schema import ModulesEnvironment, Partition, System
+from parity.system.systems import ModulesEnvironment, Partition, System
 
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')

@@ -19,7 +19,7 @@ from parity.software.model import Environ, Software, SpackFound
 from parity.software.programs import features, programs
 from parity.software.spackenv import manifest
 from parity.software.survey import paths, survey
-from parity.system.schema import ModulesEnvironment
+from parity.system.systems import ModulesEnvironment
 
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')

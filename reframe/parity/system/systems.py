@@ -1,4 +1,6 @@
-"""The systems that parity knows: one folder each below systems/."""
+"""The systems that parity knows: one folder each below systems/, with a system.yaml.
+
+Its keys are ReFrame's own, and the few that are parity's."""
 
 from __future__ import annotations
 
@@ -6,12 +8,27 @@ import datetime
 import os
 import re
 import socket
+from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from parity.base import codes, paths, yamlfile
 from parity.base.errors import UsageError
-from parity.system.schema import System
+from parity.base.strict import UNITS, Strict, Time
+from parity.base.traps import JOINS, SELECTS
 
 #: The environments of what `parity software build` has made for a system: its codes, those for GPUs.
 SPACK = ('spack', 'spack-gpu')
@@ -87,3 +104,215 @@ def stated(argv: list[str]) -> str | None:
         if option == '--system' or option.startswith('--system='):
             return (following if option == '--system' else option.removeprefix('--system=')).partition(':')[0]
     return os.environ.get('RFM_SYSTEM', '').partition(':')[0] or None
+
+
+#: ReFrame's rule for the names of systems, partitions and environments.
+Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_-]+$')]
+#: What ends up in a job script as it stands: no quotes, no commands, no line breaks.
+Module = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_][A-Za-z0-9_.+/@:=-]*$')]
+Variable = Annotated[str, StringConstraints(pattern=r'^[A-Za-z_][A-Za-z0-9_]*$')]
+#: Words, paths and $NAMES, which the shell expands.
+Value = Annotated[str, StringConstraints(pattern=r'^([A-Za-z0-9_.+/@:=,%~{}-]|\$[A-Za-z_{])*$')]
+#: An option of sbatch or qsub: it stands in a comment, which a line break would end.
+Option = Annotated[str, StringConstraints(pattern=r'^[^\x00-\x1f\x7f;`$]+$')]
+EnvVars = list[tuple[Variable, Value]]
+
+
+def _check(kind: str, name: str, valid: tuple[str, ...]) -> str:
+    if name not in valid:
+        raise ValueError(f'unknown {kind} {name!r}; valid: {", ".join(valid)}')
+    return name
+
+
+def _known_code(name: str) -> str:
+    return _check('code', name, codes.features())
+
+
+def _requirement(value: Any) -> Any:
+    if value == 'offered':
+        return value
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r}: must be 'offered' or a list of codes ({', '.join(codes.features())})")
+    return [_known_code(name) for name in value]
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as err:
+        raise ValueError(f'{text!r} is no regular expression: {err}') from None
+    return text
+
+
+#: What ReFrame 4.10 has of each.
+SCHEDULERS = ('flux', 'local', 'lsf', 'oar', 'pbs', 'pbspro', 'sge', 'slurm', 'squeue', 'ssh', 'torque')
+LAUNCHERS = ('alps', 'clush', 'ibrun', 'local', 'lrun', 'lrun-gpu', 'mpiexec', 'mpirun', 'mpirun-intelmpi',
+             'mpirun-openmpi', 'pdsh', 'srun', 'srunalloc', 'ssh', 'upcrun', 'upcxx-run')
+CodeName = Annotated[str, AfterValidator(_known_code)]
+LimitName = Literal[tuple(UNITS)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith(('/', '$')):
+        raise ValueError(f'{path!r} must be an absolute path, or start with a variable such as $SCRATCH')
+    return path
+
+
+class StatedLimit(Strict):
+    """A bound that the operator vouches for; it is certain unless said otherwise."""
+
+    value: Positive
+    unit: str
+    source: str = Field(min_length=3)
+    certain: bool = True
+
+
+class Extras(BaseModel):
+    """A partition's `extras`: free in ReFrame; these keys mean something to parity's checks."""
+
+    model_config = ConfigDict(extra='allow', frozen=True)
+
+    filesystems: dict[Name, Annotated[str, AfterValidator(_absolute)]] = {}     # absolute, or from a $VARIABLE
+    limits: dict[LimitName, StatedLimit] = {}   # what no figure can exceed
+    nodes: PositiveInt | None = None            # that one job may have; None: not known
+    memory_bytes: PositiveInt | None = None     # of a node; required where nothing is detected
+    cores: PositiveInt | None = None            # of a node; required where nothing is detected
+    llc_bytes: PositiveInt | None = None        # last-level caches of a node together
+    max_pending_time: Time | None = None        # that a case may wait in the queue
+    others_cpus: Positive | None = None         # CPUs that others may take; above: `disturbed` (docs/disturbed.md)
+    nodes_share_cpus: bool = False              # the nodes are parts of one machine, on the same CPUs
+
+    @model_validator(mode='after')
+    def _units_and_spelling(self) -> Extras:
+        for name, limit in self.limits.items():
+            if limit.unit not in UNITS[name]:
+                raise ValueError(f'limits: {name}: unit {limit.unit!r}; valid: {", ".join(UNITS[name])}')
+        known = list(type(self).model_fields)
+        for key in self.model_extra or ():
+            if near := get_close_matches(key, known, n=1, cutoff=0.75):
+                raise ValueError(f'{key}: did you mean {near[0]!r}? parity knows {", ".join(known)}')
+        return self
+
+
+class Device(Strict):
+    """The devices of one type that a node has, in ReFrame's words."""
+
+    type: str                           # gpu
+    arch: str | None = None             # sm_80
+    model: str | None = None
+    num_devices: PositiveInt = 1        # of a node
+
+
+class Partition(Strict):
+    """A partition in ReFrame's words; `environs` may be left out: then every environment found."""
+
+    name: Name
+    descr: str = ''
+    scheduler: Annotated[str, AfterValidator(lambda name: _check('scheduler', name, SCHEDULERS))]
+    launcher: Annotated[str, AfterValidator(lambda name: _check('launcher', name, LAUNCHERS))]
+    access: list[Option] = []           # queue, account, whole nodes: what every job asks for
+    environs: list[Name] | None = None  # all that are found, where not stated
+    max_jobs: PositiveInt = 1           # cases in the queue or running at once
+    time_limit: Time | None = None      # of a case
+    features: list[Name] = []           # cpu, gpu; physical or virtual
+    modules: list[Module] = []
+    env_vars: EnvVars = []
+    prepare_cmds: list[str] = []
+    resources: list[dict[str, Any]] = []
+    devices: list[Device] = []
+    processor: dict[str, Any] = {}
+    sched_options: dict[str, Any] | None = None
+    container_platforms: list[dict[str, Any]] = []
+    extras: Extras = Extras()
+
+    @field_validator('access')
+    @classmethod
+    def _pbs_takes(cls, access: list[str], info: ValidationInfo) -> list[str]:
+        for option in access if str(info.data.get('scheduler')).startswith('pbs') else ():
+            if SELECTS.match(option):
+                raise ValueError(f'{option!r}: PBS ignores a second select, and parity writes the first; write '
+                                 'what a chunk needs without -l select, such as mem=64gb')
+            if JOINS.match(option):
+                raise ValueError(f'{option!r} joins the files of a PBS job, and ReFrame waits for both for ever')
+        return access
+
+
+class ModulesEnvironment(Strict):
+    """Modules of the site and the codes they bring; each is offered only if it starts."""
+
+    name: Name
+    modules: list[Module] = []          # none: what lies on the PATH of the nodes themselves, from packages
+    codes: list[CodeName] = Field(min_length=1)
+
+
+class Waiver(Strict):
+    """A required code that may be absent: by name, with a reason, until a day."""
+
+    code: CodeName
+    reason: str = Field(min_length=3)
+    until: datetime.date                # the last day on which it holds
+
+
+class Retired(Strict):
+    """A retired check, or all of a partition or environment: the nights measured it, and need not any more."""
+
+    check: str = ''                     # its class, or a case with its parameters, as `parity verdict` prints it
+    partition: Name = ''                # of this partition only
+    environ: Name = ''                  # of this environment only
+    reason: str = Field(min_length=3)
+    since: datetime.date                # the first night without it
+
+    @model_validator(mode='after')
+    def _names_something(self) -> Retired:
+        if not (self.check or self.partition or self.environ):
+            raise ValueError('must name a check, a partition or an environ')
+        return self
+
+    def __str__(self) -> str:
+        return ' '.join(filter(None, (self.check, self.partition and f'on {self.partition}',
+                                      self.environ and f'with {self.environ}')))
+
+
+class Notify(Strict):
+    """Whom to tell when the state of the system changes: a command, run without a shell."""
+
+    command: list[Annotated[str, StringConstraints(pattern=r'^[^\x00]+$')]] = Field(min_length=1)
+    #: A file of mode 600 with KEY=VALUE lines, or names of variables of the environment.
+    secrets: Annotated[str, AfterValidator(_absolute)] | list[Variable] = []
+    reminder: Time = '7d'                       # after this time a lasting fault is sent again
+
+
+class IoBudget(Strict):
+    """The bytes that storage checks may write: it shortens a case, or skips it with the reason."""
+
+    case: PositiveInt | None = None     # by one run of a case; 2 x memory_bytes where not stated
+    night: PositiveInt | None = None    # by all cases of a session; 10 % of the file system's free space
+
+
+class System(Strict):
+    """systems/<name>/system.yaml."""
+
+    name: Name
+    descr: str = ''
+    hostnames: list[Annotated[str, AfterValidator(_pattern)]] = Field(min_length=1)  # of login nodes
+    modules_system: Literal['nomod', 'lmod', 'envmod'] = 'nomod'
+    #: True: the one machine that this is. `host`: nodes that are parts of this machine and run its own root:
+    #: software and caches are found here, all else is stated.
+    detect: bool | Literal['host'] = False
+    requires: Annotated[Any, AfterValidator(_requirement)]  # 'offered' or a list of codes
+    waivers: list[Waiver] = []          # required codes that may be absent
+    retired: list[Retired] = []         # what the nights measured and need not miss any more
+    environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
+    notify: Notify | None = None
+    io_budget: IoBudget = IoBudget()
+    partitions: list[Partition] = Field(min_length=1)
+
+    @model_validator(mode='after')
+    def _consistent(self) -> System:
+        names = [p.name for p in self.partitions]
+        if len(set(names)) < len(names):
+            raise ValueError(f'partitions: each needs a name of its own: {", ".join(names)}')
+        if self.detect is True and any(p.max_jobs != 1 for p in self.partitions):
+            raise ValueError('max_jobs must be 1 where detect is true: one case at a time on this machine')
+        return self

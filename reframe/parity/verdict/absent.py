@@ -9,7 +9,7 @@ from parity.base import paths, yamlfile
 from parity.records import kept
 from parity.records.cells import CELL, PLANNED, planned
 from parity.records.record import Session
-from parity.system.schema import Retired, System
+from parity.system.systems import Retired, System
 from parity.verdict.model import Cell
 
 _ORDER = ('subsystem', 'check', 'case', 'partition', 'environ', 'metric')

@@ -28,7 +28,7 @@ from parity.base.errors import UsageError, near
 from parity.base.strict import Strict
 from parity.plan import Plan
 from parity.records.cells import NAME, cell_id
-from parity.system.schema import System
+from parity.system.systems import System
 from parity.verdict.model import Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.

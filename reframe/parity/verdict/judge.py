@@ -23,7 +23,7 @@ from parity.session import recovery
 from parity.stats import bounds
 from parity.stats.noise import DEFAULT, RATE, WHOLE_NIGHT
 from parity.system import systems
-from parity.system.schema import System
+from parity.system.systems import System
 from parity.verdict import absent, acks, coverage
 from parity.verdict import cells as cellmaker
 from parity.verdict.model import WORDS, Cell, Session, Verdict, names

@@ -19,7 +19,7 @@ from parity.base.errors import UsageError
 from parity.base.text import visible
 from parity.nightly.notify import state
 from parity.system import systems
-from parity.system.schema import Notify
+from parity.system.systems import Notify
 from parity.verdict.model import Verdict
 
 TIMEOUT_SECONDS = 60.0

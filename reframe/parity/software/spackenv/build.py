@@ -20,7 +20,7 @@ from parity.software import spack
 from parity.software.programs import root_variables
 from parity.software.spack import Spack
 from parity.software.spackenv import bundle, folder, gpu, manifest
-from parity.system.schema import System
+from parity.system.systems import System
 
 
 def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:

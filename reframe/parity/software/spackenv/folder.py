@@ -19,7 +19,7 @@ from parity.base import codes, files, paths, yamlfile
 from parity.base.errors import InfrastructureError, UsageError
 from parity.software.spack import Spack
 from parity.software.spackenv import externals, gpu
-from parity.system.schema import System
+from parity.system.systems import System
 
 #: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
 _SMALL_MODEL_BYTES = 2 * 10**9
