@@ -1,4 +1,4 @@
-"""What /proc and /sys tell, where anything may be missing: processors, memory, control groups, hypervisor."""
+"""Facts from /proc and /sys, where anything may be missing: processors, memory, control groups, hypervisor."""
 
 from __future__ import annotations
 
