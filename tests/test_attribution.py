@@ -9,10 +9,8 @@ import pytest
 import nights
 import sessions as made
 from nights import cell, facts, figure, frame, rerun
-from parity.verdict import judge, terminal
-from parity.verdict.attribution import cause
-from parity.verdict.attribution import where as places
-from parity.verdict.attribution.changes import Attribution, Change, Where
+from parity.verdict import cause, judge, terminal
+from parity.verdict.model import Attribution, Change, Where
 
 #: Night 10 is the bad one in all that follows.
 BAD = 10
@@ -69,9 +67,9 @@ def test_cases_that_each_ran_on_one_node_tell_it_together():
 
 def test_the_direction_counts_and_a_short_history_tells_nothing():
     lower = [{'start': n, 'value': 1.5, 'better': 'lower', 'low': None, 'high': None} for n in range(8)]
-    edge = places.edge(lower, 8)
-    assert [places.beyond(value, edge, 'lower') for value in (1.6, 1.52, 1.4)] == [True, False, False]
-    assert places.edge(GOOD[:places.ENOUGH - 1], nights.start(20)) is None
+    edge = cause.edge(lower, 8)
+    assert [cause.beyond(value, edge, 'lower') for value in (1.6, 1.52, 1.4)] == [True, False, False]
+    assert cause.edge(GOOD[:cause.ENOUGH - 1], nights.start(20)) is None
     assert 'known to be slow' in told(figure(9, 79.0), figure(BAD, 71.0), known=[]).where.why
 
 
@@ -107,7 +105,7 @@ def test_every_case_of_ours_is_in_one_group():
                  'Fileset%bytes=1.rate', 'Mdtest%span=1.file_stat', 'Imb%benchmark=PingPong%where=within.time_8B',
                  'OsuAtOnce%where=all-nodes%benchmark=mbw_mr.bandwidth_8B', 'PairsBandwidth%how=in-flight.median',
                  'Hpcc.randomaccess_mpi', 'Hpcc.beff_ring_random_latency'):
-        assert places.group_of(f'{case}@onebox:virtual'), case
+        assert cause.group_of(f'{case}@onebox:virtual'), case
 
 
 def kernels(*by_night: str, nodes=('v3',)):

@@ -17,13 +17,12 @@ from conftest import TOP, eventually
 from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.nightly import notify
-from parity.nightly.notify import Notifier, send, state
+from parity.nightly.notify import Notifier, send
 from parity.system.systems import Notify
 from parity.verdict import judge
-from parity.verdict.attribution.changes import Attribution, Where
-from parity.verdict.model import Coverage, Session, Verdict
+from parity.verdict.model import Attribution, Coverage, Session, Verdict, Where
 
-WEEK = 7 * state.DAY
+WEEK = 7 * notify.DAY
 HPL, MG = 'Hpl.gflops@onebox:virtual (quick)', 'Npb%benchmark=mg.mops_total@onebox:virtual (quick)'
 
 
@@ -54,10 +53,10 @@ def slow(nodes: str, accused: str = ''):
 
 def after(*turns):
     """What is sent in each of some nights; a turn is (cells, was the notice sent?)."""
-    known, said = state.State(), []
+    known, said = notify.State(), []
     for number, (cells, sent) in enumerate(turns):
         now = nights.start(number)
-        known = known.after(state.night_of(verdict(*cells)), now)
+        known = known.after(notify.night_of(verdict(*cells)), now)
         said.append(known.news(now, WEEK))
         known = known.heard(now if said[-1] else None) if sent or not said[-1] else known
     return said
@@ -108,9 +107,9 @@ def test_a_declared_pair_that_is_broken_is_told():
     pair = Outcome(baseline='onebox:physical', candidate='onebox:virtual', subsystem='compute', benchmark='Hpl', metric='gflops',
                    expected='at least 0.97', state='regressed')
     ok, unknown = (pair.model_copy(update={'state': s}) for s in ('ok', 'insufficient'))
-    known = state.State()
+    known = notify.State()
     for number, (own, news) in enumerate([(ok, ''), (pair, 'changed'), (unknown, ''), (pair, ''), (ok, 'well')]):
-        known = known.after(state.night_of(verdict(hpl(), pairs=[own])), nights.start(number))
+        known = known.after(notify.night_of(verdict(hpl(), pairs=[own])), nights.start(number))
         assert known.news(nights.start(number), WEEK) == news
         assert list(known.bad) == ([] if own is ok else ['onebox:virtual / onebox:physical Hpl: gflops'])
         known = known.heard(nights.start(number) if news else None)
@@ -118,22 +117,22 @@ def test_a_declared_pair_that_is_broken_is_told():
 
 def test_a_notice_says_what_is_worse_than_acknowledged_and_what_improved():
     cells = verdict(WORSE[0], mg('improved', reason='+8 % of the reference'))
-    known = state.State().after(state.night_of(cells), nights.start(0))
-    assert state.subject('onebox', known, 'changed') == 'parity: onebox: 1 regressed (worse than acknowledged)'
-    assert f'now regressed (worse than acknowledged): {HPL}' in state.changes(known)
-    text = state.text('', state.changes(known), cells)
+    known = notify.State().after(notify.night_of(cells), nights.start(0))
+    assert notify.subject('onebox', known, 'changed') == 'parity: onebox: 1 regressed (worse than acknowledged)'
+    assert f'now regressed (worse than acknowledged): {HPL}' in notify.changes(known)
+    text = notify.text('', notify.changes(known), cells)
     assert all(said in text for said in ('60 now, 94 then', 'IMPROVED  compute', 'Npb %benchmark=mg: mops_total', '+8 % of the reference'))
 
 
 def test_what_was_not_measured_again_is_said_so_in_the_reminder():
-    known = state.State().after(state.night_of(verdict(slow('v2'))), nights.start(0)).heard(nights.start(0))
+    known = notify.State().after(notify.night_of(verdict(slow('v2'))), nights.start(0)).heard(nights.start(0))
     for number in range(1, 8):
-        known = known.after(state.night_of(verdict(on('v1'))), nights.start(number))
+        known = known.after(notify.night_of(verdict(on('v1'))), nights.start(number))
     assert known.news(nights.start(7), WEEK) == 'reminder'
-    assert state.subject('onebox', known, 'reminder') == 'parity: onebox: still 1 not measured again'
-    said, = state.changes(known)
+    assert notify.subject('onebox', known, 'reminder') == 'parity: onebox: still 1 not measured again'
+    said, = notify.changes(known)
     assert said.startswith('not measured again on v2 (regressed since 2026-11-18; in order on other nodes): Hpl.gflops')
-    known = known.after(state.night_of(verdict(slow('v1').model_copy(update={'acknowledged': 'until then'}))), nights.start(8))
+    known = known.after(notify.night_of(verdict(slow('v1').model_copy(update={'acknowledged': 'until then'}))), nights.start(8))
     assert not known.bad and list(known.acknowledged) == [HPL]
 
 
@@ -256,7 +255,7 @@ def test_a_bad_notify_is_an_error_with_its_place(site, stated, said):
 
 
 def test_a_state_that_cannot_be_kept_or_read_is_no_reason_to_fail(site, capsys):
-    own, file = site(), state.path('onebox')
+    own, file = site(), notify.path('onebox')
     file.parent.mkdir(parents=True)
     file.write_text('{"bad": 3}')
     own.judged(verdict(hpl('regressed')))

@@ -18,11 +18,11 @@ from conftest import TOP, run_python
 from parity import report
 from parity.base import text
 from parity.records.record import Session as Stored
-from parity.report import drawings, facts, junit, nights, rows
+from parity.report import beside, drawings, nights, rows
 from parity.report.beside import Beside
+from parity.report.page import facts
 from parity.verdict import model, terminal
-from parity.verdict.attribution.changes import Attribution, Change, Subsystem, Where
-from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Session, Verdict
+from parity.verdict.model import WORDS, Attribution, Cell, Change, CodeCoverage, Coverage, Session, Verdict, Where
 
 HOSTILE = [
     '<script>alert(1)</script>', '"onmouseover="alert(1)" x="', "'onfocus='alert(1)", '</td></tr></table><img src=x onerror=alert(1)>',
@@ -53,7 +53,7 @@ def every_word():
 def hostile():
     cells = [cell(check=h, case=h, subsystem=h, system=h, partition=h, environ=h, metric=h, unit=h, value=1.5, limit=2.0, limit_source=h,
                   efficiency=math.nan, label=h, reason=h, nodes=[h], jobid=h, outputdir=f'/runs/{h}', verdict=word, cause=Attribution(
-                      where=Where(kind='node', name=h, why=h), subsystem=Subsystem(name=h, why=h),
+                      where=Where(kind='node', name=h, why=h), subsystem=model.Subsystem(name=h, why=h),
                       changes=[Change(fact=h, old=h, new=h, nodes=[h], since=0.0)]))
              for h, word in zip(HOSTILE, (*WORDS, *WORDS), strict=False)]
     nested = {h: {'text': h, 'list': [h, 1, None], 'deep': [{h: h}], 'value': {'value': 1, 'unit': h}} for h in HOSTILE}
@@ -64,7 +64,7 @@ def hostile_beside():
     """The same text in everything that stands beside a verdict."""
     cells = hostile().cells
     return Beside(
-        before=verdict_of([c.model_copy(update={'verdict': 'ok'}) for c in cells]), differences=[facts.Difference(h, h, h, [h]) for h in HOSTILE],
+        before=verdict_of([c.model_copy(update={'verdict': 'ok'}) for c in cells]), differences=[beside.Difference(h, h, h, [h]) for h in HOSTILE],
         nights=nights.Nights([(h, h) for h in HOSTILE], {
             rows.key(c): nights.packed([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, c.unit) for c in cells}),
         plots=[drawings.Plot(h, h, h, h, h, h, 'lower', [drawings.Line(h, {1.0: 1.0, 2.0: 3.0})]) for h in HOSTILE],
@@ -225,7 +225,7 @@ def test_facts_are_definition_lists_with_units_and_sources(tmp_path):
     deep = {}
     for _ in range(60):
         deep = {'inner': deep or 1, 'list': [[1], 2]}
-    assert facts.facts(deep), 'facts without an end are still shown'
+    assert facts(deep), 'facts without an end are still shown'
 
 
 def test_sixty_cells_stay_below_eighty_kilobytes(tmp_path):
@@ -321,7 +321,7 @@ def test_the_page_is_put_in_place_last_and_a_folder_in_its_way_stays(tmp_path, m
 def test_terminal_page_and_junit_print_the_same_rows(tmp_path):
     verdict = verdict_of(every_word())
     printed = '\n'.join(text for text, _ in terminal.lines(verdict, everything=True))
-    texts = [printed, page_of(verdict, tmp_path).all('main')[0]['text'], junit.render(verdict).decode()]
+    texts = [printed, page_of(verdict, tmp_path).all('main')[0]['text'], report.junit(verdict).decode()]
     for row in model.rows(verdict.cells):
         assert all(row.cell.metric in text and row.place.partition(':')[2] in text for text in texts)
         assert row.title in printed and row.figure in printed and row.figure in texts[1] and row.reason in printed
@@ -335,7 +335,7 @@ def test_importing_the_report_does_not_load_jinja2():
 # JUnit
 
 def _junit(*cells):
-    return ET.fromstring(junit.render(verdict_of(list(cells))))
+    return ET.fromstring(report.junit(verdict_of(list(cells))))
 
 
 def test_a_suite_is_a_partition_and_a_case_a_cell_with_its_figures():

@@ -16,7 +16,7 @@ from parity.compare.model import Outcome
 from parity.records import kept, record
 from parity.records.history import SCHEMA
 from parity.records.record import Session
-from parity.report import beside, drawings, facts, nights, rows
+from parity.report import beside, drawings, nights, rows
 from parity.verdict import judge
 from stored import case
 from test_report import cell, page_of, verdict_of
@@ -111,7 +111,7 @@ def test_a_fact_that_changed_is_told_once_for_all_its_nodes_or_by_its_path_in_th
                     facts={'machine': {'clock': {'max_hz': 1}, 'memory_available_bytes': 1}})
     now = _facts(nodes={n: {'node': n, 'kernel': '6.1.192' if n != 'v1' else '6.1.187'} for n in ('v1', 'v2', 'v3')},
                  facts={'machine': {'clock': {'max_hz': 2}, 'memory_available_bytes': 2}, 'limits': {'x': None}})
-    assert facts.differences(before, now) == [('kernel', '6.1.187', '6.1.192', ['v2', 'v3']), ('machine clock max hz', '1', '2', [])]
+    assert beside.differences(before, now) == [('kernel', '6.1.187', '6.1.192', ['v2', 'v3']), ('machine clock max hz', '1', '2', [])]
 
 
 # The nights of a cell

@@ -15,7 +15,7 @@ import stored as storing
 from commands import parity, process
 from conftest import TOP
 from parity import plan
-from parity.report import find, show
+from parity.report import show
 from parity.verdict import judge
 from stored import case
 
@@ -43,7 +43,7 @@ NAMES = ['Stream%threads=one.triad@onebox:virtual', 'Stream%threads=all.triad@on
     ('triad.stream', []), ('nothing', []), ('@', []), ('', []), ('.*', []),
 ])
 def test_a_part_names_the_cells_that_have_its_words(wanted, names):
-    assert find.fitting(wanted, NAMES) == names
+    assert show.fitting(wanted, NAMES) == names
 
 
 def test_everything_of_a_slow_cell(stored, tmp_path):
@@ -85,11 +85,11 @@ def test_a_cell_is_that_of_the_newest_session_that_planned_it_or_of_its_last_fig
     stored.add(case(100.0), case(7.0, 'Other'))
     stored.add(case(101.0))
     stored.add(case(55.0), parity_rerun_of='00000002-0')     # it only confirms another session
-    verdict, _, cell = find.cell('other.hpl')
-    assert (verdict.session.uuid, cell.value) == ('00000001-0', 7.0) and find.cell('toy.hpl')[2].value == 101.0
-    for _ in range(find.SESSIONS):
+    verdict, _, cell = show.find('other.hpl')
+    assert (verdict.session.uuid, cell.value) == ('00000001-0', 7.0) and show.find('toy.hpl')[2].value == 101.0
+    for _ in range(show.SESSIONS):
         stored.add(case(101.0))
-    assert find.cell('rare.hpl')[0].session.uuid == '00000000-0'
+    assert show.find('rare.hpl')[0].session.uuid == '00000000-0'
 
 
 def test_reruns_stand_beside_their_night(stored):

@@ -10,8 +10,7 @@ from parity.base import console
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
 from parity.nightly import notify
-from parity.nightly.notify import state
-from parity.report import find
+from parity.report import show
 from parity.system import systems
 from parity.verdict import acks
 
@@ -27,7 +26,7 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'--why {why!r}: must say in three letters or more what is broken')
     if system:
         wanted = f'{wanted.partition("@")[0]}@{systems.read(system).name}:{wanted.partition(":")[2]}'
-    _, name, cell = find.cell(wanted)
+    _, name, cell = show.find(wanted)
     if cell.verdict == 'missing':
         raise UsageError(f'{name} is missing: {cell.reason}; what never ran cannot be acknowledged '
                          f'(where a code may be absent, name it in waivers of systems/{cell.system}/system.yaml)')
@@ -54,7 +53,7 @@ def listing(system: str) -> None:
     """Print what is acknowledged on every system, or on one, and how those cells stand."""
     named = [systems.read(system).name] if system else systems.names()
     found = [ack for name in named for ack in acks.read(name)]
-    newest = find.newest() if found else {}
+    newest = show.newest() if found else {}
     said = [] if found else ['nothing is acknowledged' + (f' on {system}' if system else '')]
     for ack in found:
         words = ', '.join(sorted({cell.verdict for cell in acks.fitting(ack, newest)}))
@@ -80,7 +79,7 @@ def sent(system: str) -> None:
 def told(system: str) -> None:
     """Print what is bad, what is acknowledged, and when that was told."""
     _has_command(system)
-    known = state.load(system)
+    known = notify.load(system)
     at = datetime.datetime.fromtimestamp(known.told_at)
     print(f'{system}: last notice {at:%Y-%m-%d %H:%M}' if known.told_at else f'{system}: nothing was told yet')
     for word, faults in (('', known.bad), ('acknowledged: ', known.acknowledged)):

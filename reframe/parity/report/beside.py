@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parity.base import text
 from parity.base.errors import ParityError
 from parity.records import database, kept, outset
+from parity.records.record import Session
 
 if TYPE_CHECKING:
-    from parity.records.record import Session
     from parity.report.drawings import Pair, Plot
-    from parity.report.facts import Difference
     from parity.report.nights import Nights
     from parity.verdict.model import Verdict
 
@@ -40,7 +40,7 @@ def of_session(verdict: Verdict) -> Beside:
     # Here and not above: these load polars, which a nightly does not need to start.
     from parity.compare import join
     from parity.records import history
-    from parity.report import drawings, facts, nights
+    from parity.report import drawings, nights
     from parity.verdict import judge
     session = kept.read(verdict.session.uuid)
     earlier, judged, unreadable = before(session, verdict.session.system), None, ''
@@ -53,7 +53,7 @@ def of_session(verdict: Verdict) -> Beside:
     recent = nights.recent(frame, verdict.session.uuid, database.starts()[verdict.session.uuid])
     return Beside(
         before=judged, unreadable=unreadable,
-        differences=facts.differences(earlier, session) if earlier else [],
+        differences=differences(earlier, session) if earlier else [],
         nights=nights.of_recent(recent),
         plots=drawings.of_sessions(session, earlier),
         facts=session,
@@ -81,3 +81,48 @@ def newest(known: list[str], system: str, arguments: list[str], cases: str = '')
                 other.cases == cases or outset.of_arguments(outset.words(other.cmdline)) == chosen):
             return other
     return None
+
+
+# ---- the facts that differ
+
+#: Facts that differ every time and tell nothing.
+_RESTLESS = ('memory_available_bytes', 'quota_bytes', 'free_bytes')
+
+
+class Difference(NamedTuple):
+    """A fact that changed. ``nodes`` are those that state it, [] for the machine."""
+
+    fact: str
+    before: str
+    now: str
+    nodes: list[str]
+
+
+def differences(before: Session, now: Session) -> list[Difference]:
+    """Return the changes of nodes, each once with all of its nodes; then those of machine and software."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for node in sorted(before.nodes.keys() & now.nodes.keys()):
+        for change in _differing(before.nodes[node], now.nodes[node]):
+            found.setdefault(change, []).append(node)
+    return [*(Difference(*change, nodes) for change, nodes in found.items()),
+            *(Difference(*change, []) for change in _differing(_of_session(before), _of_session(now)))]
+
+
+def _of_session(session: Session) -> dict[str, Any]:
+    return {'nodes': ' '.join(sorted(session.nodes)), **session.facts, 'throttled': session.throttled,
+            'ReFrame': session.reframe, 'options': ' '.join(session.cmdline.split()[1:])}
+
+
+def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str, str]]:
+    old, new = dict(_flat(before)), dict(_flat(now))
+    pairs = {fact: (old.get(fact, ''), new.get(fact, '')) for fact in old | new}
+    return [(fact, *pair) for fact, pair in pairs.items() if pair[0] != pair[1]]
+
+
+def _flat(value: Any, path: str = '') -> list[tuple[str, str]]:
+    """Return (path, text) of everything below; a list is one text."""
+    if isinstance(value, dict):
+        return [pair for name, inner in value.items() if str(name) not in _RESTLESS
+                for pair in _flat(inner, f'{path} {name}'.strip())]
+    said = ', '.join(map(str, value)) if isinstance(value, list) else '' if value is None else str(value)
+    return [(text.brief(path.replace('_', ' '), 200), text.brief(said, 200))]

@@ -8,14 +8,14 @@ import hashlib
 import os
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
 from parity import __version__
 from parity.base import figures, text
-from parity.report import drawings, facts, nights, rows
+from parity.report import drawings, nights, rows
 from parity.report.beside import Beside
 from parity.verdict.model import WORDS, Verdict
 
@@ -68,7 +68,7 @@ def _shown(verdict: Verdict, beside: Beside, directory: Path, root: Path) -> dic
         'plots': [(subsystem, list(same)) for subsystem, same in plots],
         'plots_left_out': len(drawn[drawings.MOST:]),
         'nodes': nights.nodes(verdict.cells, beside.facts, beside.speeds),
-        'facts': facts.facts(verdict.session.facts),
+        'facts': facts(verdict.session.facts),
         'data': Markup(nights.as_json(history, [rows.key(line.cell) for line in lines], reasons)),
     }
 
@@ -92,3 +92,64 @@ def _filled(file: str) -> bool:
 def _visible(value: object) -> object:
     """Jinja2 applies this to all that a template prints, before it escapes it."""
     return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+# ---- the facts of the machine
+
+class Fact(NamedTuple):
+    """Text (and its source), or further facts."""
+
+    name: str
+    text: str = ''
+    source: str = ''
+    inner: list[Fact] = []
+
+
+#: A key's ending names the unit of its number.
+_ENDINGS = {'bytes': 'B', 'hz': 'Hz', 'seconds': 's', 'percent': '%'}
+_DEEPEST, _LONG = 8, 400
+_LIMIT = {'value', 'unit', 'source', 'certain'}
+
+
+def facts(given: dict, depth: int = 0) -> list[Fact]:
+    """Return nested facts in their order."""
+    return [_fact(str(key), value, depth) for key, value in given.items()]
+
+
+def _fact(key: str, value: Any, depth: int) -> Fact:
+    stem, _, ending = key.rpartition('_')
+    unit = _ENDINGS.get(ending.lower(), '') if stem and (value is None or _is_number(value)) else ''
+    name = text.brief((stem if unit else key).replace('_', ' '), 80)
+    if isinstance(value, dict) and 'value' in value and value.keys() <= _LIMIT:
+        source = text.brief(str(value.get('source') or 'source not stated'), 240)
+        return Fact(name, _scalar(value['value'], str(value.get('unit') or '')),
+                    source + (' (certain)' if value.get('certain') else ''))
+    if depth < _DEEPEST and isinstance(value, dict) and value:
+        return Fact(name, inner=facts(value, depth + 1))
+    if not isinstance(value, list) or not value:
+        return Fact(name, _scalar(value, unit))
+    if depth < _DEEPEST and any(isinstance(v, dict | list) for v in value):
+        return Fact(name, inner=[_item(str(i), v, depth + 1) for i, v in enumerate(value, 1)])
+    return Fact(name, text.brief(', '.join(map(_scalar, value)), _LONG))
+
+
+def _item(number: str, value: Any, depth: int) -> Fact:
+    """Return one of a list: a cache of one level, for instance, is one line."""
+    fact = _fact(number, value, depth)
+    if not fact.inner or any(f.inner for f in fact.inner):
+        return fact
+    return Fact(number, text.brief(', '.join(f'{f.name} {f.text}' for f in fact.inner), _LONG), fact.source)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _scalar(value: Any, unit: str = '') -> str:
+    if value is None or value == '':
+        return 'not known'
+    if isinstance(value, bool):
+        return 'yes' if value else 'no'
+    if _is_number(value) and (unit or isinstance(value, float)):    # a count may be a name: it keeps its digits
+        return figures.figure(value, unit)
+    return 'none' if value in ({}, []) else text.brief(str(value), _LONG)

@@ -7,15 +7,19 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
 
 from parity import plan
-from parity.base import errors, paths
+from parity.base import codes, errors, paths, yamlfile
+from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, NothingMeasured
 from parity.base.figures import duration
 from parity.compare import pairs
 from parity.compare.model import Outcome
 from parity.plan import Plan, PlannedCase
 from parity.records import database, kept, outset, record
+from parity.records.cells import CELL, PLANNED, planned
 from parity.records.record import Key, Run
 from parity.records.record import Session as Record
 from parity.refs import lint
@@ -23,10 +27,10 @@ from parity.session import recovery
 from parity.stats import bounds
 from parity.stats.noise import DEFAULT, RATE, WHOLE_NIGHT
 from parity.system import systems
-from parity.system.systems import System
-from parity.verdict import absent, acks, coverage
+from parity.system.systems import Retired, System
+from parity.verdict import acks
 from parity.verdict import cells as cellmaker
-from parity.verdict.model import WORDS, Cell, Session, Verdict, names
+from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Session, Verdict, names
 
 #: Nights in a row after which a disturbed cell is no accident any more.
 TOO_OFTEN = 3
@@ -78,18 +82,18 @@ def _judged(session: Record) -> Verdict:
     cells = _with_causes(cellmaker.with_history(_cells(planned, session, system, waived), system.name, uuid),
                          system.name, uuid)
     cells, faults = acks.applied(cells, system.name, today)
-    cover = coverage.of_cells(cells, planned, 'no check' if spack else 'no Spack')
+    cover = _coverage(cells, planned, 'no check' if spack else 'no Spack')
     trust = _trust(cells)
-    gone = absent.of_session(session, session.plan or planned.model_dump(), system)
-    cells = [*cells, *gone.missing]
+    missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
+    cells = [*cells, *missing]
     counts = Counter(c.verdict for c in cells)
     outcomes = _pairs(system, uuid, planned)
     return Verdict(
-        session=_session(session, planned), coverage=cover, trust=trust, cells=cells, retired=gone.retired,
+        session=_session(session, planned), coverage=cover, trust=trust, cells=cells, retired=retired,
         pairs=outcomes, counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
-        warnings=[*_warnings(session), *_left_running(session), *expired, *gone.warnings,
+        warnings=[*_warnings(session), *_left_running(session), *expired, *again,
                   *_longer(system.name, uuid), *faults, *lint.expired(system.name)],
-        next=_next(cells, system.name, uuid, gone.missing),
+        next=_next(cells, system.name, uuid, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, outcomes))
 
 
@@ -117,7 +121,7 @@ def _figures(planned: Plan, found: dict[Key, list[Run]]) -> dict[tuple[str, str,
 def _with_causes(cells: list[Cell], system: str, uuid: str) -> list[Cell]:
     if not any(c.verdict == 'regressed' for c in cells):
         return cells
-    from parity.verdict.attribution import cause
+    from parity.verdict import cause
     return cause.told(cells, system, uuid)
 
 
@@ -228,3 +232,116 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
     if any(c.verdict in ('unreferenced', 'ok') and c.reference is None for c in cells):
         return f'parity refs propose --system {system} (after {bounds.FEWEST} nights)'
     return 'parity verdict --all'
+
+
+# ---- the codes that were measured
+
+def _coverage(cells: list[Cell], plan: Plan, no_code: str) -> Coverage:
+    """Return the coverage by the measured codes; ``no_code`` says why a code without a check is absent."""
+    needs = {case.case: set(case.needs) for case in plan.cases}
+    loaded = {n for check in plan.checks for n in check.needs}
+    planned = {n for names in needs.values() for n in names}
+    counted = codes.measured()
+    found = [_of_code(code, cells, needs, _no_figure(code, planned, loaded, no_code)) for code in counted]
+    measured = sum(c.measured for c in found)
+    return Coverage(line=_line(found, measured), codes=found, measured=measured,
+                    total=len(counted), cells=len(cells))
+
+
+def _of_code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: str) -> CodeCoverage:
+    own = [c for c in cells if code.feature in needs[c.case]]
+    if any(c.value is not None for c in own):
+        return CodeCoverage(code=code.name, measured=True, by=code.name)
+    standing = [c for c in cells if code.stand_in in needs[c.case]
+                and c.metric.startswith(code.stands_for)] if code.stand_in else []
+    figures = [c for c in standing if c.value is not None]
+    if any(not c.label for c in figures):
+        return CodeCoverage(code=code.name, measured=True, by=code.stand_in)
+    if figures:
+        return CodeCoverage(code=code.name, measured=False, by=code.stand_in,
+                            reason=f'{code.stand_in} only {figures[0].label}')
+    return CodeCoverage(code=code.name, measured=False, reason=_why(own or standing) or no_code)
+
+
+def _no_figure(code: Code, planned: set[str], loaded: set[str], no_code: str) -> str:
+    able = {code.feature, code.stand_in}
+    return 'not selected' if able & loaded and not able & planned else no_code
+
+
+def _why(cells: list[Cell]) -> str:
+    """Return why planned cells gave no figure; '' if no environment offers a code that is not required."""
+    if not cells or all(c.verdict == 'skipped' and not c.environ for c in cells):
+        return ''
+    return cells[0].verdict
+
+
+def _line(found: list[CodeCoverage], measured: int) -> str:
+    """'3 of 13 codes (A stands in for B C; no Spack: D E F)'."""
+    said: dict[str, list[str]] = {}
+    for c in found:
+        if c.measured and c.by != c.code:
+            said.setdefault(f'{c.by} stands in for ', []).append(c.code)
+        elif not c.measured:
+            said.setdefault(f'{c.reason}: ', []).append(c.code)
+    parts = [what + ' '.join(codes) for what, codes in said.items()]
+    return f'{measured} of {len(found)} codes' + (f' ({"; ".join(parts)})' if parts else '')
+
+
+# ---- the cells that tonight's plan lacks, and the nights before had
+
+#: A planned cell, by the names in PLANNED.
+Row = dict[str, str]
+_cell, _order = itemgetter(*CELL), itemgetter('subsystem', 'check', 'case', 'partition', 'environ', 'metric')
+
+
+def _absent(session: Record, plan: dict[str, Any], system: System) -> tuple[list[Cell], list[Cell], list[str]]:
+    """Return the missing cells, the retired ones, and a warning for each retired entry that is planned again.
+
+    The nights before have the same selection and size. Nothing lacks in a session that ci/nightly did not begin,
+    nor in the confirmation of another."""
+    before = _before(session, system.name) if session.selection else []
+    missing, gone = [], []
+    if not before and not system.retired:
+        return missing, gone, []
+    tonight = [dict(zip(PLANNED, row, strict=True)) for row in planned(plan)]
+    warnings = [_again(i, system) for i, entry in enumerate(system.retired)
+                if any(_retires(entry, row) for row in tonight)]
+    sizes, here = {row['size'] for row in tonight}, set(map(_cell, tonight))
+    lacking = [(row, night) for row, night in before if row['size'] in sizes and _cell(row) not in here]
+    holding = [entry for entry in system.retired if entry.since <= datetime.date.fromtimestamp(session.start)]
+    for row, night in sorted(lacking, key=lambda each: _order(each[0])):
+        retired = any(_retires(entry, row) for entry in holding)
+        day = datetime.date.fromtimestamp(night.start)
+        reason = f'not in this plan; planned last on {day} (session {night.uuid[:8]})'
+        (gone if retired else missing).append(
+            Cell(**row, system=system.name, verdict='skipped' if retired else 'missing', reason=reason))
+    return missing, gone, warnings
+
+
+def _before(session: Record, system: str) -> list[tuple[Row, Record]]:
+    """Every cell of the nights before with the same selection, and the newest night that planned it."""
+    last: dict[str, Record] = {}       # by its plan
+    for night in kept.sessions(system):
+        if night.uuid == session.uuid:
+            break
+        if night.selection == session.selection and night.planned:
+            last[night.planned] = night
+    if not last.keys() - {session.planned}:
+        return []
+    from parity.records import history  # it loads polars
+    nights = sorted(last.values(), key=lambda night: night.start)
+    return list({_cell(row): (row, night) for night in nights
+                 for row in history.planned(night.uuid).to_dicts()}.values())
+
+
+def _retires(entry: Retired, row: Row) -> bool:
+    """Return whether the entry names the cell, by its check or by its case; spaces do not count."""
+    return (entry.check.replace(' ', '') in ('', row['check'], row['case'].replace(' ', ''))
+            and entry.partition in ('', row['partition']) and entry.environ in ('', row['environ']))
+
+
+def _again(place: int, system: System) -> str:
+    file = paths.root() / 'systems' / system.name / 'system.yaml'
+    line = yamlfile.line_of(yamlfile.load(file)[1], ('retired', place))
+    return (f'{file}:{line}: retired: {system.retired[place]} is planned again: take the entry out, '
+            'or its next absence is not told')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from parity.base.strict import Strict
 from parity.compare.model import Outcome
 from parity.records.cells import cell_id
 from parity.stats import bounds
-from parity.verdict.attribution.changes import Attribution
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
                'skipped', 'disturbed', 'unreferenced', 'insufficient']
@@ -22,6 +22,68 @@ Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', '
 #: Every word, worst first: the order in which a person reads them.
 WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
                            'disturbed', 'unreferenced', 'skipped', 'improved', 'ok')
+#: Nodes that are named one by one in a sentence.
+_NAMED = 4
+
+
+def several(names: list[str]) -> str:
+    """Return 'v1, v2, v3, v4 and 12 more'."""
+    rest = len(names) - _NAMED
+    return ', '.join(names[:_NAMED]) + (f' and {rest} more' if rest > 0 else '')
+
+
+class Change(Strict):
+    """A fact that differs between the last good night and the bad one."""
+
+    fact: str                        # kernel, microcode, mpi, nodes, ...
+    old: str
+    new: str
+    nodes: list[str] = []            # where it changed; none: not a fact of a node
+    since: float                     # when the first session began that had the new value (Unix time)
+
+    def __str__(self) -> str:
+        day = datetime.datetime.fromtimestamp(self.since).date()
+        on = f' on {several(self.nodes)}' if self.nodes else ''
+        return f'{self.fact} {self.old} -> {self.new}{on} since {day}'
+
+
+class Where(Strict):
+    """One node, one partition or everything; '' where that is not known. ``why`` is the evidence."""
+
+    kind: Literal['node', 'partition', 'everything', ''] = ''
+    name: str = ''
+    why: str = ''
+
+    def __str__(self) -> str:
+        named = {'node': f'this node: {self.name}', 'partition': f'partition {self.name}',
+                 'everything': 'everything', '': 'cannot be told'}[self.kind]
+        return f'{named} ({self.why})' if self.why else named
+
+
+class Subsystem(Strict):
+    """The part of a machine that moves with the slower cells; '' where that is not known."""
+
+    name: str = ''
+    why: str = ''
+    cells: list[str] = []            # the cells that support it, by name
+
+    def __str__(self) -> str:
+        return f'{self.name or "cannot be told"} ({self.why})' if self.why else self.name
+
+
+class Attribution(Strict):
+    """The cause of one slower figure: where, in what part of the machine, and what changed."""
+
+    where: Where = Where()
+    subsystem: Subsystem = Subsystem()
+    changes: list[Change] = []
+
+    def lines(self, changes: int | None = None) -> list[str]:
+        """Return a line for each known part, with at most ``changes`` facts that changed."""
+        told = [f'changed: {change}' for change in self.changes]
+        left = len(told) - len(told[:changes])
+        return list(filter(None, (f'where: {self.where}', f'part: {self.subsystem}' if str(self.subsystem) else '',
+                                  *told[:changes], f'changed: {left} facts more' if left else '')))
 
 
 class Cell(Strict):
