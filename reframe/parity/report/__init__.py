@@ -11,7 +11,8 @@ from pydantic_core import PydanticSerializationError
 
 from parity.base import files, paths
 from parity.base.text import visible
-from parity.verdict.model import Row, Verdict, rows
+from parity.verdict import model
+from parity.verdict.model import Row, Verdict
 
 if TYPE_CHECKING:
     from parity.report.beside import Beside
@@ -63,7 +64,7 @@ _PROPERTIES = ('verdict', 'value', 'unit', 'better', 'reference', 'low', 'high',
 
 def junit(verdict: Verdict) -> bytes:
     """Return the document, UTF-8; whatever a job printed is text in it."""
-    session, table = verdict.session, rows(verdict.cells)
+    session, table = verdict.session, model.rows(verdict.cells)
     suites: dict[str, list[Row]] = {}
     for row in table:
         suites.setdefault(row.place, []).append(row)
