@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 from types import SimpleNamespace
 
 import pytest
@@ -12,12 +11,11 @@ import pytest
 from conftest import eventually
 from parity.machine import procfs
 from parity.machine.procfs import Tree
-from parity.software import blas, discover, programs, survey
+from parity.software import blas, discover, programs
 from parity.software.blas import attempt
-from parity.software.model import Environ
+from parity.software.programs import Environ
 from parity.system.systems import ModulesEnvironment
 
-TOOLS = ('bash', 'sh', 'env', 'cat', 'true', 'sleep', 'touch')
 AVX512 = frozenset('avx2 fma avx512f avx512dq avx512bw avx512vl avx512cd'.split())
 HPCC = '''echo hpcc >> $LOG
 [ -f hpccinf.txt ] || exit 9
@@ -32,26 +30,24 @@ echo '[[3, 11, 2], "'$0'"]' '''
 def script(path, body):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'#!/bin/sh\n{body}\n')
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    path.chmod(0o755)
     return path
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A machine whose PATH holds a few tools and nothing else; ``log`` lists the programs that ran."""
-    bin_ = tmp_path / 'bin'
+    bin_, log, home = tmp_path / 'bin', tmp_path / 'log', tmp_path / 'home'
     bin_.mkdir()
-    for tool in TOOLS:
+    for tool in ('bash', 'sh', 'env', 'cat', 'true', 'sleep', 'touch'):
         (bin_ / tool).symlink_to(shutil.which(tool))
-    log = tmp_path / 'log'
     log.touch()
+    home.mkdir()
     for name in ('SPACK_ROOT', 'OPENBLAS_CORETYPE', 'LD_LIBRARY_PATH', 'MODULEPATH', 'LOADEDMODULES'):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv('PATH', str(bin_))
-    monkeypatch.setenv('HOME', str(tmp_path / 'home'))
-    monkeypatch.setenv('LOG', str(log))
-    (tmp_path / 'home').mkdir()
-    return SimpleNamespace(bin=bin_, log=log, root=tmp_path / 'checkout', home=tmp_path / 'home',
+    for name, value in (('PATH', bin_), ('HOME', home), ('LOG', log)):
+        monkeypatch.setenv(name, str(value))
+    return SimpleNamespace(bin=bin_, log=log, root=tmp_path / 'checkout', home=home,
                            cache=tmp_path / 'cache' / 'software.json', ran=lambda: log.read_text().split())
 
 
@@ -62,19 +58,19 @@ def stocked(place):
     return place
 
 
-def find(place, environments=(), system=''):
-    stated = [ModulesEnvironment.model_construct(**entry) for entry in environments]
-    return discover.discover(place.root, stated, place.cache, system)
+def find(place, *environments, system=''):
+    return discover.discover(place.root, [ModulesEnvironment.model_construct(**e) for e in environments], place.cache, system)
 
 
-# --- probes ---
-
-def test_a_program_that_runs_starts(place):
-    assert attempt([script(place.bin / 'good', 'exit 0')], env=dict(os.environ))[:2] == (True, '')
+def offered(place):
+    return find(place).environs[0].features
 
 
-def test_why_a_program_does_not_start(place):
+# ---- probes
+
+def test_a_program_starts_or_the_reason_is_told(place):
     (place.bin / 'text').write_text('no program')
+    assert attempt([script(place.bin / 'good', 'exit 0')], env=dict(os.environ))[:2] == (True, '')
     bad = script(place.bin / 'bad', 'echo "------"; echo no licence >&2; exit 3')
     for path, why in ((place.bin / 'absent', 'No such file'), (place.bin / 'text', 'Permission denied'),
                       (bad, 'exit code 3: no licence'), (script(place.bin / 'dead', 'kill -9 $$'), 'signal 9')):
@@ -83,11 +79,9 @@ def test_why_a_program_does_not_start(place):
 
 
 def test_a_hanging_program_is_ended_with_its_children(place):
-    hanging = script(place.bin / 'hang', f'sleep 7777 & echo $! > {place.root}.pid; wait')
-    ok, why = attempt([hanging], timeout=0.5)[:2]
-    assert (ok, why) == (False, 'no answer within 0.5 s')
-    pid = place.root.with_suffix('.pid')            # of one that had no time to start, nothing is left
-    eventually(lambda: not pid.exists() or not pid.read_text() or not _alive(int(pid.read_text())))
+    hanging, pid = script(place.bin / 'hang', f'sleep 7777 & echo $! > {place.root}.pid; wait'), place.root.with_suffix('.pid')
+    assert attempt([hanging], timeout=0.5)[:2] == (False, 'no answer within 0.5 s')
+    eventually(lambda: not pid.exists() or not pid.read_text() or not _alive(int(pid.read_text())))      # it may not have started
 
 
 def _alive(pid):
@@ -95,52 +89,26 @@ def _alive(pid):
     return bool(text) and text.rpartition(')')[2].split()[0] != 'Z'
 
 
-def test_probes_leave_nothing_in_the_working_directory(stocked, monkeypatch):
-    here = stocked.home
-    monkeypatch.chdir(here)
-    find(stocked)
-    assert list(here.iterdir()) == []
-
-
-def test_an_mpirun_that_only_knows_its_version_does_not_start(place):
-    broken = script(place.bin / 'mpirun', '[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1.4" || exit 213')
-    found = programs.mpirun(str(broken), dict(os.environ))
-    assert not found.ok and 'mpirun -np 1 true: exit code 213' in found.why
-
-
 @pytest.mark.parametrize('text, name, version', [
-    ('mpirun (Open MPI) 5.0.3', 'Open MPI', '5.0.3'),
+    ('mpirun (Open MPI) 5.0.3', 'Open MPI', '5.0.3'), ('something else', 'MPI', None),
     ('Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307', 'Intel MPI', '2021.9'),
-    ('HYDRA build details:\n    Version:     4.0.2', 'MPICH', '4.0.2'),
-    ('something else', 'MPI', None)])
+    ('HYDRA build details:\n    Version:     4.0.2', 'MPICH', '4.0.2')])
 def test_which_mpi_it_is(place, text, name, version):
     (place.home / 'version').write_text(text)
-    path = script(place.bin / 'mpirun', f'cat {place.home}/version')
-    found = programs.mpirun(str(path), dict(os.environ))
+    found = programs.mpirun(str(script(place.bin / 'mpirun', f'cat {place.home}/version')), dict(os.environ))
     assert (found.name, found.version) == (name, version)
 
 
-def test_an_old_python_copies_no_files(place):
-    old = script(place.bin / 'python3', "echo '[[3, 6, 8], \"/usr/bin/python3.6\"]'")
-    found = programs.python(str(old), dict(os.environ))
-    assert not found.ok and '3.9 or later' in found.why
-
-
-@pytest.mark.parametrize('name, says, ok, version', [
-    ('iperf3', 'iperf 3.12 (cJSON 1.7.15)', True, '3.12'), ('iperf3', 'iperf 3.9 (cJSON 1.7.13)', True, '3.9'),
-    ('iperf3', 'iperf 3.7 (cJSON 1.5.2)', False, '3.7'), ('iperf3', 'iperf version 2.0.13', False, None),
-    ('fio', 'fio-3.33', True, '3.33'), ('fio', 'fio-2.21', False, '2.21'), ('fio', 'fio-3.37-12-gabcdef', True, '3.37')])
-def test_a_tool_too_old_is_not_offered(place, name, says, ok, version):
-    path = script(place.bin / name, f'[ "$1" = --version ] && echo "{says}"')
-    found = programs.programs()[name].probe(str(path), dict(os.environ))
-    assert (found.ok, found.version) == (ok, version)
-    assert ok or 'or later is needed' in found.why or 'unexpected answer' in found.why
-
-
-def test_a_compiler_without_openmp_is_not_offered(place):
-    bad = script(place.bin / 'cc', "echo \"cc: error: unrecognised option '-fopenmp'\" >&2; exit 1")
-    found = programs.compiler(str(bad), dict(os.environ))
-    assert not found.ok and "unrecognised option '-fopenmp'" in found.why
+@pytest.mark.parametrize('name, body, version, why', [
+    ('mpirun', '[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1.4" || exit 213', '4.1.4', 'mpirun -np 1 true: exit code 213'),
+    ('python3', "echo '[[3, 6, 8], \"/usr/bin/python3.6\"]'", '3.6.8', '3.9 or later'),
+    ('cc', "echo \"cc: error: unrecognised option '-fopenmp'\" >&2; exit 1", None, "unrecognised option '-fopenmp'"),
+    ('iperf3', 'echo "iperf 3.12 (cJSON 1.7.15)"', '3.12', ''), ('iperf3', 'echo "iperf 3.9 (cJSON 1.7.13)"', '3.9', ''),
+    ('iperf3', 'echo "iperf 3.7 (cJSON 1.5.2)"', '3.7', 'or later is needed'), ('iperf3', 'echo "iperf version 2.0.13"', None, 'unexpected answer'),
+    ('fio', 'echo fio-3.33', '3.33', ''), ('fio', 'echo fio-3.37-12-gabcdef', '3.37', ''), ('fio', 'echo fio-2.21', '2.21', 'or later is needed')])
+def test_a_program_that_is_broken_or_too_old_is_not_offered(place, name, body, version, why):
+    found = programs.programs()[name][0](str(script(place.bin / name, body)), dict(os.environ))
+    assert (found.ok, found.version) == (not why, version) and why in found.why
 
 
 @pytest.mark.skipif(not shutil.which('cc'), reason='no C compiler here')
@@ -149,62 +117,56 @@ def test_a_compiler_is_tried_for_real():
     assert found.ok and found.version
 
 
-# --- distro ---
+# ---- distro
 
-def test_distro_offers_what_starts(stocked):
+def test_distro_offers_what_starts(stocked, monkeypatch):
+    monkeypatch.chdir(stocked.home)
+    monkeypatch.setattr(os, 'geteuid', lambda: 0)
     found = find(stocked)
     distro, = found.environs
     assert (distro.name, distro.provider) == ('distro', 'distro')
     assert set(distro.features) == {'hpcc', 'mpi', 'python', 'filecopy', 'fileset', 'pingpong'}
-    facts = distro.software['programs']['hpcc']
-    assert facts['path'] == str(stocked.bin / 'hpcc') and facts['version'] == '1.5.0'
-    assert facts['sha256'] == hashlib.sha256((stocked.bin / 'hpcc').read_bytes()).hexdigest()
+    assert distro.software['programs']['hpcc'] == {
+        'path': str(stocked.bin / 'hpcc'), 'version': '1.5.0', 'package': None, 'package_version': None,
+        'sha256': hashlib.sha256((stocked.bin / 'hpcc').read_bytes()).hexdigest()}
     assert distro.software['mpi'] == {'name': 'Open MPI', 'version': '4.1.4'}
     assert found.announcement == 'software: distro (hpcc 1.5.0, Open MPI 4.1.4); no spack'
     assert 'BLAS of hpcc is unknown' in ' '.join(found.notes)       # a script loads no library
+    assert list(stocked.home.iterdir()) == [], 'a probe leaves nothing in the working directory'
+    assert distro.env_vars['OMPI_ALLOW_RUN_AS_ROOT'] == '1'
+    monkeypatch.setattr(os, 'geteuid', lambda: 1000)
+    assert 'OMPI_ALLOW_RUN_AS_ROOT' not in find(stocked).environs[0].env_vars
 
 
 def test_nothing_there_offers_nothing_and_says_what_to_install(place):
     found = find(place)
-    assert found.environs[0].features == []
-    assert found.announcement == 'software: distro (nothing); no spack'
+    assert found.environs[0].features == [] and found.announcement == 'software: distro (nothing); no spack'
     for name in ('hpcc', 'mpirun', 'python3'):
         assert any(f'{name} is not here' in note and 'apt install' in note for note in found.notes)
 
 
-def test_hpcc_without_mpirun_is_not_offered(stocked):
-    (stocked.bin / 'mpirun').unlink()
-    assert find(stocked).environs[0].features == ['python', 'filecopy']
-
-
-def test_an_hpcc_that_fails_is_not_offered_and_the_reason_is_told(stocked):
+def test_a_code_without_all_its_programs_is_not_offered(stocked):
     script(stocked.bin / 'hpcc', 'echo "error while loading shared libraries: libmpi.so.40" >&2; exit 127')
     found = find(stocked)
     assert set(found.environs[0].features) == {'mpi', 'python', 'filecopy', 'fileset', 'pingpong'}
     assert any('does not start: exit code 127: error while loading' in note for note in found.notes)
-
-
-def test_root_may_run_mpi(stocked, monkeypatch):
-    monkeypatch.setattr(os, 'geteuid', lambda: 0)
-    assert find(stocked).environs[0].env_vars['OMPI_ALLOW_RUN_AS_ROOT'] == '1'
-    monkeypatch.setattr(os, 'geteuid', lambda: 1000)
-    assert 'OMPI_ALLOW_RUN_AS_ROOT' not in find(stocked).environs[0].env_vars
+    script(stocked.bin / 'hpcc', HPCC)
+    (stocked.bin / 'mpirun').unlink()
+    assert offered(stocked) == ['python', 'filecopy']
 
 
 def test_what_spack_has_built_is_not_measured_twice():
     distro = Environ(name='distro', provider='distro', features=['mpi', 'iperf3', 'fio'])
     spack = Environ(name='spack', provider='spack', features=['iperf3'])
     assert [e.features for e in discover._once([spack, distro])] == [['iperf3'], ['mpi', 'fio']]
-    assert discover._once([distro]) == [distro]
 
 
-# --- identity ---
+# ---- identity
 
 def environ(**changes):
     facts = {'programs': {'hpcc': {'path': '/usr/bin/hpcc', 'sha256': 'a', 'package_version': '1.5.0-3'},
                           'python3': {'path': '/usr/bin/python3', 'version': '3.11.2', 'sha256': 'b'}},
-             'mpi': {'name': 'Open MPI', 'version': '4.1.4'},
-             'blas': {'library': '/usr/lib/libopenblas.so', 'core': 'SkylakeX'}}
+             'mpi': {'name': 'Open MPI', 'version': '4.1.4'}, 'blas': {'library': '/usr/lib/libopenblas.so', 'core': 'SkylakeX'}}
     for path, value in changes.items():
         *folders, last = path.split('__')
         place = facts
@@ -215,24 +177,18 @@ def environ(**changes):
                    parts={'hpcc': ['hpcc', 'mpirun'], 'filecopy': ['python3'], 'fileset': ['python3', 'mpirun']})
 
 
-def test_identity_is_of_the_programs_not_of_where_they_lie():
-    assert environ().identity == environ(programs__hpcc__path='/opt/hpcc', blas__library='/opt/b.so').identity
-    assert environ().identity == environ(programs__python3__sha256='c').identity
-    changes = ({'programs__hpcc__sha256': 'c'}, {'programs__hpcc__package_version': '1.5.0-4'},
-               {'mpi__version': '5'}, {'blas__core': 'Prescott'}, {'programs__python3__version': '3.12.0'})
-    assert len({environ(**change).identity for change in changes} | {environ().identity}) == len(changes) + 1
+@pytest.mark.parametrize('change, whole, features', [
+    ({'programs__hpcc__path': '/opt/hpcc', 'blas__library': '/opt/b.so'}, False, set()), ({'programs__python3__sha256': 'c'}, False, set()),
+    ({'programs__hpcc__sha256': 'c'}, True, {'hpcc'}), ({'programs__hpcc__package_version': '1.5.0-4'}, True, {'hpcc'}),
+    ({'blas__core': 'Prescott'}, True, {'hpcc'}), ({'mpi__version': '5'}, True, {'hpcc', 'fileset'}),
+    ({'programs__python3__version': '3.12.0'}, True, {'filecopy', 'fileset'}), ({'programs__iperf3': {'version': '3.17'}}, True, set())])
+def test_identity_is_of_the_programs_that_make_a_feature_not_of_where_they_lie(change, whole, features):
+    assert (environ(**change).identity != environ().identity) == whole
+    assert {f for f in environ().parts if environ(**change).identity_of(f) != environ().identity_of(f)} == features
+    assert (environ().identity, environ().identity_of('fileset')) == ('0b45689ecbcb', 'f77044afe20d'), 'histories hang on it'
 
 
-@pytest.mark.parametrize('change, features', [
-    ({'programs__hpcc__sha256': 'c'}, {'hpcc'}), ({'blas__core': 'Prescott'}, {'hpcc'}), ({'mpi__version': '5'}, {'hpcc', 'fileset'}),
-    ({'programs__python3__version': '3.12.0'}, {'filecopy', 'fileset'}), ({'programs__iperf3': {'version': '3.17'}}, set())])
-def test_the_identity_of_a_feature_is_of_what_makes_it_and_of_nothing_else(change, features):
-    changed = {f for f in environ().parts if environ(**change).identity_of(f) != environ().identity_of(f)}
-    assert changed == features
-    assert len({environ().identity_of(f) for f in environ().parts}) == 3
-
-
-# --- OpenBLAS ---
+# ---- OpenBLAS
 
 @pytest.mark.parametrize('core, flags, better', [
     ('Prescott', AVX512, 'SkylakeX'), ('Haswell', AVX512, 'SkylakeX'), ('Zen', AVX512, 'SkylakeX'),
@@ -244,50 +200,35 @@ def test_which_kernels_to_ask_for(core, flags, better):
     assert blas.better(core, frozenset(flags)) == better
 
 
-def pretend(monkeypatch, unaided, known):
-    """An OpenBLAS that picks ``unaided`` by itself and has the kernels ``known``."""
+@pytest.mark.parametrize('unaided, known, flags, stated, used, coretype, note', [
+    ('Prescott', {'SkylakeX'}, AVX512, '', 'SkylakeX', 'SkylakeX', 'use its Prescott kernels; OPENBLAS_CORETYPE=SkylakeX'),
+    ('Prescott', set(), AVX512, '', 'Prescott', '', 'none better'),
+    ('Prescott', {'Haswell', 'SkylakeX'}, AVX512, 'Haswell', 'Haswell', 'Haswell', 'is set in the environment'),
+    ('SkylakeX', set(), AVX512, '', 'SkylakeX', '', None), ('SkylakeX', set(), frozenset(), '', 'SkylakeX', '', 'unknown'),
+    (None, set(), AVX512, '', None, '', 'lib does not answer')],
+    ids=['too-old', 'none-better', 'stated', 'good', 'no-flags', 'no-answer'])
+def test_kernels_too_old_for_the_processor_are_replaced_and_told(monkeypatch, unaided, known, flags, stated, used, coretype, note):
     def ask(path, env):
         wanted = env.get('OPENBLAS_CORETYPE')
         return (wanted if wanted in known else unaided), '0.3.21'
     monkeypatch.setattr(blas, '_ask', ask)
+    facts, wanted, said = blas.choose('lib', flags, {'OPENBLAS_CORETYPE': stated} if stated else {})
+    assert (facts, wanted) == ({'version': '0.3.21', 'core': used, 'core_unaided': unaided}, coretype)
+    assert note in said if note else not said
 
 
-def test_kernels_too_old_for_the_processor_are_replaced_and_told(monkeypatch):
-    pretend(monkeypatch, 'Prescott', {'SkylakeX'})
-    choice = blas.choose('lib', AVX512, {})
-    assert (choice.unaided, choice.used, choice.coretype) == ('Prescott', 'SkylakeX', 'SkylakeX')
-    assert 'Prescott' in choice.note and 'OPENBLAS_CORETYPE=SkylakeX' in choice.note
+@pytest.mark.parametrize('libraries, name, note', [
+    ({'libblas.so.3': '/x/libblas.so.3', 'libopenblas.so.0': '/x/libopenblas.so.0'}, 'OpenBLAS', 'does not answer'),
+    ({'libblas.so.3': '/usr/lib/x/atlas/libblas.so.3'}, 'ATLAS', ''), ({'libmkl_rt.so.2': '/opt/libmkl_rt.so.2'}, 'MKL', ''),
+    ({'libblas.so.3': '/usr/lib/x/blas/libblas.so.3'}, 'reference BLAS', 'apt install libopenblas0-pthread'),
+    ({'libc.so.6': '/lib/libc.so.6'}, None, 'the BLAS of hpcc is unknown')])
+def test_which_blas_is_loaded(libraries, name, note):
+    facts, variables, said = blas.of('hpcc', libraries, {}, AVX512)
+    assert facts.get('name') == name and note in said and bool(note) == bool(said)
+    assert variables == ({'OPENBLAS_NUM_THREADS': '1'} if name == 'OpenBLAS' else {})
 
 
-def test_a_library_without_better_kernels_is_left_alone_and_told(monkeypatch):
-    pretend(monkeypatch, 'Prescott', set())
-    choice = blas.choose('lib', AVX512, {})
-    assert (choice.used, choice.coretype) == ('Prescott', None) and 'none better' in choice.note
-
-
-def test_what_the_user_set_stays_and_is_told(monkeypatch):
-    pretend(monkeypatch, 'Prescott', {'Haswell', 'SkylakeX'})
-    choice = blas.choose('lib', AVX512, {'OPENBLAS_CORETYPE': 'Haswell'})
-    assert (choice.used, choice.coretype) == ('Haswell', 'Haswell') and 'is set in the environment' in choice.note
-
-
-def test_good_kernels_need_no_word_and_no_flags_raise_a_doubt(monkeypatch):
-    pretend(monkeypatch, 'SkylakeX', set())
-    assert blas.choose('lib', AVX512, {}) == ('SkylakeX', 'SkylakeX', '0.3.21', None, '')
-    assert 'unknown' in blas.choose('lib', frozenset(), {}).note
-
-
-@pytest.mark.parametrize('libraries, name', [
-    ({'libblas.so.3': '/x/libblas.so.3', 'libopenblas.so.0': '/x/libopenblas.so.0'}, 'OpenBLAS'),
-    ({'libblas.so.3': '/usr/lib/x/atlas/libblas.so.3'}, 'ATLAS'),
-    ({'libblas.so.3': '/usr/lib/x/blas/libblas.so.3'}, 'reference BLAS'),
-    ({'libmkl_rt.so.2': '/opt/libmkl_rt.so.2'}, 'MKL'), ({'libc.so.6': '/lib/libc.so.6'}, None)])
-def test_which_blas_is_loaded(libraries, name):
-    found = blas.library(libraries)
-    assert (found and found[0]) == name
-
-
-# --- modules ---
+# ---- modules
 
 SHELL = '''module() {
   echo "module $*" >> $LOG; shift
@@ -310,49 +251,42 @@ def site(place, monkeypatch):
 
 
 def test_modules_offer_the_listed_codes_that_start(site):
-    entry = {'name': 'gcc13', 'modules': ['gcc', 'openmpi'], 'codes': ['hpcc']}
-    found = find(site, [entry])
+    found = find(site, {'name': 'gcc13', 'modules': ['gcc', 'openmpi'], 'codes': ['hpcc']})
     distro, mine = found.environs
-    assert distro.features == []
+    assert distro.features == [] and mine.modules == ['gcc', 'openmpi']
     assert (mine.name, mine.provider, mine.features) == ('gcc13', 'modules', ['hpcc'])
-    assert mine.modules == ['gcc', 'openmpi']
     assert mine.software['programs']['hpcc']['path'] == str(site.home / 'site' / 'hpcc')
     assert 'gcc13 (hpcc 1.5.0, Open MPI 4.1.4)' in found.announcement
 
 
-def test_a_module_that_does_not_load_offers_nothing_although_programs_are_on_path(site):
+@pytest.mark.parametrize('module, code, shell, note', [
+    ('gone', 'hpcc', True, 'modules g: module load did not load gone: nothing offered'),
+    ('gcc', 'hpcc', False, 'modules g: there is no module system here: nothing offered'),
+    ('gcc', 'wrf', True, 'modules g: no way is known to try wrf: not offered')])
+def test_modules_that_bring_nothing_offer_nothing_although_programs_are_on_path(site, module, code, shell, note):
     for name in ('hpcc', 'mpirun'):
         (site.bin / name).symlink_to(site.home / 'site' / name)
-    found = find(site, [{'name': 'g', 'modules': ['gone'], 'codes': ['hpcc']}])
-    assert set(found.environs[0].features) == {'hpcc', 'mpi'} and found.environs[1].features == []
-    assert 'modules g: module load did not load gone: nothing offered' in found.notes
-
-
-def test_no_module_system_is_told(place):
-    found = find(place, [{'name': 'g', 'modules': ['gcc'], 'codes': ['hpcc']}])
-    assert found.environs[1].features == []
-    assert any('there is no module system here' in note for note in found.notes)
-
-
-def test_an_unknown_code_is_not_offered(site):
-    found = find(site, [{'name': 'g', 'modules': ['gcc'], 'codes': ['wrf']}])
-    assert found.environs[1].features == [] and any('try wrf: not offered' in note for note in found.notes)
+    if not shell:
+        (site.home / '.bash_profile').unlink()
+    found = find(site, {'name': 'g', 'modules': [module], 'codes': [code]})
+    assert set(found.environs[0].features) == {'hpcc', 'mpi'} and found.environs[1].features == [] and note in found.notes
 
 
 def test_module_names_are_words_to_the_shell(site):
     evil = f'$(touch {site.home}/evil); touch {site.home}/evil'
     discover.load_modules([evil], dict(os.environ))
-    assert not (site.home / 'evil').exists()
-    assert f'module load {evil}' in site.log.read_text()
+    assert not (site.home / 'evil').exists() and f'module load {evil}' in site.log.read_text()
 
 
-# --- spack ---
+# ---- spack
 
-def test_spack_of_the_checkout_is_found(place):
+def test_spack_of_the_checkout_is_found(place, monkeypatch):
     script(place.root / '.spack' / 'bin' / 'spack', 'echo "1.1.0 (abc123)"')
+    monkeypatch.setenv('SPACK_ROOT', '/nowhere')
     found = find(place)
     assert (found.spack.version, found.spack.path) == ('1.1.0', f'{place.root}/.spack/bin/spack')
     assert found.announcement.endswith(f'; spack 1.1.0 at {place.root}/.spack: nothing built yet')
+    assert 'SPACK_ROOT=/nowhere holds no bin/spack' in found.notes
 
 
 def test_a_broken_spack_is_told_and_the_next_is_taken(place, monkeypatch):
@@ -364,121 +298,85 @@ def test_a_broken_spack_is_told_and_the_next_is_taken(place, monkeypatch):
     assert any('sp/bin/spack does not start: exit code 1: no python' in note for note in found.notes)
 
 
-def test_a_spack_root_without_spack_is_told(place, monkeypatch):
-    monkeypatch.setenv('SPACK_ROOT', '/nowhere')
-    assert 'SPACK_ROOT=/nowhere holds no bin/spack' in find(place).notes
+# ---- the cache
 
-
-# --- the cache ---
-
-def test_a_second_look_runs_nothing_and_says_the_same(stocked):
+def test_a_second_look_runs_nothing_and_says_the_same(stocked, monkeypatch):
     script(stocked.root / '.spack' / 'bin' / 'spack', 'echo spack >> $LOG; echo 1.1.0')
     first, ran = find(stocked), len(stocked.ran())
     assert ran > 0 and find(stocked) == first and len(stocked.ran()) == ran
+    monkeypatch.setattr(procfs, 'flags', lambda tree, first=None: frozenset({'other'}))
+    assert find(stocked) and len(stocked.ran()) > ran, 'on another processor all are tried again'
 
 
 def test_systems_with_environments_of_one_name_do_not_forget_each_others(site, monkeypatch):
-    loads = []
-    load = discover.load_modules
+    loads, load = [], discover.load_modules
     monkeypatch.setattr(discover, 'load_modules', lambda names, env: loads.append(names) or load(names, env))
-    entries = {system: [{'name': 'site', 'modules': [system], 'codes': ['hpcc']}] for system in ('cluster', 'other')}
-    for _ in range(3):
-        for system, entry in entries.items():
-            assert find(site, entry, system).environs[1].modules == [system]
+    for system in 3 * ('cluster', 'other'):
+        entry = {'name': 'site', 'modules': [system], 'codes': ['hpcc']}
+        assert find(site, entry, system=system).environs[1].modules == [system]
     assert loads == [['cluster'], ['other']]
 
 
-def test_a_changed_program_is_looked_at_again(stocked):
+def test_a_changed_program_or_link_is_noticed(stocked):
     before = find(stocked).environs[0].identity
     script(stocked.bin / 'hpcc', HPCC + '\n# rebuilt')
     assert find(stocked).environs[0].identity != before
-
-
-def test_a_link_that_moves_to_another_file_is_noticed(stocked):
     (stocked.bin / 'hpcc').rename(stocked.home / 'hpcc-a')
     shutil.copy2(stocked.home / 'hpcc-a', stocked.home / 'hpcc-b')
-    (stocked.bin / 'hpcc').symlink_to(stocked.home / 'hpcc-a')
-    assert find(stocked).environs[0].software['programs']['hpcc']['path'].endswith('hpcc-a')
-    (stocked.bin / 'hpcc').unlink()
-    (stocked.bin / 'hpcc').symlink_to(stocked.home / 'hpcc-b')
-    assert find(stocked).environs[0].software['programs']['hpcc']['path'].endswith('hpcc-b')
+    for name in ('hpcc-a', 'hpcc-b'):
+        (stocked.bin / 'hpcc').unlink(missing_ok=True)
+        (stocked.bin / 'hpcc').symlink_to(stocked.home / name)
+        assert find(stocked).environs[0].software['programs']['hpcc']['path'].endswith(name)
 
 
-def test_a_program_that_arrives_or_leaves_is_noticed(stocked):
+def test_a_program_that_arrives_leaves_or_starts_at_last_is_noticed(stocked):
     (stocked.bin / 'hpcc').rename(stocked.home / 'hpcc')
-    assert 'hpcc' not in find(stocked).environs[0].features
+    assert 'hpcc' not in offered(stocked)
     ran = len(stocked.ran())
-    assert 'hpcc' not in find(stocked).environs[0].features and len(stocked.ran()) == ran
+    assert 'hpcc' not in offered(stocked) and len(stocked.ran()) == ran
     (stocked.home / 'hpcc').rename(stocked.bin / 'hpcc')
-    assert 'hpcc' in find(stocked).environs[0].features
-    (stocked.bin / 'hpcc').unlink()
-    assert 'hpcc' not in find(stocked).environs[0].features
-
-
-def test_what_did_not_start_is_tried_again(stocked):
+    assert 'hpcc' in offered(stocked)
     script(stocked.bin / 'hpcc', f'[ -f {stocked.home}/licence ] || exit 1\n{HPCC}')
-    assert 'hpcc' not in find(stocked).environs[0].features
+    assert 'hpcc' not in offered(stocked)
     (stocked.home / 'licence').touch()
-    assert 'hpcc' in find(stocked).environs[0].features
+    assert 'hpcc' in offered(stocked)
+    (stocked.bin / 'hpcc').unlink()
+    assert 'hpcc' not in offered(stocked)
 
 
-def test_another_processor_is_another_key(stocked, monkeypatch):
+@pytest.mark.parametrize('rubbish', ['', '[]', '{"key": 1, "value": 2}', None, 'distro'])
+def test_a_cache_that_is_corrupt_or_cannot_be_written_is_no_error(stocked, rubbish):
+    if rubbish is None:
+        stocked.cache.parent.write_text('')
+        assert 'hpcc' in offered(stocked)
+        return
     find(stocked)
-    ran = len(stocked.ran())
-    monkeypatch.setattr(procfs, 'flags', lambda tree, first=None: frozenset({'other'}))
-    find(stocked)
-    assert len(stocked.ran()) > ran
+    kept = json.loads(stocked.cache.read_text())
+    stocked.cache.write_text(json.dumps(kept | {'value': {'distro': {'key': 1}}}) if rubbish == 'distro' else rubbish)
+    assert 'hpcc' in offered(stocked) and json.loads(stocked.cache.read_text())['value']['distro']['answer']
 
 
-@pytest.mark.parametrize('rubbish', ['', '{', '[]', 'null', '{"key": 1, "value": 2}'])
-def test_a_corrupt_cache_is_ignored(stocked, rubbish):
-    find(stocked)
-    stocked.cache.write_text(rubbish)
-    assert 'hpcc' in find(stocked).environs[0].features
-    assert json.loads(stocked.cache.read_text())['value']['distro']
+# ---- this machine
 
-
-def test_an_unwritable_cache_is_no_error(stocked):
-    stocked.cache.parent.write_text('')
-    assert 'hpcc' in find(stocked).environs[0].features
-
-
-# --- this machine ---
-
-needs_hpcc = pytest.mark.skipif(not (shutil.which('hpcc') and shutil.which('mpirun')),
-                                reason='hpcc and mpirun are not installed')
-
-
-@needs_hpcc
-def test_the_hpcc_of_this_machine(tmp_path):
+@pytest.mark.skipif(not (shutil.which('hpcc') and shutil.which('mpirun')), reason='hpcc and mpirun are not installed')
+def test_the_hpcc_and_the_openblas_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.delenv('OPENBLAS_CORETYPE', raising=False)
     found = discover.discover(tmp_path, [], tmp_path / 'software.json')
     distro = found.environs[0]
     assert {'hpcc', 'mpi'} <= set(distro.features)
-    assert distro.env_vars['OPENBLAS_NUM_THREADS'] == '1' or distro.software['blas']['name'] != 'OpenBLAS'
     assert found.announcement.startswith('software: distro (hpcc ') and '\n' not in found.announcement
-    assert discover.discover(tmp_path, [], tmp_path / 'software.json') == found
-
-
-@needs_hpcc
-def test_the_openblas_of_this_machine_gets_kernels_for_this_processor():
-    path = blas.loaded(shutil.which('hpcc'), os.environ).get('libopenblas.so.0')
-    if not path:
-        pytest.skip('hpcc does not load OpenBLAS')
-    flags = procfs.flags(Tree('/'))
-    choice = blas.choose(path, flags, {k: v for k, v in os.environ.items() if k != 'OPENBLAS_CORETYPE'})
-    assert choice.version and choice.used
-    assert blas.better(choice.used, flags) is None or 'none better' in choice.note
+    if distro.software['blas']['name'] == 'OpenBLAS':
+        assert distro.env_vars['OPENBLAS_NUM_THREADS'] == '1' and distro.software['blas']['version']
+        assert not blas.better(distro.software['blas']['core'], procfs.flags(Tree('/'))) or 'none better' in ' '.join(found.notes)
 
 
 @pytest.mark.skipif(not shutil.which('dpkg-query'), reason='no dpkg here')
 def test_dpkg_knows_the_package_of_a_file_and_not_of_another(tmp_path):
     (tmp_path / 'mine').touch()
-    found = survey.owners(['/usr/bin/env', str(tmp_path / 'mine')])
-    assert found['/usr/bin/env'][0] == 'coreutils' and list(found) == ['/usr/bin/env']
-    assert attempt(['dpkg-query', '-W', '-f', '${Version}', 'coreutils']).out == found['/usr/bin/env'][1]
+    found = programs.owners(['/usr/bin/env', str(tmp_path / 'mine')])
+    assert found == {'/usr/bin/env': ('coreutils', attempt(['dpkg-query', '-W', '-f', '${Version}', 'coreutils']).out)}
 
 
-def test_rpm_answers_are_understood(place, monkeypatch):
+def test_rpm_answers_are_understood(place):
     script(place.bin / 'rpm', 'case "$5$4" in *env*) printf "coreutils\\t8.32-36.el9\\n";; *) exit 1;; esac')
-    found = survey.owners([str(place.bin / 'env'), str(place.home)])
-    assert found == {str(place.bin / 'env'): ('coreutils', '8.32-36.el9')}
+    assert programs.owners([str(place.bin / 'env'), str(place.home)]) == {str(place.bin / 'env'): ('coreutils', '8.32-36.el9')}

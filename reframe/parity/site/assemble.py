@@ -79,14 +79,14 @@ def _detected(system: System):
 
 def _modules(entry: ModulesEnvironment):
     """Return the environment of modules, or of the nodes' own packages, with the codes that the site states."""
-    from parity.software.model import Environ
+    from parity.software.programs import Environ
     return Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
                    features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
 
 
 def _built(system: str) -> list:
     """Return what Spack has built for the system; without features before, so that its cases are `missing`."""
-    from parity.software.model import Environ
+    from parity.software.programs import Environ
     from parity.software.spackenv import manifest
     made = manifest.read(system)
     if made is None:

@@ -1,1 +1,1 @@
-"""The benchmark programs on this machine: their origin, and what they need to run well."""
+"""The benchmark programs of a machine: their providers, their identity, and what they need to run well."""

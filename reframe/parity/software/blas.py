@@ -1,4 +1,4 @@
-"""Start a program, as a file that is there proves nothing; the BLAS that it loads, and OpenBLAS's kernels."""
+"""A program's start, which alone proves that it works; the BLAS that it loads, and OpenBLAS's kernels."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 #: Seconds until a program that does not answer counts as not starting.
 TIMEOUT = 10.0
+#: Make a temporary folder to start a program in.
+scratch = partial(tempfile.TemporaryDirectory, prefix='parity-probe-', ignore_cleanup_errors=True)
 
 
 class Outcome(NamedTuple):
-    """The result of a short run. ``why`` says what went wrong, in words, or is empty."""
+    """The outcome of a short run. ``why`` says what went wrong, or is empty."""
 
     ok: bool
     why: str
     out: str = ''
     err: str = ''
+    ended: bool = True                  # False: parity killed it after its time
 
 
 def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = TIMEOUT,
             cwd: str = '') -> Outcome:
     """Run ``command`` without input, in a temporary folder unless ``cwd`` names one."""
     try:
-        with contextlib.nullcontext(cwd) if cwd else tempfile.TemporaryDirectory(
-                prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
+        with contextlib.nullcontext(cwd) if cwd else scratch() as folder:
             return _run(command, env, timeout, folder)
     except OSError as error:            # no such file, not executable, wrong format, no /tmp
         return Outcome(False, error.strerror or str(error))
@@ -38,21 +41,22 @@ def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeou
 
 def _run(command: Sequence[str], env: Mapping[str, str] | None, timeout: float, cwd: str) -> Outcome:
     # a session of its own: mpirun's children must go with it
-    process = subprocess.Popen(command, env=None if env is None else dict(env), cwd=cwd,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, errors='replace', start_new_session=True)
+    process = subprocess.Popen(command, env=env, cwd=cwd, text=True, errors='replace', start_new_session=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         _end(process)
-        return Outcome(False, f'no answer within {timeout:g} s')
+        return Outcome(False, f'no answer within {timeout:g} s', ended=False)
     except BaseException:               # Ctrl-C does not reach another session by itself
         _end(process)
         raise
     if process.returncode == 0:
         return Outcome(True, '', out, err)
     how = f'signal {-process.returncode}' if process.returncode < 0 else f'exit code {process.returncode}'
-    return Outcome(False, f'{how}{_complaint(err.strip() or out)}', out, err)
+    # mpirun frames its messages with dashes
+    said = next((line.strip() for line in (err.strip() or out).splitlines() if line.strip(' -*=')), '')
+    return Outcome(False, f'{how}: {said[:160]}' if said else how, out, err)
 
 
 def _end(process: subprocess.Popen) -> None:
@@ -60,14 +64,8 @@ def _end(process: subprocess.Popen) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    for pipe in filter(None, (process.stdout, process.stderr)):
+    for pipe in (process.stdout, process.stderr):
         pipe.close()
-
-
-def _complaint(text: str) -> str:
-    """The first line that says something: mpirun frames its messages with dashes."""
-    lines = [line.strip() for line in text.splitlines() if line.strip(' -*=')]
-    return f': {lines[0][:160]}' if lines else ''
 
 
 #: OpenBLAS's x86 kernels by the vectors they use; a newer kernel has a higher rank.
@@ -79,7 +77,7 @@ _RANKS = (
     ('haswell', 'zen', 'excavator'),
     ('skylakex', 'cooperlake', 'sapphirerapids'),
 )
-#: The features that a processor needs for the kernels of a rank, which are compiled for them.
+#: The features that a processor must have for the kernels of a rank (those that they are compiled for).
 _NEEDS = (
     ('SkylakeX', {'avx512f', 'avx512dq', 'avx512bw', 'avx512vl', 'avx512cd'}),
     ('Haswell', {'avx2', 'fma'}),
@@ -95,73 +93,78 @@ for name in ('openblas_get_corename', 'openblas_get_config'):
 """
 
 
-class Choice(NamedTuple):
-    """OpenBLAS's kernels as it picks them itself, as used with ``coretype`` set, and a sentence."""
-
-    unaided: str | None
-    used: str | None
-    version: str | None
-    coretype: str | None = None
-    note: str = ''
+#: Words in the names of libraries. Debian's libblas.so.3 may stand for any: its folder has the word.
+_LIBRARIES = {'openblas': 'OpenBLAS', 'mkl_rt': 'MKL', 'mkl_core': 'MKL', 'blis': 'BLIS', 'atlas': 'ATLAS',
+              'armpl': 'Arm PL', 'essl': 'ESSL'}
 
 
 def loaded(program: str, env: Mapping[str, str]) -> dict[str, str]:
-    """The shared libraries that ``program`` loads: name -> path."""
+    """Return the shared libraries that ``program`` loads: name -> path."""
     said = attempt(['ldd', program], env)
     return dict(re.findall(r'^\s*(\S+) => (/\S+) \(0x', said.out, re.MULTILINE)) if said.ok else {}
 
 
-def library(libraries: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return name and path of the BLAS among loaded libraries. Debian's libblas.so.3 may stand for any."""
-    real = {name: os.path.realpath(path) for name, path in libraries.items()}
-    for word, name in (('openblas', 'OpenBLAS'), ('mkl_rt', 'MKL'), ('mkl_core', 'MKL'), ('blis', 'BLIS'),
-                       ('atlas', 'ATLAS'), ('armpl', 'Arm PL'), ('essl', 'ESSL')):
-        for soname, path in real.items():
-            if soname.startswith('lib') and word in soname:
-                return name, path
+def library(libraries: Mapping[str, str]) -> tuple[str, str]:
+    """Return name and path of the BLAS among loaded libraries; two empty texts for none."""
+    real = {name: os.path.realpath(path) for name, path in libraries.items() if name.startswith('lib')}
+    for word, name in _LIBRARIES.items():
+        if path := next((path for soname, path in real.items() if word in soname), ''):
+            return name, path
     for soname, path in real.items():
         if soname.startswith('libblas.so'):
-            folder = path.rpartition('/')[0]
-            return next((name for word, name in (('openblas', 'OpenBLAS'), ('atlas', 'ATLAS'), ('blis', 'BLIS'))
-                         if word in folder), 'reference BLAS'), path
-    return None
+            folder = os.path.dirname(path)
+            return next((name for word, name in _LIBRARIES.items() if word in folder), 'reference BLAS'), path
+    return '', ''
 
 
-def choose(path: str, flags: frozenset[str], env: Mapping[str, str]) -> Choice:
-    """Return the kernel that OpenBLAS picks on this processor, and the one that it should pick."""
+def of(program: str, libraries: Mapping[str, str], env: Mapping[str, str],
+       flags: frozenset[str]) -> tuple[dict[str, Any], dict[str, str], str]:
+    """Return facts on the BLAS among the ``libraries`` of a program, the variables that it needs, and a note."""
+    name, path = library(libraries)
+    if not name:
+        return {}, {}, f'the BLAS of {program} is unknown: ldd shows none'
+    if name != 'OpenBLAS':
+        slow = f'{program} uses the slow reference BLAS (Debian and Ubuntu: apt install libopenblas0-pthread)'
+        return {'name': name, 'version': None, 'library': path}, {}, slow if name == 'reference BLAS' else ''
+    facts, coretype, note = choose(path, flags, env)
+    # one thread a rank; a check that wants more says so
+    variables = {'OPENBLAS_NUM_THREADS': '1'} | ({'OPENBLAS_CORETYPE': coretype} if coretype else {})
+    return {'name': name, 'library': path, **facts}, variables, note
+
+
+def choose(path: str, flags: frozenset[str], env: Mapping[str, str]) -> tuple[dict[str, str | None], str, str]:
+    """Return OpenBLAS's version and its kernels (used, and its own choice), OPENBLAS_CORETYPE, and a note."""
     stated = env.get('OPENBLAS_CORETYPE')
     without = {key: value for key, value in env.items() if key != 'OPENBLAS_CORETYPE'}
     unaided, version = _ask(path, without)
-    wanted = stated or better(unaided, flags)
-    if not wanted:
-        doubt = f'whether the {unaided} kernels of OpenBLAS {version} suit this processor is unknown: ' \
-                'no /proc/cpuinfo' if unaided and not flags else ''
-        return Choice(unaided, unaided, version, None, doubt)
-    used, _ = _ask(path, {**without, 'OPENBLAS_CORETYPE': wanted})
-    if stated:
-        return Choice(unaided, used, version, stated,
-                      f'OpenBLAS {version} uses its {used} kernels as OPENBLAS_CORETYPE={stated} is set '
-                      f'in the environment; by itself it picks {unaided}')
-    if used is None or (rank(used) or 0) <= (rank(unaided) or 0):
-        return Choice(unaided, unaided, version, None,
-                      f'OpenBLAS {version} picks its {unaided} kernels on this processor and has none better')
-    return Choice(unaided, used, version, wanted,
-                  f'OpenBLAS {version} does not know this processor and would use its {unaided} kernels; '
-                  f'OPENBLAS_CORETYPE={wanted} makes it use {used}')
+    wanted = stated or better(unaided, flags) or ''
+    used = _ask(path, {**without, 'OPENBLAS_CORETYPE': wanted})[0] if wanted else unaided
+    note = ''
+    if wanted and not stated and (_rank(used) or 0) <= (_rank(unaided) or 0):
+        used, wanted = unaided, ''
+        note = f'OpenBLAS {version} picks its {unaided} kernels on this processor and has none better'
+    elif used is None:
+        note = f'which kernels OpenBLAS uses is unknown: {path} does not answer'
+    elif stated:
+        note = f'OpenBLAS {version} uses its {used} kernels as OPENBLAS_CORETYPE={stated} is set in the ' \
+               f'environment; by itself it picks {unaided}'
+    elif wanted:
+        note = f'OpenBLAS {version} does not know this processor and would use its {unaided} kernels; ' \
+               f'OPENBLAS_CORETYPE={wanted} makes it use {used}'
+    elif not flags:
+        note = f'the {unaided} kernels of OpenBLAS {version} may not suit this processor: it is unknown without ' \
+               '/proc/cpuinfo'
+    return {'version': version, 'core': used, 'core_unaided': unaided}, wanted, note
 
 
 def better(core: str | None, flags: frozenset[str]) -> str | None:
-    """The kernels to ask for instead of ``core``; None where it is good enough or not known."""
-    if rank(core) is None:
-        return None
-    for name, needed in _NEEDS:
-        if needed <= flags:
-            return name if rank(core) < rank(name) else None
-    return None
+    """Return the kernels to ask for instead of ``core``; None where it is good enough or not known."""
+    best = next((name for name, needed in _NEEDS if needed <= flags), None)
+    return best if best and _rank(core) is not None and _rank(core) < _rank(best) else None
 
 
-def rank(core: str | None) -> int | None:
-    """Place of x86 kernels in the order of their vectors; None for a name not known."""
+def _rank(core: str | None) -> int | None:
+    """Return the place of x86 kernels in the order of their vectors; None for a name not known."""
     return next((place for place, names in enumerate(_RANKS) if (core or '').lower() in names), None)
 
 

@@ -1,4 +1,4 @@
-"""The search of every provider. Its answers are kept while the files behind them stay the same."""
+"""The software of this machine. An answer is kept while the files that it came from stay the same."""
 
 from __future__ import annotations
 
@@ -11,32 +11,42 @@ from typing import Any
 
 from parity import __version__
 from parity.base import codes
+from parity.base.strict import Strict
 from parity.machine import procfs, store
 from parity.machine.procfs import Tree
 from parity.software import spack
 from parity.software.blas import attempt
-from parity.software.model import Environ, Software, SpackFound
-from parity.software.programs import features, programs
+from parity.software.programs import Environ, features, paths, programs, survey
+from parity.software.spack import SpackFound
 from parity.software.spackenv import manifest
-from parity.software.survey import paths, survey
 from parity.system.systems import ModulesEnvironment
 
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')
 
-#: What a provider says: its finding as JSON, whether it may be kept, the files it rests on.
+#: A provider's answer: its finding as JSON, whether it may be kept, the files that it rests on.
 _Answer = tuple[dict[str, Any], bool, list[str]]
+
+
+class Software(Strict):
+    """Every environment found, notes on them, and one line for people."""
+
+    environs: list[Environ]
+    spack: SpackFound | None
+    notes: list[str]
+    announcement: str
 
 
 def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_file: Path,
              system: str = '') -> Software:
-    """The software of this machine with this process's variables, and what Spack has built for ``system``.
+    """Find the software of this machine with this process's variables, and Spack's builds for ``system``.
     ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml."""
     env, flags = dict(os.environ), procfs.flags(Tree('/'))
     memory = _Memory(cache_file, _key(env, flags))
-    distro = memory.recall('distro', {'found': paths(programs(), env.get('PATH'))}, lambda: _distro(env, flags))
-    found = memory.recall('spack', {'candidates': list(spack.candidates(root, env))},
-                          lambda: _spack(root, env))
+    # PATH has the distribution's packages, and an operator's own programs beside them
+    distro = memory.recall('distro', {'found': paths(programs(), env.get('PATH'))}, lambda: _answer(*survey(
+        'distro', Environ(name='distro', provider='distro'), features(), env, flags)))
+    found = memory.recall('spack', {'candidates': list(spack.candidates(root, env))}, lambda: _spack(root, env))
     made = manifest.read(system) if system else None
     newer = manifest.not_built(system, made) if made else ''
     answers = [memory.recall(f'built {system} {name}', {'stamp': made.stamp, 'view': view.view, 'newer': newer,
@@ -51,58 +61,51 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     notes = [note for answer in (*answers, found) for note in answer['notes']]
     installed = SpackFound.model_validate(found['spack']) if found['spack'] else None
     return Software(environs=environs, spack=installed, notes=notes,
-                    announcement=announcement(environs, installed))
+                    announcement=_announcement(environs, installed))
 
 
 def _once(environs: list[Environ]) -> list[Environ]:
-    """Prefer Spack's build of a code: the distribution's would measure the machine twice."""
+    """Leave to Spack what Spack has built: the distribution's would measure the machine twice."""
     built = {feature for environ in environs if environ.provider == 'spack' for feature in environ.features}
     return [environ.model_copy(update={'features': [f for f in environ.features if f not in built]})
             if environ.provider == 'distro' else environ for environ in environs]
 
 
-def _distro(env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
-    """Find the programs on PATH: the distribution's packages, and an operator's own."""
-    fields, notes, sound, files = survey('distro', features(), env, flags)
-    return _answer(Environ(name='distro', provider='distro', **fields), notes), sound, files
+def _answer(environ: Environ, notes: list[str], sound: bool, read: list[str]) -> _Answer:
+    return {'environ': environ.model_dump(), 'notes': notes}, sound, read
 
 
 def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozenset[str], newer: str) -> _Answer:
     environ, notes = manifest.environ(view, env, flags, name, newer)
     library = environ.software.get('blas', {}).get('library')
-    files = [library] if library else []
-    return _answer(environ, notes), bool(files) or not notes, files
+    return _answer(environ, notes, bool(library) or not notes, [library] if library else [])
 
 
 def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
     label, modules = f'modules {entry["name"]}', entry['modules']
     known = [code for code in entry['codes'] if code in features()]
-    notes = [f'{label}: no way is known to try {code}: not offered'
-             for code in entry['codes'] if code not in features()]
+    notes = [f'{label}: no way is known to try {code}: not offered' for code in entry['codes']
+             if code not in known]
     environ = Environ(name=entry['name'], provider='modules' if modules else 'distro', modules=modules)
     loaded, why = load_modules(modules, env) if modules else (dict(env), '')
     if loaded is None:
-        return _answer(environ, [*notes, f'{label}: {why}: nothing offered']), False, []
-    fields, more, sound, files = survey(label, known, loaded, flags)
-    # a module's next version may bring what it lacks now, and no file here would betray it
-    whole = sound and fields['features'] == known
-    return _answer(environ.model_copy(update=fields), notes + more), whole, files
+        return _answer(environ, [*notes, f'{label}: {why}: nothing offered'], False, [])
+    environ, more, sound, read = survey(label, environ, known, loaded, flags)
+    # a module's next version may bring a program that is missing now; no file here would betray it
+    return _answer(environ, notes + more, sound and environ.features == known, read)
 
 
 def _spack(root: Path, env: Mapping[str, str]) -> _Answer:
     found, notes = spack.find(root, env)
-    answer = {'spack': found.model_dump() if found else None, 'notes': notes}
+    release = found and Path(found.path).resolve().parents[1] / 'lib/spack/spack/__init__.py'
     # asking again costs nothing where none is, and a broken one may have been mended elsewhere
-    return answer, found is not None and not notes, spack.files(found.path) if found else []
-
-
-def _answer(environ: Environ, notes: list[str]) -> dict[str, Any]:
-    return {'environ': environ.model_dump(), 'notes': notes}
+    return {'spack': found and found.model_dump(), 'notes': notes}, bool(found) and not notes, \
+        [found.path, str(release)] if found else []
 
 
 def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
     cpu = hashlib.sha256(' '.join(sorted(flags)).encode()).hexdigest()[:12]
-    # it may offer more since what finds software was changed
+    # a newer parity may find more
     code = max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
     stated = hashlib.sha256(repr(codes.every()).encode()).hexdigest()[:12]
     return {'parity': __version__, 'code': code, 'codes': stated, 'cpu': cpu, 'user': os.geteuid(),
@@ -110,35 +113,33 @@ def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
 
 
 class _Memory:
-    """Answers of earlier calls. Programs that did not start are tried again each time, missing ones searched
-    for."""
+    """Answers of earlier calls. A program that did not start is tried again each time."""
 
     def __init__(self, file: Path, key: dict[str, Any]):
-        self.file, self.key, self.changed = file, key, False
+        self.file, self.key = file, key
         kept = store.read(file, key)
-        self.kept: dict[str, Any] = kept if isinstance(kept, dict) else {}
+        self.before = self.kept = kept if isinstance(kept, dict) else {}
 
     def recall(self, name: str, key: dict[str, Any], ask: Callable[[], _Answer]) -> dict[str, Any]:
-        """The kept answer if ``key`` and the files are as they were, else a new one."""
-        kept = self.kept.get(name)
+        """Return the kept answer if ``key`` and the files are as they were, else a new one."""
         try:
-            if kept and kept['key'] == key and all(_stamp(stamp[0]) == stamp for stamp in kept['stamps']):
+            kept = self.kept[name]
+            if kept['key'] == key and all(_stamp(stamp[0]) == stamp for stamp in kept['stamps']):
                 return kept['answer']
-        except (KeyError, TypeError, IndexError):       # written by another hand
+        except (KeyError, TypeError, IndexError):       # none, or written by another hand
             pass
-        answer, keep, files = ask()
-        self.changed |= keep or self.kept.pop(name, None) is not None
-        if keep:
-            self.kept[name] = {'key': key, 'stamps': [_stamp(f) for f in sorted(set(files))], 'answer': answer}
+        answer, keep, read = ask()
+        made = {name: {'key': key, 'stamps': [_stamp(f) for f in sorted(set(read))], 'answer': answer}}
+        self.kept = {n: entry for n, entry in self.kept.items() if n != name} | (made if keep else {})
         return answer
 
     def keep(self) -> None:
-        if self.changed:
+        if self.kept != self.before:
             store.write(self.file, self.key, self.kept)
 
 
 def _stamp(path: str) -> list[str | int]:
-    """Return path, resolved path, size in bytes and time of change in ns, for an absent file, too."""
+    """Return path, resolved path, size in bytes and time of change in ns; also for a file that is not there."""
     try:
         status = os.stat(path)
     except OSError:
@@ -147,8 +148,8 @@ def _stamp(path: str) -> list[str | int]:
     return [path, os.path.realpath(path), status.st_size, status.st_mtime_ns]
 
 
-def announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
-    """``software: distro (CODE 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack``."""
+def _announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
+    """Return `software: distro (CODE 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack`."""
     parts = [', '.join(filter(None, (f'{environ.name} ({_contents(environ.software)})',
                                      environ.software.get('newer_build')))) for environ in environs]
     if not any(environ.provider == 'spack' for environ in environs):
@@ -182,8 +183,8 @@ _TIMEOUT = 30.0
 
 
 def load_modules(modules: Collection[str], env: Mapping[str, str]) -> tuple[dict[str, str] | None, str]:
-    """A login shell's variables with ``modules``, or None and why not. In some, exit code 0 does not tell what
-    loaded; LOADEDMODULES does."""
+    """Return a login shell's variables with ``modules``, or None and the reason. LOADEDMODULES tells what loaded:
+    the exit code may be 0 after a failure."""
     words = ' '.join(shlex.quote(name) for name in modules)
     script = f'type module >/dev/null 2>&1 || exit {_NO_MODULES}\n' \
              f'module load {words} >&2\nprintf %s {shlex.quote(_MARK)}; exec env -0'

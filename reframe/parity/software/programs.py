@@ -1,20 +1,69 @@
-"""The programs to look for on PATH, how each is tried, and the features that they make together."""
+"""The programs to look for on PATH, how each is tried, and the environments that they make."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import re
 import shutil
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from parity.base import codes
+from parity.base import codes, files
 from parity.base.codes import Code
-from parity.software.blas import attempt
+from parity.base.strict import Strict
+from parity.software import blas
+from parity.software.blas import attempt, scratch
+
+
+class Environ(Strict):
+    """An environment, as ReFrame calls it: a provider's programs, how to run them, and facts (``software``)."""
+
+    name: str
+    provider: str
+    features: list[str] = []
+    modules: list[str] = []
+    env_vars: dict[str, str] = {}
+    software: dict[str, Any] = {}
+    parts: dict[str, list[str]] = {}    # feature -> the programs or packages that make it
+
+    @property
+    def identity(self) -> str:
+        """A hash over what decides the figures, wherever the files lie. Only the version counts of Python: its
+        security updates are no reason to break a history."""
+        return self._hash(self.software)
+
+    def identity_of(self, feature: str) -> str:
+        """Return the same for this feature alone: another code's new version does not break its history."""
+        if feature not in self.parts:
+            return self.identity
+        own, facts = set(self.parts[feature]), dict(self.software)
+        for kind in ('programs', 'packages'):
+            if kind in facts:
+                facts[kind] = {name: about for name, about in facts[kind].items() if name in own}
+        using = {'mpi': {'mpirun'}, 'blas': {name for code in codes.every() if code.blas
+                                             for name in (code.executable, code.spack_package)}}
+        for kind, users in using.items():
+            if not own & users:
+                facts.pop(kind, None)
+        return self._hash(facts)
+
+    def _hash(self, software: dict[str, Any]) -> str:
+        facts = json.loads(json.dumps(software))
+        for program in facts.get('programs', {}).values():
+            program.pop('path', None)
+        facts.get('blas', {}).pop('library', None)
+        for name in ('view', 'tools', 'newer_build'):      # the DAG hash tells a recipe's changes
+            facts.pop(name, None)
+        if python := facts.get('programs', {}).get('python3'):
+            facts['programs']['python3'] = python.get('version')
+        if 'blas' in facts:
+            facts['env_vars'] = {k: v for k, v in self.env_vars.items() if k.startswith('OPENBLAS_')}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 
 class Found(NamedTuple):
@@ -36,7 +85,7 @@ _MPI_VERSIONS = (
 
 
 def mpirun(path: str, env: Mapping[str, str]) -> Found:
-    """Starts one process for real: a mere --version works in places where nothing else does."""
+    """Start one process for real: a mere --version works in places where nothing else does."""
     said = attempt([path, '--version'], env)
     if not said.ok:
         return Found(False, said.why)
@@ -52,7 +101,7 @@ _ASK_PYTHON = 'import json, os, sys; print(json.dumps([sys.version_info[:3], os.
 
 
 def python(path: str, env: Mapping[str, str]) -> Found:
-    """The interpreter itself, behind a virtual environment's link or a pyenv shim."""
+    """Find the interpreter itself, behind a virtual environment's link or a pyenv shim."""
     said = attempt([path, '-I', '-c', _ASK_PYTHON], env)
     if not said.ok:
         return Found(False, said.why)
@@ -70,11 +119,18 @@ def _of_version(version: str, least: tuple[int, ...], path: str) -> Found:
     return Found(True, '', version, path)
 
 
-def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Found:
-    """Run a code's program as its `CODE` says, in a folder of its own."""
-    with tempfile.TemporaryDirectory(prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
+@contextlib.contextmanager
+def prepared(code: Code) -> Iterator[str]:
+    """Make a folder with the files that a code's programs need to start."""
+    with scratch() as folder:
         for name in code.files:
             shutil.copy(code.file.parent / name, folder)
+        yield folder
+
+
+def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Found:
+    """Run a code's program as its `CODE` says, in a folder of its own."""
+    with prepared(code) as folder:
         ran = attempt([path, *code.starts], env, cwd=folder)
         if not ran.ok:
             return Found(False, ran.why)
@@ -90,7 +146,7 @@ def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Found:
     return _of_version('.'.join(match.groups()), code.least, path)
 
 
-#: What our kernels ask of a compiler: OpenMP, and a program that then runs.
+#: Our kernels need OpenMP, and a compiled program that runs.
 _TINY_C = """\
 #include <omp.h>
 #include <stdio.h>
@@ -99,8 +155,8 @@ int main(void) { printf("%s\\n", __VERSION__); return omp_get_max_threads() < 1;
 
 
 def compiler(path: str, env: Mapping[str, str]) -> Found:
-    """Compiles and runs a program of one line with OpenMP."""
-    with tempfile.TemporaryDirectory(prefix='parity-probe-', ignore_cleanup_errors=True) as folder:
+    """Compile and run a program of one line with OpenMP."""
+    with scratch() as folder:
         Path(folder, 'tiny.c').write_text(_TINY_C)
         made = attempt([path, '-fopenmp', '-o', 'tiny', 'tiny.c'], env, cwd=folder)
         if not made.ok:
@@ -109,32 +165,101 @@ def compiler(path: str, env: Mapping[str, str]) -> Found:
     return Found(ran.ok, ran.why, ran.out.strip() or None, path)
 
 
-class Program(NamedTuple):
-    """An executable, how to try it, and where it comes from on a distribution."""
-
-    executable: str
-    probe: Callable[[str, Mapping[str, str]], Found]
-    get: str
-
-
 @cache
-def programs() -> dict[str, Program]:
-    """Return the programs to look for on PATH, by their names: TOOLS and the codes' programs."""
-    known = {code.executable: (partial(benchmark, code), code.package)
-             for code in codes.every() if code.package}
-    known |= {'mpirun': (mpirun, 'openmpi-bin'), 'python3': (python, 'python3-minimal'),
-              'cc': (compiler, 'gcc libc6-dev')}
-    return {name: Program(name, probe, f'Debian and Ubuntu: apt install {package}')
-            for name, (probe, package) in known.items()}
+def programs() -> dict[str, tuple[Callable[[str, Mapping[str, str]], Found], str]]:
+    """Return the programs to look for on PATH, TOOLS and the codes' own: how each is tried, Debian's package."""
+    known = {code.executable: (partial(benchmark, code), code.package) for code in codes.every() if code.package}
+    return known | {'mpirun': (mpirun, 'openmpi-bin'), 'python3': (python, 'python3-minimal'),
+                    'cc': (compiler, 'gcc libc6-dev')}
 
 
 def features() -> dict[str, tuple[str, ...]]:
-    """The features that programs on PATH can offer, with the programs that must all start."""
+    """Return the features that programs on PATH can offer, with the programs that must all start."""
     of_codes = {code.feature: (*filter(None, [code.executable]), *code.beside) for code in codes.every()}
     return {name: (tool,) for tool, name in codes.TOOLS.items()} | {k: v for k, v in of_codes.items() if v}
 
 
 def root_variables() -> dict[str, str]:
-    """Return the variables that MPI programs need here: otherwise Open MPI refuses root."""
+    """Return the variables that MPI programs need here: Open MPI refuses root without them."""
     root = os.geteuid() == 0
     return {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'} if root else {}
+
+
+def paths(names: Collection[str], search: str | None) -> dict[str, str]:
+    """Return the place of each program that is on the search path."""
+    found = {name: shutil.which(name, path=search) for name in names}
+    return {name: path for name, path in found.items() if path}
+
+
+def survey(label: str, environ: Environ, wanted: Collection[str], env: Mapping[str, str],
+           flags: frozenset[str]) -> tuple[Environ, list[str], bool, list[str]]:
+    """Probe the programs behind the ``wanted`` features. Return ``environ`` with what they offer, notes, whether
+    every program here starts, and the files read (to notice a change)."""
+    env = {**env, **root_variables()}
+    known, needed = programs(), {feature: features()[feature] for feature in wanted}
+    names = list(dict.fromkeys(name for several in needed.values() for name in several))
+    lying = paths(names, env.get('PATH'))
+    found = {name: known[name][0](path, env) for name, path in lying.items()}
+    running = {name: probe for name, probe in found.items() if probe.ok}
+    real = {name: os.path.realpath(probe.path or '') for name, probe in running.items()}
+    using = next((code.executable for code in codes.every() if code.blas and code.executable in real), '')
+    libraries = blas.loaded(real[using], env) if using else {}
+    math, env_vars, note = blas.of(using, libraries, env, flags) if using else ({}, {}, '')
+    notes = [f'{name} is not here (Debian and Ubuntu: apt install {known[name][1]})' for name in names
+             if name not in lying]
+    notes += [f'{lying[name]} does not start: {probe.why}' for name, probe in found.items() if not probe.ok]
+    parts = {feature: list(several) for feature, several in needed.items() if running.keys() >= set(several)}
+    made = environ.model_copy(update={
+        'features': list(parts), 'parts': parts, 'software': _facts(running, real, math),
+        'env_vars': env_vars | (root_variables() if 'mpirun' in running else {})})
+    return (made, [f'{label}: {text}' for text in (*notes, note) if text], len(running) == len(lying),
+            [*lying.values(), *real.values(), *libraries.values()])
+
+
+def _facts(running: Mapping[str, Found], real: Mapping[str, str], math: dict[str, Any]) -> dict[str, Any]:
+    owned = owners([*real.values(), *filter(None, [math.get('library')])])
+
+    def file(path: str) -> dict[str, str | None]:
+        package, version = owned.get(path, (None, None))
+        return {'package': package, 'package_version': version,
+                'sha256': files.sha256(Path(path)) if os.access(path, os.R_OK) else None}
+
+    facts: dict[str, Any] = {'programs': {
+        name: {'path': path, 'version': running[name].version, **file(path)} for name, path in real.items()}}
+    if mpi := running.get('mpirun'):
+        facts['mpi'] = {'name': mpi.name, 'version': mpi.version}
+    return facts | ({'blas': math | file(math['library'])} if math else {})
+
+
+def owners(paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return path -> (package, version), for the paths that belong to one."""
+    ask = _dpkg if shutil.which('dpkg-query') else _rpm if shutil.which('rpm') else lambda _: {}
+    return ask(sorted(set(paths)))
+
+
+def _dpkg(paths: list[str]) -> dict[str, tuple[str, str]]:
+    # dpkg knows a file by the path it was packed with, and /lib may be a link to /usr/lib since
+    both = [(name, path) for path in paths for name in (path, os.path.realpath(path))]
+    names = {spelled: path for name, path in both for spelled in (name, f'/usr{name}', name.removeprefix('/usr'))}
+    said = attempt(['dpkg-query', '-S', *names]).out        # exits 1 if only some are known
+    found = {}
+    for line in said.splitlines():
+        packages, colon, name = line.partition(': ')
+        if colon and name in names and not line.startswith(('diversion ', 'dpkg-query')):
+            found.setdefault(names[name], packages.split(', ')[0])
+    if not found:
+        return {}
+    said = attempt(['dpkg-query', '-W', '-f', '${binary:Package}\t${Package}\t${Version}\n', *found.values()]).out
+    rows = [line.split('\t') for line in said.splitlines() if line.count('\t') == 2]
+    versions = {name: (package, version) for full, package, version in rows for name in (full, package)}
+    return {path: versions[package] for path, package in found.items() if package in versions}
+
+
+def _rpm(paths: list[str]) -> dict[str, tuple[str, str]]:
+    found = {}
+    for path in paths:
+        said = attempt(['rpm', '-qf', '--qf', '%{NAME}\t%{VERSION}-%{RELEASE}\n', os.path.realpath(path)])
+        package, tab, version = said.out.partition('\n')[0].partition('\t')
+        if said.ok and tab:
+            found[path] = package, version
+    return found

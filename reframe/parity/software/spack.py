@@ -1,4 +1,4 @@
-"""Spack: where it is, and its command."""
+"""Spack: its place, and its command."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ from typing import NamedTuple
 
 from parity.base import yamlfile
 from parity.base.errors import InfrastructureError
+from parity.base.strict import Strict
 from parity.software.blas import attempt
-from parity.software.model import SpackFound
 
 #: Spack starts a Python of its own and reads its configuration, perhaps from a shared file system.
 _TIMEOUT = 20.0
 
 
+class SpackFound(Strict):
+    """An installation of Spack that starts."""
+
+    path: str
+    version: str
+
+
 def candidates(root: Path, env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the places of a Spack, in order: the first that starts is taken."""
+    """Return where a Spack may be; the first that starts is taken."""
     stated = env.get('SPACK_ROOT')
     places = [str(Path(stated, 'bin', 'spack')) if stated else None,
               shutil.which('spack', path=env.get('PATH')), str(root / '.spack' / 'bin' / 'spack')]
@@ -29,7 +36,7 @@ def candidates(root: Path, env: Mapping[str, str]) -> Iterator[str]:
 
 
 def find(root: Path, env: Mapping[str, str]) -> tuple[SpackFound | None, list[str]]:
-    """The first Spack that starts, and a sentence for each before it that does not."""
+    """Return the first Spack that starts, and a sentence for each before it that does not."""
     notes = []
     stated = env.get('SPACK_ROOT')
     if stated and not Path(stated, 'bin', 'spack').exists():
@@ -43,12 +50,7 @@ def find(root: Path, env: Mapping[str, str]) -> tuple[SpackFound | None, list[st
     return None, notes
 
 
-def files(path: str) -> list[str]:
-    """Files that change with a Spack's release."""
-    return [path, str(Path(path).resolve().parents[1] / 'lib' / 'spack' / 'spack' / '__init__.py')]
-
-
-#: What a line of Spack's means to whoever waits.
+#: A line of Spack's, and what to print to whoever waits.
 _TOLD = (
     (re.compile(r'==> Installing (\S+?)-(?:git\.\w+=)?([\d.]+\S*?)-\w{32} \[(\d+)/(\d+)\]'),
      'building {0} {1} ({2} of {3})'),
@@ -58,14 +60,14 @@ _TOLD = (
 
 
 class Spack(NamedTuple):
-    """A Spack, and the environment variables that it is run with; of a bundle's, the versions of its recipes."""
+    """A Spack, the environment variables to run it with, and the versions of a bundle's recipes."""
 
     program: str
     environ: dict[str, str]
     recipes: Mapping[str, str] = MappingProxyType({})
 
     def run(self, place: Path, *arguments: str) -> None:
-        """Run `spack -e PLACE ...`, with its output in PLACE/build.log. InfrastructureError with Spack's error."""
+        """Run `spack -e PLACE ...`, with its output in PLACE/build.log. Raise InfrastructureError if it fails."""
         log = place / 'build.log'
         print(f'parity: spack {arguments[0]} ({log})', flush=True)
         said: list[str] = []
@@ -83,19 +85,19 @@ class Spack(NamedTuple):
             raise InfrastructureError(f'spack {arguments[0]} fails: {_error(said)} (see {log})')
 
     def ask(self, place: Path, *arguments: str) -> str:
-        """Return the output of `spack -e PLACE ...`; raise InfrastructureError if it fails."""
+        """Return what `spack -e PLACE ...` prints. Raise InfrastructureError where it fails."""
         return self.say('-e', str(place), *arguments)
 
     def say(self, *arguments: str) -> str:
-        """Return the output of `spack ...`; raise InfrastructureError if it fails."""
-        done = subprocess.run([self.program, *arguments], env=self.environ, text=True,
-                              errors='replace', stdin=subprocess.DEVNULL, capture_output=True)
+        """Return what `spack ...` prints. Raise InfrastructureError where it fails."""
+        done = subprocess.run([self.program, *arguments], env=self.environ, text=True, errors='replace',
+                              stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode:
             raise InfrastructureError(f'spack {" ".join(arguments)} fails: {_error(done.stderr.splitlines())}')
         return done.stdout.strip()
 
     def tree(self, place: Path) -> tuple[str, int]:
-        """The folder that Spack installs into, and the length that it pads the path to, or 0."""
+        """Return the folder that Spack installs into, and the length that it pads the path to, or 0."""
         config, _ = yamlfile.parse(Path('spack config get config'), self.ask(place, 'config', 'get', 'config'))
         tree = config['config']['install_tree']
         if not isinstance(tree, dict):                     # it may be the folder alone
@@ -105,6 +107,6 @@ class Spack(NamedTuple):
 
 
 def _error(said: list[str]) -> str:
-    """Spack's first error and the line after it, which often names the package; else its last line."""
+    """Return Spack's first error and the line after it, which often names the package; else its last line."""
     at = next((i for i, line in enumerate(said) if line.startswith('==> Error')), len(said) - 1)
     return ' '.join(line.removeprefix('==> Error:').strip() for line in said[max(at, 0):at + 2])

@@ -234,7 +234,7 @@ def _software(software: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(name, version) of an environment's software; a moved file is no change."""
     for name, program in (software.get('programs') or {}).items():
         version = program.get('package_version') or program.get('version')
-        # python3's patches do not make other software (parity.software.model)
+        # python3's patches do not make other software (parity.software.programs)
         yield name, program.get('version') if name == 'python3' else _version(version, program.get('sha256'))
     for name, package in (software.get('packages') or {}).items():
         if isinstance(package, dict):

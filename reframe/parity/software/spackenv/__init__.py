@@ -1,1 +1,1 @@
-"""The benchmark codes from Spack: one locked environment a system, and the manifest of its builds."""
+"""The benchmark codes from Spack: one locked environment a system, and the manifest of its build."""

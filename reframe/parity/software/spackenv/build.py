@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,122 +15,116 @@ from parity.base import codes, paths
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.software import spack
-from parity.software.programs import root_variables
+from parity.software.blas import attempt
+from parity.software.programs import prepared, root_variables
 from parity.software.spack import Spack
-from parity.software.spackenv import bundle, folder, gpu, manifest
+from parity.software.spackenv import bundle, folder, manifest, scope
 from parity.system.systems import System
 
 
 def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
-    """Concretize if there is no lock, install, check every binary, then take the build into use; do nothing if
-    nothing changed. If it fails, the build before stays in use. UsageError without a Spack or a compiler,
-    InfrastructureError where the build fails or a binary is missing."""
-    command = find()
-    place = folder.write(system, facts, _given(command))
+    """Concretize where there is no lock, install, check every binary, then take the build into use.
+
+    Where nothing changed, do nothing. Where it fails, the build before stays in use: UsageError without a Spack or
+    a compiler, InfrastructureError where the build fails or a binary is missing."""
+    command, place = _written(system, facts)
     built = manifest.read(system.name)
     if built and built.stamp == folder.stamp(place) and manifest.whole(built):
         manifest.done(system.name)
         print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
         return built
-    _refuse_spaces(command.tree(place)[0])
+    tree, _ = command.tree(place)
+    if any(letter.isspace() for letter in tree):        # Spack copes with a space; the compilers do not
+        raise UsageError(f'{tree}: packages cannot be built for a path with a space: install into another '
+                         "(Spack's config:install_tree:root; for a bundle, PARITY_RESULTS)")
     in_use = used(built) if built else None
     if place == in_use:
         place = folder.beside(place)
-    began, attempt = time.monotonic(), manifest.Attempt(began=manifest.now())
-    manifest.attempted(system.name, attempt)
+    began, start = manifest.now(), time.monotonic()
+    manifest.attempted(system.name, began)
     try:
         written = _build(command, system, place)
     except ParityError as err:
-        manifest.attempted(system.name, attempt.model_copy(update={'why': str(err)[:400]}))
+        manifest.attempted(system.name, began, str(err)[:400])
         if built:
             print(f'parity: {system.name}: {manifest.not_built(system.name, built)}', file=sys.stderr)
         raise
     _commit_lock(system, place)
-    folder.prune(system.name, {place.name, in_use.name if in_use else ''})
+    for other in place.parent.iterdir():        # the packages stay Spack's
+        if other not in (place, in_use):
+            shutil.rmtree(other, ignore_errors=True)
     count = sum(len(view.packages) for view in written.views.values())
-    print(f'parity: {system.name}: built {count} packages in {time.monotonic() - began:.0f} s')
+    print(f'parity: {system.name}: built {count} packages in {time.monotonic() - start:.0f} s')
     return written
 
 
 def used(built: manifest.Manifest) -> Path:
-    """The environment of the build in use, whose `view/bin` the manifest names."""
+    """Return the environment of the build in use, whose `view/bin` the manifest names."""
     return Path(built.view).parents[1]
 
 
-def _build(command: Spack, system: System, place: Path) -> manifest.Manifest:
-    _lock(command, system, place)
-    _refuse_unfit(system, place)
-    _drop_views(place)
-    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
-    default, for_gpu = _proven(place / 'view', folder.concrete(place)), _proven_gpu(place)
-    return manifest.write(system.name, folder.stamp(place), default, for_gpu, folder.tools(command, place))
-
-
-def _drop_views(place: Path) -> None:
-    """Make Spack renew a view: by itself it makes one only if it is absent, and does not notice lost files."""
-    for name in ('view', 'view-gpu'):
-        (place / name).unlink(missing_ok=True)
-        shutil.rmtree(place / f'._{name}', ignore_errors=True)
-
-
-def _given(command: Spack) -> Any:
-    """Return the recipes that this Spack uses instead of those that spack.yaml pins, and say so."""
-    if own := folder.given(command):
-        print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')
-    return own
-
-
-def _proven_gpu(place: Path) -> manifest.View | None:
-    """Return the GPU view, if it holds anything; without a driver nobody knows that its binaries start."""
-    roots = folder.concrete(place, for_gpu=True)
-    if roots and not gpu.driver():
-        print(f'parity: no GPU driver here: of {", ".join(roots)} for GPUs it is only checked that the binaries '
-              'are there, not that they start', flush=True)
-    return _proven(place / 'view-gpu', roots, start=gpu.driver()) if roots else None
-
-
-def _proven(view: Path, roots: dict[str, dict[str, Any]], start: bool = True) -> manifest.View:
-    """The view; InfrastructureError naming the binaries that are not there or do not start."""
-    bin_ = view / 'bin'
-    wanted = {package: expected(package, root) for package, root in roots.items()}
-    names = {package: list(several) for package, several in wanted.items()}
-    every = {name: code for several in wanted.values() for name, code in several.items()}
-    if bad := problems(bin_, every, start):
-        name, why = next(iter(bad.items()))
-        others = f' (so for {len(bad) - 1} more: {" ".join(list(bad)[1:6])} ...)' if len(bad) > 1 else ''
-        raise InfrastructureError(f'{bin_ / name}: {why}{others}')
-    return manifest.view(bin_, roots, names, start)
-
-
-def _refuse_unfit(system: System, place: Path) -> None:
-    """Raise UsageError if the lock needs absent packages, or was made without its compilers."""
-    if absent := folder.absent(place):
-        raise UsageError(f'{system.name}: the lock names what is not on this machine: {", ".join(absent)}: go to '
-                         f'a node that has it, or correct systems/{system.name}/spack/packages.yaml')
-    if not folder.compilers_ran(place):
-        raise UsageError(f'{place / "spack.lock"}: made while its compilers did not run: correct them in '
-                         f'systems/{system.name}/spack/packages.yaml, then spack clean -m (Spack remembers that '
-                         'they did not)')
-
-
-def _refuse_spaces(tree: str) -> None:
-    """Spack copes with a path that holds a space; the compilers that it calls do not."""
-    if any(letter.isspace() for letter in tree):
-        raise UsageError(f'{tree}: packages cannot be built for a path with a space: install into another '
-                         "(Spack's config:install_tree:root; for a bundle, PARITY_RESULTS)")
-
-
 def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
-    """A Spack, and the system's environment with its lock, which a bundle is made from."""
-    command = find()
-    place = folder.write(system, facts, _given(command))
+    """Return a Spack, and the system's environment with its lock, to make a bundle from."""
+    command, place = _written(system, facts)
     _lock(command, system, place)
     _commit_lock(system, place)
     return command, place
 
 
+def _written(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
+    command = find()
+    if own := folder.given(command):
+        print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')
+    return command, folder.write(system, facts, own)
+
+
+def _build(command: Spack, system: System, place: Path) -> manifest.Manifest:
+    _lock(command, system, place)
+    _refuse_unfit(system, place)
+    for name in ('view', 'view-gpu'):       # Spack does not mend a view; it makes one only where there is none
+        (place / name).unlink(missing_ok=True)
+        shutil.rmtree(place / f'._{name}', ignore_errors=True)
+    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
+    default, for_gpu = _proven(place / 'view', folder.concrete(place)), _proven_gpu(place)
+    return manifest.write(system.name, folder.stamp(place), default, for_gpu, folder.tools(command, place))
+
+
+def _proven_gpu(place: Path) -> manifest.View | None:
+    """Return the GPU view, if anything is in it. Without a driver its binaries are not started."""
+    roots, driver = folder.concrete(place, for_gpu=True), scope.gpu_driver()
+    if roots and not driver:
+        print(f'parity: no GPU driver here: of {", ".join(roots)} for GPUs it is only checked that the binaries '
+              'are there, not that they start', flush=True)
+    return _proven(place / 'view-gpu', roots, start=driver) if roots else None
+
+
+def _proven(view: Path, roots: dict[str, dict[str, Any]], start: bool = True) -> manifest.View:
+    """Return the view. Raise InfrastructureError for binaries that are not there or do not start."""
+    bin_ = view / 'bin'
+    wanted = {package: expected(package, root) for package, root in roots.items()}
+    every = {name: code for several in wanted.values() for name, code in several.items()}
+    if bad := problems(bin_, every, start):
+        name, why = next(iter(bad.items()))
+        others = f' (so for {len(bad) - 1} more: {" ".join(list(bad)[1:6])} ...)' if len(bad) > 1 else ''
+        raise InfrastructureError(f'{bin_ / name}: {why}{others}')
+    return manifest.view(bin_, roots, {package: list(several) for package, several in wanted.items()}, start)
+
+
+def _refuse_unfit(system: System, place: Path) -> None:
+    """Raise UsageError where something that the lock needs is not here, or it was made without its compilers."""
+    specs = folder.locked(place)['concrete_specs'].values()
+    stated = {f'{s["name"]}@{s["version"]}': (s.get('external') or {}).get('path') for s in specs}
+    if absent := sorted(f'{name} ({path})' for name, path in stated.items() if path and not os.path.exists(path)):
+        raise UsageError(f'{system.name}: the lock names what is not on this machine: {", ".join(absent)}: go to '
+                         f'a node that has it, or correct systems/{system.name}/spack/packages.yaml')
+    if not any(s['name'] == 'compiler-wrapper' for s in specs):
+        raise UsageError(f'{place / "spack.lock"}: made while its compilers did not run: correct them in '
+                         f'systems/{system.name}/spack/packages.yaml, then spack clean -m (Spack remembers that '
+                         'they did not)')
+
+
 def _lock(command: Spack, system: System, place: Path) -> None:
-    """A lock that is committed holds; this machine's own is made anew when what decides it changes."""
+    """Make the lock anew when its inputs change, but never a committed one."""
     made_from = place / 'spack.lock.inputs'
     now = folder.inputs(place)
     if folder.committed_lock(system.name).exists():
@@ -145,7 +137,7 @@ def _lock(command: Spack, system: System, place: Path) -> None:
 
 
 def _refuse_old(command: Spack, system: System, place: Path) -> None:
-    """UsageError where the committed lock was made for other specs: Spack changes the copy at ``place`` alone."""
+    """Raise UsageError where the committed lock is for other specs. Spack changes only the copy at ``place``."""
     lock, before = folder.committed_lock(system.name), folder.roots(place)
     command.run(place, 'concretize')
     after = folder.roots(place)
@@ -160,7 +152,7 @@ def _refuse_old(command: Spack, system: System, place: Path) -> None:
 
 
 def find() -> Spack:
-    """The Spack of the bundle that is named, one that is here, or one unpacked before. UsageError for none."""
+    """Return the Spack of the named bundle, one that is here, or one unpacked before. UsageError for none."""
     home = paths.results() / 'software' / 'spack'
     if named := os.environ.get(bundle.VARIABLE):
         return bundle.unpack(Path(named), home)
@@ -176,56 +168,39 @@ def find() -> Spack:
 
 
 def _commit_lock(system: System, place: Path) -> None:
-    """A site's new lock belongs under version control; that of `local` is this machine's own."""
+    """Copy a site's new lock to where it is committed; that of `local` is this machine's own."""
     lock = folder.committed_lock(system.name)
     if not system.detect and not lock.exists():
         print(f'parity: {lock}: new; commit it')
         lock.parent.mkdir(parents=True, exist_ok=True)
-        lock.write_text((place / 'spack.lock').read_text())
+        shutil.copy(place / 'spack.lock', lock)
 
 
-#: A library starts where it and all that it needs can be loaded.
+#: A library starts if it can be loaded, with all that it needs.
 _LOAD = (sys.executable, '-c', 'import ctypes, os, sys; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)')
-#: A program that has not ended with an error by then has started.
+#: A program that still runs after so many seconds has started.
 _SECONDS = 0.5
 
 
 def expected(package: str, facts: dict[str, Any]) -> dict[str, Code]:
-    """Return the names below the view's bin/ that a package of the manifest must bring, and the code of each."""
+    """Return the binaries, below the view's bin/, that a package must bring, and each one's code."""
     return {name: code for code in codes.of_package(package) for name in code.binaries_of(facts['parameters'])}
 
 
 def problems(folder: Path, wanted: dict[str, Code], start: bool = True) -> dict[str, str]:
-    """Return the reason for each unusable binary; without ``start`` only check that it is there."""
-    def check(name: str) -> str:
-        return problem(folder / name, wanted[name]) if start else _absence(folder / name)
-
+    """Return the binaries that cannot be used, each with the reason."""
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return {name: why for name, why in zip(wanted, pool.map(check, wanted), strict=True) if why}
+        reasons = pool.map(lambda name: problem(folder / name, wanted[name], start), wanted)
+        return {name: why for name, why in zip(wanted, reasons, strict=True) if why}
 
 
-def problem(program: Path, code: Code) -> str:
-    """'' if the program starts: it runs for half a second, or ends without an error."""
-    if said := _absence(program):
-        return said
-    with tempfile.TemporaryDirectory(prefix='parity-start-', ignore_cleanup_errors=True) as work:
-        for name in code.files:
-            shutil.copy(code.file.parent / name, work)
+def problem(program: Path, code: Code, start: bool = True) -> str:
+    """Return '' if the program is there and, with ``start``, runs for half a second or ends without an error."""
+    if not os.access(program, os.X_OK):
+        return 'is not there: the recipe said "installed" without it'
+    if not start:
+        return ''
+    with prepared(code) as work:
         command = [*(_LOAD if program.suffix == '.so' else ()), str(program), *code.starts]
-        try:
-            process = subprocess.Popen(command, cwd=work, env={**os.environ, **root_variables()}, text=True,
-                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        except OSError as err:
-            return f'does not start: {err.strerror}'
-        try:
-            _, complaint = process.communicate(timeout=_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            return ''
-    last = complaint.strip().splitlines()[-1:] or ['']
-    return f'does not start: exit code {process.returncode} {last[0]}'.strip() if process.returncode else ''
-
-
-def _absence(program: Path) -> str:
-    return '' if os.access(program, os.X_OK) else 'is not there: the recipe said "installed" without it'
+        ran = attempt(command, {**os.environ, **root_variables()}, _SECONDS, work)
+    return '' if ran.ok or not ran.ended else f'does not start: {ran.why}'

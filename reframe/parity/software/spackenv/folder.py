@@ -1,12 +1,10 @@
-"""A system's environments: results/software/<system>/builds/<hash>/. Another manifest, scope or recipe is another
-folder, beside that of the build in use."""
+"""A system's environments: results/software/<system>/builds/<hash>/, a folder for each set of inputs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-import os
 import re
 import shutil
 import subprocess
@@ -18,46 +16,42 @@ import yaml
 from parity.base import codes, files, paths, yamlfile
 from parity.base.errors import InfrastructureError, UsageError
 from parity.software.spack import Spack
-from parity.software.spackenv import externals, gpu
+from parity.software.spackenv import scope
 from parity.system.systems import System
 
 #: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
 _SMALL_MODEL_BYTES = 2 * 10**9
 _ELEMENT = 8                # bytes
 _MILLION = 1_000_000        # so that the number is readable in a spec
-_MEMORY_SHARE = 0.6         # of the memory, at most, for all arrays
-
-
-#: After the name of a folder that takes the place of another one: of a build that was damaged.
-_AGAIN = '-again'
+_MEMORY_SHARE = 0.6         # the part of the memory that all arrays may have together
 
 
 def of(system: str) -> Path:
-    """The folder of a system's builds and of the manifest of the one in use."""
+    """Return the folder of a system's builds, and of the manifest of the build in use."""
     return paths.results() / 'software' / system
 
 
 def committed_lock(system: str) -> Path:
-    """Return the place of a system's lock under version control."""
-    return paths.root() / 'systems' / system / 'spack' / 'spack.lock'
+    """Return the file of a system's lock under version control."""
+    return scope.folder(system) / 'spack.lock'
 
 
 def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
-    """Write the environment that the system asks for, with its committed lock, and return its folder. The
-    partition's ``facts`` (llc_bytes, memory_bytes) size compiled-in arrays; ``given`` are the recipes that the
-    Spack at hand was told to use instead of the pinned ones."""
+    """Write the environment that the system asks for, with its committed lock, and return its folder.
+
+    The partition's ``facts`` (llc_bytes, memory_bytes) size compiled-in arrays. ``given`` are this Spack's own
+    recipes, which it uses instead of the pinned ones."""
     home = of(system.name)
-    scopes = [str(s) for s in [paths.root() / 'systems' / system.name / 'spack'] if s.is_dir()]
+    scopes = [str(s) for s in [scope.folder(system.name)] if s.is_dir()]
     if system.detect:
-        scopes.append(str(externals.write(home / 'externals', gpu.toolkit(system.name))))
+        scopes.append(str(scope.write_externals(home / 'externals', scope.nvcc(system.name))))
     manifest = _manifest()
     manifest['specs'] = [_sized(spec, facts) for spec in manifest['specs']]
     manifest['include'] = scopes
-    manifest['repos'] = repositories(home, manifest.get('repos', {}).get('builtin'), given)
-    drop_interrupted(manifest['repos'])
+    manifest['repos'] = _repositories(home, manifest.get('repos', {}).get(_BUILTIN), given)
     manifest['view'] = {'default': {'root': 'view', 'link': 'roots'}}
-    if wanted := gpu.specs(system.name):
-        gpu.add(manifest, wanted)
+    if wanted := scope.gpu_specs(system.name):
+        scope.add_gpu(manifest, wanted)
     text, lock = yaml.safe_dump({'spack': manifest}, sort_keys=False), committed_lock(system.name)
     folder = home / 'builds' / _hash([lock], _inputs(system.name, text))[:12]
     files.update(folder / 'spack.yaml', text)
@@ -67,8 +61,8 @@ def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
 
 
 def beside(folder: Path) -> Path:
-    """A second folder of the same environment, for where the build in the first is in use."""
-    other = folder.with_name(folder.name + _AGAIN)
+    """Make a second folder of the same environment, where the build in the first is damaged but in use."""
+    other = folder.with_name(folder.name + '-again')
     shutil.rmtree(other, ignore_errors=True)
     other.mkdir()
     for file in folder.glob('spack.*'):
@@ -76,21 +70,14 @@ def beside(folder: Path) -> Path:
     return other
 
 
-def prune(system: str, kept: set[str]) -> None:
-    """Remove a system's build folders but those that are ``kept``; the packages themselves stay Spack's."""
-    for folder in (of(system) / 'builds').iterdir():
-        if folder.name not in kept:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def inputs(folder: Path) -> str:
-    """A hash over everything that decides a lock: environment, configuration scopes, recipes."""
+    """Return a hash over everything that decides a lock: environment, configuration scopes, recipes."""
     return _inputs(folder.parents[1].name, (folder / 'spack.yaml').read_text())
 
 
 def _inputs(system: str, text: str) -> str:
-    scopes = [paths.root() / 'spack_repo', of(system) / 'externals', paths.root() / 'systems' / system / 'spack']
-    return _hash([f for scope in scopes for f in sorted(scope.rglob('*')) if f.suffix in ('.py', '.yaml')], text)
+    scopes = [paths.root() / 'spack_repo', of(system) / 'externals', scope.folder(system)]
+    return _hash([f for each in scopes for f in sorted(each.rglob('*')) if f.suffix in ('.py', '.yaml')], text)
 
 
 def stamp(folder: Path) -> str:
@@ -115,7 +102,7 @@ def _manifest() -> dict[str, Any]:
 
 
 def _sized(spec: str, facts: dict[str, Any]) -> str:
-    """The spec with arrays as long as this system's caches ask for, of a code that has them compiled in."""
+    """Return the spec with compiled-in arrays, if its code has any, as long as this system's caches ask for."""
     code = next((c for c in codes.every() if c.arrays and c.spack_package == spec.split('@')[0]), None)
     if not code or not facts.get('llc_bytes') or not facts.get('memory_bytes'):
         return spec
@@ -130,15 +117,15 @@ def _sized(spec: str, facts: dict[str, Any]) -> str:
 
 
 def array_elements(count: int, llc_bytes: float, memory_bytes: float) -> int:
-    """The elements of each of ``count`` arrays that measure memory: at least CACHE_MULTIPLE times the last-level
-    caches, in whole millions. 0 where all arrays need more than _MEMORY_SHARE of the memory."""
+    """Return the elements of each of ``count`` arrays that measure memory: CACHE_MULTIPLE times the last-level
+    caches, in whole millions. Return 0 where all arrays need more than _MEMORY_SHARE of the memory."""
     by_cache = math.ceil(codes.CACHE_MULTIPLE * llc_bytes / _ELEMENT)
     elements = -(-max(by_cache, _MILLION) // _MILLION) * _MILLION
     return elements if count * _ELEMENT * elements <= _MEMORY_SHARE * memory_bytes else 0
 
 
 def locked(folder: Path) -> dict[str, Any]:
-    """Return Spack's lock in ``folder``. Raise UsageError, with the line, for a file that is no lock."""
+    """Return Spack's lock in ``folder``. Raise UsageError, with the line, for a file that is none."""
     file = folder / 'spack.lock'
     try:
         lock = json.loads(file.read_text(encoding='utf-8'))
@@ -152,29 +139,16 @@ def locked(folder: Path) -> dict[str, Any]:
 
 
 def roots(folder: Path) -> dict[str, str]:
-    """The specs that the lock was made for, and the hash of each."""
+    """Return the specs that the lock was made for, and the hash of each."""
     return {root['spec']: root['hash'] for root in locked(folder)['roots']}
 
 
 def concrete(folder: Path, for_gpu: bool = False) -> dict[str, dict[str, Any]]:
-    """The lock's roots of one view by package name: spec, hash, version, target, compiler, mpi."""
+    """Return the lock's roots of one view by package name: spec, hash, version, target, compiler, mpi."""
     lock = locked(folder)
     specs = lock['concrete_specs']
     return {specs[r['hash']]['name']: _facts(specs, r['hash']) for r in lock['roots']
-            if gpu.is_build(specs[r['hash']]['parameters']) == for_gpu}
-
-
-def absent(folder: Path) -> list[str]:
-    """The lock's externals that are not on this machine: name@version (prefix)."""
-    specs = locked(folder)['concrete_specs'].values()
-    stated = {f'{s["name"]}@{s["version"]}': (s.get('external') or {}).get('path') for s in specs}
-    return sorted(f'{name} ({path})' for name, path in stated.items() if path and not os.path.exists(path))
-
-
-def compilers_ran(folder: Path) -> bool:
-    """Return whether the compilers ran for the lock: otherwise it lacks libc and the compilers' wrapper."""
-    specs = locked(folder)['concrete_specs'].values()
-    return any(s['name'] == 'compiler-wrapper' for s in specs)
+            if scope.is_gpu_build(specs[r['hash']]['parameters']) == for_gpu}
 
 
 def _facts(specs: dict[str, Any], number: str) -> dict[str, Any]:
@@ -197,32 +171,27 @@ def _facts(specs: dict[str, Any], number: str) -> dict[str, Any]:
 
 #: The name of Spack's own recipes in `repos`.
 _BUILTIN = 'builtin'
-#: What Spack reads first in a clone: without it, the clone was interrupted.
+#: Spack reads this file first in a clone. A clone without it was interrupted.
 _INDEX = 'spack-repo-index.yaml'
 
 
-def repositories(home: Path, pinned: Any, own: Any = None) -> dict[str, Any]:
-    """The `repos` of a system's environment: parity's recipes, then the ``pinned`` builtin ones of spack.yaml,
-    cloned below ``home``; none where this Spack was given its ``own``, which an environment would overrule."""
+def _repositories(home: Path, pinned: Any, own: Any = None) -> dict[str, Any]:
+    """Return the `repos` of an environment: parity's recipes, then the ``pinned`` ones of spack.yaml, cloned below
+    ``home``. Leave these out where Spack has its ``own``: the environment would overrule them."""
     found: dict[str, Any] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
     if not pinned or own is not None:
         return found
     if isinstance(pinned, dict):        # a clone for each version: Spack checks out no other tag in one
         version = pinned.get('commit') or pinned.get('tag') or pinned.get('branch', 'newest')
-        pinned = {**pinned, 'destination': str(home / f'recipes-{version.replace("/", "-")}')}
+        clone = home / f'recipes-{version.replace("/", "-")}'
+        pinned = {**pinned, 'destination': str(clone)}
+        if clone.exists() and not (clone / _INDEX).exists():    # Spack would take it for a whole one
+            shutil.rmtree(clone)
     return found | {_BUILTIN: pinned}
 
 
-def drop_interrupted(repos: dict[str, Any]) -> None:
-    """Remove a clone that was interrupted: Spack would take it for a whole one."""
-    stated = repos.get(_BUILTIN)
-    clone = Path(stated['destination']) if isinstance(stated, dict) else None
-    if clone and clone.exists() and not (clone / _INDEX).exists():
-        shutil.rmtree(clone)
-
-
 def given(spack: Spack) -> Any:
-    """The builtin recipes that the Spack's user, site or bundle configured; None where it is as released."""
+    """Return the builtin recipes that user, site or bundle configured; None where Spack is as released."""
     configured = _builtin(Path('spack config get repos'), spack.say('--no-env', 'config', 'get', 'repos'))
     defaults = Path(spack.program).resolve().parents[1] / 'etc' / 'spack' / 'defaults'
     released = [_builtin(file, file.read_text()) for file in defaults.rglob('repos.yaml')]
@@ -236,7 +205,7 @@ def _builtin(file: Path, text: str) -> Any:
 
 
 def version(repository: Path) -> str:
-    """The version of a clone's recipes, '' where they are no clone: 'v2026.06.0 (d4f7c711a6)'."""
+    """Return the version of a clone's recipes, 'v2026.06.0 (d4f7c711a6)'; '' where they are no clone."""
     # recipes that lie, untracked, in a clone of something else have no version
     if not shutil.which('git') or not _git(repository, 'ls-files', 'repo.yaml'):
         return ''
@@ -251,7 +220,7 @@ def _git(repository: Path, *arguments: str) -> str:
 
 
 def tools(spack: Spack, place: Path) -> dict[str, str]:
-    """Spack and its builtin recipes, with their versions, as the environment at ``place`` uses them."""
+    """Return the versions of Spack and of its builtin recipes, as the environment at ``place`` uses them."""
     release, _, commit = spack.say('--version').partition(' ')
     said = {'spack': f'{release} {commit[:11]})' if commit.startswith('(') else release}
     try:

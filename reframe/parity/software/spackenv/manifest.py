@@ -1,4 +1,4 @@
-"""The manifest of a build, which every result carries, and the environments of its views."""
+"""The record of a build, which every result carries, and the environments that its views make."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from parity.base import codes, files
 from parity.base.strict import Model, Strict
 from parity.software import blas
-from parity.software.model import Environ
-from parity.software.programs import root_variables
+from parity.software.programs import Environ, root_variables
 from parity.software.spackenv import folder
 
 
@@ -35,7 +34,7 @@ class Package(Strict):
 
 
 class View(Strict):
-    """The packages of a view; ``files`` is of every binary, to notice a change."""
+    """The packages of a view, and the state of every binary, to notice a change."""
 
     view: str
     packages: dict[str, Package]
@@ -45,7 +44,7 @@ class View(Strict):
 
 
 class Manifest(View):
-    """A build. ``stamp`` is of all that decided it, ``built`` when it ended; a code may be in both views."""
+    """A build: ``stamp`` is a hash over its inputs, ``built`` the time of its end. A code may be in both views."""
 
     stamp: str
     built: str = ''
@@ -58,24 +57,24 @@ class Manifest(View):
 
 
 class Attempt(Strict):
-    """A build that has not succeeded: when it began, and why it failed; '' while it runs, or if it was ended."""
+    """A build that has not succeeded. ``why`` is empty while it runs, or if it was ended."""
 
     began: str
     why: str = ''
 
 
-def attempted(system: str, of: Attempt) -> None:
-    """Note a build that has not succeeded; the manifest of the one in use stays."""
-    files.write(_attempt_of(system), of.model_dump_json())
+def attempted(system: str, began: str, why: str = '') -> None:
+    """Note a build that has not succeeded. The manifest of the build in use stays."""
+    files.write(_attempt_of(system), Attempt(began=began, why=why).model_dump_json())
 
 
 def done(system: str) -> None:
-    """The newest build is in use."""
+    """Note that the newest build is in use."""
     _attempt_of(system).unlink(missing_ok=True)
 
 
 def not_built(system: str, built: Manifest) -> str:
-    """Return the warning about a newer build that has not succeeded; '' if the newest one is in use."""
+    """Return a sentence on a newer build that has not succeeded; '' where the newest one is in use."""
     if not (newer := _kept(Attempt, _attempt_of(system))):
         return ''
     state = f'failed: {newer.why}' if newer.why else 'has not ended'
@@ -95,7 +94,7 @@ def file_of(system: str) -> Path:
 
 
 def read(system: str) -> Manifest | None:
-    """The manifest of the system's last build; None where nothing is built or it cannot be read."""
+    """Return the manifest of the system's last build; None where nothing is built or it cannot be read."""
     return _kept(Manifest, file_of(system))
 
 
@@ -107,29 +106,28 @@ def _kept(model: type[Model], file: Path) -> Model | None:
 
 
 def view(bin_: Path, roots: dict[str, dict[str, Any]], names: dict[str, list[str]], started: bool = True) -> View:
-    """A view whose binaries have been proven; ``started`` says whether they were started for it."""
+    """Return a view whose binaries are there. ``started``: they were started, too."""
     return View(view=str(bin_), files={n: _state(bin_ / n) for ns in names.values() for n in ns}, started=started,
                 packages={p: Package(**root, binaries=names[p]) for p, root in roots.items()})
 
 
 def write(system: str, stamp: str, default: View, for_gpu: View | None = None,
           tools: dict[str, str] | None = None) -> Manifest:
-    """Write the manifest of a build, which takes it into use; ``tools`` are the versions of what built it."""
-    with_tools = {'tools': tools or {}}
-    gpu = for_gpu.model_copy(update=with_tools) if for_gpu else None
-    made = Manifest(**{**dict(default), **with_tools, 'stamp': stamp, 'gpu': gpu, 'built': now()})
+    """Write the manifest of a build, which takes it into use. ``tools``: the versions of Spack and the recipes."""
+    default, gpu = (view and view.model_copy(update={'tools': tools or {}}) for view in (default, for_gpu))
+    made = Manifest(**{**dict(default), 'stamp': stamp, 'gpu': gpu, 'built': now()})
     files.write(file_of(system), made.model_dump_json(indent=1))
     done(system)
     return made
 
 
 def changed(built: View) -> list[str]:
-    """Return the binaries of a view that are not the built ones: absent, or of another size or time."""
+    """Return the binaries of a view that are absent, or have another size or time than when they were built."""
     return [name for name, state in built.files.items() if _state(Path(built.view, name)) != state]
 
 
 def whole(built: Manifest) -> bool:
-    """Return whether every binary of every view is the built one."""
+    """Return True if every binary of every view is as it was built."""
     return not any(changed(view) for view in built.views.values())
 
 
@@ -142,31 +140,21 @@ def _state(binary: Path) -> list[int]:
 
 def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
             name: str = 'spack', newer: str = '') -> tuple[Environ, list[str]]:
-    """A view's environment and notes on it, without packages that changed. ``newer``: of a build that failed."""
+    """Return a view's environment, without packages that changed, and notes. ``newer``: on a build that failed."""
     stale = set(changed(built))
     whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
     refused = f'{", ".join(sorted(stale))}: not what was built: not offered (parity software build)'
     notes = [f'{name}: {note}' for note in (stale and refused, newer) if note]
-    using = next((code for package in whole for code in codes.of_package(package) if code.blas), None)
-    math, env_vars = _math(Path(built.view, using.binaries[0]), env, flags, notes) if using else ({}, {})
+    math, env_vars = {}, {}
+    if using := next((code for package in whole for code in codes.of_package(package) if code.blas), None):
+        program = os.path.realpath(Path(built.view, using.binaries[0]))
+        math, env_vars, note = blas.of(using.binaries[0], blas.loaded(program, env), env, flags)
+        math.pop('core_unaided' if 'core' in math else 'version', None)     # a part of the hash that results carry
+        notes += [f'spack: {note}'] if math and note else []
     identities = {package: {key: getattr(p, key) for key in ('spec', 'hash', 'compiler', 'mpi', 'blas', 'target')}
                   for package, p in whole.items()}
     facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities}
     facts |= {key: value for key, value in (('newer_build', newer), ('blas', math)) if value}
-    offered = {package: codes.made_by(package, name != 'spack') for package in whole}
+    parts = {feature: [package] for package in whole for feature in codes.made_by(package, name != 'spack')}
     return Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
-                   features=[name for features in offered.values() for name in features],
-                   parts={name: [package] for package, features in offered.items() for name in features}), notes
-
-
-def _math(program: Path, env: Mapping[str, str], flags: frozenset[str],
-          notes: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The BLAS that a program loads, and the kernels to name where it does not know the processor."""
-    found = blas.library(blas.loaded(os.path.realpath(program), env))
-    if not found or found[0] != 'OpenBLAS':
-        return ({'name': found[0], 'library': found[1]} if found else {}), {}
-    choice = blas.choose(found[1], flags, env)
-    if choice.note:
-        notes.append(f'spack: {choice.note}')
-    env_vars = {'OPENBLAS_NUM_THREADS': '1'} | ({'OPENBLAS_CORETYPE': choice.coretype} if choice.coretype else {})
-    return {'name': found[0], 'version': choice.version, 'library': found[1], 'core': choice.used}, env_vars
+                   features=list(parts), parts=parts), notes
