@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,6 @@ tcp = room('iperf3')
 PROGRAM = TOP / 'checks' / 'network' / 'iperf3' / 'programs' / 'tcp.py'
 TEXTS = {file.stem: file.read_text() for file in sorted((recorded('iperf3') / 'tcp').glob('*.txt'))}
 WITHIN = TEXTS['within-tcp']
-CHECK = TOP / 'checks' / 'network' / 'iperf3' / 'iperf3.py'
 
 
 def run(folder, *arguments):
@@ -59,21 +57,6 @@ def test_every_recorded_job_is_read(name):
     assert bool(found[0].trips) == name.endswith('-tcp')
 
 
-CHANGES = [
-    ('parity-tcp-last failed 0', 'parity-tcp-last failed 1', Incomplete, 'the checksum does not fit'),
-    ('"bytes":', '"bites":', Incomplete, 'the checksum'), ('median', 'medium', Incomplete, 'the checksum'),
-    ('parity-tcp 1 ', 'parity-tcp 2 ', Incomplete, 'ends without "parity-tcp 1'), ('parity-tcp-crc32', '', Incomplete, 'ends without "parity-tcp-crc32'),
-    ('(?s)(.*)', r'\1\1', Wrong, '2 lines "parity-tcp 1')]
-
-
-@pytest.mark.parametrize('pattern, replacement, error, why', CHANGES)
-def test_what_was_altered_is_refused(pattern, replacement, error, why):
-    changed, count = re.subn(pattern, replacement, WITHIN, count=1)
-    assert count
-    with pytest.raises(error, match=why):
-        tcp.read_ends(changed, ['tcp:1', 'tcp:4'])
-
-
 def sealed(text: str) -> str:
     """The text with the checksum that fits it: what a program would print that did something else."""
     lines = text.split('\n')
@@ -82,20 +65,21 @@ def sealed(text: str) -> str:
     return '\n'.join(lines)
 
 
-@pytest.mark.parametrize('old, new, error, why', [
-    ('failed 0', 'failed 1', Incomplete, '1 runs failed'), ('run tcp:4\n', 'run tcp:8\n', Wrong, 'the end of what has not begun'),
-    ('seconds 1 ', 'seconds 5 ', Wrong, 'ran tcp:1 for 1 s, asked for tcp:1 for 5 s'), ('runs tcp:1,tcp:4', 'runs tcp:1,tcp:2', Wrong, 'ran tcp:1, tcp:2, asked for'),
-    ('end tcp:1 exit 0', 'end tcp:1 exit 1', Incomplete, 'run tcp:1: exit code 1'), ('samples', 'simples', Incomplete, 'ends without "samples of round trips"')])
-def test_a_job_that_did_something_else_is_refused(old, new, error, why):
-    assert old in WITHIN
+@pytest.mark.parametrize('changes, error, why', [
+    ({'failed 0': 'failed 1'}, Incomplete, '1 runs failed'), ({'run tcp:4\n': 'run tcp:8\n'}, Wrong, 'the end of what has not begun'),
+    ({'seconds 1 ': 'seconds 5 '}, Wrong, 'ran tcp:1 for 1 s, asked for tcp:1 for 5 s'),
+    ({'runs tcp:1,tcp:4': 'runs tcp:1,tcp:2'}, Wrong, 'ran tcp:1, tcp:2, asked for'),
+    ({'end tcp:1 exit 0': 'end tcp:1 exit 1'}, Incomplete, 'run tcp:1: exit code 1'), ({'samples': 'simples'}, Incomplete, 'ends without "samples of round trips"'),
+    ({'tcp-run tcp:4': 'tcp-run tcp:8', 'tcp-end tcp:4': 'tcp-end tcp:8'}, Wrong, 'ran tcp:4 for 1 s, asked for tcp:8')])
+def test_a_job_that_did_something_else_is_refused(changes, error, why):
+    text = WITHIN
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new, 1)
     with pytest.raises(error, match=why):
-        tcp.read_ends(sealed(WITHIN.replace(old, new, 1)), ['tcp:1', 'tcp:4'])
-
-
-def test_a_run_of_other_streams_is_wrong():
-    text = WITHIN.replace('tcp-run tcp:4', 'tcp-run tcp:8').replace('tcp-end tcp:4', 'tcp-end tcp:8')
-    with pytest.raises(Wrong, match='ran tcp:4 for 1 s, asked for tcp:8'):
         tcp.read_ends(sealed(text), ['tcp:1', 'tcp:4'])
+    with pytest.raises(Incomplete, match='the checksum'):
+        tcp.read_ends(text, ['tcp:1', 'tcp:4'])
 
 
 # ---- the check

@@ -1,0 +1,645 @@
+"""programs/filecopy.py and programs/fileset.py: runs of several clients and ranks, and what can go wrong with them."""
+
+import ast
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import PATIENCE, TOP, eventually
+from parity.check.reader import Incomplete, Wrong
+from replay import room
+
+READ = {name: room(name).read for name in ('filecopy', 'fileset')}
+PROGRAM = {name: TOP / f'checks/storage/{name}/programs/{name}.py' for name in READ}
+FILETOOLS = TOP / 'jobs/programs/filetools.py'
+COPIES, SETS = ('large-copy', 'small-copy', 'small-write'), ('read', 'read-write')      # the modes of the two
+
+# A program as a module `m`: code before it is loaded, and code that changes it before it runs.
+DRIVER = '''
+import importlib.util, os, platform, sys, time
+{before}
+program = sys.argv.pop(1)
+sys.path[:0] = [os.path.dirname(program), os.path.join(os.path.dirname(program), '../../../../jobs/programs')]
+spec = importlib.util.spec_from_file_location(os.path.basename(program), program)
+m = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(m)
+true_write, true_good = m.write, getattr(m.Job, 'good')
+{after}
+sys.exit(m.main())
+'''
+ABSENT = 'sys.modules["mpi4py"] = None'
+TWO_NODES = 'rank = int(os.environ["OMPI_COMM_WORLD_RANK"])\nplatform.node = lambda: f"node0{1 + rank // %d}"'
+SLOW = {'fileset': 'def good(*arguments):\n    time.sleep(0.005)\n    return true_good(*arguments)\nm.Job.good = good',
+        'filecopy': 'def write(*arguments):\n    time.sleep(0.002)\n    true_write(*arguments)\nm.write = write'}
+POPULATE = 'true_populate = m.Job.populate\ndef populate(self):\n    true_populate(self)\n{}\nm.Job.populate = populate'
+DAMAGE = "    if self.team.rank == 0:\n        with open(self.source(0, 3), 'r+b') as file:\n            {}"
+FLIP = 'file.seek(777); byte = file.read(1)[0]; file.seek(777); file.write(bytes([byte ^ 1]))'
+
+
+@functools.cache
+def no_mpi():
+    """Why runs of several ranks cannot be tried here; '' if they can."""
+    if importlib.util.find_spec('mpi4py') is None:
+        return 'mpi4py is absent'
+    if not shutil.which('mpirun'):
+        return 'mpirun is absent'
+    probe = 'from mpi4py import MPI; print(MPI.COMM_WORLD.size)'
+    done = subprocess.run([*mpirun(2), sys.executable, '-c', probe], capture_output=True, text=True, timeout=PATIENCE)
+    return '' if done.stdout.split() == ['2', '2'] else 'mpirun and mpi4py do not start two ranks together'
+
+
+@pytest.fixture
+def mpi():
+    if no_mpi():
+        pytest.skip(no_mpi())
+
+
+def mpirun(ranks):
+    root = ['--allow-run-as-root'] if os.geteuid() == 0 else []
+    return ['mpirun', *root, '--oversubscribe', '-n', str(ranks)]
+
+
+def start(options, before=ABSENT, after='', ranks=0):
+    """Start the program that has the mode of these options."""
+    name = 'fileset' if options[1] in SETS else 'filecopy'
+    code = [sys.executable, '-c', DRIVER.format(before=before, after=after), PROGRAM[name], *map(str, options)]
+    line = [*mpirun(ranks), *code] if ranks else code
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(going):
+    """Wait for the end, with or without results, but never with a traceback."""
+    out, err = going.communicate(timeout=PATIENCE)
+    assert 'Traceback' not in err, err
+    return subprocess.CompletedProcess(going.args, going.returncode, out, err)
+
+
+def run(options, **code):
+    return ended(start(options, **code))
+
+
+def results(options, **code):
+    """Figures and facts of a run that must end well."""
+    done = run(options, **code)
+    assert done.returncode == 0, done.stderr
+    return READ['fileset' if options[1] in SETS else 'filecopy'](done.stdout)
+
+
+def children(pid):
+    return [int(child) for child in Path(f'/proc/{pid}/task/{pid}/children').read_text().split()]
+
+
+def alive(pid):
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] != 'Z'
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope='module')
+def m():
+    """fileset.py as a module."""
+    spec = importlib.util.spec_from_file_location('fileset_program', PROGRAM['fileset'])
+    loaded = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FILETOOLS.parent)
+        spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture
+def places(tmp_path):
+    """A source and a destination, with a space and more in their names."""
+    pair = tmp_path / 'the source', tmp_path / 'the é\ndestination'
+    for place in pair:
+        place.mkdir()
+    return pair
+
+
+def options(places, mode='read', **more):
+    """Options of a short run; fileset's `read` has no destination."""
+    given = {'mode': mode, 'source': places[0], 'destination': places[-1], 'bytes': 100_000 if mode in SETS else 2_500_000,
+             'files': 20, 'iterations': 2, **more}
+    if mode == 'read' and 'destination' not in more:
+        del given['destination']
+    flags = ['--durable'] if given.pop('durable', False) else []
+    return [part for name, value in given.items() for part in (f'--{name}'.replace('_', '-'), value)] + flags
+
+
+def empty(places):
+    return not any(list(place.iterdir()) for place in places)
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """A tmpfs of 2 MB."""
+    mount = ['mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', tmp_path]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip('needs the right to mount a tmpfs')
+    yield tmp_path
+    subprocess.run(['umount', tmp_path], check=True)
+
+
+# Both programs
+
+@pytest.mark.parametrize('name', PROGRAM)
+def test_it_needs_python_3_9_and_its_standard_library_only_but_for_mpi4py(name):
+    tree = ast.parse(PROGRAM[name].read_text() + FILETOOLS.read_text(), feature_version=(3, 9))
+    names = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    names |= {node.module.split('.')[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert names <= sys.stdlib_module_names | {'filetools'} | ({'mpi4py'} if name == 'fileset' else set())
+
+
+@pytest.mark.parametrize('mode, more, line', [
+    ('large-copy', {'bytes': 1 << 50}, r'filecopy: not enough space: needs \d+ bytes, \d+ free on /.*'),
+    ('small-copy', {'files': 1 << 30}, r'filecopy: not enough space: needs \d+ bytes, \d+ free on /.*'),
+    ('small-write', {'destination': '/proc'}, 'filecopy: cannot write in /proc: .*'),
+    ('small-copy', {'source': '/proc'}, 'filecopy: cannot write in /proc: .*'),
+    ('small-write', {'destination': FILETOOLS}, f'filecopy: not a directory: {FILETOOLS}'),
+    ('large-copy', {'destination': '/no/such'}, 'filecopy: not a directory: /no/such'),
+    ('read', {'bytes': '1e15'}, r'fileset: not enough space: needs \d+ bytes, \d+ free on /.*'),
+    ('read', {'source': '/proc'}, r'fileset: (cannot write in|not enough space: needs \d+ bytes, 0 free on) /proc.*'),
+    ('read', {'source': FILETOOLS}, f'fileset: not a directory: {FILETOOLS}'),
+    ('read', {'source': '/no/such'}, 'fileset: not a directory: /no/such')])
+def test_a_run_that_cannot_be_is_refused_in_one_line(places, mode, more, line):
+    done = run(options(places, mode, **more))
+    assert done.returncode == 2 and done.stdout == '' and empty(places)
+    assert re.fullmatch(f'{line}\n', done.stderr)
+
+
+@pytest.mark.parametrize('mode, more', [
+    *(('small-copy', more) for more in ({'files': 0}, {'clients': -1}, {'hang_seconds': 'nan'}, {'source': ''}, {'iterations': 'x'})),
+    *(('read', more) for more in ({'files': 0}, {'bytes': -1}, {'bytes': 1.5}, {'bytes': '1e999'}, {'bytes': 'nan'}, {'chunk': 0},
+                                  {'iterations': 'x'}, {'seed': -1}, {'destination': '/tmp'})),
+    ('read-write', {'destination': ''}), ('tiny', {})])
+def test_bad_options_are_usage_errors(places, mode, more):
+    assert run(options(places, mode, **more)).returncode == 2
+
+
+@pytest.mark.parametrize('mode, after, cached', [
+    ('large-copy', '', 'no|yes'), ('large-copy', 'm.os.posix_fadvise = lambda *rest: None', 'yes'),
+    ('read', '', 'no|yes'),                                 # yes: on a file system that is memory
+    ('read', 'm.os.posix_fadvise = lambda *rest: None', 'yes'), ('read', 'm.resident = lambda path: (0, 0)', 'unknown'),
+    ('read', 'm.resident, m.mount = lambda path: (0, 9), lambda place: ("gpfs", "fs1")', 'unknown gpfs does not say')])
+def test_a_source_in_memory_is_said_to_be_cached(places, mode, after, cached):
+    _, said = results(options(places, mode, bytes=1_500_000, files=3), after=after)
+    word, _, why = cached.partition(' ')
+    assert said['source cached'] in word.split('|') and why in said['source cached why']
+    assert mode == 'read' or said['destination cached'] == 'yes'
+
+
+# filecopy
+
+@pytest.mark.parametrize('durable', [False, True], ids=['as-is', 'durable'])
+@pytest.mark.parametrize('mode', COPIES)
+def test_a_run_of_two_clients_is_read_back_and_leaves_nothing(places, mode, durable):
+    metrics, said = results(options(places, mode, clients=2, durable=durable))
+    assert metrics['hangs'] == metrics['failed_writes'] == 0
+    assert metrics['seconds_min'] <= metrics['seconds'] <= metrics['seconds_max']
+    assert ('file_rate' in metrics) == (mode != 'large-copy') and ('source cached' in said) == (mode != 'small-write')
+    assert said == said | {'mode': mode, 'clients': '2', 'iterations': '2', 'variant': 'durable' if durable else 'as-is'}
+    assert said['destination'].endswith(r'the \xe9\ndestination') and empty(places)
+
+
+@pytest.mark.parametrize('mode', COPIES)
+def test_every_client_writes_its_own_files_of_the_size_asked(places, mode):
+    done = run(options(places, mode, clients=2), after='m.remove = lambda tree, tick: None')
+    assert done.returncode == 0 and 'could not remove' in done.stderr
+    each, size = (1, 2_500_000) if mode == 'large-copy' else (20, 1024)
+    written = [path.read_bytes() for path in places[1].rglob('*') if path.is_file()]
+    assert [len(data) for data in written] == [size] * (2 * 2 * each)            # iterations, clients
+    assert len(set(written)) == 2 * each                                        # no two of an iteration alike
+    assert len(zlib.compress(b''.join(set(written)))) >= 2 * each * size
+    sources = [path.read_bytes() for path in places[0].rglob('*') if path.is_file()]
+    assert set(sources) == (set() if mode == 'small-write' else set(written))
+
+
+def test_durable_synchronises_every_file_and_folder_and_as_is_none_of_them(places, tmp_path):
+    log = tmp_path / 'log'
+    spy = f'''
+true_fsync = os.fsync
+def fsync(handle):
+    with open({str(log)!r}, 'a') as log:
+        log.write(ascii(os.path.basename(os.readlink(f'/proc/self/fd/{{handle}}'))) + ' ')
+    true_fsync(handle)
+os.fsync = fsync
+'''
+    before_the_clock, timed = ['iteration-1'], ['0000000', '0000001', 'client-0']
+    for durable, expected in ((False, before_the_clock), (True, before_the_clock + timed)):
+        log.write_text('')
+        results(options(places, 'small-write', files=2, iterations=1, durable=durable), before=spy)
+        assert re.findall("'(.*?)'", log.read_text()) == expected
+
+
+def test_seconds_run_from_the_common_start_to_the_end_of_the_last_client(places):
+    slow = "def write(path, *rest):\n    'client-1' in path and time.sleep(0.4)\n    true_write(path, *rest)"
+    begun = time.monotonic()
+    metrics, _ = results(options(places, 'small-write', files=1, clients=3, iterations=1), after=f'{slow}\nm.write = write')
+    assert 0.4 <= metrics['seconds'] < time.monotonic() - begun
+    assert metrics['file_rate'] == pytest.approx(3 / metrics['seconds'], rel=0.001)
+
+
+@pytest.mark.parametrize('mode', COPIES)
+@pytest.mark.parametrize('damage', ["file.write(b'damage')", 'file.truncate(1000)'], ids=['altered', 'short'])
+def test_a_copy_that_is_not_what_was_written_is_wrong(places, mode, damage):
+    bad = f'''
+def write(path, *rest):
+    true_write(path, *rest)
+    if path.endswith('iteration-2/client-1/0000000'):
+        with open(path, 'r+b') as file:
+            {damage}
+m.write = write
+'''
+    done = run(options(places, mode, clients=2), after=bad)
+    assert done.returncode == 1
+    with pytest.raises(Wrong, match='mismatches = 1'):
+        READ['filecopy'](done.stdout)
+
+
+def test_sigterm_stops_all_clients_and_they_clean_up(places):
+    going = start(options(places, 'small-copy', clients=2, files=500, iterations=1000), after=SLOW['filecopy'])
+    eventually(lambda: list(places[1].glob('*/iteration-*/client-1/*')))
+    clients = children(going.pid)
+    going.terminate()
+    done = ended(going)
+    assert done.returncode == 128 + signal.SIGTERM and done.stderr == 'filecopy: stopped by SIGTERM\n'
+    assert clients and not any(map(alive, clients)) and empty(places)
+    with pytest.raises(Incomplete):
+        READ['filecopy'](done.stdout)
+
+
+@pytest.mark.full
+def test_after_sigkill_no_client_stays_and_the_next_run_cleans_up(places, tmp_path):
+    going = start(options(places, 'small-copy', clients=2, files=500, iterations=1000), after=SLOW['filecopy'])
+    left = eventually(lambda: list(places[1].glob('*/iteration-*/client-1/*')))
+    clients = children(going.pid)
+    going.kill()
+    ended(going)
+    eventually(lambda: not any(map(alive, clients)))
+    name = re.sub(r'\d+$', '', left[0].parents[2].name)
+    (places[1] / f'{name}{os.getpid()}').mkdir()                                # of a run that lives
+    kept = tmp_path / 'elsewhere' / 'kept'
+    kept.parent.mkdir()
+    kept.touch()
+    (places[1] / f'{name}4194305').symlink_to(kept.parent)                      # of no run of ours
+    results(options(places, 'small-write', files=1))
+    assert {path.name for path in places[1].iterdir()} == {f'{name}{os.getpid()}', f'{name}4194305'}
+    assert kept.exists()
+    results(options(places, 'small-copy', files=1))
+    assert not list(places[0].iterdir())
+
+
+@pytest.mark.full
+def test_a_client_that_stops_is_a_hang_and_the_run_goes_on(places):
+    stop = "def write(path, *rest):\n    'iteration-1/client-0' in path and os.kill(os.getpid(), 19)\n    true_write(path, *rest)"
+    done = run(options(places, 'small-write', clients=2, iterations=3, hang_seconds=4), after=f'{stop}\nm.write = write')
+    assert done.returncode == 0, done.stderr
+    assert 'iteration 1 client-max-seconds - aggregate-rate - MB/s hung 1 failed 0\n' in done.stdout
+    metrics, _ = READ['filecopy'](done.stdout)
+    assert (metrics['hangs'], metrics['failed_writes']) == (1, 0) and empty(places)
+
+
+LIMIT = 'import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))'
+
+
+@pytest.mark.parametrize('fault, error, why', [
+    ("'client-1' in path and time.sleep(7777)", '', 'no iteration wrote all: 2 hangs, 0 failed writes'),
+    ("'client-1' in path and os._exit(3)", 'filecopy: a client died\n', 'the output ends without'),
+    (LIMIT.format(1000), 'iteration 1: File too large\n', 'no iteration wrote all: 0 hangs, 80 failed writes')])
+def test_clients_that_hang_or_die_or_cannot_write_leave_no_time(places, fault, error, why):
+    after = fault if 'setrlimit' in fault else f'def write(path, *rest):\n    {fault}\n    true_write(path, *rest)\nm.write = write'
+    done = run(options(places, 'small-write', clients=2, hang_seconds=0.5 if 'sleep' in fault else 300), after=after)
+    assert done.returncode == 1 and done.stderr.startswith(error) and empty(places)
+    with pytest.raises(Incomplete, match=why):
+        READ['filecopy'](done.stdout)
+
+
+@pytest.mark.full
+def test_a_disk_that_fills_up_and_empties_again(mounted):
+    full = mounted.with_name(f'{mounted.name}-full')        # there while the disk is full
+    wait = f"""
+def write(path, *rest):
+    while ('iteration-2/' in path) > os.path.exists({str(full)!r}) or 'iteration-3/' in path and os.path.exists({str(full)!r}):
+        time.sleep(0.01)
+    true_write(path, *rest)
+m.write = write
+"""
+    going = start(['--mode', 'small-write', '--destination', mounted, '--files', 40, '--iterations', 4], after=wait)
+    next(line for line in going.stdout if line.startswith('iteration 1 '))
+    filler = mounted / 'filler'
+    subprocess.run(['dd', 'if=/dev/zero', f'of={filler}', 'bs=64k'], capture_output=True)
+    full.touch()
+    assert next(line for line in going.stdout if re.search(r'failed [1-9]', line))
+    filler.unlink()
+    full.unlink()
+    done = ended(going)
+    assert done.returncode == 0 and re.search(r'iteration \d+: No space left on device\n', done.stderr)
+    assert re.search(r'failed_writes = [1-9]', done.stdout) and empty([mounted])
+
+
+# fileset: order and partners
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**53), iteration=st.integers(1, 9), rank=st.integers(0, 99), files=st.integers(1, 500))
+def test_every_file_is_read_once_in_an_order_that_the_seed_fixes(m, seed, iteration, rank, files):
+    indices = m.order(seed, iteration, rank, files)
+    assert sorted(indices) == list(range(files)) and indices == m.order(seed, iteration, rank, files)
+    if files > 50:
+        others = m.order(seed + 1, iteration, rank, files), m.order(seed, iteration + 1, rank, files)
+        assert indices not in (*others, m.order(seed, iteration, rank + 1, files), list(range(files)))
+
+
+@given(st.lists(st.sampled_from('abcdef'), min_size=1, max_size=40))
+def test_every_rank_is_read_once_and_by_another_node_where_there_are_two(m, hosts):
+    most = max(map(hosts.count, hosts))
+    if len(set(hosts)) > 1 and 2 * most > len(hosts):
+        with pytest.raises(m.Trouble, match=f'one node has {most} of {len(hosts)} ranks'):
+            m.partners(hosts)
+        return
+    nodes, reads = m.partners(hosts)
+    assert nodes == len(set(hosts)) and sorted(reads) == list(range(len(hosts)))
+    if nodes == 1:
+        assert reads == list(range(len(hosts)))
+    else:
+        assert all(hosts[other] != host for host, other in zip(hosts, reads, strict=True))
+
+
+@given(nodes=st.integers(2, 64), each=st.integers(1, 4), by_node=st.booleans())
+def test_with_as_many_ranks_on_every_node_it_is_the_next_node(m, nodes, each, by_node):
+    hosts = [rank // each if by_node else rank % nodes for rank in range(nodes * each)]
+    assert [hosts[other] for other in m.partners(hosts)[1]] == [(host + 1) % nodes for host in hosts]
+
+
+# fileset: runs
+
+@pytest.mark.parametrize('size', [1, 1000, 32768, 100_001])
+@pytest.mark.parametrize('mode', SETS)
+def test_one_rank_without_mpi4py(places, mode, size):
+    done = run(options(places, mode, bytes=size, iterations=3))
+    assert done.returncode == 0 and done.stderr == '' and empty(places)
+    metrics, said = READ['fileset'](done.stdout)
+    assert metrics['rate'] == pytest.approx(20 * size * 8e-6 / metrics['seconds'], abs=1e-6)
+    assert metrics['ns_per_byte'] == pytest.approx(metrics['seconds'] * 1e9 / (20 * size), abs=1e-6)
+    assert metrics['file_rate'] == pytest.approx(20 / metrics['seconds'], abs=1e-6)
+    assert said == said | {'ranks': 1, 'nodes': 1, 'bytes': size, 'files': 20, 'chunk': 32768, 'mode': mode, 'seed': 1,
+                           'iterations': 3, 'read_from': 'own', 'launch': 'one rank, mpi4py is absent', 'mpi4py': 'none'}
+    assert said.get('destination', r'the \xe9\ndestination').endswith(r'the \xe9\ndestination')
+
+
+@pytest.mark.parametrize('nodes, ranks', [(1, 2), (2, 2), (2, 4)])
+@pytest.mark.parametrize('mode', SETS)
+def test_several_ranks(mpi, places, tmp_path, mode, nodes, ranks):
+    log = tmp_path / 'log'
+    spy = f'''
+def good(self, path, writer, *rest):
+    with open({str(log)!r}, 'a') as log:
+        log.write(f'{{self.team.rank}} {{writer}}\\n')
+    return true_good(self, path, writer, *rest)
+m.Job.good = good
+'''
+    before = '' if nodes == 1 else TWO_NODES % (ranks // nodes)
+    metrics, said = results(options(places, mode, iterations=1), ranks=ranks, before=before, after=spy)
+    assert said == said | {'ranks': ranks, 'nodes': nodes, 'launch': 'mpi', 'read_from': 'other node' if nodes == 2 else 'own'}
+    step = ranks // nodes if nodes == 2 else 0
+    assert set(log.read_text().splitlines()) == {f'{rank} {(rank + step) % ranks}' for rank in range(ranks)}
+    assert metrics['rate'] > 0 and empty(places)
+
+
+def test_with_mpi4py_and_no_launcher_there_is_one_rank(mpi, places):
+    _, said = results(options(places), before='')
+    assert said['launch'] == 'one rank, no launcher' and said['mpi4py'] != 'none'
+
+
+def test_files_are_what_the_seed_says_whatever_the_chunk_and_no_two_alike(places):
+    show = POPULATE.format("    for index in range(self.options.files):\n"
+                           "        print(open(self.source(0, index), 'rb').read().hex(), file=sys.stderr)")
+    written = [run(options(places, files=5, bytes=3000, chunk=chunk, seed=seed), after=show).stderr.split()
+               for seed, chunk in ((1, 1000), (1, 4096), (2, 4096))]
+    assert written[0] == written[1] and not set(written[0]) & set(written[2])
+    assert len(set(written[0])) == 5 and {len(each) for each in written[0]} == {6000}
+
+
+def test_seconds_run_from_the_first_start_to_the_end_of_the_last_rank(mpi, places):
+    late = 'def good(self, *rest):\n    time.sleep(0.5 * self.team.rank)\n    return true_good(self, *rest)\nm.Job.good = good'
+    begun = time.monotonic()
+    metrics, _ = results(options(places, files=1, iterations=1), ranks=2, before='', after=late)
+    assert 0.5 <= metrics['seconds'] < time.monotonic() - begun
+
+
+def test_a_file_is_synchronised_and_read_in_chunks(places):
+    spy = '''
+true_readv, true_fsync = os.readv, os.fsync
+def readv(handle, buffers):
+    count = true_readv(handle, buffers)
+    print('readv', len(buffers[0]), count, file=sys.stderr)
+    return count
+def fsync(handle):
+    print('fsync', ascii(os.readlink(f'/proc/self/fd/{handle}').split('/')[-1]), file=sys.stderr)
+    true_fsync(handle)
+os.readv, os.fsync = readv, fsync
+'''
+    said = run(options(places, 'read-write', files=1, iterations=1), before=f'{ABSENT}\n{spy}').stderr.splitlines()
+    once = ['readv 32768 32768'] * 3 + ['readv 32768 1696', 'readv 32768 0']
+    assert said[:3] == ["fsync '0000000'", "fsync 'files'", "fsync 'rank-00000'"] and said[3].startswith("fsync 'parity-fileset-")
+    assert said[4:] == [*once, "fsync '0000000'", *once]                 # the copy is read back after the clock stopped
+
+
+# fileset: verification
+
+@pytest.mark.parametrize('mode, damage, wrong, ranks', [        # in two iterations; where it is copied, the copy is bad, too
+    *((mode, damage, wrong, 0) for mode, wrong in (('read', 2), ('read-write', 4))
+      for damage in (FLIP, 'file.truncate(99_999)', 'file.seek(0, 2); file.write(b"x")')), ('read', FLIP, 2, 2)])
+def test_a_file_that_is_not_what_was_written_is_wrong(request, places, mode, damage, wrong, ranks):
+    before = request.getfixturevalue('mpi') or TWO_NODES % 1 if ranks else ABSENT
+    done = run(options(places, mode), before=before, ranks=ranks, after=POPULATE.format(DAMAGE.format(damage)))
+    assert done.returncode == 1 and empty(places)
+    assert done.stderr.startswith(f'fileset: {wrong} files read were not what was written\n')
+    with pytest.raises(Wrong, match=f'wrong files: {wrong // 2}, not 0'):
+        READ['fileset'](done.stdout)
+
+
+def test_a_bad_copy_is_wrong(places):
+    bad = f'''
+true_check = m.Job.check
+def check(self, number, writer):
+    with open(self.copied(number, 7), 'r+b') as file:
+        {FLIP}
+    return true_check(self, number, writer)
+m.Job.check = check
+'''
+    done = run(options(places, 'read-write', iterations=1), after=bad)
+    assert done.returncode == 1 and 'mismatches = 1\n' in done.stdout and empty(places)
+
+
+@settings(deadline=None, max_examples=50)
+@given(data=st.data(), size=st.integers(1, 5000), chunk=st.integers(1, 1500), index=st.integers(0, 10**6))
+def test_any_flipped_byte_of_any_file_is_noticed(m, tmp_path_factory, data, size, chunk, index):
+    options = m.argparse.Namespace(mode='read', bytes=size, chunk=chunk, seed=3, source='', destination='')
+    job = m.Job(options, m.argparse.Namespace(rank=0, size=1))
+    pool, start = bytes(m.random.Random('3/5').randbytes(m.POOL)), index * m.STEP % m.POOL
+    content = bytearray((pool + pool)[start:start + size])
+    path = tmp_path_factory.getbasetemp() / 'file'
+    path.write_bytes(content)
+    assert job.good(path, 5, index) and (size < 8 or not job.good(path, 5, index + 1))
+    content[data.draw(st.integers(0, size - 1))] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    assert not job.good(path, 5, index)
+
+
+# fileset: trouble
+
+def sources(places, count=20):
+    """Something to wait for: the files of a run that is under way."""
+    return lambda: len(list(places[0].glob('*/rank-*/files/*'))) >= count and list(places[0].iterdir())
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)])
+def test_a_signal_stops_it_and_it_cleans_up(places, number):
+    going = start(options(places, 'read-write', iterations=1000), after=SLOW['fileset'])
+    eventually(lambda: list(places[1].glob('*/rank-*/copies-*/*')))
+    going.send_signal(number)
+    done = ended(going)
+    assert done.returncode == 128 + number and done.stderr == f'fileset: rank 0 stopped by {number.name}\n'
+    assert empty(places)
+    with pytest.raises(Incomplete, match='the output ends without'):
+        READ['fileset'](done.stdout)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize('whom', ['mpirun', 'every rank', 'one rank', 'a rank that waits'])
+def test_a_signal_to_some_or_all_ranks_ends_all_and_all_clean_up(mpi, places, whom):
+    slow = SLOW['fileset'].replace('0.005', '0.005 if arguments[0].team.rank else 0' if whom == 'a rank that waits' else '0.005')
+    going = start(options(places, iterations=1000), ranks=2, before='', after=slow)
+    eventually(sources(places, 40))
+    ranks = {}
+    for pid in children(going.pid):
+        if found := re.search(r'\0OMPI_COMM_WORLD_RANK=(\d)', Path(f'/proc/{pid}/environ').read_text()):
+            ranks[int(found[1])] = pid
+    assert sorted(ranks) == [0, 1]
+    for pid in {'mpirun': [going.pid], 'every rank': list(ranks.values())}.get(whom, [ranks[0]]):
+        os.kill(pid, signal.SIGTERM)
+    going.communicate(timeout=PATIENCE)
+    assert going.returncode != 0
+    eventually(lambda: empty(places))
+
+
+@pytest.mark.parametrize('error', ['OSError(5, "Input/output error")', 'ValueError("a fault")'])
+def test_a_rank_that_fails_ends_all(mpi, places, error):
+    fail = f'def good(self, *rest):\n    if self.team.rank:\n        raise {error}\n    return true_good(self, *rest)\nm.Job.good = good'
+    going = start(options(places), ranks=2, before='', after=fail)
+    _, said = going.communicate(timeout=PATIENCE)
+    assert going.returncode != 0 and empty(places)
+    if 'OSError' in error:
+        assert re.search(r'^fileset: rank 1 on \S+: \[Errno 5\] Input/output error$', said, re.M)
+        assert going.returncode == 1 and 'Traceback' not in said
+
+
+def killed(places, files=20):
+    """The folder that a killed run leaves."""
+    going = start(options(places, files=files, iterations=1000), after=SLOW['fileset'])
+    left, = eventually(sources(places, files))
+    going.kill()
+    ended(going)
+    assert list(left.iterdir())
+    return left
+
+
+@pytest.mark.full
+def test_after_sigkill_the_next_run_cleans_up(places, tmp_path):
+    left = killed(places)
+    foreign = tmp_path / 'foreign'
+    foreign.mkdir()
+    (foreign / 'kept').touch()
+    link = places[0] / 'parity-fileset-link'                # of no run of ours
+    link.symlink_to(foreign)
+    results(options(places))
+    assert not left.exists() and list(places[0].iterdir()) == [link] and (foreign / 'kept').exists()
+
+
+def test_a_run_that_lives_is_left_alone(places):
+    going = start(options(places, iterations=3), after=SLOW['fileset'])
+    live, = eventually(sources(places))
+    going.send_signal(signal.SIGSTOP)       # it is there, however long the other takes
+    assert results(options(places, files=2)) and live.exists()
+    going.send_signal(signal.SIGCONT)
+    done = ended(going)
+    assert done.returncode == 0 and READ['fileset'](done.stdout)[0] and empty(places)
+
+
+@pytest.mark.parametrize('owner, days, removed', [
+    ('elsewhere {boot} {space}\n{process}', 6, False), ('elsewhere {boot} {space}\n{process}', 8, True),
+    ('{host} an-earlier-boot {space}\n{process}', 6, False), ('{host} {boot} pid:[1]\n{process}', 6, False),
+    ('', 6, False), ('', 8, True), ('{host} {boot} {space}\n', 6, False), ('{host} {boot} {space}\n1 0', 0, True),
+    ('{host} {boot} {space}\n{process}', 8, False), (None, 6, False), (None, 8, True), ('\xff', 6, False)])
+def test_what_another_host_left_is_removed_after_7_days_only(m, places, owner, days, removed):
+    """The owner file decides; `process` is this one, which lives, and 1 0 a process that began at another time."""
+    left = places[0] / 'parity-fileset-left'
+    (left / 'rank-00000').mkdir(parents=True)
+    if owner is not None:
+        host, boot, space = m.machine().split(' ')
+        text = owner.format(host=host, boot=boot, space=space, process=m.process(os.getpid()))
+        (left / 'owner').write_text(text, encoding='latin-1')
+    results(options(places), after=f'true_time = time.time\nm.time.time = lambda: true_time() + {days} * 86400')
+    assert left.exists() != removed
+
+
+@pytest.mark.full
+def test_too_little_space_is_refused_before_anything_is_written(mounted):
+    mtime = mounted.stat().st_mtime_ns
+    done = run(options([mounted], bytes=100_000, files=20))         # 20 x 25 blocks, and 5 %
+    assert done.returncode == 2 and done.stdout == ''
+    assert re.fullmatch(r'fileset: not enough space: needs 2150400 bytes, \d+ free on /.*\n', done.stderr)
+    assert mounted.stat().st_mtime_ns == mtime
+    assert run(options([mounted], 'read-write', files=11)).returncode == 2                  # needs it twice
+    results(options([mounted], files=11))
+    left = killed([mounted], 11)
+    assert results(options([mounted], files=11)) and not left.exists()                      # makes room first
+
+
+@pytest.mark.parametrize('why', ['EDQUOT', 'ENOSPC'])
+def test_what_a_quota_does_not_let_in_is_refused(places, why):
+    refuse = f'''
+class C:
+    mincore = m.libc.mincore
+    def fallocate(self, *rest):
+        m.ctypes.set_errno(m.errno.{why})
+        return -1
+m.libc = C()
+'''
+    done = run(options(places), after=refuse)
+    assert done.returncode == 2 and empty(places) and done.stdout == ''
+    assert re.fullmatch('fileset: not enough space: .* bytes on .*: (Disk quota exceeded|No space left on device)\n', done.stderr)
+    results(options(places), after=refuse.replace(why, 'EOPNOTSUPP'))       # nobody can say
+
+
+def test_a_folder_that_the_nodes_do_not_share_is_refused(mpi, places, tmp_path):
+    (tmp_path / 'local').mkdir()
+    own = f'{TWO_NODES % 1}\nif rank: sys.argv[sys.argv.index("--source") + 1] = {str(tmp_path / "local")!r}'
+    done = run(options(places), ranks=2, before=own)
+    assert done.returncode == 2 and 'node02 does not see in ' in done.stderr
+    assert 'it must be shared by the nodes\n' in done.stderr and empty([*places, tmp_path / 'local'])
+
+
+@pytest.mark.parametrize('ranks, before, code, said', [
+    (0, f'{ABSENT}\n{LIMIT.format(50_000)}', 1, r'fileset: rank 0 on \S+: \[Errno 27\] File too large\n'),
+    (0, f'{ABSENT}\nos.environ["OMPI_COMM_WORLD_SIZE"] = "4"', 2,
+     'fileset: the launcher started 4 tasks, but each is a run of its own: mpi4py is absent\n'),
+    (3, TWO_NODES % 2, 2, '(?s)fileset: one node has 2 of 3 ranks((?!one node has).)*')], ids=['full disk', 'apart', 'uneven'])
+def test_a_full_disk_ranks_apart_and_uneven_nodes_are_told_once(request, places, ranks, before, code, said):
+    if ranks:
+        request.getfixturevalue('mpi')
+    done = run(options(places), ranks=ranks, before=before)
+    assert done.returncode == code and re.fullmatch(said, done.stderr) and empty(places)
+    assert code == 1 or done.stdout == ''
