@@ -14,7 +14,7 @@ from commands import parity
 from conftest import TOP, shell
 from mutations import examples
 from parity.base.errors import UsageError
-from parity.stats import table
+from parity.stats import judgement
 
 HEAD = 'series,night,kind,run,value\n'
 
@@ -29,8 +29,8 @@ def text(found: list[tuple], head: str = HEAD) -> str:
     return head + ''.join(','.join(map(str, row)) + '\n' for row in found)
 
 
-def judged(found: list[tuple], head: str = HEAD) -> dict[str, table.Series]:
-    return table.of_table(table.read(text(found, head).encode(), 'x.csv'))
+def judged(found: list[tuple], head: str = HEAD) -> dict[str, judgement.Series]:
+    return judgement.of_table(judgement.read(text(found, head).encode(), 'x.csv'))
 
 
 def levels(*parts) -> list[float]:
@@ -109,17 +109,17 @@ def test_rows_in_any_order_alarm_as_when_each_night_was_the_last(rng: random.Ran
 ])
 def test_a_bad_file_is_refused_by_line_and_column(raw, where, said):
     with pytest.raises(UsageError) as refused:
-        table.read(raw.encode(), 'x.csv')
+        judgement.read(raw.encode(), 'x.csv')
     assert str(refused.value).startswith(f'x.csv{where}') and said in str(refused.value)
 
 
 def test_text_must_be_utf_8_and_what_excel_adds_does_no_harm():
     for raw, said in (('\ufeff'.encode('utf-16-le') + b'x', 'UTF-16'), (HEAD.encode() + b'a\xe4,1', ':2:')):
         with pytest.raises(UsageError, match=said):
-            table.read(raw, 'x.csv')
+            judgement.read(raw, 'x.csv')
     plain = text(rows(levels((41, 1))))
     excel = b'\xef\xbb\xbf' + plain.replace('\n', '\r\n').encode() + b'\r\n'
-    assert table.of_table(table.read(excel, 'x.csv')) == table.of_table(table.read(plain.encode(), 'x.csv'))
+    assert judgement.of_table(judgement.read(excel, 'x.csv')) == judgement.of_table(judgement.read(plain.encode(), 'x.csv'))
 
 
 @examples(120)
@@ -128,7 +128,7 @@ def test_text_must_be_utf_8_and_what_excel_adds_does_no_harm():
 def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):
     raw = HEAD + ''.join(','.join(row) + '\n' for row in found)
     try:
-        table.of_table(table.read(raw.encode(), 'x.csv'))
+        judgement.of_table(judgement.read(raw.encode(), 'x.csv'))
     except UsageError as err:
         assert str(err).startswith('x.csv:'), 'a line is named'
 

@@ -1,11 +1,11 @@
-"""Text that a job printed, made fit to be read, and characters that no script, name or option may hold."""
+"""Text of jobs, made fit to be read; characters that no script, name or option may hold; lists of CPUs."""
 
 from __future__ import annotations
 
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
@@ -77,3 +77,24 @@ def refuse_in_words(arguments: Sequence[str]) -> None:
     for word in arguments:
         shown = ''.join(c if c.isprintable() else '\ufffd' for c in word)
         refuse(f'command line: {shown[:80]}', word.replace('\n', '\r').replace('\t', '\r'))
+
+
+#: Far above Linux's largest NR_CPUS (8192): a list beyond is no list of CPUs.
+_MOST = 1 << 16
+
+
+def cpus(listed: str) -> frozenset[int]:
+    """Read ``0-3,8`` as {0, 1, 2, 3, 8}; empty where the text is no such list."""
+    from ClusterShell.RangeSet import RangeSet, RangeSetException
+    try:
+        if all(int(number) < _MOST for number in re.findall(r'\d+', listed)):
+            return frozenset(map(int, RangeSet(listed.strip(','))))
+    except RangeSetException:
+        pass
+    return frozenset()
+
+
+def cpu_list(numbers: Iterable[int]) -> str:
+    """Write {0, 1, 2, 3, 8} as ``0-3,8``."""
+    from ClusterShell.RangeSet import RangeSet
+    return str(RangeSet(numbers))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from parity.base import codes, csvfile
+from parity.base import codes, files
 from parity.base.errors import OK, REGRESSED, UsageError
 
 
@@ -61,14 +61,14 @@ def detect(file: str, as_json: bool) -> int:
 
     Returns 1 where the last night of a series alarms, else 0. Raises UsageError for a file that cannot be
     read, with the line and column of what is wrong."""
-    from parity.stats import table
-    found = table.of_table(table.read(_read(file), file))
+    from parity.stats import judgement
+    found = judgement.of_table(judgement.read(_read(file), file))
     if as_json:
         _print_json({'series': {name: {
             'alarms': list(series.alarms), 'verdict': series.judgement.verdict, 'why': series.judgement.why,
             'warnings': list(series.judgement.warnings)} for name, series in found.items()}})
     else:
-        _print(found, table.STATED)
+        _print(found, judgement.STATED)
     return REGRESSED if any(series.judgement.alarm for series in found.values()) else OK
 
 
@@ -87,7 +87,7 @@ def _print(found: dict[str, Any], stated: str) -> None:
 
 
 def _read(file: str) -> bytes:
-    return sys.stdin.buffer.read() if file == '-' else csvfile.read(Path(file))
+    return sys.stdin.buffer.read() if file == '-' else files.read(Path(file))
 
 
 def _printable(text: str) -> str:

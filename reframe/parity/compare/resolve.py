@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from parity.base import csvfile
+from parity.base import files
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.compare.model import Measured, Side, Value, newest_alike
 from parity.records import database, history, kept, outset, record
@@ -124,7 +124,7 @@ _DIRECTIONS = ('higher', 'lower')
 def of_file(file: str) -> Side:
     """Return the side in a file. UsageError gives file, line and what would be valid."""
     path = Path(file)
-    raw = csvfile.read(path)
+    raw = files.read(path)
     if path.suffix == '.csv':
         return Side(path.name, 'file', _of_csv(file, raw))
     try:
@@ -149,7 +149,7 @@ def _report(path: Path, report: Any) -> Side:
 
 def _of_csv(file: str, raw: bytes) -> list[Measured]:
     cells: dict[tuple[str, str], Measured] = {}
-    for line, fields in csvfile.rows(raw, file, _bad_header):
+    for line, fields in files.rows(raw, file, _bad_header):
         row = {name.strip(): value.strip() for name, value in fields.items()}
         key, unit = (row['benchmark'], row['metric']), row.get('unit', '')
         direction = row.get('direction') or _DIRECTIONS[0]
@@ -160,7 +160,7 @@ def _of_csv(file: str, raw: bytes) -> list[Measured]:
         cell = cells.setdefault(key, Measured(row.get('subsystem', ''), key[0], *key, unit, direction))
         if (said := (unit, direction)) != (before := (cell.unit, cell.better)):
             raise UsageError(f'{file}:{line}: {key}: unit and direction {said}, before {before}')
-        cell.values.append(Value(csvfile.number(row['value'], f'{file}:{line}: value')))
+        cell.values.append(Value(files.number(row['value'], f'{file}:{line}: value')))
     if not cells:
         raise UsageError(f'{file}: holds no row below its header')
     return list(cells.values())

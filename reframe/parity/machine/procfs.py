@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from parity.base import ranges
+from parity.base.text import cpus as cpus_in
 from parity.machine.model import Cache, CpuSets, MemoryChannels
 
 T = TypeVar('T')
@@ -57,7 +57,7 @@ class Tree:
 
     def cpus(self, path: str) -> frozenset[int]:
         """Return the CPUs of a file such as ``0-3,8``."""
-        return ranges.cpus(self.text(path) or '')
+        return cpus_in(self.text(path) or '')
 
     def listing(self, path: str) -> list[str]:
         """Return all names in a folder, sorted."""
@@ -145,7 +145,7 @@ def usable(tree: Tree, processors: list[dict[str, str]]) -> frozenset[int]:
     online = tree.cpus(f'{CPU}/online') or frozenset(range(len(processors)))
     if not online:
         return tree.unknown('number of cpus unknown: taken as one', frozenset({0}))
-    allowed = ranges.cpus(found[1] if found else '') & online
+    allowed = cpus_in(found[1] if found else '') & online
     return allowed or tree.unknown('cpu affinity unknown: all online cpus are taken as usable', online)
 
 

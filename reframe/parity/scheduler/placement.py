@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from parity.base import ranges
+from parity.base import text
 
 BINDINGS = ('core', 'socket', 'none')
 ORDERS = ('block', 'cyclic')
@@ -63,7 +63,7 @@ class Ran(NamedTuple):
 
     def told(self) -> list[dict]:
         """Return rank, node and CPUs for the results, in short form."""
-        return [{'rank': r.number, 'node': r.node, 'cpus': ranges.text(r.cpus)} for r in self.ranks]
+        return [{'rank': r.number, 'node': r.node, 'cpus': text.cpu_list(r.cpus)} for r in self.ranks]
 
 
 def needs_node_file(partition) -> bool:
@@ -85,14 +85,14 @@ def variables(asked: Asked, node_file: bool = False) -> dict[str, str]:
 def read(folder: Path) -> Ran:
     """Read the notes that a job's ranks wrote into ``folder``; any other file is no rank."""
     notes = ((file.name, file.read_text(errors='replace').split()) for file in folder.glob('[0-9]*'))
-    ranks = sorted(Rank(int(name), words[1], ranges.cpus(words[2])) for name, words in notes
+    ranks = sorted(Rank(int(name), words[1], text.cpus(words[2])) for name, words in notes
                    if len(words) == 3 and words[0] == name and name.isdecimal())
     topology, allowed = (file.read_text(errors='replace') if file.exists() else ''
                          for file in (folder / 'topology', folder / 'allowed'))
     # `lscpu -p=CPU,CORE,SOCKET`, and the line Cpus_allowed_list of /proc/self/status
     rows = re.findall(r'^(\d+),(\d+),(\d*)$', topology, re.MULTILINE)
     return Ran(tuple(ranks), {int(cpu): (int(core), int(socket or 0)) for cpu, core, socket in rows},
-               ranges.cpus(''.join(allowed.split()[-1:])))
+               text.cpus(''.join(allowed.split()[-1:])))
 
 
 def problem(asked: Asked, ran: Ran) -> str:
@@ -119,7 +119,7 @@ def _binding(binding: str, ran: Ran) -> str:
     least = {'core': 1, 'socket': min(sockets.values(), default=0), 'none': len(ran.allowed)}[binding]
     taken = Counter()
     for rank in ran.ranks:
-        may = f'rank {rank.number} may run on CPUs {ranges.text(rank.cpus)}'
+        may = f'rank {rank.number} may run on CPUs {text.cpu_list(rank.cpus)}'
         if len(rank.cpus) < least:
             return f'{may} only: not bound to {binding}'
         if binding != 'none':

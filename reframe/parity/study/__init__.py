@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from parity.base import csvfile, paths, yamlfile
+from parity.base import files, paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.compare import join
@@ -118,7 +118,7 @@ def _series(study: Study, folder: Path) -> dict[Key, Series]:
     found: dict[Key, Series] = {}
     for table in study.tables:
         file = folder / table.file
-        for line, row in csvfile.rows(csvfile.read(file), str(file), table.lacks):
+        for line, row in files.rows(files.read(file), str(file), table.lacks):
             _add(found, study, table, f'{file}:{line}', row)
     return found
 
@@ -131,11 +131,11 @@ def _add(found: dict[Key, Series], study: Study, table: Table, where: str, row: 
         raise UsageError(f'{where}: {table.side} {side!r}; valid: {study.baseline}, {study.candidate}')
     compared = all(row[column] == value for column, value in table.only.items())
     series = found.setdefault((benchmark, metric, side), Series(table, unit, compared))
-    run = int(csvfile.number(row[table.order], f'{where}: {table.order}'))
+    run = int(files.number(row[table.order], f'{where}: {table.order}'))
     runs = series.parts.setdefault(part, {})
     if run in runs:
         raise UsageError(f'{where}: {benchmark} {metric} on {side} has a run {run} before')
-    runs[run] = csvfile.number(row[table.value], f'{where}: {table.value}')
+    runs[run] = files.number(row[table.value], f'{where}: {table.value}')
 
 
 def _cells(study: Study, series: dict[Key, Series]) -> tuple[dict[str, list[Measured]], list[str]]:
