@@ -1,5 +1,5 @@
-"""The benchmark codes. Each has a folder, checks/<subsystem>/<code>/, whose <code>.py states `CODE = Code(...)`:
-where its programs come from, how they are tried. CODE holds literals only: listing the codes imports no check."""
+"""The benchmark codes. Each has a folder, checks/<subsystem>/<code>/, whose <code>.py states `CODE = Code(...)`.
+CODE holds literals only: listing the codes imports no check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import UsageError
 
-#: What belongs to no code and may be needed beside one: an MPI, Python, a C compiler with OpenMP.
+#: Programs that belong to no code and may be needed beside one: an MPI, Python, a C compiler with OpenMP.
 TOOLS = {'mpirun': 'mpi', 'python3': 'python', 'cc': 'cc'}
 
 #: Each array at least so many times the last-level caches used in a run (McCalpin's run rules,
@@ -27,21 +27,20 @@ CACHE_MULTIPLE = 4
 class Code:
     """A benchmark code.
 
-    Spack builds ``spack``, a line of spack.yaml. It brings ``binaries`` below the view's bin/: `{variant}` stands
-    for each value of a variant, `NAME +variant` is there only with the variant. ``arrays``: a variant that holds
+    ``spack`` is its line of spack.yaml. It brings ``binaries`` below the view's bin/: `{variant}` stands for each
+    value of a variant, and `NAME +variant` is there only with the variant. ``arrays`` names a variant that holds
     the elements of an array of 8 bytes, and the number of such arrays.
 
-    ``executable`` is the program on PATH, of the distribution's ``package``. ``beside`` are the TOOLS that a check
-    starts with it; a code with neither has no program but Spack's.
+    ``executable`` is the program on PATH, from the distribution's ``package``. A check starts it together with the
+    TOOLS in ``beside``. A code with neither has no program but Spack's.
 
-    A program is tried with the arguments ``starts``, in a folder that has only ``files``, from the code's own.
-    Its output, or the file ``result`` that it writes, must have the line ``says`` and match ``version``, whose
-    groups are at least ``least``. ``blas``: figures depend on the BLAS. ``profile``: this is no benchmark but a
-    library that profiles MPI: the names of its reports, and the variable that it runs with.
+    A program is tried with the arguments ``starts``, in a folder that has only the code's ``files``. Its output,
+    or the file ``result``, must have the line ``says`` and match ``version``, whose groups are at least ``least``.
 
-    ``parts``: the part of a machine that moves which cells, by patterns matched from the start of a cell's name
-    (Npb%benchmark=mg%....mops_total). ``stand_in`` names another code, whose metrics with the prefixes
-    ``stands_for`` measure the same thing."""
+    ``blas``: figures depend on the BLAS. ``profile`` is set for a library that profiles MPI, which is no
+    benchmark: the names of its reports, and its variable. ``parts`` gives, for patterns matched from the start of
+    a cell's name (Npb%benchmark=mg%....mops_total), the parts of a machine that move the cell. ``stand_in`` names
+    another code, whose metrics with the prefixes ``stands_for`` measure the same thing."""
 
     name: str
     spack: str = ''
@@ -82,25 +81,23 @@ class Code:
         return f'{self.feature}-gpu' if self.gpu else ''
 
     def binaries_of(self, variants: dict[str, Any]) -> list[str]:
-        """The binaries, below the view's bin/, of a build with these variants."""
+        """Return the binaries, below the view's bin/, of a build with these variants."""
         found = []
         for binary in self.binaries:
             name, _, variant = binary.partition(' +')
             names = re.findall(r'\{(\w+)\}', name)
             if not variant or variants.get(variant):
+                several = [v if isinstance(v := variants[n], (list, tuple)) else str(v).split(',') for n in names]
                 found += [name.format(**dict(zip(names, values, strict=True)))
-                          for values in itertools.product(*(_several(variants[n]) for n in names))]
+                          for values in itertools.product(*several)]
         return found
 
 
-def _several(value: Any) -> list[str]:
-    return list(value) if isinstance(value, (list, tuple)) else str(value).split(',')
-
-
 def every() -> tuple[Code, ...]:
-    """Return all codes, in the order of their folders; those of this checkout if PARITY_ROOT has no checks/.
-    Raises UsageError, with file and line, for a folder without a check, a CODE that holds no literals, and a
-    name that two codes have."""
+    """Return all codes, in the order of their folders; those of this checkout where PARITY_ROOT has no checks/.
+
+    Raise UsageError, with file and line, for a folder without a check, a CODE that holds no literals, and a name
+    that two codes have."""
     checks = paths.root() / 'checks'
     return _every(checks if checks.is_dir() else Path(__file__).resolve().parents[3] / 'checks')
 
@@ -111,16 +108,17 @@ def _every(checks: Path) -> tuple[Code, ...]:
     for folder in sorted(checks.glob('*/*/')):
         if folder.name[0] in '._' or not any(folder.iterdir()):
             continue
-        code = _read(folder / f'{folder.name}.py')
+        code, line = _read(folder / f'{folder.name}.py')
         for other in found.values():
             if code.name == other.name or code.room == other.room:
-                raise UsageError(f'{code.file}:{_line(code.file)}: {code.name!r} is the code of {other.file} '
-                                 'already; each folder must have a name and a CODE of its own')
+                raise UsageError(f'{code.file}:{line}: {code.name!r} is the code of {other.file} already; each '
+                                 'folder must have a name and a CODE of its own')
         found[code.name] = code
     return tuple(found.values())
 
 
-def _read(file: Path) -> Code:
+def _read(file: Path) -> tuple[Code, int]:
+    """Return a file's CODE and its line."""
     if not file.is_file():
         raise UsageError(f'{file}: not here: the folder of a code must hold its check, with CODE = Code(...)')
     try:
@@ -132,48 +130,33 @@ def _read(file: Path) -> Code:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != 'Code':
         raise UsageError(f"{file}:{call.lineno if call else 1}: must state CODE = Code('NAME', ...)")
     known = [f.name for f in fields(Code) if f.name != 'file']
+    for key in call.keywords:
+        if key.arg not in known:
+            raise UsageError(f'{file}:{key.value.lineno}: CODE: unknown {key.arg!r}; '
+                             f'valid are: {", ".join(known)}')
+    for node in (*call.args, *(key.value for key in call.keywords)):
+        try:
+            ast.literal_eval(node)
+        except ValueError:
+            raise UsageError(f'{file}:{node.lineno}: {ast.unparse(node)}: must be a literal: CODE is read without '
+                             'running the file') from None
     try:
-        values = [ast.literal_eval(value) for value in call.args]
-        named = {_known(key, known, file): ast.literal_eval(key.value) for key in call.keywords}
-    except ValueError:
-        bad = next(n for n in [*call.args, *(k.value for k in call.keywords)] if not _literal(n))
-        raise UsageError(f'{file}:{bad.lineno}: {ast.unparse(bad)}: must be a literal: CODE is read without '
-                         'running the file') from None
-    try:
-        code = Code(*values, **named)
+        code = Code(*map(ast.literal_eval, call.args), **{k.arg: ast.literal_eval(k.value) for k in call.keywords})
     except TypeError as err:
         raise UsageError(f'{file}:{call.lineno}: CODE: {str(err).removeprefix("Code.__init__() ")}') from None
-    return replace(code, feature=code.feature or file.stem, file=file)
-
-
-def _known(key: ast.keyword, known: list[str], file: Path) -> str:
-    if key.arg not in known:
-        raise UsageError(f'{file}:{key.value.lineno}: CODE: unknown {key.arg!r}; valid are: {", ".join(known)}')
-    return key.arg
-
-
-def _literal(node: ast.expr) -> bool:
-    try:
-        ast.literal_eval(node)
-    except ValueError:
-        return False
-    return True
-
-
-def _line(file: Path) -> int:
-    return next(n for n, line in enumerate(file.read_text().splitlines(), 1) if line.startswith('CODE'))
+    return replace(code, feature=code.feature or file.stem, file=file), call.lineno
 
 
 def named(room: str) -> Code:
-    """The code of this folder. Raises UsageError for none."""
-    for code in every():
-        if code.room == room:
-            return code
-    raise UsageError(f'{room!r} is no code that parity reads; valid are: {", ".join(c.room for c in every())}')
+    """Return the code of this folder. Raise UsageError for none."""
+    rooms = {code.room: code for code in every()}
+    if room not in rooms:
+        raise UsageError(f'{room!r} is no code that parity reads; valid are: {", ".join(rooms)}')
+    return rooms[room]
 
 
 def features() -> tuple[str, ...]:
-    """Every name that `requires`, a waiver or a modules environment may use."""
+    """Return every name that `requires`, a waiver or a modules environment may use."""
     return tuple(sorted({name for code in every() for name in (code.feature, code.on_gpu) if name}))
 
 
@@ -185,17 +168,17 @@ def offered_by(provider: str) -> tuple[str, ...]:
 
 
 def measured() -> tuple[Code, ...]:
-    """The codes that the coverage counts: those that other people wrote."""
+    """Return the codes that the coverage counts: those that other people wrote."""
     return tuple(code for code in every() if code.spack or code.package)
 
 
 def of_package(package: str) -> Iterator[Code]:
-    """The codes whose programs are in Spack's package."""
+    """Return the codes whose programs are in Spack's package."""
     return (code for code in every() if code.spack and code.spack_package == package)
 
 
 def made_by(package: str, gpu: bool = False) -> list[str]:
-    """The features that a package of a view offers; a package without a code offers its name."""
+    """Return the features that a package of a view offers; a package without a code offers its name."""
     found = list(of_package(package))
     if gpu:
         return [code.on_gpu for code in found if code.gpu]
@@ -203,10 +186,10 @@ def made_by(package: str, gpu: bool = False) -> list[str]:
 
 
 def package_of(feature: str) -> str:
-    """The package whose binaries offer the feature; the feature itself if unknown."""
+    """Return the package whose binaries offer the feature; the feature itself if unknown."""
     return next((c.spack_package for c in every() if c.spack and feature in (c.feature, c.on_gpu)), feature)
 
 
 def profiler() -> Code | None:
-    """The library that profiles MPI programs."""
+    """Return the library that profiles MPI programs."""
     return next((code for code in every() if code.profile), None)
