@@ -1,19 +1,29 @@
-"""One load of the checks gives every case that runs, and those that no environment can run."""
+"""The plan: every case that runs, and those that no environment can run; it lies beside the database, by parity's id of the session."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 from reframe.core import pipeline
 
+import sessions as made
+from commands import parity
 from conftest import shell
 from jobs import sessions_of
 from parity import plan
+from parity.base.errors import UsageError
+from parity.compare import resolve
 from parity.plan.identity import case_name
+from parity.records import database, history, kept, outset
 from parity.rfm import patches
+from parity.session import retain
+from test_retain import store
 
 CHECKS = '''
 import reframe as rfm
@@ -104,3 +114,91 @@ def test_accepted_values_are_read_once_and_again_when_they_change(tmp_path, monk
             file.write_text(text)
         with file.open() as stream:
             assert pipeline.yaml.safe_load(stream) == said and len(reads) == count
+
+
+DAY = 86400
+
+
+def moved(results: Path, uuid: str, number: str) -> Path:
+    """The plan that the session carries, moved into a file of its own."""
+    with closing(sqlite3.connect(results / 'results.db')) as conn, conn:
+        report = json.loads(conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', (uuid,)).fetchone()[0])
+        report['runs'][0]['testcases'][0]['parity']['journal'] = number
+        kept = {**report.pop('parity_session'), 'id': number}
+        conn.execute('UPDATE sessions SET json_blob = ? WHERE uuid = ?', (json.dumps(report), uuid))
+    file = results / 'sessions' / f'{number}.json'
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(kept))
+    return file
+
+
+@pytest.fixture
+def kept_apart(stored, results) -> Path:
+    """Two sessions; the file with the plan of the second."""
+    stored('aaaaaaaa-0', made.case(100.0))
+    stored('bbbbbbbb-0', made.case(100.0))
+    return moved(results, 'bbbbbbbb-0', '0123456789ab')
+
+
+def words(*arguments: str) -> list[str]:
+    done = parity('verdict', '--json', *arguments)
+    return [cell['verdict'] for cell in json.loads(done.stdout)['cells']]
+
+
+def test_a_session_is_judged_by_the_plan_in_its_file(kept_apart):
+    assert words() == words('--session', 'aaaaaaaa') == ['unreferenced', 'unreferenced']
+    kept = json.loads(kept_apart.read_text())
+    kept['plan']['cases'].append(made.planned('Absent'))
+    kept_apart.write_text(json.dumps(kept))
+    assert words().count('missing') == 2
+
+
+@pytest.mark.parametrize('text', [None, '{"plan": {', '{}', '[]', 'null', '{"id": "0123456789ab", "cells": 3}'])
+def test_a_session_whose_plan_is_lost_is_an_infrastructure_failure_that_names_the_file(kept_apart, text):
+    whole = kept_apart.read_text()
+    kept_apart.write_text(text) if text else kept_apart.unlink()
+    for arguments in ([], ['--system', 'local'], ['--session', 'bbbbbbbb']):
+        done = parity('verdict', *arguments)
+        assert done.returncode == 4 and str(kept_apart) in done.stderr and 'is lost' in done.stderr
+        assert not done.stdout
+    assert words('--session', 'aaaaaaaa') == ['unreferenced', 'unreferenced'], 'other sessions are judged'
+    assert history.load('local')['session'].n_unique() == 2, 'its figures stay in the history'
+    assert kept.newest('local').planned == ''
+    kept_apart.write_text(whole)
+    assert kept.newest('local').planned != '' and words() == ['unreferenced', 'unreferenced']
+
+
+def test_merge_takes_the_plans_along_and_refuses_a_session_without(results, tmp_path):
+    other = tmp_path / 'other'
+    other.mkdir()
+    store(other / 'results.db', 'bbbbbbbb-0')
+    away = moved(other, 'bbbbbbbb-0', '0123456789ab').rename(other / 'away')
+    with pytest.raises(UsageError, match=r'0123456789ab\.json.* is lost; the folder sessions belongs beside results\.db'):
+        retain.merge(other / 'results.db')
+    assert database.uuids() == []
+    away.rename(other / 'sessions' / '0123456789ab.json')
+    assert retain.merge(other / 'results.db') == ({'local': 1}, 0)
+    assert outset.of_report(database.report('bbbbbbbb'))['plan']['cases']
+
+
+def test_prune_removes_the_plans_of_the_sessions_that_it_removes(results):
+    store(results / 'results.db', 'aaaaaaaa-0', days=40)
+    store(results / 'results.db', 'bbbbbbbb-0', days=1)
+    old, new = (moved(results, uuid, uuid[:8]) for uuid in ('aaaaaaaa-0', 'bbbbbbbb-0'))
+    until = database.starts()['bbbbbbbb-0'] - DAY
+    assert retain.prune(until, dry_run=True) == 1 and old.exists()
+    assert retain.prune(until, dry_run=False) == 1 and not old.exists() and new.exists()
+
+
+def test_a_report_of_another_machine_brings_its_plan_or_says_what_is_not_told(results, tmp_path):
+    report = made.report([made.case(100.0)], [made.planned(), made.planned('Absent')])
+    kept = {**report.pop('parity_session'), 'id': 'abc'}
+    file = tmp_path / 'there' / 'reports' / 'run-0.json'
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(report))
+    side = resolve.of_file(str(file))
+    assert {c.case for c in side.cells} == {'Toy'} and 'what never ran is not told' in side.notes[0]
+    (tmp_path / 'there' / 'sessions').mkdir()
+    (tmp_path / 'there' / 'sessions' / 'abc.json').write_text(json.dumps(kept))
+    side = resolve.of_file(str(file))
+    assert {c.case for c in side.cells} == {'Toy', 'Absent'} and side.notes == []

@@ -1,4 +1,4 @@
-"""ReFrame's backend for PBS with what parity adds: nodes, jobs that never start, jobs that end from outside."""
+"""ReFrame's backends for Slurm and PBS with what parity adds: full queues, why a job waits, jobs that do not end by themselves."""
 
 from __future__ import annotations
 
@@ -8,25 +8,224 @@ import time
 from types import SimpleNamespace as Made
 
 import pytest
-from reframe.core.exceptions import JobError
+from reframe.core.exceptions import JobError, JobSchedulerError, SpawnedProcessError
+from reframe.core.schedulers import slurm as reframe_slurm
 
 import pbs_server
+import slurm_site
 from conftest import shell
-from parity.rfm import queues
+from parity.rfm import patches, queues
 from parity.scheduler import command, pbs, scheduled
 from parity.scheduler.pbs import PbsNode
 from pbs_server import COMMANDS, RECORDED
+from slurm_site import REFUSED
+
+FULL = 'qsub: Maximum number of jobs already in queue'
+
+
+def said(*names: str) -> list[str]:
+    return [COMMANDS[name]['stderr'].strip() for name in names]
+
+
+class Backend:
+    """A backend of ReFrame's that answers each submission with the next of ``answers``: an id, or what qsub says."""
+
+    def submit(self, job):
+        answer, *self.answers = self.answers
+        self.folders.append(os.getcwd())
+        if not answer.isdecimal():
+            raise SpawnedProcessError('qsub x', '', answer + '\n', 38)
+        job._jobid, job._submit_time = answer, time.time()
+
+
+class Scheduler(queues.Patient, Backend):
+    def finished(self, job):
+        return job.completed
+
+    def give_up(self, job, why=''):
+        job._completed, job.why = True, why
+
+
+class Job(Made):
+    """The part of ReFrame's job that the backends read and write."""
+
+    jobid, state, submit_time, is_cancelling, completed = (property(lambda self, name=name: getattr(self, name)) for name in (
+        '_jobid', '_state', '_submit_time', '_is_cancelling', '_completed'))
+    __hash__ = object.__hash__
+
+
+@pytest.fixture
+def job(tmp_path):
+    return Job(_jobid=None, _submit_time=None, _completed=False, _state=None, _nodespec=None, _exception=None, _is_cancelling=False,
+               workdir=str(tmp_path), stdout='rfm_job.out', max_pending_time=600, times={}, is_array=False)
+
+
+@pytest.fixture
+def submitted(job, monkeypatch):
+    """A scheduler that has answered the first submission."""
+    monkeypatch.setattr(queues, 'TRY_EVERY', 0.0)
+
+    def begin(*answers):
+        scheduler = Scheduler()
+        scheduler.answers, scheduler.folders = answers, []
+        scheduler.submit(job)
+        return scheduler
+    return begin
+
+
+@pytest.mark.parametrize('full', [*said(*(name for name in COMMANDS if name.startswith('qsub-full'))), *REFUSED['full']])
+def test_a_full_queue_is_tried_again_until_it_takes_the_job(submitted, job, tmp_path, monkeypatch, full):
+    scheduler = submitted(full, full, '17')
+    told = command.read_standing(tmp_path)
+    assert job.jobid == '' and told.waits and told.reason == ' '.join(full.split())
+    assert scheduler.taken([job, None]) == []
+    monkeypatch.setattr(queues, 'TRY_EVERY', 15.0)
+    assert scheduler.taken([job]) == [] and scheduler.answers, 'it is not asked at every look'
+    monkeypatch.setattr(queues, 'TRY_EVERY', 0.0)
+    assert scheduler.taken([job]) == [job] and job.jobid == '17'
+    assert command.read_standing(tmp_path) == command.Standing(True, told.since, '')
+    assert job.submit_time <= told.since and job.refused_for > 0.0
+    assert scheduler.folders[1:] == [str(tmp_path)] * 2, 'the script is named without its folder'
+
+
+@pytest.mark.parametrize('answers, waited, why', [
+    ([], 601, f'maximum pending time exceeded; {FULL}'), (['qsub: Queue is not enabled'], 0, 'qsub: Queue is not enabled')])
+def test_a_case_fails_when_its_queue_stays_full_for_too_long_or_refuses_it_otherwise(submitted, job, answers, waited, why):
+    scheduler = submitted(FULL, *answers)
+    job._submit_time -= waited
+    assert scheduler.taken([job]) == [] and job.completed and job.why == why
+
+
+@pytest.mark.parametrize('refusal', [*said('qsub-too-large', 'qsub-disabled', 'qsub-unknown-queue'), *REFUSED['for ever']])
+def test_what_no_waiting_mends_fails_at_once_in_one_line(submitted, refusal):
+    with pytest.raises(JobSchedulerError) as caught:
+        submitted(refusal)
+    assert str(caught.value) == ' '.join(refusal.split())
+
+
+def test_a_job_that_no_queue_took_is_ended_without_a_word_to_the_scheduler(submitted, job):
+    submitted(FULL).cancel(job)
+    assert job.completed and job.why == ''
+
+
+def test_how_a_job_stands_is_written_when_it_changes(job, tmp_path):
+    for text in (None, '', '{', '[]', '{"waits": true}'):
+        if text is not None:
+            (tmp_path / command.FILE).write_text(text)
+        assert command.read_standing(tmp_path) is None
+    command.note_standing(job, True)
+    first = command.read_standing(tmp_path)
+    command.note_standing(job, True, 'Not Running: Dedicated time conflict')
+    assert command.read_standing(tmp_path) == command.Standing(True, first.since, 'Not Running: Dedicated time conflict')
+    command.note_standing(job, False)
+    assert not command.read_standing(tmp_path).waits and command.read_standing(tmp_path).since >= first.since
+
+
+JOB = (slurm_site.RECORDED / 'job-completed.txt').read_text()
+#: `sacct -n -X -P -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End` of the same job.
+SACCT = '4|COMPLETED|0:0|Licenses|p1|00:00:13|2026-11-22T11:40:22|2026-11-22T11:41:18|2026-11-22T11:41:31\n'
+ASKED = '-n -P -X -j 4 -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End'
+SQUEUE = '-h -j 4 -o %i|%r'
+
+
+@pytest.fixture
+def scheduler(job, tmp_path, monkeypatch):
+    """A backend that has job 4, which has the states that follow, one a look; Slurm's commands are stand-ins with these answers."""
+    job._jobid, job._submit_time = '4', time.time()
+    command.note_standing(job, True)
+    made = object.__new__(queues.Slurm)
+    made._squeue, made._cancel_reasons, made.log = 'squeue', ['BadConstraints'], lambda *_, **__: None
+
+    def states(*words, **commands):
+        monkeypatch.setenv('PATH', f'{slurm_site.install(tmp_path / "bin", commands)}:/usr/bin:/bin')
+        left = list(words)
+
+        def poll(self, *jobs):
+            for each in jobs:
+                each._state = left.pop(0) if len(left) > 1 else left[0]
+                self._cancel_if_blocked([each])
+        monkeypatch.setattr(reframe_slurm.SlurmJobScheduler, 'poll', poll)
+        return made
+    return states
+
+
+@pytest.mark.parametrize('told, times', [
+    ({'scontrol': {'--oneliner show job 4': JOB}}, (56.0, 13.0)), ({'scontrol': {}, 'sacct': {ASKED: SACCT}}, (56.0, 13.0)),
+    ({'scontrol': {}, 'sacct': {ASKED: 'JobID|State\n4|COMPLETED\n'}}, None),      # an accounting that answers something else
+    ({'scontrol': {}, 'sacct': {ASKED: ''}}, None)])
+def test_slurm_tells_how_long_a_job_waited_and_ran(scheduler, job, told, times):
+    scheduler('COMPLETED', **told).poll(job)
+    assert job.times == ({'submitted': job.submit_time, 'waited': times[0], 'ran': times[1]} if times else {})
+
+
+def test_a_job_that_waits_is_told_with_slurms_reason(scheduler, job, tmp_path):
+    backend = scheduler('PENDING', 'RUNNING', squeue={SQUEUE: '4|ReqNodeNotAvail, UnavailableNodes:p1\n'})
+    for waits, reason in ((True, 'ReqNodeNotAvail, UnavailableNodes:p1'), (False, '')):
+        backend.poll(job)
+        told = command.read_standing(tmp_path)
+        assert (told.waits, told.reason) == (waits, reason)
+
+
+def test_a_blocked_job_is_still_cancelled(scheduler, job):
+    scheduler('PENDING', squeue={SQUEUE: '4|BadConstraints\n'}, scancel={'4': ''}).poll(job)
+    assert job.is_cancelling and 'BadConstraints' in str(job._exception)
+
+
+def test_a_job_that_slurm_never_took_has_failed_and_ran_for_no_time(scheduler, job):
+    backend = scheduler('PENDING')
+    job._jobid, job.refused, job.tried = '', 'sbatch: error: QOSMaxSubmitJobPerUserLimit', time.time()
+    job._submit_time -= 601
+    backend.poll(job)
+    assert backend.finished(job) and job.times['ran'] == 0.0 and job.times['waited'] >= 601
+    assert str(job._exception) == 'maximum pending time exceeded; sbatch: error: QOSMaxSubmitJobPerUserLimit'
+
+
+def test_a_job_that_slurm_does_not_cancel_is_not_waited_for(scheduler, job, monkeypatch):
+    monkeypatch.setattr(queues, 'CANCEL_WAIT', 0)
+    backend = scheduler('RUNNING', scancel={}, squeue={}, scontrol={}, sacct={})
+    backend.cancel(job)
+    backend.wait(job)
+    assert backend.finished(job) and not job._exception
+
+
+class Ended(reframe_slurm._SlurmJob):
+    def __init__(self, state, spec, workdir):
+        self._state, self._nodespec, self._nodelist, self._workdir = state, spec, None, str(workdir)
+
+
+@pytest.fixture
+def nodes_read_here(monkeypatch):
+    monkeypatch.setattr(reframe_slurm._SlurmJob, 'nodelist', None)
+    patches.read_nodes_here()
+
+
+LONG = [f'node{number}' for number in range(500)]
+
+
+@pytest.mark.parametrize('told, spec, names', [
+    (None, 'n1,n2', ['n1', 'n2']), (None, 'n[1-3,7],gpu01', ['gpu01', 'n1', 'n2', 'n3', 'n7']), (None, 'n[008-010]', ['n008', 'n009', 'n010']),
+    (None, '', []), (None, 'None assigned', []), (None, 'n[1-', []), (None, '@all', []),
+    # the job's own word comes first: sacct says COMPLETED on n1 of a job on n1 and n2 that took two seconds
+    ('n1,n2', 'n1', ['n1', 'n2']), (','.join(LONG), 'node0', sorted(LONG)),
+    *((no_list, 'n1', ['n1']) for no_list in ('', '--all', 'n1 n2', 'n1;true', '$(true)', 'n1\x1b[0m'))])
+def test_the_nodes_of_an_ended_job(nodes_read_here, tmp_path, told, spec, names):
+    if told is not None:
+        (tmp_path / 'node.txt').write_text(f'node: n1\nnodes: {told}\nkernel: 6.1\n')
+        assert scheduled.node(str(tmp_path)) == {'node': 'n1', 'kernel': '6.1'}
+    job = Ended('COMPLETED', spec, tmp_path)
+    assert sorted(job.nodelist) == sorted(job.nodelist) == names
+
+
+def test_a_running_job_has_no_nodes_yet_and_jobs_do_not_share_theirs(nodes_read_here, tmp_path):
+    job, other = Ended('RUNNING', '', tmp_path), Ended('FAILED', 'n2', tmp_path)
+    assert job.nodelist is None
+    job._state, job._nodespec = 'COMPLETED', 'n7'
+    assert (job.nodelist, other.nodelist) == (['n7'], ['n2'])
 
 
 def printed(name) -> dict:
     """The answer of a command that prints a recorded file."""
     return {'stdout': (RECORDED / f'{name}.txt').read_bytes() if name else b'', 'stderr': '', 'exit_code': 0}
-
-
-class Job(Made):
-    """The part of ReFrame's job that the backend reads and writes."""
-
-    completed = property(lambda self: self._completed)
 
 
 @pytest.fixture
@@ -45,8 +244,8 @@ def poll(server, tmp_path, monkeypatch):
     def once(name, *, waited=0.0, outputs=True, answers=None, job=None, **more):
         number = printed(name)['stdout'].split(b'\n')[0].removeprefix(b'Job Id: ').decode() or '1.pbshead'
         server('qstat', answers or {'-x -f -w': printed(name)})
-        job = job or Job(**{'jobid': number, '_completed': False, '_state': None, '_exitcode': None, 'nodelist': [],
-                            '_exception': None, 'cancelled': False, 'submit_time': time.time() - waited, 'workdir': str(tmp_path),
+        job = job or Job(**{'_jobid': number, '_completed': False, '_state': None, '_exitcode': None, 'nodelist': [],
+                            '_exception': None, 'cancelled': False, '_submit_time': time.time() - waited, 'workdir': str(tmp_path),
                             'stdout': 'rfm_job.out', 'stderr': 'rfm_job.err', 'max_pending_time': 600, 'times': {}, **more})
         for file in (job.stdout, job.stderr) if outputs else ():
             (tmp_path / file).touch()
@@ -65,7 +264,7 @@ def test_an_ended_job(poll, name, exit_code, times, said):
     if times:
         assert job.times == {'submitted': job.submit_time, 'waited': times[0], 'ran': times[1]}
     if name != 'deleted-while-queued':
-        job.nodelist, job.time_limit, job.state = job._nodelist, 3.0, job._state
+        job.nodelist, job.time_limit = job._nodelist, 3.0
         told = scheduled.ended(job)
         assert job.nodelist and told.startswith(said.format(job.jobid, ', '.join(job.nodelist))) and bool(said) == bool(told)
 
@@ -75,7 +274,7 @@ def test_without_a_history_the_files_of_the_job_tell_how_long_it_ran(poll, tmp_p
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (at, at))
     answers = {'-x -f -w': COMMANDS['nohistory-x-ended'], '-f -w': COMMANDS['nohistory-ended']}
-    job, _ = poll('', answers=answers, outputs=False, submit_time=1000.0)
+    job, _ = poll('', answers=answers, outputs=False, _submit_time=1000.0)
     assert not job.completed
     (tmp_path / 'rfm_job.err').touch()
     job, _ = poll('', answers=answers, outputs=False, job=job)
@@ -131,7 +330,7 @@ def test_a_job_is_cancelled_by_force_where_its_node_does_not_answer(tmp_path, mo
     (tmp_path / 'qdel').write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\necho {said["stderr"]!r} >&2\nexit {said["exit_code"]}\n')
     (tmp_path / 'qdel').chmod(0o755)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
-    job = Job(jobid='15.pbshead', _cancelled=False, submit_time=time.time())
+    job = Job(_jobid='15.pbshead', _cancelled=False, _submit_time=time.time())
     object.__new__(queues.Pbs).cancel(job)
     assert (tmp_path / 'asked').read_text().splitlines() == asked and job._cancelled
 

@@ -1,19 +1,29 @@
-"""How far a run is: what runs, what is left, when it will end."""
+"""A night: how far it is and when it will end, what a monitor sees of it, and what is measured again."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 import sessions as made
-from parity.nightly import progress
+from conftest import TOP, eventually, shell
+from parity.base.files import Lock
+from parity.nightly import heartbeat, progress
 from parity.nightly import run as nightly_run
+from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.progress import Earlier, Progress
 from parity.records import outset, record
 from parity.scheduler import command
+from parity.system import systems
+from parity.verdict.model import Cell
 
 RUN = '[ \x1b[32mRUN     \x1b[0m ] Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
 OK = '[ \x1b[32m      OK\x1b[0m ] ({:>2}/{}) Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
@@ -184,3 +194,141 @@ def test_a_process_that_holds_the_output_open_is_not_waited_for(results, monkeyp
     ('-c checks -r -S size=quick', '-c checks -r -S size=nightly', False)])
 def test_which_options_select(one, other, same):
     assert (outset.of_arguments(one.split()) == outset.of_arguments(other.split())) is same
+
+
+def told(folder, system: str = 'local') -> dict:
+    return json.loads((folder / 'heartbeat' / f'{system}.json').read_text())
+
+
+def nightly(*arguments: str) -> int:
+    return subprocess.run([sys.executable, '-m', 'parity.nightly', *arguments], cwd=TOP, capture_output=True,
+                          env={**os.environ, 'RFM_CONFIG_FILES': str(TOP / 'reframe/settings.py')}).returncode
+
+
+@pytest.mark.parametrize('arguments, system', [
+    ('--time-limit 0 --system onebox', 'onebox'), ('--repeats x --system=onebox', 'onebox'), ('--system onebox --nonsense', 'onebox'),
+    ('--system nosuch:part', 'nosuch'), ('--system ../../etc/x', heartbeat.UNKNOWN)])
+def test_a_run_that_refuses_to_start_says_so(results, arguments, system):
+    assert nightly(*arguments.split()) == 2
+    said = told(results, system)
+    assert said['exit_code'] == 2 and said['start'] <= said['end'] and said['session'] is None and said['system'] == system
+    assert time.strptime(said['start'], '%Y-%m-%dT%H:%M:%SZ') and said['host'] == os.uname().nodename and said['pid']
+
+
+@pytest.mark.parametrize('arguments, variable, system', [
+    ('--system site:cpu', '', 'site'), ('-n Hpl', 'other:cpu', 'other'), ('-n Hpl', '', heartbeat.UNKNOWN)])
+def test_files_that_cannot_be_read_leave_the_name_that_is_given(monkeypatch, results, tmp_path, arguments, variable, system):
+    (tmp_path / 'systems' / 'bad').mkdir(parents=True)
+    (tmp_path / 'systems' / 'bad' / 'system.yaml').write_text('name: [')
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    monkeypatch.setenv('RFM_SYSTEM', variable)
+    heartbeat.refused(2, arguments.split())
+    assert told(results, system)['exit_code'] == 2
+
+
+def test_a_second_run_leaves_the_file_of_the_one_that_measures_alone(results):
+    first = Heartbeat(['--system', 'local'])
+    first.begin()
+    locked = Lock(results / '.nightly.lock', 'ci/nightly')
+    locked.acquire()
+    before = told(results)
+    assert (before['end'], before['exit_code'], before['session'], before['pid']) == (None, None, None, os.getpid())
+    assert nightly('--system', 'local') == 4 and told(results) == before
+    assert nightly('--system', 'onebox') == 4 and told(results, 'onebox')['exit_code'] == 4
+    first.stored('3f2a91bb-0')
+    first.end(1)
+    locked.release()
+    assert told(results) | {'end': None} == before | {'exit_code': 1, 'session': '3f2a91bb-0'}
+
+
+def test_the_run_that_measures_has_the_file_although_another_was_refused_meanwhile(results, monkeypatch):
+    refused = Lock(results / 'heartbeat' / '.local.lock', 'ci/nightly')
+    refused.acquire()
+    ours = Heartbeat(['--system', 'local'])
+    ours.begin()
+    assert not (results / 'heartbeat' / 'local.json').exists()
+    monkeypatch.setattr(heartbeat.time, 'sleep', lambda _: refused.release())
+    ours.measures()
+    assert told(results)['end'] is None
+
+
+def test_a_rehearsal_has_no_heartbeat(results):
+    assert nightly('--dry-run', '--system', 'nosuch') == 2 and nightly('--help') == 0
+    assert not (results / 'heartbeat').exists()
+
+
+def test_a_file_that_cannot_be_written_ends_no_run(results, capsys, monkeypatch):
+    beat = Heartbeat(['--system', 'local'])
+    beat.begin()
+
+    def full(*_):
+        raise OSError(28, 'No space left on device')
+    monkeypatch.setattr(heartbeat.files, 'write', full)
+    beat.end(0)
+    assert 'heartbeat/local.json: No space left on device' in capsys.readouterr().err
+
+
+def test_a_night_that_is_killed_leaves_its_start(checkout):
+    run = subprocess.Popen([checkout / 'ci' / 'nightly', '-n', 'FileCopy'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually(lambda: (checkout / 'results' / 'heartbeat' / 'local.json').exists() or run.poll() is not None)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    assert told(checkout / 'results')['end'] is None
+
+
+def test_a_night_that_a_login_node_refuses_says_so(checkout, tmp_path):
+    (tmp_path / 'bin').mkdir()
+    (tmp_path / 'bin' / 'scontrol').write_text('#!/bin/sh\necho Slurmctld is UP\n')
+    (tmp_path / 'bin' / 'scontrol').chmod(0o755)
+    for option in ('--dry-run', ''):
+        done = shell(f'PATH="{tmp_path}/bin:$PATH" ci/nightly {option}', checkout)
+        assert done.returncode == 2 and 'looks like a login node' in done.stderr
+        assert (checkout / 'results' / 'heartbeat').exists() == (not option)
+    assert told(checkout / 'results')['exit_code'] == 2
+
+
+ASKED = '-c /c -r --system example-slurm -n Fileset -S size=nightly --repeat=3 -J qos=low'.split()
+
+
+def cell(case='Fileset %file=10KB %mode=read', partition='cpu', nodes=('c1',)):
+    return Cell(check=case.split()[0], case=case, subsystem='storage', system='example-slurm', partition=partition, environ='spack', size='quick',
+                metric='rate', unit='Mb/s', better='higher', value=1.0, verdict='ok', nodes=list(nodes), suspicious=True)
+
+
+def runs(*cells, system='example-slurm', asked=ASKED) -> list[list[str]]:
+    return nightly_run.runs(systems.read(system), 'abc', cells, asked)
+
+
+def value(arguments: list[str], option: str) -> str:
+    return arguments[arguments.index(option) + 1]
+
+
+def test_what_the_session_set_is_set_again_and_its_selection_is_not():
+    same, other = runs(cell())
+    for arguments in (same, other):
+        assert arguments[:3] == ['-c', '/c', '-r'] and value(arguments, '-S') == 'size=nightly' and 'qos=low' in arguments
+        assert value(arguments, '--system') == 'example-slurm:cpu' and value(arguments, '--session-extras') == 'parity_rerun_of=abc'
+        assert [a for a in arguments if a.startswith('--repeat')] == ['--repeat=3']
+    assert 'nodelist=c1' in same and 'exclude=c1' in other
+
+
+@pytest.mark.parametrize('name, chosen', [
+    ('Fileset %file=10KB %mode=read', True), ('Fileset %file=10KB %mode=read %.repeat_no=2', True),
+    ('Fileset %file=10KB %mode=read-write', False), ('Fileset %file=10KB', False)])
+def test_the_very_cases_are_chosen_as_reframe_matches_names(name, chosen):
+    assert bool(re.match(value(runs(cell())[0], '-n'), name.replace(' ', ''))) == chosen
+
+
+def test_one_run_for_each_partition_and_set_of_nodes():
+    found = runs(cell(), cell('Hpl'), cell(partition='virtual', nodes=('v1',)))
+    assert [(value(a, '--system'), next(w for w in a if w.startswith(('nodelist=', 'exclude=')))) for a in found] == [
+        (f'example-slurm:{p}', f'{how}={node}') for p, node in (('cpu', 'c1'), ('virtual', 'v1')) for how in ('nodelist', 'exclude')]
+    assert value(found[0], '-n').count('|') == 3        # two names, each with its own end
+    assert runs() == []
+
+
+@pytest.mark.parametrize('system, nodes', [('local', ('here',)), ('example-pbs', ('n1',)), ('example-slurm', ())])
+def test_nodes_are_named_only_to_a_scheduler_that_takes_them(system, nodes):
+    partition = systems.read(system).partitions[0].name
+    arguments, = runs(cell(partition=partition, nodes=nodes), system=system)
+    assert arguments.count('-J') == 1 and value(arguments, '-J') == 'qos=low'
