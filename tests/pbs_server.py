@@ -11,6 +11,11 @@ RECORDED = TOP / 'tests' / 'recorded' / 'pbs'
 COMMANDS = json.loads((RECORDED / 'commands.json').read_text())
 
 
+def printed(name: str) -> dict:
+    """Return the answer of a command that prints a recorded file."""
+    return {'stdout': (RECORDED / f'{name}.txt').read_bytes() if name else b'', 'stderr': '', 'exit_code': 0}
+
+
 def at(folder, monkeypatch):
     """Put commands into ``folder`` that answer as the real ones did: {the options of the question: the answer}."""
     monkeypatch.setenv('PATH', f'{folder}:/usr/bin:/bin')

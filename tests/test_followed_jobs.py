@@ -12,7 +12,7 @@ from parity.jobs.request import Covered, Request
 from parity.jobs.write import Wanted
 from parity.scheduler import command, pbs, slurm
 from parity.scheduler.command import Forgotten, SchedulerError, State, together
-from pbs_server import COMMANDS, RECORDED
+from pbs_server import COMMANDS, RECORDED, printed
 
 #: `scontrol --oneliner show job` of Slurm 22.05, shortened behind what is read.
 CONTROLLER = ('JobId=8 JobName=parity-build UserId=root(0) GroupId=root(0) JobState={} Reason={} Dependency=(null) '
@@ -179,7 +179,7 @@ def server(tmp_path, monkeypatch):
 def recorded(server):
     """The states that parity reads from a recording."""
     def states(name: str):
-        server('qstat', {'-x -t -f -w': {'stdout': (RECORDED / f'{name}.txt').read_bytes(), 'stderr': '', 'exit_code': 0}})
+        server('qstat', {'-x -t -f -w': printed(name)})
         return pbs.states('1')
     return states
 
@@ -231,8 +231,7 @@ def test_a_job_deleted_while_it_ran_is_not_well_whatever_its_exit_code():
 
 
 def test_a_server_without_history_tells_of_jobs_that_run_and_says_what_it_lacks(server):
-    running = {'stdout': (RECORDED / 'running.txt').read_bytes(), 'stderr': '', 'exit_code': 0}
-    server('qstat', {'-x -t -f -w': COMMANDS['nohistory-x-running'], '-t -f -w': running})
+    server('qstat', {'-x -t -f -w': COMMANDS['nohistory-x-running'], '-t -f -w': printed('running')})
     assert pbs.states('24.pbshead')[0].word == 'R'
     server('qstat', {'-x -t -f -w': COMMANDS['nohistory-x-ended'], '-t -f -w': COMMANDS['nohistory-ended']})
     with pytest.raises(SchedulerError, match='Unknown Job Id.*job_history_enable = True') as caught:

@@ -6,7 +6,6 @@ import dataclasses
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -203,18 +202,6 @@ def test_a_run_of_another_pid_namespace_is_left_alone_until_it_is_taken(results,
     assert taken.returncode == 0 and 'recovered 0 finished cases' in taken.stdout and not list((results / 'running').iterdir()), taken.stderr
     again = parity('merge', '--recover', session_id)
     assert again.returncode == 2 and "is named '" in again.stderr and 'there: none' in again.stderr
-
-
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which('unshare') or subprocess.run(['unshare', '--pid', '--fork', 'true']).returncode != 0,
-                    reason='needs root and unshare to make a pid namespace')
-def test_a_run_is_left_alone_by_one_in_another_pid_namespace(results):
-    """There its number is another process's, or nobody's."""
-    journal = results / 'running' / f'{journal_of(results, owner.current(), "local")}.json'
-    code = f'{sys.executable} -c "from parity.session import recovery; recovery.recover_all()"'
-    for proc in ('--mount-proc', ''):       # without it /proc shows the processes of the namespace above
-        done = shell(f'unshare --pid --fork {proc} {code}', results)
-        assert done.returncode == 0 and f'process {os.getpid()} on' in done.stderr and 'is left alone' in done.stderr
-    assert journal.exists()
 
 
 def test_a_session_that_runs_is_not_taken(results, capsys):

@@ -17,7 +17,7 @@ from commands import parity
 from conftest import shell
 from parity.base.errors import InfrastructureError
 from parity.machine.procfs import Tree
-from parity.probe import ask, pbs, slurm, write
+from parity.probe import batch, host, write
 from parity.probe.model import Cluster, Host, Link, Queue
 from parity.scheduler.command import SchedulerError, seconds
 from parity.system.systems import System
@@ -29,8 +29,8 @@ HERE = Host('login1', [], ['lustre at /lustre/fs1'], None, 'no active port', mod
 
 def thousand() -> Cluster:
     told = slurm_site.answers()
-    return Cluster('slurm', 'Slurm 22.05.8', 'thousand', tuple(slurm.nodes(told['scontrol']['--oneliner show node'])),
-                   tuple(slurm.queues('\n'.join(slurm_site.PARTITIONS), set(), {'bench'})), 'scontrol show node', 'bench', launcher='srun',
+    return Cluster('slurm', 'Slurm 22.05.8', 'thousand', tuple(batch.slurm_nodes(told['scontrol']['--oneliner show node'])),
+                   tuple(batch.slurm_queues('\n'.join(slurm_site.PARTITIONS), set(), {'bench'})), 'scontrol show node', 'bench', launcher='srun',
                    launcher_source='', mpi_type='pmix')
 
 
@@ -43,14 +43,14 @@ def written(cluster: Cluster, here: Host = HERE) -> tuple[str, dict]:
 
 def test_a_real_slurm():
     recorded = {name: (slurm_site.RECORDED / f'{name}.txt').read_text() for name in ('node', 'partition', 'config', 'licenses')}
-    told = slurm.nodes(recorded['node'])
+    told = batch.slurm_nodes(recorded['node'])
     assert [n.name for n in told] == ['p1', 'p2', 'p3', 'p4', 'v1', 'v2', 'v3', 'v4']
     assert {(n.cores, n.threads, n.memory_bytes, n.gpus, n.up) for n in told} == {(1, 1, 1200 << 20, (), True)}
     assert told[0].labels == ('namespaces', 'physical') and told[4].queues == ('virtual',)
-    queues = slurm.queues(recorded['partition'], {'root'}, {'root'})
+    queues = batch.slurm_queues(recorded['partition'], {'root'}, {'root'})
     assert queues == [Queue('physical', default=True), Queue('virtual')]
-    shown = slurm.configured(recorded['config'])
-    assert (shown['ClusterName'], shown['SLURM_VERSION'], slurm.licences(recorded['licenses'])) == ('onebox', '22.05.8', ['machine:1'])
+    shown = batch.configured(recorded['config'])
+    assert (shown['ClusterName'], shown['SLURM_VERSION'], batch.licences(recorded['licenses'])) == ('onebox', '22.05.8', ['machine:1'])
     # the operator calls the nodes physical and virtual
     cluster = Cluster('slurm', 'Slurm', 'x', tuple(told), tuple(queues), 'scontrol', launcher='srun')
     assert {n: p['features'] for n, p in written(cluster)[1].items()} == {'physical': ['cpu', 'physical'], 'virtual': ['cpu', 'virtual']}
@@ -59,19 +59,19 @@ def test_a_real_slurm():
 def test_gpus_and_times_of_slurm():
     gres = {'(null)': (), 'gpu:4': (('', 4),), 'gpu:a100:4(S:0-1),lscratch:300': (('a100', 4),), 'gpu:a100:2,gpu:v100:2': (('a100', 2), ('v100', 2)),
             'craynetwork:4,gpu:mi250x:8': (('mi250x', 8),), 'mps:100': (), 'gpu:0': ()}
-    assert {text: slurm.gpus(text) for text in gres} == gres
+    assert {text: batch.gpus(text) for text in gres} == gres
     times = {'UNLIMITED': None, '': None, '2-00:00:00': 172800, '01:30:00': 5400, '30:00': 1800}
     assert {text: seconds(text) for text in times} == times
 
 
 def test_srun_is_told_its_mpi_only_where_it_does_not_know():
     listed = (slurm_site.RECORDED / 'mpi-list.txt').read_text()
-    assert [slurm.mpi_type(listed, default) for default in ('pmix', 'pmix_v4', 'none', '')] == ['', '', 'pmix', 'pmix']
+    assert [batch.mpi_type(listed, default) for default in ('pmix', 'pmix_v4', 'none', '')] == ['', '', 'pmix', 'pmix']
 
 
 def test_cores_that_the_site_keeps_for_itself_are_not_measured():
     line, = slurm_site.Nodes('n', 1, 'a', cores=18, mib=192_000, other=(('CPUEfctv', '64'), ('TmpDisk', '0 MemSpecLimit=16000'))).lines()
-    node, = slurm.nodes(line)
+    node, = batch.slurm_nodes(line)
     assert (node.cores, node.memory_bytes) == (32, 176_000 << 20)
 
 
@@ -97,15 +97,15 @@ def test_a_thousand_nodes_become_the_kinds_that_a_person_would_measure():
 
 
 def test_a_pbs_site():
-    queues = pbs.queues(QSTAT_Q, 'workq', {'physics'}, 'carol')
+    queues = batch.pbs_queues(QSTAT_Q, 'workq', {'physics'}, 'carol')
     assert [(q.name, q.default, q.longest, q.most_nodes, q.closed) for q in queues] == [
         ('workq', True, 86400, None, ''), ('gpuq', False, 7200, 8, ''), ('private', False, None, None, ''), ('old', False, None, None, 'enabled = False')]
-    nodes = {n.name: n for n in pbs.nodes(PBSNODES, QSTAT_Q)}
+    nodes = {n.name: n for n in batch.pbs_nodes(PBSNODES, QSTAT_Q)}
     assert {name: n.queues for name, n in nodes.items()} == {'x1001': ('workq', 'gpuq', 'old', 'route'), 'x1002': ('workq', 'gpuq', 'old', 'route'),
                                                              'c0001': ('private',), 'c0002': ('workq',)}
     assert (nodes['x1001'].cores, nodes['x1001'].gpus, nodes['x1001'].memory_bytes >> 30, nodes['x1001'].up) == (64, (('a100', 4),), 503, True)
     assert not nodes['x1002'].up and nodes['c0002'].memory_bytes == 256 << 30
-    queues = pbs.queues(QSTAT_Q, 'workq', set(), 'dave')
+    queues = batch.pbs_queues(QSTAT_Q, 'workq', set(), 'dave')
     text, parts = written(Cluster('pbs', 'PBS 23.06', 'srv', tuple(nodes.values()), tuple(queues), 'pbsnodes -a', launcher='mpirun'))
     assert set(parts) == {'workq', 'workq-a100'}
     access = parts['workq-a100']['access']
@@ -130,7 +130,7 @@ cvmfs2 /cvmfs/x fuse ro 0 0
 def test_folders_on_parallel_file_systems():
     env = {'SCRATCH': '/lustre/fs1/users/me/', 'WORK': '/lustre/gone/me', 'HOME': '/home/me', 'USER': 'me'}
     there = {'/lustre/fs1/users/me', '/home/me', '/lustre/fs2/me'}
-    found, unknown = ask.filesystems(MOUNTS, env, there.__contains__)
+    found, unknown = host.filesystems(MOUNTS, env, there.__contains__)
     assert [(f.name, f.path) for f in found] == [('scratch', '/lustre/fs1/users/me'), ('home', '/home/me'), ('lustre-fs2', '/lustre/fs2/me')]
     assert found[0].source == '$SCRATCH, lustre at /lustre/fs1' and unknown == ['gpfs at /gpfs/my data']
     text, parts = written(thousand(), Host('l', found, unknown, Link(25000, "mlx5_0 port 1: 200 Gb/sec (4X HDR)"), '', codes=('filecopy',)))
@@ -144,8 +144,8 @@ def test_the_link_is_that_of_an_active_port(tmp_path):
         (tmp_path / 'sys/class' / folder).mkdir(parents=True)
         for name, text in files.items():
             (tmp_path / 'sys/class' / folder / name).write_text(text + '\n')
-        return ask.link(Tree(tmp_path))[0]
-    assert ask.link(Tree(tmp_path)) == (None, 'no active port below /sys/class/infiniband, no hsn interface')
+        return host.link(Tree(tmp_path))[0]
+    assert host.link(Tree(tmp_path)) == (None, 'no active port below /sys/class/infiniband, no hsn interface')
     assert show('infiniband/mlx5_0/ports/2', rate='400 Gb/sec (4X NDR)', state='1: DOWN') is None
     port = show('infiniband/mlx5_0/ports/1', rate='100 Gb/sec (4X EDR)', state='4: ACTIVE', link_layer='InfiniBand')
     assert port == Link(12500, 'mlx5_0 port 1: 100 Gb/sec (4X EDR), InfiniBand')
@@ -156,12 +156,12 @@ def test_the_link_is_that_of_an_active_port(tmp_path):
     ('a100', '', 'sm_80'), ('nvidia_h100_80gb_hbm3', '', 'sm_90'), ('mi250x', '', 'gfx90a'), ('', '', ''), ('tesla', '', ''),
     ('', 'NVIDIA H100 80GB HBM3, 9.0\n', 'sm_90'), ('a100', 'NVIDIA H100 80GB HBM3, 9.0\n', 'sm_80'), ('h100', 'NVIDIA-SMI has failed', 'sm_90')])
 def test_the_architecture_of_gpus(kind, seen, arch):
-    assert ask.arch(kind, seen)[0] == arch
+    assert host.arch(kind, seen)[0] == arch
 
 
 def test_modules_with_an_mpi():
     listed = '/apps/modules/Core:\ngcc/\ngcc/13.2.0\nopenmpi/4.1.6-gcc13\nopenmpi/5.0.3 (D)\nnetcdf-mpi/4\nOpenMPI/4.1.5-GCC-12.3.0\ncray-mpich/8.1.28\n'
-    assert ask.mpis(listed) == ['openmpi/4.1.6-gcc13', 'openmpi/5.0.3', 'OpenMPI/4.1.5-GCC-12.3.0', 'cray-mpich/8.1.28']
+    assert host.mpis(listed) == ['openmpi/4.1.6-gcc13', 'openmpi/5.0.3', 'OpenMPI/4.1.5-GCC-12.3.0', 'cray-mpich/8.1.28']
 
 
 @pytest.fixture
@@ -205,9 +205,9 @@ def test_a_slurm_that_is_installed_and_does_not_answer_leaves_the_word_to_pbs(mo
     def refuses():
         raise SchedulerError('scontrol: no controller')
     monkeypatch.setattr(shutil, 'which', lambda command: f'/usr/bin/{command}')
-    monkeypatch.setattr(ask, 'slurm_cluster', refuses)
-    monkeypatch.setattr(ask, 'pbs_cluster', lambda: 'the PBS')
-    assert ask.cluster() == 'the PBS'
-    monkeypatch.setattr(ask, 'pbs_cluster', refuses)
+    monkeypatch.setattr(batch, 'slurm_cluster', refuses)
+    monkeypatch.setattr(batch, 'pbs_cluster', lambda: 'the PBS')
+    assert batch.cluster() == 'the PBS'
+    monkeypatch.setattr(batch, 'pbs_cluster', refuses)
     with pytest.raises(InfrastructureError, match='no controller; scontrol: no controller'):
-        ask.cluster()
+        batch.cluster()

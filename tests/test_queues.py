@@ -17,7 +17,7 @@ from conftest import shell
 from parity.rfm import patches, queues
 from parity.scheduler import command, pbs, scheduled
 from parity.scheduler.pbs import PbsNode
-from pbs_server import COMMANDS, RECORDED
+from pbs_server import COMMANDS, RECORDED, printed
 from slurm_site import REFUSED
 
 FULL = 'qsub: Maximum number of jobs already in queue'
@@ -221,11 +221,6 @@ def test_a_running_job_has_no_nodes_yet_and_jobs_do_not_share_theirs(nodes_read_
     assert job.nodelist is None
     job._state, job._nodespec = 'COMPLETED', 'n7'
     assert (job.nodelist, other.nodelist) == (['n7'], ['n2'])
-
-
-def printed(name) -> dict:
-    """The answer of a command that prints a recorded file."""
-    return {'stdout': (RECORDED / f'{name}.txt').read_bytes() if name else b'', 'stderr': '', 'exit_code': 0}
 
 
 @pytest.fixture

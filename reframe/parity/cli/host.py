@@ -19,7 +19,7 @@ from parity.base.console import Console
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
 from parity.machine.procfs import Tree
-from parity.probe import ask, write
+from parity.probe import batch, host, write
 from parity.probe.model import TODO, Cluster, Host
 from parity.software import discover
 from parity.software.programs import features
@@ -79,7 +79,7 @@ def probe(name: str) -> None:
         raise UsageError(f'{name!r}: a system\'s name has letters, digits, _ and - only')
     if file.exists():
         raise UsageError(f'{file} is there already and is not overwritten: take another name, or move it away')
-    cluster = ask.cluster()
+    cluster = batch.cluster()
     if not cluster.nodes:
         raise InfrastructureError(f'{cluster.version} answers, and has no node in any queue')
     text = write.system(name, cluster, _host(cluster), datetime.date.today())
@@ -101,13 +101,13 @@ def probe(name: str) -> None:
 
 def _host(cluster: Cluster) -> Host:
     here = machine.load(paths.results() / 'cache' / 'machine.json')
-    found, unknown = ask.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
-    link, why = ask.link(Tree('/'))
+    found, unknown = host.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
+    link, why = host.link(Tree('/'))
     kinds = {kind for node in cluster.nodes for kind, _ in node.gpus}
-    seen = ask.maybe('nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader') \
+    seen = batch.maybe('nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader') \
         if kinds and shutil.which('nvidia-smi') else ''
-    system, mpis = ask.modules()
-    return Host(socket.gethostname(), found, unknown, link, why, {k: ask.arch(k, seen) for k in kinds},
+    system, mpis = host.modules()
+    return Host(socket.gethostname(), found, unknown, link, why, {k: host.arch(k, seen) for k in kinds},
                       system, mpis, _codes(), len(here.core_sets), here.llc_bytes or 0)
 
 

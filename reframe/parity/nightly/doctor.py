@@ -25,7 +25,7 @@ from parity.compare import pairs
 from parity.jobs.request import SCHEDULERS
 from parity.nightly import guard
 from parity.plan import Plan
-from parity.probe import ask
+from parity.probe import batch
 from parity.probe.model import TODO, Cluster, Node, Queue
 from parity.records import database
 from parity.scheduler import command
@@ -280,8 +280,8 @@ def _timer(system: System) -> Iterator[Finding]:
 
 #: How each batch system is asked, and what to try where it does not answer.
 _ASK: dict[str, tuple[Callable[[], Cluster], str]] = {
-    'slurm': (ask.slurm_cluster, 'scontrol ping; is this a login node, and SLURM_CONF right?'),
-    'pbs': (ask.pbs_cluster, 'qstat -B; is this a login node, and PBS_CONF_FILE right?')}
+    'slurm': (batch.slurm_cluster, 'scontrol ping; is this a login node, and SLURM_CONF right?'),
+    'pbs': (batch.pbs_cluster, 'qstat -B; is this a login node, and PBS_CONF_FILE right?')}
 
 
 def batch_systems(system: System) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from parity.base import codes
-from parity.probe.ask import ASKS
+from parity.probe.batch import ASKS
 from parity.probe.model import TODO, Cluster, Host, Like, Node, Queue
 
 #: A comment begins here, or two blanks behind a longer line.

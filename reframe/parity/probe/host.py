@@ -1,76 +1,14 @@
-"""The answers of the batch system and of the login node itself. Nothing is submitted, nothing is changed."""
+"""The answers of the login node itself. Nothing is changed."""
 
 from __future__ import annotations
 
-import contextlib
-import getpass
-import grp
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 
-from parity.base.errors import InfrastructureError, UsageError
 from parity.machine.procfs import Tree
-from parity.probe import pbs, slurm
-from parity.probe.model import Cluster, Filesystem, Link
-from parity.scheduler.command import SchedulerError, answer
-
-#: How a job asks each batch system for nodes of a kind.
-ASKS = {'slurm': {'label': '--constraint={}', 'gpu': '--gres=gpu:{}:{}', 'any gpu': '--gres=gpu:{1}'},
-        'pbs': {'label': '{}', 'gpu': 'ngpus={1}', 'any gpu': 'ngpus={1}'}}
-
-
-def cluster() -> Cluster:
-    """Ask Slurm, or else PBS. UsageError for neither, InfrastructureError for no answer."""
-    refused = []
-    for commands, asked in ((('scontrol',), slurm_cluster), (('pbsnodes', 'qstat'), pbs_cluster)):
-        if all(map(shutil.which, commands)):
-            try:
-                return asked()
-            except SchedulerError as err:       # its exit code is the command's own
-                refused.append(str(err))
-    if refused:
-        raise InfrastructureError('; '.join(refused))
-    raise UsageError('neither Slurm (scontrol) nor PBS (pbsnodes, qstat) is on PATH: run this on a login node; '
-                     'a machine without a batch system is the system `local`')
-
-
-def slurm_cluster() -> Cluster:
-    """Ask Slurm. SchedulerError where it does not answer."""
-    nodes = slurm.nodes(answer(['scontrol', '--oneliner', 'show', 'node']))
-    shown = slurm.configured(answer(['scontrol', 'show', 'config']))
-    default, accounts = slurm.accounts(maybe('sacctmgr', '-nP', 'show', 'user', getpass.getuser(), 'withassoc',
-                                             'format=defaultaccount,account'))
-    queues = slurm.queues(answer(['scontrol', '--oneliner', 'show', 'partition']), _groups(), accounts)
-    licences = slurm.licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))
-    plugins, mpi, notes = maybe('srun', '--mpi=list'), shown.get('MpiDefault', ''), []
-    if 'slurmdbd' not in shown.get('AccountingStorageType', ''):
-        notes.append("Slurm keeps no accounting here (AccountingStorageType), and ReFrame's backend slurm needs "
-                     'sacct; scheduler: squeue does not, and reads no exit code')
-    if 'associations' in shown.get('AccountingStorageEnforce', '') and not default:
-        notes.append('Slurm wants an account (AccountingStorageEnforce) and sacctmgr shows none of yours: '
-                     'add --account=NAME to each access')
-    if not plugins:
-        notes.append('srun --mpi=list does not answer: launcher and env_vars are a guess')
-    return Cluster(
-        'slurm', f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(), shown.get('ClusterName', ''), tuple(nodes),
-        tuple(queues), 'scontrol show node', default, tuple(sorted(accounts)), tuple(licences), 'srun',
-        f'scontrol show config: MpiDefault={mpi or "none"}', slurm.mpi_type(plugins, mpi), tuple(notes))
-
-
-def pbs_cluster() -> Cluster:
-    """Ask PBS. SchedulerError where it does not answer."""
-    shown = answer(['qstat', '-Q', '-f'])
-    server = pbs.server(answer(['qstat', '-B', '-f']))
-    nodes = pbs.nodes(answer(['pbsnodes', '-a']), shown)
-    queues = pbs.queues(shown, server.get('default_queue', ''), _groups(), getpass.getuser())
-    notes = () if server.get('job_history_enable') == 'True' else (
-        'PBS keeps no history of jobs (qmgr -c "set server job_history_enable = True"): '
-        'how a job ended is then not known',)
-    return Cluster('pbs', f'PBS {server.get("pbs_version", "")}'.strip(), server.get('name', ''), tuple(nodes),
-                   tuple(queues), 'pbsnodes -a', launcher='mpirun',
-                   launcher_source='PBS has no launcher of its own', notes=notes)
+from parity.probe.batch import maybe
+from parity.probe.model import Filesystem, Link
 
 
 def modules() -> tuple[str, list[str]]:
@@ -88,22 +26,6 @@ def mpis(listed: str) -> list[str]:
     names = re.findall(r'^([\w.+-]*(?:openmpi|mpich|mvapich|impi|intel-?mpi|hpcx|cray-mpich)[\w.+-]*/[\w./+-]+)',
                        listed, re.MULTILINE | re.IGNORECASE)
     return list(dict.fromkeys(name.rstrip('/') for name in names))
-
-
-def maybe(*command: str) -> str:
-    """Return the output of a command that a site may lack; '' where it fails."""
-    try:
-        return answer(list(command))
-    except SchedulerError:
-        return ''
-
-
-def _groups() -> set[str]:
-    found = set()
-    for number in {*os.getgroups(), os.getegid()}:
-        with contextlib.suppress(KeyError):
-            found.add(grp.getgrgid(number).gr_name)
-    return found
 
 
 #: File systems that every node of a cluster may see (the third field of /proc/mounts).
