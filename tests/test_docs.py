@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-import walks
 from conftest import TOP, shell
 from dev import files_page
 
@@ -58,6 +57,21 @@ def test_mkdocs_has_nothing_to_warn_of(tmp_path):
     assert '//' not in re.sub(r'https?://(www\.mkdocs\.org|127\.0\.0\.1)\S*', '', ''.join(re.findall(r'<(?:script|link)[^>]*>', (tmp_path / 'site' / 'index.html').read_text())))
 
 
+def follow(page: Path, checkout: Path) -> None:
+    """Write the files that a page shows, and change the lines: a block is of the file that was named last."""
+    path = ''
+    for match in re.finditer(r'`([\w/.-]+\.(?:py|yaml))`|^```(\w+)\n(.*?)^```', page.read_text(), re.M | re.S):
+        path, language, text = match[1] or path, match[2], match[3]
+        file = checkout / path
+        if language == 'diff':
+            kept, wanted = (''.join(f'{line[1:]}\n' for line in text.splitlines() if line[0] != sign) for sign in '+-')
+            assert file.read_text().count(kept) == 1, f'{path} has no such lines: {kept}'
+            file.write_text(file.read_text().replace(kept, wanted))
+        elif language:
+            assert not file.exists()
+            file.write_text(text)
+
+
 def test_a_new_check_by_the_letter(checkout):
     """Without HPCG's lines the page is followed: what it types is what parity has."""
     room, was = checkout / 'checks' / 'compute' / 'hpcg', (TOP / 'checks' / 'compute' / 'hpcg')
@@ -65,7 +79,7 @@ def test_a_new_check_by_the_letter(checkout):
         (room / name).unlink()
     lines = (TOP / 'spack.yaml').read_text()
     (checkout / 'spack.yaml').write_text(lines.replace('  - hpcg@3.1\n', ''))
-    walks.follow(DOCS / 'new-check.md', checkout)
+    follow(DOCS / 'new-check.md', checkout)
     assert [(room / name).read_text() for name in ('hpcg.py', 'expected.yaml')] == [(was / name).read_text() for name in ('hpcg.py', 'expected.yaml')]
     assert (checkout / 'spack.yaml').read_text() == lines
     site = checkout / 'systems' / 'example-slurm' / 'system.yaml'

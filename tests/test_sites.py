@@ -1,9 +1,11 @@
-"""Every check on every system: it loads, dry-runs, and asks the scheduler for the right thing."""
+"""Systems and their sites: errors name file, line and key; every check loads, dry-runs, and asks the scheduler for the right thing."""
 
 from __future__ import annotations
 
 import ast
+import datetime
 import functools
+import importlib
 import json
 import math
 import operator
@@ -14,16 +16,20 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import reframe.core.backends as backends
 from pydantic import ValidationError
+from reframe.core.config import load_config
 
 from conftest import TOP, shell
+from parity import machine
 from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.site import assemble
 from parity.system import systems
-from parity.system.systems import System
+from parity.system.systems import Partition, System, Waiver
 
 #: What every job script of a system must ask for: whole nodes, in its own queue.
 DIRECTIVES = {
@@ -152,15 +158,6 @@ def test_what_sites_write_is_accepted(path, value):
     System.model_validate(site(path, value))
 
 
-def test_a_limit_in_another_unit_and_joined_files_of_pbs_are_refused():
-    with pytest.raises(ValidationError, match="memory_bandwidth: unit 'MB/s'; valid: GB/s"):
-        System.model_validate(site('partitions.1.extras.limits.memory_bandwidth.unit', 'MB/s'))
-    data = site('partitions.0.scheduler', 'pbs')
-    data['partitions'][0]['access'] = ['-q workq', '-j oe']
-    with pytest.raises(ValidationError, match='waits for both for ever'):
-        System.model_validate(data)
-
-
 def test_a_hostile_value_reaches_the_job_script_quoted(checkout):
     data = site('partitions.0.descr', 'a;b')
     data['partitions'][0]['extras']['filesystems']['scratch'] = '/x;touch pwned'
@@ -211,3 +208,116 @@ def test_what_spack_has_built_for_a_site_is_offered(results):
     assert spack['extras']['software']['packages']['hpl']['hash'] == 'a' * 32
     assert 'blas' not in spack['extras']['software']
     assert 'OPENBLAS_CORETYPE' not in dict(spack['env_vars'])
+
+
+GOOD = """\
+name: site
+hostnames: [login]
+requires: offered
+partitions:
+  - name: cpu
+    scheduler: slurm
+    launcher: srun
+    extras: {cores: 1, nodes: 1, memory_bytes: 1}
+"""
+
+
+def device(text: str) -> tuple[str, str]:
+    return 'launcher: srun', f'launcher: srun\n    devices: [{{type: gpu, {text}}}]'
+
+
+@pytest.mark.parametrize('old, new, said', [
+    ('requires: offered', 'requires: [hpccc]', "3: requires: unknown code 'hpccc'; valid: babelstream"),
+    ('requires: offered', 'requires: everything', "3: requires: 'everything': must be 'offered' or a list of codes"),
+    ('requires: offered', 'require: offered', "3: require: no such key; did you mean 'requires'?"),
+    ('requires: offered\n', '', '1: requires: Field required'),
+    ('requires: offered', 'requires: offered\nwaivers: [{code: hpl, reason: x, until: soon}]', "4: waivers.0.until: 'soon' is no valid date"),
+    ('requires: offered', 'requires: offered\ndetect: maybe', "4: detect: 'maybe' is neither true nor false; or 'maybe'; valid: 'host'"),
+    ('hostnames: [login]', 'hostnames: []', '2: hostnames: must have at least 1 item'), ('hostnames: [login]', 'hostnames: [login', ''),
+    ('hostnames: [login]', 'hostnames: ["("]', "2: hostnames.0: '(' is no regular expression"),
+    ('name: site', 'name: site\nname: twice', "2: key 'name' is given twice"), ('name: site', 'name: 7', '1: name: 7 is no valid string'),
+    ('name: site', 'name: !!python/object/apply:os.system [id]', '1: could not determine a constructor'),
+    ('name: cpu', "name: 'x;touch pwned'", "5: partitions.0.name: 'x;touch pwned' does not match pattern"),
+    ('launcher: srun', 'launcher: srun\n    lancher: srun', "8: partitions.0.lancher: no such key; did you mean 'launcher'?"),
+    ('launcher: srun', 'launcher: srun\n    max_jobs: 0', '8: partitions.0.max_jobs: 0 must be greater than 0'),
+    ('launcher: srun', 'launcher: srun\n    name: a b', ''),
+    ('launcher: srun', 'launcher: srun\n    access: --exclusive', "8: partitions.0.access: '--exclusive' is no list"),
+    ('scheduler: slurm', 'scheduler: slrum', "6: partitions.0.scheduler: unknown scheduler 'slrum'; valid: flux,"),
+    (*device('num_devices: four'), "8: partitions.0.devices.0.num_devices: 'four' is no whole number"),
+    (*device('num_devices: 0'), '8: partitions.0.devices.0.num_devices: 0 must be greater than 0'),
+    (*device('num_device: 4'), "8: partitions.0.devices.0.num_device: no such key; did you mean 'num_devices'?"),
+    ('cores: 1', 'core: 1', "did you mean 'cores'?"), ('nodes: 1', 'nodes: -1', '8: partitions.0.extras.nodes: -1 must be greater than 0'),
+    ('memory_bytes: 1', 'memory_bytes: 1.5', '8: partitions.0.extras.memory_bytes: 1.5 is no whole number'),
+    (GOOD, 'until: 2027-02-30\n', "1: '2027-02-30': day is out of range"), (GOOD, 'a: ' + '[' * 5000, 'nested too deeply'),
+    (GOOD, '- a\n', '1: must be a mapping'), (GOOD, '[]', '1: must be a mapping'), (GOOD, '', ''), (GOOD, 'a: \x00', ''),
+    (GOOD, '\udcff\udcfe\x00', 'not YAML in UTF-8'),
+    ('scheduler: slurm', 'scheduler: pbs\n    access: [-q workq, -j oe]', "7: partitions.0.access: '-j oe' joins the files of a PBS job, and ReFrame waits for both"),
+    ('cores: 1', 'cores: 1, limits: {memory_bandwidth: {value: 1, unit: MB/s, source: data sheet}}',
+     "8: partitions.0.extras: limits: memory_bandwidth: unit 'MB/s'; valid: GB/s"),
+])
+def test_an_error_names_file_line_key_and_what_is_valid(tmp_path, old, new, said):
+    file = tmp_path / 'system.yaml'
+    file.write_text(GOOD)
+    assert old in GOOD and yamlfile.read(file, System).name == 'site'
+    file.write_text(GOOD.replace(old, new), errors='surrogateescape')
+    with pytest.raises(UsageError) as caught:
+        yamlfile.read(file, System)
+    assert (f'{file}:{said}' if said[:1].isdigit() else said) in str(caught.value) and str(caught.value).startswith(f'{file}:')
+
+
+def test_every_system_of_the_project_is_valid_and_local_is_tried_last():
+    names = systems.names()
+    assert names[-1] == 'local' and [systems.read(name).name for name in names] == names
+    with pytest.raises(UsageError, match="unknown system 'nosuch'; valid: "):
+        systems.read('nosuch')
+
+
+def test_a_waiver_holds_until_its_day_and_then_expires_loudly():
+    day = datetime.date(2027, 1, 31)
+    system = System(name='s', hostnames=['x'], requires=['hpcc'], partitions=[{'name': 'p', 'scheduler': 'local',
+                    'launcher': 'local'}], waivers=[Waiver(code='hpcc', reason='no MPI yet', until=day)])
+    holding, expired = systems.waived(system, day)
+    assert 'no MPI yet' in holding['hpcc'] and not expired
+    holding, expired = systems.waived(system, day + datetime.timedelta(1))
+    assert not holding and 'expired on 2027-01-31' in expired[0]
+
+
+def test_what_is_stated_wins_over_what_was_detected(results):
+    here = machine.load(results / 'machine.json')
+    limit = {'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet'}
+    stated = Partition(name='p', scheduler='local', launcher='mpirun', features=['fast'], extras={'cores': 1, 'limits': {'peak_flops': limit}})
+    part = assemble._partition(systems.read('local'), stated, here, ['distro'], SimpleNamespace(announcement='software: none'))
+    assert part['extras']['cores'] == 1 and part['extras']['memory_bytes'] == here.memory_bytes
+    assert part['extras']['limits']['peak_flops'] == {**limit, 'certain': True}
+    assert {'fast', 'cpu'} <= set(part['features']) and part['max_jobs'] == 1
+
+
+def configuration(folder, system: str):
+    """The configuration as ReFrame reads it."""
+    file = folder / 'settings.py'
+    file.write_text('from parity.site import assemble\nsite_configuration = assemble.site_configuration()\n')
+    site = load_config('<builtin>', str(file))
+    site.validate()
+    site.select_subconfig(system, ignore_resolve_errors=True)
+    return site
+
+
+def test_the_configuration_is_what_reframe_accepts(results, monkeypatch):
+    """Where many jobs are in flight the scheduler is asked once a second."""
+    sites = [configuration(results, 'local')]
+    assert sites[0].get('systems/0/partitions/0/max_jobs') == 1
+    assert sites[0].get('storage/0/enable') and sites[0].get('storage/0/sqlite_db_file') == str(results / 'results.db')
+    monkeypatch.setenv('PARITY_ROOT', str(results))
+    for name, jobs in (('one', 1), ('many', 50)):
+        (results / 'systems' / name).mkdir(parents=True)
+        (results / 'systems' / name / 'system.yaml').write_text(
+            GOOD.replace('site', name).replace('offered', '[]').replace('launcher: srun', f'launcher: srun\n    max_jobs: {jobs}'))
+    sites += [configuration(results / 'systems', name) for name in ('one', 'many')]
+    assert [site.get('general/0/poll_rate_max') for site in sites] == [10, 10, 1]
+    assert all(site.get('general/0/check_search_recursive') for site in sites)
+
+
+def test_schedulers_and_launchers_are_those_of_reframe():
+    for module in (*backends._scheduler_backend_modules, *backends._launcher_backend_modules):
+        importlib.import_module(module)
+    assert (set(systems.SCHEDULERS), set(systems.LAUNCHERS)) == (set(backends._schedulers), set(backends._launchers))
