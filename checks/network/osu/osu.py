@@ -71,7 +71,8 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
         return self.judged(values)
 
     def judged(self, curve):
-        return {m.name: curve.get(f'{self.benchmark}_{JUDGED[m.name.rpartition("_")[2]]}') for m in self.metrics}
+        sizes = {m.name: JUDGED.get(m.name.rpartition('_')[2]) for m in self.metrics}
+        return {name: curve.get(f'{self.benchmark}_{size}') for name, size in sizes.items() if size}
 
 
 @rfm.simple_test

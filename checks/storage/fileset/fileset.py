@@ -69,6 +69,6 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
             raise Wrong(f'ran mode, bytes, files, ranks {ran}, asked for {asked}')
         self.note(facts)
         if facts['source cached'] == 'yes' or (facts['source cached'], facts['read_from']) == ('unknown', 'own'):
-            self.label([m.name for m in self.metrics], 'cached',
+            self.label(values, 'cached',
                        f'source in the page cache: {facts["source cached"]}, {facts["source cached why"]}')
-        return {m.name: values[m.name] for m in self.metrics}
+        return values

@@ -76,4 +76,4 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
         if (self.span == 1 or self.is_local()) and not direct and size < 2 * memory:
             self.label(['read'], 'cached', f'{size / 1e9:.3g} GB that the same kernel wrote may be in its memory: '
                        f'no direct I/O with {self.api} on {self.span} nodes')
-        return {m.name: values[m.name] for m in self.metrics}
+        return values

@@ -57,4 +57,4 @@ class Mdtest(rfm.RunOnlyRegressionTest, Storage):
         alone = self.span == 1 or self.is_local()
         self.label(['file_stat', 'file_read', 'dir_stat'] if alone else ['file_read'], 'cached',
                    'the kernel that made the files remembers them')
-        return {m.name: values[m.name] for m in self.metrics}
+        return values
