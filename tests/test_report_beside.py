@@ -232,6 +232,8 @@ def test_nodes_come_worst_first_with_what_they_measured():
     assert [(n.name, n.checks, n.words) for n in found.rows] == [
         ('n2', ['Hpl'], [('failed', 1)]), ('n3', ['Stream'], [('unreferenced', 1)]), ('n1', ['Stream'], [('unreferenced', 1), ('ok', 1)])]
     assert found.common == {'kernel': '6.1'} and found.columns == ['microcode']
+    box = nights.nodes([cell(nodes=['n1'])], _facts(facts={'machine': {'kernel': '6.1', 'model_name': 'EPYC'}}), {})
+    assert box.common == {'kernel': '6.1', 'processor': 'EPYC'}, 'without a scheduler the machine is the node'
 
 
 def test_speed_is_beside_the_median_of_three_nodes_or_more_whichever_way_is_better():

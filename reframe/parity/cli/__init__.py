@@ -9,7 +9,7 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, jobs, keep, refs, software
+from parity.cli import compare, files, jobs, keep, refs, software
 
 
 class Commands(typer.core.TyperGroup):
@@ -29,8 +29,6 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, pre
 
 ALL = typer.Option(False, '--all', help='List the cells that are in order, too.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
-MAX_SIZE = typer.Option(None, '--max-size', metavar='BYTES',
-                        help='The last message size that was asked for: a table must end there.')
 MAX_AGE = typer.Option(None, '--max-age', metavar='TIME',
                        help="End with 3 where the system's newest session ended longer ago, such as 26h, 90m, 2d.")
 OF_SYSTEM = typer.Option('', '--system', help='Judge the newest session of this system.')
@@ -123,22 +121,8 @@ def report(session: str = SESSION):
 
 
 app.command('compare')(compare.run)
-
-
-@app.command('parse')
-def parse_output(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE):
-    """Read a code's output ('-': standard input). Exit code: 0 complete and verified, 1 not, 2 usage."""
-    from parity.cli import files
-    return files.parse(code, file, as_json, max_size)
-
-
-@app.command('detect')
-def detect_file(file: str, as_json: bool = JSON):
-    """Judge a history ('-': standard input): a CSV of series,night,kind,run,value[,direction].
-
-    Exit code: 0 no alarm on the last night, 1 one, 2 usage."""
-    from parity.cli import files
-    return files.detect(file, as_json)
+app.command('parse')(files.parse)
+app.command('detect')(files.detect)
 
 
 @app.command()

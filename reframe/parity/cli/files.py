@@ -10,16 +10,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from parity.base import codes, files
 from parity.base.errors import OK, REGRESSED, UsageError
 
+JSON = typer.Option(False, '--json', help='Print it as JSON.')
+MAX_SIZE = typer.Option(None, '--max-size', metavar='BYTES',
+                        help='The last message size that was asked for: a table must end there.')
 
-def parse(code: str, file: str, as_json: bool, max_size: int | None = None) -> int:
-    """Print the metrics of the output in ``file`` ('-': standard input), or why it has none.
 
-    ``max_size``: the last message size (bytes) that was asked for, of codes whose ``read`` takes it.
-    Returns 0 when the output is complete and verified, else 1. Raises UsageError for a code that parity
-    does not know, a file that cannot be read, or a ``max_size`` that means nothing."""
+def parse(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE) -> int:
+    """Read a code's output ('-': standard input). Exit code: 0 complete and verified, 1 not, 2 usage."""
     from parity.check import Incomplete, Wrong
     from parity.check.reader import room
     known = codes.named(code)
@@ -56,11 +58,10 @@ def _sized(code: str, max_size: int | None, reader: Callable) -> dict[str, int]:
     return {'max_size': max_size}
 
 
-def detect(file: str, as_json: bool) -> int:
-    """Judge every night of every series in ``file`` ('-': standard input), each as of that night; print it.
+def detect(file: str, as_json: bool = JSON) -> int:
+    """Judge a history ('-': standard input): a CSV of series,night,kind,run,value[,direction].
 
-    Returns 1 where the last night of a series alarms, else 0. Raises UsageError for a file that cannot be
-    read, with the line and column of what is wrong."""
+    Exit code: 0 no alarm on the last night, 1 one, 2 usage."""
     from parity.stats import judgement
     found = judgement.of_table(judgement.read(_read(file), file))
     if as_json:

@@ -126,7 +126,8 @@ def _node(name: str, cells: list[Cell], session: Session | None, speed: float | 
     counts = Counter(c.verdict for c in cells)
     said = session.nodes.get(name, {}) if session else {}
     if session and not session.nodes:        # no batch system: the session's machine is the node
-        said = {'kernel': session.facts.get('kernel'), 'processor': session.facts.get('model_name')}
+        machine = session.facts.get('machine') or {}
+        said = {'kernel': machine.get('kernel'), 'processor': machine.get('model_name')}
     return Node(name, sorted({c.partition for c in cells}), [(w, counts[w]) for w in WORDS if counts[w]],
                 sorted({c.check for c in cells if c.verdict not in _NOT_RUN}),
                 {fact: str(value) for fact, value in said.items() if value and fact != 'node'}, speed, count)
