@@ -18,7 +18,6 @@ from unittest import mock
 import hypothesis
 import pytest
 
-import sessions
 from parity.plan import Plan, of_command
 
 TOP = Path(__file__).resolve().parents[1]
@@ -84,10 +83,19 @@ def results(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def stored(results):
-    """Puts sessions into a database as ReFrame has it; each begins a day after the one before."""
+    """A database of sessions as ReFrame has it; each begins a day after the one before."""
     from stored import Stored
-    database = Stored()
-    return lambda uuid, *cases, **info: database.add(*cases, uuid=uuid, plan=[sessions.planned()], **info)
+    return Stored()
+
+
+@pytest.fixture
+def site(tmp_path, results, monkeypatch) -> Path:
+    """The file of the one system, local, of an empty checkout."""
+    file = tmp_path / 'systems' / 'local' / 'system.yaml'
+    file.parent.mkdir(parents=True)
+    shutil.copy(TOP / 'systems' / 'local' / 'system.yaml', file)
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    return file
 
 
 @pytest.fixture

@@ -40,7 +40,5 @@ def judge_all(cells: Sequence[Cell], at_once: int) -> list[Judgement]:
     entries = [(at, sign * value, again) for at, (sign, night) in enumerate(flat)
                for again, values in ((False, night.runs), (True, night.reruns)) for value in values]
     at, value, again = map(np.array, zip(*entries, strict=True))
-    table = Nights.of(np.cumsum([0, *(len(cell.nights) for cell in cells)]), at, value, again,
-                      np.array([night.elsewhere for _, night in flat]))
-    return judged(table, signs, [night.label for _, night in flat], DEFAULT.for_cells(at_once),
-                  [cell.reference for cell in cells])[0]
+    table = Nights.of(np.cumsum([0, *(len(cell.nights) for cell in cells)]), at, value, again, np.array([night.elsewhere for _, night in flat]))
+    return judged(table, signs, [night.label for _, night in flat], DEFAULT.for_cells(at_once), [cell.reference for cell in cells])[0]

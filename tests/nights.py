@@ -28,22 +28,18 @@ def figure(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str
 
 
 def rerun(night: int, value: float, node: str = 'v1', **other: Any) -> dict[str, Any]:
-    return figure(night, value, node, session=f'rerun-{night}', rerun_of=f'night-{night}',
-                  start=start(night) + 600, **other)
+    return figure(night, value, node, session=f'rerun-{night}', rerun_of=f'night-{night}', start=start(night) + 600, **other)
 
 
 def frame(*rows: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA).sort('start', maintain_order=True)
 
 
-def facts(night: int, nodes: dict[str, dict[str, str]] | None = None, reframe: str = '4.10.4',
-          **machine: Any) -> Session:
-    return Session(uuid=f'night-{night}', start=start(night), system='onebox', cmdline='', reframe=reframe,
-                   facts=machine, nodes=nodes or {})
+def facts(night: int, nodes: dict[str, dict[str, str]] | None = None, reframe: str = '4.10.4', **machine: Any) -> Session:
+    return Session(uuid=f'night-{night}', start=start(night), system='onebox', cmdline='', reframe=reframe, facts=machine, nodes=nodes or {})
 
 
-def cell(word: str = 'regressed', case: str = 'Stream %threads=all', metric: str = 'triad',
-         subsystem: str = 'memory', **other: Any) -> Cell:
+def cell(word: str = 'regressed', case: str = 'Stream %threads=all', metric: str = 'triad', subsystem: str = 'memory', **other: Any) -> Cell:
     return Cell(**{'check': case.split()[0], 'case': case, 'subsystem': subsystem, 'system': 'onebox',
                    'partition': 'virtual', 'environ': 'distro', 'size': 'quick', 'metric': metric, 'unit': 'GB/s',
                    'better': 'higher', 'verdict': word, **other})

@@ -44,6 +44,10 @@ class Stored:
         self.count += 1
         return uuid
 
+    def __call__(self, uuid: str, *cases: dict[str, Any], **info: Any) -> str:
+        """A session that planned Toy, whatever it ran."""
+        return self.add(*cases, uuid=uuid, plan=[made.planned()], **info)
+
 
 def output(folder: Path, night: int, **files: str) -> str:
     """A case's folder with what its job printed (out=..., err=...) while session ``night`` ran."""

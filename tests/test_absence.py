@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 import stored as store
-from conftest import TOP
 from parity import report
 from parity.base.errors import UsageError
 from parity.cli import app
@@ -22,34 +21,29 @@ from sessions import planned, ran
 SLOW = ran(hpl=50.0, refs={'hpl': (100.0, -0.05, 0.05)})
 
 
-@pytest.fixture
-def nights(results) -> store.Stored:
-    return store.Stored()
-
-
 def verdict(*words: str):
     return CliRunner().invoke(app, ['verdict', *words], catch_exceptions=False)
 
 
-def ended_ago(nights: store.Stored, hours: float, case=None, **other) -> None:
+def ended_ago(stored: store.Stored, hours: float, case=None, **other) -> None:
     """Store a session that ended so many hours ago."""
     end = time.time() - 3600 * hours
-    nights.add(case or store.case(), time_start_unix=end - 100, time_end_unix=end, **other)
+    stored.add(case or store.case(), time_start_unix=end - 100, time_end_unix=end, **other)
 
 
 @pytest.mark.parametrize('age, limit, code', [(25, '26h', 0), (27, '26h', 3), (27, '1d2h', 3), (47, '2d', 0), (1.6, '90m', 3), (-5, '2d', 3)])
-def test_a_session_older_than_max_age_ends_with_3_and_a_sentence(nights, age, limit, code):
-    ended_ago(nights, age)
+def test_a_session_older_than_max_age_ends_with_3_and_a_sentence(stored, age, limit, code):
+    ended_ago(stored, age)
     done = verdict('--max-age', limit)
     assert done.exit_code == code and ('warning: the newest session of local ' in done.stdout) == (code == 3)
     assert verdict().exit_code == 0
 
 
-def test_max_age_is_of_the_newest_session_of_the_system_and_hides_no_worse_word(nights):
-    ended_ago(nights, 50, system='onebox')
-    ended_ago(nights, 50, SLOW)
+def test_max_age_is_of_the_newest_session_of_the_system_and_hides_no_worse_word(stored):
+    ended_ago(stored, 50, system='onebox')
+    ended_ago(stored, 50, SLOW)
     assert verdict('--max-age', '1h').exit_code == 1
-    ended_ago(nights, 3)
+    ended_ago(stored, 3)
     assert verdict('--max-age', '26h').exit_code == 0
     done = verdict('--max-age', '26h', '--system', 'onebox')
     assert done.exit_code == 3 and 'the newest session of onebox is 2 d 2 h old: older than 26h' in done.stdout
@@ -63,8 +57,8 @@ def test_max_age_is_of_the_newest_session_of_the_system_and_hides_no_worse_word(
     (['--max-age', ''], "--max-age: '' is no time"), (['--max-age', '-1h'], "--max-age: '-1h' is no time"),
     (['--system', 'nowhere'], "unknown system 'nowhere'; valid: "),
     (['--system', 'local', '--session', 'ab'], '--session and --system: give only one')])
-def test_a_bad_option_of_verdict_is_a_usage_error(nights, words, said):
-    ended_ago(nights, 1)
+def test_a_bad_option_of_verdict_is_a_usage_error(stored, words, said):
+    ended_ago(stored, 1)
     with pytest.raises(UsageError, match=re.escape(said)):
         verdict(*words)
 
@@ -75,31 +69,24 @@ LOST = ['Stream.hpl', 'Stream.latency']
 
 
 @pytest.fixture
-def system(tmp_path, monkeypatch):
-    """Writes `retired` into a copy of systems/local, and puts that in the place of the real one."""
-    file = tmp_path / 'systems' / 'local' / 'system.yaml'
-    file.parent.mkdir(parents=True)
-    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
-
-    def written(retired: str) -> None:
-        text = (TOP / 'systems' / 'local' / 'system.yaml').read_text()
-        file.write_text(f'{text}retired: {retired}\n')
-    written('[]')
-    return written
+def system(site):
+    """Writes `retired` into the file of the system."""
+    text = site.read_text()
+    return lambda retired: site.write_text(f'{text}retired: {retired}\n')
 
 
-def night(nights: store.Stored, *names: str, cmdline: str = NIGHTLY, **other) -> None:
-    nights.add(*(store.case(name=name) for name in names), cmdline=cmdline, **other)
+def night(stored: store.Stored, *names: str, cmdline: str = NIGHTLY, **other) -> None:
+    stored.add(*(store.case(name=name) for name in names), cmdline=cmdline, **other)
 
 
 def missing() -> list[str]:
     return [f'{c.case}.{c.metric}' for c in judge.newest().cells if c.verdict == 'missing']
 
 
-def test_a_cell_that_the_nights_before_had_is_missing_tonight_and_tomorrow(nights):
-    night(nights, 'Toy', 'Stream')
+def test_a_cell_that_the_nights_before_had_is_missing_tonight_and_tomorrow(stored):
+    night(stored, 'Toy', 'Stream')
     for _ in range(2):
-        night(nights, 'Toy', 'Renamed')
+        night(stored, 'Toy', 'Renamed')
         assert missing() == LOST
         said = f'not in this plan; planned last on {store.day(0)} (session 00000000)'
         assert {c.reason for c in judge.newest().cells if c.verdict == 'missing'} == {said}
@@ -107,29 +94,29 @@ def test_a_cell_that_the_nights_before_had_is_missing_tonight_and_tomorrow(night
     assert done.exit_code == 3 and 'MISSING  compute' in done.stdout and '2 missing' in done.stdout
     assert 'next: bring Stream back, or name it below retired: in systems/local/system.yaml' in done.stdout
     assert all(said in file.read_text() for file in report.of_session(judge.newest()))
-    nights.add(SLOW, cmdline=NIGHTLY)
+    stored.add(SLOW, cmdline=NIGHTLY)
     assert missing() and verdict().exit_code == 1               # a worse word decides
-    night(nights, 'Toy', 'Stream', 'Renamed')
+    night(stored, 'Toy', 'Stream', 'Renamed')
     assert not missing() and verdict().exit_code == 0
 
 
 @pytest.mark.parametrize('cmdline', [f'{NIGHTLY} -n Toy', f'{NIGHTLY} -t memory', f'{NIGHTLY} --mode acceptance',
                                      f'{NIGHTLY} -S size=nightly', BY_HAND, f'{BY_HAND} -n Toy',
                                      f'{NIGHTLY} --session-extras parity_rerun_of=00000000'])
-def test_a_session_of_another_selection_makes_nothing_missing(nights, cmdline):
-    night(nights, 'Toy', 'Stream')
-    nights.add(store.case(), cmdline=cmdline, **({'parity_rerun_of': '00000000-0'} if 'rerun' in cmdline else {}))
+def test_a_session_of_another_selection_makes_nothing_missing(stored, cmdline):
+    night(stored, 'Toy', 'Stream')
+    stored.add(store.case(), cmdline=cmdline, **({'parity_rerun_of': '00000000-0'} if 'rerun' in cmdline else {}))
     assert judge.newest('00000001').counts.get('missing') is None
-    night(nights, 'Toy', 'Stream')       # and is no night before
+    night(stored, 'Toy', 'Stream')       # and is no night before
     assert not missing()
 
 
-def test_what_another_selection_had_is_not_missed(nights):
-    night(nights, 'Toy', 'Stream', cmdline=BY_HAND)
-    night(nights, 'Toy', 'Stream', cmdline=f'{NIGHTLY} -t memory')
-    night(nights, 'Toy')
+def test_what_another_selection_had_is_not_missed(stored):
+    night(stored, 'Toy', 'Stream', cmdline=BY_HAND)
+    night(stored, 'Toy', 'Stream', cmdline=f'{NIGHTLY} -t memory')
+    night(stored, 'Toy')
     assert not missing()
-    night(nights, 'Toy', cmdline=f'{NIGHTLY} -t memory')
+    night(stored, 'Toy', cmdline=f'{NIGHTLY} -t memory')
     assert missing() == LOST
 
 
@@ -137,10 +124,10 @@ def test_what_another_selection_had_is_not_missed(nights):
     ([planned(size='nightly')], {}, []),
     ([planned(), planned('Stream', environ='', needs=['stream'])], {}, LOST),     # no environment can run it any more
     ([planned()], {'interrupted': True}, LOST)])
-def test_a_cell_is_missed_at_its_own_size_whatever_kept_it_away(nights, plan, other, lost):
-    night(nights, 'Toy', 'Stream')
+def test_a_cell_is_missed_at_its_own_size_whatever_kept_it_away(stored, plan, other, lost):
+    night(stored, 'Toy', 'Stream')
     for _ in range(2):
-        nights.add(store.case(), plan=plan, cmdline=NIGHTLY, **other)
+        stored.add(store.case(), plan=plan, cmdline=NIGHTLY, **other)
         assert missing() == lost
 
 
@@ -148,9 +135,9 @@ def test_a_cell_is_missed_at_its_own_size_whatever_kept_it_away(nights, plan, ot
     ('check: Stream', True), ("check: 'Stream %threads=all'", True), ('check: Stream%threads=all', True), ('environ: old', True),
     ('check: Stream, environ: old', True), ('check: Stream, partition: default', True), ('check: Str', False),
     ('check: Stream, partition: gpu', False), ('check: Stream %threads=one', False), ('environ: new', False)])
-def test_what_is_retired_is_not_missed_from_its_day_on(nights, system, entry, fits):
-    nights.add(store.case(), store.case(name='Stream %threads=all', environ='old'), cmdline=NIGHTLY)
-    night(nights, 'Toy')
+def test_what_is_retired_is_not_missed_from_its_day_on(stored, system, entry, fits):
+    stored.add(store.case(), store.case(name='Stream %threads=all', environ='old'), cmdline=NIGHTLY)
+    night(stored, 'Toy')
     assert len(missing()) == 2
     told = State().after(notify.night_of(judge.newest()), 1.0)
     assert [fault.word for fault in told.bad.values()] == ['missing', 'missing']
@@ -163,9 +150,9 @@ def test_what_is_retired_is_not_missed_from_its_day_on(nights, system, entry, fi
     assert not fits or not again.bad and again.news(2.0, 1e9) == 'well'
 
 
-def test_an_entry_that_is_planned_again_is_a_warning_with_its_line(nights, system):
+def test_an_entry_that_is_planned_again_is_a_warning_with_its_line(stored, system):
     system(f'[{{check: Toy, reason: replaced, since: {store.day(0)}}}]')
-    night(nights, 'Toy')
+    night(stored, 'Toy')
     said, = judge.newest().warnings
     assert re.search(r'system.yaml:\d+: retired: Toy is planned again: take the entry out', said)
 
@@ -182,21 +169,21 @@ def test_a_bad_entry_is_refused_with_its_line(system, entry, said):
         systems.read('local')
 
 
-def lasting(nights: store.Stored, *seconds: float, waited: float = 0.0, **other) -> None:
+def lasting(stored: store.Stored, *seconds: float, waited: float = 0.0, **other) -> None:
     """One night with a run of so many seconds each, which waited in a queue before."""
     runs = [store.case(unique_name=f'Toy_{i}', parity={'job': {'submitted': 1.0, 'waited': waited, 'ran': each}}, **other)
             for i, each in enumerate(seconds)]
-    nights.add(*runs, plan=[planned(**other)])
+    stored.add(*runs, plan=[planned(**other)])
 
 
 @pytest.mark.parametrize('before, tonight, other, said', [
     ([58, 62, 300, 60, 59, 61], [125, 130, 20], {}, ['Toy on default+distro ran 2 min, usual is 60 s (median of 6 nights)']),
     ([60] * 5, [119], {}, []), ([60] * 4, [500], {}, []), ([0.2] * 9, [0.5], {}, []), ([4] * 9, [13.9], {}, []),
     ([60, 60, 60, 300, 300, 300, 300], [500], {}, []), ([60] * 5, [60], {'waited': 3600}, []), ([10] * 6, [60], {'partition': 'other'}, [])])
-def test_a_case_that_takes_twice_its_usual_time_is_a_warning_with_both_times(nights, before, tonight, other, said):
+def test_a_case_that_takes_twice_its_usual_time_is_a_warning_with_both_times(stored, before, tonight, other, said):
     for seconds in before:
-        lasting(nights, seconds)
-    lasting(nights, *tonight, **other)
+        lasting(stored, seconds)
+    lasting(stored, *tonight, **other)
     done = verdict()
     assert done.exit_code == 0
     assert [line.removeprefix('warning: ') for line in done.stdout.splitlines() if ' usual ' in line] == said

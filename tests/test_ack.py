@@ -10,9 +10,7 @@ import yaml
 
 import nights
 import sessions as made
-import stored as storing
 from commands import parity, process
-from conftest import TOP
 from parity import plan
 from parity.base.errors import UsageError
 from parity.system import systems
@@ -30,18 +28,9 @@ ack = functools.partial(parity, 'ack')
 
 
 @pytest.fixture
-def top(tmp_path, results, monkeypatch):
-    """A checkout with one system; returns the file of its acknowledgements."""
-    folder = tmp_path / 'systems' / 'local'
-    folder.mkdir(parents=True)
-    (folder / 'system.yaml').write_text((TOP / 'systems/local/system.yaml').read_text())
-    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
-    return folder / 'acks.yaml'
-
-
-@pytest.fixture
-def stored(top):
-    return storing.Stored()
+def top(site):
+    """The file of the system's acknowledgements."""
+    return site.with_name('acks.yaml')
 
 
 def written(top, *entries, **fields):
@@ -103,8 +92,7 @@ def test_another_word_says_what_was_acknowledged(top):
     ([REGRESSED], 1), ([REGRESSED, {**REGRESSED, 'cell': f'{HPL}+spack', 'value': 60.0}], 0)])
 def test_an_environment_that_is_acknowledged_by_itself_keeps_its_own(top, entries, code):
     written(top, *entries)
-    report = made.report([case(84.0, refs=BAND), case(60.0, refs=BAND, environ='spack')],
-                         [made.planned(), made.planned(environ='spack')])
+    report = made.report([case(84.0, refs=BAND), case(60.0, refs=BAND, environ='spack')], [made.planned(), made.planned(environ='spack')])
     assert made.verdict_on(report).exit_code == code
 
 

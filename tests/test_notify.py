@@ -202,8 +202,7 @@ def test_a_command_that_fails_is_said_and_tried_again(site, capsys, script, said
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path, site):
     why = send(['sh', '-c', 'sleep 7777 & wait'], 'x' * 10 ** 6, {'HANGS': str(tmp_path)}, timeout=0.5)
     assert why == 'sh: not done after 0.5 s: killed'
-    eventually(lambda: not subprocess.run(['grep', '-slzx', f'HANGS={tmp_path}', *glob.glob('/proc/[0-9]*/environ')],
-                                          stdout=subprocess.PIPE).stdout)
+    eventually(lambda: not subprocess.run(['grep', '-slzx', f'HANGS={tmp_path}', *glob.glob('/proc/[0-9]*/environ')], stdout=subprocess.PIPE).stdout)
 
 
 def test_a_command_that_is_not_there_that_reads_nothing_and_that_no_shell_reads(site, tmp_path):

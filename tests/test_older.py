@@ -48,8 +48,7 @@ def answer(*arguments: str, code: int = 0) -> Any:
 
 def cells(verdict: dict[str, Any]) -> dict[str, list]:
     """Word, value and acknowledgement of each cell."""
-    return {f'{c["case"].replace(" ", "")}.{c["metric"]}@{c["partition"]}': [c['verdict'], c['value'], c['acknowledged']]
-            for c in verdict['cells']}
+    return {f'{c["case"].replace(" ", "")}.{c["metric"]}@{c["partition"]}': [c['verdict'], c['value'], c['acknowledged']] for c in verdict['cells']}
 
 
 def stored(folder: Path) -> list[str]:

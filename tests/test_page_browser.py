@@ -143,8 +143,7 @@ def test_histories_are_drawn_with_their_band_when_they_come_into_view(opened):
 
 
 def test_every_word_of_a_run_leads_to_its_output(opened, page):
-    words, case = (opened.value(f'[...document.querySelectorAll("{at}")].map(a => a.getAttribute("href"))')
-                   for at in ('#all td.w a', '#all .case a'))
+    words, case = (opened.value(f'[...document.querySelectorAll("{at}")].map(a => a.getAttribute("href"))') for at in ('#all td.w a', '#all .case a'))
     assert len(words) == ALL and set(words) == {'../run/rfm_job.out'}
     assert {'../run/', '../run/rfm_job.sh', '../run/rfm_job.out'} == set(case)
     assert all((page.parent / link).exists() for link in {*words, *case})

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import sessions as made
-import stored as storing
 from parity import report
 from parity.compare.model import Outcome
 from parity.records import kept, record
@@ -62,11 +61,6 @@ def test_cells_that_are_new_or_gone_are_told_apart_from_changed_ones():
 
 
 # The session before
-
-@pytest.fixture
-def stored(results):
-    return storing.Stored()
-
 
 def _before(uuid, system='local'):
     found = beside.before(kept.read(uuid), system)

@@ -22,11 +22,6 @@ from stored import case
 BAND = {'hpl': (100.0, -0.05, 0.05)}
 
 
-@pytest.fixture
-def stored(results):
-    return storing.Stored()
-
-
 shown = functools.partial(parity, 'show')
 
 
