@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from parity.stats.judgement import Judgement, Reference, judged
 from parity.stats.noise import DEFAULT, Nights
 
 
-@dataclass(frozen=True)
-class Night:
+class Night(NamedTuple):
     """The value of each run and of each rerun; ``elsewhere``: the reruns were on another node, too."""
 
     runs: tuple[float, ...]
@@ -21,8 +20,7 @@ class Night:
     elsewhere: bool = False
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """Nights, oldest first, tonight last."""
 
     nights: tuple[Night, ...]

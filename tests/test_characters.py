@@ -7,7 +7,6 @@ import pytest
 from conftest import TOP, shell
 from parity.base import yamlfile
 from parity.base.errors import UsageError
-from parity.base.text import refuse_in_words
 from parity.jobs import write
 from parity.jobs.request import JobsFile, Request
 from parity.system.systems import System
@@ -66,7 +65,3 @@ def test_reframe_does_not_begin_with_one_on_its_command_line(results, option):
     done = shell(f'. ci/activate; reframe -c checks/storage/filecopy/filecopy.py -l -n FileCopy {option}', TOP, PARITY_RESULTS=str(results), LC_ALL='C.UTF-8')
     assert done.returncode == 2 and 'parity: command line: ' in done.stderr and 'has the character U+' in done.stderr
     assert 'Traceback' not in done.stderr
-
-
-def test_what_is_printable_passes():
-    refuse_in_words(['-S', 'dat=/ä/HPL.dat', '-n', '^A(%|$)', 'a b'])

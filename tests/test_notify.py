@@ -20,17 +20,15 @@ from parity.nightly import notify
 from parity.nightly.notify import Notifier, send
 from parity.system.systems import Notify
 from parity.verdict import judge
-from parity.verdict.model import Attribution, Coverage, Session, Verdict, Where
+from parity.verdict.model import Attribution, Where
+from test_report import verdict_of
 
 WEEK = 7 * notify.DAY
 HPL, MG = 'Hpl.gflops@onebox:virtual (quick)', 'Npb%benchmark=mg.mops_total@onebox:virtual (quick)'
 
 
 def verdict(*cells, pairs=()):
-    session = Session(uuid='3f2a91b4', system='onebox', start='2026-11-20T02:14:00', end='2026-11-20T03:26:00', elapsed=1.0, run_time=1.0)
-    return Verdict(session=session, coverage=Coverage(line='', codes=[], measured=0, total=0, cells=len(cells)),
-                   counts={c.verdict: 1 for c in cells}, trust='', warnings=[], next='parity show x', exit_code=judge.exit_code(cells, pairs),
-                   cells=list(cells), pairs=list(pairs))
+    return verdict_of(cells, pairs=list(pairs), next='parity show x', exit_code=judge.exit_code(cells, pairs))
 
 
 def hpl(word='ok', **other):
