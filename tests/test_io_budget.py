@@ -33,9 +33,8 @@ def test_a_case_is_sized_into_its_budget(wanted, repetitions, budget, before, by
     assert ('io_budget: case: 48 GB, 2 x memory, asked for' in plan.why) == sized
 
 
-@pytest.mark.parametrize('budget, before', [(3 * GB, 0), (7 * GB, 1)])
-def test_what_no_repetition_of_fits_has_no_plan(budget, before):
-    assert fit([48 * GB, 4 * GB], 3, budget, '', before) is None
+def test_what_no_repetition_of_fits_has_no_plan():
+    assert not any(fit([48 * GB, 4 * GB], 3, budget, '', before) for budget, before in ((3 * GB, 0), (7 * GB, 1)))
 
 
 def test_a_night_is_taken_in_the_order_of_cases_and_counts_every_run():

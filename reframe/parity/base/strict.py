@@ -27,15 +27,8 @@ def seconds(time: str) -> int:
     return total
 
 
-def _valid(time: str) -> str:
-    seconds(time)
-    return time
-
-
 #: A time in a file that people edit.
-Time = Annotated[str, AfterValidator(_valid)]
-
-
+Time = Annotated[str, AfterValidator(lambda time: seconds(time) and time)]
 #: The bounds that checks stand their figures beside, and what a peak is derived from, with their units.
 UNITS = {'peak_flops': ('Gflop/s',), 'peak_flops_core': ('Gflop/s',), 'memory_bandwidth': ('GB/s',),
          'link_bandwidth': ('MB/s',), 'clock': ('Hz', 'MHz', 'GHz'), 'flops_per_cycle': ('flop/cycle',)}

@@ -52,11 +52,13 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     rows = [_row(one, other, names, margin, label) for one, other in joined if one.values or other.values]
     facts = [(one.facts, other.facts) for one, other in joined if one.values and other.values]
     rows.sort(key=lambda r: (_ORDER.index(r.subsystem) if r.subsystem in _ORDER else len(_ORDER), r.subsystem))
+    counted = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
+    differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
     neither = len(joined) - len(rows)
     notes = [f'{neither} metrics were measured on neither side'] if neither else []
     return Comparison(
         baseline=baseline, candidate=candidate, confidence=CONFIDENCE, margin=margin, alike=_alike(facts),
-        differs=_differs(rows), labelled=label, rows=rows, means=_means(rows),
+        differs=differs, labelled=label, rows=rows, means=_means(rows),
         notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *_unknown(facts)])
 
 
@@ -100,11 +102,6 @@ def _alike(facts: list[tuple[Facts, Facts]]) -> dict[str, str]:
         for fact in one.keys() | other.keys():
             shared.setdefault(fact, set()).update((one.get(fact, 'not known'), other.get(fact, 'not known')))
     return {fact: values.pop() for fact, values in sorted(shared.items()) if len(values) == 1}
-
-
-def _differs(rows: list[Row]) -> list[Difference]:
-    counted = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
-    return [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
 
 
 def _unknown(facts: list[tuple[Facts, Facts]]) -> list[str]:

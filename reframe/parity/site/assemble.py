@@ -125,33 +125,22 @@ def _partition(system: System, stated: Partition, machine, environs: list[str], 
     part['env_vars'] = [list(v) for v in stated.env_vars]
     if stated.scheduler == 'slurm':
         part['sched_options'] = {**_PATIENCE, **(stated.sched_options or {})}
+    variables = {**os.environ, 'PARITY_RESULTS': str(paths.results())}
     extras = stated.extras.model_dump(exclude_none=True)
-    extras['filesystems'] = {n: _expand(p) for n, p in stated.extras.filesystems.items()}
-    if system.detect == 'host':
+    extras['filesystems'] = {name: Template(path).safe_substitute(variables)
+                             for name, path in stated.extras.filesystems.items()}
+    if system.detect is True:
+        from parity.machine import bounds
+        part['features'] = sorted({*stated.features, *machine.features()})
+        part.setdefault('processor', machine.processor())
+        extras['limits'] = {k: v.model_dump() for k, v in bounds(machine, extras['limits'])[0].items()}
+        extras = {'nodes': 1, 'cores': machine.cores, 'memory_bytes': machine.memory_bytes, **extras}
+    if system.detect:
         extras = {'llc_bytes': machine.llc_bytes, 'llc_one_bytes': machine.llc_one_bytes,
                   'machine': machine.model_dump(mode='json'), 'announcement': software.announcement, **extras}
-    elif system.detect:
-        part['features'] = sorted({*stated.features, *machine.features()})
-        if not stated.processor:
-            part['processor'] = machine.processor()
-        extras = {**_with_machine(extras, machine), 'announcement': software.announcement}
     if budget := system.io_budget.model_dump(exclude_none=True):
         extras['io_budget'] = budget
     return {**part, 'extras': extras}
-
-
-def _with_machine(extras: dict, machine) -> dict:
-    from parity.machine import bounds
-    known, _ = bounds(machine, extras['limits'])
-    facts = {'nodes': 1, 'cores': machine.cores, 'memory_bytes': machine.memory_bytes,
-             'llc_bytes': machine.llc_bytes, 'llc_one_bytes': machine.llc_one_bytes,
-             'machine': machine.model_dump(mode='json')}
-    return {**facts, **extras, 'limits': {k: v.model_dump() for k, v in known.items()}}
-
-
-def _expand(path: str) -> str:
-    """Fill $PARITY_RESULTS and the environment's variables into a file system's path."""
-    return Template(path).safe_substitute({**os.environ, 'PARITY_RESULTS': str(paths.results())})
 
 
 def _general(stated: list[System]) -> list[dict]:
