@@ -16,7 +16,8 @@ from conftest import TOP
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.plan import LoadedCheck, Plan
-from parity.refs import accept, lint, propose, table
+from parity.refs import accept, propose, table
+from parity.refs.accepted import expired, lint
 from parity.verdict import judge
 from stored import case
 
@@ -260,14 +261,14 @@ def test_an_index_that_does_not_tell_all_is_refused_with_its_line(history):
 
 
 def lint_of() -> list[str]:
-    linted, = lint.run('local')
+    linted, = lint('local')
     return linted.errors + [w.what for w in linted.warnings]
 
 
 def test_lint_is_content_until_the_software_or_the_environments_change(history, monkeypatch):
     nights(history, quiet())
     accepted()
-    assert lint_of() == [] and table.linted(lint.run('local')) == ['local: 2 references, no error, 0 warnings']
+    assert lint_of() == [] and table.linted(lint('local')) == ['local: 2 references, no error, 0 warnings']
     for planned, says in (([made.planned(), made.planned(environ='spack')], 'one value for distro and spack: put $environ into the $index'),
                           ([made.planned(environ='')], 'never applied: no environment offers hpcc')):
         with monkeypatch.context() as patch:
@@ -283,7 +284,7 @@ def test_lint_warns_of_what_is_wide_or_unused(history):
     assert lint_of() == ['a bound of 20 % is wider than the noise needs: 20 nights ask for 3.0 %',
                          'not applied by the last 14 sessions', 'not applied by the last 14 sessions',
                          'never applied: no case of the plan is of it']
-    assert str(lint.run('local')[0].warnings[0]).startswith(f'{references()}:5: Toy/quick/copy/hpl: ')
+    assert str(lint('local')[0].warnings[0]).startswith(f'{references()}:5: Toy/quick/copy/hpl: ')
 
 
 @pytest.mark.parametrize('text, says', [
@@ -301,7 +302,7 @@ def test_lint_warns_of_what_is_wide_or_unused(history):
 def test_what_a_run_would_refuse(history, monkeypatch, text, says):
     monkeypatch.setattr('parity.plan.of_command', lambda arguments: plan(parameters={'mode': ['copy', '1']}))
     references(text)
-    linted, = lint.run('local')
+    linted, = lint('local')
     assert any(says in each for each in linted.errors) and str(references()) in linted.errors[0]
 
 
@@ -309,11 +310,11 @@ def test_an_expired_reference_is_applied_and_said_loudly(history):
     nights(history, quiet())
     accepted()
     references(references().read_text().replace(str(accept.reason('x')['expires']), '2026-01-31'))
-    said, = lint.expired('local')
+    said, = expired('local')
     assert said.startswith(f'{references()}:5: Toy/quick/hpl, and 1 more reference: expired on 2026-01-31')
     verdict = made.verdict_on(made.report([made.ran(hpl=80.0, refs={'hpl': (100.0, -0.05, 0.05)})], [made.planned()]))
     assert said in verdict.warnings and verdict.cells[0].verdict == 'regressed'
-    assert 'expired on 2026-01-31' in '\n'.join(table.linted(lint.run('local')))
+    assert 'expired on 2026-01-31' in '\n'.join(table.linted(lint('local')))
     assert 'expired 2026-01-31' in '\n'.join(table.shown('local'))
 
 

@@ -51,8 +51,7 @@ def show(system: str = ANY_SYSTEM):
 @app.command()
 def lint(system: str = ANY_SYSTEM):
     """Print what is wrong with accepted references (exit code 2), and what deserves a look (0)."""
-    from parity.refs import lint as command
-    from parity.refs import table
-    linted = command.run(system)
+    from parity.refs import accepted, table
+    linted = accepted.lint(system)
     typer.echo('\n'.join(table.linted(linted)))
     return errors.USAGE if any(each.errors for each in linted) else errors.OK

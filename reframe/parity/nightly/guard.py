@@ -12,7 +12,7 @@ from parity.base import errors, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import pairs
 from parity.plan import Plan
-from parity.refs import accepted, lint
+from parity.refs import accepted
 from parity.rfm import capture
 from parity.system import systems
 from parity.verdict import acks
@@ -55,7 +55,7 @@ def everything(plan: Plan, options: list[str]) -> None:
 
 def warn(plan: Plan) -> None:
     """Print the accepted references that deserve a look; they keep no night from running."""
-    for said in lint.grouped(lint.warnings(accepted.of_system(plan.system))):
+    for said in accepted.grouped(accepted.warnings(accepted.of_system(plan.system))):
         print(f'parity: warning: {said}', file=sys.stderr)
 
 

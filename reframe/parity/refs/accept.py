@@ -20,7 +20,7 @@ from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.text import refuse
 from parity.records import history
-from parity.refs import accepted, nights, propose
+from parity.refs import accepted, propose
 from parity.refs.accepted import PROVENANCE
 from parity.refs.propose import Proposal
 from parity.system import systems
@@ -107,7 +107,7 @@ def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
     """Return a sentence for each proposal that no longer fits its sources."""
     there = {(a.partition, a.path): a.reference for a in accepted.of_system(system)}
     indexes = accepted.indexes(system)
-    now = {cell.id: cell.nights[-1].software for cell in nights.cells(history.load(system)) if cell.nights}
+    now = {cell.id: cell.nights[-1].software for cell in propose.cells(history.load(system)) if cell.nights}
     again = f'propose again: parity refs propose --system {system}'
     for part, p in ((part, p) for part, found in chosen.items() for p in found):
         index = indexes.get((part, p.check))

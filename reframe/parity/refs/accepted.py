@@ -1,4 +1,4 @@
-"""Accepted values: systems/<name>/references/<partition>.yaml, in ReFrame's own $ref form.
+"""Accepted values: systems/<name>/references/<partition>.yaml, in ReFrame's own $ref form, errors and warnings.
 
     Check:
       $index: [size]
@@ -14,24 +14,26 @@ from __future__ import annotations
 import datetime
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from parity.base import yamlfile
+from parity import plan
+from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
+from parity.base.figures import percent
 from parity.base.strict import Strict
 from parity.plan import LoadedCheck, Plan, PlannedMetric
 from parity.plan.identity import suffix
-from parity.records.cells import cell_id
+from parity.records.cells import cell_id, parameters
 from parity.system import systems
 from parity.system.systems import System
 
 if TYPE_CHECKING:                       # a verdict reads references without the history
-    from parity.refs.nights import Cell
+    from parity.refs.propose import Cell
 
 #: A top-level key that is no check: ReFrame ignores it, people keep there who accepted what and why.
 PROVENANCE = 'provenance'
@@ -130,7 +132,7 @@ def indexes(system: str) -> dict[tuple[str, str], Index]:
     return {(each.file.stem, each.check): each for each in _of_system(system) if isinstance(each, Index)}
 
 
-def problems(system: System, plan: Plan) -> list[str]:
+def problems(system: System, planned: Plan) -> list[str]:
     """Return a sentence with file and line for everything in the system's references that fits nothing."""
     partitions = [p.name for p in system.partitions]
     found: list[str] = []
@@ -138,18 +140,18 @@ def problems(system: System, plan: Plan) -> list[str]:
         if file.suffix != '.yaml' or file.stem not in partitions:
             found.append(f'{file}:1: {unknown("partition", file.name, [f"{p}.yaml" for p in partitions])}')
         else:
-            found += problems_of(system, plan, file)
+            found += problems_of(system, planned, file)
     return found
 
 
-def problems_of(system: System, plan: Plan, file: Path, text: str | None = None) -> list[str]:
+def problems_of(system: System, planned: Plan, file: Path, text: str | None = None) -> list[str]:
     """Return the same for one file, or for the ``text`` that it will have."""
     try:
         data, node = yamlfile.load(file) if text is None else yamlfile.parse(file, text)
     except UsageError as err:
         return [str(err)]
     environs = ['distro', *systems.SPACK, *(e.name for e in system.environments)]
-    found = _File(system.name, file, node, {c.check: c for c in plan.checks}, environs).read(data)
+    found = _File(system.name, file, node, {c.check: c for c in planned.checks}, environs).read(data)
     return [each for each in found if isinstance(each, str)]
 
 
@@ -279,3 +281,124 @@ def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
     side, bound = ('lower', low) if better == 'higher' else ('upper', up)       # where worse lies
     return '' if bound is not None else \
         f'{better} is better, and it has no {side} bound: it could never be judged regressed'
+
+
+#: A reference that so many sessions in a row did not apply is of nothing that is measured.
+UNUSED = 14
+#: A bound so many times as wide as the noise needs lets a real change pass.
+_TOO_WIDE = 2
+
+
+class Warned(NamedTuple):
+    """A warning for a person to look at; the reference is applied all the same."""
+
+    reference: Accepted
+    what: str
+
+    def __str__(self) -> str:
+        return f'{self.reference.where}: {self.what}'
+
+
+class Linted(NamedTuple):
+    """A system: how many references it has, the errors (a run refuses them) and the warnings."""
+
+    system: str
+    references: int = 0
+    errors: list[str] = []
+    warnings: list[Warned] = []
+
+
+def lint(system: str = '') -> list[Linted]:
+    """Lint one system, or all that have references. UsageError for an unknown one."""
+    linted = []
+    for name in [system] if system else [n for n in systems.names() if systems.references(n).is_dir()]:
+        site = systems.read(name)
+        planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', name])
+        if wrong := problems(site, planned):
+            linted.append(Linted(name, errors=wrong))
+        else:
+            found = of_system(name)
+            linted.append(Linted(name, len(found), warnings=[*warnings(found), *_against_plan(found, planned)]))
+    return linted
+
+
+def warnings(found: list[Accepted]) -> list[Warned]:
+    """Return what has expired, and what no longer fits the history of the system."""
+    if not found:
+        return []
+    from parity.records import history  # a first verdict, which asks only what has expired, loads no polars
+    from parity.refs import propose
+    frame = history.load(found[0].system)
+    cells = propose.cells(frame)
+    began = sorted(frame['night'].unique())
+    warned = _expired(found)
+    for each in found:
+        own = [cell for cell in cells if each.is_of(cell) and cell.nights]
+        told = each.provenance
+        if told and any(cell.nights[-1].software != told.software for cell in own):
+            warned.append(Warned(each, f'its software changed since it was accepted on {told.date}'))
+        warned += [Warned(each, what) for what in _width(each, own)]
+        since = [night for night in began if not told or night[:10] > str(told.date)]
+        used = max((n.night for cell in own for n in cell.nights if n.applied), default='')
+        if len(since) >= UNUSED and used < since[-UNUSED]:
+            warned.append(Warned(each, f'not applied by the last {UNUSED} sessions'
+                                 + (f', not since {used[:10]}' if used else '')))
+    return warned
+
+
+def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:
+    """A word where the bound on the worse side is far wider than the nights need."""
+    if not each.value or not own:
+        return
+    from parity.refs import propose
+    bound = each.lower if own[0].nights[-1].better == 'higher' else each.upper
+    try:
+        needed = [propose.of_nights(propose.alike(cell, {})) for cell in own]
+    except propose.Refused:
+        return
+    widest = max(found.reference[2] for found in needed)
+    if bound is not None and widest and abs(bound) > _TOO_WIDE * widest:
+        yield (f'a bound of {percent(abs(bound))} is wider than the noise needs: '
+               f'{needed[0].observed.n} nights ask for {percent(widest)}')
+
+
+def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
+    """A warning for a reference that no planned case has, and for one that two environments share."""
+    variants = {check.check: check.variants for check in planned.checks}
+    for each in found:
+        wanted = {name: v for name, v in each.parameters.items() if name not in variants[each.check]}
+        own = [case for case in planned.cases if each.partition == case.partition and each.check == case.check
+               and wanted.items() <= parameters(case.case).items()]
+        environs = {case.environ for case in own} - {''}
+        if not environs:
+            needs = ', '.join(sorted({need for case in own for need in case.needs}))
+            yield Warned(each, f'never applied: no environment offers {needs}' if needs else
+                         'never applied: no case of the plan is of it')
+        elif '$environ' in each.index and each.index['$environ'] not in environs:
+            yield Warned(each, f'never applied: the case runs in {", ".join(sorted(environs))}')
+        elif '$environ' not in each.index and len(environs) > 1:
+            yield Warned(each, f'one value for {" and ".join(sorted(environs))}: put $environ into the $index')
+
+
+def _expired(references: Iterable[Accepted]) -> list[Warned]:
+    return [Warned(each, f'expired on {each.provenance.expires}; it is applied all the same: '
+                         f'parity refs propose --system {each.system}')
+            for each in references if each.provenance and each.provenance.expires < datetime.date.today()]
+
+
+def grouped(warned: Iterable[Warned]) -> list[str]:
+    """Return one sentence for all references of a file that have the same warning."""
+    groups: dict[tuple, list[Warned]] = {}
+    for each in warned:
+        groups.setdefault((each.reference.file, each.what), []).append(each)
+    return [str(first) if not more else
+            f'{first.reference.where}, and {len(more)} more reference{"s" if len(more) > 1 else ""}: {first.what}'
+            for first, *more in groups.values()]
+
+
+def expired(system: str) -> list[str]:
+    """Return what a verdict says about the references; a file that cannot be read, the next run refuses."""
+    try:
+        return grouped(_expired(of_system(system)))
+    except UsageError as err:
+        return [str(err)]

@@ -9,11 +9,9 @@ from parity.base.figures import change, figure, percent
 from parity.base.text import columns, visible
 from parity.records import history
 from parity.refs import accepted as references
-from parity.refs import nights
-from parity.refs.accepted import Accepted, Reference
-from parity.refs.lint import Linted
-from parity.refs.nights import Cell
-from parity.refs.propose import Proposal, Proposed
+from parity.refs import propose
+from parity.refs.accepted import Accepted, Linted, Reference
+from parity.refs.propose import Cell, Proposal, Proposed
 from parity.stats import bounds
 from parity.system import systems
 
@@ -86,7 +84,7 @@ def shown(system: str = '') -> list[str]:
     said: list[str] = []
     for name in [systems.read(system).name] if system else systems.names():
         if found := references.of_system(name):
-            cells = nights.cells(history.load(name))
+            cells = propose.cells(history.load(name))
             for file in sorted({each.file for each in found}):
                 own = [each for each in found if each.file == file]
                 rows = columns([_row(each, cells) for each in own])

@@ -22,7 +22,7 @@ from parity.records import database, kept, outset, record
 from parity.records.cells import CELL, PLANNED, planned
 from parity.records.record import Key, Run
 from parity.records.record import Session as Record
-from parity.refs import lint
+from parity.refs import accepted
 from parity.session import recovery
 from parity.stats import bounds
 from parity.stats.noise import DEFAULT, RATE, WHOLE_NIGHT
@@ -92,7 +92,7 @@ def _judged(session: Record) -> Verdict:
         session=_session(session, planned), coverage=cover, trust=trust, cells=cells, retired=retired,
         pairs=outcomes, counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
         warnings=[*_warnings(session), *_left_running(session), *expired, *again,
-                  *_longer(system.name, uuid), *faults, *lint.expired(system.name)],
+                  *_longer(system.name, uuid), *faults, *accepted.expired(system.name)],
         next=_next(cells, system.name, uuid, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, outcomes))
 
