@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,12 +162,12 @@ histories = st.builds(
 @given(histories, st.sampled_from([2.0 ** -20, 0.25, 1024.0]))
 def test_unit_direction_and_order_of_runs_do_not_matter(past, unit):
     def changed(change):
-        return tuple(replace(n, runs=tuple(map(change, n.runs)), reruns=tuple(map(change, n.reruns))) for n in past)
+        return tuple(n._replace(runs=tuple(map(change, n.runs)), reruns=tuple(map(change, n.reruns))) for n in past)
 
     told, mirror = judge(Cell(past)), judge(Cell(changed(lambda v: -v), 'lower'))
     assert judge(Cell(changed(lambda v: v * unit))).why == told.why
     assert (mirror.verdict, mirror.why) == (told.verdict, told.why)
-    turned = tuple(replace(n, runs=n.runs[::-1], reruns=n.reruns[::-1]) for n in past)
+    turned = tuple(n._replace(runs=n.runs[::-1], reruns=n.reruns[::-1]) for n in past)
     assert judge(Cell(turned)).verdict == told.verdict
 
 
