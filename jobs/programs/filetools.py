@@ -58,9 +58,13 @@ def mount(place):
     return found
 
 
-def room(place, size, files):
-    """The bytes to have for ``size`` with 5 % to spare; refuses what a folder has no room for."""
-    state = os.statvfs(place)
+def room(place, places, size, files):
+    """The bytes to have for ``size`` with 5 % to spare; refuses what a folder has no room for.
+
+    Each of the ``places`` needs as much: those on one device need it together."""
+    device, state = os.stat(place).st_dev, os.statvfs(place)
+    alike = sum(os.stat(other).st_dev == device for other in places)
+    size, files = alike * size, alike * files
     inodes = state.f_favail if state.f_files else math.inf              # 0: a file system that counts none
     for need, there, unit in ((size, state.f_bavail * state.f_frsize, 'bytes'), (files, inodes, 'inodes')):
         need = math.ceil(MARGIN * need)
@@ -81,6 +85,11 @@ def opened(path, flags=os.O_RDONLY):
         yield handle
     finally:
         os.close(handle)
+
+
+def sync(folder, call=os.fsync):
+    with opened(folder) as handle:
+        call(handle)
 
 
 def drop(path):

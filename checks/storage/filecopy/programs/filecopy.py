@@ -23,7 +23,7 @@ import time
 from multiprocessing.connection import Pipe, wait
 
 import filetools
-from filetools import BLOCK, STOPS, Trouble, drop, mount, opened, plain, remove, resident, room, say
+from filetools import BLOCK, STOPS, Trouble, drop, mount, opened, plain, remove, resident, room, say, sync
 
 CHUNK, SMALL = 1 << 20, 1024            # bytes of a read or write; of a small file
 IN_MEMORY = ('tmpfs', 'ramfs', 'devtmpfs')
@@ -158,11 +158,6 @@ def digested(pieces, digest, tick):
         yield piece
 
 
-def sync(folder, call=os.fsync):
-    with opened(folder) as handle:
-        call(handle)
-
-
 class Job:
     """One run: its work and its places. The methods that take a client are its work."""
 
@@ -252,14 +247,6 @@ def stale(entry):
     return False
 
 
-def guard(job):
-    """Refuse what cannot fit; a source and a destination on one device need it twice."""
-    devices, size = [os.stat(place).st_dev for place in job.places], job.size if job.large else job.files * BLOCK
-    for place, device in zip(job.places, devices):                      # noqa: B905 (Python 3.9)
-        scale = job.options.clients * devices.count(device)
-        room(place, scale * size, scale * (job.files + 2))
-
-
 def occupy(job):
     for place, own in job.own.items():
         if not os.path.isdir(place):
@@ -272,7 +259,9 @@ def occupy(job):
             os.mkdir(own, 0o700)
         except OSError as error:
             raise Trouble(2, f'cannot write in {plain(place)}: {error.strerror}') from None
-    guard(job)
+    clients, size = job.options.clients, job.size if job.large else job.files * BLOCK
+    for place in job.places:
+        room(place, job.places, clients * size, clients * (job.files + 2))
 
 
 def iterate(job, number):

@@ -204,11 +204,10 @@ class Job:
 
     def occupy(self):
         """Rank 0: refuse what cannot fit with 5 % to spare, then make the folders of the run."""
-        options, devices = self.options, [os.stat(place).st_dev for place in self.places]
-        for place, device in zip(self.places, devices):                 # noqa: B905 (Python 3.9)
-            scale = self.team.size * devices.count(device)
-            size = scale * options.files * -(-options.bytes // BLOCK) * BLOCK
-            need = room(place, size, scale * (options.files + 3))
+        files, ranks = self.options.files, self.team.size
+        size = files * -(-self.options.bytes // BLOCK) * BLOCK
+        for place in self.places:
+            need = room(place, self.places, ranks * size, ranks * (files + 3))
             top = self.tops[place]
             try:
                 if not os.path.isdir(top):
@@ -247,8 +246,7 @@ class Job:
                 os.fsync(handle)                        # a dirty page cannot be dropped
                 os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         for tree in (folder, os.path.dirname(folder), self.tops[options.source]):
-            with opened(tree) as handle:
-                os.fsync(handle)
+            filetools.sync(tree)
 
     def ready(self, number, writer):
         """(pages cached, pages, files looked at) of the files to be read; drops what was read before."""
