@@ -170,8 +170,8 @@ _CODES = '''\
 This page is generated from checks/<subsystem>/<code>/ (`python -m dev.files_page codes >docs/codes.md`).
 `parity parse CODE FILE` reads what a code printed. To add a code, see [a new check](new-check.md).
 
-| code | what it measures | it comes from |
-|---|---|---|
+| code | what it measures | checks | it comes from |
+|---|---|---|---|
 '''
 
 
@@ -180,11 +180,14 @@ def codes_page() -> str:
     return _CODES + ''.join(f'| {" | ".join(_row(code))} |\n' for code in codes.every())
 
 
-def _row(code: codes.Code) -> tuple[str, str, str]:
-    said = ast.get_docstring(ast.parse(code.file.read_text())).partition('\n\n')[0].replace('\n', ' ')
+def _row(code: codes.Code) -> tuple[str, str, str, str]:
+    tree = ast.parse(code.file.read_text())
+    said = ast.get_docstring(tree).partition('\n\n')[0].replace('\n', ' ')
+    checks = [node.name for node in tree.body if isinstance(node, ast.ClassDef)
+              and 'rfm.simple_test' in map(ast.unparse, node.decorator_list)]
     comes = [f'Spack: `{code.spack}`'] if code.spack else []
     comes += [f'the distribution: {code.package}'] if code.package else []
-    return f'{code.file.parent.parent.name}/{code.room}', said, '; '.join(comes) or 'parity'
+    return f'{code.file.parent.parent.name}/{code.room}', said, ' '.join(checks), '; '.join(comes) or 'parity'
 
 
 if __name__ == '__main__':

@@ -1,3 +1,3 @@
 """parity: nightly performance regression and partition comparison for HPC clusters."""
 
-__version__ = '0.1.0'
+__version__ = '0.2.0'

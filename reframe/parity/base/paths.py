@@ -44,7 +44,7 @@ _OURS = ('reframe', 'checks', 'jobs/programs')
 
 
 def version() -> str:
-    """Return '0.1.0 1a2b3c4d5e', with '+' and a digest where files are changed; outside git the version alone."""
+    """Return '0.2.0 1a2b3c4d5e', with '+' and a digest where files are changed; outside git the version alone."""
     commit = _git('log', '-1', '--format=%h', '--abbrev=10', '--', *_OURS).decode().strip()
     if not commit:
         return __version__
