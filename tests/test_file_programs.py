@@ -211,6 +211,7 @@ def test_a_run_of_two_clients_is_read_back_and_leaves_nothing(places, mode, dura
     assert ('file_rate' in metrics) == (mode != 'large-copy') and ('source cached' in said) == (mode != 'small-write')
     assert said == said | {'mode': mode, 'clients': '2', 'iterations': '2', 'variant': 'durable' if durable else 'as-is'}
     assert said['destination'].endswith(r'the \xe9\ndestination') and empty(places)
+    assert said['destination durable'] == ('yes' if durable and said['destination filesystem'] != 'tmpfs' else 'no')
 
 
 @pytest.mark.parametrize('mode', COPIES)
