@@ -1,10 +1,11 @@
-"""Nothing that is asked for help, or is given an option that is none, does work."""
+"""Nothing that is asked for help, or is given an option that is none, does work; the version is a session's fact."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.main import get_command
@@ -13,8 +14,9 @@ from typer.testing import CliRunner
 import stored as storing
 from commands import parity
 from conftest import TOP, shell
-from parity import cli
+from parity import __version__, cli
 from parity.base import paths
+from parity.session import current
 
 SCRIPTS = sorted(f'ci/{file.name}' for file in (TOP / 'ci').iterdir() if file.is_file() and os.access(file, os.X_OK))
 
@@ -103,3 +105,35 @@ def test_a_reader_that_leaves_in_the_middle_is_no_regression(results):
     done = subprocess.run(['bash', '-c', '"$0" -m parity.cli verdict --all | head -1; exit ${PIPESTATUS[0]}', sys.executable],
                           capture_output=True, text=True)
     assert done.returncode == 141 and done.stderr == '', done.stderr
+
+
+# ---- the version: a change of it may have made a figure another
+
+@pytest.fixture
+def measuring(tmp_path, monkeypatch):
+    for folder in ('systems', 'checks', 'docs'):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'file').write_text('first\n')
+    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+    return tmp_path
+
+
+def test_a_commit_and_a_change_of_what_measures_are_told_and_docs_are_not(measuring):
+    for words in (['init', '-q'], ['add', '.'], ['-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'x']):
+        subprocess.run(['git', '-C', str(measuring), *words], check=True)
+    versions = [paths.version()]
+    for folder, text in (('docs', 'second\n'), ('checks', 'second\n'), ('checks', 'third\n')):
+        (measuring / folder / 'file').write_text(text)
+        versions.append(paths.version())
+    first, docs, second, third = versions
+    assert first.startswith(f'{__version__} ') and '+' not in first and docs == first
+    assert second.startswith(f'{first} + ') and third.startswith(f'{first} + ') and third != second
+    partition = SimpleNamespace(extras={}, environs=[])
+    assert current._facts(partition)['parity'] == third             # a session keeps it
+
+
+def test_without_git_the_version_stands_alone(measuring, monkeypatch):
+    monkeypatch.setenv('GIT_CEILING_DIRECTORIES', str(measuring.parent))
+    assert paths.version() == __version__
+    monkeypatch.setenv('PATH', '')
+    assert paths.version() == __version__
