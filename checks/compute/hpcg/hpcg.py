@@ -1,17 +1,21 @@
 """HPCG 3.1 (Dongarra, Heroux, Luszczek, 2016): multigrid-preconditioned conjugate gradients, bound by memory."""
 
+import math
+
 import reframe as rfm
 from reframe.core.builtins import run_after
 
+from parity.base.codes import CACHE_MULTIPLE
 from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, half, same
 
 CODE = Code('HPCG', spack='hpcg@3.1', binaries=('xhpcg',), starts=('--nx=16', '--rt=0'),
             units={'gflops': 'Gflop/s', 'bandwidth': 'GB/s'},
             parts={'bound by memory': ('Hpcg',)})
 
-# points along the edge of each rank's cube, seconds; by size
+# points along the edge of each rank's cube, more where caches would hold them, up to LARGEST; seconds; by size
 SIZES = {'quick': (32, 10), 'nightly': (104, 60), 'acceptance': (104, 1800)}
-POINT_BYTES = 1000                      # measured: 873 B a point at the peak, of which HPCG counts 715
+LARGEST = 104
+POINT_BYTES, DATA_BYTES = 1000, 715     # measured: 873 B a point at the peak, of which HPCG counts 715
 TESTS = ('Spectral Convergence Tests', r'Departure from Symmetry \S+', 'Iteration Count Information',
          'Reproducibility Information')
 
@@ -26,8 +30,11 @@ class Hpcg(rfm.RunOnlyRegressionTest, Mpi):
 
     @run_after('setup')
     def place(self):
-        self.edge, seconds = SIZES[self.size]
+        edge, seconds = SIZES[self.size]
         self.place_ranks(most_ranks(self.ranks_on(int(self.nodes))))
+        caches = CACHE_MULTIPLE * (self.extra('llc_bytes') or 0) / self.num_tasks_per_node
+        by_caches = 8 * math.ceil((caches / DATA_BYTES) ** (1 / 3) / 8)         # HPCG halves the edge three times
+        self.edge = min(LARGEST, max(edge, by_caches))
         need, have = POINT_BYTES * self.edge ** 3 * self.num_tasks_per_node, self.extra('memory_bytes')
         if have and need > have:
             self.skip_case(f'memory: a node needs {need / 1e9:.3g} GB and has {have / 1e9:.3g} GB')

@@ -169,7 +169,7 @@ def offered_by(provider: str) -> tuple[str, ...]:
 
 def measured() -> tuple[Code, ...]:
     """Return the codes that the coverage counts: those that other people wrote."""
-    return tuple(code for code in every() if code.spack or code.package)
+    return tuple(code for code in every() if (code.spack or code.package) and not code.profile)
 
 
 def of_package(package: str) -> Iterator[Code]:
