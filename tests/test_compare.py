@@ -229,21 +229,16 @@ def values_of(side, case='Toy'):
     return [v.value for c in side.cells if c.metric == 'hpl' and c.case == case for v in c.values]
 
 
-def test_a_partition_is_its_last_days_without_the_session_beside_it(results):
+def test_a_partition_is_its_last_days_without_the_session_beside_it_confirmations_and_changed_cases(results):
     session([50.0] * 3, BEGAN - 20 * 86400)
     session(FAST)
     one, other = resolve.sides('local:default', session(SLOW, BEGAN + 100))
     assert len(one.sessions) == 1 and 'without the runs of session' in one.notes[0] and values_of(one) == FAST
     assert other.facts['kernel'] == ['6.1']
-    assert len(resolve.partition('local:default').sessions) == 2
-
-
-def test_a_partition_is_without_confirmations_and_a_changed_case_is_another(results):
-    session(FAST)
-    session([50.0] * 3, BEGAN + 100, info={outset.RERUN_OF: 'x'})
-    session([60.0] * 3, BEGAN + 200, changed={'ranks_a_node': '1'})
+    session([55.0] * 3, BEGAN + 200, info={outset.RERUN_OF: 'x'})
+    session([60.0] * 3, BEGAN + 300, changed={'ranks_a_node': '1'})
     side = resolve.partition('local:default')
-    assert values_of(side) == FAST and values_of(side, 'Toy %ranks_a_node=1') == [60.0] * 3
+    assert len(side.sessions) == 3 and values_of(side) == FAST + SLOW and values_of(side, 'Toy %ranks_a_node=1') == [60.0] * 3
     assert {c.case: c.changed for c in side.cells if c.values} == {'Toy': False, 'Toy %ranks_a_node=1': True}
 
 
