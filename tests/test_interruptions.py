@@ -166,16 +166,6 @@ def test_a_damaged_journal_is_moved_aside(results, content, capsys):
     assert journal.with_name('x.json.bad').read_text() == content and not journal.exists()
 
 
-def test_a_damaged_journal_and_an_empty_database_stop_no_nightly_and_it_leaves_its_heartbeat(checkout):
-    (checkout / 'results' / 'running').mkdir(parents=True)
-    (checkout / 'results' / 'running' / 'x.json').write_text('{')
-    (checkout / 'results' / 'results.db').touch()
-    done = shell(f'ci/nightly {ONE}', checkout)
-    assert done.returncode == 0 and 'is no journal of a session' in done.stderr, done.stdout[-1000:] + done.stderr
-    beat = json.loads((checkout / 'results' / 'heartbeat' / 'local.json').read_text())
-    assert beat['exit_code'] == 0 and beat['end'] >= beat['start'] and f'session {beat["session"][:8]}' in done.stdout
-
-
 def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
     for name in os.listdir(checkout / 'systems'):
         if name != 'onebox':

@@ -77,6 +77,7 @@ def cells_are_whole(session: dict, verdict: dict, cases: int) -> None:
     ran = [case for case in session['runs'][0]['testcases'] if case['result'] != 'skip']
     assert len(ran) == cases and all(r['perfvalues'] for r in ran)
     one_at_a_time(ran)
+    assert all(r['parity']['watched']['left'] == [] for r in ran)
     assert verdict['coverage']['cells'] == len(verdict['cells'])
     assert {'check', 'case', 'system', 'partition', 'environ', 'metric', 'unit', 'value', 'reference',
             'limit', 'efficiency', 'verdict', 'reason'} <= set(verdict['cells'][0])
@@ -137,12 +138,18 @@ FileCopy:
 """
 
 
-def test_nightly_finds_the_references_judges_reports_and_states_its_overhead(checkout):
+def test_nightly_finds_the_references_judges_reports_and_states_its_overhead_and_no_damage_stops_it(checkout):
+    (checkout / 'results' / 'running').mkdir(parents=True)
+    (checkout / 'results' / 'running' / 'x.json').write_text('{')
+    (checkout / 'results' / 'results.db').touch()
     folder = checkout / 'systems' / 'local' / 'references'
     folder.mkdir(exist_ok=True)
     (folder / 'default.yaml').write_text(REFERENCES)
     done = shell(f'ci/nightly {QUICK}', checkout)
     assert done.returncode == 0 and 'judged' in done.stdout and 'overhead' in done.stdout, done.stdout[-2000:] + done.stderr
+    assert 'is no journal of a session' in done.stderr
+    beat = json.loads((checkout / 'results' / 'heartbeat' / 'local.json').read_text())
+    assert beat['exit_code'] == 0 and beat['end'] >= beat['start'] and f'session {beat["session"][:8]}' in done.stdout
     report = checkout / 'results' / 'report'
     verdict = json.loads((report / 'verdict.json').read_text())
     assert (report / 'index.html').is_file() and 'missing' not in verdict['counts']

@@ -14,8 +14,7 @@ import pytest
 from reframe.utility import import_module_from_file
 
 import sessions
-from conftest import TOP, shell
-from jobs import sessions_of, verdict_of
+from conftest import TOP
 from parity.check import watched
 from parity.compare import resolve
 from parity.nightly import notify
@@ -226,33 +225,3 @@ def test_throttling_disturbs_nothing_and_is_told_as_a_cause(stored, node):
     cell = judge.newest('b').cells[0]
     assert cell.verdict == 'regressed'
     assert [(c.fact, c.old, c.new) for c in cell.cause.changes] == [('throttled', 'no', 'yes')]
-
-
-# A run
-
-CHECK = '''
-import reframe as rfm
-from parity.check.workload import Metric
-from parity.check.workload import Workload
-
-
-@rfm.simple_test
-class Leaves(rfm.RunOnlyRegressionTest, Workload):
-    metrics = (Metric('figure', '1', 'higher'),)
-    executable = 'bash'
-    executable_opts = ['-c', '"setsid env -i sleep 86397 >/dev/null 2>&1 </dev/null & echo $! >daemon; echo $0"']
-
-    def parse(self, text):
-        return {'figure': 1.0}
-'''
-
-
-def test_a_case_that_leaves_a_daemon_is_judged_and_told(checkout):
-    (checkout / 'checks' / 'compute' / 'leaves.py').write_text(CHECK)
-    done = shell('. ci/activate && reframe -c checks/compute/leaves.py -r', checkout)
-    session, = sessions_of(checkout)
-    ran, = session['runs'][0]['testcases']
-    pids = [left['pid'] for left in ran['parity']['watched']['left']]
-    _, verdict = verdict_of(checkout)
-    assert any('Leaves on default left processes running' in w and 'sleep 86397' in w for w in verdict['warnings']), done.stdout
-    assert pids and not any(map(alive, pids))
