@@ -4,7 +4,6 @@ A kernel of ours (programs/ops.c), compiled by the job for the node's own proces
 vector is compared with its closed form. Integers have no limit: no table of their pipes is vouched for.
 """
 
-import dataclasses
 from statistics import median
 
 import reframe as rfm
@@ -33,9 +32,7 @@ class Counted(rfm.RunOnlyRegressionTest, Kernel):
 
     @run_after('init')
     def bound(self):
-        limit = 'peak_flops_core' if self.threads == 'one' else 'peak_flops'
-        self.metrics = tuple(dataclasses.replace(m, limit=limit) if m.unit == 'Gflop/s' else m
-                             for m in self.metrics)
+        self.limit_to('peak_flops_core' if self.threads == 'one' else 'peak_flops', 'Gflop/s')
 
     def parse(self, text):
         values, facts = read(text)

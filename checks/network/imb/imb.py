@@ -3,7 +3,6 @@
 The whole curve up to 16 MiB is stored with the case; three sizes are judged.
 """
 
-import dataclasses
 import re
 
 import reframe as rfm
@@ -39,8 +38,7 @@ class Imb(rfm.RunOnlyRegressionTest, Mpi):
     @run_after('init')
     def bound(self):
         if self.where == 'between' and self.benchmark == 'PingPong':
-            self.metrics = tuple(dataclasses.replace(m, limit='link_bandwidth') if m.unit == 'MB/s' else m
-                                 for m in self.metrics)
+            self.limit_to('link_bandwidth', 'MB/s')
 
     @run_after('setup')
     def place(self):

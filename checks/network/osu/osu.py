@@ -4,7 +4,6 @@ The whole curve up to 1 MiB is stored with the case; three sizes are judged: 8 B
 is where the eager protocol ends in most MPIs, 1 MiB is bandwidth.
 """
 
-import dataclasses
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
@@ -94,7 +93,7 @@ class OsuBandwidth(Osu):
     @run_after('init')
     def bound(self):
         if self.where == 'between' and self.benchmark != 'bibw':    # both ways: a link carries twice its rate
-            self.metrics = tuple(dataclasses.replace(m, limit='link_bandwidth') for m in self.metrics)
+            self.limit_to('link_bandwidth', 'MB/s')
 
 
 @rfm.simple_test

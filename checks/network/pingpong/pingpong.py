@@ -4,7 +4,6 @@ The ranks are Python programs whose buffers go to MPI as they are: an MPI call c
 more than in OSU, which counts for small messages only. The curve up to 1 MiB is stored with the case.
 """
 
-import dataclasses
 import re
 
 import reframe as rfm
@@ -34,8 +33,7 @@ class Pingpong(rfm.RunOnlyRegressionTest, Mpi):
     @run_after('init')
     def bound(self):
         if self.where == 'between':
-            self.metrics = tuple(dataclasses.replace(m, limit='link_bandwidth') if m.unit == 'MB/s' else m
-                                 for m in self.metrics)
+            self.limit_to('link_bandwidth', 'MB/s')
 
     @run_after('setup')
     def place(self):

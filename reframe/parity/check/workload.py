@@ -75,6 +75,10 @@ class Workload(rfm.RegressionTestPlugin):
         """Metrics that a case of this size never has: name -> reason. The plan knows them before the case runs."""
         return {}
 
+    def limit_to(self, limit, unit):
+        """Stand the metrics in ``unit`` beside a limit that this case has."""
+        self.metrics = tuple(dataclasses.replace(m, limit=limit) if m.unit == unit else m for m in self.metrics)
+
     def parity_changed(self):
         """The variables that the command line set away from the check's default: name -> value, as text."""
         return variables.changed(self)
