@@ -94,6 +94,11 @@ class Code:
         return found
 
 
+def check_of(folder: Path) -> Path:
+    """Return the file that holds the check, if the folder is a code's."""
+    return folder / f'{folder.name}.py'
+
+
 def every() -> tuple[Code, ...]:
     """Return all codes, in the order of their folders; those of this checkout where PARITY_ROOT has no checks/.
 
@@ -112,7 +117,7 @@ def _every(_: str | None) -> tuple[Code, ...]:
     for folder in sorted(checks.glob('*/*/')):
         if folder.name[0] in '._' or not any(folder.iterdir()):
             continue
-        code, line = _read(folder / f'{folder.name}.py')
+        code, line = _read(check_of(folder))
         for other in found.values():
             if code.name == other.name or code.room == other.room:
                 raise UsageError(f'{code.file}:{line}: {code.name!r} is the code of {other.file} already; each '

@@ -24,7 +24,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from parity.base import paths, reasons, traps
+from parity.base import codes, paths, reasons, traps
 from parity.base.strict import measured
 from parity.check import sizing, watched
 from parity.check.reader import Incomplete, Wrong
@@ -92,7 +92,7 @@ class Workload(rfm.RegressionTestPlugin):
     def parity_subsystem(self):
         """The first folder below checks/: compute, memory, network, storage, gpu."""
         folder = Path(self.prefix)
-        return (folder.parent if (folder / f'{folder.name}.py').is_file() else folder).name
+        return (folder.parent if codes.check_of(folder).is_file() else folder).name
 
     @run_after('setup')
     def parity_begin(self):

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from parity.base import codes
+
 _REPEAT = re.compile(r' %\.repeat_no=\d+')
 #: Characters that would end a part of a case's name, or a column of a perflog.
 _SEPARATOR = re.compile(r'[\s%|]')
@@ -76,7 +78,7 @@ def version(file: str) -> str:
     versions may measure different things."""
     own, folder = Path(file), Path(file).parent
     files = [own]
-    if own.stem == folder.name:
+    if own == codes.check_of(folder):
         files = sorted(f for f in folder.rglob('*') if f.is_file() and f.suffix in _SOURCES
                        and not {'outputs', '__pycache__'} & {*f.relative_to(folder).parts})
     return hashlib.sha256(b''.join(f.read_bytes() for f in files)).hexdigest()[:12]

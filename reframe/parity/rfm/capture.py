@@ -15,6 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -32,7 +33,7 @@ from reframe.frontend import argparse as theirs
 from reframe.frontend.executors import Runner, TestCase, generate_testcases
 from reframe.frontend.loader import RegressionCheckLoader
 
-from parity.base import errors
+from parity.base import codes, errors
 from parity.plan.identity import case_name
 
 #: Stands for the environment of a case that none can run.
@@ -118,9 +119,9 @@ class _Found:
 
 def _belongs_to_a_check(filename: str) -> bool:
     """Return whether the file is in the folder of a code, or below it, and is not the check, FOLDER/FOLDER.py."""
-    folders = [os.path.dirname(filename), os.path.dirname(os.path.dirname(filename))]
-    checks = [os.path.join(folder, f'{os.path.basename(folder)}.py') for folder in folders]
-    return any(check != filename and os.path.isfile(check) for check in checks)
+    file = Path(filename)
+    checks = [codes.check_of(folder) for folder in (file.parent, file.parent.parent)]
+    return any(check != file and check.is_file() for check in checks)
 
 
 class _Loader(RegressionCheckLoader):
