@@ -154,7 +154,7 @@ def test_the_nights_of_two_databases_follow_one_another_as_they_were_measured(re
     assert database.uuids() == ['b', 'c', 'future', 'd', 'e', 'f', 'past', 'g', 'h']
     store(tmp_path / 'older.db', 'a', 10)
     retain.merge(tmp_path / 'older.db')
-    assert database.uuids()[:2] == ['a', 'b'] and database.newest() == 'h'
+    assert database.uuids()[:2] == ['a', 'b'] and database.last() == 'h'
 
 
 def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):

@@ -32,15 +32,15 @@ PLANNED = ('check', 'case', 'subsystem', 'partition', 'environ', 'size', 'metric
 
 def planned(plan: dict[str, Any]) -> list[tuple[str, ...]]:
     """The planned cells that an environment can run, in PLANNED."""
-    return [(*case, *metric) for *case, metrics in _cases(plan) for metric in metrics]
+    return [(*case, *metric) for *case, metrics in _planned_cases(plan) for metric in metrics]
 
 
 def digest(plan: dict[str, Any]) -> str:
     """The same for plans of the same cells; '' for one of none."""
-    return _digest(sorted(_cases(plan)))
+    return _digest(sorted(_planned_cases(plan)))
 
 
-def _cases(plan: dict[str, Any]) -> set[tuple]:
+def _planned_cases(plan: dict[str, Any]) -> set[tuple]:
     """Each case that an environment can run, its metrics last; repeats of a case are one."""
     return {(*(case[name] for name in PLANNED[:6]),
              tuple(sorted((metric['name'], metric['unit'], metric['better']) for metric in case['metrics'])))

@@ -128,7 +128,7 @@ def uuids() -> list[str]:
     return [uuid for uuid, _ in _clocks()]
 
 
-def newest() -> str:
+def last() -> str:
     """Return the newest session that is a night of its own: none that confirms another; '' without any."""
     return next((uuid for uuid in reversed(uuids()) if not confirms(uuid)), '')
 
@@ -162,7 +162,7 @@ def uuid(session: str = '') -> str:
     known = uuids()
     if not known:
         raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
-    fitting = [u for u in known if u.startswith(session)] if session else [newest() or known[-1]]
+    fitting = [u for u in known if u.startswith(session)] if session else [last() or known[-1]]
     if len(fitting) != 1:
         what = 'no session starts' if not fitting else f'{len(fitting)} sessions start'
         raise UsageError(f'{what} with {session!r}; the newest: {" ".join(u[:8] for u in known[-5:])}')

@@ -220,7 +220,7 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
     bad = {name: c for name, c in names(cells).items() if c.verdict in acks.BAD and not c.acknowledged}
     if bad:
         worst = min(bad, key=lambda name: WORDS.index(bad[name].verdict))
-        session = '' if database.newest() in ('', uuid) else f' --session {uuid[:8]}'
+        session = '' if database.last() in ('', uuid) else f' --session {uuid[:8]}'
         return f'parity show {shlex.quote(worst)}{session}'
     if any(c.verdict == 'missing' and not c.environ for c in cells):
         return 'ci/quickstart (installs what is missing)'
