@@ -11,7 +11,7 @@ import pytest
 import stored as storing
 from conftest import TOP, run_python
 from parity.base import paths
-from parity.records import database, history, kept
+from parity.records import database, history
 from parity.report import beside
 from parity.verdict import judge
 from sessions import case
@@ -41,13 +41,13 @@ def test_the_newest_nights_come_with_their_reruns(stored):
 
 def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monkeypatch):
     stored('a', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.187'}}), parity_rerun_of='b')
-    first = kept.brief('a')
+    first = database.brief('a')
     assert len(hpl()) == 1 and (first.rerun_of, first.software, first.runs) == ('b', ('x',), ())
     stored('b', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.192'}}))
-    read, report = [], kept.database.report
-    monkeypatch.setattr(kept.database, 'report', lambda uuid: read.append(uuid) or report(uuid))
-    assert len(hpl()) == 2 and read == ['b'] and kept.brief('a') == first
-    assert [s.nodes['v3']['kernel'] for s in kept.sessions('local')] == ['6.1.187', '6.1.192']
+    read, report = [], database.report
+    monkeypatch.setattr(database, 'report', lambda uuid: read.append(uuid) or report(uuid))
+    assert len(hpl()) == 2 and read == ['b'] and database.brief('a') == first
+    assert [s.nodes['v3']['kernel'] for s in database.sessions('local')] == ['6.1.187', '6.1.192']
     sqlite3.connect(paths.database()).execute('DELETE FROM sessions WHERE uuid = "a"').connection.commit()
     assert hpl()['session'].to_list() == ['b']
 
@@ -58,14 +58,14 @@ def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monk
     '{', '[]', 'null', '{"session_info": {}}', '{"runs": [{"testcases": [7]}]}', '[' * 100_000])
 def test_a_session_that_cannot_be_read_is_named_once_and_the_others_are_kept(stored, capsys, bad, monkeypatch):
     """Its figures are of another form, or its whole report is."""
-    monkeypatch.setattr(kept, '_told', set())
+    monkeypatch.setattr(database, '_told', set())
     stored('a', case(100.0))
     stored('broken', {**case(1.0), 'perfvalues': bad})
     if isinstance(bad, str) and bad != 'text':
         sqlite3.connect(paths.database()).execute('UPDATE sessions SET json_blob = ? WHERE uuid = "broken"', (bad,)).connection.commit()
     stored('c', case(101.0))
     assert hpl()['value'].to_list() == [100.0, 101.0] and hpl()['session'].to_list() == ['a', 'c']
-    assert not isinstance(bad, str) or bad == 'text' or [s.uuid for s in kept.sessions('local')] == ['a', 'c']
+    assert not isinstance(bad, str) or bad == 'text' or [s.uuid for s in database.sessions('local')] == ['a', 'c']
     said = capsys.readouterr().err
     assert 'session broken is not one that parity can read' in said and len(said.splitlines()) == 1
 
@@ -111,9 +111,9 @@ def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(ag
         said, = judge.newest().warnings
         assert said.startswith('session bb began on 20') and 'later than this one, and was stored before it' in said
     assert judge.newest('aa').warnings == []
-    assert database.uuids() == ['aa', 'bb', 'cc', 'dd'] and judge.newest().session.uuid == kept.newest('local').uuid == 'dd'
-    assert [facts.uuid for facts in kept.sessions('local', last=3)] == ['bb', 'cc', 'dd']
-    assert [beside.before(kept.read(uuid), 'local').uuid for uuid in ('dd', 'cc')] == ['cc', 'bb']
+    assert database.uuids() == ['aa', 'bb', 'cc', 'dd'] and judge.newest().session.uuid == database.newest('local').uuid == 'dd'
+    assert [facts.uuid for facts in database.sessions('local', last=3)] == ['bb', 'cc', 'dd']
+    assert [beside.before(database.read(uuid), 'local').uuid for uuid in ('dd', 'cc')] == ['cc', 'bb']
 
 
 def test_the_history_of_a_night_ends_with_that_night(ago):

@@ -11,7 +11,7 @@ from conftest import TOP, shell
 from nights import cell
 from parity import plan
 from parity.nightly import run
-from parity.records import cells, history
+from parity.records import history, outset
 from parity.system import systems
 from parity.verdict import judge
 from sessions import case
@@ -132,7 +132,7 @@ def test_a_rerun_measures_the_very_case_again(name, session, given):
 
 def test_a_cells_name_is_read_as_it_is_written():
     row = {'case': 'Ior %api=POSIX %where=a%20b', 'metric': 'write', 'system': 'local', 'partition': 'cpu', 'environ': 'spack'}
-    assert cells.parameters(row['case']) == {'api': 'POSIX', 'where': 'a%20b'} and cells.parameters('Ior') == {}
-    found = cells.NAME.fullmatch(cells.cell_id(row, environ=True))
+    assert outset.parameters(row['case']) == {'api': 'POSIX', 'where': 'a%20b'} and outset.parameters('Ior') == {}
+    found = outset.NAME.fullmatch(outset.cell_id(row, environ=True))
     assert found.groupdict() == {'check': 'Ior', 'metric': 'write', 'system': 'local', 'partition': 'cpu', 'environ': 'spack'}
-    assert cells.NAME.fullmatch(cells.cell_id(row))['environ'] is None
+    assert outset.NAME.fullmatch(outset.cell_id(row))['environ'] is None

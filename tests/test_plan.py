@@ -20,7 +20,7 @@ from parity import plan
 from parity.base.errors import UsageError
 from parity.compare import resolve
 from parity.plan.identity import case_name
-from parity.records import database, history, kept, outset
+from parity.records import database, history, outset
 from parity.rfm import patches
 from parity.session import retain
 from test_retain import store
@@ -163,9 +163,9 @@ def test_a_session_whose_plan_is_lost_is_an_infrastructure_failure_that_names_th
         assert not done.stdout
     assert words('--session', 'aaaaaaaa') == ['unreferenced', 'unreferenced'], 'other sessions are judged'
     assert history.load('local')['session'].n_unique() == 2, 'its figures stay in the history'
-    assert kept.newest('local').planned == ''
+    assert database.newest('local').planned == ''
     kept_apart.write_text(whole)
-    assert kept.newest('local').planned != '' and words() == ['unreferenced', 'unreferenced']
+    assert database.newest('local').planned != '' and words() == ['unreferenced', 'unreferenced']
 
 
 def test_merge_takes_the_plans_along_and_refuses_a_session_without(results, tmp_path):

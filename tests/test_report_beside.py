@@ -12,7 +12,7 @@ import sessions as made
 from nights import figure, frame
 from parity import report
 from parity.compare.model import Outcome
-from parity.records import kept, record
+from parity.records import database, record
 from parity.records.record import Session
 from parity.report import beside, drawings, nights, rows
 from parity.verdict import judge
@@ -56,7 +56,7 @@ def test_cells_that_are_new_or_gone_are_told_apart_from_changed_ones():
 # The session before
 
 def _before(uuid, system='local'):
-    found = beside.before(kept.read(uuid), system)
+    found = beside.before(database.read(uuid), system)
     return found and found.uuid
 
 

@@ -18,7 +18,7 @@ from jobs import journal_of, killed
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.files import Lock
-from parity.records import database, kept
+from parity.records import database
 from parity.session import retain
 
 NOW = time.time()
@@ -100,7 +100,7 @@ def test_old_sessions_go_but_the_newest_of_each_system(results):
     paths.database().unlink()
     for uuid, days, system in (('d', 500, 'two'), ('e', 450, 'two'), ('a', 400, 'one'), ('future', -900, 'one'), ('b', 300, 'one'), ('c', 3, 'one')):
         store(paths.database(), uuid, days, system)
-    assert {s.uuid for name in ('one', 'two') for s in kept.sessions(name)} == {*'abcde', 'future'}
+    assert {s.uuid for name in ('one', 'two') for s in database.sessions(name)} == {*'abcde', 'future'}
     assert retain.prune(NOW - 100 * DAY, dry_run=True) == 4 and len(database.uuids()) == 6
     assert retain.prune(NOW - 100 * DAY, dry_run=False) == 4, 'one from the future goes with its neighbours'
     assert {file.stem for file in (results / 'cache').rglob('*.json')} == {'c', 'e'}

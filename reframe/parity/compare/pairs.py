@@ -21,7 +21,7 @@ from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.compare.model import Row
 from parity.plan import LoadedCheck, Plan
-from parity.records.cells import parameters
+from parity.records.outset import parameters
 from parity.system.systems import Name, System
 
 

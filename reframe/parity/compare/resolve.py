@@ -15,7 +15,7 @@ import polars as pl
 from parity.base import files
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.compare.model import Measured, Side, Value, newest_alike
-from parity.records import database, history, kept, outset, record
+from parity.records import database, history, outset, record
 from parity.system import systems
 
 #: How far the runs of a partition go back from its newest session.
@@ -53,7 +53,7 @@ def _side(word: str) -> Side:
         return partition(word)
     if not re.fullmatch(r'[0-9a-fA-F-]+', word):
         raise UsageError(f'{word!r} is none of these: {_VALID}')
-    session = kept.read(database.uuid(word))
+    session = database.read(database.uuid(word))
     return of_rows(f'session {session.uuid[:8]}', 'session', history.of_session(session).lazy())
 
 
@@ -143,7 +143,7 @@ def _report(path: Path, report: Any) -> Side:
         of_file = of_rows(path.name, 'file', history.of_session(session).lazy())
         of_file.notes += [f'{session.lost}: what never ran is not told'] if session.lost else []
         return of_file
-    except (*kept.MALFORMED, kept.Unreadable):
+    except (*database.MALFORMED, database.Unreadable):
         raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases') from None
 
 

@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 from parity.base import paths
 from parity.base.errors import ParityError
 from parity.base.figures import duration
-from parity.records import database, kept, record
+from parity.records import database, record
 from parity.records.record import Session
 from parity.report import beside
 from parity.scheduler import command
@@ -182,7 +182,7 @@ def follow(process: subprocess.Popen, arguments: list[str]) -> threading.Thread:
     session refuses no run."""
     try:
         known = beside.newest(database.uuids(), systems.named(arguments), arguments)
-        earlier = of_session(kept.read(known.uuid)) if known else None
+        earlier = of_session(database.read(known.uuid)) if known else None
     except (ParityError, ValueError):
         earlier = None
     state = Progress(paths.results() / 'stage', time.monotonic(), earlier)

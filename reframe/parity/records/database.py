@@ -1,23 +1,25 @@
 """ReFrame's results database, read as it is: one JSON report a session. A clock that was wrong changes no order:
-the session that was stored later is the later one."""
+the session that was stored later is the later one. Each session is read once: its record without its runs is kept
+in results/cache/sessions, beside its figures (parity.records.history). The files there can be removed."""
 
 from __future__ import annotations
 
 import datetime
 import json
 import sqlite3
+import sys
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
-from parity.base import paths
+from parity.base import files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
-from parity.records import outset
-
-if TYPE_CHECKING:
-    from parity.records.record import Session
+from parity.records import outset, record
+from parity.records.record import Session
 
 #: Seconds by which the clocks of two machines may differ before a warning.
 TOLERANCE = 600.0
@@ -173,3 +175,82 @@ def report(session: str = '') -> dict[str, Any]:
     """Return ReFrame's report of the session that `uuid` names, with its plan; the same is raised."""
     blob, = _query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]
     return outset.joined(json.loads(blob), outset.folder())
+
+
+#: Goes up when what is kept, or what it means, changes: files of another version are not read.
+_VERSION = 1
+#: What reading JSON of another form than ReFrame's ends in.
+MALFORMED = (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError)
+_told: set[str] = set()
+
+
+class Unreadable(InfrastructureError):
+    """A stored session that parity cannot read."""
+
+    def __init__(self, uuid: str, err: Exception):
+        super().__init__(f'{paths.database()}: session {uuid} is not one that parity can read '
+                         f'({type(err).__name__}: {" ".join(str(err).split())[:120]})')
+
+
+def read(uuid: str) -> Session:
+    """The stored session. Raises Unreadable, and InfrastructureError where the database cannot be read."""
+    try:
+        return record.of_report(report(uuid))
+    except MALFORMED as err:
+        raise Unreadable(uuid, err) from None
+
+
+def warn(uuid: str, err: Unreadable) -> None:
+    """Say once that a session is left out: it does not cost the history of all others."""
+    if uuid not in _told:
+        _told.add(uuid)
+        print(f'parity: warning: {err}: it is left out', file=sys.stderr)
+
+
+def file(uuid: str, ending: str) -> Path:
+    """Return the path of a session's file in the cache."""
+    return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}' / f'{uuid}.{ending}'
+
+
+def files_of(uuid: str) -> list[Path]:
+    """Return the files that the cache has of a session, those of older versions too."""
+    return list((paths.results() / 'cache' / 'sessions').glob(f'*/{uuid}.*'))
+
+
+def keep(session: Session) -> Session:
+    """Cache the session without plan and runs, unless its plan is lost: it may come back."""
+    brief = replace(session, plan={}, runs=())
+    if not session.lost:
+        known = {name: value for name, value in asdict(brief).items() if name not in ('plan', 'runs')}
+        files.write(file(session.uuid, 'json'), json.dumps(known))
+    return brief
+
+
+def brief(uuid: str) -> Session | None:
+    """The session without plan and runs; None, and one warning, where parity cannot read it."""
+    try:
+        said = json.loads(file(uuid, 'json').read_bytes())
+        return Session(**{**said, 'software': tuple(said['software'])})
+    except (OSError, *MALFORMED):
+        try:
+            return keep(read(uuid))
+        except Unreadable as err:
+            warn(uuid, err)
+            return None
+
+
+def sessions(system: str, last: int | None = None) -> list[Session]:
+    """The system's newest ``last`` sessions (all: None) without plan and runs, oldest first."""
+    found: list[Session] = []
+    for uuid, start in reversed(starts().items()):
+        if last is not None and len(found) == last:
+            break
+        if (session := brief(uuid)) and session.system == system:
+            found.append(replace(session, start=start))
+    return found[::-1]
+
+
+def newest(system: str) -> Session | None:
+    """Return the system's newest session that confirms no other one, or None."""
+    known = map(brief, reversed(uuids()))
+    return next((each for each in known if each and each.system == system and not each.rerun_of), None)

@@ -1,5 +1,5 @@
 """The figures of stored sessions as rows of a frame: verdicts, references, comparisons and pages read these. A
-session's rows are kept in results/cache/sessions (parity.records.kept)."""
+session's rows are kept in results/cache/sessions (parity.records.database)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 
 from parity.base import files
-from parity.records import database, kept
-from parity.records.cells import CELL, PLANNED, cell_id
+from parity.records import database
+from parity.records.outset import CELL, PLANNED, cell_id
 from parity.records.record import Figure, Run, Session
 
 __all__ = ['CELL', 'SCHEMA', 'cell_id', 'load', 'planned', 'rows']
@@ -89,20 +89,20 @@ def _files(uuids: Iterable[str]) -> list[Path]:
     """The cached rows of the sessions that can be read; those that are not in the cache yet are put there."""
     found = []
     for uuid in uuids:
-        file = kept.file(uuid, 'parquet')
+        file = database.file(uuid, 'parquet')
         try:
-            if not file.exists() or not kept.file(uuid, 'json').exists():
-                session = kept.read(uuid)
+            if not file.exists() or not database.file(uuid, 'json').exists():
+                session = database.read(uuid)
                 files.replace(file, of_session(session).write_parquet)
-                kept.keep(session)
+                database.keep(session)
             found.append(file)
-        except kept.Unreadable as err:
-            kept.warn(uuid, err)
+        except database.Unreadable as err:
+            database.warn(uuid, err)
     return found
 
 
 def of_session(session: Session) -> pl.DataFrame:
-    """Return `rows` of one session. Raises kept.Unreadable."""
+    """Return `rows` of one session. Raises Unreadable."""
     try:
         night = datetime.datetime.fromtimestamp(session.start).strftime('%Y-%m-%d %H:%M')
         known = session.uuid, float(session.start), night, session.rerun_of
@@ -115,8 +115,8 @@ def of_session(session: Session) -> pl.DataFrame:
         names = *_OF_SESSION, *_OF_RUN, *_OF_FIGURE
         schema = {name: _TYPES[name] for name in names}
         return pl.DataFrame(list(zip(*found, strict=True)), schema, orient='col').select(_TYPES.keys())
-    except (pl.exceptions.PolarsError, *kept.MALFORMED) as err:     # what should be a number or a text is none
-        raise kept.Unreadable(session.uuid, err) from None
+    except (pl.exceptions.PolarsError, *database.MALFORMED) as err:     # what should be a number or a text is none
+        raise database.Unreadable(session.uuid, err) from None
 
 
 def _cases(session: Session) -> Iterator[tuple[dict[str, Any], list[Run | None]]]:

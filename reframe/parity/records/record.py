@@ -15,7 +15,7 @@ from typing import Any
 from parity.base import codes, reasons
 from parity.plan import identity
 from parity.plan.identity import case_name
-from parity.records import cells, outset
+from parity.records import outset
 from parity.scheduler import scheduled
 
 #: What ReFrame calls the result of a case that it did not come to the end of.
@@ -94,7 +94,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Session:
-    """One session. All but ``runs`` and ``plan`` is kept in the cache (parity.records.kept)."""
+    """One session. All but ``runs`` and ``plan`` is kept in the cache (parity.records.database)."""
 
     uuid: str
     start: float                # Unix time, as ``end``
@@ -111,7 +111,7 @@ class Session:
     interrupted: bool = False
     announcement: str = ''      # of the software
     selection: str = ''         # of a night (parity.records.outset); '' of another session
-    planned: str = ''           # which cells were planned (parity.records.cells)
+    planned: str = ''           # which cells were planned (parity.records.outset)
     cases: str = ''             # which cases were planned
     lost: str = ''              # why its plan is not there, though it had one
     plan: dict[str, Any] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def of_report(report: dict[str, Any]) -> Session:
         software=tuple(sorted({run.software for run in runs if not run.fixture} - {''})),
         rerun_of=info.get(outset.RERUN_OF, ''), interrupted=bool(info.get('interrupted')),
         announcement=kept.get('announcement', ''), selection=outset.selection(info.get('cmdline', '')),
-        planned=cells.digest(plan), cases=cells.digest_of_cases(plan), lost=kept.get('lost', ''),
+        planned=outset.digest(plan), cases=outset.digest_of_cases(plan), lost=kept.get('lost', ''),
         plan=plan, runs=runs)
 
 

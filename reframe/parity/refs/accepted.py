@@ -28,7 +28,7 @@ from parity.base.figures import percent
 from parity.base.strict import Strict
 from parity.plan import LoadedCheck, Plan, PlannedMetric
 from parity.plan.identity import suffix
-from parity.records.cells import cell_id, parameters
+from parity.records.outset import cell_id, parameters
 from parity.system import systems
 from parity.system.systems import System
 

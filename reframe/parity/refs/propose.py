@@ -21,8 +21,8 @@ from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near
 from parity.base.figures import percent
 from parity.base.strict import Strict
-from parity.records import history, kept
-from parity.records.cells import parameters
+from parity.records import database, history
+from parity.records.outset import parameters
 from parity.refs import accepted
 from parity.refs.accepted import Accepted, Index, Observed, Reference
 from parity.stats import bounds
@@ -304,7 +304,7 @@ def _kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
     """The kind of each node of these sessions, by session and node: virtual or not, and its processor. A node of a
     batch system says so in its job; a case on this very machine is on what the session found."""
     found = {}
-    for session in kept.sessions(system, last=RECENT):
+    for session in database.sessions(system, last=RECENT):
         if session.uuid in sessions:
             machine: dict[str, Any] = session.facts.get('machine') or {}
             own = {'virtualisation': machine.get('backend') or machine.get('kind'),

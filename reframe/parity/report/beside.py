@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.base import text
 from parity.base.errors import ParityError
-from parity.records import database, kept, outset
+from parity.records import database, outset
 from parity.records.record import Session
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ def of_session(verdict: Verdict) -> Beside:
     from parity.records import history
     from parity.report import drawings, nights
     from parity.verdict import judge
-    session = kept.read(verdict.session.uuid)
+    session = database.read(verdict.session.uuid)
     earlier, judged, unreadable = before(session, verdict.session.system), None, ''
     try:
-        earlier = earlier and kept.read(earlier.uuid)
+        earlier = earlier and database.read(earlier.uuid)
         judged = earlier and judge.judged(earlier)
     except ParityError as err:          # an older parity stored it: tonight's page does not need it
         earlier, unreadable = None, str(err)
@@ -76,7 +76,7 @@ def newest(known: list[str], system: str, arguments: list[str], cases: str = '')
     """Return the newest session among ``known`` that ran on ``system`` what these arguments of reframe select, or
     these ``cases``."""
     chosen = outset.of_arguments(arguments)
-    for other in filter(None, map(kept.brief, reversed(known[-FURTHEST:]))):
+    for other in filter(None, map(database.brief, reversed(known[-FURTHEST:]))):
         if other.system == system and other.cases and not other.rerun_of and (
                 other.cases == cases or outset.of_arguments(outset.words(other.cmdline)) == chosen):
             return other

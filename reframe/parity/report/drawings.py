@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from parity.base import figures
 from parity.compare.model import Comparison, Outcome
-from parity.records import cells
+from parity.records import outset
 from parity.records.record import Run, Session
 
 #: Plots of one page; the database has the figures of all.
@@ -82,7 +82,7 @@ def _points(session: Session) -> Iterator[Point]:
         for run in attempts:
             if not run.retry and not run.status:
                 yield from _by_size(case, line, run)
-                swept.setdefault((case.partition(' %')[0], line), []).append((cells.parameters(case), run))
+                swept.setdefault((case.partition(' %')[0], line), []).append((outset.parameters(case), run))
     axes = _axes(swept)
     for (check, line), cases in swept.items():
         for parameters, run in cases if check in axes else ():

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from parity.base import figures
-from parity.records.cells import CELL
+from parity.records.outset import CELL
 from parity.records.record import Session
 from parity.verdict.model import WORDS, Cell
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from parity.base import figures, text
-from parity.records.cells import CELL
+from parity.records.outset import CELL
 from parity.verdict.model import WORDS, Cell, Row, Verdict, rows
 
 SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')

@@ -20,7 +20,7 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.strict import Strict
 from parity.base.text import visible
 from parity.plan.identity import swept_apart
-from parity.records import database, history, kept
+from parity.records import database, history
 from parity.system import systems
 from parity.verdict import cause, judge
 from parity.verdict.model import Attribution, Cell, Row, Verdict, names
@@ -68,9 +68,9 @@ def of_cell(wanted: str, session: str = '') -> View:
     uuid = verdict.session.uuid
     stored = history.load(cell.system, disturbed=True)
     frame = stored.filter(~pl.col('disturbed'))
-    sessions = kept.sessions(cell.system, cause.SESSIONS)
+    sessions = database.sessions(cell.system, cause.SESSIONS)
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
-    spans = ((each.start, each.end) for each in map(kept.brief, (uuid, *confirming)))
+    spans = ((each.start, each.end) for each in map(database.brief, (uuid, *confirming)))
     output, note = _output(cell.outputdir, *spans)
     return View(name=name, session=uuid, start=verdict.session.start, cell=cell,
                 nights=_nights(stored, cell, uuid),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError, UsageError
-from parity.records import database, kept, outset, record
-from parity.records.kept import MALFORMED
+from parity.records import database, outset, record
+from parity.records.database import MALFORMED
 from parity.rfm import store
 
 
@@ -35,7 +35,7 @@ def prune(before: float, dry_run: bool) -> int:
             conn.execute('DELETE FROM testcases WHERE session_uuid NOT IN (SELECT uuid FROM sessions)')
             conn.commit()
             conn.execute('VACUUM')
-            for file in (*filter(None, plans), *(file for uuid in old for file in kept.files_of(uuid))):
+            for file in (*filter(None, plans), *(file for uuid in old for file in database.files_of(uuid))):
                 file.unlink(missing_ok=True)
     return len(old)
 

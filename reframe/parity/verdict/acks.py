@@ -27,7 +27,7 @@ from parity.base import figures, files, paths, yamlfile
 from parity.base.errors import UsageError, near
 from parity.base.strict import Strict
 from parity.plan import Plan
-from parity.records.cells import NAME, cell_id
+from parity.records.outset import NAME, cell_id
 from parity.system.systems import System
 from parity.verdict.model import Cell, names
 

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from parity.base import codes, yamlfile
 from parity.base.strict import Strict
-from parity.records import history, kept
+from parity.records import database, history
 from parity.records.record import Session
 from parity.verdict.model import Attribution, Cell, Change, Subsystem, Where, names, several
 
@@ -40,7 +40,7 @@ def told(cells: list[Cell], system: str, session: str) -> list[Cell]:
     Raises InfrastructureError where the database cannot be read."""
     asked = [c for c in cells if c.verdict == 'regressed']
     asked += [c for c in cells if c.suspicious and c.verdict != 'regressed'][:SUSPICIOUS]
-    night = Night(cells, history.load(system), kept.sessions(system, SESSIONS), session, asked)
+    night = Night(cells, history.load(system), database.sessions(system, SESSIONS), session, asked)
     causes = {id(c): night.of(c) for c in asked}
     return [c.model_copy(update={'cause': causes[id(c)]}) if id(c) in causes else c for c in cells]
 
@@ -49,7 +49,7 @@ class Night:
     """One judged session beside its history.
 
     ``cells``: all cells of ``session`` (a uuid). ``frame``: history.load of the system. ``nights``: its
-    kept.sessions, this one among them. ``asked``: the cells whose cause is wanted."""
+    database.sessions, this one among them. ``asked``: the cells whose cause is wanted."""
 
     def __init__(self, cells: list[Cell], frame: pl.DataFrame, nights: list[Session], session: str,
                  asked: Iterable[Cell]):

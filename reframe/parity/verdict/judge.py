@@ -18,8 +18,8 @@ from parity.base.figures import duration
 from parity.compare import pairs
 from parity.compare.model import Outcome
 from parity.plan import Plan, PlannedCase
-from parity.records import database, kept, outset, record
-from parity.records.cells import CELL, PLANNED, planned
+from parity.records import database, outset, record
+from parity.records.outset import CELL, PLANNED, planned
 from parity.records.record import Key, Run
 from parity.records.record import Session as Record
 from parity.refs import accepted
@@ -44,17 +44,17 @@ def newest(session: str = '', system: str = '') -> Verdict:
 
     ``session``: the beginning of a uuid. Raises UsageError for an unknown system, NothingMeasured for one
     without a session."""
-    if system and (known := kept.newest(systems.read(system).name)) is None:
+    if system and (known := database.newest(systems.read(system).name)) is None:
         raise NothingMeasured(f'{paths.database()}: no session of {system} is stored; '
                               f'run: ci/nightly --system {system}')
-    return judged(kept.read(known.uuid if system else database.uuid(session)))
+    return judged(database.read(known.uuid if system else database.uuid(session)))
 
 
 def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
     """Return the verdict, with a warning and exit code 3 at least where its system's newest session is too old.
 
     ``stated``: the limit as the user wrote it. An age below 0 is unknown, and too old, too."""
-    known = kept.newest(verdict.session.system)
+    known = database.newest(verdict.session.system)
     age = time.time() - known.end if known else verdict.session.age
     if 0 <= age <= seconds:
         return verdict
@@ -69,7 +69,7 @@ def judged(session: Record) -> Verdict:
     try:
         return _judged(session)
     except (KeyError, TypeError, AttributeError, ValueError) as err:
-        raise kept.Unreadable(session.uuid, err) from err
+        raise database.Unreadable(session.uuid, err) from err
 
 
 def _judged(session: Record) -> Verdict:
@@ -321,7 +321,7 @@ def _absent(session: Record, plan: dict[str, Any], system: System) -> tuple[list
 def _before(session: Record, system: str) -> list[tuple[Row, Record]]:
     """Every cell of the nights before with the same selection, and the newest night that planned it."""
     last: dict[str, Record] = {}       # by its plan
-    for night in kept.sessions(system):
+    for night in database.sessions(system):
         if night.uuid == session.uuid:
             break
         if night.selection == session.selection and night.planned:

@@ -13,7 +13,7 @@ from pydantic import Field
 from parity.base import figures
 from parity.base.strict import Strict
 from parity.compare.model import Outcome
-from parity.records.cells import cell_id
+from parity.records.outset import cell_id
 from parity.stats import bounds
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',

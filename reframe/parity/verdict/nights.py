@@ -11,7 +11,7 @@ import polars as pl
 from parity.base.errors import UsageError
 from parity.base.figures import duration
 from parity.records import history
-from parity.records.cells import parameters
+from parity.records.outset import parameters
 from parity.refs import accepted
 from parity.stats.judgement import Judgement, Reference, judged
 from parity.stats.noise import DEFAULT, Nights
