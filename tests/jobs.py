@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 from pathlib import Path
 
 from conftest import shell
-from parity.session import owner
 
 HPCC = shutil.which('hpcc') and shutil.which('mpirun')
 #: Whether all is here that `requires: offered` asks of this machine without Spack: nothing is missing.
@@ -49,18 +49,12 @@ def finished(checkout) -> int:
     return len(log.read_text().splitlines()) - 1 if log.exists() else 0
 
 
-def killed() -> owner.Owner:
-    """A process of this machine that has ended."""
-    me = owner.current()
-    return dataclasses.replace(me, started=me.started.partition(':')[0] + ':0')
-
-
-def journal_of(results: Path, process: owner.Owner, system: str, **other) -> str:
-    """Write the journal of a session of ``system`` that ``process`` runs; returns the session's id."""
-    number = f'{process.pid:012x}'
+def journal_of(results: Path, system: str, host: str = '') -> str:
+    """Write the journal of a session of ``system``, of this host unless said otherwise; returns the session's id."""
+    number = f'{os.getpid():012x}'
     plan = {'system': system, 'providers': [], 'cases': [], 'checks': [], 'problems': []}
-    state = {'id': number, **dataclasses.asdict(process), 'time_start_unix': 1795190000.0, 'argv': ['reframe', '-r'],
-             'system': system, 'session': {'id': number, 'facts': {}, 'announcement': '', 'plan': plan}}
     (results / 'running').mkdir(parents=True, exist_ok=True)
-    (results / 'running' / f'{number}.json').write_text(json.dumps(state | other))
+    (results / 'running' / f'{number}.json').write_text(json.dumps({
+        'id': number, 'host': host or socket.gethostname(), 'pid': os.getpid(), 'time_start_unix': 1795190000.0, 'argv': ['reframe', '-r'],
+        'system': system, 'session': {'id': number, 'facts': {}, 'announcement': '', 'plan': plan}}))
     return number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import json
 import os
@@ -16,14 +15,14 @@ import pytest
 import sessions
 from commands import parity, process
 from conftest import PATIENCE, eventually, run_python, shell
-from jobs import finished, journal_of, killed, sessions_of, start, verdict_of
+from jobs import finished, journal_of, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
 from parity.nightly import progress
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
-from parity.session import owner, recovery
+from parity.session import recovery
 from parity.verdict import judge
 
 #: One case, of a second; and its check alone, as loading all of them takes longer.
@@ -36,7 +35,7 @@ def begun(checkout) -> str:
     journals = checkout / 'results' / 'running'
     eventually(lambda: list(journals.glob('*.json')))
     session_id = next(journals.glob('*.json')).stem
-    eventually(lambda: finished(checkout) >= 1 and owner.processes_of(session_id))
+    eventually(lambda: finished(checkout) >= 1 and recovery.processes_of(session_id))
     return session_id
 
 
@@ -55,14 +54,14 @@ def test_a_run_that_is_killed_was_disturbed_by_no_other_loses_no_finished_case_a
         assert refused.returncode == 4 and 'held by reframe on local' in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1 and 'Ran' not in refused.stdout
     before = finished(checkout)
-    eventually(lambda: finished(checkout) > before and owner.processes_of(session_id))
+    eventually(lambda: finished(checkout) > before and recovery.processes_of(session_id))
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     done_before = finished(checkout)
 
     again = shell(f'. ci/activate && {FILECOPY} {ONE}', checkout)
     assert f'session {session_id} was killed: recovered {done_before} finished case' in again.stderr + again.stdout
-    assert not owner.processes_of(session_id) and not list((checkout / 'results' / 'running').glob('*.json'))
+    assert not recovery.processes_of(session_id) and not list((checkout / 'results' / 'running').glob('*.json'))
     killed, _ = sessions_of(checkout)
     assert killed['session_info']['interrupted'] and [case['result'] for case in killed['runs'][0]['testcases']] == done_before * ['pass']
     code = shell(f'. ci/activate && parity verdict --session {killed["session_info"]["uuid"][:8]}', checkout)
@@ -170,7 +169,7 @@ def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
     for name in os.listdir(checkout / 'systems'):
         if name != 'onebox':
             (checkout / 'systems' / name).rename(checkout / name)
-    session_id = journal_of(checkout / 'results', killed(), 'onebox')
+    session_id = journal_of(checkout / 'results', 'onebox')
     done = run_python('from parity.session import recovery; print(recovery.recover_all())\n'
                       'from reframe.core import runtime; print(runtime.runtime())', checkout)
     assert f'session {session_id} was killed: recovered 0 finished cases' in done.stdout, done.stderr
@@ -179,43 +178,34 @@ def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
     assert 'no runtime context is configured' in done.stderr
 
 
-def test_a_run_of_another_pid_namespace_is_left_alone_until_it_is_taken(results, stored):
+def test_a_run_of_another_host_is_left_alone_until_it_is_taken(results, stored):
+    """Where locks work between the hosts they tell that it runs."""
     stored('a', sessions.ran())
-    session_id = journal_of(results, dataclasses.replace(killed(), pid_namespace=4026532178), 'local')
+    session_id = journal_of(results, 'local', 'far')
     assert recovery.recover_all() == []
     warning, = (w for w in judge.newest('a').warnings if 'is left alone' in w)
-    assert '(pid namespace 4026532178)' in warning and f'parity merge --recover {session_id}' in warning
+    assert ' on far, ' in warning and f'parity merge --recover {session_id}' in warning
     with files.lock_of('local', 'reframe on local').held():
         refused = process('merge', '--recover', session_id)
         assert refused.returncode == 4 and 'it is measuring now' in refused.stderr
+        read = [sys.executable, '-c', 'from parity.session import recovery; print(recovery.warnings())']
+        assert subprocess.check_output(read, text=True) == '[]\n' and recovery.warnings()
     taken = parity('merge', '--recover', session_id)
     assert taken.returncode == 0 and 'recovered 0 finished cases' in taken.stdout and not list((results / 'running').iterdir()), taken.stderr
     again = parity('merge', '--recover', session_id)
     assert again.returncode == 2 and "is named '" in again.stderr and 'there: none' in again.stderr
 
 
-def test_a_session_that_runs_is_not_taken(results, capsys):
-    session_id = journal_of(results, owner.current(), 'local')
-    with pytest.raises(InfrastructureError, match=f'session {session_id} still runs: process {os.getpid()} on'):
-        recovery.take(session_id)
-    assert recovery.recover_all() == [] == recovery.warnings() and capsys.readouterr().err == ''
+def test_only_processes_of_this_pid_namespace_are_ended(monkeypatch, tmp_path):
+    (tmp_path / 'self').symlink_to('1')
+    monkeypatch.setattr(recovery, 'PROC', tmp_path)
+    assert recovery.processes_of('x') == []
 
 
 @pytest.mark.parametrize('arguments', [[], ['--recover', 'nosuch'], ['--recover', '../../x'], ['--recover', '*']], ids=' '.join)
 def test_what_is_no_session_to_recover_is_named(results, arguments):
     done = parity('merge', *arguments)
     assert done.returncode == 2 and '--recover' in done.stderr + ' '.join(arguments)
-
-
-def test_the_session_of_another_host_whose_system_is_measured_is_no_leftover(results):
-    """Where locks work between the hosts they tell that it runs."""
-    elsewhere = dataclasses.replace(owner.current(), host='far', started='another-boot:1')
-    journal_of(results, elsewhere, 'onebox')
-    held = files.lock_of('onebox', 'reframe on onebox')
-    read = [sys.executable, '-c', 'from parity.session import recovery; print(recovery.warnings())']
-    with held.held():
-        assert subprocess.check_output(read, text=True) == '[]\n' and recovery.warnings()
-    assert 'on far, is left alone' in subprocess.check_output(read, text=True)
 
 
 def test_a_file_system_without_locks_is_named(results, monkeypatch):

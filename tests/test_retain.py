@@ -14,7 +14,7 @@ import pytest
 
 import sessions as made
 from commands import parity, process
-from jobs import journal_of, killed
+from jobs import journal_of
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.files import Lock
@@ -126,7 +126,7 @@ def test_the_command_keeps_sessions_unless_it_is_told(results):
 
 
 def test_prune_recovers_a_killed_session_unless_it_only_counts(results):
-    session_id = journal_of(results, killed(), 'local')
+    session_id = journal_of(results, 'local')
     assert parity('prune', '--keep-days', '30', '--dry-run').returncode == 0
     assert [file.stem for file in (results / 'running').iterdir()] == [session_id] and not paths.database().exists()
     paths.database().touch()        # a full disk left it without tables

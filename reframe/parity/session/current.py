@@ -10,10 +10,11 @@ import atexit
 import json
 import os
 import re
+import socket
 import sys
 import time
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from parity.base.errors import InfrastructureError, ParityError, told
 from parity.base.files import Lock
 from parity.records import database, outset
 from parity.rfm import store
-from parity.session import owner, recovery
+from parity.session import recovery
 
 #: Set in the processes that only plan: they read the same settings and run nothing.
 PLANNING = 'PARITY_PLANNING'
@@ -80,8 +81,8 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
     outset.write({'id': number, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
                   'announcement': extras.get('announcement', '')})
     files.write(current.journal, json.dumps({
-        'id': number, **asdict(owner.current()), 'time_start_unix': current.began, 'system': planned['system'],
-        'argv': sys.argv, 'session': {'id': number}}))
+        'id': number, 'host': socket.gethostname(), 'pid': os.getpid(), 'system': planned['system'],
+        'time_start_unix': current.began, 'argv': sys.argv, 'session': {'id': number}}))
     atexit.register(_close, current, os.getpid())
     _current = current
 

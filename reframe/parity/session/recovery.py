@@ -1,44 +1,52 @@
 """Recovery of killed sessions: their processes are ended, their finished cases stored. ReFrame writes its results
 database when a session ends; a kill -9 leaves only the perflogs, one line a finished case. Those lines become a
-session of their own in the database, marked `interrupted`. Planned cells that have no line are `missing` there."""
+session of their own in the database, marked `interrupted`. Planned cells that have no line are `missing` there.
+
+A session holds its system's lock until its process ends. So one whose lock is free was killed. Where locks do not
+work between the hosts that share the results, this is certain on the session's own host only."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
+import signal
+import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from parity.base import paths
-from parity.base.errors import InfrastructureError, UsageError
+from parity.base.errors import UsageError
 from parity.base.files import Lock, lock_of
 from parity.records import database
 from parity.rfm import store
-from parity.session import owner
-from parity.session.owner import Owner
 
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
 #: The perflog's sign for an absent value.
 _NOTHING = ('None', 'null', '')
+_KEYS = {'id': str, 'host': str, 'pid': int, 'system': str, 'time_start_unix': float, 'argv': list,
+         'session': dict}
+PROC = Path('/proc')
 
 
 def recover_all() -> list[str]:
-    """Recover every session whose process has ended; returns a sentence for each, also printed. A session whose
-    process cannot be asked from here is left alone, with a warning."""
+    """Recover every killed session of this host; returns a sentence for each, also printed. A killed session of
+    another host is left alone, with a warning."""
     told = []
-    for state, ended in _left_behind():
-        if ended:
+    for state in _left_behind():
+        if here := _is_here(state):
             told.append(_recover(state))
-        print(f'parity: {told[-1] if ended else f"warning: {_unknown(state)}"}', file=sys.stderr)
+        print(f'parity: {told[-1] if here else f"warning: {_unknown(state)}"}', file=sys.stderr)
     return told
 
 
 def take(name: str) -> str:
-    """Recover the session ``name`` (or its beginning), of a process that may not be asked from here. UsageError
-    for a session that is not there, InfrastructureError for one that still runs."""
+    """Recover the session ``name`` (or its beginning), of any host. UsageError for a session that is not there,
+    InfrastructureError while its system is measured."""
     known = _journals()
     fitting = [state for state in known if state['id'].startswith(name)]
     if len(fitting) != 1:
@@ -46,14 +54,8 @@ def take(name: str) -> str:
                          f'{"is" if not fitting else "are"} named {name!r}; there: '
                          f'{", ".join(state["id"] for state in known) or "none"}')
     state, = fitting
-    runs = Owner.of(state).runs(state['time_start_unix'])
-    if runs:
-        raise InfrastructureError(f'session {state["id"]} still runs: {Owner.of(state)}')
     said = _recover(state)
-    return said if runs is False else f'{said}; what it left running elsewhere is not ended'
-
-
-_KEYS = {'id': str, 'pid': int, 'started': str, 'time_start_unix': float, 'argv': list, 'session': dict}
+    return said if _is_here(state) else f'{said}; what it left running elsewhere is not ended'
 
 
 def _folder() -> Path:
@@ -83,31 +85,33 @@ def _journals() -> list[dict[str, Any]]:
 
 def _lock(state: dict[str, Any]) -> Lock:
     """The lock that the session held while it ran."""
-    return lock_of(state.get('system') or 'unknown', f'recovery of session {state["id"]}')
+    return lock_of(state['system'], f'recovery of session {state["id"]}')
 
 
-def _left_behind() -> list[tuple[dict[str, Any], bool]]:
-    """Journals of sessions that do not run, and whether that is certain: a process elsewhere cannot be asked. A
-    session whose system is being measured runs, or is recovered by the run that measures it."""
-    answers = [(state, Owner.of(state).runs(state['time_start_unix'])) for state in _journals()]
-    return [(state, runs is False) for state, runs in answers if not runs and not _lock(state).held_elsewhere()]
+def _left_behind() -> list[dict[str, Any]]:
+    """Journals of killed sessions. One whose system is being measured is recovered by the run that measures it."""
+    return [state for state in _journals() if not _lock(state).held_elsewhere()]
+
+
+def _is_here(state: dict[str, Any]) -> bool:
+    return state['host'] == socket.gethostname()
 
 
 def warnings() -> list[str]:
     """A sentence for each session that was begun, and neither runs nor is in the database."""
-    return [f'session {state["id"]} was killed and is not in the database yet: the next run recovers it' if ended
-            else _unknown(state) for state, ended in _left_behind()]
+    return [f'session {state["id"]} was killed and is not in the database yet: the next run recovers it'
+            if _is_here(state) else _unknown(state) for state in _left_behind()]
 
 
 def _unknown(state: dict[str, Any]) -> str:
-    return (f'session {state["id"]}, begun by {Owner.of(state)}, is left alone: whether it still runs cannot be '
-            f'known here. If it was killed: parity merge --recover {state["id"]}')
+    return (f'session {state["id"]}, begun by process {state["pid"]} on {state["host"]}, is left alone: it may '
+            f'still run there. If it was killed: parity merge --recover {state["id"]}')
 
 
 def _recover(state: dict[str, Any]) -> str:
     """Store the session as far as it is found, remove its journal, and say so in a sentence."""
     with _lock(state).held():
-        ended = owner.end_processes(state['id'])
+        ended = end_processes(state['id'])
         left = f'; ended {ended} processes that it had left running' if ended else ''
         if database.holds(state['id']):
             said = f'session {state["id"]} was complete{left}'
@@ -152,3 +156,33 @@ def _case(line: str) -> dict[str, Any] | None:
 
 def _number(text: str) -> float | None:
     return None if text in _NOTHING else float(text)
+
+
+def processes_of(session_id: str) -> list[int]:
+    """Return the processes whose environment says that they belong to the session; none where /proc is that of
+    another pid namespace, where its numbers are those of other processes."""
+    if not (PROC / 'self').is_symlink() or os.readlink(PROC / 'self') != str(os.getpid()):
+        return []
+    return [pid for each in PROC.iterdir() if each.name.isdigit() and (pid := int(each.name)) != os.getpid()
+            and f'PARITY_SESSION={session_id}' in _environ(each).split('\0')]
+
+
+def _environ(process: Path) -> str:
+    try:
+        return (process / 'environ').read_text(errors='replace')
+    except OSError:
+        return ''
+
+
+def end_processes(session_id: str, grace_seconds: float = 3.0) -> int:
+    """End every process of the session: SIGTERM, and SIGKILL after the grace. Returns their number."""
+    seen: set[int] = set()
+    deadline = time.monotonic() + grace_seconds
+    while (pids := processes_of(session_id)) and (now := time.monotonic()) <= deadline + grace_seconds:
+        for pid in pids:
+            if pid not in seen or now > deadline:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL if now > deadline else signal.SIGTERM)
+        seen.update(pids)
+        time.sleep(0.1)
+    return len(seen)
