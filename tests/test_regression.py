@@ -211,7 +211,7 @@ def text(found: list[tuple], head: str = HEAD) -> str:
 
 
 def judged(found: list[tuple], head: str = HEAD) -> dict[str, judgement.Series]:
-    return judgement.of_table(judgement.read(text(found, head).encode(), 'x.csv'))
+    return judgement.of_file(text(found, head).encode(), 'x.csv')
 
 
 def levels(*parts) -> list[float]:
@@ -275,10 +275,10 @@ def test_rows_in_any_order_alarm_as_when_each_night_was_the_last(rng: random.Ran
     (HEAD + 'a,1,run,1,5\na,2,run,1,nan\n', ':3:', 'value nan is not finite'),
     (HEAD + 'a,1,run,1,1e999\n', ':2:', 'not finite'), (HEAD + 'a,1,run,1,-1e101\n', ':2:', 'must be below 1e+100'),
     (HEAD + 'a,1,run,1,fast\n', ':2:', "value 'fast' is no number"), (HEAD + 'a,1,run,1,1_000\n', ':2:', 'is no number'),
-    (HEAD + 'a,1,run,1,5\na,1,run,01,6\n', ':3:', 'run 01 of series \'a\', night 1, was on line 2 already'),
+    (HEAD + 'a,1,run,1,5\na,1,run,01,6\n', ':3:', 'run 01 of series \'a\', night 1, stands on an earlier line'),
     (HEAD + 'a,1,again,1,5\n', ':2:', "kind 'again'; valid: run, rerun"), (HEAD + 'a,1,run,one,5\n', ':2:', "run 'one' is no whole number"),
     (HEAD + 'a,monday,run,1,5\n', ':2:', 'neither a whole number nor a date'), (HEAD + 'a,2026-02-30,run,1,5\n', ':2:', 'neither a whole number nor a date'),
-    (HEAD + 'a,1,run,1,5\na,2026-11-20,run,1,5\n', ':3:', 'is a date, but those before are whole numbers'),
+    (HEAD + 'a,1,run,1,5\na,2026-11-20,run,1,5\n', ':3:', 'the order of both together is not known'),
     (HEAD + 'a,1,rerun,1,5\n', ':2:', 'has reruns but no run'), (HEAD + ',1,run,1,5\n', ':2:', 'series is empty'),
     (HEAD + 'a,1,run,1\n', ':2:', '4 fields; must have 5 columns'), (HEAD + 'a,1,run,1,5\n\na,2,run,1,5\n', ':3:', '0 fields'),
     (HEAD + '"a,1,run,1,5\n', ':2:', 'no CSV'), ('series,night,kind,run,value,direction\na,1,run,1,5,up\n', ':2:', "direction 'up'; valid: higher, lower"),
@@ -286,17 +286,17 @@ def test_rows_in_any_order_alarm_as_when_each_night_was_the_last(rng: random.Ran
 ])
 def test_a_bad_file_is_refused_by_line_and_column(raw, where, said):
     with pytest.raises(UsageError) as refused:
-        judgement.read(raw.encode(), 'x.csv')
+        judgement.of_file(raw.encode(), 'x.csv')
     assert str(refused.value).startswith(f'x.csv{where}') and said in str(refused.value)
 
 
 def test_text_must_be_utf_8_and_what_excel_adds_does_no_harm():
     for raw, said in (('\ufeff'.encode('utf-16-le') + b'x', 'UTF-16'), (HEAD.encode() + b'a\xe4,1', ':2:')):
         with pytest.raises(UsageError, match=said):
-            judgement.read(raw, 'x.csv')
+            judgement.of_file(raw, 'x.csv')
     plain = text(rows(levels((41, 1))))
     excel = b'\xef\xbb\xbf' + plain.replace('\n', '\r\n').encode() + b'\r\n'
-    assert judgement.of_table(judgement.read(excel, 'x.csv')) == judgement.of_table(judgement.read(plain.encode(), 'x.csv'))
+    assert judgement.of_file(excel, 'x.csv') == judgement.of_file(plain.encode(), 'x.csv')
 
 
 @examples(120)
@@ -305,7 +305,7 @@ def test_text_must_be_utf_8_and_what_excel_adds_does_no_harm():
 def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):
     raw = HEAD + ''.join(','.join(row) + '\n' for row in found)
     try:
-        judgement.of_table(judgement.read(raw.encode(), 'x.csv'))
+        judgement.of_file(raw.encode(), 'x.csv')
     except UsageError as err:
         assert str(err).startswith('x.csv:'), 'a line is named'
 

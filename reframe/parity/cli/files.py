@@ -63,7 +63,7 @@ def detect(file: str, as_json: bool = JSON) -> int:
 
     Exit code: 0 no alarm on the last night, 1 one, 2 usage."""
     from parity.stats import judgement
-    found = judgement.of_table(judgement.read(_read(file), file))
+    found = judgement.of_file(_read(file), file)
     if as_json:
         _print_json({'series': {name: {
             'alarms': list(series.alarms), 'verdict': series.judgement.verdict, 'why': series.judgement.why,
