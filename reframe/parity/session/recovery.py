@@ -28,8 +28,7 @@ from parity.rfm import store
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
 #: The perflog's sign for an absent value.
 _NOTHING = ('None', 'null', '')
-_KEYS = {'id': str, 'host': str, 'pid': int, 'system': str, 'time_start_unix': float, 'argv': list,
-         'session': dict}
+_KEYS = {'id': str, 'pid': int, 'time_start_unix': float, 'argv': list, 'session': dict}
 PROC = Path('/proc')
 
 
@@ -70,7 +69,8 @@ def _journals() -> list[dict[str, Any]]:
             state = json.loads(journal.read_text())
             if not isinstance(state, dict) or not all(isinstance(state.get(k), t) for k, t in _KEYS.items()):
                 raise ValueError
-            found.append(state | {'file': journal})
+            # an older journal names no host
+            found.append({'system': 'unknown', 'host': 'an unknown host', **state, 'file': journal})
         except FileNotFoundError:   # its session has just ended
             pass
         except OSError as err:
