@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 
 from parity.base import codes
 from parity.check import reader
 from parity.check.mpi import Mpi
-from parity.check.workload import Workload
 
 
 def room(code: str):
@@ -26,29 +26,39 @@ def check(code: str, name: str):
     return getattr(room(code), name)
 
 
-class Replay(SimpleNamespace):
-    """A case that has run, an MPI one with profile=yes: the partition's facts, and what parse() says of its figures."""
+def stated(value, facts):
+    """The value of `cases` in an expected.yaml: '=EXPRESSION' is of the output's facts."""
+    if isinstance(value, dict):
+        return SimpleNamespace(**{name: stated(each, facts) for name, each in value.items()})
+    return eval(value[1:], {}, dict(facts)) if isinstance(value, str) and value.startswith('=') else value
 
-    def __init__(self, cls, extras, **attributes):
-        beside = room('mpip').METRICS if issubclass(cls, Mpi) else ()
-        super().__init__(cls=cls, extras=extras, labels={}, left_out={}, facts={}, beside=beside, metrics=(*cls.metrics, *beside), **attributes)
+
+class Replay:
+    """A case that has run, an MPI one with profile=yes. A method that `asked` names returns what is stated there."""
+
+    stagedir, size = '/nonexistent', 'quick'
+
+    def __init__(self, cls, facts, extras=(), asked=(), calls=()):
+        self.cls, self.extras = cls, vars(stated(dict(extras), facts))
+        self.parity = {'labels': {}, 'left_out': {}}
+        for name, value in vars(stated(dict(asked), facts)).items():
+            constant = inspect.isfunction(getattr(cls, name, None))
+            setattr(self, name, (lambda *_, value=value: value) if constant else value)
+        for name in calls:
+            getattr(self, name)()
+        self.declared = {m.name for m in self.metrics}
+        if issubclass(cls, Mpi):
+            self.metrics = (*self.metrics, *room('mpip').METRICS)
+        self.parity['left_out'] |= self.not_run()
+
+    def __getattr__(self, name):
+        value = getattr(self.cls, name)
+        return MethodType(value, self) if inspect.isfunction(value) else value
 
     def extra(self, key):
         return self.extras.get(key)
 
-    def label(self, metrics, word, reason):
-        self.labels.update(dict.fromkeys(metrics, (word, reason)))
-
-    def leave_out(self, metrics, reason):
-        self.left_out.update(dict.fromkeys(metrics, reason))
-
-    def note(self, facts):
-        self.facts = facts
-
-    def label_cached(self, *args):
-        return Workload.label_cached(self, *args)
-
     def replay(self, text):
-        values = self.cls.parse(self, text)
-        assert {m.name for m in set(self.metrics).difference(self.beside)} <= set(values) | set(self.left_out)
+        values = self.parse(text)
+        assert self.declared - values.keys() == self.parity['left_out'].keys() and self.parity['facts']
         return values

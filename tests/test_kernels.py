@@ -10,8 +10,7 @@ import pytest
 
 from conftest import PATIENCE, TOP
 from parity.check.reader import Wrong
-from parity.check.workload import Metric
-from replay import Replay, check, recorded, room
+from replay import recorded, room
 
 blocks = room('blocks')
 ops = room('ops')
@@ -124,27 +123,7 @@ def test_a_compiler_that_fails_is_told_in_its_words_and_one_without_march_is_ask
     assert bool(done.stdout) == (code == 0)
 
 
-# ---- the checks
-
-def test_ops_give_every_metric_they_declare():
-    made = Replay(check('ops', 'Ops'), {}, count=2)
-    assert made.replay(OPS) == ops.read(OPS)[0] and made.facts['threads'] == 2
-    with pytest.raises(Wrong, match='ran 2 threads, asked for 4'):
-        Replay(check('ops', 'Ops'), {}, count=4).replay(OPS)
-
-
-def test_blocks_give_every_metric_that_quick_runs_and_label_what_caches_may_hold():
-    cls = check('blocks', 'Blocks')
-    for cache, labelled in ((1 << 20, False), (1 << 26, True), (None, True)):
-        made = Replay(cls, {}, count=2, order='random', blocks=('1B', '64B', '1MB'), caches=cache, walk=blocks.Walk(1 << 26, ''))
-        made.metrics = [Metric(f'{what}_{block}', '', 'higher') for what in blocks.TOUCHES for block in made.blocks]
-        values = made.replay(BLOCKS)
-        assert values['update_1MB'] == blocks.read(BLOCKS)[0]['update_1000000'] and len(values) == 9
-        assert set(made.labels) == (set(values) if labelled else set())
-    for wrong in ({'count': 1}, {'order': 'sequential'}, {'walk': blocks.Walk(1 << 20, '')}):
-        with pytest.raises(Wrong, match='asked for'):
-            Replay(cls, {}, **{'count': 2, 'order': 'random', 'blocks': ('1B',), 'caches': 1, 'walk': made.walk, **wrong}).replay(BLOCKS)
-
+# ---- the memory of blocks
 
 @pytest.mark.parametrize('threads, cache, memory, size', [
     (1, 32 << 20, 32 << 30, 128 << 20), (2, 32 << 20, 32 << 30, 64 << 20), (64, 256 << 20, 1 << 40, 64 << 20), (64, 8 << 30, 1 << 40, 512 << 20),

@@ -10,6 +10,7 @@ import tokenize
 
 import pytest
 import yaml
+from reframe.core.pipeline import RegressionTest
 
 import rooms
 from commands import parity
@@ -17,6 +18,8 @@ from conftest import TOP
 from parity.base import codes
 from parity.base.errors import UsageError
 from parity.check.reader import room
+from parity.check.workload import Workload
+from replay import Replay, check
 from rooms import EVERY, WORDS, outcome
 
 OUTPUTS = [(code, name) for code in EVERY for name in rooms.of_code(code)['outputs']]
@@ -83,6 +86,48 @@ def test_an_edited_output_is_refused_with_the_reason_or_means_the_same(code, at)
             figures, facts = rooms.reader(code, name)(text)
             was, told = rooms.reader(code, name)(rooms.texts(code)[name])
             assert figures == was | edit.get('figures', {}) and facts == told | edit.get('facts', {})
+
+
+# ---- cases of the checks
+
+CASES = [(code, at, name) for code in EVERY for at, case in enumerate(rooms.of_code(code).get('cases', [])) for name in case.get('of') or rooms.good(code)]
+
+
+@pytest.mark.parametrize('code, at, name', CASES, ids=named)
+def test_a_check_gives_every_metric_it_declares_and_refuses_another_run_than_asked_for(code, at, name):
+    case, text = rooms.of_code(code)['cases'][at], (code.file.parent / 'outputs' / name).read_text()
+    facts = {} if '/' in name else room(code).read(text)[1]
+    for was, now in case.get('replace', ()):
+        assert was in text
+        text = text.replace(was, now)
+
+    def ran(**others):
+        return Replay(check(code.room, case['check']), facts, case.get('extras', ()), case.get('asked', {}) | others, case.get('calls', ()))
+
+    for other in case.get('others', ()):
+        with pytest.raises(WORDS['wrong'], match='asked for|no -C'):
+            ran(**other).replay(text)
+    made = ran()
+    if 'wrong' in case:
+        with pytest.raises(WORDS['wrong'], match=re.escape(case['wrong'])):
+            made.replay(text)
+        return
+    values = made.replay(text)
+    assert all(value >= 0 for value in values.values() if value is not None)
+    assert 'labels' not in case or made.parity['labels'].keys() & values.keys() == set(case['labels'])
+    assert made.parity['facts'].items() >= case.get('notes', {}).items()
+
+
+def test_reframe_has_no_method_in_the_place_of_one_of_ours():
+    """A check's first base is ReFrame's: a method of its name there would be called instead of the mixin's."""
+    checks = {cls for code in EVERY for cls in vars(room(code)).values() if isinstance(cls, type) and issubclass(cls, Workload)}
+    ours = {(base, name) for cls in checks for base in cls.__mro__ if base.__module__.startswith('parity.') for name in vars(base)}
+    reframes = {name for base in RegressionTest.__mro__ for name in vars(base)}
+    assert not {(base.__name__, name) for base, name in ours if name in reframes and not name.startswith(('__', '_rfm'))}
+
+
+def test_every_code_states_a_case():
+    assert not [code.room for code in EVERY if not code.profile and not rooms.of_code(code).get('cases')], 'expected.yaml: cases'
 
 
 # ---- parity parse

@@ -12,7 +12,7 @@ import pytest
 from conftest import PATIENCE, TOP
 from parity.check.reader import Incomplete, Wrong
 from parity.check.threaded import by_pair
-from replay import Replay, check, recorded, room
+from replay import recorded, room
 
 pairs = room('osu')
 tcp = room('iperf3')
@@ -80,36 +80,3 @@ def test_a_job_that_did_something_else_is_refused(changes, error, why):
         tcp.read_ends(sealed(text), ['tcp:1', 'tcp:4'])
     with pytest.raises(Incomplete, match='the checksum'):
         tcp.read_ends(text, ['tcp:1', 'tcp:4'])
-
-
-# ---- the check
-
-def case(name: str, **attributes) -> Replay:
-    cls = check('iperf3', name)
-    made = Replay(cls, {}, variants=cls.variants, found={}, **{'size': 'quick', **attributes})
-    made.variant = made.found.update
-    return made
-
-
-@pytest.mark.parametrize('where', ['within', 'between'])
-@pytest.mark.parametrize('protocol', ['tcp', 'udp'])
-def test_tcp_gives_every_metric_that_quick_runs(where, protocol):
-    made = case('Tcp', where=where, protocol=protocol, runs=[f'{protocol}:1', f'{protocol}:4'])
-    values = made.replay(TEXTS[f'{where}-{protocol}'])
-    names = {'tcp': {'rate_1', 'rate_4', 'retransmits', 'rtt_idle', 'rtt_loaded'}, 'udp': {'rate_1', 'rate_4', 'loss_1', 'loss_4'}}
-    assert set(values) == names[protocol] and made.found == {'threading': 'single-threaded'}
-    assert made.facts['runs'][f'{protocol}:4']['version'] == '3.12'
-    if protocol == 'tcp':
-        assert {'window', 'rtt_mean', 'retransmits'} <= set(made.facts['runs']['tcp:1']) and made.facts['round_trips']['loaded']['p99'] > 0
-
-
-def test_a_run_that_is_not_there_is_noticed():
-    with pytest.raises(Wrong, match='ran tcp:1, tcp:4, asked for tcp:1, tcp:8'):
-        case('Tcp', where='within', protocol='tcp', runs=['tcp:1', 'tcp:8']).replay(WITHIN)
-
-
-def test_pairs_name_the_slowest():
-    made = case('TcpPairs')
-    values = made.replay(TEXTS['pairs-at-once-4nodes'])
-    rates = {pair: figures['rate'] for pair, figures in made.facts['pairs'].items()}
-    assert values['worst'] == min(rates.values()) == rates[made.facts['slowest']] and len(rates) == 6

@@ -73,7 +73,7 @@ class Ior(rfm.RunOnlyRegressionTest, Storage):
             raise Wrong(f'ran {", ".join(names)} {ran}, asked for {asked}')
         self.note({**facts, **self.caches_known()})
         memory, size = self.extra('memory_bytes') or math.inf, facts['aggregate_bytes']
-        if (self.span == 1 or self.is_local()) and not direct and size < 2 * memory:
+        if (self.span == 1 or self.one_kernel_has_it()) and not direct and size < 2 * memory:
             self.label(['read'], 'cached', f'{size / 1e9:.3g} GB that the same kernel wrote may be in its memory: '
                        f'no direct I/O with {self.api} on {self.span} nodes')
         return values

@@ -142,7 +142,7 @@ class Room(Budget):
     def caches_known(self):
         """Return the known caches between the program and the disks, for the case's facts."""
         kind = self.filesystem_type()
-        return {'filesystem': kind, 'server_cache': 'none: local' if self.is_local() else 'unknown'}
+        return {'filesystem': kind, 'server_cache': 'none: local' if self.one_kernel_has_it() else 'unknown'}
 
     def filesystem_type(self):
         """Return the type of the file system on the node that ran the job, or `unknown`."""
@@ -155,7 +155,7 @@ class Room(Budget):
         """True where the file system has no disk."""
         return self.filesystem_type() in _MEMORY
 
-    def is_local(self):
+    def one_kernel_has_it(self):
         """True where one kernel has the file system: nodes that share it are one machine, with one cache."""
         return self.filesystem_type() in _LOCAL
 
