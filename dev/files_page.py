@@ -54,7 +54,7 @@ _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float'
           'datetime.date': 'day, such as 2027-01-31', 'Time': 'time, such as 30m, 8h, 1d12h',
           'Name': 'name', 'CodeName': 'code', 'Text': 'text', 'dict': 'mapping', 'Module': 'module',
           'Option': "option of the scheduler's", 'EnvVars': 'list of [NAME, value]', 'Word': 'word',
-          'Address': 'mail address', 'Digits': 'digits', 'File': 'name of a .csv file',
+          'Address': 'mail address', 'File': 'name of a .csv file',
           'LimitName': ' or '.join(f'`{name}`' for name in get_args(LimitName))}
 
 

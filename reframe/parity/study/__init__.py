@@ -1,11 +1,9 @@
-"""Published experiments: the rows that a document prints, compared, and its averages, checked against its rows."""
+"""Published experiments: the rows that a document prints, compared."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Literal
@@ -21,7 +19,6 @@ from parity.compare.model import Comparison, Measured, Side, Value
 #: The name of a column, or text with names of columns in braces.
 COLUMN = re.compile(r'\{([A-Za-z_]\w*)\}')
 File = Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_-]+\.csv$')]
-Digits = Annotated[str, StringConstraints(pattern=r'^\d+(\.\d+)?$')]
 
 
 class Table(Strict):
@@ -38,7 +35,7 @@ class Table(Strict):
     at_once: str = ''                   # the column of series that ran together: a run is their mean
     direction: Literal['higher', 'lower']
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None      # what the timer resolves
-    only: dict[str, str] = {}           # rows that are compared; the others are there for `printed`
+    only: dict[str, str] = {}           # the rows that are compared
 
     def lacks(self, header: Sequence[str]) -> str:
         """Name the needed columns that ``header`` lacks; '' where it has all."""
@@ -46,16 +43,6 @@ class Table(Strict):
                   *COLUMN.findall(f'{self.benchmark} {self.metric} {self.unit}')}
         absent = ', '.join(sorted(needed - {'', *header}))
         return f'no column {absent}; there are: {", ".join(header)}' if absent else ''
-
-
-class Printed(Strict):
-    """An average that the document prints, with all its digits, and the known reason for it."""
-
-    benchmark: str
-    metric: str
-    side: str
-    mean: Digits
-    why: str
 
 
 class Confounder(Strict):
@@ -72,7 +59,6 @@ class Study(Strict):
     baseline: str
     candidate: str
     tables: list[Table] = Field(min_length=1)
-    printed: list[Printed] = []
     confounders: list[Confounder] = []
     notes: list[str] = []
 
@@ -86,74 +72,48 @@ def read(name: str) -> Study:
     return yamlfile.read(folder / name / 'study.yaml', Study)
 
 
-Key = tuple[str, str, str]      # benchmark, metric, side
-
-
-@dataclass
-class Series:
-    """The runs of one benchmark and metric on one side; ``parts`` ran together (clients)."""
-
-    table: Table
-    unit: str
-    compared: bool
-    parts: dict[str, dict[int, float]] = field(default_factory=dict)     # part -> run -> value
-
-    def runs(self, parts: Collection[str]) -> list[float]:
-        """Return the mean over ``parts`` of each run that all parts have, in the order of the runs."""
-        common = set.intersection(*(set(self.parts[p]) for p in parts)) if parts else set()
-        return [fmean(self.parts[p][run] for p in parts) for run in sorted(common)]
+#: The runs of a benchmark, metric and unit: side -> part (a client of several that ran together) -> run -> value.
+Series = dict[tuple[str, str, str], dict[str, dict[str, dict[int, float]]]]
 
 
 def of_study(name: str) -> Comparison:
     """Compare candidate / baseline, benchmark by benchmark. UsageError where a file of the study is wrong."""
     study = read(name)
-    series = _series(study, paths.root() / 'studies' / name)
-    cells, notes = _cells(study, series)
-    found = join.compare(*(Side(side, 'published', cells[side]) for side in (study.baseline, study.candidate)))
-    return found.model_copy(update={'notes': [*_head(study), *notes, *_mismatches(study, series), *study.notes]})
-
-
-def _series(study: Study, folder: Path) -> dict[Key, Series]:
-    """Read every series of the study's tables. UsageError with file and line."""
-    found: dict[Key, Series] = {}
-    for table in study.tables:
-        file = folder / table.file
-        for line, row in files.rows(files.read(file), str(file), table.lacks):
-            _add(found, study, table, f'{file}:{line}', row)
-    return found
-
-
-def _add(found: dict[Key, Series], study: Study, table: Table, where: str, row: dict[str, str]) -> None:
-    benchmark, metric, unit = (COLUMN.sub(lambda m: row[m[1]], text)
-                               for text in (table.benchmark, table.metric, table.unit))
-    side, part = row[table.side], row[table.at_once] if table.at_once else ''
-    if side not in (study.baseline, study.candidate):
-        raise UsageError(f'{where}: {table.side} {side!r}; valid: {study.baseline}, {study.candidate}')
-    compared = all(row[column] == value for column, value in table.only.items())
-    series = found.setdefault((benchmark, metric, side), Series(table, unit, compared))
-    run = int(files.number(row[table.order], f'{where}: {table.order}'))
-    runs = series.parts.setdefault(part, {})
-    if run in runs:
-        raise UsageError(f'{where}: {benchmark} {metric} on {side} has a run {run} before')
-    runs[run] = files.number(row[table.value], f'{where}: {table.value}')
-
-
-def _cells(study: Study, series: dict[Key, Series]) -> tuple[dict[str, list[Measured]], list[str]]:
-    """Return both sides' cells. Of series that ran together they hold only those that both sides have."""
     cells: dict[str, list[Measured]] = {study.baseline: [], study.candidate: []}
     notes = []
-    for (benchmark, metric, side), found in series.items():
-        if not found.compared:
+    for table in study.tables:
+        for (benchmark, metric, unit), sides in _series(study, table, paths.root() / 'studies' / name).items():
+            both = set.intersection(*map(set, sides.values()))
+            for side, parts in sides.items():
+                if alone := [part for part in parts if part not in both]:
+                    notes.append(f'{benchmark} {metric}: {table.at_once} {", ".join(alone)} is on {side} only, '
+                                 'and left out')
+                runs = sorted(set.intersection(*(set(parts[part]) for part in both))) if both else []
+                cells[side].append(Measured(
+                    table.subsystem, benchmark.partition(' %')[0], benchmark, metric, unit, table.direction,
+                    step=table.step, values=[Value(fmean(parts[part][run] for part in both)) for run in runs]))
+    found = join.compare(*(Side(side, 'published', cells[side]) for side in (study.baseline, study.candidate)))
+    return found.model_copy(update={'notes': [*_head(study), *notes, *study.notes]})
+
+
+def _series(study: Study, table: Table, folder: Path) -> Series:
+    """Read the runs of a table. UsageError with file and line."""
+    found: Series = {}
+    file = folder / table.file
+    for line, row in files.rows(files.read(file), str(file), table.lacks):
+        where, side = f'{file}:{line}', row[table.side]
+        if side not in (study.baseline, study.candidate):
+            raise UsageError(f'{where}: {table.side} {side!r}; valid: {study.baseline}, {study.candidate}')
+        if any(row[column] != value for column, value in table.only.items()):
             continue
-        other = series.get((benchmark, metric, study.candidate if side == study.baseline else study.baseline))
-        parts = [p for p in found.parts if other is None or p in other.parts]
-        if alone := [p for p in found.parts if p not in parts]:
-            notes.append(f'{benchmark} {metric}: {found.table.at_once} {", ".join(alone)} is on {side} only, '
-                         'and left out')
-        cells[side].append(Measured(
-            found.table.subsystem, benchmark.partition(' %')[0], benchmark, metric, found.unit,
-            found.table.direction, step=found.table.step, values=[Value(v) for v in found.runs(parts)]))
-    return cells, notes
+        key = tuple(COLUMN.sub(lambda m, row=row: row[m[1]], text)
+                    for text in (table.benchmark, table.metric, table.unit))
+        run = int(files.number(row[table.order], f'{where}: {table.order}'))
+        runs = found.setdefault(key, {}).setdefault(side, {}).setdefault(row.get(table.at_once, ''), {})
+        if run in runs:
+            raise UsageError(f'{where}: {key[0]} {key[1]} on {side} has a run {run} before')
+        runs[run] = files.number(row[table.value], f'{where}: {table.value}')
+    return found
 
 
 def _head(study: Study) -> Iterator[str]:
@@ -162,14 +122,3 @@ def _head(study: Study) -> Iterator[str]:
         differ = '; '.join(f'{c.what}: {c.why}' for c in study.confounders)
         yield (f'each ratio is of these two clusters as a whole, and no measure of a single one of their '
                f'differences; what differs beside {study.candidate} and {study.baseline}: {differ}')
-
-
-def _mismatches(study: Study, series: dict[Key, Series]) -> Iterator[str]:
-    """Tell the averages that their rows do not give, to the digits that are printed."""
-    for printed in study.printed:
-        found = series.get((printed.benchmark, printed.metric, printed.side))
-        runs = found.runs(found.parts) if found else []
-        digits = len(printed.mean.partition('.')[2])
-        if runs and abs(Decimal(fmean(runs)) - Decimal(printed.mean)) > Decimal(10) ** -digits / 2:
-            yield (f'{printed.benchmark} {printed.side} {printed.metric}: the printed average {printed.mean} is '
-                   f'not that of the {len(runs)} printed rows, {fmean(runs):.{digits}f}: {printed.why}')
