@@ -107,7 +107,7 @@ def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(res
 
     def up(command):
         process = begin(command)
-        assert process.stdout.readline() == b'up\n'
+        assert process.stdout.readline() == 'up\n'
         if number:      # it comes while the run waits
             process.wait = lambda _: (vars(process).pop('wait'), signal.raise_signal(number))
         return process

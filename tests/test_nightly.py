@@ -30,15 +30,12 @@ OK = '[ \x1b[32m      OK\x1b[0m ] ({:>2}/{}) Stream %threads={} %.repeat_no=0 /5
 SKIP = '[     SKIP ] ({:>3}/{}) Npb %c=A /bb{} @local:default+distro [no reason]\n'
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Makes a Progress whose cases 1..begun have begun; ends and skips its cases."""
-    def make(begun: int = 0, earlier: Earlier | None = None) -> Progress:
-        state = Progress(tmp_path, began=0.0, earlier=earlier)
-        for n in range(1, begun + 1):
-            state.read(RUN.format(n, n), 1.0)
-        return state
-    return make
+def begun(folder, cases: int = 0, earlier: Earlier | None = None) -> Progress:
+    """The progress of a run since 0.0 whose cases 1..``cases`` have begun."""
+    state = Progress(folder, last=0.0, earlier=earlier)
+    for n in range(1, cases + 1):
+        state.read(RUN.format(n, n), 1.0)
+    return state
 
 
 def end(state, number, total, now):
@@ -50,112 +47,68 @@ def skip(state, first, last, total, now):
         state.read(SKIP.format(number, total, number), now)
 
 
-def stage(tmp_path, number, **standing):
+def stage(folder, number, **standing):
     """What the job of a case has in its stage directory: its output, or the scheduler's word."""
-    folder = tmp_path / 'local' / 'default' / 'distro' / f'Stream_5e9ecbc{number}'
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / (command.FILE if standing else 'rfm_job.out')).write_text(json.dumps(standing))
+    own = folder / 'local' / 'default' / 'distro' / f'Stream_5e9ecbc{number}'
+    own.mkdir(parents=True, exist_ok=True)
+    (own / (command.FILE if standing else 'rfm_job.out')).write_text(json.dumps(standing))
 
 
-def test_lines_of_reframe_are_counted_with_and_without_colours(run):
-    state = run()
-    for line in ('[==========] Running 3 check(s)\n', RUN.format(1, 1), OK.format(1, 3, 1, 1), '[     FAIL ] ( 2/3) Hpl /aa @local:default+spack\n',
+def test_a_case_runs_once_its_job_has_an_output_and_what_has_ended_is_counted(tmp_path):
+    state = begun(tmp_path, 2)
+    assert state.told(2.0) == 'nothing done yet'
+    stage(tmp_path, 2)
+    assert state.told(3.0) == 'nothing done yet; running: Stream %threads=2 (0.0 s)' and state.told(93.0).endswith('running: Stream %threads=2 (90 s)')
+    for line in ('[==========] Running 3 check(s)\n', OK.format(1, 3, 2, 2), '[     FAIL ] ( 2/3) Hpl /aa @local:default+spack\n',
                  '[  PASSED  ] Ran 3/3 test case(s)\n', '[     SKIP ] (3/3) Npb %c=A /bb @a:b+c [why]\n'):
         state.read(line, 5.0)
-        assert state.told(5.0, 0.0)
-    assert (state.done, state.total) == (3, 3) and state.left(5.0) == (0.0, False) and state.told(5.0, 0.0) == '3 of 3 done'
+    assert state.told(5.0) == '3 of 3 done' and state.ran == 2
 
 
-def test_a_case_runs_once_its_job_has_an_output(run, tmp_path):
-    state = run(2)
-    assert state.told(2.0, 0.0) == 'nothing done yet'
-    stage(tmp_path, 2)
-    assert state.told(3.0, 0.0).endswith('; running: Stream %threads=2 (0.0 s)') and state.told(93.0, 0.0).endswith('running: Stream %threads=2 (90 s)')
-    end(state, 2, 2, 100.0)
-    assert 'running' not in state.told(101.0, 0.0)
-
-
-def test_a_case_that_waits_in_a_queue_is_told_with_the_time_and_the_scheduler_s_reason(run, tmp_path):
-    state = run(1, Earlier(1.2, [1.2]))
+def test_a_case_that_waits_in_a_queue_is_told_with_the_time_and_the_scheduler_s_reason(tmp_path):
+    state = begun(tmp_path, 5, Earlier(1.2, [1.2]))
     stage(tmp_path, 1, waits=True, since=400.0, reason='Not Running: Dedicated time conflict')
-    assert state.told(2.0, 1000.0) == ('nothing done yet; about 1.2 s left, once a job starts; waiting in the queue: '
-                                       'Stream %threads=1 (10 min, Not Running: Dedicated time conflict)')
-    stage(tmp_path, 1, waits=False, since=1000.0, reason='')
-    assert state.told(50.0, 1000.0).endswith('; running: Stream %threads=1 (0.0 s)') and 'waiting' not in state.told(50.0, 1000.0)
+    assert state.told(1000.0) == ('nothing done yet; about 1.2 s left, once a job starts; waiting in the queue: '
+                                  'Stream %threads=1 (10 min, Not Running: Dedicated time conflict)')
     stage(tmp_path, 1, waits=False, since=1000.0, reason='pbs1 is down (communication closed)')
-    assert state.told(60.0, 1000.0).endswith('running: Stream %threads=1 (10 s, pbs1 is down (communication closed))')
-
-
-def test_many_that_wait_are_counted(run, tmp_path):
-    state = run(5)
+    assert state.told(1010.0).endswith('running: Stream %threads=1 (10 s, pbs1 is down (communication closed))')
     for n in range(1, 6):
-        stage(tmp_path, n, waits=True, since=100.0 - n, reason='Resources')
-    waits = state.told(2.0, 100.0)
+        stage(tmp_path, n, waits=True, since=1000.0 - n, reason='Resources')
+    waits = state.told(1000.0)
     assert 'queue: Stream %threads=5 (5.0 s, Resources), ' in waits and waits.endswith('Stream %threads=3 (3.0 s, Resources), 2 more')
 
 
-def test_a_wait_is_told_once_it_is_long_and_again_when_its_reason_changes(run, tmp_path, monkeypatch, capfd):
-    state = run(1)
-    stage(tmp_path, 1, waits=True, since=0.0, reason='Priority')
-    assert state.held_up(1.0, 59.0) == set() and state.held_up(1.0, 60.0) == {'Priority'}
-    stage(tmp_path, 1, waits=False, since=61.0, reason='')
-    assert state.held_up(1.0, 200.0) == set()
-    stage(tmp_path, 1, waits=False, since=61.0, reason='pbs1 is down (communication closed)')
-    assert state.held_up(1.0, 62.0) == {'pbs1 is down (communication closed)'}
-    monkeypatch.setattr(progress, '_LOOK_SECONDS', 0.0)
-    stage(tmp_path, 1, waits=True, since=0.0, reason='Licenses')
-    progress._in_lines(iter([RUN.format(1, 1), '', '']), run())
-    assert capfd.readouterr().out.count('waiting in the queue: Stream %threads=1') == 1
+def test_a_wait_is_told_once_it_is_long_and_again_when_its_reason_changes(tmp_path, capsys):
+    state = begun(tmp_path, 1)
+    for standing, now, reasons in ((True, 0.0, 'Priority'), 59.0, set()), ((True, 0.0, 'Priority'), 60.0, {'Priority'}), \
+            ((False, 61.0, ''), 200.0, set()), ((False, 61.0, 'pbs1 is down'), 62.0, {'pbs1 is down'}):
+        stage(tmp_path, 1, **dict(zip(('waits', 'since', 'reason'), standing, strict=True)))
+        assert state.held_up(now) == reasons
+    turns = iter(['Priority', 'Priority', 'Licenses'])
+
+    def ended(_):
+        reason = next(turns, None)
+        stage(tmp_path, 1, waits=True, since=0.0, reason=reason or '')
+        return reason is None
+    progress.tell(begun(tmp_path, 1), ended)
+    assert capsys.readouterr().out.count('waiting in the queue: Stream %threads=1') == 2
 
 
 THEN = Earlier(110.0, [10.0, 40.0, 100.0])
 #: Of 100 cases 90 are skipped in a second: the 10 that run take all of the time.
 MANY = Earlier(600.0, [60.0 * n for n in range(1, 11)], skipped=90)
-SKIPPED = [(skip, 1, 90, 100, 1.0)]
 
 
 @pytest.mark.parametrize('earlier, events, now, left', [
-    (THEN, [], 0.0, 110.0), (THEN, [], 4.0, 106.0), (THEN, [(end, 1, 3, 20.0)], 20.0, 100.0),           # it took twice as long as then
-    (THEN, [(end, 1, 3, 20.0), (end, 2, 3, 50.0)], 60.0, 60.0), (THEN, [], 5000.0, 100.0),              # the others have their time
-    (Earlier(100.0, [50.0, 100.0]), [(end, 3, 6, 150.0)], 150.0, 150.0),                                # three repeats instead of one
-    (None, [], 1.0, None), (None, [(end, 1, 40, 10.0)], 10.0, None), (None, [(end, 1, 40, 10.0), (end, 10, 40, 100.0)], 100.0, 300.0),
-    (None, SKIPPED, 1.0, None), (None, [*SKIPPED, (end, 91, 100, 60.0)], 60.0, 540.0), (None, [*SKIPPED, (end, 91, 100, 60.0)], 70.0, 530.0),
-    (MANY, [], 0.0, 600.0), (MANY, [*SKIPPED, (end, 91, 100, 60.0)], 60.0, 540.0), (MANY, [(end, 1, 100, 60.0)], 60.0, 540.0),
-    (MANY, [(end, 1, 100, 60.0), (skip, 2, 91, 100, 61.0)], 61.0, 539.0),
-    (Earlier(100.0, [50.0, 100.0]), [(skip, 1, 1, 2, 0.0)], 0.0, 50.0)])                                # more are skipped than last time
-def test_what_is_left_is_what_was_left_of_the_session_before_or_the_pace_says(run, earlier, events, now, left):
-    state = run(earlier=earlier)
+    (THEN, [], 4.0, 106.0), (THEN, [(end, 1, 3, 20.0)], 20.0, 100.0), (THEN, [], 5000.0, 100.0),        # a slow case leaves the others their time
+    (THEN, [(end, 3, 3, 100.0)], 100.0, None), (None, [(end, 1, 40, 10.0)], 10.0, None),
+    (Earlier(100.0, [50.0, 100.0]), [(end, 1, 6, 10.0), (end, 2, 6, 20.0), (end, 3, 6, 150.0)], 150.0, 150.0),      # three repeats instead of one
+    (MANY, [], 0.0, 600.0), (MANY, [(skip, 1, 90, 100, 1.0), (end, 91, 100, 60.0)], 60.0, 540.0), (MANY, [(end, 1, 100, 60.0)], 60.0, 540.0)])
+def test_what_is_left_is_what_was_left_of_the_session_before(tmp_path, earlier, events, now, left):
+    state = begun(tmp_path, earlier=earlier)
     for happened, *given in events:
         happened(state, *given)
-    found, late = state.left(now)
-    assert found == (left and pytest.approx(left)) and late is (now == 5000.0)
-
-
-def test_a_run_that_is_late_says_so_and_names_no_end(run):
-    state = run(earlier=Earlier(110.0, [10.0, 40.0, 110.0]))
-    assert ', until ' in state.told(9.0, 0.0)
-    assert state.told(5000.0, 0.0) == 'nothing done yet; longer than last time, at least 2 min left'
-    end(state, 1, 3, 10.0)
-    end(state, 2, 3, 40.0)
-    assert ', until ' in state.told(100.0, 0.0) and state.told(900.0, 0.0) == '2 of 3 done; longer than last time'
-    alone = run()
-    end(alone, 2, 3, 20.0)
-    assert alone.told(25.0, 0.0).startswith('2 of 3 done; about 5.0 s left, until ') and alone.told(900.0, 0.0) == '2 of 3 done'
-
-
-def test_cases_begin_and_end_while_another_thread_looks_at_them(run):
-    state = run(3)
-    numbers = iter(range(1000))
-
-    class Stage:
-        """Looking at a case's folder lets the reading thread go on."""
-        def glob(self, pattern):
-            reader = threading.Thread(target=lambda: state.read(RUN.format(0, f'f{next(numbers)}'), 1.0))
-            reader.start()
-            reader.join()
-            return iter(())
-    state.stage = Stage()
-    assert state.told(2.0, 0.0) == 'nothing done yet'
+    assert state.left(now) == (left and pytest.approx(left)) and (', until ' in state.told(now)) is bool(left)
 
 
 JOB = {'submitted': 1795190000.0, 'waited': 3600.0, 'ran': 10.0}
@@ -172,20 +125,18 @@ def test_a_session_tells_when_its_cases_ended(cases, elapsed, told):
     assert progress.of_session(session) == told
 
 
-def test_everything_printed_is_handed_on_and_a_line_told_now_and_then(results, monkeypatch, capfd):
-    monkeypatch.setattr(progress, 'EVERY_SECONDS', 0.0)
-    code = f'print({OK.format(1, 2, 1, 1)!r}, end=""); print("last, without an end", end="")'
-    process = progress.start([sys.executable, '-c', code])
-    progress.follow(process, ['-r']).join()
-    process.wait()
-    said = capfd.readouterr().out
-    assert '1/2) Stream %threads=1' in said and 'parity: 1 of 2 done' in said and 'last, without an end' in said
-
-
-def test_a_process_that_holds_the_output_open_is_not_waited_for(results, monkeypatch):
+def test_what_is_printed_is_handed_on_and_an_output_that_stays_open_is_not_waited_for(results, monkeypatch, capfd):
     monkeypatch.setattr(nightly_run, 'REST_SECONDS', 0.2)
-    monkeypatch.setattr(nightly_run, '_reframe', lambda _: ['bash', '-c', 'sleep 7777 & echo said'])
+    monkeypatch.setattr(progress, '_LOOK_SECONDS', 0.01)
+    monkeypatch.setattr(nightly_run, '_reframe', lambda _: ['bash', '-c', 'echo said; sleep 7777 &'])
     assert nightly_run._run(['-r'], 7777) == '' and threading.active_count() > 1
+    said = ''
+
+    def printed():
+        nonlocal said
+        said += capfd.readouterr().out
+        return sorted(said.splitlines()) == ['parity: nothing done yet', 'said']
+    eventually(printed)
 
 
 @pytest.mark.parametrize('one, other, same', [

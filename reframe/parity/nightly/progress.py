@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import select
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from parity.base import paths
 from parity.base.errors import ParityError
@@ -33,13 +32,10 @@ _BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')
 _ENDED = re.compile(r'\[ *([A-Z]+) *\] \( *(\d+)/(\d+)\) .* /(\w+) @\S+')
 #: At most so many cases are named.
 _NAMED = 3
-#: The share of the cases that must have run before their pace tells the end.
-_ENOUGH = 0.1
 #: Without a terminal a line tells the progress so often.
 EVERY_SECONDS = 600.0
 #: A wait of this length is printed at once, and so is a new reason; how often parity looks for one.
 _WAIT_SECONDS, _LOOK_SECONDS = 60.0, 15.0
-_POLL_SECONDS = 1.0
 
 
 class Earlier(NamedTuple):
@@ -61,24 +57,25 @@ def of_session(session: Session) -> Earlier:
 @dataclass
 class _Case:
     name: str
-    pattern: str                     # of its folder, below ReFrame's stage directory
-    since: float | None = None       # when it was first seen to run
-    folder: Path | None = None       # once it is there
-    queue: Standing | None = None    # how its job stands with the scheduler; None where there is none
+    pattern: str                        # of its folder, below ReFrame's stage directory
+    folder: Path | None = None          # once it is there
+    standing: Standing | None = None    # once its job waits or runs
+
+    def told(self, now: float) -> str:
+        reason = f', {self.standing.reason}' if self.standing.reason else ''
+        return f'{self.name} ({duration(max(0.0, now - self.standing.since))}{reason})'
 
 
 @dataclass
 class Progress:
-    """The state of a run. ``began`` and every ``now`` are seconds of one clock, ``clock`` is the Unix time of
-    ``now``; ``stage`` is where ReFrame's cases run."""
+    """The state of a run. ``stage`` is where ReFrame's cases run. ``last`` and every ``now`` are Unix times."""
 
     stage: Path
-    began: float
+    last: float                      # when the newest case that ran ended; the run's start before that
     earlier: Earlier | None = None
     done: int = 0
-    skipped: int = 0                 # of those that are done
+    ran: int = 0                     # of those that are done; the others were skipped
     total: int = 0
-    last: float = 0.0                # when the newest case that ran ended
     _open: dict[str, _Case] = field(default_factory=dict)
 
     def read(self, line: str, now: float) -> None:
@@ -90,89 +87,60 @@ class Progress:
             self._open[digest] = _Case(re.sub(r' %\.repeat_no=\d+', '', name), f'{folder}/*{digest}*')
         elif ended := _ENDED.search(line):
             self.done, self.total = int(ended[2]), int(ended[3])
-            if ended[1] == 'SKIP':
-                self.skipped += 1
-            else:
-                self.last = now
+            if ended[1] != 'SKIP':
+                self.ran, self.last = self.ran + 1, now
             self._open.pop(ended[4], None)
 
-    def held_up(self, now: float, clock: float) -> set[str]:
-        """Return why cases wait in the queue for long, or for a node that is down."""
-        return {c.queue.reason for c in self._seen(now) if c.queue
-                and (clock - c.queue.since >= _WAIT_SECONDS if c.queue.waits else c.queue.reason)}
-
     def _seen(self, now: float) -> list[_Case]:
-        """Look at the stage directories of the open cases."""
-        cases = list(self._open.values())
+        """Return the cases that wait or run, the oldest first, after a look at their stage directories."""
+        cases = list(self._open.values())       # another thread reads on
         for case in cases:
             case.folder = case.folder or next(self.stage.glob(case.pattern), None)
             if case.folder:
-                case.queue = command.read_standing(case.folder)
-                begun = not case.queue.waits if case.queue else (case.folder / 'rfm_job.out').exists()
-                case.since = (now if case.since is None else case.since) if begun else None
-        return cases
+                case.standing = command.read_standing(case.folder) or case.standing or (
+                    Standing(False, now) if (case.folder / 'rfm_job.out').exists() else None)
+        return sorted((c for c in cases if c.standing), key=lambda c: c.standing.since)
 
-    def left(self, now: float) -> tuple[float | None, bool]:
-        """Return the seconds that are left, None where unknown, and whether a case takes longer than last time.
+    def held_up(self, now: float) -> set[str]:
+        """Return why cases wait in the queue for long, or for a node that is down."""
+        found = [case.standing for case in self._seen(now)]
+        return {s.reason for s in found if (now - s.since >= _WAIT_SECONDS if s.waits else s.reason)}
 
-        An earlier session tells them: it had so many left when as many of its cases had run. Otherwise the pace
-        so far tells them, once enough cases have run."""
-        ran = self.done - self.skipped
-        if self.total and self.done >= self.total:
-            return 0.0, False
-        if not self.earlier or not self.earlier.ends:
-            if ran < max(1.0, _ENOUGH * (self.total - self.skipped)):
-                return None, False
-            left = (self.last - self.began) / ran * (self.total - self.done) - (now - self.last)
-            return left if left > 0 else None, False
+    def left(self, now: float) -> float | None:
+        """Return the seconds that the earlier session had left when as many of its cases had run."""
+        if not self.earlier or not self.earlier.ends or self.total and self.done >= self.total:
+            return None
         whole, ends, skipped = self.earlier
         share = len(ends) / (len(ends) + skipped)       # of all cases then, those that ran
-        count = max(1, min(round(share * self.total), self.total - self.skipped)) if self.total else len(ends)
-        at = min(ran * len(ends) // count, len(ends) - 1)
-        since = now - (self.last or self.began)
-        then = (ends[at - 1] if at else 0.0) + since * len(ends) / count
+        longer = max(1, round(share * self.total)) / len(ends) if self.total else 1
+        at = min(int(self.ran / longer), len(ends) - 1)
+        then = (ends[at - 1] if at else 0.0) + (now - self.last) / longer
         # a case that takes longer than it did then cannot use up what is left for the others
-        return max(0.0, whole - min(then, ends[at])) * count / len(ends), then > ends[at]
+        return max(0.0, whole - min(then, ends[at])) * longer
 
-    def told(self, now: float, clock: float) -> str:
+    def told(self, now: float) -> str:
         """Return one line on the progress."""
         cases = self._seen(now)
-        running = sorted((c for c in cases if c.since is not None), key=lambda c: c.since)
-        waiting = sorted((c for c in cases if c.since is None and c.queue), key=lambda c: c.queue.since)
+        running, waiting = ([c for c in cases if c.standing.waits is waits] for waits in (False, True))
         held = bool(waiting and not running)
-        left, late = self.left(self.last or self.began if held else now)
         said = [f'{self.done} of {self.total} done' if self.total else 'nothing done yet']
-        if left is None or self.total and self.done >= self.total:
-            pass
-        elif held:
-            said.append(f'about {duration(left)} left, once a job starts')
-        elif late:
-            said.append('longer than last time' + (f', at least {duration(left)} left' if left >= 1 else ''))
-        else:
-            today, end = time.localtime(clock), time.localtime(clock + left)
-            day = '' if today.tm_yday == end.tm_yday else '%a '
-            said.append(f'about {duration(left)} left, until {time.strftime(f"{day}%H:%M", end)}')
-        if running:
-            said.append(f'running: {_named([(c, now - c.since) for c in running])}')
-        if waiting:
-            said.append(f'waiting in the queue: {_named([(c, max(0.0, clock - c.queue.since)) for c in waiting])}')
+        if (left := self.left(self.last if held else now)) is not None:
+            end = time.strftime('until %a %H:%M', time.localtime(now + left))
+            said.append(f'about {duration(left)} left, {"once a job starts" if held else end}')
+        for what, group in (('running', running), ('waiting in the queue', waiting)):
+            if group:
+                more = [f'{len(group) - _NAMED} more'] if len(group) > _NAMED else []
+                said.append(f'{what}: {", ".join([c.told(now) for c in group[:_NAMED]] + more)}')
         return '; '.join(said)
-
-
-def _named(cases: list[tuple[_Case, float]]) -> str:
-    """Name the first cases, each with its seconds and the scheduler's reason, and count the others."""
-    named = []
-    for case, seconds in cases[:_NAMED]:
-        reason = f', {case.queue.reason}' if case.queue and case.queue.reason else ''
-        named.append(f'{case.name} ({duration(seconds)}{reason})')
-    return ', '.join(named + ([f'{len(cases) - _NAMED} more'] if len(cases) > _NAMED else []))
 
 
 def start(command: list[str]) -> subprocess.Popen:
     """Start ReFrame with its output ours to read: in colours on a terminal only."""
-    plain = {} if sys.stdout.isatty() else {'RFM_COLORIZE': os.environ.get('RFM_COLORIZE', 'n')}
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={**os.environ, **plain},
-                            stderr=subprocess.STDOUT if sys.stdout.isatty() else None)
+    terminal = sys.stdout.isatty()
+    plain = {} if terminal else {'RFM_COLORIZE': os.environ.get('RFM_COLORIZE', 'n')}
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding='utf-8',
+                            errors='replace', stderr=subprocess.STDOUT if terminal else None,
+                            env={**os.environ, **plain})
 
 
 def follow(process: subprocess.Popen, arguments: list[str]) -> threading.Thread:
@@ -185,44 +153,31 @@ def follow(process: subprocess.Popen, arguments: list[str]) -> threading.Thread:
         earlier = of_session(database.read(known.uuid)) if known else None
     except (ParityError, ValueError):
         earlier = None
-    state = Progress(paths.results() / 'stage', time.monotonic(), earlier)
+    state = Progress(paths.results() / 'stage', time.time(), earlier)
     show = _on_terminal if sys.stdout.isatty() else _in_lines
-    thread = threading.Thread(target=show, args=(_lines(process.stdout), state), daemon=True)
+    thread = threading.Thread(target=show, args=(process.stdout, state), daemon=True)
     thread.start()
     return thread
 
 
-def _lines(output: IO[bytes]) -> Iterator[str]:
-    """Yield every line as it comes, and '' where none came for a while."""
-    handle, rest = output.fileno(), b''
-    while True:
-        if not select.select([handle], [], [], _POLL_SECONDS)[0]:
-            yield ''
-            continue
-        if not (more := os.read(handle, 1 << 16)):
-            break
-        *lines, rest = (rest + more).split(b'\n')
-        yield from (line.decode(errors='replace') + '\n' for line in lines)
-    if rest:
-        yield rest.decode(errors='replace')
+def _in_lines(output: Iterable[str], state: Progress) -> None:
+    ended = threading.Event()
+    threading.Thread(target=tell, args=(state, ended.wait), daemon=True).start()
+    for line in output:
+        state.read(line, time.time())
+        _say(line)
+    ended.set()
 
 
-def _in_lines(lines: Iterator[str], state: Progress) -> None:
-    told = looked = time.monotonic()
-    known: set[str] = set()
-    if state.earlier:
-        _say(f'parity: {state.told(told, time.time())}\n')
-    for line in lines:
-        now = time.monotonic()
-        if line:
-            state.read(line, now)
-            _say(line)
-        news: set[str] = set()
-        if now - looked >= _LOOK_SECONDS:
-            looked, news = now, state.held_up(now, time.time()) - known
+def tell(state: Progress, ended: Callable[[float], bool]) -> None:
+    """Print the progress now and then, and at once where cases are held up for a new reason."""
+    told, known = 0.0, set()
+    while not ended(_LOOK_SECONDS):
+        now = time.time()
+        news = state.held_up(now) - known
         if news or now - told >= EVERY_SECONDS:
             told, known = now, known | news
-            _say(f'parity: {state.told(now, time.time())}\n')
+            _say(f'parity: {state.told(now)}\n')
 
 
 def _say(text: str) -> None:
@@ -231,7 +186,7 @@ def _say(text: str) -> None:
         print(text, end='', flush=True)
 
 
-def _on_terminal(lines: Iterator[str], state: Progress) -> None:
+def _on_terminal(output: Iterable[str], state: Progress) -> None:
     from rich.console import Console
     from rich.live import Live
     from rich.progress_bar import ProgressBar
@@ -241,12 +196,11 @@ def _on_terminal(lines: Iterator[str], state: Progress) -> None:
     def bar() -> Table:
         row = Table.grid(padding=(0, 1))
         row.add_row(ProgressBar(total=state.total or 1, completed=state.done, width=20),
-                    Text(state.told(time.monotonic(), time.time()), overflow='ellipsis', no_wrap=True))
+                    Text(state.told(time.time()), overflow='ellipsis', no_wrap=True))
         return row
 
     console = Console(soft_wrap=True, highlight=False, emoji=False)
     with Live(console=console, get_renderable=bar, transient=True, refresh_per_second=1) as live:
-        for line in lines:
-            if line:
-                state.read(line, time.monotonic())
-                live.console.print(Text.from_ansi(line.rstrip('\n')))
+        for line in output:
+            state.read(line, time.time())
+            live.console.print(Text.from_ansi(line.rstrip('\n')))
