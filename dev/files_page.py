@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from parity.base import codes
 from parity.compare.pairs import Pairs
 from parity.jobs.request import JobsFile
-from parity.software.spackenv.scope import Gpu
+from parity.software.environment import Gpu
 from parity.study import Study
 from parity.system.systems import LimitName, System
 from parity.verdict.acks import Acks

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from conftest import PATIENCE
 from parity.check.sizing import Dense, cached, dense, grid
-from parity.software.spackenv.folder import array_elements
+from parity.software.environment import array_elements
 from replay import room
 
 hpcc, npb, osu = map(room, ('hpcc', 'npb', 'osu'))

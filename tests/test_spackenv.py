@@ -18,8 +18,8 @@ from parity.base import codes
 from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import software
 from parity.site import assemble
+from parity.software import build, environment, manifest, spack
 from parity.software.spack import Spack
-from parity.software.spackenv import build, bundle, folder, manifest, scope
 from parity.system import systems
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
@@ -41,58 +41,56 @@ def site(tmp_path, results, monkeypatch):
         shutil.copytree(TOP / name, top / name, ignore=shutil.ignore_patterns('__pycache__', 'outputs'))
     shutil.copy(TOP / 'spack.yaml', top)
     monkeypatch.setenv('PARITY_ROOT', str(top))
-    for name in ('SPACK_ROOT', bundle.VARIABLE):
+    for name in ('SPACK_ROOT', spack.VARIABLE):
         monkeypatch.delenv(name, raising=False)
     (top / 'systems' / 'local' / 'spack').mkdir()
     return systems.read('local').model_copy(update={'detect': False})
 
 
-def environment(place: Path) -> dict:
+def asked(place: Path) -> dict:
     return yaml.safe_load((place / 'spack.yaml').read_text())['spack']
 
 
 # ---- the environment
 
 def test_streams_arrays_are_as_long_as_the_caches_ask_for(site):
-    assert 'stream_array_size=16000000' in ' '.join(environment(folder.write(site, FACTS))['specs'])
-    large = ' '.join(environment(folder.write(site, {'llc_bytes': 256e6, 'memory_bytes': 64e9}))['specs'])
+    assert 'stream_array_size=16000000' in ' '.join(asked(environment.write(site, FACTS))['specs'])
+    large = ' '.join(asked(environment.write(site, {'llc_bytes': 256e6, 'memory_bytes': 64e9}))['specs'])
     assert 'stream_array_size=128000000' in large and 'mcmodel=medium' in large
 
 
 @pytest.mark.parametrize('changed', ['spack.yaml', 'spack_repo/parity/packages/hpl/package.py', 'systems/local/spack/packages.yaml'])
 def test_whatever_decides_the_lock_changes_the_inputs(site, changed):
-    place = folder.write(site, FACTS)
-    before, file = folder.inputs(place), Path(os.environ['PARITY_ROOT'], changed)
+    place = environment.write(site, FACTS)
+    before, file = environment.inputs(place), Path(os.environ['PARITY_ROOT'], changed)
     os.utime(place / 'spack.yaml', (1, 1))
-    assert folder.inputs(folder.write(site, FACTS)) == before and (place / 'spack.yaml').stat().st_mtime == 1
+    assert environment.inputs(environment.write(site, FACTS)) == before and (place / 'spack.yaml').stat().st_mtime == 1
     file.write_text((file.read_text().replace('hpl@2.3', 'hpl@2.2') if file.exists() else 'packages: {}') + '\n# a change\n')
-    assert folder.inputs(folder.write(site, FACTS)) != before
+    assert environment.inputs(environment.write(site, FACTS)) != before
 
 
 def test_a_committed_lock_is_taken_and_belongs_to_the_stamp(site):
-    place = folder.write(site, FACTS)
-    before = folder.stamp(place)
-    shutil.copy(LOCK, folder.committed_lock('local'))
-    locked = folder.write(site, FACTS)
-    specs = {spec.split('@')[0] for spec in environment(place)['specs']}
-    assert folder.concrete(locked).keys() & specs >= {'npb', 'hpl', 'stream'}      # the lock is older
-    assert locked != place and folder.stamp(locked) != before
+    place = environment.write(site, FACTS)
+    before = environment.stamp(place)
+    shutil.copy(LOCK, environment.committed_lock('local'))
+    locked = environment.write(site, FACTS)
+    specs = {spec.split('@')[0] for spec in asked(place)['specs']}
+    assert manifest.concrete(locked).keys() & specs >= {'npb', 'hpl', 'stream'}      # the lock is older
+    assert locked != place and environment.stamp(locked) != before
 
 
 @pytest.mark.parametrize('text, said', [
-    ('{"roots": [],\n x', ':2: not JSON'), ('[' * 200_000, ':1: no JSON that can be read'), ('[]', ':1: has no concrete_specs'),
-    ('{"concrete_specs": []}', ':1: has no concrete_specs')])
-def test_a_lock_that_is_none_is_refused_with_its_line(site, tmp_path, text, said):
+    ('{"roots": [],\n x', ':2: not JSON'), ('[' * 200_000, ':1: not JSON'), ('[]', ':1: has no concrete_specs'), ('{"concrete_specs": []}', ':1: has no concrete_specs')])
+def test_a_lock_that_is_none_is_refused_with_its_line(tmp_path, text, said):
     (tmp_path / 'spack.lock').write_text(text)
-    for read in (folder.concrete, folder.roots, lambda place: build._refuse_unfit(site, place)):
-        with pytest.raises(UsageError, match=f'spack.lock{said}'):
-            read(tmp_path)
+    with pytest.raises(UsageError, match=f'spack.lock{said}'):
+        manifest.concrete(tmp_path)
 
 
 def test_a_manifest_that_is_no_environment_is_named(site):
     Path(os.environ['PARITY_ROOT'], 'spack.yaml').write_text('specs: [hpl]\n')
     with pytest.raises(UsageError, match=r'spack\.yaml:1: must be a Spack environment'):
-        folder.write(site, FACTS)
+        environment.write(site, FACTS)
 
 
 # ---- the recipes
@@ -101,32 +99,32 @@ RELEASED = {'git': 'https://spack.example.org/packages.git', 'branch': 'releases
 
 
 def test_the_recipes_are_pinned_and_each_tag_is_a_clone_of_its_own(site):
-    written = environment(folder.write(site, FACTS))['repos']
+    written = asked(environment.write(site, FACTS))['repos']
     tag, clone = written['builtin']['tag'], Path(written['builtin']['destination'])
     assert list(written) == ['parity', 'builtin'] and re.fullmatch(r'v[\d.]+', tag) and clone.name.endswith(f'-{tag}')
     file = Path(os.environ['PARITY_ROOT'], 'spack.yaml')
     file.write_text(file.read_text().replace(f'tag: {tag}', 'tag: v2027.03.0'))
-    other = environment(folder.write(site, FACTS))['repos']['builtin']
+    other = asked(environment.write(site, FACTS))['repos']['builtin']
     assert other['tag'] == 'v2027.03.0' and other['destination'] != str(clone)
 
 
 @pytest.mark.parametrize('whole', [False, True])
 def test_an_interrupted_clone_of_the_recipes_is_made_again(site, whole):
-    clone = Path(environment(folder.write(site, FACTS))['repos']['builtin']['destination'])
+    clone = Path(asked(environment.write(site, FACTS))['repos']['builtin']['destination'])
     (clone / '.git').mkdir(parents=True)
     if whole:
         (clone / 'spack-repo-index.yaml').write_text('repo_index: {paths: []}')
-    folder.write(site, FACTS)
+    environment.write(site, FACTS)
     assert clone.exists() == whole
 
 
 def test_stream_is_pinned_to_a_commit_and_called_by_its_version(tmp_path):
-    spec, = [s for s in environment(TOP)['specs'] if s.startswith('stream')]
+    spec, = [s for s in asked(TOP)['specs'] if s.startswith('stream')]
     commit, = re.findall(r'^stream@git\.([0-9a-f]{40})=5\.10 ', spec)
     lock = {**concrete('stream', 's' * 32), 'version': f'git.{commit}=5.10', 'parameters': {'commit': commit}}
     (tmp_path / 'spack.lock').write_text(json.dumps({'concrete_specs': {'s': lock}, 'roots': [{'hash': 's'}]}))
-    stream = folder.concrete(tmp_path)['stream']
-    assert stream['spec'] == 'stream@5.10' and stream['parameters']['commit'] == commit
+    stream = manifest.concrete(tmp_path)['stream']
+    assert stream.spec == 'stream@5.10' and stream.parameters['commit'] == commit
 
 
 @pytest.mark.parametrize('configured, pinned', [
@@ -137,20 +135,20 @@ def test_a_spack_that_was_given_recipes_keeps_them(site, tmp_path, configured, p
     defaults.parent.mkdir(parents=True)
     defaults.write_text(yaml.safe_dump({'repos': {'builtin': RELEASED}}))
     said = json.dumps({'repos': {'builtin': configured} if configured else {}})
-    spack = Spack(str(script(tmp_path / 'spack' / 'bin' / 'spack', f"echo '{said}'")), dict(os.environ))
-    assert ('builtin' in environment(folder.write(site, FACTS, folder.given(spack)))['repos']) == pinned
+    command = Spack(str(script(tmp_path / 'spack' / 'bin' / 'spack', f"echo '{said}'")), dict(os.environ))
+    assert ('builtin' in asked(environment.write(site, FACTS, command.given()))['repos']) == pinned
 
 
 def test_recipes_have_the_version_of_their_own_clone(tmp_path):
     inside = tmp_path / 'repos' / 'builtin'
     inside.mkdir(parents=True)
     (inside / 'repo.yaml').write_text('')
-    assert folder.version(inside) == ''
+    assert spack.version(inside) == ''
     git = f'git -C {tmp_path} -c user.name=n -c user.email=e'
     assert shell(f'{git} init -q && {git} commit -q --allow-empty -m first', tmp_path).returncode == 0
-    assert folder.version(inside) == ''                 # not of the clone that they lie in
+    assert spack.version(inside) == ''                 # not of the clone that they lie in
     assert shell(f'{git} add . && {git} commit -q -m recipes && {git} tag v2026.06.0', tmp_path).returncode == 0
-    assert re.fullmatch(r'v2026\.06\.0 \([0-9a-f]{10}\)', folder.version(inside))
+    assert re.fullmatch(r'v2026\.06\.0 \([0-9a-f]{10}\)', spack.version(inside))
 
 
 # ---- the lock and the manifest
@@ -158,42 +156,43 @@ def test_recipes_have_the_version_of_their_own_clone(tmp_path):
 @pytest.fixture
 def roots(tmp_path):
     shutil.copy(LOCK, tmp_path / 'spack.lock')
-    return folder.concrete(tmp_path)
+    return manifest.concrete(tmp_path)
 
 
 @pytest.fixture
 def written(site, roots):
-    """A build of all codes of the lock, each with a binary of its name."""
-    bin_ = folder.write(site, FACTS) / 'view' / 'bin'
-    names = {package: [script(bin_ / package, 'exit 0').name] for package in roots}
-    return manifest.write('local', 'a stamp', manifest.view(bin_, roots, names))
+    """A build of all codes of the lock, each with all its binaries."""
+    bin_ = environment.write(site, FACTS) / 'view' / 'bin'
+    for package in roots.values():
+        for name in package.binaries:
+            script(bin_ / name, 'exit 0')
+    return manifest.write('local', 'a stamp', manifest.view(bin_, roots, {'spack': '1.1.0', 'recipes': 'v2026.06.0 (d4f7c711a6)'}))
 
 
 def test_the_lock_says_what_every_code_is_built_with(roots):
-    assert roots['hpl'] == {**roots['hpl'], 'spec': 'hpl@2.3', 'namespace': 'parity', 'compiler': 'gcc 12.2.0',
-                            'mpi': 'openmpi 4.1.4', 'blas': 'openblas 0.3.21', 'target': 'icelake'}
-    assert roots['stream']['mpi'] == '' and roots['stream']['parameters']['cflags'] == ['-mcmodel=medium']
-    assert roots['npb']['parameters']['classes'] == ['A', 'B', 'C']
-    names = build.expected('npb', roots['npb'])
-    assert len(names) == 24 and {'bt.A.x', 'sp.C.x', 'is.B.x'} <= set(names) and 'mdtest' in build.expected('ior', roots['ior'])
+    assert dict(roots['hpl']) == {**dict(roots['hpl']), 'spec': 'hpl@2.3', 'namespace': 'parity', 'compiler': 'gcc 12.2.0',
+                                  'mpi': 'openmpi 4.1.4', 'blas': 'openblas 0.3.21', 'target': 'icelake'}
+    assert roots['stream'].mpi == '' and roots['stream'].parameters['cflags'] == ['-mcmodel=medium']
+    names = roots['npb'].binaries
+    assert len(names) == 24 and {'bt.A.x', 'sp.C.x', 'is.B.x'} <= set(names) and 'mdtest' in roots['ior'].binaries
 
 
 def test_results_carry_the_hashes_of_the_lock_and_the_versions_of_spack_and_recipes(written):
-    before, _ = manifest.environ(written, os.environ, frozenset())
-    tools = {'spack': '1.1.0', 'recipes': 'v2026.06.0 (d4f7c711a6)'}
-    after, _ = manifest.environ(manifest.write('local', 'a stamp', written, tools=tools), os.environ, frozenset())
+    found, _ = manifest.environ(written, os.environ, frozenset())
     locked = {root['spec'].split('@')[0]: root['hash'] for root in json.loads(LOCK.read_text())['roots']}
-    assert {name: p['hash'] for name, p in after.software['packages'].items()} == locked
-    assert after.software['tools'] == tools == manifest.read('local').tools and after.identity == before.identity
+    assert {name: p['hash'] for name, p in found.software['packages'].items()} == locked
+    assert found.software['tools'] == {'spack': '1.1.0', 'recipes': 'v2026.06.0 (d4f7c711a6)'}
+    newer, _ = manifest.environ(written.model_copy(update={'tools': {'spack': '1.2.0'}}), os.environ, frozenset())
+    assert newer.identity == found.identity
 
 
 @pytest.mark.parametrize('change', [Path.unlink, lambda binary: binary.write_text('#!/bin/sh\nexit 0'), lambda binary: os.utime(binary, (1, 1))],
                          ids=['removed', 'rewritten', 'touched'])
 def test_a_binary_that_is_not_what_was_built_is_noticed(written, change):
     assert manifest.read('local') == written and manifest.changed(written) == []
-    change(Path(written.view, 'hpl'))
+    change(Path(written.view, 'xhpl'))
     environ, notes = manifest.environ(written, os.environ, frozenset())
-    assert manifest.changed(written) == ['hpl'] and 'hpl' not in environ.features and 'hpl: not what was built' in notes[0]
+    assert manifest.changed(written) == ['xhpl'] and 'hpl' not in environ.features and 'xhpl: not what was built' in notes[0]
 
 
 @pytest.mark.parametrize('text', ['', '{}', '{"stamp": 1', 'null'])
@@ -224,15 +223,15 @@ def test_a_binary_starts_or_the_reason_is_told(tmp_path, body, why):
 
 def test_what_is_to_be_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv('PATH', str(tmp_path))
-    monkeypatch.setattr(scope, '_here', lambda program: None)
+    monkeypatch.setattr(environment, '_here', lambda program: None)
     with pytest.raises(UsageError, match='apt install .*gfortran.*libopenblas-dev'):
-        scope.write_externals(tmp_path / 'scope')
+        environment.write_externals(tmp_path / 'scope')
     assert not (tmp_path / 'scope').exists()
 
 
 def test_the_distributions_compiler_mpi_and_blas_are_externals(tmp_path):
     try:
-        file = scope.write_externals(tmp_path / 'scope') / 'packages.yaml'
+        file = environment.write_externals(tmp_path / 'scope') / 'packages.yaml'
     except UsageError as err:
         pytest.skip(str(err))
     found = yaml.safe_load(file.read_text())['packages']
@@ -245,7 +244,7 @@ def test_the_distributions_compiler_mpi_and_blas_are_externals(tmp_path):
 # ---- the codes for GPUs, in a view of their own
 
 def gpu_yaml(text: str = 'specs: [babelstream@5.0 +cuda cuda_arch=80, osu-micro-benchmarks@7.4 +cuda cuda_arch=80]') -> Path:
-    file = scope.folder('local') / 'gpu.yaml'
+    file = environment.scope('local') / 'gpu.yaml'
     file.write_text(text)
     return file
 
@@ -259,7 +258,7 @@ def concrete(name: str, digest: str, **variants: bool) -> dict:
 def both(site):
     """An environment with BabelStream for the CPU and for GPUs, built; its folder."""
     gpu_yaml()
-    place = folder.write(site, FACTS)
+    place = environment.write(site, FACTS)
     cpu, cuda = concrete('babelstream', 'c' * 32, omp=True, cuda=False), concrete('babelstream', 'g' * 32, cuda=True)
     (place / 'spack.lock').write_text(json.dumps({'concrete_specs': {s['hash']: s for s in (cpu, cuda)},
                                                   'roots': [{'hash': s['hash']} for s in (cpu, cuda)]}))
@@ -269,16 +268,16 @@ def both(site):
 
 
 def test_gpu_specs_get_a_view_of_their_own(site):
-    made = environment(folder.write(site, FACTS))
+    made = asked(environment.write(site, FACTS))
     assert made['concretizer']['unify'] is True and made['view'] == {'default': {'root': 'view', 'link': 'roots'}}
     gpu_yaml()
-    made = environment(folder.write(site, FACTS))
+    made = asked(environment.write(site, FACTS))
     assert made['concretizer'] == {'unify': 'when_possible', 'reuse': False}
     assert made['view']['default'] == {'root': 'view', 'link': 'roots', 'exclude': ['+cuda', '+rocm']}
     assert made['view']['gpu'] == {'root': 'view-gpu', 'link': 'roots', 'select': ['+cuda', '+rocm']}
     # or Spack would unify a spec that does not forbid it with the build for GPUs
-    assert {s.split('@')[0] for s in made['specs'] if s.endswith(' ~cuda ~rocm')} == set(scope.gpu_packages())
-    assert made['specs'][-2:] == scope.gpu_specs('local')
+    assert {s.split('@')[0] for s in made['specs'] if s.endswith(' ~cuda ~rocm')} == set(environment.gpu_packages())
+    assert made['specs'][-2:] == environment.gpu_specs('local')
 
 
 @pytest.mark.parametrize('text, line, said', [
@@ -294,27 +293,27 @@ def test_gpu_specs_get_a_view_of_their_own(site):
 def test_a_wrong_gpu_spec_is_told_with_its_line_and_what_is_valid(site, text, line, said):
     file = gpu_yaml(text)
     with pytest.raises(UsageError) as caught:
-        folder.write(site, FACTS)
+        environment.write(site, FACTS)
     assert f'{file}:{line}: spec' in str(caught.value) and said in str(caught.value)
 
 
 @pytest.mark.parametrize('driver, body, why', [
     (False, 'exit 1', ''), (False, None, 'is not there'), (True, 'exit 0', ''), (True, 'exit 1', 'does not start: exit code 1')])
 def test_gpu_binaries_must_be_there_and_with_a_driver_start(both, monkeypatch, capsys, driver, body, why):
-    monkeypatch.setattr(scope, 'gpu_driver', lambda: driver)
+    monkeypatch.setattr(environment, 'gpu_driver', lambda: driver)
     binary = both / 'view-gpu' / 'bin' / 'cuda-stream'
     script(binary, body) if body else binary.unlink()
     if why:
         with pytest.raises(InfrastructureError, match=f'view-gpu/bin/cuda-stream: {why}'):
-            build._proven_gpu(both)
+            build.proven(both, {}, for_gpu=True)
     else:
-        assert build._proven_gpu(both).started == driver
+        assert build.proven(both, {}, for_gpu=True).started == driver
     assert ('no GPU driver here: of babelstream for GPUs' in capsys.readouterr().out) == (not driver)
 
 
 def test_a_check_for_cpus_never_gets_the_gpu_view(both, monkeypatch, capsys):
-    monkeypatch.setattr(scope, 'gpu_driver', lambda: False)
-    built = manifest.write('local', 'a stamp', build._proven(both / 'view', folder.concrete(both)), build._proven_gpu(both))
+    monkeypatch.setattr(environment, 'gpu_driver', lambda: False)
+    built = manifest.write('local', 'a stamp', build.proven(both, {}), build.proven(both, {}, for_gpu=True))
     offered = {name: manifest.environ(view, os.environ, frozenset(), name)[0] for name, view in manifest.read('local').views.items()}
     assert offered['spack'].features == ['babelstream'] and offered['spack-gpu'].features == ['babelstream-gpu']
     assert offered['spack'].software['packages']['babelstream']['hash'] == 'c' * 32
@@ -332,19 +331,19 @@ def test_a_check_for_cpus_never_gets_the_gpu_view(both, monkeypatch, capsys):
 
 def test_gpu_specs_without_cuda_end_in_one_line(site, monkeypatch, tmp_path):
     monkeypatch.setenv('PATH', str(tmp_path))
-    assert scope.nvcc('local') == ''
+    assert environment.nvcc('local') == ''
     packages = gpu_yaml().with_name('packages.yaml')
     if shutil.which('/usr/local/cuda/bin/nvcc'):
         pytest.skip('CUDA is installed here, in /usr/local/cuda')
     with pytest.raises(UsageError, match=r"^[^\n]*gpu\.yaml: 'babelstream@5.0 [^\n]* needs CUDA, and no nvcc is on PATH[^\n]*$"):
-        folder.write(site.model_copy(update={'detect': True}), FACTS)
+        environment.write(site.model_copy(update={'detect': True}), FACTS)
     packages.write_text('packages: {cuda: {buildable: false}}')
-    assert scope.nvcc('local') == ''
+    assert environment.nvcc('local') == ''
 
 
 def test_the_cuda_that_is_here_is_an_external(tmp_path):
     nvcc = script(tmp_path / 'cuda-12.4' / 'bin' / 'nvcc', 'echo "Cuda compilation tools, release 12.4, V12.4.131"')
-    assert scope._cuda(str(nvcc))['externals'] == [{'spec': 'cuda@12.4', 'prefix': str(tmp_path / 'cuda-12.4')}]
+    assert environment._cuda(str(nvcc))['externals'] == [{'spec': 'cuda@12.4', 'prefix': str(tmp_path / 'cuda-12.4')}]
 
 
 def test_a_lock_that_does_not_fit_the_machine_is_refused_in_one_line(site, both):
@@ -380,7 +379,6 @@ case "$1 $2" in
     'location --spack-root') echo "$here" ;;
     'location --repo') [ -d "$here/recipes" ] && echo "$here/recipes/spack_repo/$3" ;;
     'mirror create') echo '==> Adding package npb@3.4.3 to mirror'; echo source >"$4/npb.tar.gz" ;;
-    'buildcache push') mkdir -p "$5"; echo '==> [1/1] Pushed npb@3.4.3/abcdefg' ;;
     *) exit 1 ;;
 esac'''
 CONCRETIZER = '''
@@ -408,7 +406,7 @@ def builder(site, tmp_path, monkeypatch):
 def asks_for(*specs: str) -> None:
     """Ask for other specs; the committed lock goes, too."""
     Path(os.environ['PARITY_ROOT'], 'spack.yaml').write_text(f'spack: {{specs: {json.dumps(specs)}}}')
-    folder.committed_lock('local').unlink(missing_ok=True)
+    environment.committed_lock('local').unlink(missing_ok=True)
 
 
 def offered() -> tuple[list[str], str]:
@@ -424,7 +422,7 @@ def test_a_build_that_fails_leaves_the_codes_of_the_one_before_in_use(builder, m
     before = build.build(builder, FACTS)
     asks_for('hpl@2.2')
     monkeypatch.setenv('FAILURE', failure)
-    code = ('from parity.system import systems; from parity.software.spackenv import build\n'
+    code = ('from parity.system import systems; from parity.software import build\n'
             'build.build(systems.read("local").model_copy(update={"detect": False}), {})')
     if failure == 'killed':
         assert run_python(code, TOP).returncode == -9
@@ -441,19 +439,20 @@ def test_a_build_that_fails_leaves_the_codes_of_the_one_before_in_use(builder, m
     assert manifest.whole(before)                       # a session that began with it goes on
 
 
-def test_a_damaged_build_is_made_again_beside_it(builder):
-    before = build.build(builder, FACTS)
-    Path(before.view, 'xhpl').unlink()
-    after = build.build(builder, FACTS)
-    assert after.view != before.view and manifest.whole(after)
-    Path(after.view, 'xhpl').unlink()
-    assert manifest.whole(build.build(builder, FACTS))
-    assert len(list((folder.of('local') / 'builds').iterdir())) <= 2
+def test_a_damaged_build_is_made_again(builder):
+    Path(build.build(builder, FACTS).view, 'xhpl').unlink()
+    assert offered()[0] == []
+    assert manifest.whole(build.build(builder, FACTS)) and offered()[0] == ['hpl']
+    asks_for('hpl@2.2')
+    build.build(builder, FACTS)
+    asks_for('hpl@2.1')
+    build.build(builder, FACTS)
+    assert len(list((environment.of('local') / 'builds').iterdir())) == 2        # the newest, and the one before
 
 
 def test_a_committed_lock_of_other_specs_is_refused_and_left_as_it_is(builder):
     before = build.build(builder, FACTS)
-    lock, text = folder.committed_lock('local'), folder.committed_lock('local').read_text()
+    lock, text = environment.committed_lock('local'), environment.committed_lock('local').read_text()
     asks_for('hpl@2.2', 'ior@4.0.0')
     lock.write_text(text)
     with pytest.raises(UsageError) as said:
@@ -471,7 +470,7 @@ def test_a_committed_lock_of_other_specs_is_refused_and_left_as_it_is(builder):
 @pytest.fixture
 def fake(tmp_path, monkeypatch):
     """A Spack and its recipes, and a locked environment; the wheels are fetched by a test of their own."""
-    monkeypatch.setattr(bundle, '_wheels', lambda folder: None)
+    monkeypatch.setattr(spack, '_wheels', lambda folder: None)
     top, place = tmp_path / 'spack of a test', tmp_path / 'environment'
     script(top / 'bin' / 'spack', SPACK)
     for name in ('lib/spack/a.py', 'share/b', 'etc/spack/defaults/c.yaml', 'opt/built', '.git/objects',
@@ -485,29 +484,27 @@ def fake(tmp_path, monkeypatch):
 
 @pytest.fixture
 def packed(fake, tmp_path):
-    bundle.make(fake[0], 'local', fake[1], tmp_path / 'a bundle')
+    spack.bundle(fake[0], 'local', fake[1], tmp_path / 'a bundle')
     return tmp_path / 'a bundle'
 
 
 def test_a_bundle_says_what_it_holds(fake, packed, tmp_path, capsys):
-    made = bundle.make(fake[0], 'local', fake[1], packed)               # again: it is no folder of something else
-    assert bundle.check(packed) == made and made.spack == '1.1.0' and made.recipes.keys() == {'builtin'}
+    made = spack.bundle(fake[0], 'local', fake[1], packed)               # again: it is no folder of something else
+    assert made.spack == '1.1.0' and made.recipes.keys() == {'builtin'}
     assert 'npb@3.4.3' in made.sources and 'openmpi@4.1.4' in made.externals
     assert set(made.files) == {'spack.tar.gz', 'recipes-builtin.tar.gz', 'sources/npb.tar.gz'}
-    bundle.push(*fake, tmp_path / 'cache')
-    said = capsys.readouterr().out
-    for words in ('parity: source of npb 3.4.3', 'without room for longer paths', 'parity: binaries of npb 3.4.3 (1 of 1)'):
-        assert words in said
-    with pytest.raises(UsageError, match='holds something else'):
-        bundle.make(fake[0], 'local', fake[1], tmp_path)
-    with pytest.raises(UsageError, match=f'{bundle.VARIABLE} must name a folder'):
-        bundle.unpack(tmp_path, tmp_path / 'home')
+    assert 'parity: source of npb 3.4.3' in capsys.readouterr().out
+    for taken in (tmp_path, LOCK):
+        with pytest.raises(UsageError, match='holds something else'):
+            spack.bundle(fake[0], 'local', fake[1], taken)
+    with pytest.raises(UsageError, match=f'{spack.VARIABLE} must name a folder'):
+        spack.unpack(tmp_path, tmp_path / 'home')
 
 
 def test_a_machine_without_a_spack_uses_the_bundles(packed, site, monkeypatch, capsys):
-    monkeypatch.setenv(bundle.VARIABLE, str(packed))
+    monkeypatch.setenv(spack.VARIABLE, str(packed))
     monkeypatch.setenv('SPACK_DISABLE_LOCAL_CONFIG', '1')
-    command = build.find()
+    command = spack.chosen()
     home = Path(os.environ['PARITY_RESULTS'], 'software', 'spack')
     assert command.program == str(home / 'program' / 'bin' / 'spack') and os.access(command.program, os.X_OK)
     assert not (home / 'program' / 'opt').exists() and not (home / 'program' / '.git').exists()
@@ -517,34 +514,26 @@ def test_a_machine_without_a_spack_uses_the_bundles(packed, site, monkeypatch, c
     assert [m['url'] for m in mirrors.values()] == [(packed / 'sources').as_uri()]
     assert yaml.safe_load((home / 'scope' / 'bootstrap.yaml').read_text()) == {'bootstrap': {'enable': False}}
     assert 'unpacking' in capsys.readouterr().out
-    assert build.find() == command and 'unpacking' not in capsys.readouterr().out
-    monkeypatch.delenv(bundle.VARIABLE)
+    assert spack.chosen() == command and 'unpacking' not in capsys.readouterr().out
+    monkeypatch.delenv(spack.VARIABLE)
     monkeypatch.setenv('PATH', '/usr/bin:/bin')
-    assert build.find().program == command.program             # what was unpacked stays
-
-
-def test_a_build_cache_in_the_bundle_is_used_where_its_paths_fit(packed, tmp_path):
-    (packed / 'binaries').mkdir()
-    for home, fits in ((tmp_path / 'x' / 'spack', len(str(tmp_path)) < 100), (tmp_path / ('x' * 120) / 'spack', False)):
-        bundle.unpack(packed, home)
-        mirrors = yaml.safe_load((home / 'scope' / 'mirrors.yaml').read_text())['mirrors:']
-        assert ('binaries' in mirrors) == fits
+    assert spack.chosen().program == command.program             # what was unpacked stays
 
 
 @pytest.mark.parametrize('damage', [lambda file: file.unlink(), lambda file: file.write_text('other')])
 def test_a_damaged_bundle_is_not_unpacked(packed, tmp_path, damage):
     damage(packed / 'sources' / 'npb.tar.gz')
     with pytest.raises(InfrastructureError, match=r'npb\.tar\.gz: damaged or missing'):
-        bundle.unpack(packed, tmp_path / 'home')
-    assert bundle.unpacked(tmp_path / 'home') is None
+        spack.unpack(packed, tmp_path / 'home')
+    assert spack.unpacked(tmp_path / 'home') is None
 
 
 def test_without_a_spack_and_without_a_bundle_one_line_says_what_to_do(site, monkeypatch):
     monkeypatch.setenv('PATH', '/usr/bin:/bin')
     if shutil.which('spack'):
         pytest.skip('a Spack is installed for everyone here')
-    with pytest.raises(UsageError, match=f'^no Spack here: .*{bundle.VARIABLE}$'):
-        build.find()
+    with pytest.raises(UsageError, match=f'^no Spack here: .*{spack.VARIABLE}$'):
+        spack.chosen()
 
 
 def test_a_tree_at_a_path_with_a_space_is_refused_before_it_is_built(builder, monkeypatch):

@@ -19,7 +19,7 @@ from parity.jobs import request
 from parity.plan import Plan
 from parity.refs import accepted, propose
 from parity.rfm import patches
-from parity.software.spackenv import folder, scope
+from parity.software import environment
 from parity.system import systems
 from parity.verdict import acks
 
@@ -72,8 +72,8 @@ READERS = {
     'systems/local/pairs.yaml': lambda: pairs.read(systems.read('local')),
     'systems/local/jobs.yaml': lambda: request.settings_of('nightly', 'local'), 'jobs/jobs.yaml': lambda: request.settings_of('nightly', 'local'),
     'systems/local/references/default.yaml': lambda: accepted.of_system('local'),
-    'systems/local/spack/gpu.yaml': lambda: scope.gpu_specs('local'), 'systems/local/spack/packages.yaml': lambda: scope.nvcc('local'),
-    'spack.yaml': lambda: folder._manifest(), 'studies/x/study.yaml': lambda: study.read('x'),
+    'systems/local/spack/gpu.yaml': lambda: environment.gpu_specs('local'), 'systems/local/spack/packages.yaml': lambda: environment.nvcc('local'),
+    'spack.yaml': lambda: environment._manifest(), 'studies/x/study.yaml': lambda: study.read('x'),
     'own results/references/local/default.yaml': lambda: propose.read('local'),
 }
 

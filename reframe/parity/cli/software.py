@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import typer
 from parity.base import errors
 
 if TYPE_CHECKING:
-    from parity.software.spackenv import manifest
+    from parity.software import manifest
     from parity.system.systems import System
 
 app = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
@@ -22,7 +21,7 @@ JSON = typer.Option(False, '--json', help='Print it as JSON.')
 @app.command()
 def build(system: str = SYSTEM):
     """Build the codes for a system from its lock, and prove that every binary is there and starts."""
-    from parity.software.spackenv import build as builder
+    from parity.software import build as builder
     from parity.system import systems
     found = systems.read(system)
     builder.build(found, facts(found))
@@ -31,7 +30,7 @@ def build(system: str = SYSTEM):
 @app.command()
 def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
     """Print what is built: spec, DAG hash, compiler, MPI, target; exit code 3 if something is missing."""
-    from parity.software.spackenv import manifest
+    from parity.software import manifest
     from parity.system import systems
     systems.read(system)
     if (built := manifest.read(system)) is None:
@@ -42,7 +41,7 @@ def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
 
 
 def _show(system: str, built: manifest.Manifest) -> None:
-    from parity.software.spackenv import manifest
+    from parity.software import manifest
     if built.tools:
         print('; '.join(f'{tool} {version}' for tool, version in built.tools.items()))
     for environ, view in built.views.items():
@@ -74,30 +73,12 @@ def facts(system: System) -> dict[str, Any]:
 @app.command()
 def mirror(directory: Path, system: str = SYSTEM):
     """Make a bundle from which a machine without a network builds: Spack, recipes, sources."""
-    from parity.software.spackenv import build as builder
-    from parity.software.spackenv import bundle
+    from parity.software import build as builder
+    from parity.software import spack
     from parity.system import systems
     target, found = directory.absolute(), systems.read(system)
     command, place = builder.locked(found, facts(found))
-    made = bundle.make(command, system, place, target)
+    made = spack.bundle(command, system, place, target)
     size = sum(file.stat().st_size for file in target.rglob('*') if file.is_file() and not file.is_symlink())
     print(f'parity: {target}: Spack {made.spack}, recipes, {len(made.sources)} sources, {size / 1e6:.0f} MB; '
-          f'next, where no network is: {bundle.VARIABLE}=COPY_OF_IT parity software build --system {system}')
-
-
-@app.command()
-def cache(directory: Path, system: str = SYSTEM):
-    """Put what is built into a build cache: a folder, or a bundle, whose builds then install it."""
-    from parity.software.spackenv import build as builder
-    from parity.software.spackenv import bundle, manifest
-    from parity.system import systems
-    systems.read(system)
-    if (built := manifest.read(system)) is None:
-        raise errors.UsageError(f'{system}: nothing is built; next: parity software build --system {system}')
-    target = directory.absolute()
-    in_bundle = (target / 'bundle.json').exists()
-    target = target / 'binaries' if in_bundle else target
-    bundle.push(builder.find(), builder.used(built), target)
-    how = 'builds from the bundle install it' if in_bundle else \
-        f'spack mirror add --unsigned parity {shlex.quote(str(target))}, then build there'
-    print(f'parity: {target}: the binaries of {system}; next: {how}')
+          f'next, where no network is: {spack.VARIABLE}=COPY_OF_IT parity software build --system {system}')

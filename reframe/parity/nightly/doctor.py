@@ -32,8 +32,7 @@ from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
 from parity.scheduler.scheduled import LONGEST_WAIT
 from parity.session import current
-from parity.software import discover, spack
-from parity.software.spackenv import manifest
+from parity.software import discover, manifest, spack
 from parity.system import systems
 from parity.system.systems import Partition, System
 from parity.verdict import acks

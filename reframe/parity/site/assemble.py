@@ -86,8 +86,8 @@ def _modules(entry: ModulesEnvironment):
 
 def _built(system: str) -> list:
     """Return what Spack has built for the system; without features before, so that its cases are `missing`."""
+    from parity.software import manifest
     from parity.software.programs import Environ
-    from parity.software.spackenv import manifest
     made = manifest.read(system)
     if made is None:
         return [Environ(name=systems.SPACK[0], provider='spack')]

@@ -14,11 +14,10 @@ from parity.base import codes
 from parity.base.strict import Strict
 from parity.machine import procfs, store
 from parity.machine.procfs import Tree
-from parity.software import spack
+from parity.software import manifest, spack
 from parity.software.blas import attempt
 from parity.software.programs import Environ, features, paths, programs, survey
 from parity.software.spack import SpackFound
-from parity.software.spackenv import manifest
 from parity.system.systems import ModulesEnvironment
 
 #: Variables that decide what is found or how it runs.

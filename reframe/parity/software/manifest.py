@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -13,9 +14,9 @@ from pydantic import ValidationError
 
 from parity.base import codes, files
 from parity.base.strict import Model, Strict
-from parity.software import blas
+from parity.software import blas, environment
 from parity.software.programs import Environ, root_variables
-from parity.software.spackenv import folder
+from parity.software.spack import locked
 
 
 class Package(Strict):
@@ -86,11 +87,11 @@ def now() -> str:
 
 
 def _attempt_of(system: str) -> Path:
-    return folder.of(system) / 'attempt.json'
+    return environment.of(system) / 'attempt.json'
 
 
 def file_of(system: str) -> Path:
-    return folder.of(system) / 'manifest.json'
+    return environment.of(system) / 'manifest.json'
 
 
 def read(system: str) -> Manifest | None:
@@ -105,17 +106,41 @@ def _kept(model: type[Model], file: Path) -> Model | None:
         return None
 
 
-def view(bin_: Path, roots: dict[str, dict[str, Any]], names: dict[str, list[str]], started: bool = True) -> View:
+def concrete(folder: Path, for_gpu: bool = False) -> dict[str, Package]:
+    """Return the lock's roots that belong in one view, by package name."""
+    lock = locked(folder)
+    specs = lock['concrete_specs']
+    return {specs[r['hash']]['name']: _package(specs, r['hash']) for r in lock['roots']
+            if environment.is_gpu_build(specs[r['hash']]['parameters']) == for_gpu}
+
+
+def _package(specs: dict[str, Any], number: str) -> Package:
+    spec = specs[number]
+    by_virtual = {v: specs[d['hash']] for d in spec.get('dependencies', [])
+                  for v in (d.get('parameters') or {}).get('virtuals', [])}
+
+    def named(virtual: str) -> str:
+        found = by_virtual.get(virtual)
+        return f'{found["name"]} {found["version"]}' if found else ''
+
+    name, target = spec['name'], spec['arch']['target']
+    version = re.sub(r'^git\.\w+=', '', spec['version'])         # the commit is among the parameters
+    parameters = {k: v for k, v in spec['parameters'].items() if v not in ([], 'none')}
+    return Package(spec=f'{name}@{version}', version=version, hash=number, namespace=spec['namespace'],
+                   compiler=named('c') or named('cxx') or named('fortran'), mpi=named('mpi'), blas=named('blas'),
+                   target=target if isinstance(target, str) else target['name'], parameters=parameters,
+                   binaries=[binary for code in codes.of_package(name) for binary in code.binaries_of(parameters)])
+
+
+def view(bin_: Path, packages: dict[str, Package], tools: dict[str, str], started: bool = True) -> View:
     """Return a view whose binaries are there. ``started``: they were started, too."""
-    return View(view=str(bin_), files={n: _state(bin_ / n) for ns in names.values() for n in ns}, started=started,
-                packages={p: Package(**root, binaries=names[p]) for p, root in roots.items()})
+    return View(view=str(bin_), packages=packages, tools=tools, started=started,
+                files={name: _state(bin_ / name) for package in packages.values() for name in package.binaries})
 
 
-def write(system: str, stamp: str, default: View, for_gpu: View | None = None,
-          tools: dict[str, str] | None = None) -> Manifest:
-    """Write the manifest of a build, which takes it into use. ``tools``: the versions of Spack and the recipes."""
-    default, gpu = (view and view.model_copy(update={'tools': tools or {}}) for view in (default, for_gpu))
-    made = Manifest(**{**dict(default), 'stamp': stamp, 'gpu': gpu, 'built': now()})
+def write(system: str, stamp: str, default: View, gpu: View | None = None) -> Manifest:
+    """Write the manifest of a build, which takes it into use."""
+    made = Manifest(**dict(default), stamp=stamp, gpu=gpu, built=now())
     files.write(file_of(system), made.model_dump_json(indent=1))
     done(system)
     return made

@@ -1,7 +1,11 @@
-"""A system's part of the environment: the distribution's packages as externals, and the codes of gpu.yaml."""
+"""A system's environments for Spack: results/software/<system>/builds/<hash>/, a folder for each set of inputs.
+
+Each has the specs of spack.yaml and gpu.yaml; on `local`, the distribution's packages are externals."""
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 import re
 import shutil
@@ -15,6 +19,127 @@ from pydantic import AfterValidator, Field
 from parity.base import codes, files, paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.strict import Strict
+from parity.software.spack import BUILTIN
+from parity.system.systems import System
+
+#: Static arrays beyond this need the medium code model on x86-64 (2 GiB less the rest of .data).
+_SMALL_MODEL_BYTES = 2 * 10**9
+_ELEMENT = 8                # bytes
+_MILLION = 1_000_000        # so that the number is readable in a spec
+_MEMORY_SHARE = 0.6         # the part of the memory that all arrays may have together
+
+
+def of(system: str) -> Path:
+    """Return the folder of a system's builds, and of the manifest of the build in use."""
+    return paths.results() / 'software' / system
+
+
+def scope(system: str) -> Path:
+    """Return the folder of a system's own files for Spack, which is a configuration scope."""
+    return paths.root() / 'systems' / system / 'spack'
+
+
+def committed_lock(system: str) -> Path:
+    """Return the file of a system's lock under version control."""
+    return scope(system) / 'spack.lock'
+
+
+def write(system: System, facts: dict[str, Any], given: Any = None) -> Path:
+    """Write the environment that the system asks for, with its committed lock, and return its folder.
+
+    The partition's ``facts`` (llc_bytes, memory_bytes) size compiled-in arrays. ``given`` are this Spack's own
+    recipes, which it uses instead of the pinned ones."""
+    home = of(system.name)
+    scopes = [str(own) for own in [scope(system.name)] if own.is_dir()]
+    if system.detect:
+        scopes.append(str(write_externals(home / 'externals', nvcc(system.name))))
+    manifest = _manifest()
+    manifest['specs'] = [_sized(spec, facts) for spec in manifest['specs']]
+    manifest['include'] = scopes
+    manifest['repos'] = _repositories(home, manifest.get('repos', {}).get(BUILTIN), given)
+    manifest['view'] = {'default': {'root': 'view', 'link': 'roots'}}
+    if wanted := gpu_specs(system.name):
+        _add_gpu(manifest, wanted)
+    text, lock = yaml.safe_dump({'spack': manifest}, sort_keys=False), committed_lock(system.name)
+    folder = home / 'builds' / _hash([lock], _inputs(system.name, text))[:12]
+    files.update(folder / 'spack.yaml', text)
+    if lock.exists():
+        files.update(folder / 'spack.lock', lock.read_text())
+    return folder
+
+
+def inputs(folder: Path) -> str:
+    """Return a hash over everything that decides a lock: environment, configuration scopes, recipes."""
+    return _inputs(folder.parents[1].name, (folder / 'spack.yaml').read_text())
+
+
+def _inputs(system: str, text: str) -> str:
+    scopes = [paths.root() / 'spack_repo', of(system) / 'externals', scope(system)]
+    return _hash([f for each in scopes for f in sorted(each.rglob('*')) if f.suffix in ('.py', '.yaml')], text)
+
+
+def stamp(folder: Path) -> str:
+    """Return a hash over everything that decides a build: the inputs and the lock."""
+    return _hash([folder / 'spack.lock'], inputs(folder))
+
+
+def _hash(files: list[Path], start: str = '') -> str:
+    digest = hashlib.sha256(start.encode())
+    for file in files:
+        digest.update(file.read_bytes() if file.exists() else b'absent')
+    return digest.hexdigest()
+
+
+def _manifest() -> dict[str, Any]:
+    file = paths.root() / 'spack.yaml'
+    data, _ = yamlfile.load(file)
+    try:
+        return dict(data['spack'])
+    except (TypeError, KeyError):
+        raise UsageError(f'{file}:1: must be a Spack environment: spack: {{specs: [...]}}') from None
+
+
+def _sized(spec: str, facts: dict[str, Any]) -> str:
+    """Return the spec with compiled-in arrays, if its code has any, as long as this system's caches ask for."""
+    code = next((c for c in codes.every() if c.arrays and c.spack_package == spec.split('@')[0]), None)
+    if not code or not facts.get('llc_bytes') or not facts.get('memory_bytes'):
+        return spec
+    variant, count = code.arrays
+    elements = array_elements(count, facts['llc_bytes'], facts['memory_bytes'])
+    if not elements:            # such caches, so little memory: as pinned; the check labels the figures `cached`
+        return spec
+    words = [f'{variant}={elements}' if w.startswith(f'{variant}=') else w for w in spec.split()]
+    if count * _ELEMENT * elements > _SMALL_MODEL_BYTES:
+        words.append('cflags="-mcmodel=medium"')
+    return ' '.join(words)
+
+
+def array_elements(count: int, llc_bytes: float, memory_bytes: float) -> int:
+    """Return the elements of each of ``count`` arrays that measure memory: CACHE_MULTIPLE times the last-level
+    caches, in whole millions. Return 0 where all arrays need more than _MEMORY_SHARE of the memory."""
+    by_cache = math.ceil(codes.CACHE_MULTIPLE * llc_bytes / _ELEMENT)
+    elements = -(-max(by_cache, _MILLION) // _MILLION) * _MILLION
+    return elements if count * _ELEMENT * elements <= _MEMORY_SHARE * memory_bytes else 0
+
+
+#: Spack reads this file first in a clone. A clone without it was interrupted.
+_INDEX = 'spack-repo-index.yaml'
+
+
+def _repositories(home: Path, pinned: Any, own: Any = None) -> dict[str, Any]:
+    """Return the `repos` of an environment: parity's recipes, then the ``pinned`` ones of spack.yaml, cloned below
+    ``home``. Leave these out where Spack has its ``own``: the environment would overrule them."""
+    found: dict[str, Any] = {'parity': str(paths.root() / 'spack_repo' / 'parity')}
+    if not pinned or own is not None:
+        return found
+    if isinstance(pinned, dict):        # a clone for each version: Spack checks out no other tag in one
+        version = pinned.get('commit') or pinned.get('tag') or pinned.get('branch', 'newest')
+        clone = home / f'recipes-{version.replace("/", "-")}'
+        pinned = {**pinned, 'destination': str(clone)}
+        if clone.exists() and not (clone / _INDEX).exists():    # Spack would take it for a whole one
+            shutil.rmtree(clone)
+    return found | {BUILTIN: pinned}
+
 
 #: The programs that a build needs, and Debian's package that brings each.
 NEEDED = {'gcc': 'gcc', 'g++': 'g++', 'gfortran': 'gfortran', 'mpicc': 'libopenmpi-dev', 'mpirun': 'openmpi-bin',
@@ -32,13 +157,8 @@ _PROVIDERS = {'mpi': 'openmpi', 'blas': 'openblas', 'lapack': 'openblas', 'zlib-
               'unwind': 'libunwind'}
 
 
-def folder(system: str) -> Path:
-    """Return the folder of a system's own files for Spack, which is a configuration scope."""
-    return paths.root() / 'systems' / system / 'spack'
-
-
-def write_externals(scope: Path, nvcc: str = '') -> Path:
-    """Write packages.yaml into the scope (``nvcc``: CUDA's, if needed). UsageError names packages to install."""
+def write_externals(folder: Path, nvcc: str = '') -> Path:
+    """Write packages.yaml into the folder (``nvcc``: CUDA's, if needed). UsageError names packages to install."""
     missing = sorted({package for program, package in NEEDED.items() if not _here(program)})
     libraries = {name: _owned(package) for name, package in _LIBRARIES.items()}
     missing += [_LIBRARIES[name] for name, version in libraries.items() if not version]
@@ -46,8 +166,8 @@ def write_externals(scope: Path, nvcc: str = '') -> Path:
         raise UsageError('to build the codes, these are needed from the distribution: '
                          f'apt install {" ".join(missing)}')
     packages = _packages(libraries) | ({'cuda': _cuda(nvcc)} if nvcc else {})
-    files.update(scope / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))
-    return scope
+    files.update(folder / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))
+    return folder
 
 
 def _packages(libraries: dict[str, str]) -> dict[str, Any]:
@@ -130,11 +250,11 @@ class Gpu(Strict):
 
 def gpu_specs(system: str) -> list[str]:
     """Return the system's GPU specs; none where it has no gpu.yaml. Raise UsageError for a wrong one."""
-    file = folder(system) / 'gpu.yaml'
+    file = scope(system) / 'gpu.yaml'
     return yamlfile.read(file, Gpu).specs if file.exists() else []
 
 
-def add_gpu(manifest: dict[str, Any], wanted: list[str]) -> None:
+def _add_gpu(manifest: dict[str, Any], wanted: list[str]) -> None:
     """Add GPU specs and their view. The other specs forbid GPUs: Spack would unify them with the GPU builds."""
     view = manifest['view']['default']
     manifest['specs'] = [*(f'{spec} ~cuda ~rocm' if spec.split('@')[0] in gpu_packages() else spec
@@ -157,12 +277,12 @@ def gpu_driver() -> bool:
 def nvcc(system: str) -> str:
     """Return the nvcc to build with, '' for none. UsageError where none is here: Spack would fetch 4 GB."""
     asked = [spec for spec in gpu_specs(system) if '+cuda' in spec]
-    stated = folder(system) / 'packages.yaml'
+    stated = scope(system) / 'packages.yaml'
     data = yamlfile.load(stated)[0] if asked and stated.exists() else None
     if not asked or (isinstance(data, dict) and 'cuda' in (data.get('packages') or {})):
         return ''
     if found := shutil.which('nvcc') or shutil.which('/usr/local/cuda/bin/nvcc'):
         return found
-    raise UsageError(f'{folder(system) / "gpu.yaml"}: {asked[0]!r} needs CUDA, and no nvcc is on PATH or in '
+    raise UsageError(f'{scope(system) / "gpu.yaml"}: {asked[0]!r} needs CUDA, and no nvcc is on PATH or in '
                      '/usr/local/cuda: install the CUDA toolkit, or state where it is, as an external, in '
                      f'{stated}')

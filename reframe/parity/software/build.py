@@ -11,14 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from parity.base import codes, paths
+from parity.base import codes
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
-from parity.software import spack
+from parity.software import environment, manifest, spack
 from parity.software.blas import attempt
 from parity.software.programs import prepared, root_variables
 from parity.software.spack import Spack
-from parity.software.spackenv import bundle, folder, manifest, scope
 from parity.system.systems import System
 
 
@@ -29,17 +28,14 @@ def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
     a compiler, InfrastructureError where the build fails or a binary is missing."""
     command, place = _written(system, facts)
     built = manifest.read(system.name)
-    if built and built.stamp == folder.stamp(place) and manifest.whole(built):
+    if built and built.stamp == environment.stamp(place) and manifest.whole(built):
         manifest.done(system.name)
         print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
         return built
-    tree, _ = command.tree(place)
+    tree = command.tree(place)
     if any(letter.isspace() for letter in tree):        # Spack copes with a space; the compilers do not
         raise UsageError(f'{tree}: packages cannot be built for a path with a space: install into another '
                          "(Spack's config:install_tree:root; for a bundle, PARITY_RESULTS)")
-    in_use = used(built) if built else None
-    if place == in_use:
-        place = folder.beside(place)
     began, start = manifest.now(), time.monotonic()
     manifest.attempted(system.name, began)
     try:
@@ -50,17 +46,12 @@ def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
             print(f'parity: {system.name}: {manifest.not_built(system.name, built)}', file=sys.stderr)
         raise
     _commit_lock(system, place)
-    for other in place.parent.iterdir():        # the packages stay Spack's
-        if other not in (place, in_use):
+    for other in place.parent.iterdir():        # a session may still use the build before; packages stay Spack's
+        if other != place and not (built and other in Path(built.view).parents):
             shutil.rmtree(other, ignore_errors=True)
     count = sum(len(view.packages) for view in written.views.values())
     print(f'parity: {system.name}: built {count} packages in {time.monotonic() - start:.0f} s')
     return written
-
-
-def used(built: manifest.Manifest) -> Path:
-    """Return the environment of the build in use, whose `view/bin` the manifest names."""
-    return Path(built.view).parents[1]
 
 
 def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
@@ -72,10 +63,10 @@ def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
 
 
 def _written(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
-    command = find()
-    if own := folder.given(command):
+    command = spack.chosen()
+    if own := command.given():
         print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')
-    return command, folder.write(system, facts, own)
+    return command, environment.write(system, facts, own)
 
 
 def _build(command: Spack, system: System, place: Path) -> manifest.Manifest:
@@ -85,34 +76,14 @@ def _build(command: Spack, system: System, place: Path) -> manifest.Manifest:
         (place / name).unlink(missing_ok=True)
         shutil.rmtree(place / f'._{name}', ignore_errors=True)
     command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
-    default, for_gpu = _proven(place / 'view', folder.concrete(place)), _proven_gpu(place)
-    return manifest.write(system.name, folder.stamp(place), default, for_gpu, folder.tools(command, place))
-
-
-def _proven_gpu(place: Path) -> manifest.View | None:
-    """Return the GPU view, if anything is in it. Without a driver its binaries are not started."""
-    roots, driver = folder.concrete(place, for_gpu=True), scope.gpu_driver()
-    if roots and not driver:
-        print(f'parity: no GPU driver here: of {", ".join(roots)} for GPUs it is only checked that the binaries '
-              'are there, not that they start', flush=True)
-    return _proven(place / 'view-gpu', roots, start=driver) if roots else None
-
-
-def _proven(view: Path, roots: dict[str, dict[str, Any]], start: bool = True) -> manifest.View:
-    """Return the view. Raise InfrastructureError for binaries that are not there or do not start."""
-    bin_ = view / 'bin'
-    wanted = {package: expected(package, root) for package, root in roots.items()}
-    every = {name: code for several in wanted.values() for name, code in several.items()}
-    if bad := problems(bin_, every, start):
-        name, why = next(iter(bad.items()))
-        others = f' (so for {len(bad) - 1} more: {" ".join(list(bad)[1:6])} ...)' if len(bad) > 1 else ''
-        raise InfrastructureError(f'{bin_ / name}: {why}{others}')
-    return manifest.view(bin_, roots, {package: list(several) for package, several in wanted.items()}, start)
+    tools = command.tools(place)
+    default, gpu = (proven(place, tools, for_gpu) for for_gpu in (False, True))
+    return manifest.write(system.name, environment.stamp(place), default, gpu if gpu.packages else None)
 
 
 def _refuse_unfit(system: System, place: Path) -> None:
     """Raise UsageError where something that the lock needs is not here, or it was made without its compilers."""
-    specs = folder.locked(place)['concrete_specs'].values()
+    specs = spack.locked(place)['concrete_specs'].values()
     stated = {f'{s["name"]}@{s["version"]}': (s.get('external') or {}).get('path') for s in specs}
     if absent := sorted(f'{name} ({path})' for name, path in stated.items() if path and not os.path.exists(path)):
         raise UsageError(f'{system.name}: the lock names what is not on this machine: {", ".join(absent)}: go to '
@@ -126,8 +97,8 @@ def _refuse_unfit(system: System, place: Path) -> None:
 def _lock(command: Spack, system: System, place: Path) -> None:
     """Make the lock anew when its inputs change, but never a committed one."""
     made_from = place / 'spack.lock.inputs'
-    now = folder.inputs(place)
-    if folder.committed_lock(system.name).exists():
+    now = environment.inputs(place)
+    if environment.committed_lock(system.name).exists():
         return _refuse_old(command, system, place)
     if made_from.exists() and made_from.read_text() == now:
         return
@@ -136,11 +107,16 @@ def _lock(command: Spack, system: System, place: Path) -> None:
     made_from.write_text(now)
 
 
+def _roots(place: Path) -> dict[str, str]:
+    """Return the specs that the lock was made for, and the hash of each."""
+    return {root['spec']: root['hash'] for root in spack.locked(place)['roots']}
+
+
 def _refuse_old(command: Spack, system: System, place: Path) -> None:
     """Raise UsageError where the committed lock is for other specs. Spack changes only the copy at ``place``."""
-    lock, before = folder.committed_lock(system.name), folder.roots(place)
+    lock, before = environment.committed_lock(system.name), _roots(place)
     command.run(place, 'concretize')
-    after = folder.roots(place)
+    after = _roots(place)
     if before == after:
         return
     shutil.copy(lock, place)
@@ -151,25 +127,9 @@ def _refuse_old(command: Spack, system: System, place: Path) -> None:
                      f'parity software build --system {system.name}')
 
 
-def find() -> Spack:
-    """Return the Spack of the named bundle, one that is here, or one unpacked before. UsageError for none."""
-    home = paths.results() / 'software' / 'spack'
-    if named := os.environ.get(bundle.VARIABLE):
-        return bundle.unpack(Path(named), home)
-    found, notes = spack.find(paths.root(), os.environ)
-    if found:
-        python = os.environ.get('SPACK_PYTHON', sys.executable)
-        return Spack(found.path, {**os.environ, 'SPACK_PYTHON': python, 'SPACK_COLOR': 'never',
-                                  'GIT_TERMINAL_PROMPT': '0'})      # nobody is there to answer
-    if before := bundle.unpacked(home):
-        return before
-    raise UsageError('; '.join([*notes, 'no Spack here: set SPACK_ROOT, put spack on PATH, let ci/quickstart '
-                                f'clone it from its host, or name a bundle with {bundle.VARIABLE}']))
-
-
 def _commit_lock(system: System, place: Path) -> None:
     """Copy a site's new lock to where it is committed; that of `local` is this machine's own."""
-    lock = folder.committed_lock(system.name)
+    lock = environment.committed_lock(system.name)
     if not system.detect and not lock.exists():
         print(f'parity: {lock}: new; commit it')
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -182,9 +142,21 @@ _LOAD = (sys.executable, '-c', 'import ctypes, os, sys; ctypes.CDLL(sys.argv[1],
 _SECONDS = 0.5
 
 
-def expected(package: str, facts: dict[str, Any]) -> dict[str, Code]:
-    """Return the binaries, below the view's bin/, that a package must bring, and each one's code."""
-    return {name: code for code in codes.of_package(package) for name in code.binaries_of(facts['parameters'])}
+def proven(place: Path, tools: dict[str, str], for_gpu: bool = False) -> manifest.View:
+    """Return a view of the build at ``place``. Raise InfrastructureError for binaries that are not there or do not
+    start. Without a driver, those for GPUs are not started."""
+    packages, bin_ = manifest.concrete(place, for_gpu), place / ('view-gpu' if for_gpu else 'view') / 'bin'
+    start = not for_gpu or environment.gpu_driver()
+    if packages and not start:
+        print(f'parity: no GPU driver here: of {", ".join(packages)} for GPUs it is only checked that the '
+              'binaries are there, not that they start', flush=True)
+    bad = problems(bin_, {name: code for package, built in packages.items() for code in codes.of_package(package)
+                          for name in code.binaries_of(built.parameters)}, start)
+    if bad:
+        name, why = next(iter(bad.items()))
+        others = f' (so for {len(bad) - 1} more: {" ".join(list(bad)[1:6])} ...)' if len(bad) > 1 else ''
+        raise InfrastructureError(f'{bin_ / name}: {why}{others}')
+    return manifest.view(bin_, packages, tools, start)
 
 
 def problems(folder: Path, wanted: dict[str, Code], start: bool = True) -> dict[str, str]:

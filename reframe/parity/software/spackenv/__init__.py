@@ -1,1 +1,0 @@
-"""The benchmark codes from Spack: one locked environment a system, and the manifest of its build."""
