@@ -278,13 +278,10 @@ def test_lint_is_content_until_the_software_or_the_environments_change(history, 
     assert lint_of() == [f'its software changed since it was accepted on {datetime.date.today()}'] * 2
 
 
-def test_lint_warns_of_what_is_wide_or_unused(history):
+def test_lint_warns_of_what_no_planned_case_has(history):
     references(entry('copy:', '  hpl: [100.0, -0.2, 0.2, Gflop/s]', 'write:', '  hpl: [100.0, -0.2, 0.2, Gflop/s]', index='size, mode'))
-    nights(history, quiet(20), name='Toy %mode=copy')
-    assert lint_of() == ['a bound of 20 % is wider than the noise needs: 20 nights ask for 3.0 %',
-                         'not applied by the last 14 sessions', 'not applied by the last 14 sessions',
-                         'never applied: no case of the plan is of it']
-    assert str(lint('local')[0].warnings[0]).startswith(f'{references()}:5: Toy/quick/copy/hpl: ')
+    assert lint_of() == ['never applied: no case of the plan is of it']
+    assert str(lint('local')[0].warnings[0]).startswith(f'{references()}:7: Toy/quick/write/hpl: ')
 
 
 @pytest.mark.parametrize('text, says', [

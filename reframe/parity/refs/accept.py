@@ -110,13 +110,13 @@ def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
     now = {cell.id: cell.nights[-1].software for cell in propose.cells(history.load(system)) if cell.nights}
     again = f'propose again: parity refs propose --system {system}'
     for part, p in ((part, p) for part, found in chosen.items() for p in found):
-        index = indexes.get((part, p.check))
+        other = indexes.get((part, p.check))
         if p.digest != p.expected_digest():
             yield (f'{propose.folder(system) / part}.yaml: {p.cell} was edited by hand: '
                    f'a value of your own goes into {_file(system, part)}')
-        elif index and index.names != tuple(p.index):
-            names = ', '.join(index.names)
-            yield f'{index.file}:{index.line}: $index [{names}] does not fit {p.cell}; {again}'
+        elif other and [*other.index] != [*p.index]:
+            yield (f'{other.file}:{other.index_line}: $index [{", ".join(other.index)}] does not fit {p.cell}; '
+                   f'{again}')
         elif there.get((part, p.path)) != p.replaces:
             yield f'{p.cell}: its accepted value changed since it was proposed; {again}'
         elif now.get(p.cell, p.observed.software) != p.observed.software:

@@ -15,7 +15,7 @@ import datetime
 import functools
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -24,7 +24,6 @@ from pydantic import Field, StringConstraints, ValidationError
 from parity import plan
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
-from parity.base.figures import percent
 from parity.base.strict import Strict
 from parity.plan import LoadedCheck, Plan, PlannedMetric
 from parity.plan.identity import suffix
@@ -73,6 +72,7 @@ class Accepted:
     partition: str
     file: Path
     line: int
+    index_line: int                     # of the check's $index
     check: str
     index: dict[str, str]
     metric: str
@@ -113,23 +113,58 @@ class Accepted:
             and not cell.changed and self.index.items() <= cell.index.items()
 
 
-class Index(NamedTuple):
-    """The variables that lead to the references of a check in a file."""
-
-    file: Path
-    line: int
-    check: str
-    names: tuple[str, ...]
-
-
 def of_system(system: str) -> list[Accepted]:
     """Return every well-formed reference; `problems` names the others. UsageError for a file that is no YAML."""
-    return [each for each in _of_system(system) if isinstance(each, Accepted)]
+    found = []
+    for file in systems.reference_files(system):
+        state = file.stat() if file.exists() else None
+        found += _of_file(system, file, state and (state.st_mtime_ns, state.st_size))
+    return found
 
 
-def indexes(system: str) -> dict[tuple[str, str], Index]:
-    """Return the $index of each check that the system's files have, by partition and check."""
-    return {(each.file.stem, each.check): each for each in _of_system(system) if isinstance(each, Index)}
+def indexes(system: str) -> dict[tuple[str, str], Accepted]:
+    """Return a reference of each partition and check that have some: all of a check have the same $index."""
+    return {(each.partition, each.check): each for each in of_system(system)}
+
+
+@functools.lru_cache(maxsize=16)
+def _of_file(system: str, file: Path, _state: tuple[int, int] | None) -> list[Accepted]:
+    """A verdict asks twice, and a file of a thousand references takes a second to read."""
+    data, node = yamlfile.load(file)
+    data = dict(data) if isinstance(data, dict) else {}
+    told, found = data.pop(PROVENANCE, None), []
+    for check, entry in data.items():
+        names, line = _index(entry), yamlfile.line_of(node, (check, '$index'))
+        for keys, value in _leaves(entry) if names else ():
+            if len(keys) == len(names) + 1 and isinstance(value, list) and len(value) == 4:
+                *values, metric = map(str, keys)
+                found.append(Accepted(
+                    system, file.stem, file, yamlfile.line_of(node, (check, *keys)), line, check,
+                    dict(zip(names, values, strict=True)), metric, *value,
+                    _provenance(told, '/'.join((check, *values, metric)))))
+    return found
+
+
+def _index(entry: Any) -> list[str]:
+    """The variables that lead to the references of a check; [] where its entry names none."""
+    names = entry.get('$index') if isinstance(entry, dict) else None
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _leaves(entry: Any, keys: tuple = ()) -> Iterator[tuple[tuple, Any]]:
+    """Each value below nested mappings, behind the keys that lead to it; an empty mapping is a value, too."""
+    if not isinstance(entry, dict) or not entry:
+        yield keys, entry
+        return
+    for key, value in entry.items():
+        yield from _leaves(value, (*keys, key))
+
+
+def _provenance(told: Any, path: str) -> Provenance | None:
+    try:
+        return Provenance.model_validate(told[path])
+    except (LookupError, TypeError, ValidationError):
+        return None
 
 
 def problems(system: System, planned: Plan) -> list[str]:
@@ -151,111 +186,61 @@ def problems_of(system: System, planned: Plan, file: Path, text: str | None = No
     except UsageError as err:
         return [str(err)]
     environs = ['distro', *systems.SPACK, *(e.name for e in system.environments)]
-    found = _File(system.name, file, node, {c.check: c for c in planned.checks}, environs).read(data)
-    return [each for each in found if isinstance(each, str)]
+    wrong = _wrong(dict(data) if isinstance(data, dict) else {}, {c.check: c for c in planned.checks}, environs)
+    return list(dict.fromkeys(f'{file}:{yamlfile.line_of(node, keys)}: {what}' for keys, what in wrong))
 
 
-def _of_system(system: str) -> Iterator[Accepted | Index | str]:
-    for file in systems.reference_files(system):
+def _wrong(data: dict, checks: dict[str, LoadedCheck], environs: list[str]) -> Iterator[tuple[tuple, str]]:
+    """Yield a sentence for each thing that is wrong, behind the keys that lead there."""
+    told = data.pop(PROVENANCE, {})
+    if not data:
+        yield (), 'must be a mapping of checks to references, and holds none'
+    if not isinstance(told, dict):
+        yield (PROVENANCE,), 'provenance must be a mapping of references to who accepted them'
+        told = {}
+    for path, entry in told.items():
         try:
-            stat = file.stat()
-        except OSError as err:
-            raise UsageError(f'{file}: {err.strerror}') from None
-        yield from _of_file(system, file, stat.st_mtime_ns, stat.st_size)
+            Provenance.model_validate(entry)
+        except ValidationError as err:      # a value without a valid date would never expire
+            keys, what = yamlfile.told(entry, Provenance, err.errors())[0]
+            yield (PROVENANCE, path), f'provenance of {": ".join(map(str, (path, *keys, what)))}'
+    for check, entry in data.items():
+        if check in checks:
+            yield from _wrong_of_check(checks[check], entry, environs)
+        else:
+            yield (check,), unknown('check', check, list(checks))
 
 
-@functools.lru_cache(maxsize=16)
-def _of_file(system: str, file: Path, _written: int, _size: int) -> list[Accepted | Index | str]:
-    """A verdict asks twice, and a file of a thousand references takes a second to read."""
-    data, node = yamlfile.load(file)
-    return list(_File(system, file, node).read(data))
+def _wrong_of_check(check: LoadedCheck, entry: Any, environs: list[str]) -> Iterator[tuple[tuple, str]]:
+    """The same of one check: $index names `size`, variants and parameters; the keys below it are their values."""
+    valid = {'size': list(SIZES), **check.variants, '$environ': environs, **check.parameters}
+    needed, names = ['size', *check.variants], _index(entry)
+    if strange := [name for name in names if name not in valid]:
+        yield (check.check, '$index'), unknown('parameter', strange[0], list(valid))
+    elif set(needed) - set(names):
+        yield (check.check, '$index'), (f'{check.check} needs an $index with {" and ".join(needed)}, for instance '
+                                        f'[{", ".join(needed)}]; valid: {", ".join(valid)}')
+    else:
+        levels = [*((name, valid[name]) for name in names), ('metric', [m.name for m in check.metrics])]
+        for keys, value in _leaves({key: value for key, value in entry.items() if key != '$index'}):
+            depth, what = _wrong_of_value(check, keys, value, levels)
+            if what:
+                yield (check.check, *keys[:depth]), what
 
 
-@dataclass
-class _File:
-    """A file of references. Without the plan's ``checks`` every name and unit is taken for valid."""
-
-    system: str
-    file: Path
-    node: Any
-    checks: dict[str, LoadedCheck] | None = None
-    environs: list[str] = field(default_factory=list)
-    by: dict[str, Provenance] = field(default_factory=dict)
-
-    def read(self, data: Any) -> Iterator[Accepted | Index | str]:
-        """Yield each reference, each $index, and a sentence with file and line for each thing that is wrong."""
-        data = dict(data) if isinstance(data, dict) else {}
-        entries = data.pop(PROVENANCE, {})
-        if not data:
-            yield self._wrong((), 'must be a mapping of checks to references, and holds none')
-        if not isinstance(entries, dict):
-            yield self._wrong((PROVENANCE,), 'provenance must be a mapping of references to who accepted them')
-            entries = {}
-        for path, entry in entries.items():
-            try:
-                self.by[path] = Provenance.model_validate(entry)
-            except ValidationError as err:      # a value without a valid date would never expire
-                keys, what = yamlfile.told(entry, Provenance, err.errors())[0]
-                yield self._wrong((PROVENANCE, path), f'provenance of {": ".join(map(str, (path, *keys, what)))}')
-        for check, entry in data.items():
-            if self.checks is not None and check not in self.checks:
-                yield self._wrong((check,), unknown('check', check, list(self.checks)))
-            elif not isinstance(entry, dict):
-                yield self._wrong((check,), f'{check} must be a mapping')
-            else:
-                yield from self._check(str(check), entry)
-
-    def _wrong(self, keys: tuple, what: str) -> str:
-        return f'{self.file}:{yamlfile.line_of(self.node, keys)}: {what}'
-
-    def _check(self, check: str, entry: dict) -> Iterator[Accepted | Index | str]:
-        """One check's entry: $index names `size`, variants and parameters; every value on the way is theirs."""
-        index = entry.get('$index')
-        names = tuple(map(str, index)) if isinstance(index, list) else None
-        if names is not None:
-            yield Index(self.file, yamlfile.line_of(self.node, (check, '$index')), check, names)
-        valid, metrics = dict.fromkeys(names or ()), None
-        if self.checks is not None:
-            loaded = self.checks[check]
-            valid = {'size': list(SIZES), **loaded.variants, '$environ': self.environs, **loaded.parameters}
-            metrics = {m.name: m for m in loaded.metrics}
-            needed, strange = ['size', *loaded.variants], [name for name in names or () if name not in valid]
-            if strange:
-                yield self._wrong((check, '$index'), unknown('parameter', strange[0], list(valid)))
-                return
-            if names is None or set(needed) - set(names):
-                yield self._wrong((check, '$index'), f'{check} needs an $index with {" and ".join(needed)}, for '
-                                  f'instance [{", ".join(needed)}]; valid: {", ".join(valid)}')
-                return
-        body = {key: value for key, value in entry.items() if key != '$index'}
-        if not body:
-            yield self._wrong((check,), f'{check} has no reference')
-        elif names is not None:
-            yield from self._level(body, check, {}, [(name, valid[name]) for name in names], metrics)
-
-    def _level(self, entry: Any, check: str, index: dict[str, str], left: list[tuple[str, list[str] | None]],
-               metrics: dict[str, PlannedMetric] | None) -> Iterator[Accepted | str]:
-        """The entries below ``check`` and ``index``: values of the variables that are ``left``, then metrics."""
-        keys = check, *index.values()
-        if not isinstance(entry, dict) or not entry:
-            yield self._wrong(keys, f'{keys[-1]} must be a mapping'
-                              + ('' if left else ' of metrics to [value, lower, upper, unit]'))
-            return
-        (name, known), *deeper = left or [('metric', metrics and list(metrics))]
-        for key, value in entry.items():
-            here = *keys, str(key)
-            if known is not None and str(key) not in known:
-                yield self._wrong(here, unknown(name, str(key), known))
-            elif known is not None and not isinstance(key, str):    # ReFrame never finds it, and says nothing
-                yield self._wrong(here, f"{name} {key!r} is no text to YAML, and never found: write '{key}'")
-            elif left:
-                yield from self._level(value, check, {**index, name: str(key)}, deeper, metrics)
-            elif metrics and (what := _tuple_wrong(value, metrics[key])):
-                yield self._wrong(here, f'{key}: {what}')
-            elif isinstance(value, list) and len(value) == 4:
-                line = yamlfile.line_of(self.node, here)
-                yield Accepted(self.system, self.file.stem, self.file, line, check, index, str(key), *value,
-                               self.by.get('/'.join(here)))
+def _wrong_of_value(check: LoadedCheck, keys: tuple, value: Any, levels: list[tuple[str, list[str]]]):
+    """Return how many of the keys lead to what is wrong with ``value``, and a sentence; '' if nothing is."""
+    for depth, (key, (name, known)) in enumerate(zip(keys, levels, strict=False), 1):
+        if str(key) not in known:
+            return depth, unknown(name, key, known)
+        if not isinstance(key, str):    # ReFrame never finds it, and says nothing
+            return depth, f"{name} {key!r} is no text to YAML, and never found: write '{key}'"
+    if len(keys) < len(levels):
+        name, known = levels[len(keys)]
+        return len(keys), f'{(check.check, *keys)[-1]} must be a mapping, with keys of {name}: {", ".join(known)}'
+    metric = next(m for m in check.metrics if m.name == keys[len(levels) - 1])
+    what = _tuple_wrong(value if len(keys) == len(levels) else {}, metric)
+    return len(levels), what and f'{metric.name}: {what}'
 
 
 def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
@@ -281,12 +266,6 @@ def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
     side, bound = ('lower', low) if better == 'higher' else ('upper', up)       # where worse lies
     return '' if bound is not None else \
         f'{better} is better, and it has no {side} bound: it could never be judged regressed'
-
-
-#: A reference that so many sessions in a row did not apply is of nothing that is measured.
-UNUSED = 14
-#: A bound so many times as wide as the noise needs lets a real change pass.
-_TOO_WIDE = 2
 
 
 class Warned(NamedTuple):
@@ -323,43 +302,16 @@ def lint(system: str = '') -> list[Linted]:
 
 
 def warnings(found: list[Accepted]) -> list[Warned]:
-    """Return what has expired, and what no longer fits the history of the system."""
+    """Return what has expired, and what the system measured with other software since."""
     if not found:
         return []
     from parity.records import history  # a first verdict, which asks only what has expired, loads no polars
     from parity.refs import propose
-    frame = history.load(found[0].system)
-    cells = propose.cells(frame)
-    began = sorted(frame['night'].unique())
-    warned = _expired(found)
-    for each in found:
-        own = [cell for cell in cells if each.is_of(cell) and cell.nights]
-        told = each.provenance
-        if told and any(cell.nights[-1].software != told.software for cell in own):
-            warned.append(Warned(each, f'its software changed since it was accepted on {told.date}'))
-        warned += [Warned(each, what) for what in _width(each, own)]
-        since = [night for night in began if not told or night[:10] > str(told.date)]
-        used = max((n.night for cell in own for n in cell.nights if n.applied), default='')
-        if len(since) >= UNUSED and used < since[-UNUSED]:
-            warned.append(Warned(each, f'not applied by the last {UNUSED} sessions'
-                                 + (f', not since {used[:10]}' if used else '')))
-    return warned
-
-
-def _width(each: Accepted, own: list[Cell]) -> Iterator[str]:
-    """A word where the bound on the worse side is far wider than the nights need."""
-    if not each.value or not own:
-        return
-    from parity.refs import propose
-    bound = each.lower if own[0].nights[-1].better == 'higher' else each.upper
-    try:
-        needed = [propose.of_nights(propose.alike(cell, {})) for cell in own]
-    except propose.Refused:
-        return
-    widest = max(found.reference[2] for found in needed)
-    if bound is not None and widest and abs(bound) > _TOO_WIDE * widest:
-        yield (f'a bound of {percent(abs(bound))} is wider than the noise needs: '
-               f'{needed[0].observed.n} nights ask for {percent(widest)}')
+    cells = [cell for cell in propose.cells(history.load(found[0].system)) if cell.nights]
+    return _expired(found) + [
+        Warned(each, f'its software changed since it was accepted on {told.date}') for each in found
+        if (told := each.provenance) and any(
+            each.is_of(cell) and cell.nights[-1].software != told.software for cell in cells)]
 
 
 def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:

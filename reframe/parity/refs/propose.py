@@ -24,7 +24,7 @@ from parity.base.strict import Strict
 from parity.records import database, history
 from parity.records.outset import parameters
 from parity.refs import accepted
-from parity.refs.accepted import Accepted, Index, Observed, Reference
+from parity.refs.accepted import Accepted, Observed, Reference
 from parity.stats import bounds
 from parity.system import systems
 from parity.system.systems import System
@@ -85,7 +85,7 @@ def _chosen(system: System, known: list[Cell], partition: str, check: str) -> li
     return [c for c in fitting if not partition or c.partition == partition]
 
 
-def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
+def _index(cell: Cell, there: Accepted | None, own: set[str]) -> dict[str, str]:
     """Return the keys that lead to the cell's reference, as the file has them, or in our own order."""
     if cell.changed:
         raise Refused(f'set on the command line: {cell.changed}; a reference is of the check without')
@@ -93,12 +93,12 @@ def _index(cell: Cell, there: Index | None, own: set[str]) -> dict[str, str]:
         raise Refused(f'-P made {", ".join(sorted(more))} a parameter: its reference is that of the case without')
     has = cell.index
     needed = [name for name in has if name != '$environ' or cell.by_environ]
-    names = there.names if there else needed
+    names = list(there.index) if there else needed
     if lacking := [name for name in needed if name not in names]:
-        raise Refused(f'{there.file}:{there.line}: $index [{", ".join(names)}] does not tell '
+        raise Refused(f'{there.file}:{there.index_line}: $index [{", ".join(names)}] does not tell '
                       f'{" and ".join(lacking)}: a reference would be of several cases')
     if unknown := [name for name in names if name not in has]:
-        raise Refused(f'{there.file}:{there.line}: $index: {unknown[0]} is nothing that this case has')
+        raise Refused(f'{there.file}:{there.index_line}: $index: {unknown[0]} is nothing that this case has')
     return {name: has[name] for name in names}
 
 
