@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -76,10 +76,7 @@ class Accepted:
     check: str
     index: dict[str, str]
     metric: str
-    value: float
-    lower: float | None
-    upper: float | None
-    unit: str
+    reference: Reference
     provenance: Provenance | None       # None: written by hand
 
     @property
@@ -88,8 +85,8 @@ class Accepted:
         return '/'.join((self.check, *self.index.values(), self.metric))
 
     @property
-    def reference(self) -> Reference:
-        return self.value, self.lower, self.upper, self.unit
+    def value(self) -> float:
+        return self.reference[0]
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -140,7 +137,7 @@ def _of_file(system: str, file: Path, _state: tuple[int, int] | None) -> list[Ac
                 *values, metric = map(str, keys)
                 found.append(Accepted(
                     system, file.stem, file, yamlfile.line_of(node, (check, *keys)), line, check,
-                    dict(zip(names, values, strict=True)), metric, *value,
+                    dict(zip(names, values, strict=True)), metric, tuple(value),
                     _provenance(told, '/'.join((check, *values, metric)))))
     return found
 
@@ -268,14 +265,8 @@ def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
         f'{better} is better, and it has no {side} bound: it could never be judged regressed'
 
 
-class Warned(NamedTuple):
-    """A warning for a person to look at; the reference is applied all the same."""
-
-    reference: Accepted
-    what: str
-
-    def __str__(self) -> str:
-        return f'{self.reference.where}: {self.what}'
+#: A warning for a person to look at; the reference is applied all the same.
+Warned = tuple[Accepted, str]
 
 
 class Linted(NamedTuple):
@@ -284,7 +275,7 @@ class Linted(NamedTuple):
     system: str
     references: int = 0
     errors: list[str] = []
-    warnings: list[Warned] = []
+    warnings: list[str] = []
 
 
 def lint(system: str = '') -> list[Linted]:
@@ -297,7 +288,8 @@ def lint(system: str = '') -> list[Linted]:
             linted.append(Linted(name, errors=wrong))
         else:
             found = of_system(name)
-            linted.append(Linted(name, len(found), warnings=[*warnings(found), *_against_plan(found, planned)]))
+            warned = [*warnings(found), *_against_plan(found, planned)]
+            linted.append(Linted(name, len(found), warnings=[f'{each.where}: {what}' for each, what in warned]))
     return linted
 
 
@@ -309,7 +301,7 @@ def warnings(found: list[Accepted]) -> list[Warned]:
     from parity.refs import propose
     cells = [cell for cell in propose.cells(history.load(found[0].system)) if cell.nights]
     return _expired(found) + [
-        Warned(each, f'its software changed since it was accepted on {told.date}') for each in found
+        (each, f'its software changed since it was accepted on {told.date}') for each in found
         if (told := each.provenance) and any(
             each.is_of(cell) and cell.nights[-1].software != told.software for cell in cells)]
 
@@ -322,30 +314,29 @@ def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
         own = [case for case in planned.cases if each.partition == case.partition and each.check == case.check
                and wanted.items() <= parameters(case.case).items()]
         environs = {case.environ for case in own} - {''}
+        if '$environ' in each.index:
+            environs &= {each.index['$environ']}
         if not environs:
-            needs = ', '.join(sorted({need for case in own for need in case.needs}))
-            yield Warned(each, f'never applied: no environment offers {needs}' if needs else
-                         'never applied: no case of the plan is of it')
-        elif '$environ' in each.index and each.index['$environ'] not in environs:
-            yield Warned(each, f'never applied: the case runs in {", ".join(sorted(environs))}')
-        elif '$environ' not in each.index and len(environs) > 1:
-            yield Warned(each, f'one value for {" and ".join(sorted(environs))}: put $environ into the $index')
+            needs = ', '.join(sorted({need for case in own if not case.environ for need in case.needs}))
+            yield each, 'never applied: ' + (f'no environment offers {needs}' if needs else
+                                             'no case of the plan is of it')
+        elif len(environs) > 1:
+            yield each, f'one value for {" and ".join(sorted(environs))}: put $environ into the $index'
 
 
-def _expired(references: Iterable[Accepted]) -> list[Warned]:
-    return [Warned(each, f'expired on {each.provenance.expires}; it is applied all the same: '
-                         f'parity refs propose --system {each.system}')
+def _expired(references: list[Accepted]) -> list[Warned]:
+    return [(each, f'expired on {each.provenance.expires}; it is applied all the same: '
+                   f'parity refs propose --system {each.system}')
             for each in references if each.provenance and each.provenance.expires < datetime.date.today()]
 
 
-def grouped(warned: Iterable[Warned]) -> list[str]:
+def grouped(warned: list[Warned]) -> list[str]:
     """Return one sentence for all references of a file that have the same warning."""
-    groups: dict[tuple, list[Warned]] = {}
-    for each in warned:
-        groups.setdefault((each.reference.file, each.what), []).append(each)
-    return [str(first) if not more else
-            f'{first.reference.where}, and {len(more)} more reference{"s" if len(more) > 1 else ""}: {first.what}'
-            for first, *more in groups.values()]
+    groups: dict[tuple, list[Accepted]] = {}
+    for each, what in warned:
+        groups.setdefault((each.file, what), []).append(each)
+    return [first.where + (f', and {len(more)} more reference{"s" if len(more) > 1 else ""}' if more else '')
+            + f': {what}' for (_, what), (first, *more) in groups.items()]
 
 
 def expired(system: str) -> list[str]:

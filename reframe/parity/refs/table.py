@@ -113,6 +113,6 @@ def _days(day: datetime.date) -> str:
 def _why(each: Accepted) -> str:
     if not (told := each.provenance):
         return '      nothing tells who accepted it, why, or until when'
-    figures = f'n {told.n}, median {told.median:g}, spread {told.spread:g} {each.unit}'
+    figures = f'n {told.n}, median {told.median:g}, spread {told.spread:g} {each.reference[3]}'
     return (f'      by {told.by}: {told.why} · {figures} · {told.nights}, sessions {told.sessions} · '
             f'nodes {told.nodes} · software {told.software}')
