@@ -157,7 +157,7 @@ def test_names_that_fit_nothing(history):
     with pytest.raises(NothingMeasured, match='ci/nightly --system local'):
         propose.run('local')
     nights(history, quiet())
-    for options, says in (({'system': 'locla'}, "unknown system 'locla'"), ({'partition': 'gpu'}, "no partition 'gpu'"),
+    for options, says in (({'system': 'locla'}, "unknown system 'locla'"), ({'partition': 'gpu'}, "unknown partition 'gpu'"),
                           ({'check': 'Toi'}, "did you mean 'Toy'"), ({'since': '20.11'}, '--since .20.11.: must be a date')):
         with pytest.raises(UsageError, match=says):
             propose.run(**{'system': 'local', **options})
@@ -257,7 +257,7 @@ def test_several_environments_each_have_their_own(history):
 def test_an_index_that_does_not_tell_all_is_refused_with_its_line(history):
     references(entry(BY_HAND))
     nights(history, quiet(), name='Toy %mode=copy')
-    assert 'default.yaml:2: $index [size] does not tell mode' in proposed()['hpl']
+    assert 'default.yaml:2: $index [size] must name size and mode' in proposed()['hpl']
 
 
 def lint_of() -> list[str]:

@@ -61,15 +61,11 @@ def run(system: str, cells: list[str], why: dict[str, Any]) -> list[tuple[Path, 
     planned = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', '--system', system])
     _refuse(accepted.problems(site, planned))
     _refuse(_changed(system, chosen))
-    old = {part: _text(_file(system, part)) for part in chosen}
-    new = {part: _with(system, part, old[part], found, why) for part, found in chosen.items()}
+    new = {part: _with(system, part, found, why) for part, found in chosen.items()}
     for part, text in new.items():
         _refuse(accepted.problems_of(site, planned, _file(system, part), text))
     for part, text in new.items():
-        file = _file(system, part)
-        if _text(file) != old[part]:
-            raise UsageError(f'{file}: was written while this ran: accept again')
-        files.write(file, text)
+        files.write(_file(system, part), text)
     propose.write(system, {partition: [p for p in found if p not in chosen.get(partition, [])]
                            for partition, found in waiting.items()})
     return [(_file(system, partition), found) for partition, found in chosen.items()]
@@ -79,11 +75,6 @@ def _file(system: str, partition: str) -> Path:
     return systems.references(system) / f'{partition}.yaml'
 
 
-def _text(file: Path) -> str:
-    """Return the file with its own line ends; '' without a file."""
-    return file.read_bytes().decode('utf-8') if file.exists() else ''
-
-
 def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -> dict[str, list[Proposal]]:
     """Return the proposals by partition; a cell that is proposed in several sizes stands for all."""
     every = sorted({p.cell for found in waiting.values() for p in found})
@@ -91,9 +82,7 @@ def _chosen(system: str, waiting: dict[str, list[Proposal]], cells: list[str]) -
         raise NothingMeasured(f'nothing is proposed for {system}; run: parity refs propose --system {system}')
     for cell in cells:
         if cell not in every:
-            more = f' and {len(every) - 8} more' if len(every) > 8 else ''
-            hint = near(cell, every) or f'; proposed: {", ".join(every[:8])}{more}'
-            raise UsageError(f'{cell} is not proposed{hint}')
+            raise UsageError(f'{cell} is not proposed{near(cell, every)}; proposed: {propose.few(every)}')
     chosen = {part: [p for p in found if not cells or p.cell in cells] for part, found in waiting.items()}
     return {part: found for part, found in chosen.items() if found}
 
@@ -123,9 +112,10 @@ def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
             yield f'{p.cell}: its software changed since it was proposed; {again}'
 
 
-def _with(system: str, partition: str, text: str, found: list[Proposal], why: dict[str, Any]) -> str:
+def _with(system: str, partition: str, found: list[Proposal], why: dict[str, Any]) -> str:
+    """Return the partition's file with the proposals, and with its own line ends."""
     tree: Tree = {}
-    there = accepted.indexes(system)
+    there, file = accepted.indexes(system), _file(system, partition)
     for p in found:
         level = tree.setdefault(p.check, {} if (partition, p.check) in there else {'$index': Line(list(p.index))})
         for key in p.index.values():
@@ -133,7 +123,8 @@ def _with(system: str, partition: str, text: str, found: list[Proposal], why: di
         level[p.metric] = Line([int(part) if isinstance(part, float) and part.is_integer() else part
                                 for part in p.reference])
         tree.setdefault(PROVENANCE, {})[p.path] = Line({**why, **p.observed.model_dump()})
-    return merged(_file(system, partition), text or _HEAD.format(f'{system}:{partition}'), tree)
+    text = file.read_bytes().decode() if file.exists() else _HEAD.format(f'{system}:{partition}')
+    return merged(file, text, tree)
 
 
 class Line(NamedTuple):
@@ -152,8 +143,6 @@ def merged(file: Path, text: str, tree: Tree) -> str:
     ``file`` is for the messages. New checks stand before `provenance`, new provenance at the end. Raises
     UsageError where the file is no YAML, or written so that nothing can be added to it."""
     data, root = yamlfile.parse(file, text)
-    if root is not None and not isinstance(root, yaml.MappingNode):
-        raise UsageError(f'{file}:1: must be a mapping of checks to references')
     tree = dict(sorted(tree.items(), key=lambda entry: entry[0] == PROVENANCE))
     edits = _of_level(file, text, root, tree) if root else [(len(text), len(text), _block(tree, 0))]
     new, newline = text, '\r\n' if '\r\n' in text else '\n'

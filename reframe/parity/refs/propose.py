@@ -18,7 +18,7 @@ import yaml
 from pydantic import Field
 
 from parity.base import files, paths, yamlfile
-from parity.base.errors import NothingMeasured, UsageError, near
+from parity.base.errors import NothingMeasured, UsageError, near, unknown
 from parity.base.figures import percent
 from parity.base.strict import Strict
 from parity.records import database, history
@@ -49,9 +49,8 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
         begin = datetime.datetime.fromisoformat(since).strftime('%Y-%m-%d %H:%M') if since else ''
     except ValueError:
         raise UsageError(f"--since {since!r}: must be a date such as 2026-11-20, or '2026-11-20 02:14'") from None
-    known = cells(history.load(site.name), begin)
+    known, kinds = cells(history.load(site.name), begin), _kinds(system)
     chosen = _chosen(site, known, partition, check)
-    kinds = _kinds(system, {n.session for cell in chosen for n in cell.nights[-bounds.MOST:]})
     have, indexes = accepted.of_system(system), accepted.indexes(system)
     own: dict[str, set[str]] = {}       # the parameters of each check itself: -P makes more
     for cell in known:
@@ -70,19 +69,17 @@ def run(system: str, partition: str = '', check: str = '', since: str = '') -> P
 
 
 def _chosen(system: System, known: list[Cell], partition: str, check: str) -> list[Cell]:
-    parts = [p.name for p in system.partitions]
-    if partition and partition not in parts:
-        raise UsageError(f'no partition {partition!r} in {system.name}; valid: {", ".join(parts)}')
+    if partition and partition not in (valid := [p.name for p in system.partitions]):
+        raise UsageError(unknown('partition', partition, valid))
     if not known:
         raise NothingMeasured(f'{paths.database()}: no figure of {system.name} is stored; '
                               f'run: ci/nightly --system {system.name}')
-    wanted = check.replace(' ', '')
-    fitting = [c for c in known if not wanted or wanted in (c.check, c.case.replace(' ', ''))]
-    if not fitting:
-        names = sorted({c.check for c in known} | {c.case.replace(' ', '') for c in known})
-        raise UsageError(f'--check {check}: no figure is stored for it{near(wanted, names)}; '
-                         f'stored: {", ".join(sorted({c.check for c in known}))}')
-    return [c for c in fitting if not partition or c.partition == partition]
+    wanted, cases = check.replace(' ', ''), {c.case.replace(' ', ''): c.check for c in known}
+    if wanted and wanted not in (*cases, *cases.values()):
+        raise UsageError(f'--check {check}: no figure is stored for it{near(wanted, [*cases, *cases.values()])}; '
+                         f'stored: {", ".join(sorted({*cases.values()}))}')
+    return [c for c in known if partition in ('', c.partition)
+            and wanted in ('', c.check, c.case.replace(' ', ''))]
 
 
 def _index(cell: Cell, there: Accepted | None, own: set[str]) -> dict[str, str]:
@@ -94,23 +91,20 @@ def _index(cell: Cell, there: Accepted | None, own: set[str]) -> dict[str, str]:
     has = cell.index
     needed = [name for name in has if name != '$environ' or cell.by_environ]
     names = list(there.index) if there else needed
-    if lacking := [name for name in needed if name not in names]:
-        raise Refused(f'{there.file}:{there.index_line}: $index [{", ".join(names)}] does not tell '
-                      f'{" and ".join(lacking)}: a reference would be of several cases')
-    if unknown := [name for name in names if name not in has]:
-        raise Refused(f'{there.file}:{there.index_line}: $index: {unknown[0]} is nothing that this case has')
+    if set(needed) - set(names) or set(names) - set(has):
+        raise Refused(f'{there.file}:{there.index_line}: $index [{", ".join(names)}] must name '
+                      f'{" and ".join(needed)}: a reference would be of several cases, or of none')
     return {name: has[name] for name in names}
 
 
 def _proposal(cell: Cell, index: dict[str, str], kept: list[Night], there: Accepted | None) -> Proposal:
-    found = of_nights(kept)
-    remarks, new, old = found.remarks, found.reference, there.reference if there else None
-    if old and old[0] and old[3] == new[3]:
-        gain = (new[0] - old[0]) / abs(old[0]) * (1 if kept[-1].better == 'higher' else -1)
+    reference, remarks = of_nights(kept)
+    if there and there.value and there.reference[3] == reference[3]:
+        gain = (reference[0] - there.value) / abs(there.value) * (1 if kept[-1].better == 'higher' else -1)
         if gain <= -bounds.LEAST_EFFECT:        # slow drift is not normal
             remarks = [*remarks, f'worse than the accepted value by {percent(-gain)}']
-    proposal = Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=new,
-                        replaces=old, observed=found.observed, remarks=remarks)
+    proposal = Proposal(cell=cell.id, check=cell.check, metric=cell.metric, index=index, reference=reference,
+                        replaces=there and there.reference, observed=_observed(kept), remarks=remarks)
     return proposal.model_copy(update={'digest': proposal.expected_digest()})
 
 
@@ -253,12 +247,6 @@ class Refused(Exception):
     """The reason why no reference is proposed for a cell."""
 
 
-class Value(NamedTuple):
-    reference: Reference
-    observed: Observed
-    remarks: list[str]
-
-
 def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> list[Night]:
     """Return the newest nights of ``cell`` that are of one software, unit and kind of node.
 
@@ -300,32 +288,36 @@ def _since_the_last_change(every: list[Night]) -> tuple[list[Night], str]:
     return every, ''
 
 
-def _kinds(system: str, sessions: set[str]) -> dict[tuple[str, str], str]:
-    """The kind of each node of these sessions, by session and node: virtual or not, and its processor. A node of a
-    batch system says so in its job; a case on this very machine is on what the session found."""
+def _kinds(system: str) -> dict[tuple[str, str], str]:
+    """The kind of each node, by session and node: virtual or not, and its processor. A node of a batch system says
+    so in its job; a case on this very machine is on what the session found."""
     found = {}
     for session in database.sessions(system, last=RECENT):
-        if session.uuid in sessions:
-            machine: dict[str, Any] = session.facts.get('machine') or {}
-            own = {'virtualisation': machine.get('backend') or machine.get('kind'),
-                   'processor': machine.get('model_name')}
-            for name, said in {machine.get('hostname'): own, **session.nodes}.items():
-                words = said.get('virtualisation'), said.get('processor')
-                found[session.uuid, name] = ', '.join(word for word in words if word and word != 'none')
+        machine: dict[str, Any] = session.facts.get('machine') or {}
+        own = {'virtualisation': machine.get('backend') or machine.get('kind'),
+               'processor': machine.get('model_name')}
+        for name, said in {machine.get('hostname'): own, **session.nodes}.items():
+            words = said.get('virtualisation'), said.get('processor')
+            found[session.uuid, name] = ', '.join(word for word in words if word and word != 'none')
     return found
 
 
-def of_nights(kept: list[Night]) -> Value:
-    """Return the median of the nights' medians between two bounds.
+def of_nights(kept: list[Night]) -> tuple[Reference, list[str]]:
+    """Return the median of the nights' medians between two bounds, and what a reviewer should know.
 
     A figure that is always 0 (hangs, failed writes) may not rise: its bound is absolute, 0. Raises Refused where a
     change, another node or the noise keeps one value from speaking for all nights."""
     values, runs, last = [n.value for n in kept], [v for n in kept for v in n.runs], kept[-1]
     middle = median(values)
     if not middle:
-        return Value(_zero(runs, last), _observed(kept, values), [])
+        if other := sum(v != 0 for v in runs):
+            raise Refused(f'its median is 0, and {other} of {len(runs)} runs are not: a share of 0 is no bound; '
+                          'write an absolute one by hand')
+        if last.better == 'higher':
+            raise Refused('always 0, and higher is better: there is nothing to fall from')
+        return (0.0, None, 0.0, last.unit), []
     if other := bounds.other_place(values, [n.node for n in kept]):
-        raise Refused(f'not alike: {_few([other[0]])} is {_signed(other[1])} beside the other nodes')
+        raise Refused(f'not alike: {few([other[0]])} is {_signed(other[1])} beside the other nodes')
     if changed := bounds.found(values):
         since = kept[changed.at].night
         raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
@@ -343,29 +335,21 @@ def of_nights(kept: list[Night]) -> Value:
     if (days := len({n.night[:10] for n in kept})) < 5:
         remarks.append(f'on {days} day{"s" if days > 1 else ""} only: how days differ is not in it')
     rounded = float(f'{middle:.3e}')        # the last of four digits is less than 0.05 %
-    return Value((rounded, -wide, wide, last.unit), _observed(kept, values), remarks)
+    return (rounded, -wide, wide, last.unit), remarks
 
 
-def _zero(runs: list[float], last: Night) -> Reference:
-    if other := sum(v != 0 for v in runs):
-        raise Refused(f'its median is 0, and {other} of {len(runs)} runs are not: a share of 0 is no bound; '
-                      'write an absolute one by hand')
-    if last.better == 'higher':
-        raise Refused('always 0, and higher is better: there is nothing to fall from')
-    return (0.0, None, 0.0, last.unit)
-
-
-def _observed(kept: list[Night], values: list[float]) -> Observed:
-    first, last = kept[0], kept[-1]
+def _observed(kept: list[Night]) -> Observed:
+    first, last, values = kept[0], kept[-1], [night.value for night in kept]
     same_day = first.night[:10] == last.night[:10]
     return Observed(
         n=len(kept), median=float(f'{median(values):.6g}'), spread=float(f'{bounds.spread(values):.3g}'),
         nights='..'.join(n.night if same_day else n.night[:10] for n in (first, last)),
         sessions=f'{first.session[:8]}..{last.session[:8]}',
-        nodes=_few(sorted({node for n in kept for node in _nodes(n)})), software=last.software)
+        nodes=few(sorted({node for n in kept for node in _nodes(n)})), software=last.software)
 
 
-def _few(names: list[str]) -> str:
+def few(names: list[str]) -> str:
+    """Return the first names, and how many more there are."""
     more = len(names) - _NAMES
     return ', '.join(names[:_NAMES]) + (f' and {more} more' if more > 0 else '')
 
