@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Callable
 
-from parity.stats.interval import Sample, paired, ratio
+from parity.stats.interval import Sample, ratio
 
 #: The true ratio of the medians.
 TRUE = 0.97
@@ -38,7 +38,7 @@ def share(family: str, numbers: tuple[int, int], noise: float = 1.0, pairs: bool
     for _ in range(trials):
         baseline = _sample([_CV * draw(generator) for _ in range(numbers[0])])
         candidate = _sample([math.log(TRUE) + noise * _CV * draw(generator) for _ in range(numbers[1])])
-        found = (paired if pairs else ratio)(baseline, candidate)
+        found = ratio(baseline, candidate, pairs)
         held += found.low <= TRUE <= found.high
     return held / trials
 

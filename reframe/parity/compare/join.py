@@ -34,7 +34,7 @@ from parity.system.systems import System
 
 _ORDER = ('compute', 'memory', 'network', 'storage', 'gpu')
 #: More runs of one metric than anybody makes: the newest are taken.
-MOST = 5000
+MOST = 500
 #: A difference that nobody acts on.
 MARGIN = 0.02
 #: So much of all runs may stand beside none of the other side (a run that failed), not more.
@@ -162,7 +162,7 @@ def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, n
         one, other = map(list, zip(*both, strict=True))
     samples = (Sample(tuple(v.value for v in values), side.step)
                for values, side in ((one, baseline), (other, candidate)))
-    found = (interval.paired if both else interval.ratio)(*samples)
+    found = interval.ratio(*samples, pairs=bool(both))
     sides = _sides(one, other)
     verdict = word(found.low, found.high, fields['better'], margin)
     if {v.value for v in (*one, *other)} == {0}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import groupby
 
 from rich.console import Group, RenderableType
@@ -18,6 +17,8 @@ _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'unde
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}
 #: A name that leaves room for figures beside it.
 _SHORT = 44
+#: Characters in a line that most comparisons need.
+_WIDE = 120
 #: Sides of which it is known when they ran.
 _TIMED = ('partition', 'session')
 #: What stands in the head of its own accord, or says nothing there.
@@ -29,7 +30,7 @@ def rendered(c: Comparison, width: int) -> RenderableType:
     title = f'{_named(c.baseline)} against {_named(c.candidate)}'
     parts: list[RenderableType] = [_line(title, 'bold'), *map(_line, _head(c))]
     if compared := [r for r in c.rows if r.ratio is not None]:
-        parts += [_line(''), *_table(c, compared, width)]
+        parts += [_line(''), _table(c, compared, width < _WIDE)]
     if c.means:
         parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: ' + ' · '.join(
             f'{m.subsystem or "all"} {number(m.speed, pad=True)} ({", ".join(m.checks)})' for m in c.means))]
@@ -60,40 +61,27 @@ def _head(c: Comparison) -> list[str]:
     return said
 
 
-def _table(c: Comparison, rows: list[Row], room: int) -> Iterator[RenderableType]:
-    """Yield the metrics of a case below its name, or behind it where it has one; all in the same columns."""
-    head = ['', c.baseline.name, c.candidate.name, 'n', 'ratio', f'{100 * c.confidence:g} %', '']
-    count = Counter(r.benchmark for r in rows)
-    alone = [count[r.benchmark] == 1 and len(r.benchmark) <= _SHORT for r in rows]
-    lines = [_cells(row, single, c.margin) for row, single in zip(rows, alone, strict=True)]
-    widths = _fitted([max(map(len, column)) for column in zip(map(visible, head), *lines, strict=True)], room)
-    yield _block([head], widths)
-    for subsystem, in_it in groupby(zip(rows, lines, alone, strict=True), lambda r: r[0].subsystem):
+def _table(c: Comparison, rows: list[Row], narrow: bool) -> Table:
+    """Return a line a metric, below the name of its case, or behind it where that is short and alone.
+
+    A narrow table folds medians and words before names; n, ratio and interval never."""
+    table = Table(box=None, pad_edge=False, header_style='')
+    head = '', c.baseline.name, c.candidate.name, 'n', 'ratio', f'{100 * c.confidence:g} %', ''
+    for i, name in enumerate(head):
+        table.add_column(_line(name), justify='left' if i in (0, 6) else 'right', no_wrap=i in (3, 4, 5),
+                         max_width=10 if narrow and i in (1, 2, 6) else None)
+    for subsystem, of_subsystem in groupby(rows, lambda r: r.subsystem):
         if subsystem:
-            yield _line(subsystem.upper(), 'bold')
-        for case, block in groupby(in_it, lambda r: '' if r[2] else r[0].benchmark):
-            found = list(block)
-            if case:
-                yield _line(f'  {case}')
-            yield _block([cells for _, cells, _ in found], widths, [
-                'bold red' if row.state == 'regressed' else _STYLES[row.verdict] for row, *_ in found])
-
-
-def _fitted(widths: list[int], room: int) -> list[int]:
-    """Fold words, medians and names where there is little room; n, ratio and interval never."""
-    fitted = list(widths)
-    for i, least in ((6, 10), (1, 9), (2, 9), (0, 10)):
-        excess = sum(fitted) + 2 * (len(fitted) - 1) - room
-        fitted[i] -= max(0, min(excess, fitted[i] - least))
-    return fitted
-
-
-def _block(lines: list[list[str]], widths: list[int], styles: list[str] | None = None) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for i, width in enumerate(widths):
-        table.add_column(width=width, overflow='fold', justify='left' if i in (0, len(widths) - 1) else 'right')
-    for cells, style in zip(lines, styles or [''] * len(lines), strict=True):
-        table.add_row(*map(_line, cells[:-1]), _line(cells[-1], style))
+            table.add_row(_line(subsystem.upper(), 'bold'))
+        for case, of_case in groupby(of_subsystem, lambda r: r.benchmark):
+            metrics = list(of_case)
+            alone = len(metrics) == 1 and len(case) <= _SHORT
+            if not alone:
+                table.add_row(_line(f'  {case}'))
+            for row in metrics:
+                *cells, word = _cells(row, alone, c.margin)
+                style = 'bold red' if row.state == 'regressed' else _STYLES[row.verdict]
+                table.add_row(*map(_line, cells), _line(word, style))
     return table
 
 
@@ -105,8 +93,7 @@ def _cells(row: Row, alone: bool, margin: float) -> list[str]:
         (f'{one} {unit}'.strip(), row.spread_baseline), (two, row.spread_candidate)))
     count = f'{row.n} pairs' if row.paired else str(row.n) if row.n_baseline == row.n_candidate else \
         f'{row.n_baseline}+{row.n_candidate}'
-    cells = [name, one, two, count, number(row.ratio, pad=True), limits, _word(row, margin)]
-    return [visible(cell) for cell in cells]
+    return [name, one, two, count, number(row.ratio, pad=True), limits, _word(row, margin)]
 
 
 def _word(row: Row, margin: float) -> str:

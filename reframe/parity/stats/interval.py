@@ -26,7 +26,7 @@ _T = {3: 4.302653, 4: 3.182446, 5: 2.776445}
 _FEWEST_FOR_LAG = 10
 #: A factor of e^300 between runs is no noise, and no number that can be calculated with.
 _FARTHEST = 300.0
-_Z95, _Z975 = 1.644854, 1.959964
+_Z95 = 1.644854
 
 
 @dataclass(frozen=True)
@@ -59,31 +59,30 @@ class Sample:
         return step / 2 / abs(self.median)
 
 
-def ratio(baseline: Sample, candidate: Sample) -> Ratio:
-    """Return the quotient of the two sides' medians."""
-    if why := _no_ratio(baseline, candidate):
-        return Ratio(None, why=why)
-    at = candidate.median / baseline.median
-    if not 0 < at < math.inf:
-        return Ratio(None, why='the medians are too far apart: no ratio')
-    if why := _too_few(min(len(baseline.values), len(candidate.values)), 'run'):
-        return Ratio(at, why=why)
-    (below, _, above, lag), (c_below, _, c_above, c_lag) = map(_of_median, (baseline.values, candidate.values))
-    return _widened(at, math.hypot(c_below, above), math.hypot(c_above, below), max(lag, c_lag), baseline,
-                    candidate)
-
-
-def paired(baseline: Sample, candidate: Sample) -> Ratio:
-    """Return the median of the quotients of pairs: run i of one side beside run i of the other."""
-    if why := _no_ratio(baseline, candidate):
-        return Ratio(None, why=why)
-    quotients = [c / b for b, c in zip(baseline.values, candidate.values, strict=True)]
-    if not all(0 < q < math.inf for q in quotients):
-        return Ratio(None, why='the values of a pair are too far apart: no ratio')
-    if why := _too_few(len(quotients), 'pair'):
-        return Ratio(median(quotients), why=why)
-    below, at, above, lag = _of_median(quotients)
-    return _widened(math.exp(at), below, above, lag, baseline, candidate)
+def ratio(baseline: Sample, candidate: Sample, pairs: bool = False) -> Ratio:
+    """Return the quotient of both medians; of ``pairs`` (run i of each side) the median of the quotients."""
+    if min(*baseline.values, *candidate.values, math.inf) <= 0:
+        return Ratio(None, why='values at or below 0: no ratio')
+    series = [candidate.values, baseline.values]
+    if pairs:
+        series = [[c / b for b, c in zip(baseline.values, candidate.values, strict=True)]]
+    at = median(series[0]) if pairs else candidate.median / baseline.median
+    if not all(0 < value < math.inf for value in (at, *series[0])):
+        return Ratio(None, why='the values are too far apart: no ratio')
+    if (n := min(map(len, series))) < FEWEST:
+        what = 'pair' if pairs else 'run'
+        return Ratio(at, why=f'{n} {what}{"s" if n > 1 else ""}: no interval, {FEWEST} are needed')
+    if (coarsest := max(baseline.half_step, candidate.half_step)) >= 0.5:
+        return Ratio(at, why=f'a step of the timer is {200 * coarsest:.0f} % of the median: no interval')
+    (below, above, lag), *others = map(_of_median, series)
+    for other_below, other_above, other_lag in others:
+        below, above, lag = math.hypot(below, other_above), math.hypot(above, other_below), max(lag, other_lag)
+    low = at * math.exp(-below) * (1 - candidate.half_step) / (1 + baseline.half_step)
+    high = at * math.exp(min(above, _FARTHEST)) * (1 + candidate.half_step) / (1 - baseline.half_step)
+    if not 0 < low <= high < math.inf or above > _FARTHEST:
+        return Ratio(at, why='the runs are too far apart: no interval')
+    notes = (f'runs depend on one another (lag-1 {lag:.2f}): wider by {_factor(lag):.2f}',) if lag else ()
+    return Ratio(at, low, high, notes=notes)
 
 
 def spread(values: Sequence[float]) -> float | None:
@@ -95,28 +94,9 @@ def spread(values: Sequence[float]) -> float | None:
     return 0.7413 * (third - first) / abs(middle)
 
 
-def _no_ratio(baseline: Sample, candidate: Sample) -> str:
-    return '' if min(*baseline.values, *candidate.values, math.inf) > 0 else 'values at or below 0: no ratio'
-
-
-def _too_few(count: int, what: str) -> str:
-    return f'{count} {what}{"s" if count > 1 else ""}: no interval, {FEWEST} are needed' if count < FEWEST else ''
-
-
-def _widened(at: float, below: float, above: float, lag: float, baseline: Sample, candidate: Sample) -> Ratio:
-    """Return the interval from its distances on the logarithm, wider by half a step of both sides."""
-    if (coarsest := max(baseline.half_step, candidate.half_step)) >= 0.5:
-        return Ratio(at, why=f'a step of the timer is {200 * coarsest:.0f} % of the median: no interval')
-    low = at * math.exp(-below) * (1 - candidate.half_step) / (1 + baseline.half_step)
-    high = at * math.exp(min(above, _FARTHEST)) * (1 + candidate.half_step) / (1 - baseline.half_step)
-    if not 0 < low <= high < math.inf or above > _FARTHEST:
-        return Ratio(at, why='the runs are too far apart: no interval')
-    notes = (f'runs depend on one another (lag-1 {lag:.2f}): wider by {_factor(lag):.2f}',) if lag else ()
-    return Ratio(at, low, high, notes=notes)
-
-
-def _of_median(values: Sequence[float]) -> tuple[float, float, float, float]:
-    """Return (distance below, log of the median, distance above, lag-1 autocorrelation where it widens or 0)."""
+def _of_median(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the distances of the limits below and above the logarithm of the median, and the lag-1
+    autocorrelation where it widens them, else 0."""
     logs = [math.log(v) for v in values]
     n, middle, lag = len(logs), median(logs), _lag(logs)
     if n in _T:
@@ -127,15 +107,12 @@ def _of_median(values: Sequence[float]) -> tuple[float, float, float, float]:
         k, weight = _position(n)
         low = (1 - weight) * ordered[k - 1] + weight * ordered[k]
         high = (1 - weight) * ordered[n - k] + weight * ordered[n - k - 1]
-    return (middle - low) * _factor(lag), middle, (high - middle) * _factor(lag), lag
+    return (middle - low) * _factor(lag), (high - middle) * _factor(lag), lag
 
 
 @lru_cache
 def _position(n: int) -> tuple[int, float]:
     """Return (k, weight) of the limits: order statistic k, and how far towards k + 1."""
-    if n > 500:                                     # the binomial is normal
-        at = (n + 1 - _Z975 * math.sqrt(n)) / 2
-        return int(at), at - int(at)
     k = 1
     while _confidence(n, k + 1) >= CONFIDENCE:
         k += 1
