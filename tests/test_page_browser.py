@@ -8,8 +8,9 @@ import pytest
 
 from dev.bench.browser import Browser, found
 from parity import report
-from parity.report import nights, rows
+from parity.report import nights
 from parity.report.beside import Beside
+from parity.report.page import key as cell_key
 from test_report import cell, every_word, hostile, hostile_beside, verdict_of
 
 pytestmark = pytest.mark.skipif(found() is None, reason='no Chromium here (apt-get install chromium)')
@@ -36,7 +37,7 @@ def page(tmp_path_factory) -> Path:
     for name in ('rfm_job.sh', 'rfm_job.out'):
         (folder / 'run' / name).write_text('said')
     packed = nights.packed([0, 1, 2, 3], [70e3, 71e3, 69e3, 71.2e3], [68e3] * 4, [None] * 4, 'MB/s')
-    past = nights.Nights([(f'2026-11-1{n} 02:14', f's{n}') for n in range(4)], {rows.key(c): packed for c in cells})
+    past = nights.Nights([(f'2026-11-1{n} 02:14', f's{n}') for n in range(4)], {cell_key(c): packed for c in cells})
     return report.write(verdict_of(cells), folder / 'report', folder, Beside(nights=past))[0]
 
 

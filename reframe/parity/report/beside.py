@@ -1,17 +1,16 @@
-"""Facts beside the verdict on its page: the session before, the last nights, curves, nodes, pairs."""
+"""Facts beside the verdict on its page: the session before, the last nights, curves, nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from parity.base import text
 from parity.base.errors import ParityError
 from parity.records import database, outset
 from parity.records.record import Session
 
 if TYPE_CHECKING:
-    from parity.report.drawings import Pair, Plot
+    from parity.report.drawings import Line, Plot
     from parity.report.nights import Nights
     from parity.verdict.model import Verdict
 
@@ -25,12 +24,11 @@ class Beside:
 
     before: Verdict | None = None                    # the session before, judged
     unreadable: str = ''                             # why that cannot be told
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
     nights: Nights | None = None
-    plots: list[Plot] = field(default_factory=list)
+    plots: dict[Plot, list[Line]] = field(default_factory=dict)
     facts: Session | None = None
     speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
-    pairs: list[Pair] = field(default_factory=list)
 
 
 def of_session(verdict: Verdict) -> Beside:
@@ -38,7 +36,6 @@ def of_session(verdict: Verdict) -> Beside:
 
     Raises InfrastructureError where the database cannot be read."""
     # Here and not above: these load polars, which a nightly does not need to start.
-    from parity.compare import join
     from parity.records import history
     from parity.report import drawings, nights
     from parity.verdict import judge
@@ -57,9 +54,7 @@ def of_session(verdict: Verdict) -> Beside:
         nights=nights.of_recent(recent),
         plots=drawings.of_sessions(session, earlier),
         facts=session,
-        speeds=nights.speeds(recent),
-        pairs=[drawings.of_comparison(join.marked(join.of_partitions(both, verdict.session.uuid)))
-               for both in dict.fromkeys((o.baseline, o.candidate) for o in verdict.pairs)])
+        speeds=nights.speeds(recent))
 
 
 def before(session: Session, system: str) -> Session | None:
@@ -83,46 +78,11 @@ def newest(known: list[str], system: str, arguments: list[str], cases: str = '')
     return None
 
 
-# ---- the facts that differ
-
-#: Facts that differ every time and tell nothing.
-_RESTLESS = ('memory_available_bytes', 'quota_bytes', 'free_bytes')
-
-
-class Difference(NamedTuple):
-    """A fact that changed. ``nodes`` are those that state it, [] for the machine."""
-
-    fact: str
-    before: str
-    now: str
-    nodes: list[str]
-
-
-def differences(before: Session, now: Session) -> list[Difference]:
-    """Return the changes of nodes, each once with all of its nodes; then those of machine and software."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for node in sorted(before.nodes.keys() & now.nodes.keys()):
-        for change in _differing(before.nodes[node], now.nodes[node]):
-            found.setdefault(change, []).append(node)
-    return [*(Difference(*change, nodes) for change, nodes in found.items()),
-            *(Difference(*change, []) for change in _differing(_of_session(before), _of_session(now)))]
-
-
-def _of_session(session: Session) -> dict[str, Any]:
-    return {'nodes': ' '.join(sorted(session.nodes)), **session.facts, 'throttled': session.throttled,
-            'ReFrame': session.reframe, 'options': ' '.join(session.cmdline.split()[1:])}
-
-
-def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str, str]]:
-    old, new = dict(_flat(before)), dict(_flat(now))
-    pairs = {fact: (old.get(fact, ''), new.get(fact, '')) for fact in old | new}
-    return [(fact, *pair) for fact, pair in pairs.items() if pair[0] != pair[1]]
-
-
-def _flat(value: Any, path: str = '') -> list[tuple[str, str]]:
-    """Return (path, text) of everything below; a list is one text."""
-    if isinstance(value, dict):
-        return [pair for name, inner in value.items() if str(name) not in _RESTLESS
-                for pair in _flat(inner, f'{path} {name}'.strip())]
-    said = ', '.join(map(str, value)) if isinstance(value, list) else '' if value is None else str(value)
-    return [(text.brief(path.replace('_', ' '), 200), text.brief(said, 200))]
+def differences(before: Session, now: Session) -> list[str]:
+    """Return a line for each fact of nodes, machine and software that changed, as `parity show` words it."""
+    from parity.verdict import cause
+    found: dict[str, None] = {}
+    for environ in now.facts.get('software') or ['']:
+        changed = cause.since(cause.known([before, now], now.start, environ), before.start)
+        found |= dict.fromkeys(map(str, cause.on(changed, {node for each in changed for node in each.nodes})))
+    return list(found)

@@ -1,17 +1,14 @@
-"""Curves over message sizes or along a parameter of a check, and ratios of two partitions as dot and interval."""
+"""Curves over message sizes, or along a parameter of a check."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
 from parity.base import figures
-from parity.compare.model import Comparison, Outcome
 from parity.records import outset
 from parity.records.record import Run, Session
 
@@ -20,14 +17,12 @@ MOST = 60
 #: Fewer points are no curve.
 FEWEST = 3
 
-_BETWEEN = ' · '
 _BYTES = {'B': 1, 'KB': 1e3, 'MB': 1e6, 'GB': 1e9, 'KiB': 2 ** 10, 'MiB': 2 ** 20, 'GiB': 2 ** 30, 'TiB': 2 ** 40}
 _NUMBER = re.compile(rf'(\d+(?:\.\d+)?)\s?({"|".join(_BYTES)})?')
 _SIZED = re.compile(r'(.+)_(\d+)')
 
 
-@dataclass
-class Line:
+class Line(NamedTuple):
     """One curve, its points by x; ``earlier``: of the session before."""
 
     name: str
@@ -35,8 +30,9 @@ class Line:
     earlier: bool = False
 
 
-@dataclass
-class Plot:
+class Plot(NamedTuple):
+    """All that the curves of one picture have in common."""
+
     subsystem: str
     title: str
     what: str                        # along the x axis
@@ -44,41 +40,30 @@ class Plot:
     metric: str
     unit: str
     better: str
-    lines: list[Line] = field(default_factory=list)
-
-    @property
-    def key(self) -> tuple:
-        return self.subsystem, self.title, self.what, self.metric, self.unit
 
 
-#: (plot without lines, name of the line, x, y)
+#: (plot, name of the line, x, y)
 Point = tuple[Plot, str, float, float]
 
 
-def of_sessions(session: Session, before: Session | None) -> list[Plot]:
-    """Return the plots of a session, a line for each partition, with the lines of the session before."""
-    plots: dict[tuple, Plot] = {}
-    for points, earlier in ((_points(session), False), (_points(before) if before else (), True)):
-        found: dict[tuple, dict[float, list[float]]] = {}
-        for plot, name, x, y in points:
-            if not earlier:
-                plots.setdefault(plot.key, plot)
-            found.setdefault((plot.key, name), {}).setdefault(x, []).append(y)
-        for (key, name), values in found.items():
-            if key in plots and len(values) >= FEWEST:
-                plots[key].lines.append(Line(name, {x: median(values[x]) for x in sorted(values)}, earlier))
-    shown = [p for p in plots.values() if any(not line.earlier for line in p.lines)]
-    lines = [line for plot in shown for line in plot.lines]
-    if len({line.name.partition(_BETWEEN)[2] for line in lines}) == 1:      # one environment needs no name
-        for line in lines:
-            line.name = line.name.partition(_BETWEEN)[0]
-    return shown
+def of_sessions(session: Session, before: Session | None) -> dict[Plot, list[Line]]:
+    """Return the curves of a session, a line for each partition, with the lines of the session before."""
+    plots: dict[Plot, list[Line]] = {}
+    for stored in filter(None, (session, before)):
+        found: dict[tuple[Plot, str], dict[float, list[float]]] = {}
+        for plot, name, x, y in _points(stored):
+            found.setdefault((plot, name), {}).setdefault(x, []).append(y)
+        for (plot, name), values in found.items():
+            if len(values) >= FEWEST and (stored is session or plot in plots):
+                points = {x: median(values[x]) for x in sorted(values)}
+                plots.setdefault(plot, []).append(Line(name, points, stored is before))
+    return plots
 
 
 def _points(session: Session) -> Iterator[Point]:
     swept: dict[tuple, list[tuple[dict[str, str], Run]]] = {}
     for (case, partition, environ), attempts in session.attempts.items():
-        line = f'{partition}{_BETWEEN}{environ}'
+        line = f'{partition}+{environ}'
         for run in attempts:
             if not run.retry and not run.status:
                 yield from _by_size(case, line, run)
@@ -173,10 +158,10 @@ class _Axis(NamedTuple):
         return [(round(self.place(v), 1), text(v)) for v in self.ticks]
 
 
-def draw(plot: Plot) -> Drawn | None:
+def draw(plot: Plot, curves: list[Line]) -> Drawn | None:
     """Return the plot's drawing, without points that are not finite; None where no line of tonight is left."""
     lines = [(line, sorted((x, y) for x, y in line.points.items() if math.isfinite(x) and math.isfinite(y)))
-             for line in plot.lines]
+             for line in curves]
     lines = sorted(((line, points) for line, points in lines if points), key=lambda pair: not pair[0].earlier)
     if not lines or lines[-1][0].earlier:
         return None
@@ -190,7 +175,7 @@ def draw(plot: Plot) -> Drawn | None:
                   names.index(line.name), line.earlier, line.name) for line, points in lines]
     factor, unit = figures.moved(max(up.ticks), plot.unit)
     return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot.x_unit)),
-                 up.labels(lambda y: f'{y * factor:g}'), _said(plot))
+                 up.labels(lambda y: f'{y * factor:g}'), _said(plot, curves))
 
 
 def _axis(values: Iterable[float], start: float, end: float, far: float, base: float, from_zero: bool) -> _Axis:
@@ -225,93 +210,9 @@ def _size(value: float, unit: str) -> str:
     return f'{value / step ** power:g} {prefix}B'
 
 
-def _said(plot: Plot) -> str:
+def _said(plot: Plot, curves: list[Line]) -> str:
     """Say from where to where each line of tonight goes."""
-    ends = [(line.name, list(line.points.items())) for line in plot.lines if not line.earlier]
-    parts = [f'{name}: ' + ', '.join(f'{figures.figure(y, plot.unit)} at {_size(x, plot.x_unit)}'
-                                     for x, y in (points[0], points[-1])) for name, points in ends]
+    parts = [f'{line.name}: ' + ', '.join(f'{figures.figure(line.points[x], plot.unit)} at {_size(x, plot.x_unit)}'
+                                          for x in (min(line.points), max(line.points)))
+             for line in curves if not line.earlier]
     return f'{plot.metric} by {plot.what}: ' + '; '.join(parts)
-
-
-# ---- ratios around 1
-
-WIDE, HIGH = 260, 18
-#: The axis is asinh of so many times the logarithm: near 1 a step is a share, far from it a multiple.
-_STRETCH = 20.0
-_MARKS = (0.01, 0.1, 0.5, 0.8, 0.95, 1.0, 1.05, 1.25, 2.0, 10.0, 100.0)
-
-
-class Ratio(NamedTuple):
-    """One metric of a pair, candidate / baseline with its interval, and the expectation."""
-
-    name: str
-    ratio: float | None
-    low: float | None = None
-    high: float | None = None
-    expected: str = ''
-    word: str = ''                   # ok, regressed, insufficient; without an expectation the comparison's word
-    better: str = ''
-    reason: str = ''                 # why there is no ratio
-
-    @property
-    def interval(self) -> str:
-        known = self.low is not None and self.high is not None
-        return ' .. '.join(figures.number(v, pad=True) for v in (self.low, self.high)) if known else ''
-
-
-class Pair(NamedTuple):
-    """Two compared sides; ``notes`` are part of the answer."""
-
-    title: str
-    rows: list[Ratio]
-    notes: list[str] = []
-
-
-class Chart(NamedTuple):
-    """``place`` is where on the axis a ratio is drawn; None: nowhere."""
-
-    pair: Pair
-    place: Callable[[float | None], float | None]
-    ticks: list[Tick]
-
-
-def chart(pair: Pair) -> Chart:
-    """Return the pair on an axis that reaches as far as its ratios do, alike on both sides of 1."""
-    known = [v for r in pair.rows for v in (r.ratio, r.low, r.high) if v is not None and 0 < v < math.inf]
-    far = max(abs(_stretched(v)) for v in (*known, 1.25))
-
-    def place(value: float | None) -> float | None:
-        drawn = value is not None and 0 < value < math.inf
-        return round(WIDE / 2 + (WIDE / 2 - 8) * _stretched(value) / far, 1) if drawn else None
-
-    ticks: list[Tick] = []
-    for mark in sorted(_MARKS, key=lambda m: (m != 1, -abs(_stretched(m)))):    # labels must not touch
-        if abs(_stretched(mark)) <= far and all(abs(place(mark) - other) > 30 for other, _ in ticks):
-            ticks.append((place(mark), f'{mark:g}'))
-    return Chart(pair, place, sorted(ticks))
-
-
-def _stretched(ratio: float) -> float:
-    return math.asinh(_STRETCH * math.log(ratio))
-
-
-def of_comparison(compared: Comparison) -> Pair:
-    """Return all metrics of a pair, those with an expectation first; a note says why others have no ratio."""
-    known = [r for r in compared.rows if r.ratio is not None or r.expected]
-    rows = [Ratio(f'{r.benchmark}: {r.metric}', r.ratio, r.low, r.high, r.expected, r.state or r.verdict, r.better,
-                  r.reason) for r in sorted(known, key=lambda r: not r.expected)]
-    without = Counter(r.reason for r in compared.rows if r.ratio is None and not r.expected)
-    notes = [f'{count} {"metric" if count == 1 else "metrics"}: {why}' for why, count in without.most_common()]
-    candidate, baseline = compared.candidate.name, compared.baseline.name
-    if means := ' · '.join(f'{m.subsystem or "all"} {figures.number(m.speed, pad=True)}' for m in compared.means):
-        notes = [f'geometric means, as speed of {candidate}: {means}', *notes]
-    return Pair(f'{candidate} / {baseline}', rows, notes)
-
-
-def of_outcomes(outcomes: Iterable[Outcome]) -> list[Pair]:
-    """Return the declared pairs by the verdict alone."""
-    pairs: dict[str, list[Ratio]] = {}
-    for o in outcomes:
-        pairs.setdefault(f'{o.candidate} / {o.baseline}', []).append(
-            Ratio(f'{o.benchmark}: {o.metric}', o.ratio, o.low, o.high, o.expected, o.state, reason=o.why))
-    return [Pair(title, rows) for title, rows in pairs.items()]

@@ -1,7 +1,7 @@
 """The last nights of each cell, packed small enough for a page of thousands of cells, and how each node fared.
 
-A value is two characters: its place between the least and the most of the cell's nights, in 4095 steps. It is at
-most 1/8190 of that range off. The page's script reads them when they come into view."""
+A value is three hexadecimal digits: its place between the least and the most of the cell's nights, in 4095 steps.
+It is at most 1/8190 of that range off. The page's script reads them when they come into view."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from parity.base import figures
@@ -20,11 +19,9 @@ from parity.verdict.model import WORDS, Cell
 
 #: Nights on a page.
 NIGHTS = 90
-_DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
-_STEPS = len(_DIGITS) ** 2 - 1
-_PAIRS = np.array([a + b for a in _DIGITS for b in _DIGITS])
+_STEPS = 0xfff
 #: Stands where a night has no value.
-_NONE = '..'
+_NONE = '...'
 
 
 @dataclass(frozen=True)
@@ -64,11 +61,12 @@ def packed(at: list[int], value: list[float], low: list[float | None], high: lis
 
     ``bands`` are [night, low, high]: the accepted band from that night on, null where it is open."""
     factor, shown = figures.moved(value[-1], unit)
-    known = np.asarray(value) * factor
-    least, most = float(known.min()), float(known.max())
-    steps = np.rint((known - least) * (_STEPS / ((most - least) or 1.0))).astype(int)
-    marks = np.full(at[-1] - at[0] + 1, _NONE)
-    marks[np.asarray(at) - at[0]] = _PAIRS[steps]
+    known = [v * factor for v in value]
+    least, most = min(known), max(known)
+    step = ((most - least) or 1.0) / _STEPS
+    marks = [_NONE] * (at[-1] - at[0] + 1)
+    for night, v in zip(at, known, strict=True):
+        marks[night - at[0]] = f'{round((v - least) / step):03x}'
     bounds = [(None, None), *zip(low, high, strict=True)]
     bands = [[night, *(None if b is None else _short(b * factor) for b in now)]
              for night, before, now in zip(at, bounds, bounds[1:], strict=False) if now != before]
@@ -97,40 +95,28 @@ class Node(NamedTuple):
     partitions: list[str]
     words: list[tuple[str, int]]         # worst first
     checks: list[str]                    # what it measured
-    facts: dict[str, str]
+    facts: list[str]                     # that other nodes do not state alike
     speed: float | None                  # of the last nights, as a share of what all nodes reach
     cells: int                           # `speed` is the median of so many
 
 
-class Nodes(NamedTuple):
-    rows: list[Node]                     # worst first
-    common: dict[str, str]               # facts that all nodes state alike
-    columns: list[str]                   # facts in which they differ
-
-
-def nodes(cells: list[Cell], facts: Session | None, speeds: dict[str, tuple[float, int]]) -> Nodes:
-    """Return the nodes that ``cells`` ran on; ``speeds``: of `speeds`."""
+def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[float, int]]) -> list[Node]:
+    """Return the nodes that ``cells`` ran on, the worst first; ``speeds``: of `speeds`."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
         for name in cell.nodes:
             found.setdefault(name, []).append(cell)
-    rows = [_node(name, measured, facts, *speeds.get(name, (None, 0))) for name, measured in found.items()]
-    values: dict[str, set[str]] = {}
-    for fact, said in (each for row in rows for each in row.facts.items()):
-        values.setdefault(fact, set()).add(said)
-    return Nodes(sorted(rows, key=_badness), {fact: min(said) for fact, said in values.items() if len(said) == 1},
-                 [fact for fact, said in values.items() if len(said) > 1])
+    told = {name: {f'{fact} {value}' for fact, value in facts.items() if value and fact != 'node'}
+            for name, facts in (session.nodes if session else {}).items() if name in found}
+    alike = set.intersection(*told.values()) if told else set()
+    return sorted((_node(name, own, sorted(told.get(name, alike) - alike), *speeds.get(name, (None, 0)))
+                   for name, own in found.items()), key=_badness)
 
 
-def _node(name: str, cells: list[Cell], session: Session | None, speed: float | None, count: int) -> Node:
+def _node(name: str, cells: list[Cell], facts: list[str], speed: float | None, count: int) -> Node:
     counts = Counter(c.verdict for c in cells)
-    said = session.nodes.get(name, {}) if session else {}
-    if session and not session.nodes:        # no batch system: the session's machine is the node
-        machine = session.facts.get('machine') or {}
-        said = {'kernel': machine.get('kernel'), 'processor': machine.get('model_name')}
     return Node(name, sorted({c.partition for c in cells}), [(w, counts[w]) for w in WORDS if counts[w]],
-                sorted({c.check for c in cells if c.verdict not in _NOT_RUN}),
-                {fact: str(value) for fact, value in said.items() if value and fact != 'node'}, speed, count)
+                sorted({c.check for c in cells if c.verdict not in _NOT_RUN}), facts, speed, count)
 
 
 def _badness(node: Node) -> tuple:

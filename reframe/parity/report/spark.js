@@ -1,6 +1,5 @@
 // The nights of a cell, unpacked from the page's data and drawn when its table comes near the view.
 const data = JSON.parse(document.getElementById('data').textContent);
-const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const find = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
@@ -19,9 +18,9 @@ function nightsOf(id) {
   if (!packed) return null;
   const [first, least, most, marks, bands, unit] = packed;
   const points = [];
-  for (let at = 0; at < marks.length; at += 2) {
-    const step = 64 * DIGITS.indexOf(marks[at]) + DIGITS.indexOf(marks[at + 1]);
-    if (marks[at] !== '.') points.push([first + at / 2, least + (most - least) * step / 4095]);
+  for (let at = 0; at < marks.length; at += 3) {
+    const step = parseInt(marks.slice(at, at + 3), 16);
+    if (marks[at] !== '.') points.push([first + at / 3, least + (most - least) * step / 4095]);
   }
   return {unit, points, bands};
 }
