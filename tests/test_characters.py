@@ -55,7 +55,7 @@ def test_a_key_is_looked_at_too_and_so_is_every_file(tmp_path):
 
 @pytest.mark.parametrize('character', ['\u2028', '\u2029', '\x85', '\x1b', '\u200b'])
 def test_no_script_is_rendered_with_one(character):
-    asked = Request(name='parity-nightly', scheduler='slurm', time=60, options=(f'--comment=a{character}b',))
+    asked = Request(name='parity-nightly', scheduler='slurm', options=[f'--comment=a{character}b'])
     with pytest.raises(UsageError, match=rf'U\+{ord(character):04X}|is one line'):
         write.rendered('nightly', 'local', asked, target='local', hours='1.00')
 

@@ -21,7 +21,6 @@ from parity.base.errors import ParityError, UsageError
 from parity.check.workload import Workload
 from parity.jobs import request, write
 from parity.jobs.request import Settings
-from parity.jobs.write import Wanted
 from parity.plan import of_command
 from parity.scheduler import command
 from parity.system import systems
@@ -61,7 +60,7 @@ def states(site: Path, system: str, text: str) -> None:
 
 
 def script(job: str, system: str, **other) -> str:
-    return write.script(Wanted(job, system, **other))[1]
+    return write.script(job, system, **other)[1]
 
 
 def bash(text: str, **options) -> subprocess.CompletedProcess:
@@ -80,7 +79,7 @@ def lint(file: Path) -> None:
 @pytest.mark.parametrize('job', SCRIPTS)
 def test_the_scripts_are_as_agreed(site, system, job):
     """Written anew with PARITY_GOLDEN=write; read the difference before it is committed."""
-    asked, text = write.script(Wanted(job, system, **SCRIPTS[job]))
+    asked, text = write.script(job, system, **SCRIPTS[job])
     assert len(asked.name) <= 15, 'PBS cuts the names of jobs'
     text = text.replace(str(site), '/a check out')
     golden = GOLDEN / f'{system}-job-{job}.sh'
@@ -164,6 +163,11 @@ case "$*" in *repeat=2*) exit "${SECOND:-0}" ;; esac
 """
 
 
+@pytest.mark.parametrize('check, pattern', [('filecopy', '-n FileCopy)'), ('npb %benchmark=BT', r"-n 'Npb%benchmark=bt(%|$)')")])
+def test_a_campaign_measures_a_check_or_a_case(site, check, pattern):
+    assert pattern in script('campaign', 'example-slurm', check=check)
+
+
 def test_a_campaign_goes_on_where_it_was_interrupted(site):
     text = script('campaign', 'local', check='stream', repeats=3)
     (site / 'ci' / 'nightly').write_text(NIGHTLY)       # what is run is not the question here
@@ -228,19 +232,19 @@ def test_what_can_never_be_is_refused_with_the_reason(site, system, text, said):
     assert said in str(caught.value) and str(site) in str(caught.value)
 
 
-@pytest.mark.parametrize('wanted, said', [
-    (Wanted('nighty', 'local'), 'valid: build, nightly, campaign, workload'),
-    (Wanted('nightly', 'local', ['gpu']), "local has no partition 'gpu'; valid: default"),
-    (Wanted('nightly', 'example-slurm', ['cpu', 'gpu']), 'only campaign takes several'),
-    (Wanted('nightly', 'local', check='hpl'), '--check is for workload and campaign'),
-    (Wanted('build', 'local', repeats=2), '--repeats is for campaign'), (Wanted('workload', 'local'), 'which one?'),
-    (Wanted('workload', 'local', check='hpl', after='7'), '--after is for build, nightly and campaign'),
-    (Wanted('workload', 'local', check='npb'), "npb is 8 cases; name one, for instance 'Npb %benchmark=bt'"),
-    (Wanted('workload', 'local', check='nob'), "no check 'nob'; valid: "),
-    (Wanted('campaign', 'example-pbs', nodes=[65]), '65 nodes can never be had: partition cpu has 64')])
-def test_a_job_that_makes_no_sense_is_refused(site, wanted, said):
+@pytest.mark.parametrize('job, system, given, said', [
+    ('nighty', 'local', {}, 'valid: build, nightly, campaign, workload'),
+    ('nightly', 'local', {'partitions': ['gpu']}, "local has no partition 'gpu'; valid: default"),
+    ('nightly', 'example-slurm', {'partitions': ['cpu', 'gpu']}, 'only campaign takes several'),
+    ('nightly', 'local', {'check': 'hpl'}, '--check is for workload and campaign'),
+    ('build', 'local', {'repeats': 2}, '--repeats, --nodes and --name are for campaign'), ('workload', 'local', {}, 'which one?'),
+    ('workload', 'local', {'check': 'hpl', 'after': '7'}, '--after is for build, nightly and campaign'),
+    ('workload', 'local', {'check': 'npb'}, "npb is 8 cases; name one, for instance 'Npb %benchmark=bt'"),
+    ('workload', 'local', {'check': 'nob'}, "no check 'nob'; valid: "),
+    ('campaign', 'example-pbs', {'nodes': [65]}, '65 nodes can never be had: partition cpu has 64')])
+def test_a_job_that_makes_no_sense_is_refused(site, job, system, given, said):
     with pytest.raises(ParityError) as caught:
-        write.script(wanted)
+        script(job, system, **given)
     assert said in str(caught.value)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import typer
 
 from parity.base import errors
@@ -24,8 +26,8 @@ def _script(job, system, partitions, check, after, repeats, nodes, name, own=Fal
     counts = nodes.split(',') if nodes else []
     if not all(n.isdecimal() and int(n) for n in counts):
         raise errors.UsageError(f'--nodes {nodes!r}: must be numbers of nodes, such as 1,2,4')
-    return write.script(write.Wanted(job, system, partitions, check, after, repeats,
-                                     [int(n) for n in counts] or None, name, own))
+    return write.script(job, system, partitions, check=check, after=after, repeats=repeats,
+                        nodes=[int(n) for n in counts] or None, name=name, own=own)
 
 
 @app.command()
@@ -53,25 +55,57 @@ def submit(job: str = JOB, system: str = SYSTEM, partition: list[str] = PARTITIO
 def show():
     """List the jobs that were submitted from here, with their states."""
     from parity.jobs import sent
-    sent.show()
+    from parity.scheduler.command import SchedulerError, together
+    jobs = sent.everything()
+    for job in jobs:
+        try:
+            states = job.states()
+            phase, code = together(states)
+            said = f'{phase}: {", ".join(sorted({s.word for s in states}))}'
+            said += '' if code is None else f', exit code {code}'
+        except SchedulerError as err:
+            said = f'not known: {err}'
+        print(f'{job.id:12} {job.job:9} {job.system:16} {job.at:%Y-%m-%d %H:%M}  {said}')
+    if not jobs:
+        print('no job was submitted from here')
 
 
 @app.command()
 def status(job: str = ID):
     """Print a job's state, exit code, reason, nodes and time."""
     from parity.jobs import sent
-    sent.status(job)
+    found = sent.find(job)
+    print('\n'.join([*map(_line, found.states()), f'script: {found.script}']))
+
+
+def _line(state) -> str:
+    code = '' if state.exit_code is None else f'exit code {state.exit_code}'
+    return '  '.join(filter(None, (state.id, state.word, code, state.reason, state.nodes, state.elapsed)))
 
 
 @app.command()
 def wait(job: str = ID):
     """Wait for a job's end. Exit code: the job's own; 128 + n for signal n; 4 if it was ended from outside."""
     from parity.jobs import sent
-    return sent.wait(job)
+    from parity.scheduler.command import SchedulerError, together
+    found, pause, told = sent.find(job), 0.5, set()
+    while True:
+        states = found.states()
+        for state in states:
+            if (state.id, state.word) not in told:
+                told.add((state.id, state.word))
+                print(_line(state), flush=True)
+        phase, code = together(states)
+        if phase == 'ended':
+            return code
+        if never := [s for s in states if s.never]:
+            raise SchedulerError(f'{never[0].id} can never start: {never[0].never}; parity jobs cancel {found.id}')
+        time.sleep(pause)
+        pause = min(15.0, pause * 1.3)      # a young job is asked for often
 
 
 @app.command()
 def cancel(job: str = ID):
     """End a job, or take it out of the queue."""
     from parity.jobs import sent
-    sent.cancel(job)
+    sent.find(job).cancel()

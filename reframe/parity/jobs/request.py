@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, PositiveInt, StringConstraints
 
@@ -63,44 +61,39 @@ class JobsFile(Strict):
     campaign: Settings = Settings()
 
 
-def settings_of(job: str, system: Name) -> tuple[Settings, Settings]:
-    """Return all settings of ``job`` on ``system``, and those that the site states itself."""
+def settings_of(job: str, system: Name) -> Settings:
+    """Return the settings of ``job`` on ``system``: those of its site, then those of all sites."""
     ours = yamlfile.read(paths.root() / 'jobs' / 'jobs.yaml', JobsFile)
     file = paths.root() / 'systems' / system / 'jobs.yaml'
     site = yamlfile.read(file, JobsFile) if file.is_file() else JobsFile()
-    said = [one.model_dump(exclude_unset=True)
-            for one in (ours.all, getattr(ours, job), site.all, getattr(site, job))]
-    return Settings(**said[0] | said[1] | said[2] | said[3]), Settings(**said[2] | said[3])
+    stated: dict[str, Any] = {}
+    for one in (ours.all, getattr(ours, job), site.all, getattr(site, job)):
+        stated |= one.model_dump(exclude_unset=True)
+    return Settings(**stated)
 
 
-@dataclass(frozen=True)
-class Request:
-    """The resources of a job: seconds, memory as 4G or 512M, cores and GPUs of its one node."""
+class Request(Settings):
+    """A job's settings, completed from its partition; cores and GPUs are of its one node."""
 
     name: str
     scheduler: str                      # slurm, pbs, plain
-    time: int
-    queue: str = ''
-    account: str = ''
-    project: str = ''
-    qos: str = ''
-    reservation: str = ''
+    time: Time = '1h'
     cores: int = 1
-    memory: str = ''
-    gpus: int = 0
     exclusive: str = ''                 # the scheduler's own words
-    requeue: bool = False
-    mail: Mail | None = None
     after: str = ''                     # the job that must have ended well before
     steps: int = 1                      # more than one: an array, one element after another
-    options: tuple[str, ...] = ()
-    select: tuple[str, ...] = ()        # PBS: resources of the chunk
-    covered: Covered | None = None      # what a campaign measures
+    select: list[str] = []              # PBS: resources of the chunk
+    options: list[str] = []
+    campaign: str = ''                  # the --name of a campaign
+
+    @property
+    def seconds(self) -> int:
+        return seconds(self.time)
 
     @property
     def walltime(self) -> str:
         """The time as hours:minutes:seconds, which both schedulers take."""
-        return f'{self.time // 3600}:{self.time // 60 % 60:02}:{self.time % 60:02}'
+        return f'{self.seconds // 3600}:{self.seconds // 60 % 60:02}:{self.seconds % 60:02}'
 
 
 def scheduler_of(part: Partition) -> str:
@@ -119,25 +112,26 @@ def partition(system: System, name: str) -> Partition:
     return named[name] if name else system.partitions[0]
 
 
-def of(job: str, system: System, part: Partition) -> Request:
-    """Return the request of ``job`` on ``part``. UsageError for what the partition can never give."""
-    asked, stated = settings_of(job, system.name)
+def of(job: str, system: System, part: Partition, **given: Any) -> Request:
+    """Return the request of ``job`` on ``part``; ``given`` wins over the settings where it is not None.
+
+    UsageError for what the partition can never give."""
     scheduler = scheduler_of(part)
     pbs = scheduler == 'pbs'
     site = command.read(scheduler, part.access)
     driver = job in DRIVERS
+    asked = site.where | settings_of(job, system.name).model_dump(exclude_none=True)
+    asked |= {name: value for name, value in given.items() if value is not None}
     exclusive = '-l place=free' if pbs else ''
-    if asked.exclusive and not driver:
+    if asked.get('exclusive') and not driver:
         exclusive = site.exclusive or {'slurm': '--exclusive', 'pbs': '-l place=scatter:excl'}.get(scheduler, '')
-    cores = asked.cores or 1
-    own = {k: v for k in ('queue', 'account', 'project', 'qos', 'reservation') if (v := getattr(stated, k))}
-    options = (*(() if driver else site.node), *(asked.options or ()))
-    request = Request(
-        name=f'parity-{job}', scheduler=scheduler, time=seconds(asked.time or '1h'), **site.where | own,
-        cores=(part.extras.cores or 1) if cores == 'all' else cores, memory=asked.memory or '',
-        gpus=asked.gpus or 0, exclusive=exclusive, requeue=bool(asked.requeue), mail=asked.mail,
-        select=tuple(o for o in options if pbs and not o.startswith('-')),
-        options=tuple(o for o in options if o.startswith('-') or not pbs))
+    if asked.get('cores') == 'all':
+        asked['cores'] = part.extras.cores or 1
+    options = [*(() if driver else site.node), *asked.get('options', ())]
+    request = Request(**asked | {
+        'name': f'parity-{job}', 'scheduler': scheduler, 'exclusive': exclusive,
+        'select': [o for o in options if pbs and not o.startswith('-')],
+        'options': [o for o in options if o.startswith('-') or not pbs]})
     if found := [f'partition {part.name}: {why}' for why in (*_never(part, request), *_misread(request))]:
         where = paths.root() / 'systems' / system.name
         raise errors.UsageError('\n'.join(f'{where}: {request.name}: {why}' for why in found))
@@ -153,7 +147,7 @@ def _never(part: Partition, request: Request) -> Iterator[str]:
     if have.memory_bytes and wanted > have.memory_bytes:
         yield f'memory {request.memory} can never be had: a node has {have.memory_bytes / (1 << 30):.4g} GiB'
     gpus = sum(d.num_devices for d in part.devices if d.type == 'gpu')
-    if request.gpus > gpus:
+    if (request.gpus or 0) > gpus:
         yield f'{request.gpus} GPUs can never be had: a node has {gpus}'
 
 
@@ -185,30 +179,6 @@ class Step(NamedTuple):
     partition: str
     nodes: int
     repeat: int
-
-
-#: The end of a pattern that names a whole case. The name goes on where a step sets the number of nodes.
-WHOLE = '(%|$)'
-
-
-class Covered(Strict):
-    """The cases of a campaign. ``check`` is a pattern as `reframe -n` takes it, '' for all checks."""
-
-    name: str
-    partitions: list[str]
-    nodes: list[int]
-    check: str
-
-    def overlaps(self, other: Covered) -> bool:
-        """Return whether some case would be measured twice. A campaign of another name is meant to do that."""
-        return (self.name == other.name and bool(set(self.partitions) & set(other.partitions))
-                and bool(set(self.nodes) & set(other.nodes))
-                and (_selects(self.check, other.check) or _selects(other.check, self.check)))
-
-
-def _selects(pattern: str, other: str) -> bool:
-    """Return whether a case that ``other`` names is one of ``pattern``'s."""
-    return bool(re.match(pattern, re.sub(r'\\(.)', r'\1', other.removesuffix(WHOLE))))
 
 
 def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[Step]:

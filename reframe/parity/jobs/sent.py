@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import datetime
 import fcntl
-import time
 from pathlib import Path
 from types import ModuleType
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from parity.base import errors, paths
-from parity.base.strict import Strict
-from parity.jobs.request import Covered, Request
+from parity.jobs.request import Request
 from parity.scheduler import pbs, slurm
 from parity.scheduler.command import Forgotten, SchedulerError, State, together
 
 SCHEDULERS: dict[str, ModuleType] = {'slurm': slurm, 'pbs': pbs}
-#: Seconds between two questions about a job: it is asked for often while it is young.
-_FIRST, _LAST = 0.5, 15.0
 
 
-class Sent(Strict):
-    """A job as it was submitted."""
+class Sent(BaseModel):
+    """A job as it was submitted. Records of older versions have other keys, too."""
 
     id: str
     scheduler: str
@@ -30,11 +26,14 @@ class Sent(Strict):
     system: str
     script: str
     at: datetime.datetime
-    covered: Covered | None = None
+    campaign: str = ''      # its --name
 
     def states(self) -> list[State]:
         """Return the states of its elements. SchedulerError where its scheduler does not answer."""
         return SCHEDULERS[self.scheduler].states(self.id)
+
+    def cancel(self) -> None:
+        SCHEDULERS[self.scheduler].cancel(self.id)
 
 
 def folder() -> Path:
@@ -55,7 +54,7 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
     folder().mkdir(parents=True, exist_ok=True)
     with (folder() / '.submit.lock').open('a') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if request.covered:
+        if job == 'campaign':
             _demand_alone(system, request)
         now = datetime.datetime.now().astimezone()
         file = folder() / f'{request.name}-{now:%Y%m%d-%H%M%S-%f}.sh'
@@ -66,31 +65,28 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
             file.unlink()
             raise
         sent = Sent(id=name, scheduler=request.scheduler, job=job, system=system, script=str(file), at=now,
-                    covered=request.covered)
+                    campaign=request.campaign)
         (folder() / f'{name}.json').write_text(sent.model_dump_json(indent=1) + '\n')
         return sent
 
 
 def _demand_alone(system: str, request: Request) -> None:
-    """Refuse a second campaign of the same cases before the first is known to have ended.
-
-    A campaign that names no cases was sent by an older parity: it may have measured any.
-    """
+    """Refuse a second campaign of a system and name before the first is known to have ended."""
     for earlier in everything():
-        if (earlier.job, earlier.system) != ('campaign', system) or earlier.id == request.after \
-                or earlier.covered and not earlier.covered.overlaps(request.covered):
+        if (earlier.job, earlier.system, earlier.campaign) != ('campaign', system, request.campaign) \
+                or earlier.id == request.after:
             continue
         try:
             phase, _ = together(earlier.states())
         except Forgotten:
             continue
         except SchedulerError as err:
-            raise errors.InfrastructureError(f'campaign {earlier.id} measures the same on {system}, and whether '
-                                             f'it has ended is not known: {err}') from None
+            raise errors.InfrastructureError(f'campaign {earlier.id} measures {system}, and whether it has '
+                                             f'ended is not known: {err}') from None
         if phase != 'ended':
             raise errors.UsageError(
-                f'campaign {earlier.id} measures the same on {system}, and is {phase}: wait for it (parity jobs '
-                f'wait {earlier.id}), or end it (parity jobs cancel {earlier.id}); another one has a --name')
+                f'campaign {earlier.id} measures {system}, and is {phase}: wait for it (parity jobs wait '
+                f'{earlier.id}), or end it (parity jobs cancel {earlier.id}); another one has a --name')
 
 
 def everything() -> list[Sent]:
@@ -112,54 +108,3 @@ def find(name: str) -> Sent:
         ids = ', '.join(s.id for s in known[-5:]) or 'none'
         raise errors.UsageError(f'no job {name!r} was submitted from here (results/jobs); the last ones: {ids}')
     return found[-1]
-
-
-def show() -> None:
-    """Print every job that was submitted from here, a line each."""
-    jobs = everything()
-    for job in jobs:
-        try:
-            states = job.states()
-            phase, code = together(states)
-            said = f'{phase}: {", ".join(sorted({s.word for s in states}))}'
-            said += '' if code is None else f', exit code {code}'
-        except SchedulerError as err:
-            said = f'not known: {err}'
-        print(f'{job.id:12} {job.job:9} {job.system:16} {job.at:%Y-%m-%d %H:%M}  {said}')
-    if not jobs:
-        print('no job was submitted from here')
-
-
-def status(name: str) -> None:
-    """Print how a job stands, one line for each element of an array."""
-    job = find(name)
-    print('\n'.join([*map(_line, job.states()), f'script: {job.script}']))
-
-
-def _line(state: State) -> str:
-    code = '' if state.exit_code is None else f'exit code {state.exit_code}'
-    return '  '.join(filter(None, (state.id, state.word, code, state.reason, state.nodes, state.elapsed)))
-
-
-def wait(name: str) -> int:
-    """Wait for a job's end and print what changes. Return the highest exit code of its elements."""
-    job, pause, told = find(name), _FIRST, set()
-    while True:
-        states = job.states()
-        for state in states:
-            if (state.id, state.word) not in told:
-                told.add((state.id, state.word))
-                print(_line(state), flush=True)
-        phase, code = together(states)
-        if phase == 'ended':
-            return errors.OK if code is None else code
-        if never := [s for s in states if s.never]:
-            raise SchedulerError(f'{never[0].id} can never start: {never[0].never}; parity jobs cancel {job.id}')
-        time.sleep(pause)
-        pause = min(_LAST, pause * 1.3)
-
-
-def cancel(name: str) -> None:
-    """End a job, or take it out of the queue."""
-    job = find(name)
-    SCHEDULERS[job.scheduler].cancel(job.id)

@@ -10,8 +10,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,86 +25,56 @@ from parity.jobs.request import Request
 from parity.plan import PlannedCase
 from parity.site import assemble
 from parity.system import systems
-from parity.system.systems import Partition, System
+from parity.system.systems import System
 
 _DIRECTIVE = re.compile(r'#(SBATCH|PBS) ')
+#: A job's id: Slurm's, or that of PBS, with its server.
+_ID = re.compile(r'[0-9]+(\[\])?(\.[A-Za-z0-9.-]+)?')
 #: Directives that our script states itself.
 _NAMES = re.compile(r'#SBATCH --(job-name|output|error)=|#PBS -[Noe] ')
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A job as the command line names it. ``own``: submitted from here, with this checkout's codes and Python."""
+def script(job: str, system: str, partitions: Sequence[str] = (), *, check: str = '', after: str = '',
+           repeats: int | None = None, nodes: list[int] | None = None, name: str = '',
+           own: bool = False) -> tuple[Request, str]:
+    """Return a job's request and its script. UsageError for what cannot be, with what would be valid.
 
-    job: str
-    system: str
-    partitions: list[str] = field(default_factory=list)
-    check: str = ''
-    after: str = ''
-    repeats: int | None = None
-    nodes: list[int] | None = None
-    name: str = ''
-    own: bool = False
-
-
-def script(wanted: Wanted) -> tuple[Request, str]:
-    """Return a job's request and its script. UsageError for what cannot be, with what would be valid."""
-    if wanted.job not in request.JOBS:
-        raise errors.UsageError(f'no job {wanted.job!r}; valid: {", ".join(request.JOBS)}')
-    system = systems.read(wanted.system)
-    parts = [request.partition(system, name) for name in wanted.partitions or ['']]
-    if why := next(_refusals(wanted), ''):
-        raise errors.UsageError(why)
-    if wanted.job == 'workload':
-        found = _case(system, parts[0].name, wanted.check)
-        asked = Request(name=f'parity-{found.name.partition(" ")[0]}', time=0,
-                        scheduler=request.scheduler_of(parts[0]))
-        return asked, rendered('workload', system.name, asked, case=found, own=wanted.own, python=sys.executable)
-    asked = replace(request.of(wanted.job, system, parts[0]), after=wanted.after)
+    ``own``: the job is submitted from here, with this checkout's codes and Python."""
+    if job not in request.JOBS:
+        raise errors.UsageError(f'no job {job!r}; valid: {", ".join(request.JOBS)}')
+    site = systems.read(system)
+    parts = [request.partition(site, name) for name in partitions or ['']]
+    campaign, workload = job == 'campaign', job == 'workload'
+    for refused, why in (
+            ((repeats or nodes or name) and not campaign, '--repeats, --nodes and --name are for campaign'),
+            (check and not campaign and not workload, f'--check is for workload and campaign, not for {job}'),
+            (parts[1:] and not campaign, f'{job} takes one --partition; only campaign takes several, in turn'),
+            (workload and not check, 'workload: which one? --check NAME, as `reframe -c checks/ -l` names them'),
+            (workload and after, '--after is for build, nightly and campaign'),
+            (after and not _ID.fullmatch(after), f'--after {after!r}: must be the id of a job, such as 123'),
+            (not re.fullmatch('[A-Za-z0-9_-]{0,80}', name), f'--name {name!r}: letters, digits, - and _ only')):
+        if refused:
+            raise errors.UsageError(why)
+    if workload:
+        case = _case(site, parts[0].name, check)
+        asked = Request(name=f'parity-{case.name.partition(" ")[0]}', scheduler=request.scheduler_of(parts[0]))
+        return asked, rendered(job, system, asked, case=case, own=own, python=sys.executable)
+    asked = request.of(job, site, parts[0], after=after, repeats=repeats, nodes=nodes, campaign=name)
     # ci/nightly ends in time to judge what has finished, before the scheduler ends the job
-    hours = f'{(asked.time - min(600, asked.time // 10)) / 3600:.2f}'
-    if wanted.job == 'campaign':
-        return _campaign(system, parts, wanted, asked, hours)
-    target = f'{system.name}:{parts[0].name}' if wanted.partitions else system.name
-    return asked, rendered(wanted.job, system.name, asked, target=target, hours=hours)
-
-
-def _refusals(wanted: Wanted) -> Iterator[str]:
-    """Tell the options that make no sense together, or for this job."""
-    job = wanted.job
-    for option, value in {'--repeats': wanted.repeats, '--nodes': wanted.nodes, '--name': wanted.name}.items():
-        if value and job != 'campaign':
-            yield f'{option} is for campaign, not for {job}'
-    if wanted.check and job in ('build', 'nightly'):
-        yield f'--check is for workload and campaign, not for {job}'
-    if len(wanted.partitions) > 1 and job != 'campaign':
-        yield f'{job} takes one --partition; only campaign takes several, in turn'
-    if job == 'workload' and not wanted.check:
-        yield 'workload: which one? --check NAME, as `reframe -c checks/ -l` names them'
-    if job == 'workload' and wanted.after:
-        yield '--after is for build, nightly and campaign'
-    if wanted.after and not re.fullmatch(r'[0-9]+(\[\])?(\.[A-Za-z0-9.-]+)?', wanted.after):
-        yield f'--after {wanted.after!r}: must be the id of a job, such as 123'
-    if not re.fullmatch(r'[A-Za-z0-9_-]{0,80}', wanted.name):
-        yield f'--name {wanted.name!r}: letters, digits, - and _ only'
-
-
-def _campaign(system: System, parts: list[Partition], wanted: Wanted, asked: Request,
-              hours: str) -> tuple[Request, str]:
-    stated, _ = request.settings_of('campaign', system.name)
-    stated = stated.model_copy(update={k: v for k in ('repeats', 'nodes') if (v := getattr(wanted, k))})
-    steps = request.steps(parts, stated, system.detect is True)
-    check = wanted.check
+    hours = f'{(asked.seconds - min(600, asked.seconds // 10)) / 3600:.2f}'
+    if not campaign:
+        target = f'{system}:{parts[0].name}' if partitions else system
+        return asked, rendered(job, system, asked, target=target, hours=hours)
+    steps = request.steps(parts, asked, site.detect is True)
     if check:       # as `reframe -n` takes it; a step that sets nodes adds %nodes= to the name of a case
-        first = _named(system.name, check)[0]
+        first = _named(system, check)[0]
         whole = check.replace(' ', '').lower() != first.check.lower()
-        check = re.escape(first.case.replace(' ', '')) + request.WHOLE if whole else first.check
-    name = '-'.join(filter(None, [re.sub(r'\W+', '-', check).strip('-') or 'all', wanted.name]))
-    covered = request.Covered(name=wanted.name, check=check, partitions=sorted({s.partition for s in steps}),
-                              nodes=sorted({s.nodes for s in steps}))
-    asked = replace(asked, steps=1 if asked.scheduler == 'plain' else len(steps), covered=covered)
-    return asked, rendered('campaign', system.name, asked, name=name, steps=steps, check=check, hours=hours,
-                           measured=str(paths.results() / 'campaigns' / f'{system.name}-{name}'))
+        check = re.escape(first.case.replace(' ', '')) + '(%|$)' if whole else first.check
+    name = '-'.join(filter(None, [re.sub(r'\W+', '-', check).strip('-') or 'all', name]))
+    if asked.scheduler != 'plain':
+        asked = asked.model_copy(update={'steps': len(steps)})
+    return asked, rendered(job, system, asked, name=name, steps=steps, check=check, hours=hours,
+                           measured=str(paths.results() / 'campaigns' / f'{system}-{name}'))
 
 
 def _named(target: str, check: str) -> list[PlannedCase]:
