@@ -179,44 +179,29 @@ def test_files_that_cannot_be_read_leave_the_name_that_is_given(monkeypatch, res
 
 def test_a_second_run_leaves_the_file_of_the_one_that_measures_alone(results):
     first = Heartbeat(['--system', 'local'])
-    first.begin()
-    locked = Lock(results / '.nightly.lock', 'ci/nightly')
-    locked.acquire()
-    before = told(results)
-    assert (before['end'], before['exit_code'], before['session'], before['pid']) == (None, None, None, os.getpid())
-    assert nightly('--system', 'local') == 4 and told(results) == before
-    assert nightly('--system', 'onebox') == 4 and told(results, 'onebox')['exit_code'] == 4
-    first.stored('3f2a91bb-0')
-    first.end(1)
-    locked.release()
+    with Lock(results / 'heartbeat' / '.local.lock', 'a run that is being refused').held():
+        first.write()
+        assert not (results / 'heartbeat' / 'local.json').exists()
+    first.write()
+    with Lock(results / '.nightly.lock', 'ci/nightly').held():
+        before = told(results)
+        assert (before['end'], before['exit_code'], before['session'], before['pid']) == (None, None, None, os.getpid())
+        assert nightly('--system', 'local') == 4 and told(results) == before
+        assert nightly('--system', 'onebox') == 4 and told(results, 'onebox')['exit_code'] == 4
+        first.write(session='3f2a91bb-0')
+        first.end(1)
     assert told(results) | {'end': None} == before | {'exit_code': 1, 'session': '3f2a91bb-0'}
 
 
-def test_the_run_that_measures_has_the_file_although_another_was_refused_meanwhile(results, monkeypatch):
-    refused = Lock(results / 'heartbeat' / '.local.lock', 'ci/nightly')
-    refused.acquire()
-    ours = Heartbeat(['--system', 'local'])
-    ours.begin()
-    assert not (results / 'heartbeat' / 'local.json').exists()
-    monkeypatch.setattr(heartbeat.time, 'sleep', lambda _: refused.release())
-    ours.measures()
-    assert told(results)['end'] is None
+def test_a_file_that_cannot_be_written_ends_no_run(results, capsys):
+    (results / 'heartbeat' / 'local.json').mkdir(parents=True)
+    Heartbeat(['--system', 'local']).end(0)
+    assert 'heartbeat/local.json: Is a directory' in capsys.readouterr().err
 
 
 def test_a_rehearsal_has_no_heartbeat(results):
     assert nightly('--dry-run', '--system', 'nosuch') == 2 and nightly('--help') == 0
     assert not (results / 'heartbeat').exists()
-
-
-def test_a_file_that_cannot_be_written_ends_no_run(results, capsys, monkeypatch):
-    beat = Heartbeat(['--system', 'local'])
-    beat.begin()
-
-    def full(*_):
-        raise OSError(28, 'No space left on device')
-    monkeypatch.setattr(heartbeat.files, 'write', full)
-    beat.end(0)
-    assert 'heartbeat/local.json: No space left on device' in capsys.readouterr().err
 
 
 def test_a_night_that_is_killed_leaves_its_start(checkout):

@@ -29,7 +29,7 @@ def nightly(beat: Heartbeat | None) -> None:
     in_use.acquire()    # a run of ours or of somebody else is refused here, in one line
     in_use.release()
     if beat:
-        beat.measures()
+        beat.write()
     database.discard_unmade()
     recovery.recover_all()
     checks = ['-c', str(paths.root() / 'checks')]
@@ -51,7 +51,7 @@ def main() -> None:
     beat = None if REHEARSALS & set(sys.argv[1:]) else Heartbeat(sys.argv[1:])
     code = errors.REGRESSED     # as Python ends where a mistake of ours ends it
     if beat:
-        beat.begin()
+        beat.write()
     try:
         errors.told(lambda: nightly(beat))
     except SystemExit as ended:

@@ -8,7 +8,6 @@ import os
 import re
 import socket
 import sys
-import time
 
 from parity.base import errors, files, paths
 from parity.base.errors import InfrastructureError, ParityError
@@ -17,8 +16,6 @@ from parity.system import systems
 
 #: The file of a run whose system is not known: no option names one, and the system files cannot be read.
 UNKNOWN = 'unknown'
-#: A refused run holds the file for a moment. The run that measures waits so long for it.
-_WAIT_SECONDS = 10.0
 #: Options of a run that measures nothing: it has no heartbeat.
 REHEARSALS = frozenset({'-h', '--help', '--dry-run'})
 
@@ -40,40 +37,24 @@ class Heartbeat:
         self._file = paths.results() / 'heartbeat' / f'{system}.json'
         self._lock, self._ours = Lock(self._file.with_name(f'.{system}.lock'), 'ci/nightly'), False
 
-    def begin(self) -> None:
-        """Say that the run has begun, unless another run of the system holds the file."""
+    def write(self, **news: str | int) -> None:
+        """Replace the file in one step, unless another run of the system holds it. A failure stops no run.
+
+        A run that is being refused holds the file for a moment only: each write tries again to take it."""
+        self._said |= news
         try:
-            self._lock.acquire()
+            if not self._ours:
+                self._lock.acquire()
+                self._ours = True
+            files.write(self._file, json.dumps(self._said) + '\n')
         except InfrastructureError:
             return
-        self._ours = True
-        self._write()
-
-    def measures(self) -> None:
-        """Take the file for the run that measures: a run that holds it is being refused."""
-        deadline = time.monotonic() + _WAIT_SECONDS
-        while not self._ours and time.monotonic() < deadline:
-            self.begin()
-            time.sleep(0 if self._ours else 0.05)
-
-    def stored(self, session: str) -> None:
-        """Name the session by its uuid."""
-        self._write(session=session)
+        except OSError as err:
+            print(f'parity: {self._file}: {err.strerror}: the heartbeat does not tell this', file=sys.stderr)
 
     def end(self, code: int) -> None:
         """Say how the run ended."""
-        if why := self._write(end=_now(), exit_code=code):
-            print(f'parity: {self._file}: {why}: the heartbeat does not tell this end', file=sys.stderr)
-
-    def _write(self, **news: str | int) -> str:
-        """Replace the file in one step; return '' or why that failed, which stops no run."""
-        self._said |= news
-        try:
-            if self._ours:
-                files.write(self._file, json.dumps(self._said) + '\n')
-        except OSError as err:
-            return err.strerror or str(err)
-        return ''
+        self.write(end=_now(), exit_code=code)
 
 
 def _now() -> str:
@@ -83,9 +64,7 @@ def _now() -> str:
 def refused(code: int, arguments: list[str]) -> None:
     """Tell of a run with these arguments that was refused with this exit code before it could begin."""
     if not REHEARSALS & set(arguments):
-        beat = Heartbeat(arguments)
-        beat.begin()
-        beat.end(code)
+        Heartbeat(arguments).end(code)
 
 
 if __name__ == '__main__':

@@ -61,7 +61,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
         guard.folders()  # a disk that filled in the meantime is named
         raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
                                   f'see {paths.results() / "reframe.log"}')
-    beat.stored(new[-1])
+    beat.write(session=new[-1])
     verdict = judge.newest(new[-1])
     if not stopped:
         verdict = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))
