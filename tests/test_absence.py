@@ -139,14 +139,14 @@ def test_what_is_retired_is_not_missed_from_its_day_on(stored, system, entry, fi
     stored.add(store.case(), store.case(name='Stream %threads=all', environ='old'), cmdline=NIGHTLY)
     night(stored, 'Toy')
     assert len(missing()) == 2
-    told = State().after(notify.night_of(judge.newest()), 1.0)
+    told = State().after(notify.seen_in(judge.newest()), 1.0)
     assert [fault.word for fault in told.bad.values()] == ['missing', 'missing']
     for day in (2, 1):
         system(f"[{{{entry}, reason: replaced, since: {store.day(day)}}}]")
         found, gone = judge.newest(), fits and day == 1
         assert len(missing()) == 2 * (not gone) and len(found.retired) == 2 * gone
         assert found.exit_code == (0 if gone else 3) and not found.warnings
-    again = told.heard(1.0).after(notify.night_of(judge.newest()), 2.0)
+    again = told.heard(1.0).after(notify.seen_in(judge.newest()), 2.0)
     assert not fits or not again.bad and again.news(2.0, 1e9) == 'well'
 
 

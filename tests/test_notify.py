@@ -27,8 +27,11 @@ WEEK = 7 * notify.DAY
 HPL, MG = 'Hpl.gflops@onebox:virtual (quick)', 'Npb%benchmark=mg.mops_total@onebox:virtual (quick)'
 
 
-def verdict(*cells, pairs=()):
-    return verdict_of(cells, pairs=list(pairs), next='parity show x', exit_code=judge.exit_code(cells, pairs))
+def verdict(*cells):
+    """Cells, and declared pairs among them."""
+    pairs = [cell for cell in cells if isinstance(cell, Outcome)]
+    cells = [cell for cell in cells if cell not in pairs]
+    return verdict_of(cells, pairs=pairs, next='parity show x', exit_code=judge.exit_code(cells, pairs))
 
 
 def hpl(word='ok', **other):
@@ -39,29 +42,30 @@ def mg(word='ok', **other):
     return nights.cell(word, 'Npb %benchmark=mg', 'mops_total', 'compute', **{'value': 1.0, **other})
 
 
-def on(nodes: str, word: str = 'ok', accused: str = ''):
+def on(nodes: str, word: str = 'ok', accused: str = '', **other):
     """HPL, run on ``nodes``."""
     where = Where(kind='node', name=accused) if accused else Where()
-    return hpl(word, ran_on=nodes.split(), cause=Attribution(where=where))
+    return hpl(word, ran_on=nodes.split(), cause=Attribution(where=where), **other)
 
 
-def slow(nodes: str, accused: str = ''):
-    return on(nodes, 'regressed', accused)
+def slow(nodes: str, accused: str = '', **other):
+    return on(nodes, 'regressed', accused, **other)
 
 
-def after(*turns):
-    """What is sent in each of some nights; a turn is (cells, was the notice sent?)."""
-    known, said = notify.State(), []
-    for number, (cells, sent) in enumerate(turns):
-        now = nights.start(number)
-        known = known.after(notify.night_of(verdict(*cells)), now)
-        said.append(known.news(now, WEEK))
-        known = known.heard(now if said[-1] else None) if sent or not said[-1] else known
-    return said
+def pair(state):
+    return Outcome(baseline='onebox:physical', candidate='onebox:virtual', subsystem='compute', benchmark='Hpl', metric='gflops',
+                   expected='at least 0.97', state=state)
 
 
-def each(*turns):
-    return after(*((cells, True) for cells in turns))
+def after(*turns, news: str = '') -> tuple[notify.State, str]:
+    """The state after nights with these cells, and the news of each. A small letter among ``news``: that notice could not be sent."""
+    known, told = notify.State(), ''
+    for number, cells in enumerate(turns):
+        known = known.after(notify.seen_in(verdict(*cells)), nights.start(number))
+        told += {'': '-', 'changed': 'C', 'well': 'W', 'reminder': 'R'}[known.news(nights.start(number), WEEK)]
+        if not news[number:number + 1].islower():
+            known = known.heard(known.told_at if told[-1] == '-' else nights.start(number))
+    return known, told
 
 
 BAD, GOOD = [hpl('regressed'), mg()], [hpl(), mg()]
@@ -69,68 +73,46 @@ KNOWN = [hpl('regressed', acknowledged='until ...'), mg()]
 WORSE = [hpl('regressed', outgrown='worse', reason='worse than acknowledged: 60 now, 94 then'), mg()]
 
 
-@pytest.mark.parametrize('turns, told', [
+@pytest.mark.parametrize('turns, news', [
     ([GOOD, BAD, BAD, BAD, GOOD, GOOD, BAD], '-C--W-C'),
     ([BAD, [hpl('wrong'), mg()], [hpl('wrong'), mg('failed')], [hpl(), mg('failed')]], 'CCC-'),
     ([GOOD, [hpl('missing'), mg()], GOOD], '-CW'),
     ([BAD] * 16, 'C------R------R-'),       # once a week
     ([BAD, [mg()], [hpl('skipped'), mg()], [hpl('disturbed'), mg()], BAD, GOOD], 'C----W'),      # not measured: stays bad
     ([BAD, [hpl(size='nightly'), mg()], BAD], 'C--'),       # a cell of another size is another cell
-    ([KNOWN, KNOWN, GOOD], '---'), ([BAD, KNOWN, KNOWN, BAD, GOOD], 'C--CW'),
-    ([BAD, *[KNOWN] * 10, GOOD], 'C----------W'), ([BAD, WORSE, WORSE, KNOWN, WORSE], 'CC--C'),
+    ([BAD, KNOWN, KNOWN, BAD, GOOD], 'C--CW'), ([KNOWN, *[KNOWN] * 10, GOOD], '------------'), ([BAD, WORSE, WORSE, KNOWN, WORSE], 'CC--C'),
     # well only once the same nodes, or the one that is accused, were measured again
     ([[slow('v2')], [on('v1')], [on('v3')], [on('v2')]], 'C--W'), ([[slow('v1 v2')], [on('v1 v3')], [on('v2 v3')]], 'C-W'),
     ([[slow('v2')], [slow('v3')], [on('v3')], [on('v2')]], 'C--W'), ([[slow('v1 v2', 'v2')], [on('v2 v3')]], 'CW'),
     ([[slow('v1 v2', 'v2')], [on('v1 v3')]], 'C-'),
     # nodes that are not known
     ([[hpl('regressed')], [on('v1')]], 'CW'), ([[slow('v2')], [hpl()]], 'CW'), ([[hpl('missing')], [on('v1')]], 'CW'),
+    # not sent: the next night sends it
+    ([BAD, BAD, BAD, BAD], 'ccC-'), ([BAD, GOOD, GOOD, GOOD], 'CwW-'), ([BAD, GOOD], 'c-'),
+    # not measured for a month: forgotten, and not called well
+    ([BAD, *[[mg()]] * 40], 'C' + 4 * '------R' + 12 * '-'), ([[slow('v2')], *[[on('v1')]] * 32], 'C' + 4 * '------R' + 4 * '-'),
+    ([[hpl(), pair(state)] for state in ('ok', 'regressed', 'insufficient', 'regressed', 'ok')], '-C--W'),
 ])
-def test_a_notice_is_sent_on_a_change_only(turns, told):
-    assert ''.join({'': '-', 'changed': 'C', 'well': 'W', 'reminder': 'R'}[news] for news in each(*turns)) == told
-
-
-def test_what_was_not_sent_is_sent_the_next_night():
-    assert after((BAD, False), (BAD, False), (BAD, True), (BAD, True)) == ['changed', 'changed', 'changed', '']
-    assert after((BAD, True), (GOOD, False), (GOOD, True), (GOOD, True)) == ['changed', 'well', 'well', '']
-    assert after((BAD, False), (GOOD, True)) == ['changed', ''], 'nobody heard of it'
-
-
-def test_what_was_not_measured_for_a_month_is_forgotten_and_not_called_well():
-    gone = each(BAD, *[[mg()]] * 40)
-    assert gone.count('reminder') == 4 and 'well' not in gone and not gone[-1]
-    assert each([slow('v2')], *[[on('v1')]] * 32)[-3:] == ['', '', '']
-
-
-def test_a_declared_pair_that_is_broken_is_told():
-    pair = Outcome(baseline='onebox:physical', candidate='onebox:virtual', subsystem='compute', benchmark='Hpl', metric='gflops',
-                   expected='at least 0.97', state='regressed')
-    ok, unknown = (pair.model_copy(update={'state': s}) for s in ('ok', 'insufficient'))
-    known = notify.State()
-    for number, (own, news) in enumerate([(ok, ''), (pair, 'changed'), (unknown, ''), (pair, ''), (ok, 'well')]):
-        known = known.after(notify.night_of(verdict(hpl(), pairs=[own])), nights.start(number))
-        assert known.news(nights.start(number), WEEK) == news
-        assert list(known.bad) == ([] if own is ok else ['onebox:virtual / onebox:physical Hpl: gflops'])
-        known = known.heard(nights.start(number) if news else None)
+def test_a_notice_is_sent_on_a_change_only(turns, news):
+    assert after(*turns, news=news)[1] == news.upper()
 
 
 def test_a_notice_says_what_is_worse_than_acknowledged_and_what_improved():
-    cells = verdict(WORSE[0], mg('improved', reason='+8 % of the reference'))
-    known = notify.State().after(notify.night_of(cells), nights.start(0))
-    assert notify.subject('onebox', known, 'changed') == 'parity: onebox: 1 regressed (worse than acknowledged)'
-    assert f'now regressed (worse than acknowledged): {HPL}' in notify.changes(known)
-    text = notify.text('', notify.changes(known), cells)
+    cells = [WORSE[0], mg('improved', reason='+8 % of the reference'), pair('regressed')]
+    known = notify.State().after(notify.seen_in(verdict(*cells)), nights.start(0))
+    assert notify.subject('onebox', known, 'changed') == 'parity: onebox: 1 regressed (worse than acknowledged), 1 regressed'
+    assert notify.changes(known) == [f'now regressed (worse than acknowledged): {HPL}', 'now regressed: onebox:virtual / onebox:physical Hpl: gflops']
+    text = notify.text('', notify.changes(known), verdict(*cells))
     assert all(said in text for said in ('60 now, 94 then', 'IMPROVED  compute', 'Npb %benchmark=mg: mops_total', '+8 % of the reference'))
 
 
 def test_what_was_not_measured_again_is_said_so_in_the_reminder():
-    known = notify.State().after(notify.night_of(verdict(slow('v2'))), nights.start(0)).heard(nights.start(0))
-    for number in range(1, 8):
-        known = known.after(notify.night_of(verdict(on('v1'))), nights.start(number))
-    assert known.news(nights.start(7), WEEK) == 'reminder'
-    assert notify.subject('onebox', known, 'reminder') == 'parity: onebox: still 1 not measured again'
+    nights_of_it = [[slow('v2')], *[[on('v1')]] * 7]
+    known, news = after(*nights_of_it)
+    assert news[-1] == 'R' and notify.subject('onebox', known, 'reminder') == 'parity: onebox: still 1 not measured again'
     said, = notify.changes(known)
     assert said.startswith('not measured again on v2 (regressed since 2026-11-18; in order on other nodes): Hpl.gflops')
-    known = known.after(notify.night_of(verdict(slow('v1').model_copy(update={'acknowledged': 'until then'}))), nights.start(8))
+    known, _ = after(*nights_of_it, [slow('v1', acknowledged='until then')])
     assert not known.bad and list(known.acknowledged) == [HPL]
 
 
@@ -152,7 +134,7 @@ def site(tmp_path, results, monkeypatch):
     return made
 
 
-def test_the_command_gets_subject_and_verdict(site, capsys):
+def test_the_command_gets_subject_and_verdict_once_a_change(site, capsys):
     own = site()
     own.judged(verdict(hpl('regressed', reason='<b>-8 %\x1b[0m'), mg('failed')))
     got = site.got()
@@ -162,27 +144,21 @@ def test_the_command_gets_subject_and_verdict(site, capsys):
     assert capsys.readouterr().out == 'notice sent: parity: onebox: 1 regressed, 1 failed\n'
     own.judged(verdict(hpl('regressed'), mg('failed')))
     assert site.got() == got
+    site(reminder='1s').judged(verdict(hpl('regressed'), mg('failed', acknowledged='until 2026-12-01')))
+    reminder = site.got()[len(got):]
+    assert reminder.startswith('Subject: parity: onebox: still 1 regressed\n\nstill regressed since ') and f'acknowledged: {MG} (failed)' in reminder
     own.judged(verdict(hpl(), mg()))
     assert 'Subject: parity: onebox: all is well again\n\nover: ' in site.got()
-
-
-def test_a_reminder_names_what_is_still_bad_and_since_when(site):
-    own = site(reminder='1s')
-    for _ in range(2):
-        own.judged(verdict(hpl('regressed'), mg('failed', acknowledged='until 2026-12-01')))
-    got = site.got().split('Subject: ')[2]
-    assert got.startswith('parity: onebox: still 1 regressed\n\nstill regressed since ') and f'acknowledged: {MG} (failed)' in got
 
 
 def test_a_night_without_a_session_or_without_a_figure_is_told(site):
     own = site()
     own.judged(verdict(hpl('regressed')))
-    own.failed()
+    own.judged(None)
     assert site.got().split('Subject: ')[2].startswith('parity: onebox: 1 regressed, 1 failed\n\nnow failed: ci/nightly\n')
     own.judged(verdict(hpl()))
-    assert 'all is well again' in site.got()
     own.judged(verdict(hpl('skipped', value=None)))
-    assert 'now missing: ci/nightly' in site.got()
+    assert 'all is well again' in site.got() and 'now missing: ci/nightly' in site.got()
 
 
 @pytest.mark.parametrize('script, said', [

@@ -166,7 +166,7 @@ def test_a_figure_of_a_busy_machine_is_shown_and_not_judged_and_calm_runs_are():
     said = '\n'.join(line for line, _ in terminal.lines(verdict))
     assert '2 disturbed' in said and 'DISTURBED  compute' in said and '0 of 2 judged' in said
     assert '7.6' in '\n'.join(line for line, _ in terminal.lines(verdict, everything=True))
-    assert not notify.night_of(verdict).measured - {notify.WHOLE}, 'nothing is said to be well'
+    assert not notify.seen_in(verdict).keys() - {notify.WHOLE}, 'nothing is said to be well'
 
 
 CERTAIN = {'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}
@@ -203,10 +203,10 @@ def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored)
     verdict = judge.newest('e')
     assert verdict.cells[0].disturbed_nights == 3 and verdict.exit_code == 3
     assert verdict.trust.startswith('2 disturbed for 3 nights in a row or more; 0 of 2 judged')
-    assert set(notify.night_of(verdict).bad.values()) == {'disturbed'}
+    assert {seen.word for seen in notify.seen_in(verdict).values() if seen.word} == {'disturbed'}
     stored('f', case(100.0))
     verdict = judge.newest('f')
-    assert verdict.exit_code == 0 and not notify.night_of(verdict).bad
+    assert verdict.exit_code == 0 and not any(seen.word for seen in notify.seen_in(verdict).values())
     assert judge.newest('c').cells[0].disturbed_nights == 2
 
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,7 +26,7 @@ from parity.base.text import visible
 from parity.system import systems
 from parity.system.systems import Notify
 from parity.verdict import acks, judge, terminal
-from parity.verdict.model import Cell, Verdict, rows
+from parity.verdict.model import Verdict, rows
 
 TIMEOUT_SECONDS = 60.0
 #: Bytes of the command's output that are searched for why it failed.
@@ -42,41 +42,33 @@ class Notifier:
     notify: Notify | None
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
 
-    def judged(self, verdict: Verdict) -> None:
-        """Tell the verdict if it changes the state. Prints what fails and raises nothing: it is no measurement."""
-        self._told(night_of(verdict), verdict)
+    def judged(self, verdict: Verdict | None) -> None:
+        """Tell the verdict if it changes the state; None where the night stored no session.
 
-    def failed(self) -> None:
-        """Tell that the night stored no session."""
-        self._told(FAILED, None)
+        Prints what fails and raises nothing: it is no measurement."""
+        if self.notify is None:
+            return
+        now = time.time()
+        try:
+            known = load(self.system).after(seen_in(verdict), now)
+            if news := known.news(now, strict.seconds(self.notify.reminder)):
+                headline = subject(self.system, known, news)
+                if why := send(self.notify.command, text(headline, changes(known), verdict), self.secrets):
+                    print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
+                else:
+                    print(f'notice sent: {headline}')
+                    known = known.heard(now)
+            else:
+                known = known.heard(known.told_at)
+            files.write(path(self.system), known.model_dump_json(indent=1) + '\n')
+        except OSError as err:
+            print(f'parity: {err.filename or paths.results()}: {err.strerror}: what was told is not known; '
+                  'the next night may tell it again', file=sys.stderr)
 
     def test(self) -> str:
         """Send a notice that says it is a test; return '' or why it was not sent."""
         notice = text(f'parity: {self.system}: a test', ['A test of notify in system.yaml.'], None)
         return send(self.notify.command, notice, self.secrets)
-
-    def _told(self, tonight: Night, verdict: Verdict | None) -> None:
-        if self.notify is None:
-            return
-        now = time.time()
-        try:
-            known = load(self.system).after(tonight, now)
-            news = known.news(now, strict.seconds(self.notify.reminder))
-            if not news or self._sent(known, news, verdict):
-                known = known.heard(now if news else None)
-            store(self.system, known)
-        except OSError as err:
-            print(f'parity: {err.filename or paths.results()}: {err.strerror}: what was told is not known; '
-                  'the next night may tell it again', file=sys.stderr)
-
-    def _sent(self, known: State, news: str, verdict: Verdict | None) -> bool:
-        headline = subject(self.system, known, news)
-        why = send(self.notify.command, text(headline, changes(known), verdict), self.secrets)
-        if why:
-            print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
-        else:
-            print(f'notice sent: {headline}')
-        return not why
 
 
 def prepared(system: str) -> Notifier:
@@ -165,47 +157,38 @@ FORGOTTEN_DAYS = 30
 _EARLY_SECONDS = 6 * 3600.0
 
 
-@dataclass(frozen=True)
-class Night:
-    """Words by name: ``bad`` ones count, ``known`` ones are acknowledged."""
+class Seen(NamedTuple):
+    """A cell or a pair as one night measured it."""
 
-    bad: dict[str, str]
-    known: dict[str, str] = field(default_factory=dict)
-    measured: frozenset[str] = frozenset({WHOLE})                   # names
-    ran_on: dict[str, list[str]] = field(default_factory=dict)      # nodes by name
-    places: dict[str, list[str]] = field(default_factory=dict)      # nodes that a bad word is about
+    word: str = ''                   # a bad one, or ''
+    acknowledged: bool = False
+    ran_on: list[str] = []
+    place: list[str] = []            # the nodes that a bad word is about
 
 
-#: A night that stored no session.
-FAILED = Night({WHOLE: 'failed'})
+def seen_in(verdict: Verdict | None) -> dict[str, Seen]:
+    """Return what a night measured: cells, named with their size, and declared pairs. None stored no session.
 
-
-def night_of(verdict: Verdict) -> Night:
-    """Return the words of cells, named with their size, and of declared pairs.
-
-    A cell that was skipped, or that is disturbed tonight, was not measured."""
+    A cell that was skipped, or that is disturbed tonight, was not measured. Nobody waits for a retired one."""
+    if verdict is None:
+        return {WHOLE: Seen('failed')}
     gone, often = {id(c) for c in verdict.retired}, {id(c) for c in judge.too_often(verdict.cells)}
-    every = {f'{row.name} ({row.cell.size})': row.cell for row in rows([*verdict.cells, *verdict.retired])}
-    retired = [name for name, c in every.items() if id(c) in gone]      # nobody waits for them
-    cells = {name: c for name, c in every.items()
-             if id(c) not in gone and (c.verdict not in ('skipped', 'disturbed') or id(c) in often)}
-    words = {name: c.verdict + (OUTGROWN if c.outgrown else '') for name, c in cells.items()
-             if c.verdict in BAD or id(c) in often}
-    known = {name: word for name, word in words.items() if cells[name].acknowledged}
-    pairs = {f'{p.candidate} / {p.baseline} {p.benchmark}: {p.metric}': p.state for p in verdict.pairs
-             if p.state in ('ok', 'regressed')}
-    bad = {name: word for name, word in words.items() if name not in known}
-    bad |= {name: word for name, word in pairs.items() if word == 'regressed'}
-    if verdict.exit_code and not bad and not known:     # nothing at all was measured, or a check is broken
-        bad = {WHOLE: 'missing'}
-    return Night(bad, known, frozenset({WHOLE, *cells, *retired, *pairs}),
-                 {name: c.ran_on for name, c in cells.items()}, {name: _place(cells[name]) for name in words})
-
-
-def _place(cell: Cell) -> list[str]:
-    """Return the node that is slower, where it is known; else all that the cell ran on."""
-    where = cell.cause.where if cell.cause else None
-    return [where.name] if where and where.kind == 'node' else cell.ran_on
+    night = {WHOLE: Seen()}
+    for row in rows([*verdict.cells, *verdict.retired]):
+        cell, name = row.cell, f'{row.name} ({row.cell.size})'
+        if id(cell) in gone:
+            night[name] = Seen()
+        elif cell.verdict in BAD or id(cell) in often:
+            where = cell.cause.where if cell.cause else None
+            night[name] = Seen(cell.verdict + (OUTGROWN if cell.outgrown else ''), bool(cell.acknowledged),
+                               cell.ran_on, [where.name] if where and where.kind == 'node' else cell.ran_on)
+        elif cell.verdict not in ('skipped', 'disturbed'):
+            night[name] = Seen(ran_on=cell.ran_on)
+    night |= {f'{p.candidate} / {p.baseline} {p.benchmark}: {p.metric}': Seen('' if p.state == 'ok' else p.state)
+              for p in verdict.pairs if p.state in ('ok', 'regressed')}
+    if verdict.exit_code and not any(seen.word for seen in night.values()):
+        night[WHOLE] = Seen('missing')      # nothing at all was measured, or a check is broken
+    return night
 
 
 class Fault(BaseModel, extra='forbid'):
@@ -224,14 +207,24 @@ class State(BaseModel, extra='forbid'):
     told: dict[str, str] = {}
     told_at: float = 0.0
 
-    def after(self, night: Night, now: float) -> State:
-        """Return the state once ``night`` was judged, at ``now``. A fault that was not measured stays."""
-        bad = _faults(night.bad, self.bad, night, now)
-        known = _faults(night.known, self.acknowledged, night, now)
-        # a forgotten fault is not well: nothing is known about it
-        unseen = {name for faults in (self.bad, self.acknowledged) for name, fault in faults.items()
-                  if _left(fault, name, night)}
-        kept = bad.keys() | known.keys() | (night.measured - unseen)
+    def after(self, night: dict[str, Seen], now: float) -> State:
+        """Return the state at ``now``, once ``night`` was judged. A fault that was not measured again, in the same
+        place, stays for a while; it is then forgotten, and not called well."""
+        bad, known, forgotten = {}, {}, set()
+        for name in {**self.bad, **self.acknowledged, **night}:
+            old, seen = self.bad.get(name) or self.acknowledged.get(name), night.get(name)
+            left = {*(old.nodes if old else ())} - {*(seen.ran_on if seen else ())}     # not measured again
+            if seen and seen.word:
+                since = old.since if old and old.word == seen.word else now
+                fault = Fault(word=seen.word, since=since, seen=now, nodes=sorted({*seen.place, *left}))
+                (known if seen.acknowledged else bad)[name] = fault
+            elif old and (not seen or seen.ran_on and left):
+                new = {'nodes': sorted(left), 'elsewhere': True} if seen else {}
+                if now - old.seen < FORGOTTEN_DAYS * DAY:
+                    (bad if name in self.bad else known)[name] = old.model_copy(update=new)
+                else:
+                    forgotten.add(name)
+        kept = bad.keys() | known.keys() | (night.keys() - forgotten)
         return State(bad=bad, acknowledged=known, told_at=self.told_at,
                      told={name: word for name, word in self.told.items() if name in kept})
 
@@ -243,34 +236,11 @@ class State(BaseModel, extra='forbid'):
             return 'well' if self.told and not self.acknowledged else ''
         return 'reminder' if now - self.told_at >= reminder_seconds - _EARLY_SECONDS else ''
 
-    def heard(self, now: float | None = None) -> State:
-        """Return the state after everything was sent; ``now`` only if something was sent."""
+    def heard(self, at: float) -> State:
+        """Return the state after everything was sent, the last of it ``at`` this time."""
         told = {name: fault.word for name, fault in self.bad.items()}
         told |= {name: ACKNOWLEDGED for name in self.acknowledged if name in self.told}
-        return self.model_copy(update={'told': told, 'told_at': self.told_at if now is None else now})
-
-
-def _faults(words: dict[str, str], before: dict[str, Fault], night: Night, now: float) -> dict[str, Fault]:
-    """Return the faults after ``night``; one that was not measured again, in the same place, stays for a while."""
-    kept = {}
-    for name, fault in before.items():
-        left = _left(fault, name, night)
-        if (left or name not in night.measured) and now - fault.seen < FORGOTTEN_DAYS * DAY:
-            kept[name] = fault.model_copy(update={'nodes': left, 'elsewhere': True}) if left else fault
-    for name, word in words.items():
-        old = before.get(name)
-        nodes = {*night.places.get(name, ()), *(set(old.nodes) - set(night.ran_on.get(name, ())) if old else ())}
-        kept[name] = Fault(word=word, since=old.since if old and old.word == word else now, seen=now,
-                           nodes=sorted(nodes))
-    return kept
-
-
-def _left(fault: Fault, name: str, night: Night) -> list[str]:
-    """Return the nodes of a fault that ``night`` did not measure, although the cell was in order in it."""
-    ran_on = night.ran_on.get(name)
-    if not ran_on or name in night.bad or name in night.known:
-        return []
-    return [node for node in fault.nodes if node not in ran_on]
+        return self.model_copy(update={'told': told, 'told_at': at})
 
 
 def path(system: str) -> Path:
@@ -283,10 +253,6 @@ def load(system: str) -> State:
         return State.model_validate_json(path(system).read_bytes())
     except (FileNotFoundError, ValidationError):
         return State()
-
-
-def store(system: str, state: State) -> None:
-    files.write(path(system), state.model_dump_json(indent=1) + '\n')
 
 
 # ---- the text of a notice

@@ -57,7 +57,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     stopped = _run([*arguments, *outset.NIGHT], limit_seconds)
     new = [u for u in database.uuids() if u not in before]
     if not new:
-        notice.failed()
+        notice.judged(None)
         guard.folders()  # a disk that filled in the meantime is named
         raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
                                   f'see {paths.results() / "reframe.log"}')
