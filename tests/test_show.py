@@ -134,14 +134,6 @@ def test_of_a_huge_output_only_the_end_is_read(tmp_path):
     assert show.tail(tmp_path / 'out', 1) == ['the end']
 
 
-@pytest.mark.parametrize('value, band, drawn', [
-    (71.2, (75.9, 79.5, 77.7), '^●  +├─+┼─+┤$'), (80.0, (75.9, 79.5, None), '^├─+┤ +●$'),
-    (77.0, (75.9, None, 77.7), '^├─+●─+┼$'), (5.0, (None, 4.0, 0.0), '^┼─+┤ +●$'), (4.0, (None, 4.0, 4.0), '^$'),
-])
-def test_a_value_beside_its_band(value, band, drawn):
-    assert re.search(drawn, show.bar(value, *band))
-
-
 def test_a_sparkline_draws_noise_level_and_a_drop_low():
     assert len(set(show.sparkline([100.0, 100.5, 99.5, 100.2]))) <= 3
     assert show.sparkline([100, 100, 80]) == '██▁' and show.sparkline([0.0, 0.0]) == '▄▄' and show.sparkline([100.0, 100.0], 50.0, 150.0) == '▅▅'
@@ -170,7 +162,7 @@ def test_the_line_selects_that_very_case_and_no_other():
 
 @pytest.mark.parametrize('cmdline, nodes, rest', [
     ('reframe -c checks -r -S size=nightly --system local -n X', [], '-S size=nightly'),
-    ('reframe -r --setvar=size=nightly -J qos=low', [], '--setvar size=nightly -J qos=low'),
+    ('reframe -r --setvar=size=nightly -J qos=low', [], '-S size=nightly -J qos=low'),
     ('reframe --mode nightly -r --repeat 3', [], '--mode nightly'), ('reframe -r -Ssize=nightly', [], '-S size=nightly'),
     ('reframe -r', [], '-S size=nightly'),                                # said by other means
     ('reframe -r --mode m -J nodelist=n9', [], '--mode m -J nodelist=n9'),

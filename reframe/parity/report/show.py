@@ -20,7 +20,7 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.strict import Strict
 from parity.base.text import visible
 from parity.plan.identity import swept_apart
-from parity.records import database, history
+from parity.records import database, history, outset
 from parity.system import systems
 from parity.verdict import cause, judge
 from parity.verdict.model import Attribution, Cell, Row, Verdict, names
@@ -128,9 +128,8 @@ def tail(file: Path, count: int) -> list[str]:
 
 # ---- the line that reruns a cell
 
-_SWEEPS, _JOB = ('-P', '--parameterize'), ('-J', '--job-option')
 #: Options of reframe that make a case what it is.
-_KEPT = ('-S', '--setvar', *_SWEEPS, *_JOB, '--mode')
+_KEPT = {'--mode': '--mode', '-S': '--setvar', '-P': '--parameterize', '-J': '--job-option'}
 #: Job options that say where a job runs: a rerun says so itself.
 _PLACES = re.compile(r'(nodelist|exclude|w|x)(=|$)')
 #: Schedulers that take nodes by `-J nodelist=`; parity translates it for PBS.
@@ -157,35 +156,30 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
     ``cmdline``: that of its session, for -S, -P, -J and --mode; ``size`` in case it was said by other means.
     ``nodes``: where it shall run; none: wherever the scheduler likes.
     The pattern is met from end to end: the name of one case may be the beginning of another's."""
-    given = [(option, value) for option, value in _options(cmdline)
-             if not (nodes and option in _JOB and _PLACES.match(value))]
-    own, swept = swept_apart(case, {value.partition('=')[0].rpartition('.')[2]
-                                    for option, value in given if option in _SWEEPS})
+    given = _options(cmdline)
+    own, given['-P'] = swept_apart(case, {value.partition('=')[0].rpartition('.')[2] for value in given['-P']})
+    if size != 'quick' and f'size={size}' not in given['-S'] + given['-P'] and not given['--mode']:
+        given['-S'] += [f'size={size}']
+    if nodes:
+        others = [value for value in given['-J'] if not _PLACES.match(value)]
+        given['-J'] = [*others, f'nodelist={",".join(nodes)}']
     words = ['ci/nightly', '--system', f'{system}:{partition}' if partition else system]
     words += ['-p', f'^{_pattern(environ)}$'] if environ else []
     words += ['-n', f'^{_pattern(own.replace(" ", ""))}$']
-    words += [word for each in given if each[0] not in _SWEEPS for word in each]
-    if size != 'quick' and f'size={size}' not in words + swept and '--mode' not in words:
-        words += ['-S', f'size={size}']
-    words += [word for parameter in swept for word in ('-P', parameter)]
-    return shlex.join([*words, *(('-J', f'nodelist={",".join(nodes)}') if nodes else ())])
+    return shlex.join([*words, *(word for option, values in given.items() for value in values
+                                 for word in (option, value))])
 
 
 def _pattern(name: str) -> str:
     return _SPECIAL.sub(r'\\\1', name).replace('@', '.')     # '@' would begin the number of a variant
 
 
-class _Keep(argparse.Action):
-    def __call__(self, parser, namespace, value, option=None):
-        namespace.kept.append((option, value))
-
-
-def _options(cmdline: str) -> list[tuple[str, str]]:
-    """Return the options of the session that its reruns need, with their arguments."""
+def _options(cmdline: str) -> dict[str, list[str]]:
+    """Return the values of each option of the session that its reruns need."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for option in _KEPT:
-        parser.add_argument(option, action=_Keep)
-    return parser.parse_known_args(shlex.split(cmdline)[1:], argparse.Namespace(kept=[]))[0].kept
+    for option, long in _KEPT.items():
+        parser.add_argument(option, long, dest=option, action='append', default=[])
+    return vars(parser.parse_known_args(outset.words(cmdline))[0])
 
 
 # ---- lines of text
@@ -210,7 +204,8 @@ def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:
     cell, known = view.cell, view.attribution
     day, _, clock = view.start.partition('T')
     yield 'session', f'{view.session[:8]} · {day} {clock[:5]} · size {cell.size}'
-    yield 'band', _band(cell)
+    better = 'lower is better' if cell.better == 'lower' else ''
+    yield 'band', '   '.join(filter(None, (figures.band(cell.low, cell.high, cell.unit), better)))
     yield 'limit', row.bound and f'{figures.percent(cell.efficiency)} of the {row.bound} ({cell.limit_source})'
     yield 'nights', _history(view)
     yield 'runs', _runs(view)
@@ -222,14 +217,6 @@ def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:
         yield '', ', '.join(name for name in known.subsystem.cells if name != view.name)
     for i, change in enumerate(known.changes):
         yield '' if i else 'changed', str(change)
-
-
-def _band(cell: Cell) -> str:
-    if cell.value is None or cell.reference is None:
-        return ''
-    better = 'lower is better' if cell.better == 'lower' else ''
-    return '   '.join(filter(None, (figures.band(cell.low, cell.high, cell.unit),
-                                    bar(cell.value, cell.low, cell.high, cell.reference), better)))
 
 
 def _history(view: View) -> str:
@@ -256,26 +243,8 @@ def _runs(view: View) -> str:
 
 
 BLOCKS = '▁▂▃▄▅▆▇█'
-_BAR = 40
 #: Nights that differ by less than this share of their height are drawn level: noise is no landscape.
 _LEVEL = 0.05
-
-
-def bar(value: float, low: float | None, high: float | None, reference: float | None) -> str:
-    """Return the band as ├──┼──┤ (open where a bound is missing), the value as ●, to one scale."""
-    marks = [(x, mark) for x, mark in ((low, '├'), (high, '┤'), (reference, '┼'), (value, '●')) if x is not None]
-    first, last = min(marks)[0], max(marks)[0]
-    if first == last:
-        return ''
-
-    def place(x: float) -> int:
-        return round((x - first) / (last - first) * (_BAR - 1))
-
-    begin, end = place(first if low is None else low), place(last if high is None else high)
-    line = [('─' if begin <= i <= end else ' ') for i in range(_BAR)]
-    for x, mark in marks:
-        line[place(x)] = mark
-    return ''.join(line).rstrip()
 
 
 def sparkline(values: Sequence[float], *also: float | None) -> str:
@@ -309,7 +278,10 @@ def find(wanted: str, session: str = '') -> tuple[Verdict, str, Cell]:
             case [_, *_] as found:
                 shown = found[:20] + ([f'and {len(found) - 20} more'] if len(found) > 20 else [])
                 raise UsageError(f'{wanted!r} fits {len(found)} cells; name one:\n  ' + '\n  '.join(shown))
-    raise _unknown(wanted, seen)
+    lower = {name.lower(): name for name in sorted(seen)}
+    near = [lower[name] for name in get_close_matches(wanted.replace(' ', '').lower(), lower, n=3, cutoff=0.3)]
+    raise UsageError(f'no cell {wanted!r} in the newest sessions; '
+                     + (f'the nearest: {", ".join(near)}' if near else 'parity verdict --all lists them'))
 
 
 def newest() -> dict[str, Cell]:
@@ -344,28 +316,8 @@ def _older(wanted: str) -> Iterator[Verdict]:
 def fitting(wanted: str, known: Iterable[str]) -> list[str]:
     """Return the names that ``wanted`` may mean: that very one, else those with its words in that order, else
     those with its pieces in that order. Case and spaces do not count."""
-    exact = wanted.replace(' ', '').lower()
-    pieces = [p for p in _APART.split(wanted.lower()) if p]
-    lower = {name: name.lower() for name in known} if pieces else {}
-    pattern = re.compile('.*'.join(map(re.escape, pieces)))
-    return ([n for n, low in lower.items() if low == exact]
-            or [n for n, low in lower.items() if _in_order(pieces, _APART.split(low))]
-            or [n for n, low in lower.items() if pattern.search(low)])
-
-
-def _in_order(pieces: list[str], words: list[str]) -> bool:
-    rest = iter(words)
-    return all(piece in rest for piece in pieces)
-
-
-def _unknown(wanted: str, known: Iterable[str]) -> UsageError:
-    """Return the error that names the nearest cells, or those with a word nearly like one of ``wanted``."""
-    lower = {name.lower(): name for name in sorted(known)}
-    near = [lower[n] for n in get_close_matches(wanted.replace(' ', '').lower(), lower, n=3, cutoff=0.4)]
-    if not near:
-        words = {w for name in lower for w in _APART.split(name)}
-        like = {word for piece in _APART.split(wanted.lower())
-                for word in get_close_matches(piece, words, n=2, cutoff=0.7)}
-        near = [name for low, name in lower.items() if like & set(_APART.split(low))][:3]
-    return UsageError(f'no cell {wanted!r} in the newest sessions; '
-                      + (f'the nearest: {", ".join(near)}' if near else 'parity verdict --all lists them'))
+    pieces = [re.escape(piece) for piece in _APART.split(wanted) if piece]
+    exact = f'^{re.escape(wanted.replace(" ", ""))}$'
+    ways = (exact, r'\b.*\b'.join(['', *pieces, '']), '.*'.join(pieces)) if pieces else ()
+    found = ([name for name in known if re.search(way, name, re.IGNORECASE)] for way in ways)
+    return next(filter(None, found), [])
