@@ -113,13 +113,6 @@ def test_without_guests_there_is_no_partition_virtual(lib):
     assert 'PartitionName=physical Nodes=p1,p2' in text and 'PartitionName=virtual' not in text
 
 
-def test_a_device_other_than_kvms_is_no_kvm(lib, monkeypatch, tmp_path):
-    monkeypatch.setattr(lib.backend, 'KVM', tmp_path / 'kvm')
-    assert lib.backend._no_kvm() == f'no {tmp_path}/kvm here'
-    (tmp_path / 'kvm').write_text('')
-    assert lib.backend._no_kvm() == f'{tmp_path}/kvm: Inappropriate ioctl for device'
-
-
 @pytest.mark.parametrize('said, why', [
     ('Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000', None),
     ('userspace - ptrace set fp regs failed, errno = 14\nKernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b',

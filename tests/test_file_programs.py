@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import zlib
 from pathlib import Path
 
 import pytest
@@ -57,7 +56,7 @@ def no_mpi():
         return 'mpirun is absent'
     probe = 'from mpi4py import MPI; print(MPI.COMM_WORLD.size)'
     done = subprocess.run([*mpirun(2), sys.executable, '-c', probe], capture_output=True, text=True, timeout=PATIENCE)
-    return '' if done.stdout.split() == ['2', '2'] else 'mpirun and mpi4py do not start two ranks together'
+    return '' if done.stdout.split() == ['2', '2'] else f'mpirun and mpi4py start no two ranks: {(done.stderr + done.stdout)[-300:]!r}'
 
 
 @pytest.fixture
@@ -214,19 +213,6 @@ def test_a_run_of_two_clients_is_read_back_and_leaves_nothing(places, mode, dura
     assert said['destination durable'] == ('yes' if durable and said['destination filesystem'] != 'tmpfs' else 'no')
 
 
-@pytest.mark.parametrize('mode', COPIES)
-def test_every_client_writes_its_own_files_of_the_size_asked(places, mode):
-    done = run(options(places, mode, clients=2), after='m.remove = lambda tree, tick: None')
-    assert done.returncode == 0 and 'could not remove' in done.stderr
-    each, size = (1, 2_500_000) if mode == 'large-copy' else (20, 1024)
-    written = [path.read_bytes() for path in places[1].rglob('*') if path.is_file()]
-    assert [len(data) for data in written] == [size] * (2 * 2 * each)            # iterations, clients
-    assert len(set(written)) == 2 * each                                        # no two of an iteration alike
-    assert len(zlib.compress(b''.join(set(written)))) >= 2 * each * size
-    sources = [path.read_bytes() for path in places[0].rglob('*') if path.is_file()]
-    assert set(sources) == (set() if mode == 'small-write' else set(written))
-
-
 def test_durable_synchronises_every_file_and_folder_and_as_is_none_of_them(places, tmp_path):
     log = tmp_path / 'log'
     spy = f'''
@@ -302,16 +288,6 @@ def test_after_sigkill_no_client_stays_and_the_next_run_cleans_up(places, tmp_pa
     assert not list(places[0].iterdir())
 
 
-@pytest.mark.full
-def test_a_client_that_stops_is_a_hang_and_the_run_goes_on(places):
-    stop = "def write(path, *rest):\n    'iteration-1/client-0' in path and os.kill(os.getpid(), 19)\n    true_write(path, *rest)"
-    done = run(options(places, 'small-write', clients=2, iterations=3, hang_seconds=4), after=f'{stop}\nm.write = write')
-    assert done.returncode == 0, done.stderr
-    assert 'iteration 1 client-max-seconds - aggregate-rate - MB/s hung 1 failed 0\n' in done.stdout
-    metrics, _ = READ['filecopy'](done.stdout)
-    assert (metrics['hangs'], metrics['failed_writes']) == (1, 0) and empty(places)
-
-
 LIMIT = 'import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))'
 
 
@@ -377,12 +353,6 @@ def test_every_rank_is_read_once_and_by_another_node_where_there_are_two(m, host
         assert all(hosts[other] != host for host, other in zip(hosts, reads, strict=True))
 
 
-@given(nodes=st.integers(2, 64), each=st.integers(1, 4), by_node=st.booleans())
-def test_with_as_many_ranks_on_every_node_it_is_the_next_node(m, nodes, each, by_node):
-    hosts = [rank // each if by_node else rank % nodes for rank in range(nodes * each)]
-    assert [hosts[other] for other in m.partners(hosts)[1]] == [(host + 1) % nodes for host in hosts]
-
-
 # fileset: runs
 
 @pytest.mark.parametrize('size', [1, 1000, 32768, 100_001])
@@ -416,27 +386,6 @@ m.Job.good = good
     step = ranks // nodes if nodes == 2 else 0
     assert set(log.read_text().splitlines()) == {f'{rank} {(rank + step) % ranks}' for rank in range(ranks)}
     assert metrics['rate'] > 0 and empty(places)
-
-
-def test_with_mpi4py_and_no_launcher_there_is_one_rank(mpi, places):
-    _, said = results(options(places), before='')
-    assert said['launch'] == 'one rank, no launcher' and said['mpi4py'] != 'none'
-
-
-def test_files_are_what_the_seed_says_whatever_the_chunk_and_no_two_alike(places):
-    show = POPULATE.format("    for index in range(self.options.files):\n"
-                           "        print(open(self.source(0, index), 'rb').read().hex(), file=sys.stderr)")
-    written = [run(options(places, files=5, bytes=3000, chunk=chunk, seed=seed), after=show).stderr.split()
-               for seed, chunk in ((1, 1000), (1, 4096), (2, 4096))]
-    assert written[0] == written[1] and not set(written[0]) & set(written[2])
-    assert len(set(written[0])) == 5 and {len(each) for each in written[0]} == {6000}
-
-
-def test_seconds_run_from_the_first_start_to_the_end_of_the_last_rank(mpi, places):
-    late = 'def good(self, *rest):\n    time.sleep(0.5 * self.team.rank)\n    return true_good(self, *rest)\nm.Job.good = good'
-    begun = time.monotonic()
-    metrics, _ = results(options(places, files=1, iterations=1), ranks=2, before='', after=late)
-    assert 0.5 <= metrics['seconds'] < time.monotonic() - begun
 
 
 def test_a_file_is_synchronised_and_read_in_chunks(places):
@@ -516,24 +465,6 @@ def test_a_signal_stops_it_and_it_cleans_up(places, number):
     assert empty(places)
     with pytest.raises(Incomplete, match='the output ends without'):
         READ['fileset'](done.stdout)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize('whom', ['mpirun', 'every rank', 'one rank', 'a rank that waits'])
-def test_a_signal_to_some_or_all_ranks_ends_all_and_all_clean_up(mpi, places, whom):
-    slow = SLOW['fileset'].replace('0.005', '0.005 if arguments[0].team.rank else 0' if whom == 'a rank that waits' else '0.005')
-    going = start(options(places, iterations=1000), ranks=2, before='', after=slow)
-    eventually(sources(places, 40))
-    ranks = {}
-    for pid in children(going.pid):
-        if found := re.search(r'\0OMPI_COMM_WORLD_RANK=(\d)', Path(f'/proc/{pid}/environ').read_text()):
-            ranks[int(found[1])] = pid
-    assert sorted(ranks) == [0, 1]
-    for pid in {'mpirun': [going.pid], 'every rank': list(ranks.values())}.get(whom, [ranks[0]]):
-        os.kill(pid, signal.SIGTERM)
-    going.communicate(timeout=PATIENCE)
-    assert going.returncode != 0
-    eventually(lambda: empty(places))
 
 
 @pytest.mark.parametrize('error', ['OSError(5, "Input/output error")', 'ValueError("a fault")'])

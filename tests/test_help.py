@@ -11,8 +11,6 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-import stored as storing
-from commands import parity
 from conftest import TOP, shell
 from parity import __version__, cli
 from parity.base import paths
@@ -78,15 +76,6 @@ def test_the_command_says_its_version():
     assert said.exit_code == 0 and said.output == f'parity {paths.version()}\n'
 
 
-@pytest.mark.parametrize('typed, offered', [('ver', 'verdict'), ('jobs sub', 'submit'), ('verdict --max', '--max-age')])
-def test_the_shell_completes_what_was_typed_and_starts_nothing_heavy(typed, offered):
-    env = {**os.environ, '_PARITY_COMPLETE': 'complete_bash', 'COMP_WORDS': f'parity {typed}', 'COMP_CWORD': str(len(typed.split()))}
-    done = subprocess.run([sys.executable, '-X', 'importtime', TOP / '.venv' / 'bin' / 'parity'], env=env, capture_output=True, text=True)
-    assert offered in done.stdout.split()
-    imported = {line.split('|')[-1].strip() for line in done.stderr.splitlines()}
-    assert 'parity.cli' in imported and not imported & {'reframe', 'polars', 'scipy', 'jinja2'}     # typer itself needs pydantic
-
-
 @pytest.mark.parametrize('command', ['jobs list', 'jobs render nightly --system example-slurm', 'facts', 'verdict'])
 def test_a_reader_that_has_gone_is_no_regression(command, results):
     """As after `parity verdict | head -1`, whose exit code 1 would say that something regressed."""
@@ -96,15 +85,6 @@ def test_a_reader_that_has_gone_is_no_regression(command, results):
     os.close(written)
     assert done.returncode == (3 if command == 'verdict' else 141), done.stderr
     assert 'Traceback' not in done.stderr and 'BrokenPipe' not in done.stderr
-
-
-def test_a_reader_that_leaves_in_the_middle_is_no_regression(results):
-    """The text is longer than a pipe holds: it is written while the command runs, not at its end."""
-    storing.Stored().add(*(storing.case(name=f'Toy{n}') for n in range(1500)))
-    assert len(parity('verdict', '--all').stdout) > 2 * 65536
-    done = subprocess.run(['bash', '-c', '"$0" -m parity.cli verdict --all | head -1; exit ${PIPESTATUS[0]}', sys.executable],
-                          capture_output=True, text=True)
-    assert done.returncode == 141 and done.stderr == '', done.stderr
 
 
 # ---- the version: a change of it may have made a figure another

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from setuptools.config.pyprojecttoml import load_file
 
-from commands import parity, process
+from commands import process
 from conftest import TOP, run_python
 
 
@@ -64,16 +64,6 @@ def test_starting_the_command_imports_nothing_heavy():
     code = ('import sys, parity.cli\n'
             'print([m for m in ("reframe", "polars", "pydantic", "scipy", "jinja2") if m in sys.modules])')
     assert run_python(code, TOP).stdout.strip() == '[]'
-
-
-@pytest.mark.parametrize('arguments, code, said', [
-    (['--help'], 0, 'verdict'), (['verdict', '--nonsense'], 2, 'No such option'), (['nosuch'], 2, 'No such command'),
-    (['verdict'], 3, 'no session is stored'), (['verdict', '--session', 'zz'], 3, 'no session is stored'),
-    (['report'], 3, 'no session is stored'),
-])
-def test_the_command_answers_plainly(results, arguments, code, said):
-    done = parity(*arguments)
-    assert done.returncode == code and said in done.stdout + done.stderr
 
 
 def test_a_broken_database_is_one_line_and_exit_code_4(results):

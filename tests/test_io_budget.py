@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import importlib.util
 import json
 import os
 import re
@@ -16,9 +14,7 @@ import pytest
 import sessions
 from conftest import TOP, shell
 from parity.check.sizing import Night, fit
-from parity.check.storage import Budget
 from parity.verdict import terminal
-from replay import check
 from sessions import planned, ran, verdict_on
 
 GB = 10**9
@@ -40,10 +36,6 @@ def test_a_case_is_sized_into_its_budget(wanted, repetitions, budget, before, by
     assert ('io_budget: case: 48 GB, 2 x memory, asked for' in plan.why) == sized
 
 
-def test_what_no_repetition_of_fits_has_no_plan():
-    assert not any(fit([48 * GB, 4 * GB], 3, budget, '', before) for budget, before in ((3 * GB, 0), (7 * GB, 1)))
-
-
 def test_a_night_is_taken_in_the_order_of_cases_and_counts_every_run():
     night = Night(100, '100 B')
     assert night.take('first', 20, 3) == '' and night.left == 40
@@ -51,13 +43,6 @@ def test_a_night_is_taken_in_the_order_of_cases_and_counts_every_run():
     assert night.take('first', 20, 3) == '' and night.left == 40            # its other runs: decided, paid
     assert night.take('third', 40, 1) == '' and night.left == 0
     assert night.take('second', 20, 3).startswith('io_budget: night: ')
-
-
-@pytest.mark.parametrize('file', sorted(file for file in (TOP / 'checks' / 'storage').glob('*/*.py') if file.stem == file.parent.name),
-                         ids=lambda f: f.stem)
-def test_every_storage_check_plans_what_it_writes(file):
-    name, = re.findall(r'^class (\w+)\(rfm\.', file.read_text(), re.M)
-    assert issubclass(check(file.stem, name), Budget)
 
 
 @pytest.mark.parametrize('budget, skipped, said', [
@@ -76,17 +61,6 @@ def test_what_does_not_fit_the_budget_of_the_system_is_skipped(checkout, budget,
     assert said in done.stdout
     script = '\n'.join(f.read_text() for f in (checkout / 'results').rglob('rfm_job.sh') if 'large-copy' in f.read_text())
     assert ('--iterations=1' in script) == ('200000000' in budget)
-
-
-@pytest.mark.parametrize('text, said', [('{cases: 1}', "did you mean 'case'"), ('{case: 0}', 'greater than 0'),
-                                        ('{night: lots}', 'no whole number'), ('5', 'no mapping')])
-def test_a_wrong_budget_is_told_with_its_line(checkout, text, said):
-    file = checkout / 'systems' / 'local' / 'system.yaml'
-    lines = re.sub(r'io_budget: .*', f'io_budget: {text}', file.read_text())
-    file.write_text(lines)
-    number = lines[:lines.index('io_budget')].count('\n') + 1
-    done = shell('. ci/activate && parity facts', checkout)
-    assert done.returncode == 2 and f'system.yaml:{number}: io_budget' in done.stderr and said in done.stderr
 
 
 def test_what_the_budget_left_out_is_counted_in_the_first_lines():
@@ -174,17 +148,3 @@ def test_the_node_is_asked_whether_direct_io_is_taken(place):
     with open('direct.txt') as kept:
         assert kept.read() == done.stdout
     assert not list(place.iterdir())
-
-
-def test_a_file_system_that_takes_no_direct_io(place, monkeypatch):
-    """Some make the file before they refuse the flag."""
-    spec = importlib.util.spec_from_file_location('direct', PROGRAMS / 'direct.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    real = os.open
-
-    def refuse(path, *_):
-        os.close(real(path, os.O_CREAT | os.O_WRONLY))
-        raise OSError(errno.EINVAL, 'Invalid argument')
-    monkeypatch.setattr(module.os, 'open', refuse)
-    assert module.takes(place) is False and not list(place.iterdir())

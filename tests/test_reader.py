@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from pydantic import BaseModel, NonNegativeInt, field_validator
 
-from parity.check.reader import Incomplete, Lines, Wrong, agree, document, model, number, ordered, sealed, sections
+from parity.check.reader import Incomplete, Lines, Wrong, agree, document, model, number, ordered, sealed
 
 OUT = Lines('job\r\nThreads  =   4\nRate =  12.50 MB/s\nBegin\n a 1\nEnd\nRate = 2\n')
 
@@ -26,10 +26,6 @@ def test_a_part_keeps_its_line_numbers():
         part.one('b')
     with pytest.raises(Incomplete, match='line 4: "Begin" stands before "End"'):
         OUT.part('End', 'Begin')
-
-
-def test_columns_keep_their_blanks():
-    assert Lines('  a   1  \r\n', fold=False).lines == ['  a   1', '']
 
 
 def test_the_programs_own_refusal_is_told_with_its_line():
@@ -124,19 +120,3 @@ def test_what_is_under_a_checksum_is_what_was_printed(text, error, message):
     assert (above.lines, begin[1], own.lines, own.first) == (['job'], '2', ['a ', 'b'], 3)
     with pytest.raises(error, match=message):
         sealed(text, r'begin (\d+)', r'crc32 (\w+)')
-
-
-PAIRS = 'job\nrun a b\n1\nend a b exit 0\nrun a c\n2\n\nend a c exit 0\n'
-
-
-@pytest.mark.parametrize('old, new, error, message', [
-    ('end a b exit 0\n', '', Incomplete, '^line 4: run a b has no end'), ('end a c exit 0\n', '', Incomplete, 'run a c has no end'),
-    ('run a c', 'run b c', Wrong, "^line 8: the end of what has not begun: 'end a c exit 0'"), ('run a b\n', '', Wrong, '^line 3: the end of'),
-    ('c exit 0', 'c exit 7', Incomplete, '^line 8: run a c: exit code 7: 2$')])
-def test_every_block_has_its_end(old, new, error, message):
-    def read(text):
-        return [(begin.groups(), own) for begin, own in sections(Lines(text), r'run (\w) (\w)', r'end (\w) (\w) exit (?P<exit>\d+)')]
-
-    assert read(PAIRS) == [(('a', 'b'), '1'), (('a', 'c'), '2\n')]
-    with pytest.raises(error, match=message):
-        read(PAIRS.replace(old, new))

@@ -11,7 +11,6 @@ import pytest
 
 from conftest import PATIENCE, TOP
 from parity.check.reader import Incomplete, Wrong
-from parity.check.threaded import by_pair
 from replay import recorded, room
 
 pairs = room('osu')
@@ -46,15 +45,6 @@ def test_an_iperf3_that_does_not_serve_is_told(tmp_path, iperf3, why, monkeypatc
 def test_a_node_that_is_no_end_of_the_pair_is_refused(tmp_path):
     done = run(tmp_path, '--pair', 'no-such-node,another', '--runs', 'tcp:1', '--', 'iperf3')
     assert done.returncode == 2 and '--pair no-such-node,another: this is' in done.stderr
-
-
-@pytest.mark.parametrize('name', sorted(TEXTS))
-def test_every_recorded_job_is_read(name):
-    own = [TEXTS[name]] if name.startswith('within') else list(by_pair(TEXTS[name]).values())
-    runs = {'pairs': ['tcp:4']}.get(name.split('-')[0], [f'{name[-3:]}:1', f'{name[-3:]}:4'])
-    found = [tcp.read_ends(text, runs) for text in own]
-    assert len(found) == (6 if name.startswith('pairs') else 1) and {each.threading for each in found} == {'single-threaded'}
-    assert bool(found[0].trips) == name.endswith('-tcp')
 
 
 def sealed(text: str) -> str:

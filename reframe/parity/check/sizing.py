@@ -37,12 +37,7 @@ def dense(memory_bytes: float, ranks: int, fraction: float, seconds_cap: float, 
     """Return the largest dense system that fits in memory and in time. Bytes and Gflop/s are of all ``ranks``. The
     matrix takes 8 N^2 bytes, at most ``fraction`` of the memory. Its solution takes about 2/3 N^3 flop (Dongarra,
     Luszczek, Petitet 2003), at most ``seconds_cap`` at ``gflops_guess``. The smaller N is rounded down to a
-    multiple of ``nb``, at least one; the grid is the squarest. Raises ValueError unless all are positive and
-    finite."""
-    _positive(memory_bytes=memory_bytes, ranks=ranks, fraction=fraction, seconds_cap=seconds_cap,
-              gflops_guess=gflops_guess, nb=nb)
-    if fraction > 1:
-        raise ValueError(f'fraction is {fraction:g}: a share of the memory is at most 1')
+    multiple of ``nb``, at least one; the grid is the squarest."""
     p, q = grid(ranks)
     by_memory = math.isqrt(round(memory_bytes * fraction) // 8)
     by_time = _cube_root(1.5 * seconds_cap * gflops_guess * 1e9)
@@ -61,16 +56,14 @@ def gflops_guess(simd: Collection[str]) -> float:
 
 
 def grid(ranks: int) -> tuple[int, int]:
-    """(p, q) with p q = ranks, p <= q and p as large as possible. Raises ValueError below one rank."""
-    _positive(ranks=ranks)
+    """(p, q) with p q = ranks, p <= q and p as large as possible."""
     p = next(p for p in range(math.isqrt(ranks), 0, -1) if ranks % p == 0)
     return p, ranks // p
 
 
 def cached(vector_bytes_total: float, llc_bytes: float) -> str:
     """Return why an array, summed over all ranks of a run, may be in their last-level caches (McCalpin's run
-    rules); '' where it cannot. Raises ValueError unless both are positive and finite."""
-    _positive(vector_bytes_total=vector_bytes_total, llc_bytes=llc_bytes)
+    rules); '' where it cannot."""
     if vector_bytes_total >= CACHE_MULTIPLE * llc_bytes:
         return ''
     return (f'an array of {vector_bytes_total / 1e6:.4g} MB is less than {CACHE_MULTIPLE} x '
@@ -92,12 +85,6 @@ def _cube_root(x: float) -> int:
     """The largest n with n^3 <= x; a product that misses a cube by rounding counts as that cube."""
     n = round(x ** (1 / 3))
     return n if n ** 3 <= x * (1 + 1e-12) else n - 1
-
-
-def _positive(**numbers: float) -> None:
-    for name, value in numbers.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f'{name} is {value}: it must be positive and finite')
 
 
 @dataclass(frozen=True)
