@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
-import struct
 import subprocess
 import time
 import warnings
@@ -16,30 +14,24 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from parity.base.text import cpus as cpus_in
-from parity.machine.model import Cache, CpuSets, MemoryChannels
+from parity.machine.model import Cache, CpuSets
 
 T = TypeVar('T')
 
 
 class Tree:
-    """Files below ``root``; an unreadable file is None or empty, never an error. ``notes`` says what is unknown,
-    ``evidence`` why the machine is physical or virtual."""
+    """Files below ``root``; an unreadable one is None or empty, never an error. ``notes`` says what is unknown."""
 
     def __init__(self, root: Path | str = '/'):
         self.root = Path(root)
         #: system calls and programs describe the real root only
         self.real = self.root.resolve() == Path('/')
-        self.notes, self.evidence = [], []
+        self.notes = []
 
     def unknown(self, note: str, value: T = None) -> T:
         """Note that something is not known, and return the value that stands for it."""
         self.notes.append(note)
         return value
-
-    def see(self, evidence: str, proves: T) -> T:
-        """Keep a piece of evidence, and return what it proves."""
-        self.evidence.append(evidence)
-        return proves
 
     def text(self, path: str) -> str | None:
         """Return the file's text without surrounding white space; None where it cannot be read."""
@@ -74,7 +66,8 @@ class Tree:
     def printed(self, *command: str) -> str:
         """Return what a program prints about the real root; empty where it fails."""
         try:
-            return subprocess.run(command, capture_output=True, text=True, timeout=2).stdout if self.real else ''
+            return subprocess.run(command, capture_output=True, text=True, timeout=2,
+                                  env={**os.environ, 'LC_ALL': 'C'}).stdout if self.real else ''
         except (OSError, subprocess.SubprocessError):
             return ''
 
@@ -84,34 +77,24 @@ class Tree:
 SIMD = ('sse2', 'avx', 'avx2', 'fma', 'avx512f', 'asimd', 'sve', 'vsx')
 
 
-def processors(tree: Tree) -> list[dict[str, str]]:
-    """Return a dictionary for each processor. The first also has the fields that stand apart (ARM, POWER, UML)."""
-    blocks = [pairs(block) for block in (tree.text('proc/cpuinfo') or '').split('\n\n')]
-    each = [fields for fields in blocks if 'processor' in fields] or [{}]
-    for fields in blocks:
-        if 'processor' not in fields:
-            each[0] = fields | each[0]
-    return each if each[0] else []
+def processor(tree: Tree) -> dict[str, str]:
+    """Return the first processor's lines of /proc/cpuinfo, and those that stand apart (ARM, POWER, UML)."""
+    lines = re.findall(r'^([^:\n]*?)[ \t]*:[ \t]*(.*)$', tree.text('proc/cpuinfo') or '', re.MULTILINE)
+    return dict(reversed(lines))
 
 
-def pairs(block: str) -> dict[str, str]:
-    """Return the lines ``key: value``."""
-    found = (line.partition(':') for line in block.splitlines())
-    return {key.strip(): value.strip() for key, colon, value in found if colon}
-
-
-def flags(tree: Tree, first: dict[str, str] | None = None) -> frozenset[str]:
+def flags(tree: Tree) -> frozenset[str]:
     """Return the instruction set flags of the first processor."""
-    if first is None:
-        first = (processors(tree) or [{}])[0]
+    first = processor(tree)
     # POWER has no flags line; VSX (2 x 128 bit) came with POWER7
     vsx = {'vsx'} if first.get('cpu', '').startswith(('POWER7', 'POWER8', 'POWER9', 'POWER10')) else set()
     return frozenset((first.get('flags') or first.get('Features') or '').split()) | vsx
 
 
-def identity(tree: Tree, cpu: dict[str, str]) -> dict[str, Any]:
+def identity(tree: Tree) -> dict[str, Any]:
     """Return the names: architecture, vendor, family, model, microarchitecture and SIMD sets."""
-    seen = flags(tree, cpu) or tree.unknown('instruction sets unknown: /proc/cpuinfo shows none', ())
+    cpu = processor(tree)
+    seen = flags(tree) or tree.unknown('instruction sets unknown: /proc/cpuinfo shows none', ())
     return {
         'architecture': tree.text('proc/sys/kernel/arch') or tree.real and platform.machine() or 'unknown',
         'vendor': cpu.get('vendor_id') or cpu.get('CPU implementer'),
@@ -137,39 +120,25 @@ def _microarchitecture(tree: Tree) -> str | None:
 CPU = 'sys/devices/system/cpu'
 
 
-def usable(tree: Tree, processors: list[dict[str, str]]) -> frozenset[int]:
+def usable(tree: Tree) -> frozenset[int]:
     """Return the CPUs this process may run on."""
-    if tree.real:
-        return frozenset(os.sched_getaffinity(0))
-    found = re.search(r'^Cpus_allowed_list:\s*(\S+)', tree.text('proc/self/status') or '', re.MULTILINE)
-    online = tree.cpus(f'{CPU}/online') or frozenset(range(len(processors)))
-    if not online:
-        return tree.unknown('number of cpus unknown: taken as one', frozenset({0}))
-    allowed = cpus_in(found[1] if found else '') & online
-    return allowed or tree.unknown('cpu affinity unknown: all online cpus are taken as usable', online)
+    return frozenset(os.sched_getaffinity(0)) if tree.real else tree.cpus(f'{CPU}/online') or frozenset({0})
 
 
-def cores(tree: Tree, cpus: frozenset[int], processors: list[dict[str, str]]) -> CpuSets:
+def cores(tree: Tree, cpus: frozenset[int]) -> CpuSets:
     """Group the usable CPUs by physical core."""
     folders = [f'{CPU}/cpu{cpu}/topology' for cpu in cpus]
     siblings = [tree.cpus(f'{f}/core_cpus_list') or tree.cpus(f'{f}/thread_siblings_list') for f in folders]
     if all(siblings):
         return _ordered(siblings, cpus)
-    places = defaultdict(set)
-    for fields in processors:
-        if fields.get('processor', '').isdecimal() and 'core id' in fields:
-            places[fields.get('physical id'), fields['core id']].add(int(fields['processor']))
-    if cpus <= set().union(*places.values()):
-        return _ordered(places.values(), cpus)
     return tree.unknown('cores unknown: every cpu is taken as a core', _ordered([{cpu} for cpu in cpus], cpus))
 
 
-def sockets(tree: Tree, cpus: frozenset[int], processors: list[dict[str, str]]) -> CpuSets:
+def sockets(tree: Tree, cpus: frozenset[int]) -> CpuSets:
     """Group the usable CPUs by socket; empty where unknown."""
-    in_cpuinfo = {fields.get('processor'): fields.get('physical id') for fields in processors}
     found = defaultdict(set)
     for cpu in cpus:
-        found[tree.text(f'{CPU}/cpu{cpu}/topology/physical_package_id') or in_cpuinfo.get(str(cpu))].add(cpu)
+        found[tree.text(f'{CPU}/cpu{cpu}/topology/physical_package_id')].add(cpu)
     if {None, '-1'} & set(found):                       # some ARM firmware gives -1
         return tree.unknown('sockets unknown: no physical_package_id', ())
     return _ordered(found.values(), cpus)
@@ -182,7 +151,7 @@ def numa_nodes(tree: Tree, cpus: frozenset[int]) -> CpuSets:
     return found or tree.unknown('NUMA nodes unknown: no /sys/devices/system/node', ())
 
 
-def caches(tree: Tree, cpus: frozenset[int], first: dict[str, str], sockets: CpuSets) -> tuple[Cache, ...]:
+def caches(tree: Tree, cpus: frozenset[int]) -> tuple[Cache, ...]:
     """Return the data and unified caches that the usable CPUs touch, by level and size."""
     found = defaultdict(list)
     for cpu in cpus:
@@ -192,11 +161,6 @@ def caches(tree: Tree, cpus: frozenset[int], first: dict[str, str], sockets: Cpu
             if level and size and tree.text(f'{folder}/type') != 'Instruction':
                 # without a list of sharers the cache is this CPU's own
                 found[level, size].append(tree.cpus(f'{folder}/shared_cpu_list') or {cpu})
-    # on Intel 'cache size' is a socket's last level (Linux, cacheinfo.c), on AMD it is not
-    size = _bytes(first.get('cache size'))
-    if not found and first.get('vendor_id') == 'GenuineIntel' and size and sockets:
-        found[3, size] = map(set, sockets)
-        tree.unknown("caches other than the last level unknown: no /sys; that one from /proc/cpuinfo 'cache size'")
     if not found and len(cpus) == 1:    # the C library knows sizes, not how many caches there are
         sizes = re.findall(r'^LEVEL([123])_D?CACHE_SIZE\s+(\d+)$', tree.printed('getconf', '-a'), re.MULTILINE)
         found |= {(int(level), int(size)): [cpus] for level, size in sizes if int(size)}
@@ -217,11 +181,6 @@ def _ordered(sets: Iterable[set[int]], cpus: frozenset[int]) -> CpuSets:
     return tuple(sorted({tuple(sorted(members & cpus)) for members in sets} - {()}))
 
 
-#: A locator that names processor and channel: 'P0 CHANNEL A', 'CPU1_CH3', 'P0_Node1_Channel2_Dimm0'.
-_CHANNEL = re.compile(r'\b(?:P|CPU|PROC)[ _]?(\d+)[ _](?:[^|]*[ _])?(?:CHANNEL|CH)[ _]?([A-Z]|\d+)(?![A-Z])',
-                      re.IGNORECASE)
-
-
 def memory(tree: Tree) -> dict[str, int | None]:
     """Return the bytes of memory in all and available now, within the cgroup's limit."""
     # /proc/meminfo says kB and means KiB (proc(5))
@@ -233,31 +192,6 @@ def memory(tree: Tree) -> dict[str, int | None]:
     if not total:
         tree.unknown('memory unknown: neither /proc/meminfo nor a cgroup limit')
     return {'memory_bytes': total, 'memory_available_bytes': available}
-
-
-def channels(tree: Tree, kind: str) -> MemoryChannels | None:
-    """Ask dmidecode, as root on a physical machine; None wherever there is a doubt."""
-    program = shutil.which('dmidecode', path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')
-    able = program and kind == 'physical' and tree.real and os.geteuid() == 0
-    return parse_dmi(tree, tree.printed(program, '-t', '17')) if able else None
-
-
-def parse_dmi(tree: Tree, text: str) -> MemoryChannels | None:
-    """Read ``dmidecode -t 17``, if every module is DDR of one rate and 64 bits and says its place."""
-    slots = map(pairs, re.split(r'\n(?=Handle )', text))
-    modules = [slot for slot in slots if re.match(r'[1-9]', slot.get('Size', ''))]
-    places = [_CHANNEL.search(f"{m.get('Bank Locator', '')} | {m.get('Locator', '')}") for m in modules]
-    rates = {m.get('Configured Memory Speed') or m.get('Configured Clock Speed') or '' for m in modules}
-    rate = re.fullmatch(r'(\d+) M(?:T/s|Hz)', min(rates)) if len(rates) == 1 else None
-    if not all(places) or not rate:
-        return tree.unknown('memory channels unknown: dmidecode does not state channel and rate of every module')
-    kinds = {(m.get('Type', ''), m.get('Data Width')) for m in modules}
-    name, width = kinds.pop()
-    if kinds or width != '64 bits' or not name.startswith('DDR'):
-        return tree.unknown('memory channels unknown: modules differ, or are not DDR of 64 bits')
-    count = len({place.groups() for place in places})
-    return MemoryChannels(channels=count, transfers_per_s=int(rate[1]) * 1e6, bytes_per_transfer=8,
-                          source=f'dmidecode: {count} channels of {name}-{rate[1]}')
 
 
 def reading(root: Path | str = '/') -> dict[str, Any]:
@@ -341,91 +275,32 @@ def memory_limit(tree: Tree) -> tuple[int, int] | None:
     return (min(limit for limit, _ in limits), min(left for _, left in limits)) if limits else None
 
 
-#: Firmware (DMI) strings that only a virtual machine has, and its hypervisor.
-_DMI_GUEST = {'kvm': 'kvm', 'qemu': 'qemu', 'bochs': 'qemu', 'vmware': 'vmware', 'innotek': 'virtualbox',
-              'virtualbox': 'virtualbox', 'xen': 'xen', 'bhyve': 'bhyve', 'parallels': 'parallels',
-              'openstack': 'openstack', 'virtual machine': 'hyperv', 'firecracker': 'kvm'}
-#: Vendors of clouds that lend both guests and whole machines under the same name.
-_DMI_CLOUD = {'amazon ec2': 'kvm', 'google compute engine': 'kvm', 'alibaba cloud': 'kvm', 'hetzner': 'kvm'}
-#: CPUID leaf 0x40000000, the hypervisor's signature.
-_SIGNATURES = {'KVMKVMKVM': 'kvm', 'VMwareVMware': 'vmware', 'Microsoft Hv': 'hyperv', 'XenVMMXenVMM': 'xen',
-               'TCGTCGTCGTCG': 'qemu', 'bhyve bhyve ': 'bhyve', ' lrpepyh vr': 'parallels'}
+#: A container's own mark below /, and its name.
+_CONTAINERS = {'.dockerenv': 'docker', 'run/.containerenv': 'podman', '.singularity.d': 'apptainer'}
 
 
-def kind(tree: Tree, cpu: dict[str, str]) -> dict[str, Any]:
-    """Return the fields kind, backend, container and evidence."""
-    container, backend = _container(tree), _guest(tree, cpu)
-    kind = 'virtual' if backend else _hardware(tree, cpu) or tree.unknown(
-        'physical or virtual: unknown, neither /proc/cpuinfo nor firmware (DMI, device tree) tells', 'unknown')
-    return {'kind': kind, 'backend': backend, 'container': container, 'evidence': tuple(tree.evidence)}
+def kind(tree: Tree) -> dict[str, Any]:
+    """Return the fields kind, backend, container and evidence. The kernel and processors of a container are the
+    host's."""
+    backend, evidence = _hypervisor(tree)
+    kind = 'physical' if backend == 'none' else 'virtual' if backend else tree.unknown(
+        'physical or virtual: unknown, as neither systemd-detect-virt nor /proc/cpuinfo tells', 'unknown')
+    container = next((name for mark, name in _CONTAINERS.items() if os.path.exists(tree.root / mark)),
+                     tree.text('run/systemd/container'))
+    return {'kind': kind, 'backend': None if backend == 'none' else backend, 'container': container,
+            'evidence': evidence}
 
 
-def _guest(tree: Tree, cpu: dict[str, str]) -> str | None:
-    """Return the hypervisor's name, or None where nothing says that there is one."""
-    # first, as User-mode Linux shows the host's flags and runs the host's CPUID
-    if 'User Mode Linux' in (cpu.get('vendor_id'), cpu.get('model name')) or cpu.get('model name') == 'UML':
-        return tree.see("/proc/cpuinfo: 'User Mode Linux'", 'uml')
-    flagged = 'hypervisor' in flags(tree, cpu) and tree.see('/proc/cpuinfo: flag hypervisor', True)
-    named, by_firmware = flagged and _signature(tree), _firmware(tree, flagged)
-    if by_kernel := tree.text('sys/hypervisor/type'):
-        tree.see(f'/sys/hypervisor/type: {by_kernel}', by_kernel)
-    return named or by_kernel or by_firmware or _not_x86(tree, cpu) or ('unknown' if flagged else None)
-
-
-def _signature(tree: Tree) -> str | None:
-    """Ask CPUID (x86) for the hypervisor's name for itself."""
-    if not tree.real:
-        return None
-    try:
-        from archspec.vendor.cpuid.cpuid import CPUID
-        answer = CPUID().registers_for(eax=0x40000000, ecx=0)
-        signature = struct.pack('III', answer.ebx, answer.ecx, answer.edx).decode('latin-1').rstrip('\0')
-    except Exception:                   # no such archspec, or no executable memory allowed here
-        return None
-    return tree.see(f'CPUID 0x40000000: {signature!r}', _SIGNATURES.get(signature))
-
-
-def _firmware(tree: Tree, flagged: bool) -> str | None:
-    arm = (tree.text('proc/sys/kernel/arch') or '').startswith('aarch64')
-    # a whole machine of a cloud has no hypervisor flag on x86 and '.metal' in its name on ARM
-    lent = flagged or arm and 'metal' not in (tree.text('sys/class/dmi/id/product_name') or 'metal')
-    for name in ('product_name', 'sys_vendor', 'board_vendor', 'bios_vendor'):
-        text = tree.text(f'sys/class/dmi/id/{name}') or ''
-        for needle, backend in (_DMI_GUEST | _DMI_CLOUD if lent else _DMI_GUEST).items():
-            if needle in text.lower():
-                return tree.see(f'DMI {name}: {text}', backend)
-    return None
-
-
-def _not_x86(tree: Tree, cpu: dict[str, str]) -> str | None:
-    """Return the hypervisor by the machine line of POWER or the device tree of ARM."""
-    machine = cpu.get('machine', '')
-    if 'pSeries' in machine:
-        return tree.see(f'/proc/cpuinfo machine: {machine}', 'kvm' if 'qemu' in machine.lower() else 'powervm')
-    found = tree.text('proc/device-tree/hypervisor/compatible')
-    if not found and 'linux,dummy-virt' in (tree.text('proc/device-tree/compatible') or ''):
-        found = 'qemu (linux,dummy-virt)'
-    return found and tree.see(f'device tree: {found}',
-                         next((name for name in ('kvm', 'xen', 'qemu', 'vmware') if name in found), 'unknown'))
-
-
-def _hardware(tree: Tree, cpu: dict[str, str]) -> str | None:
-    """Return `physical` where a source that would show a hypervisor was read, and shows none."""
-    seen = {'/proc/cpuinfo: no flag hypervisor': cpu.get('flags'),
-            f'DMI sys_vendor: {(vendor := tree.text("sys/class/dmi/id/sys_vendor"))}': vendor,
-            '/proc/cpuinfo machine: PowerNV': 'PowerNV' in cpu.get('machine', ''),
-            f'device tree: {(model := tree.text("proc/device-tree/model"))}': model}
-    return next((tree.see(what, 'physical') for what, there in seen.items() if there), None)
-
-
-def _container(tree: Tree) -> str | None:
-    """Return docker or another container's name; the kernel and processors are the host's."""
-    for path, name in (('.dockerenv', 'docker'), ('run/.containerenv', 'podman')):
-        if os.path.exists(tree.root / path):
-            return tree.see(f'/{path} exists', name)
-    environ = dict(re.findall(r'([^=\0]+)=([^\0]*)', tree.text('proc/1/environ') or ''))
-    if named := tree.text('run/systemd/container') or environ.get('container'):
-        return tree.see(f'container={named}', named)
-    groups = tree.text('proc/1/cgroup') or ''
-    return next((tree.see(f'/proc/1/cgroup: {word}', word) for word in ('kubepods', 'docker', 'lxc', 'libpod')
-                 if f'/{word}' in groups), None)
+def _hypervisor(tree: Tree) -> tuple[str | None, tuple[str, ...]]:
+    """Return the hypervisor's name, `none` or None for unknown, and what tells it, as programs/node.sh does."""
+    cpu = processor(tree)
+    if 'User Mode Linux' in (cpu.get('vendor_id'), cpu.get('model name')):      # it shows the host's flags
+        return 'uml', ("/proc/cpuinfo: 'User Mode Linux'",)
+    if said := tree.printed('systemd-detect-virt', '--vm').strip():
+        return said, (f'systemd-detect-virt --vm: {said}',)
+    if found := re.search(r'^Hypervisor vendor: *(\S+)', tree.printed('lscpu'), re.MULTILINE):
+        return found[1].lower(), (f'lscpu: {found[0]}',)
+    if not cpu.get('flags'):            # only x86 has a flag
+        return None, ()
+    flagged = 'hypervisor' in cpu['flags'].split()
+    return ('unknown' if flagged else 'none'), (f'/proc/cpuinfo: {"" if flagged else "no "}flag hypervisor',)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -24,11 +23,10 @@ def load(cache_file: Path | str, root: Path | str = '/') -> Machine:
         'parity': __version__,
         'boot': tree.text('proc/sys/kernel/random/boot_id'),
         'kernel': tree.text('proc/sys/kernel/osrelease'),
-        'cpus': sorted(procfs.usable(tree, procfs.processors(tree))),
+        'cpus': sorted(procfs.usable(tree)),
         'cpu_quota': procfs.cpu_quota(tree),
         'memory_limit': (procfs.memory_limit(tree) or [None])[0],
         'root': str(tree.root),
-        'user': os.geteuid(),                   # only root sees the memory channels
     }
     with contextlib.suppress(ValueError):       # none is cached, or another hand wrote it
         machine = Machine.model_validate(read(cache_file, key))
@@ -64,24 +62,20 @@ def detect(root: Path | str = '/') -> Machine:
         except Exception as error:
             return tree.unknown(f'{name} unknown: {type(error).__name__}: {error}', unknown)
 
-    processors = procfs.processors(tree)
-    first = processors[0] if processors else {}
-    cpus = part('cpus', frozenset({0}), procfs.usable, processors)
-    nature = part('physical or virtual', {'kind': 'unknown'}, kind, first)
-    sockets = part('sockets', (), procfs.sockets, cpus, processors)
+    cpus = procfs.usable(tree)
+    nature = part('physical or virtual', {'kind': 'unknown'}, kind)
     facts = {
-        **part('processor', {}, procfs.identity, first),
+        **part('processor', {}, procfs.identity),
         **part('memory', {}, procfs.memory),
         **part('kernel', {}, kernel, cpus),
         **nature,
         'cpu_list': tuple(sorted(cpus)),
         'cpu_quota': part('cpu quota', None, procfs.cpu_quota),
-        'core_sets': part('cores', tuple((cpu,) for cpu in sorted(cpus)), procfs.cores, cpus, processors),
-        'socket_sets': sockets,
+        'core_sets': part('cores', tuple((cpu,) for cpu in sorted(cpus)), procfs.cores, cpus),
+        'socket_sets': part('sockets', (), procfs.sockets, cpus),
         'numa_sets': part('NUMA nodes', (), procfs.numa_nodes, cpus),
-        'caches': part('caches', (), procfs.caches, cpus, first, sockets),
+        'caches': part('caches', (), procfs.caches, cpus),
         'clock': part('maximum clock', None, clock, cpus, nature['kind']),
-        'memory_channels': part('memory channels', None, procfs.channels, nature['kind']),
     }
     return Machine(**facts, notes=tuple(tree.notes))
 
