@@ -5,10 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-import json
 import logging
-import subprocess
-import sys
 import warnings
 from functools import reduce
 from types import SimpleNamespace
@@ -27,7 +24,6 @@ RELIED = {
     'patches.py': {
         'core.schedulers.local:LocalJobScheduler.submit': '3268708cdf63', 'core.schedulers.pbs:PbsJobScheduler.emit_preamble': 'dab1e3a66260',
         'core.schedulers.slurm:_SlurmJob.nodelist.fget': '4eb8223e8e7b', 'core.warnings:user_deprecation_warning': '894e0ce217c3',
-        'core.variables:VarSpace._inject': '37c127828315', 'core.variables:TestVar': '2fe6e0c53cb3', 'core.fields:TypedField': '69bea38eeaee',
         'core.pipeline:_ReferenceDict._read_ref_file': 'f7430affe813', 'core.logging:shutdown': '6f98f8101b73',
         'frontend.reporting:RunReport.update_run_stats': '7590ce4f82f5', 'utility.jsonext:encode': 'f92916182c1e'},
     'queues.py': {
@@ -113,57 +109,3 @@ def test_a_log_on_a_full_disk_prints_no_traceback(saved):
     logging.raiseExceptions = True
     patches.keep_logs_quiet()
     assert not logging.raiseExceptions
-
-
-CHECKS = '''
-import json, sys
-import reframe as rfm
-import reframe.utility.typecheck as typ
-from reframe.core import config, runtime
-from reframe.core.builtins import parameter, run_after, variable
-from parity.rfm import patches
-
-site = config.load_config('<builtin>')
-site.select_subconfig('generic')
-runtime.init_runtime(site)
-if sys.argv[1] == 'quickly':
-    patches.make_checks_quickly()
-
-class Base(rfm.RunOnlyRegressionTest):
-    valid_systems = valid_prog_environs = ['*']
-    words = variable(typ.List[str], value=['a'])
-    edge = variable(int, value=1)
-    size = variable(alias=edge)
-
-class One(Base):
-    edge = 3
-    way = parameter(range(3))
-
-    @run_after('init')
-    def change(self):
-        self.words.append(str(self.way))
-        self.env_vars['WAY'] = self.way
-
-class Two(One):
-    words = ['b']
-    size = 4
-
-One.setvar('words', ['c'])
-made = [check(variant_num=n) for check in (Two, One, Two) for n in range(3)]
-names = sorted(name for name, var in Two.var_space.items() if not var.is_deprecated())
-print(json.dumps([{name: repr(getattr(each, name, None)).partition(' object at ')[0] for name in names} for each in made]))
-try:
-    made[0].words = 7
-except TypeError as error:
-    print(error)
-'''
-
-
-def test_checks_made_quickly_have_the_values_that_reframe_gives(tmp_path):
-    file = tmp_path / 'toys.py'
-    file.write_text(CHECKS)
-    alone, quickly = (subprocess.run([sys.executable, file, how], capture_output=True, text=True) for how in ('alone', 'quickly'))
-    assert quickly.stderr == alone.stderr == '' and quickly.stdout == alone.stdout
-    made = [[each[name] for name in ('words', 'edge', 'size', 'env_vars')] for each in json.loads(quickly.stdout.splitlines()[0])]
-    assert made[1] == ["['b', '1']", '4', '4', "{'WAY': 1}"] and made[4][:3] == ["['c', '1']", '3', '3']
-    assert "failed to set variable 'words'" in quickly.stdout

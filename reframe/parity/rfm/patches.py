@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import copy
 import inspect
 import logging
 import os
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import reframe.core.warnings as reframe_warnings
-from reframe.core import backends, fields, pipeline, variables
+from reframe.core import backends, pipeline
 from reframe.core import logging as reframe_logging
 from reframe.core.schedulers import local, pbs, slurm
 from reframe.frontend import reporting
@@ -32,8 +31,8 @@ _HOSTLIST = re.compile(r'\w[\w.,\[\]-]*', re.ASCII)
 def install(results: Path) -> None:
     """Change this process's ReFrame; job scripts are below ``results``."""
     allow_spaces(results)
-    for change in (keep_logs_quiet, skip_silenced_warnings, make_checks_quickly, read_references_once,
-                   read_nodes_here, cut_reasons):
+    for change in (keep_logs_quiet, skip_silenced_warnings, read_references_once, read_nodes_here,
+                   cut_reasons):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -66,31 +65,6 @@ def skip_silenced_warnings() -> None:
         return [] if silenced else inspect.stack()[1:]
 
     reframe_warnings.inspect = SimpleNamespace(**{**vars(inspect), 'stack': stack})
-
-
-def make_checks_quickly() -> None:
-    """Give a class its variables at its first instance only, and share the types of inherited variables. ReFrame
-    repeats the first at each instance, and copies the types for each class: a third of the time to load checks."""
-    give = variables.VarSpace._inject
-
-    def inject(space, instance, check):
-        if vars(check).get('_parity_given') is not space:
-            give(space, instance, check)
-            type.__setattr__(check, '_parity_given', space)
-        else:
-            vars(instance).update((name, var.default_value) for name, var in space.items() if var.is_defined())
-
-    def copied(var, memo):
-        new = memo[id(var)] = object.__new__(type(var))
-        for slot in var.__slots__:
-            with contextlib.suppress(AttributeError):
-                value = object.__getattribute__(var, slot)
-                alike = isinstance(value, fields.TypedField)
-                object.__setattr__(new, slot, copy.copy(value) if alike else copy.deepcopy(value, memo))
-        return new
-
-    variables.VarSpace._inject = inject
-    variables.TestVar.__deepcopy__ = copied
 
 
 def read_references_once() -> None:
