@@ -301,7 +301,7 @@ def test_what_a_session_measured_is_read_once_and_is_the_same_from_the_cache(sto
     again = cells()
     assert again == first and [v.facts for c in again for v in c.values] == [v.facts for c in first for v in c.values]
     assert {c.changed for c in again} == {False, True} and {c.label for c in again} == {'', 'cached: why'}
-    assert [(c.case, c.place, c.environ, c.metric) for c in cells(frozenset([('Other', 'hpl')]))] == [
+    assert [(c.case, c.place, c.environ, c.metric) for c in cells(['Other.hpl'])] == [
         ('Other', 'local:default', 'distro', 'hpl')]
     stored('bb2', {**sessions.case(1.0), 'perfvalues': ['none']})
     with pytest.raises(InfrastructureError, match='session bb2 is not one that parity can read'):
@@ -393,10 +393,10 @@ def test_a_pair_of_unknown_partitions_checks_and_metrics_is_refused(monkeypatch,
 def test_an_expectation_is_broken_only_where_the_whole_interval_is_beyond(candidate, metric, bound, state):
     pair = pairs.Pair(baseline='a', candidate='b', expect=[{'metric': f'Toy.{metric}', 'parameters': {'where': 'between'}, **bound}])
     sides = [[cell(values, metric, case=f'Toy %where={where}') for where in ('between', 'within')] for values in (FAST, candidate)]
-    outcome, = join.judge(pair, compared(*sides))
+    outcome, = pairs.judged(pair, compared(*sides))
     assert (outcome.state, outcome.benchmark) == (state, 'Toy %where=between') and outcome.why
     assert outcome.expected == ' '.join(f'{word.replace("_", " ")} {value}' for word, value in bound.items())
-    none, = join.judge(pair, compared([cell(FAST, 'x')], []))
+    none, = pairs.judged(pair, compared([cell(FAST, 'x')], []))
     assert none.state == 'insufficient' and 'neither' in none.why
 
 

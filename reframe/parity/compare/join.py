@@ -5,29 +5,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
-from parity.compare import pairs, resolve
-from parity.compare.model import (
-    Comparison,
-    Difference,
-    Facts,
-    Mean,
-    Measured,
-    Outcome,
-    Row,
-    Side,
-    State,
-    Value,
-    Word,
-    differing,
-    newest_alike,
-)
-from parity.compare.pairs import Expectation, Pair
-from parity.stats import bounds, interval
+from parity.compare import model, pairs, resolve
+from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
+from parity.stats import interval
 from parity.stats.interval import CONFIDENCE, Sample
 from parity.system import systems
 from parity.system.systems import System
@@ -54,12 +39,13 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     rows.sort(key=lambda r: (_ORDER.index(r.subsystem) if r.subsystem in _ORDER else len(_ORDER), r.subsystem))
     counted = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
     differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
+    alike, unknown = _known(facts)
     neither = len(joined) - len(rows)
     notes = [f'{neither} metrics were measured on neither side'] if neither else []
     return Comparison(
-        baseline=baseline, candidate=candidate, confidence=CONFIDENCE, margin=margin, alike=_alike(facts),
+        baseline=baseline, candidate=candidate, confidence=CONFIDENCE, margin=margin, alike=alike,
         differs=differs, labelled=label, rows=rows, means=_means(rows),
-        notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *_unknown(facts)])
+        notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *unknown])
 
 
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
@@ -67,19 +53,15 @@ def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measure
 
     The partition counts only where a side has several: otherwise it is compared."""
     by_place = len(baseline.places) > 1 or len(candidate.places) > 1
-
-    def broad(cell: Measured) -> tuple:
-        return cell.case, cell.metric, cell.place if by_place else ''
-
-    ones, others = ({(*broad(c), c.environ): c for c in side.cells} for side in (baseline, candidate))
-    for key in [k for k in ones if k in others]:
-        if ones[key].values or others[key].values:
-            yield ones.pop(key), others.pop(key)
-    left: dict[tuple, tuple[list[Measured], list[Measured]]] = {}
-    for side, cells in enumerate((ones, others)):
-        for cell in cells.values():
-            left.setdefault(broad(cell), ([], []))[side].append(cell)
-    for here, there in left.values():
+    cases: dict[tuple, tuple[dict[str, Measured], dict[str, Measured]]] = {}
+    for i, side in enumerate((baseline, candidate)):
+        for cell in side.cells:
+            key = cell.case, cell.metric, cell.place if by_place else ''
+            cases.setdefault(key, ({}, {}))[i][cell.environ] = cell
+    for ones, others in cases.values():
+        for environ in [e for e in ones if e in others and (ones[e].values or others[e].values)]:
+            yield ones.pop(environ), others.pop(environ)
+        here, there = list(ones.values()), list(others.values())
         if len(here) == len(there) == 1:
             yield here[0], there[0]
         else:
@@ -95,21 +77,16 @@ def _nothing(like: Measured, there: list[Measured]) -> Measured:
     return replace(like, values=[], label='', reason=reason)
 
 
-def _alike(facts: list[tuple[Facts, Facts]]) -> dict[str, str]:
-    """Return the facts that are the same on both sides and in all rows that were compared."""
+def _known(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]:
+    """Return the facts that all rows that were compared share, and a note for each that one side does not tell."""
     shared: dict[str, set[str]] = {}
+    alone: Counter[str] = Counter()
     for one, other in facts:
         for fact in one.keys() | other.keys():
             shared.setdefault(fact, set()).update((one.get(fact, 'not known'), other.get(fact, 'not known')))
-    return {fact: values.pop() for fact, values in sorted(shared.items()) if len(values) == 1}
-
-
-def _unknown(facts: list[tuple[Facts, Facts]]) -> list[str]:
-    """Name the facts that only one side tells: whether they are alike is not known."""
-    bare = {'software, ranks, size and all else'}           # a file of bare figures
-    counted = Counter(fact for one, other in facts
-                      for fact in (one.keys() ^ other.keys() if one and other else bare))
-    return [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(counted.items())]
+        alone.update(one.keys() ^ other.keys() if one and other else {'software, ranks, size and all else'})
+    return ({fact: values.pop() for fact, values in sorted(shared.items()) if len(values) == 1},
+            [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(alone.items())])
 
 
 def _means(rows: Iterable[Row]) -> list[Mean]:
@@ -136,7 +113,7 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
     measured = baseline.values and candidate.values
     one, other = ({'unit': cell.unit, 'direction': cell.better, **cell.facts} for cell in (baseline, candidate))
     differs = [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
-               for fact in differing(one, other)] if measured else []
+               for fact in model.differing(one, other)] if measured else []
     known = baseline if baseline.values else candidate
     fields: dict[str, Any] = {
         'subsystem': known.subsystem, 'check': known.check, 'benchmark': known.case, 'metric': known.metric,
@@ -216,39 +193,6 @@ def _sides(baseline: Sequence[Value], candidate: Sequence[Value]) -> dict[str, A
     return fields
 
 
-def judge(pair: Pair, compared: Comparison) -> list[Outcome]:
-    """Return how every expectation of the pair stands: a row for each case that it speaks of."""
-    return [outcome for expected in pair.expect for outcome in _outcomes(expected, compared)]
-
-
-def _outcomes(expected: Expectation, compared: Comparison) -> Iterator[Outcome]:
-    both = {'baseline': compared.baseline.name, 'candidate': compared.candidate.name, 'expected': expected.said}
-    rows = [r for r in compared.rows if expected.fits(r)]
-    for row in rows:
-        state, why = _state(expected, row)
-        yield Outcome(**both, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric, ratio=row.ratio,
-                      low=row.low, high=row.high, n=row.n, state=state, why=why)
-    if not rows:
-        check, metric = expected.metric.split('.')
-        yield Outcome(**both, subsystem='', benchmark=check, metric=metric, state='insufficient',
-                      why='measured on neither side')
-
-
-def _state(expected: Expectation, row: Row) -> tuple[State, str]:
-    """Return ``regressed`` where the whole interval is beyond the bound, and why.
-
-    Where only the ratio is, or where there is no interval, it is ``insufficient``: nobody is woken by one bad
-    run."""
-    if row.low is None or row.label:
-        return 'insufficient', row.reason or 'no ratio'
-    said = f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}]'
-    if bounds.side(row.high, expected.at_least, None) or bounds.side(row.low, None, expected.at_most):
-        return 'regressed', f'{said}, expected {expected.said}'
-    if bounds.side(row.ratio, expected.at_least, expected.at_most):
-        return 'insufficient', f'{said}: not {expected.said}, but its interval may be: more runs will tell'
-    return 'ok', said
-
-
 def marked(compared: Comparison) -> Comparison:
     """Return the comparison; of two partitions that are a declared pair, rows have what was expected."""
     names = compared.baseline.name.split(':') + compared.candidate.name.split(':')
@@ -258,7 +202,7 @@ def marked(compared: Comparison) -> Comparison:
     rows = list(compared.rows)
     for pair in pairs.read(systems.read(names[0])):
         for expected in pair.expect if [pair.baseline, pair.candidate] == [names[1], names[3]] else ():
-            rows = [row.model_copy(update={'expected': expected.said, 'state': _state(expected, row)[0]})
+            rows = [row.model_copy(update={'expected': expected.said, 'state': expected.state(row)[0]})
                     if expected.fits(row) else row for row in rows]
     return compared.model_copy(update={'rows': rows})
 
@@ -272,18 +216,18 @@ def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
     checks = {(c.check, c.partition) for c in planned}
     outcomes = []
     for pair in pairs.read(system):
-        spoken_of = frozenset(tuple(expected.metric.split('.')) for expected in pair.expect)
         both = (pair.baseline, pair.candidate)
-        compared = of_partitions([f'{system.name}:{name}' for name in both], uuid, spoken_of)
-        outcomes += [o for o in judge(pair, compared)
+        compared = of_partitions([f'{system.name}:{name}' for name in both], uuid,
+                                 [expected.metric for expected in pair.expect])
+        outcomes += [o for o in pairs.judged(pair, compared)
                      if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
                             for name in both)]
     return outcomes
 
 
-def of_partitions(both: Iterable[str], until: str, metrics: frozenset[resolve.Spoken] | None = None) -> Comparison:
+def of_partitions(both: Iterable[str], until: str, metrics: Collection[str] | None = None) -> Comparison:
     """Compare two partitions up to the session ``until``: of each cell the runs that are like its newest one."""
     sides = [resolve.partition(name, until, metrics) for name in both]
     for side in sides:
-        newest_alike(side.cells)
+        resolve.newest_alike(side.cells)
     return compare(*sides)

@@ -3,7 +3,6 @@ render."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -164,14 +163,3 @@ class Comparison(Strict):
 def differing(one: Facts, other: Facts) -> list[str]:
     """The facts that are known of both and not equal, in the order of the first."""
     return [fact for fact, value in one.items() if fact in other and other[fact] != value]
-
-
-def newest_alike(cells: Iterable[Measured]) -> int:
-    """Keep of every cell the runs that are like its newest one; returns how many runs were left out. A window of
-    nights may hold an upgrade, and the runs before it are another experiment."""
-    left_out = 0
-    for cell in cells:
-        kept = [v for v in cell.values if not differing(v.facts, cell.facts)]
-        left_out += len(cell.values) - len(kept)
-        cell.values = kept
-    return left_out

@@ -19,9 +19,10 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
-from parity.compare.model import Row
+from parity.compare.model import Comparison, Outcome, Row, State
 from parity.plan import LoadedCheck, Plan
 from parity.records.outset import parameters
+from parity.stats import bounds
 from parity.system.systems import Name, System
 
 
@@ -62,6 +63,20 @@ class Expectation(Strict):
     def fits(self, row: Row) -> bool:
         return f'{row.check}.{row.metric}' == self.metric and not row.changed \
             and self.parameters.items() <= parameters(row.benchmark).items()
+
+    def state(self, row: Row) -> tuple[State, str]:
+        """Return ``regressed`` where the whole interval is beyond the bound, and why.
+
+        Where only the ratio is, or where there is no interval, it is ``insufficient``: nobody is woken by one
+        bad run."""
+        if row.low is None or row.label:
+            return 'insufficient', row.reason or 'no ratio'
+        said = f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}]'
+        if bounds.side(row.high, self.at_least, None) or bounds.side(row.low, None, self.at_most):
+            return 'regressed', f'{said}, expected {self.said}'
+        if bounds.side(row.ratio, self.at_least, self.at_most):
+            return 'insufficient', f'{said}: not {self.said}, but its interval may be: more runs will tell'
+        return 'ok', said
 
 
 class Pair(Strict):
@@ -129,3 +144,19 @@ def _fits_nothing(expected: Expectation, checks: dict[str, LoadedCheck]) -> str:
         if value not in of[name]:
             return unknown(name, value, of[name])
     return ''
+
+
+def judged(pair: Pair, compared: Comparison) -> Iterator[Outcome]:
+    """Yield how every expectation of the pair stands: an outcome for each case that it speaks of."""
+    names = {'baseline': compared.baseline.name, 'candidate': compared.candidate.name}
+    for expected in pair.expect:
+        both = {**names, 'expected': expected.said}
+        rows = [r for r in compared.rows if expected.fits(r)]
+        for row in rows:
+            state, why = expected.state(row)
+            yield Outcome(**both, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric,
+                          ratio=row.ratio, low=row.low, high=row.high, n=row.n, state=state, why=why)
+        if not rows:
+            check, metric = expected.metric.split('.')
+            yield Outcome(**both, subsystem='', benchmark=check, metric=metric, state='insufficient',
+                          why='measured on neither side')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,7 @@ import polars as pl
 
 from parity.base import files
 from parity.base.errors import NothingMeasured, UsageError, unknown
-from parity.compare.model import Measured, Side, Value, newest_alike
+from parity.compare.model import Measured, Side, Value, differing
 from parity.records import database, history, outset, record
 from parity.system import systems
 
@@ -57,10 +57,10 @@ def _side(word: str) -> Side:
     return of_rows(f'session {session.uuid[:8]}', 'session', history.of_session(session).lazy())
 
 
-def partition(word: str, until: str = '', metrics: frozenset[Spoken] | None = None) -> Side:
+def partition(word: str, until: str = '', metrics: Collection[str] | None = None) -> Side:
     """The runs of a partition in the sessions of the last ``DAYS`` days before its newest one, or before
-    the session ``until``; of ``metrics`` only where they are given. Without ``until`` there must be some:
-    else UsageError or NothingMeasured is raised.
+    the session ``until``; of ``metrics`` (Check.metric) only where they are given. Without ``until`` there must
+    be some: else UsageError or NothingMeasured is raised.
 
     Sessions that confirm another's figures are left out, because only slow cases are measured again."""
     if not _PLACE.fullmatch(word):
@@ -114,6 +114,18 @@ def _runs(side: Side) -> set[tuple]:
     """Return the stored runs of a side; a CSV has none that could be told from others."""
     return {(c.case, c.metric, c.place, c.environ, v.session, v.when)
             for c in side.cells for v in c.values if v.session}
+
+
+def newest_alike(cells: Iterable[Measured]) -> int:
+    """Keep of every cell the runs that are like its newest one; return how many runs were left out.
+
+    A window of nights may hold an upgrade, and the runs before it are another experiment."""
+    left_out = 0
+    for cell in cells:
+        kept = [v for v in cell.values if not differing(v.facts, cell.facts)]
+        left_out += len(cell.values) - len(kept)
+        cell.values = kept
+    return left_out
 
 
 _NEEDED = ('benchmark', 'metric', 'value')
@@ -176,19 +188,16 @@ def _bad_header(header: Sequence[str]) -> str:
     return f'a column is there twice; {valid}' if len(set(columns)) < len(columns) else ''
 
 
-#: A check and one of its metrics.
-Spoken = tuple[str, str]
 _CELL = ('case', 'place', 'environ', 'metric')
 _OF_CELL = (*_CELL, 'subsystem', 'check', 'unit', 'better', 'changed')
 _RUN = ('session', 'value', 'ended', 'reason', 'label', 'why', 'alike', 'disturbed')
 _facts = cache(json.loads)
 
 
-def of_rows(name: str, kind: str, rows: pl.LazyFrame, metrics: Iterable[Spoken] | None = None) -> Side:
+def of_rows(name: str, kind: str, rows: pl.LazyFrame, metrics: Collection[str] | None = None) -> Side:
     """Make one side of rows of parity.records.history, the oldest session first; of these ``metrics`` only."""
     rows = rows.with_columns(place=pl.col('system') + ':' + pl.col('partition'))
-    wanted = rows if metrics is None else rows.filter(pl.any_horizontal(
-        False, *((pl.col('check') == check) & (pl.col('metric') == metric) for check, metric in metrics)))
+    wanted = rows if metrics is None else rows.filter((pl.col('check') + '.' + pl.col('metric')).is_in(metrics))
     cells = wanted.group_by(_CELL, maintain_order=True).agg(
         pl.col('subsystem', 'check', 'unit', 'better').last(), pl.col(_RUN),
         changed=(pl.col('changed') != '').any())
