@@ -25,14 +25,6 @@ def test_the_page_of_the_codes_is_up_to_date():
     assert (DOCS / 'codes.md').read_text() == files_page.codes_page(), 'python -m dev.files_page codes >docs/codes.md'
 
 
-def test_every_key_of_every_file_is_on_the_page():
-    page = files_page.page()
-    for key in ('hostnames', 'max_pending_time', 'reservation', 'at_least', 'specs', 'confounders', 'until'):
-        assert f'| {key} |' in page
-    assert '| time_limit | time, such as 30m, 8h, 1d12h |  | of a case |' in page
-    assert "| requires | anything | **required** | 'offered' or a list of codes |" in page
-
-
 def _pages(nav) -> list[str]:
     return [nav] if isinstance(nav, str) else [page for entry in (nav.values() if isinstance(nav, dict) else nav) for page in _pages(entry)]
 

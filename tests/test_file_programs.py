@@ -433,21 +433,6 @@ m.Job.check = check
     assert done.returncode == 1 and 'mismatches = 1\n' in done.stdout and empty(places)
 
 
-@settings(deadline=None, max_examples=50)
-@given(data=st.data(), size=st.integers(1, 5000), chunk=st.integers(1, 1500), index=st.integers(0, 10**6))
-def test_any_flipped_byte_of_any_file_is_noticed(m, tmp_path_factory, data, size, chunk, index):
-    options = m.argparse.Namespace(mode='read', bytes=size, chunk=chunk, seed=3, source='', destination='')
-    job = m.Job(options, m.argparse.Namespace(rank=0, size=1))
-    pool, start = bytes(m.random.Random('3/5').randbytes(m.POOL)), index * m.STEP % m.POOL
-    content = bytearray((pool + pool)[start:start + size])
-    path = tmp_path_factory.getbasetemp() / 'file'
-    path.write_bytes(content)
-    assert job.good(path, 5, index) and (size < 8 or not job.good(path, 5, index + 1))
-    content[data.draw(st.integers(0, size - 1))] ^= data.draw(st.integers(1, 255))
-    path.write_bytes(content)
-    assert not job.good(path, 5, index)
-
-
 # fileset: trouble
 
 def sources(places, count=20):
@@ -486,18 +471,6 @@ def killed(places, files=20):
     ended(going)
     assert list(left.iterdir())
     return left
-
-
-@pytest.mark.full
-def test_after_sigkill_the_next_run_cleans_up(places, tmp_path):
-    left = killed(places)
-    foreign = tmp_path / 'foreign'
-    foreign.mkdir()
-    (foreign / 'kept').touch()
-    link = places[0] / 'parity-fileset-link'                # of no run of ours
-    link.symlink_to(foreign)
-    results(options(places))
-    assert not left.exists() and list(places[0].iterdir()) == [link] and (foreign / 'kept').exists()
 
 
 def test_a_run_that_lives_is_left_alone(places):
