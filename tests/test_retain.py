@@ -67,7 +67,7 @@ def test_old_folders_of_cases_go_and_others_stay(results, tmp_path):
     (results / 'stage/by hand').mkdir(parents=True)
     (results / 'stage/link').symlink_to(tmp_path / 'elsewhere')     # it is not followed
     told = retain.prune_files(NOW - 30 * DAY, dry_run=True)
-    assert told.folders == 2 and told.size > 600 and (results / 'output/local/default/distro/Old').exists()
+    assert told['folders'] == 2 and told['size'] > 600 and (results / 'output/local/default/distro/Old').exists()
     assert retain.prune_files(NOW - 30 * DAY, dry_run=False) == told
     assert [p.name for p in (results / 'output/local/default/distro').iterdir()] == ['Young']
     assert {p.name for p in (results / 'stage').iterdir()} == {'by hand', 'link'} and (tmp_path / 'elsewhere' / 'Case').exists()
@@ -77,7 +77,7 @@ def test_old_lines_of_perflogs_go_and_the_header_stays(results):
     stays = 'job_completion_time_unix|result', f'{NOW - DAY}|pass|a \udcff b', 'null|fail'
     log = perflog(results, stays[0], f'{NOW - 40 * DAY}|pass', *stays[1:])
     done = retain.prune_files(NOW - 30 * DAY, dry_run=False)
-    assert done.lines == 1 and tuple(log.read_text(errors='surrogateescape').splitlines()) == stays
+    assert done['lines'] == 1 and tuple(log.read_text(errors='surrogateescape').splitlines()) == stays
     retain.prune_files(NOW + DAY, dry_run=False)
     assert not log.exists()
 
@@ -91,7 +91,7 @@ def test_room_is_made_on_a_full_disk_before_a_session_is_recovered(results):
     with pytest.raises(InfrastructureError):
         retain.prune_files(NOW - 30 * DAY, False, full)
     assert not (results / 'output/local').exists() and log.exists()
-    assert retain.prune_files(NOW - 30 * DAY, True, full).lines == 1
+    assert retain.prune_files(NOW - 30 * DAY, True, full)['lines'] == 1
 
 
 def test_old_sessions_go_but_the_newest_of_each_system(results):

@@ -242,7 +242,7 @@ def device(text: str) -> tuple[str, str]:
     ('launcher: srun', 'launcher: srun\n    max_jobs: 0', '8: partitions.0.max_jobs: 0 must be greater than 0'),
     ('launcher: srun', 'launcher: srun\n    name: a b', ''),
     ('launcher: srun', 'launcher: srun\n    access: --exclusive', "8: partitions.0.access: '--exclusive' is no list"),
-    ('scheduler: slurm', 'scheduler: slrum', "6: partitions.0.scheduler: unknown scheduler 'slrum'; valid: flux,"),
+    ('scheduler: slurm', 'scheduler: slrum', "6: partitions.0.scheduler: 'slrum'; valid: 'flux', 'local'"),
     (*device('num_devices: four'), "8: partitions.0.devices.0.num_devices: 'four' is no whole number"),
     (*device('num_devices: 0'), '8: partitions.0.devices.0.num_devices: 0 must be greater than 0'),
     (*device('num_device: 4'), "8: partitions.0.devices.0.num_device: no such key; did you mean 'num_devices'?"),

@@ -38,8 +38,8 @@ def prune(keep_days: int = KEEP, sessions_days: int = SESSIONS, dry_run: bool = 
         done = retain.prune_files(now - keep_days * _DAY, dry_run, recovery.recover_all)
         gone = retain.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
     verb = 'would be removed' if dry_run else 'removed'
-    print(f'parity: {verb}, older than {keep_days} days: {done.folders} folders of cases, {done.reports} run '
-          f'reports, {done.lines} lines of perflogs ({done.size / 1e6:.1f} MB)')
+    print(f'parity: {verb}, older than {keep_days} days: {done["folders"]} folders of cases, '
+          f'{done["reports"]} run reports, {done["lines"]} lines of perflogs ({done["size"] / 1e6:.1f} MB)')
     print(f'parity: {verb}, older than {sessions_days} days: {gone} sessions' if sessions_days
           else 'parity: all sessions are kept: they are the history (--sessions-days)')
 

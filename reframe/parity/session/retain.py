@@ -8,7 +8,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from parity.base import files, paths
@@ -67,7 +66,7 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         ours, theirs = _measured(conn, 'main', outset.folder()), _measured(conn, 'other', outset.folder(other))
         _same_machines(other, ours, theirs)
         new = [uuid for uuid in theirs if uuid not in ours]
-        began = [each for name in ('main', 'other') for each in _began(conn, name)]
+        began = _began(conn, 'other') | _began(conn, 'main')
         _take_plans(conn, new, other)
         for table, key, names in (
                 ('testcases', 'session_uuid',
@@ -130,18 +129,18 @@ def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None
             outset.write(plan)
 
 
-def _began(conn: sqlite3.Connection, name: str) -> list[tuple[float, str]]:
-    """Return each session's start, with wrong clocks corrected, and its uuid."""
+def _began(conn: sqlite3.Connection, name: str) -> dict[str, float]:
+    """Return each session's start by its uuid, with wrong clocks corrected."""
     stored = conn.execute(f'SELECT uuid, session_start_unix FROM {name}.sessions ORDER BY rowid').fetchall()
-    return list(zip(database.in_order([said for _, said in stored]), [uuid for uuid, _ in stored], strict=True))
+    return dict(zip([uuid for uuid, _ in stored], database.in_order([said for _, said in stored]), strict=True))
 
 
-def _put_in_order(conn: sqlite3.Connection, began: list[tuple[float, str]]) -> None:
+def _put_in_order(conn: sqlite3.Connection, began: dict[str, float]) -> None:
     """Sessions count as stored in the order of their rows: let them be those of one database."""
-    wanted = list(dict.fromkeys(uuid for _, uuid in sorted(began, key=lambda each: each[0])))
-    stored = conn.execute('SELECT uuid, rowid FROM main.sessions ORDER BY rowid').fetchall()
-    alike = next((i for i, (uuid, _) in enumerate(stored) if uuid != wanted[i]), len(stored))
-    last = max((row for _, row in stored), default=0)
+    stored = [uuid for uuid, in conn.execute('SELECT uuid FROM main.sessions ORDER BY rowid')]
+    wanted = sorted(stored, key=began.__getitem__)
+    alike = next((i for i, pair in enumerate(zip(stored, wanted, strict=True)) if pair[0] != pair[1]), len(stored))
+    last, = conn.execute('SELECT MAX(rowid) FROM main.sessions').fetchone()
     conn.executemany('UPDATE main.sessions SET rowid = ? WHERE uuid = ?',
                      [(last + i, uuid) for i, uuid in enumerate(wanted[alike:], 1)])
 
@@ -156,45 +155,35 @@ def _database() -> Iterator[sqlite3.Connection]:
         raise InfrastructureError(f'{paths.database()}: {err}') from None
 
 
-@dataclass
-class Removed:
-    """The number of removed files, and their bytes."""
-
-    folders: int = 0
-    reports: int = 0
-    lines: int = 0
-    size: int = 0
-
-
-def prune_files(before: float, dry_run: bool, recover: Callable[[], object] = lambda: None) -> Removed:
-    """Remove what was last written before ``before`` (Unix time, s); with ``dry_run`` only count it.
+def prune_files(before: float, dry_run: bool, recover: Callable[[], object] = lambda: None) -> Counter[str]:
+    """Remove what was last written before ``before`` (Unix time, s); with ``dry_run`` only count it. Return the
+    number of folders, reports and lines, and their size in bytes.
 
     ``recover`` is called before lines of perflogs go: killed sessions are recovered from them. What goes before
     that makes room on a full disk."""
-    done, results = Removed(), paths.results()
+    done, results = Counter(), paths.results()
     for top in (results / 'stage', results / 'output'):
         for folder in list(_cases(top)):
             # copied sources keep the time of the original, so the newest file decides
             found = [path.lstat() for path in (folder, *folder.rglob('*'))]
             if max(f.st_mtime for f in found) < before:
-                done.folders, done.size = done.folders + 1, done.size + sum(f.st_size for f in found)
+                done.update(folders=1, size=sum(f.st_size for f in found))
                 if not dry_run:
                     shutil.rmtree(folder)
                     while (folder := folder.parent) != top and not any(folder.iterdir()):
                         folder.rmdir()
     for report in (results / 'reports').glob('*.json'):
         if report.stat().st_mtime < before:
-            done.reports, done.size = done.reports + 1, done.size + report.stat().st_size
+            done.update(reports=1, size=report.stat().st_size)
             if not dry_run:
                 report.unlink()
     if not dry_run:
         recover()
     for log in (results / 'perflogs').rglob('*.log*'):
         lines = log.read_text(errors='surrogateescape').splitlines(keepends=True)
-        old = [line for line in lines if _ended(line) < before]
-        done.lines, done.size = done.lines + len(old), done.size + sum(map(len, old))
-        if old and not dry_run:
-            left = [line for line in lines if _ended(line) >= before]
+        left = [line for line in lines if _ended(line) >= before]
+        done.update(lines=len(lines) - len(left), size=sum(map(len, lines)) - sum(map(len, left)))
+        if len(left) < len(lines) and not dry_run:
             if any(_ended(line) != float('inf') for line in left):
                 files.write(log, ''.join(left).encode(errors='surrogateescape'))
             else:
@@ -213,7 +202,7 @@ def _cases(top: Path) -> Iterator[Path]:
 
 
 def _ended(line: str) -> float:
-    """Return the end of the case on a perflog's line (its first field); 0 for other lines, such as the header."""
+    """Return the end of the case on a perflog's line (its first field); for a header, infinity."""
     try:
         return float(line.partition('|')[0])
     except ValueError:

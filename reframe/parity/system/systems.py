@@ -118,14 +118,10 @@ Option = Annotated[str, StringConstraints(pattern=r'^[^\x00-\x1f\x7f;`$]+$')]
 EnvVars = list[tuple[Variable, Value]]
 
 
-def _check(kind: str, name: str, valid: tuple[str, ...]) -> str:
-    if name not in valid:
-        raise ValueError(f'unknown {kind} {name!r}; valid: {", ".join(valid)}')
-    return name
-
-
 def _known_code(name: str) -> str:
-    return _check('code', name, codes.features())
+    if name not in (valid := codes.features()):
+        raise ValueError(f'unknown code {name!r}; valid: {", ".join(valid)}')
+    return name
 
 
 def _requirement(value: Any) -> Any:
@@ -209,8 +205,8 @@ class Partition(Strict):
 
     name: Name
     descr: str = ''
-    scheduler: Annotated[str, AfterValidator(lambda name: _check('scheduler', name, SCHEDULERS))]
-    launcher: Annotated[str, AfterValidator(lambda name: _check('launcher', name, LAUNCHERS))]
+    scheduler: Literal[SCHEDULERS]
+    launcher: Literal[LAUNCHERS]
     access: list[Option] = []           # queue, account, whole nodes: what every job asks for
     environs: list[Name] | None = None  # all that are found, where not stated
     max_jobs: PositiveInt = 1           # cases in the queue or running at once
