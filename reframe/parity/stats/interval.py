@@ -66,9 +66,11 @@ def ratio(baseline: Sample, candidate: Sample, pairs: bool = False) -> Ratio:
     series = [candidate.values, baseline.values]
     if pairs:
         series = [[c / b for b, c in zip(baseline.values, candidate.values, strict=True)]]
-    at = median(series[0]) if pairs else candidate.median / baseline.median
+    at = candidate.median / baseline.median
     if not all(0 < value < math.inf for value in (at, *series[0])):
         return Ratio(None, why='the values are too far apart: no ratio')
+    if pairs:
+        at = math.exp(median(map(math.log, series[0])))
     if (n := min(map(len, series))) < FEWEST:
         what = 'pair' if pairs else 'run'
         return Ratio(at, why=f'{n} {what}{"s" if n > 1 else ""}: no interval, {FEWEST} are needed')
