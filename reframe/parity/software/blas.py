@@ -34,38 +34,29 @@ def attempt(command: Sequence[str], env: Mapping[str, str] | None = None, timeou
     """Run ``command`` without input, in a temporary folder unless ``cwd`` names one."""
     try:
         with contextlib.nullcontext(cwd) if cwd else scratch() as folder:
-            return _run(command, env, timeout, folder)
+            # a session of its own: mpirun's children must go with it
+            process = subprocess.Popen(command, env=env, cwd=folder, text=True, errors='replace',
+                                       start_new_session=True, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            try:
+                out, err = process.communicate(timeout=timeout)
+            except BaseException:       # Ctrl-C does not reach another session by itself
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                for pipe in (process.stdout, process.stderr):       # an orphan may hold them open
+                    pipe.close()
+                raise
+    except subprocess.TimeoutExpired:
+        return Outcome(False, f'no answer within {timeout:g} s', ended=False)
     except OSError as error:            # no such file, not executable, wrong format, no /tmp
         return Outcome(False, error.strerror or str(error))
-
-
-def _run(command: Sequence[str], env: Mapping[str, str] | None, timeout: float, cwd: str) -> Outcome:
-    # a session of its own: mpirun's children must go with it
-    process = subprocess.Popen(command, env=env, cwd=cwd, text=True, errors='replace', start_new_session=True,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        return Outcome(False, f'no answer within {timeout:g} s', ended=False)
-    except BaseException:               # Ctrl-C does not reach another session by itself
-        _end(process)
-        raise
     if process.returncode == 0:
         return Outcome(True, '', out, err)
     how = f'signal {-process.returncode}' if process.returncode < 0 else f'exit code {process.returncode}'
     # mpirun frames its messages with dashes
     said = next((line.strip() for line in (err.strip() or out).splitlines() if line.strip(' -*=')), '')
     return Outcome(False, f'{how}: {said[:160]}' if said else how, out, err)
-
-
-def _end(process: subprocess.Popen) -> None:
-    """Kill the program with its children, and do not wait for pipes that an orphan may hold."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for pipe in (process.stdout, process.stderr):
-        pipe.close()
 
 
 #: OpenBLAS's x86 kernels by the vectors they use; a newer kernel has a higher rank.
@@ -145,15 +136,9 @@ def choose(path: str, flags: frozenset[str], env: Mapping[str, str]) -> tuple[di
         note = f'OpenBLAS {version} picks its {unaided} kernels on this processor and has none better'
     elif used is None:
         note = f'which kernels OpenBLAS uses is unknown: {path} does not answer'
-    elif stated:
-        note = f'OpenBLAS {version} uses its {used} kernels as OPENBLAS_CORETYPE={stated} is set in the ' \
-               f'environment; by itself it picks {unaided}'
-    elif wanted:
+    elif wanted and not stated:
         note = f'OpenBLAS {version} does not know this processor and would use its {unaided} kernels; ' \
                f'OPENBLAS_CORETYPE={wanted} makes it use {used}'
-    elif not flags:
-        note = f'the {unaided} kernels of OpenBLAS {version} may not suit this processor: it is unknown without ' \
-               '/proc/cpuinfo'
     return {'version': version, 'core': used, 'core_unaided': unaided}, wanted, note
 
 

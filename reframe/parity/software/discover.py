@@ -1,11 +1,12 @@
-"""The software of this machine. An answer is kept while the files that it came from stay the same."""
+"""The software of this machine. The answer is kept while the files that it came from stay the same."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,12 @@ from parity.machine import procfs, store
 from parity.machine.procfs import Tree
 from parity.software import manifest, spack
 from parity.software.blas import attempt
-from parity.software.programs import Environ, features, paths, programs, survey
+from parity.software.programs import Environ, Survey, features, paths, programs, survey
 from parity.software.spack import SpackFound
 from parity.system.systems import ModulesEnvironment
 
 #: Variables that decide what is found or how it runs.
 _VARIABLES = ('PATH', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'SPACK_ROOT', 'MODULEPATH', 'OPENBLAS_CORETYPE')
-
-#: A provider's answer: its finding as JSON, whether it may be kept, the files that it rests on.
-_Answer = tuple[dict[str, Any], bool, list[str]]
 
 
 class Software(Strict):
@@ -36,31 +34,52 @@ class Software(Strict):
     announcement: str
 
 
+class _Kept(Strict):
+    """An answer, and the stamps of the files that it came from."""
+
+    software: Software
+    stamps: list[tuple[str, str, int, int]]
+
+
 def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_file: Path,
              system: str = '') -> Software:
     """Find the software of this machine with this process's variables, and Spack's builds for ``system``.
     ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml."""
     env, flags = dict(os.environ), procfs.flags(Tree('/'))
-    memory = _Memory(cache_file, _key(env, flags))
-    # PATH has the distribution's packages, and an operator's own programs beside them
-    distro = memory.recall('distro', {'found': paths(programs(), env.get('PATH'))}, lambda: _answer(*survey(
-        'distro', Environ(name='distro', provider='distro'), features(), env, flags)))
-    found = memory.recall('spack', {'candidates': list(spack.candidates(root, env))}, lambda: _spack(root, env))
     made = manifest.read(system) if system else None
     newer = manifest.not_built(system, made) if made else ''
-    answers = [memory.recall(f'built {system} {name}', {'stamp': made.stamp, 'view': view.view, 'newer': newer,
-                                                        'changed': manifest.changed(view)},
-                             lambda n=name, v=view: _built(n, v, env, flags, newer))
-               for name, view in (made.views if made else {}).items()] + [distro]
-    for entry in (stated.model_dump() for stated in site_environments):
-        answers.append(memory.recall(f'stated {system} {entry["name"]}', {'entry': entry},
-                                     lambda e=entry: _modules(e, env, flags)))
-    memory.keep()
-    environs = _once([Environ.model_validate(answer['environ']) for answer in answers])
-    notes = [note for answer in (*answers, found) for note in answer['notes']]
-    installed = SpackFound.model_validate(found['spack']) if found['spack'] else None
-    return Software(environs=environs, spack=installed, notes=notes,
-                    announcement=_announcement(environs, installed))
+    stated = [entry.model_dump() for entry in site_environments]
+    spacks = list(spack.candidates(root, env))
+    # a newer parity may find more
+    code = max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
+    key = {'parity': __version__, 'code': code, 'codes': _digest(repr(codes.every())), 'user': os.geteuid(),
+           'cpu': _digest(' '.join(sorted(flags))), 'variables': {name: env.get(name) for name in _VARIABLES},
+           'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'stated': stated,
+           'built': made and [made.stamp, made.view, newer, *map(manifest.changed, made.views.values())]}
+    file = cache_file.with_stem(f'{cache_file.stem}-{system}')
+    with contextlib.suppress(ValueError):       # none is kept, or another hand wrote it
+        kept = _Kept.model_validate(store.read(file, key))
+        if all(_stamp(stamp[0]) == stamp for stamp in kept.stamps):
+            return kept.software
+    surveys = [*(_built(name, view, env, flags, newer) for name, view in (made.views if made else {}).items()),
+               # PATH has the distribution's packages, and an operator's own programs beside them
+               survey('distro', Environ(name='distro', provider='distro'), features(), env, flags),
+               *(_modules(entry, env, flags) for entry in stated)]
+    installed, notes = spack.find(root, env)
+    read = {file for found in surveys for file in found.read}
+    if installed:
+        read |= {installed.path, str(Path(installed.path).resolve().parents[1] / 'lib/spack/spack/__init__.py')}
+    environs = _once([found.environ for found in surveys])
+    software = Software(environs=environs, spack=installed, announcement=_announcement(environs, installed),
+                        notes=[note for found in surveys for note in found.notes] + notes)
+    # a program that did not start is tried again each time: it may have been mended elsewhere
+    if all(found.sound for found in surveys) and spacks[:1] == ([installed.path] if installed else []):
+        store.write(file, key, _Kept(software=software, stamps=[*map(_stamp, sorted(read))]).model_dump())
+    return software
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _once(environs: list[Environ]) -> list[Environ]:
@@ -70,17 +89,13 @@ def _once(environs: list[Environ]) -> list[Environ]:
             if environ.provider == 'distro' else environ for environ in environs]
 
 
-def _answer(environ: Environ, notes: list[str], sound: bool, read: list[str]) -> _Answer:
-    return {'environ': environ.model_dump(), 'notes': notes}, sound, read
-
-
-def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozenset[str], newer: str) -> _Answer:
+def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozenset[str], newer: str) -> Survey:
     environ, notes = manifest.environ(view, env, flags, name, newer)
     library = environ.software.get('blas', {}).get('library')
-    return _answer(environ, notes, bool(library) or not notes, [library] if library else [])
+    return Survey(environ, notes, True, [library] if library else [])
 
 
-def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str]) -> _Answer:
+def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str]) -> Survey:
     label, modules = f'modules {entry["name"]}', entry['modules']
     known = [code for code in entry['codes'] if code in features()]
     notes = [f'{label}: no way is known to try {code}: not offered' for code in entry['codes']
@@ -88,63 +103,20 @@ def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str
     environ = Environ(name=entry['name'], provider='modules' if modules else 'distro', modules=modules)
     loaded, why = load_modules(modules, env) if modules else (dict(env), '')
     if loaded is None:
-        return _answer(environ, [*notes, f'{label}: {why}: nothing offered'], False, [])
-    environ, more, sound, read = survey(label, environ, known, loaded, flags)
+        return Survey(environ, [*notes, f'{label}: {why}: nothing offered'], False, [])
+    found = survey(label, environ, known, loaded, flags)
     # a module's next version may bring a program that is missing now; no file here would betray it
-    return _answer(environ, notes + more, sound and environ.features == known, read)
+    return found._replace(notes=notes + found.notes, sound=found.sound and found.environ.features == known)
 
 
-def _spack(root: Path, env: Mapping[str, str]) -> _Answer:
-    found, notes = spack.find(root, env)
-    release = found and Path(found.path).resolve().parents[1] / 'lib/spack/spack/__init__.py'
-    # asking again costs nothing where none is, and a broken one may have been mended elsewhere
-    return {'spack': found and found.model_dump(), 'notes': notes}, bool(found) and not notes, \
-        [found.path, str(release)] if found else []
-
-
-def _key(env: Mapping[str, str], flags: frozenset[str]) -> dict[str, Any]:
-    cpu = hashlib.sha256(' '.join(sorted(flags)).encode()).hexdigest()[:12]
-    # a newer parity may find more
-    code = max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
-    stated = hashlib.sha256(repr(codes.every()).encode()).hexdigest()[:12]
-    return {'parity': __version__, 'code': code, 'codes': stated, 'cpu': cpu, 'user': os.geteuid(),
-            'variables': {name: env.get(name) for name in _VARIABLES}}
-
-
-class _Memory:
-    """Answers of earlier calls. A program that did not start is tried again each time."""
-
-    def __init__(self, file: Path, key: dict[str, Any]):
-        self.file, self.key = file, key
-        kept = store.read(file, key)
-        self.before = self.kept = kept if isinstance(kept, dict) else {}
-
-    def recall(self, name: str, key: dict[str, Any], ask: Callable[[], _Answer]) -> dict[str, Any]:
-        """Return the kept answer if ``key`` and the files are as they were, else a new one."""
-        try:
-            kept = self.kept[name]
-            if kept['key'] == key and all(_stamp(stamp[0]) == stamp for stamp in kept['stamps']):
-                return kept['answer']
-        except (KeyError, TypeError, IndexError):       # none, or written by another hand
-            pass
-        answer, keep, read = ask()
-        made = {name: {'key': key, 'stamps': [_stamp(f) for f in sorted(set(read))], 'answer': answer}}
-        self.kept = {n: entry for n, entry in self.kept.items() if n != name} | (made if keep else {})
-        return answer
-
-    def keep(self) -> None:
-        if self.kept != self.before:
-            store.write(self.file, self.key, self.kept)
-
-
-def _stamp(path: str) -> list[str | int]:
+def _stamp(path: str) -> tuple[str, str, int, int]:
     """Return path, resolved path, size in bytes and time of change in ns; also for a file that is not there."""
     try:
         status = os.stat(path)
     except OSError:
-        return [path, '', -1, -1]
+        return path, '', -1, -1
     # the real path too: update-alternatives moves a link between files that do not change
-    return [path, os.path.realpath(path), status.st_size, status.st_mtime_ns]
+    return path, os.path.realpath(path), status.st_size, status.st_mtime_ns
 
 
 def _announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:

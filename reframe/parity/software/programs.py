@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -191,10 +191,18 @@ def paths(names: Collection[str], search: str | None) -> dict[str, str]:
     return {name: path for name, path in found.items() if path}
 
 
+class Survey(NamedTuple):
+    """An environment, and notes. ``sound``: every program here starts. ``read``: the files that show a change."""
+
+    environ: Environ
+    notes: list[str]
+    sound: bool
+    read: list[str]
+
+
 def survey(label: str, environ: Environ, wanted: Collection[str], env: Mapping[str, str],
-           flags: frozenset[str]) -> tuple[Environ, list[str], bool, list[str]]:
-    """Probe the programs behind the ``wanted`` features. Return ``environ`` with what they offer, notes, whether
-    every program here starts, and the files read (to notice a change)."""
+           flags: frozenset[str]) -> Survey:
+    """Probe the programs behind the ``wanted`` features, and add what they offer to ``environ``."""
     env = {**env, **root_variables()}
     known, needed = programs(), {feature: features()[feature] for feature in wanted}
     names = list(dict.fromkeys(name for several in needed.values() for name in several))
@@ -212,15 +220,13 @@ def survey(label: str, environ: Environ, wanted: Collection[str], env: Mapping[s
     made = environ.model_copy(update={
         'features': list(parts), 'parts': parts, 'software': _facts(running, real, math),
         'env_vars': env_vars | (root_variables() if 'mpirun' in running else {})})
-    return (made, [f'{label}: {text}' for text in (*notes, note) if text], len(running) == len(lying),
-            [*lying.values(), *real.values(), *libraries.values()])
+    return Survey(made, [f'{label}: {text}' for text in (*notes, note) if text], len(running) == len(lying),
+                  [*lying.values(), *real.values(), *libraries.values()])
 
 
 def _facts(running: Mapping[str, Found], real: Mapping[str, str], math: dict[str, Any]) -> dict[str, Any]:
-    owned = owners([*real.values(), *filter(None, [math.get('library')])])
-
     def file(path: str) -> dict[str, str | None]:
-        package, version = owned.get(path, (None, None))
+        package, version = owner(path)
         return {'package': package, 'package_version': version,
                 'sha256': files.sha256(Path(path)) if os.access(path, os.R_OK) else None}
 
@@ -231,35 +237,15 @@ def _facts(running: Mapping[str, Found], real: Mapping[str, str], math: dict[str
     return facts | ({'blas': math | file(math['library'])} if math else {})
 
 
-def owners(paths: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return path -> (package, version), for the paths that belong to one."""
-    ask = _dpkg if shutil.which('dpkg-query') else _rpm if shutil.which('rpm') else lambda _: {}
-    return ask(sorted(set(paths)))
-
-
-def _dpkg(paths: list[str]) -> dict[str, tuple[str, str]]:
-    # dpkg knows a file by the path it was packed with, and /lib may be a link to /usr/lib since
-    both = [(name, path) for path in paths for name in (path, os.path.realpath(path))]
-    names = {spelled: path for name, path in both for spelled in (name, f'/usr{name}', name.removeprefix('/usr'))}
-    said = attempt(['dpkg-query', '-S', *names]).out        # exits 1 if only some are known
-    found = {}
-    for line in said.splitlines():
-        packages, colon, name = line.partition(': ')
-        if colon and name in names and not line.startswith(('diversion ', 'dpkg-query')):
-            found.setdefault(names[name], packages.split(', ')[0])
-    if not found:
-        return {}
-    said = attempt(['dpkg-query', '-W', '-f', '${binary:Package}\t${Package}\t${Version}\n', *found.values()]).out
-    rows = [line.split('\t') for line in said.splitlines() if line.count('\t') == 2]
-    versions = {name: (package, version) for full, package, version in rows for name in (full, package)}
-    return {path: versions[package] for path, package in found.items() if package in versions}
-
-
-def _rpm(paths: list[str]) -> dict[str, tuple[str, str]]:
-    found = {}
-    for path in paths:
-        said = attempt(['rpm', '-qf', '--qf', '%{NAME}\t%{VERSION}-%{RELEASE}\n', os.path.realpath(path)])
-        package, tab, version = said.out.partition('\n')[0].partition('\t')
-        if said.ok and tab:
-            found[path] = package, version
-    return found
+def owner(path: str) -> tuple[str | None, str | None]:
+    """Return name and version of the distribution's package that a file belongs to, or (None, None)."""
+    real = os.path.realpath(path)
+    if shutil.which('dpkg-query'):
+        # dpkg knows a file by the path it was packed with, and /lib may be a link to /usr/lib since
+        names = [spelled for name in (path, real) for spelled in (name, f'/usr{name}', name.removeprefix('/usr'))]
+        owned = re.search(r'^([^,\s]+)(?:, .*)?: /', attempt(['dpkg-query', '-S', *names]).out, re.MULTILINE)
+        ask = ['dpkg-query', '-W', '-f', '${Package}\t${Version}\n', owned[1]] if owned else ['false']
+    else:
+        ask = ['rpm', '-qf', '--qf', '%{NAME}\t%{VERSION}-%{RELEASE}\n', real]
+    package, tab, version = attempt(ask).out.partition('\n')[0].partition('\t')
+    return (package, version) if tab else (None, None)
