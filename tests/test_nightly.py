@@ -16,7 +16,7 @@ import pytest
 import sessions as made
 from conftest import TOP, eventually, shell
 from parity.base.files import Lock
-from parity.nightly import heartbeat, progress
+from parity.nightly import progress
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.progress import Earlier, Progress
@@ -158,7 +158,7 @@ def nightly(*arguments: str) -> int:
 
 @pytest.mark.parametrize('arguments, system', [
     ('--time-limit 0 --system onebox', 'onebox'), ('--repeats x --system=onebox', 'onebox'), ('--system onebox --nonsense', 'onebox'),
-    ('--system nosuch:part', 'nosuch'), ('--system ../../etc/x', heartbeat.UNKNOWN)])
+    ('--system nosuch:part', 'nosuch'), ('--system ../../etc/x', 'unknown')])
 def test_a_run_that_refuses_to_start_says_so(results, arguments, system):
     assert nightly(*arguments.split()) == 2
     said = told(results, system)
@@ -167,13 +167,13 @@ def test_a_run_that_refuses_to_start_says_so(results, arguments, system):
 
 
 @pytest.mark.parametrize('arguments, variable, system', [
-    ('--system site:cpu', '', 'site'), ('-n Hpl', 'other:cpu', 'other'), ('-n Hpl', '', heartbeat.UNKNOWN)])
+    ('--system site:cpu', '', 'site'), ('-n Hpl', 'other:cpu', 'other'), ('-n Hpl', '', 'unknown')])
 def test_files_that_cannot_be_read_leave_the_name_that_is_given(monkeypatch, results, tmp_path, arguments, variable, system):
     (tmp_path / 'systems' / 'bad').mkdir(parents=True)
     (tmp_path / 'systems' / 'bad' / 'system.yaml').write_text('name: [')
     monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
     monkeypatch.setenv('RFM_SYSTEM', variable)
-    heartbeat.refused(2, arguments.split())
+    Heartbeat(arguments.split()).end(2)
     assert told(results, system)['exit_code'] == 2
 
 

@@ -23,7 +23,7 @@ from parity.verdict import judge
 from parity.verdict.model import Attribution, Where
 from test_report import verdict_of
 
-WEEK = 7 * notify.DAY
+WEEK = 7 * nights.DAY
 HPL, MG = 'Hpl.gflops@onebox:virtual (quick)', 'Npb%benchmark=mg.mops_total@onebox:virtual (quick)'
 
 

@@ -31,7 +31,6 @@ from parity.records import database
 from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
 from parity.scheduler.scheduled import LONGEST_WAIT
-from parity.session import current
 from parity.software import discover, manifest, spack
 from parity.system import systems
 from parity.system.systems import Partition, System
@@ -87,7 +86,7 @@ def findings(name: str) -> Iterator[Finding]:
     left = [str(n) for n, line in enumerate(file.read_text().splitlines(), 1) if TODO in line and n > 2]
     if left:
         yield note('system', f'{len(left)} lines with {TODO}: {", ".join(left)}', f'edit {file}')
-    for examination in (batch_systems, _software, _plan, results, _filesystems, _running, _timer):
+    for examination in (batch_systems, _software, _plan, results, _filesystems, _timer):
         try:
             yield from examination(system)
         except (UsageError, InfrastructureError) as err:
@@ -136,13 +135,10 @@ def _software(system: System) -> Iterator[Finding]:
     yield from (note('spack', text) for text in notes)
     if found:
         yield ok('spack', f'{found.version}: {found.path}')
+        if made is None:
+            yield note('build', 'nothing is built for this system', build)
     elif made is None:
         yield note('spack', 'none here: nothing can be built', 'SPACK_ROOT names one; then ' + build)
-    if made is None and found:
-        yield note('build', 'nothing is built for this system', build)
-        absent = [name for name in ('cc', 'c++', 'gfortran') if not shutil.which(name)]
-        yield note('compilers', f'not here: {", ".join(absent)}', 'Debian and Ubuntu: apt install g++ gfortran') \
-            if absent else ok('compilers', 'cc, c++, gfortran')
     if system.detect:       # discover starts the programs of this machine
         cache = paths.results() / 'cache' / 'software.json'
         here = discover.discover(paths.root(), system.environments, cache, system.name)
@@ -252,15 +248,6 @@ def _filesystems(system: System) -> Iterator[Finding]:
                           f'systems/{system.name}/system.yaml', INFRASTRUCTURE)
         else:
             yield note('file system', f'{what}: {there} cannot be written from here: the nodes may see another')
-
-
-def _running(system: System) -> Iterator[Finding]:
-    lock = current.lock_of(['--system', system.name])
-    try:
-        lock.acquire()
-        lock.release()
-    except InfrastructureError as err:
-        yield note('running', str(err))
 
 
 def _timer(system: System) -> Iterator[Finding]:

@@ -14,8 +14,6 @@ from parity.base.errors import InfrastructureError, ParityError
 from parity.base.files import Lock
 from parity.system import systems
 
-#: The file of a run whose system is not known: no option names one, and the system files cannot be read.
-UNKNOWN = 'unknown'
 #: Options of a run that measures nothing: it has no heartbeat.
 REHEARSALS = frozenset({'-h', '--help', '--dry-run'})
 
@@ -24,14 +22,14 @@ class Heartbeat:
     """The file of a run, written when it begins, when its session is stored and when it ends.
 
     A run that dies leaves `end` null. A run that is refused because another one measures leaves that one's file
-    alone."""
+    alone. The file is unknown.json if no option names a system and the system files cannot be read."""
 
     def __init__(self, arguments: list[str]):
         try:
             system = systems.named(arguments)
         except ParityError:
             name = systems.stated(arguments) or ''
-            system = name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else UNKNOWN
+            system = name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else 'unknown'
         self._said = {'system': system, 'start': _now(), 'end': None, 'exit_code': None, 'session': None,
                       'host': socket.gethostname(), 'pid': os.getpid()}
         self._file = paths.results() / 'heartbeat' / f'{system}.json'
@@ -61,11 +59,5 @@ def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
 
 
-def refused(code: int, arguments: list[str]) -> None:
-    """Tell of a run with these arguments that was refused with this exit code before it could begin."""
-    if not REHEARSALS & set(arguments):
-        Heartbeat(arguments).end(code)
-
-
-if __name__ == '__main__':
-    errors.told(lambda: refused(int(sys.argv[1]), sys.argv[2:]))
+if __name__ == '__main__' and not REHEARSALS & set(sys.argv[2:]):    # CODE OPTIONS, from ci/nightly
+    errors.told(lambda: Heartbeat(sys.argv[2:]).end(int(sys.argv[1])))

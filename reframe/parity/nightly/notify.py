@@ -148,11 +148,8 @@ BAD = (*acks.BAD, 'missing')
 OUTGROWN = ' (worse than acknowledged)'
 #: Stands for a whole night that stored no session, or measured nothing.
 WHOLE = 'ci/nightly'
-#: Stands for a cell that was told as bad and is acknowledged since.
-ACKNOWLEDGED = 'acknowledged'
-DAY = 86400.0
-#: A cell that was not measured for so long is no longer called bad: its check may be gone.
-FORGOTTEN_DAYS = 30
+#: A cell that was not measured for so long (30 days) is no longer called bad: its check may be gone.
+_FORGOTTEN_SECONDS = 30 * 86400.0
 #: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
 _EARLY_SECONDS = 6 * 3600.0
 
@@ -220,7 +217,7 @@ class State(BaseModel, extra='forbid'):
                 (known if seen.acknowledged else bad)[name] = fault
             elif old and (not seen or seen.ran_on and left):
                 new = {'nodes': sorted(left), 'elsewhere': True} if seen else {}
-                if now - old.seen < FORGOTTEN_DAYS * DAY:
+                if now - old.seen < _FORGOTTEN_SECONDS:
                     (bad if name in self.bad else known)[name] = old.model_copy(update=new)
                 else:
                     forgotten.add(name)
@@ -239,7 +236,7 @@ class State(BaseModel, extra='forbid'):
     def heard(self, at: float) -> State:
         """Return the state after everything was sent, the last of it ``at`` this time."""
         told = {name: fault.word for name, fault in self.bad.items()}
-        told |= {name: ACKNOWLEDGED for name in self.acknowledged if name in self.told}
+        told |= {name: 'acknowledged' for name in self.acknowledged if name in self.told}
         return self.model_copy(update={'told': told, 'told_at': at})
 
 

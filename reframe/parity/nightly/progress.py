@@ -146,8 +146,8 @@ def start(command: list[str]) -> subprocess.Popen:
 def follow(process: subprocess.Popen, arguments: list[str]) -> threading.Thread:
     """Hand on a process's output in a thread of its own: signals are the main thread's.
 
-    A bar on a terminal, elsewhere a line now and then, tells the progress. What cannot be known of an earlier
-    session refuses no run."""
+    A terminal's last line tells the progress; elsewhere a line does so now and then. What cannot be known of an
+    earlier session refuses no run."""
     try:
         known = beside.newest(database.uuids(), systems.named(arguments), arguments)
         earlier = of_session(database.read(known.uuid)) if known else None
@@ -189,18 +189,13 @@ def _say(text: str) -> None:
 def _on_terminal(output: Iterable[str], state: Progress) -> None:
     from rich.console import Console
     from rich.live import Live
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
     from rich.text import Text
 
-    def bar() -> Table:
-        row = Table.grid(padding=(0, 1))
-        row.add_row(ProgressBar(total=state.total or 1, completed=state.done, width=20),
-                    Text(state.told(time.time()), overflow='ellipsis', no_wrap=True))
-        return row
+    def newest() -> Text:
+        return Text(state.told(time.time()), style='dim', overflow='ellipsis', no_wrap=True)
 
     console = Console(soft_wrap=True, highlight=False, emoji=False)
-    with Live(console=console, get_renderable=bar, transient=True, refresh_per_second=1) as live:
+    with Live(console=console, get_renderable=newest, transient=True, refresh_per_second=1) as live:
         for line in output:
             state.read(line, time.time())
             live.console.print(Text.from_ansi(line.rstrip('\n')))
