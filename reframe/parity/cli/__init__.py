@@ -68,23 +68,18 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
     """Judge a session: one word for every planned cell.
 
     Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure."""
-    from parity.base import console
+    from parity.base import console, strict
     from parity.verdict import judge, terminal
     if session and system:
         raise errors.UsageError('--session and --system: give only one')
-    oldest = _seconds('--max-age', max_age) if max_age is not None else 0
+    try:
+        oldest = strict.seconds(max_age) if max_age is not None else 0
+    except ValueError as err:
+        raise errors.UsageError(f'--max-age: {err}') from None
     judged = judge.newest(session, system)
     judged = judge.not_older(judged, oldest, max_age) if oldest else judged
     print(judged.model_dump_json(indent=1)) if as_json else console.lines(terminal.lines(judged, everything))
     return judged.exit_code
-
-
-def _seconds(option: str, time: str) -> int:
-    from parity.base import strict
-    try:
-        return strict.seconds(time)
-    except ValueError as err:
-        raise errors.UsageError(f'{option}: {err}') from None
 
 
 @app.command('show')

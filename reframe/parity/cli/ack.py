@@ -19,7 +19,12 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
     """Write the acknowledgement of a cell into its system's acks.yaml. UsageError for what cannot be one."""
     if not wanted:
         raise UsageError('name the cell: parity ack CELL --until DATE --why TEXT; parity verdict names them')
-    day, today = _day(until), datetime.date.today()
+    today = datetime.date.today()
+    try:
+        day = datetime.date.fromisoformat(until)
+    except ValueError:
+        later = today + datetime.timedelta(days=14)
+        raise UsageError(f'--until {until!r}: must be a day such as {later}') from None
     if day < today:
         raise UsageError(f'--until {day}: that day is over; today is {today}')
     if len(why.strip()) < 3:
@@ -39,14 +44,6 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
     if said.value is not None:
         note = f'; known at {acks.level_shown(cell.unit, said.value, said.expected)}'
     print(visible(f'parity: {name}, acknowledged {said}{note}; {file}'))
-
-
-def _day(text: str) -> datetime.date:
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        later = datetime.date.today() + datetime.timedelta(days=14)
-        raise UsageError(f'--until {text!r}: must be a day such as {later}') from None
 
 
 def listing(system: str) -> None:

@@ -61,17 +61,18 @@ def of_sessions(session: Session, before: Session | None) -> dict[Plot, list[Lin
 
 
 def _points(session: Session) -> Iterator[Point]:
-    swept: dict[tuple, list[tuple[dict[str, str], Run]]] = {}
+    swept: dict[str, list[tuple[str, dict[str, str], Run]]] = {}
     for (case, partition, environ), attempts in session.attempts.items():
         line = f'{partition}+{environ}'
         for run in attempts:
             if not run.retry and not run.status:
                 yield from _by_size(case, line, run)
-                swept.setdefault((case.partition(' %')[0], line), []).append((outset.parameters(case), run))
-    axes = _axes(swept)
-    for (check, line), cases in swept.items():
-        for parameters, run in cases if check in axes else ():
-            yield from _along(axes[check], check, line, parameters, run)
+                swept.setdefault(case.partition(' %')[0], []).append((line, outset.parameters(case), run))
+    for check, cases in swept.items():
+        axis = _swept(cases)
+        for line, parameters, run in cases:
+            if axis in parameters:
+                yield from _along(axis, check, line, parameters, run)
 
 
 def _by_size(case: str, line: str, run: Run) -> Iterator[Point]:
@@ -90,16 +91,14 @@ def _by_size(case: str, line: str, run: Run) -> Iterator[Point]:
                        figure.better), line, float(size), value
 
 
-def _axes(swept: dict[tuple, list[tuple[dict[str, str], Run]]]) -> dict[str, str]:
-    """Return the axis of each check: its parameter with the most values, which are all numbers."""
-    values: dict[str, dict[str, set[float | None]]] = {}
-    for (check, _), cases in swept.items():
-        for parameters, run in cases:
-            for name in parameters:
-                values.setdefault(check, {}).setdefault(name, set()).add(_number(name, parameters, run))
-    numeric = {check: {name: len(xs) for name, xs in found.items() if None not in xs and len(xs) >= FEWEST}
-               for check, found in values.items()}
-    return {check: max(counts, key=counts.get) for check, counts in numeric.items() if counts}
+def _swept(cases: list[tuple[str, dict[str, str], Run]]) -> str:
+    """Return the parameter of a check with the most values, which are all numbers; '' where it has none."""
+    values: dict[str, set[float | None]] = {}
+    for _, parameters, run in cases:
+        for name in parameters:
+            values.setdefault(name, set()).add(_number(name, parameters, run))
+    counts = {name: len(xs) for name, xs in values.items() if None not in xs and len(xs) >= FEWEST}
+    return max(counts, key=counts.get, default='')
 
 
 def _number(name: str, parameters: dict[str, str], run: Run) -> float | None:
@@ -111,8 +110,6 @@ def _number(name: str, parameters: dict[str, str], run: Run) -> float | None:
 
 
 def _along(axis: str, check: str, line: str, parameters: dict[str, str], run: Run) -> Iterator[Point]:
-    if axis not in parameters:
-        return
     x, size = _number(axis, parameters, run), _NUMBER.fullmatch(parameters[axis])
     others = ' '.join(f'%{name}={value}' for name, value in parameters.items() if name != axis)
     for metric, value in run.values().items():
