@@ -187,51 +187,12 @@ def test_nothing_is_out_of_sight_to_the_right(browser, page, hostile_page, width
             box => box.scrollWidth > box.clientWidth + 1).map(box => box.textContent.slice(0, 60))''') == []
 
 
-BAD = '</noscript><script>window.bad = 1</script><img src=x onerror="window.bad = 1">'
-
-
-@pytest.fixture(scope='module')
-def large(tmp_path_factory) -> Path:
-    """A page whose last tables are no elements when it opens."""
-    cells = [cell(case=f'Stream %n={n}{BAD if n == 199 else ""}', metric=m, value=1.0 + n) for n in range(200) for m in ('copy', 'add', 'triad')]
-    folder = tmp_path_factory.mktemp('large')
-    return report.write(verdict_of(cells), folder, folder)[0]
-
-
-ROWS = 'document.querySelectorAll("#all tr[id]").length'
-
-
-def test_without_scripts_nothing_is_left_out(browser, page, large):
-    for file, count in ((page, ALL), (large, 600)):
-        browser('Emulation.setScriptExecutionDisabled', value=True)
-        try:
-            browser('Page.navigate', url=file.as_uri())
-            browser.wait('Page.loadEventFired')
-        finally:
-            browser('Emulation.setScriptExecutionDisabled', value=False)
-        assert browser.value(ROWS) == count and browser.value('document.querySelector("#filter").checkVisibility()') is False
-        assert file == large or '71.2 GB/s' in _text(browser, '#c1') and 'regressed' in browser.value('document.body.innerText')
-
-
-def test_a_filter_and_a_link_reach_what_is_far_down(browser, large):
-    assert '<noscript>\n<table' in large.read_text()
-    browser.look(1400)
-    for act in ('document.querySelector(".counts .ok").click()', 'location.hash = "c590"'):
-        browser.open(large)
-        browser.value(act)
-        _settle(browser)
-        assert browser.value(ROWS) == 600
-    top = 'document.querySelector("#c590").getBoundingClientRect().top'
-    assert 0 <= browser.value(top) < 900
-    browser('Page.navigate', url='about:blank')
-    browser('Page.navigate', url=f'{large.as_uri()}#c590')      # a page opened at a row
-    browser.wait('Page.loadEventFired')
-    _settle(browser)
-    assert 0 <= browser.value(top) < 900
-
-
-def test_what_is_far_down_is_there_after_a_moment_and_stays_text(browser, large):
-    browser.open(large)
-    _settle(browser, 3000)
-    assert browser.value(ROWS) == 600 and browser.value('document.querySelectorAll("#all img, #all script").length') == 0
-    assert BAD in browser.value('document.querySelector("#c600").parentElement.textContent') and browser.value('window.bad') is None
+def test_without_scripts_nothing_is_left_out(browser, page):
+    browser('Emulation.setScriptExecutionDisabled', value=True)
+    try:
+        browser('Page.navigate', url=page.as_uri())
+        browser.wait('Page.loadEventFired')
+    finally:
+        browser('Emulation.setScriptExecutionDisabled', value=False)
+    assert browser.value('document.querySelectorAll("#all tr[id]").length') == ALL and 'regressed' in browser.value('document.body.innerText')
+    assert browser.value('document.querySelector("#filter").checkVisibility()') is False and '71.2 GB/s' in _text(browser, '#c1')

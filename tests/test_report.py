@@ -113,7 +113,7 @@ def page_of(verdict, directory, root=Path('/runs'), beside=None):
 
 TAGS = set('html head meta title style body a header h1 h2 h3 span time p code ul ol li strong section main article b em details summary div '
            'table caption thead tbody tr th td small i dl dt dd footer nav form button label select option input output kbd script '
-           'figure figcaption svg path text noscript pre'.split())
+           'figure figcaption svg path text pre'.split())
 ATTRIBUTES = set('lang charset http-equiv content name class href id datetime aria-label aria-labelledby tabindex role scope colspan style '
                  'hidden type value name placeholder autocomplete spellcheck aria-pressed aria-hidden data-name data-p data-of '
                  'viewbox d x y open'.split())

@@ -2,10 +2,7 @@
 const form = find('#filter');
 let known = null, texts = null;       // the rows, and what the text filter looks through: made when first used
 
-function rows() {
-  unfoldAll();
-  return known ??= all('#all tr[id]');
-}
+const rows = () => known ??= all('#all tr[id]');
 
 const words = () => all('[aria-pressed=true]', form).map(button => button.value);
 

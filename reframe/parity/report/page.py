@@ -31,8 +31,6 @@ QUIET = ('insufficient', 'disturbed', 'unreferenced', 'skipped')
 SHORT, _WHOLE = 140, 2000
 #: Cases of one table: a browser lays out a table as a whole, and only those in view.
 CASES = 25
-#: Rows that are elements from the start; later tables become elements when they come near the view.
-AT_ONCE = 300
 _HERE = Path(__file__).parent
 _SCRIPTS = ('spark.js', 'details.js', 'filter.js')
 #: Word on the page -> the file's name in the run's folder, as ReFrame names it.
@@ -51,14 +49,13 @@ def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None 
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_HERE), autoescape=True, finalize=_visible,
                                      undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters['brief'] = text.brief
-    # Our own script filters, unfolds and draws; no other runs, by its hash. It holds nothing that a job printed.
+    # Our own script filters and draws; no other runs, by its hash. It holds nothing that a job printed.
     parts = ''.join((_HERE / name).read_text(encoding='utf-8') for name in _SCRIPTS)
     script = f"'use strict';\n(() => {{\n{parts}}})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template('page.html.j2').render(
         v=_shown(verdict, beside or Beside(), lambda folder: _links(folder, directory, root)), figures=figures,
-        version=__version__, script=Markup(script), script_hash=f'sha256-{digest}', at_once=AT_ONCE,
-        plot=(drawings.WIDTH, drawings.HEIGHT, drawings.LEFT))
+        drawings=drawings, version=__version__, script=Markup(script), script_hash=f'sha256-{digest}')
 
 
 def _visible(value: object) -> object:

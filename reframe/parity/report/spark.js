@@ -80,46 +80,17 @@ function beside(line) {
   find('a', line).after(place);
 }
 
-// Tables far down stand in <noscript>, for those who run no scripts: to us that is text, and quick to load.
-function unfold(box) {
-  const kept = find('noscript', box);
-  if (kept) kept.replaceWith(document.createRange().createContextualFragment(kept.textContent));
-}
-
 const draw = box => (box.matches('.scroll') ? all('tr[id]', box).forEach(spark) : all('.told li', box).forEach(beside));
 const near = new IntersectionObserver(seen => {
   for (const {isIntersecting, target} of seen) {
     if (!isIntersecting) continue;
     near.unobserve(target);
-    unfold(target);
     if (data.nights.length > 1) draw(target);
   }
 }, {rootMargin: '300px'});
 const boxes = all('#all .scroll, article');
 boxes.forEach(box => near.observe(box));
 
-// The rest while there is nothing else to do: a browser's own search finds it then, too.
-const folded = boxes.filter(box => find('noscript', box));
-const unfoldAll = () => folded.splice(0).forEach(unfold);
-const rest = deadline => {
-  while (folded.length && deadline.timeRemaining() > 5) unfold(folded.shift());
-  if (folded.length) requestIdleCallback(rest);
-};
-addEventListener('load', () => (window.requestIdleCallback ? requestIdleCallback(rest) : setTimeout(unfoldAll, 500)));
-
-// A link to a row that is no element yet.
-const reach = hash => {
-  if (!/^#c\d+$/.test(hash) || find(hash)) return false;
-  unfoldAll();
-  return true;
-};
-const arrive = () => { if (reach(location.hash)) location.replace(location.hash); };
-document.addEventListener('click', event => reach(event.target.closest('a')?.hash ?? ''), true);
-addEventListener('hashchange', arrive);
-arrive();
-
 addEventListener('beforeprint', () => {
-  unfoldAll();
   if (data.nights.length > 1) boxes.filter(box => !box.hidden).forEach(draw);
 });
-
