@@ -21,22 +21,21 @@ from parity.base.errors import InfrastructureError
 from parity.machine.procfs import Tree
 from parity.nightly import doctor
 from parity.nightly.doctor import Finding, exit_code
-from parity.probe import batch, host, write
-from parity.probe.model import Cluster, Host, Link, Queue
+from parity.probe import login, write
+from parity.probe.login import Cluster, Host, Queue
 from parity.scheduler.command import SchedulerError, seconds
 from parity.system import systems
 from parity.system.systems import System
 
 #: A site of four hosts and five queues.
 PBSNODES, QSTAT_Q = ((pbs_server.RECORDED / f'site-{name}.txt').read_text() for name in ('nodes', 'queues'))
-HERE = Host('login1', [], ['lustre at /lustre/fs1'], None, 'no active port', modules_system='nomod', codes=('filecopy',))
+HERE = Host('login1', {}, ['lustre at /lustre/fs1'], codes=('filecopy',))
 
 
 def thousand() -> Cluster:
     told = slurm_site.answers()
-    return Cluster('slurm', 'Slurm 22.05.8', 'thousand', tuple(batch.slurm_nodes(told['scontrol']['--oneliner show node'])),
-                   tuple(batch.slurm_queues('\n'.join(slurm_site.PARTITIONS), set(), {'bench'})), 'scontrol show node', 'bench', launcher='srun',
-                   launcher_source='', mpi_type='pmix')
+    return Cluster('slurm', 'Slurm 22.05.8', 'thousand', tuple(login.slurm_nodes(told['scontrol']['--oneliner show node'])),
+                   tuple(login.slurm_queues('\n'.join(slurm_site.PARTITIONS), set(), {'bench'})), 'bench', mpi_type='pmix')
 
 
 def written(cluster: Cluster, here: Host = HERE) -> tuple[str, dict]:
@@ -48,36 +47,29 @@ def written(cluster: Cluster, here: Host = HERE) -> tuple[str, dict]:
 
 def test_a_real_slurm():
     recorded = {name: (slurm_site.RECORDED / f'{name}.txt').read_text() for name in ('node', 'partition', 'config', 'licenses')}
-    told = batch.slurm_nodes(recorded['node'])
+    told = login.slurm_nodes(recorded['node'])
     assert [n.name for n in told] == ['p1', 'p2', 'p3', 'p4', 'v1', 'v2', 'v3', 'v4']
     assert {(n.cores, n.threads, n.memory_bytes, n.gpus, n.up) for n in told} == {(1, 1, 1200 << 20, (), True)}
     assert told[0].labels == ('namespaces', 'physical') and told[4].queues == ('virtual',)
-    queues = batch.slurm_queues(recorded['partition'], {'root'}, {'root'})
+    queues = login.slurm_queues(recorded['partition'], {'root'}, {'root'})
     assert queues == [Queue('physical', default=True), Queue('virtual')]
-    shown = batch.configured(recorded['config'])
-    assert (shown['ClusterName'], shown['SLURM_VERSION'], batch.licences(recorded['licenses'])) == ('onebox', '22.05.8', ['machine:1'])
+    shown = login.configured(recorded['config'])
+    assert (shown['ClusterName'], shown['SLURM_VERSION'], login.licences(recorded['licenses'])) == ('onebox', '22.05.8', ['machine:1'])
     # the operator calls the nodes physical and virtual
-    cluster = Cluster('slurm', 'Slurm', 'x', tuple(told), tuple(queues), 'scontrol', launcher='srun')
-    assert {n: p['features'] for n, p in written(cluster)[1].items()} == {'physical': ['cpu', 'physical'], 'virtual': ['cpu', 'virtual']}
+    assert {n: p['features'] for n, p in written(Cluster('slurm', 'Slurm', 'x', tuple(told), tuple(queues)))[1].items()} == {'physical': ['cpu', 'physical'], 'virtual': ['cpu', 'virtual']}
 
 
-def test_gpus_and_times_of_slurm():
+def test_words_of_slurm():
     gres = {'(null)': (), 'gpu:4': (('', 4),), 'gpu:a100:4(S:0-1),lscratch:300': (('a100', 4),), 'gpu:a100:2,gpu:v100:2': (('a100', 2), ('v100', 2)),
             'craynetwork:4,gpu:mi250x:8': (('mi250x', 8),), 'mps:100': (), 'gpu:0': ()}
-    assert {text: batch.gpus(text) for text in gres} == gres
+    assert {text: login.gpus(text) for text in gres} == gres
     times = {'UNLIMITED': None, '': None, '2-00:00:00': 172800, '01:30:00': 5400, '30:00': 1800}
     assert {text: seconds(text) for text in times} == times
-
-
-def test_srun_is_told_its_mpi_only_where_it_does_not_know():
     listed = (slurm_site.RECORDED / 'mpi-list.txt').read_text()
-    assert [batch.mpi_type(listed, default) for default in ('pmix', 'pmix_v4', 'none', '')] == ['', '', 'pmix', 'pmix']
-
-
-def test_cores_that_the_site_keeps_for_itself_are_not_measured():
+    assert [login.mpi_type(listed, default) for default in ('pmix', 'pmix_v4', 'none', '')] == ['', '', 'pmix', 'pmix'], 'what srun does not know'
     line, = slurm_site.Nodes('n', 1, 'a', cores=18, mib=192_000, other=(('CPUEfctv', '64'), ('TmpDisk', '0 MemSpecLimit=16000'))).lines()
-    node, = batch.slurm_nodes(line)
-    assert (node.cores, node.memory_bytes) == (32, 176_000 << 20)
+    node, = login.slurm_nodes(line)
+    assert (node.cores, node.memory_bytes) == (32, 176_000 << 20), 'without what the site keeps for itself'
 
 
 def test_a_thousand_nodes_become_the_kinds_that_a_person_would_measure():
@@ -96,22 +88,22 @@ def test_a_thousand_nodes_become_the_kinds_that_a_person_would_measure():
     assert batch['extras'] | {'filesystems': 0} == {'nodes': 860, 'cores': 128, 'memory_bytes': 515_000 << 20, 'filesystems': 0}
     assert re.search(r'nodes: 860 +# TODO .* down\*\+drain, .*; 848 of 860 are up', text)
     assert '860 of 128 cores, 502.9 GiB; 40 of 128 cores, 1007 GiB' in text
-    assert gpu['devices'] == [{'type': 'gpu', 'num_devices': 4}] and gpu['features'] == ['cpu', 'gpu'] and gpu['extras']['nodes'] == 16
+    assert gpu['devices'] == [{'type': 'gpu', 'arch': 'sm_90', 'num_devices': 4}] and gpu['features'] == ['cpu', 'gpu'] and gpu['extras']['nodes'] == 16
     assert batch['env_vars'] == [['SLURM_MPI_TYPE', 'pmix']] and batch['time_limit'] == '1h'
     assert 'TODO add physical or virtual' in text and 'no folder of yours is known on lustre at /lustre/fs1' in text
 
 
 def test_a_pbs_site():
-    queues = batch.pbs_queues(QSTAT_Q, 'workq', {'physics'}, 'carol')
+    queues = login.pbs_queues(QSTAT_Q, 'workq', {'physics'}, 'carol')
     assert [(q.name, q.default, q.longest, q.most_nodes, q.closed) for q in queues] == [
         ('workq', True, 86400, None, ''), ('gpuq', False, 7200, 8, ''), ('private', False, None, None, ''), ('old', False, None, None, 'enabled = False')]
-    nodes = {n.name: n for n in batch.pbs_nodes(PBSNODES, QSTAT_Q)}
+    nodes = {n.name: n for n in login.pbs_nodes(PBSNODES, QSTAT_Q)}
     assert {name: n.queues for name, n in nodes.items()} == {'x1001': ('workq', 'gpuq', 'old', 'route'), 'x1002': ('workq', 'gpuq', 'old', 'route'),
                                                              'c0001': ('private',), 'c0002': ('workq',)}
     assert (nodes['x1001'].cores, nodes['x1001'].gpus, nodes['x1001'].memory_bytes >> 30, nodes['x1001'].up) == (64, (('a100', 4),), 503, True)
     assert not nodes['x1002'].up and nodes['c0002'].memory_bytes == 256 << 30
-    queues = batch.pbs_queues(QSTAT_Q, 'workq', set(), 'dave')
-    text, parts = written(Cluster('pbs', 'PBS 23.06', 'srv', tuple(nodes.values()), tuple(queues), 'pbsnodes -a', launcher='mpirun'))
+    queues = login.pbs_queues(QSTAT_Q, 'workq', set(), 'dave')
+    text, parts = written(Cluster('pbs', 'PBS 23.06', 'srv', tuple(nodes.values()), tuple(queues)))
     assert set(parts) == {'workq', 'workq-a100'}
     access = parts['workq-a100']['access']
     assert access[:2] == ['-q workq', '-l place=scatter:excl'] and 'ngpus=4' in access and 'ompthreads=1' in access
@@ -132,14 +124,13 @@ cvmfs2 /cvmfs/x fuse ro 0 0
 """
 
 
-def test_folders_on_parallel_file_systems():
-    env = {'SCRATCH': '/lustre/fs1/users/me/', 'WORK': '/lustre/gone/me', 'HOME': '/home/me', 'USER': 'me'}
-    there = {'/lustre/fs1/users/me', '/home/me', '/lustre/fs2/me'}
-    found, unknown = host.filesystems(MOUNTS, env, there.__contains__)
-    assert [(f.name, f.path) for f in found] == [('scratch', '/lustre/fs1/users/me'), ('home', '/home/me'), ('lustre-fs2', '/lustre/fs2/me')]
-    assert found[0].source == '$SCRATCH, lustre at /lustre/fs1' and unknown == ['gpfs at /gpfs/my data']
-    text, parts = written(thousand(), Host('l', found, unknown, Link(25000, "mlx5_0 port 1: 200 Gb/sec (4X HDR)"), '', codes=('filecopy',)))
-    assert parts['batch']['extras']['filesystems'] == {'scratch': '/lustre/fs1/users/me', 'lustre-fs2': '/lustre/fs2/me'}
+def test_folders_and_links_of_this_node():
+    env = {'SCRATCH': '/lustre/fs1/users/me/', 'WORK': '/lustre/gone/me', 'HOME': '/home/me'}
+    found, unknown = login.filesystems(MOUNTS, env, {'/lustre/fs1/users/me', '/home/me'}.__contains__)
+    assert found == {'scratch': ('/lustre/fs1/users/me', '$SCRATCH, lustre at /lustre/fs1'), 'home': ('/home/me', '$HOME, nfs4 at /home')}
+    assert unknown == ['lustre at /lustre/fs2', 'gpfs at /gpfs/my data']
+    text, parts = written(thousand(), HERE._replace(filesystems=found, unknown=unknown, link=(25000, "mlx5_0 port 1: 200 Gb/sec (4X HDR)")))
+    assert parts['batch']['extras']['filesystems'] == {'scratch': '/lustre/fs1/users/me'} and 'known on lustre at /lustre/fs2, gpfs' in text
     assert parts['gpu-h100']['extras']['limits']['link_bandwidth'] == {
         'value': 25000, 'unit': 'MB/s', 'certain': False, 'source': 'login node, mlx5_0 port 1: 200 Gb/sec (4X HDR)'}
 
@@ -149,35 +140,22 @@ def test_the_link_is_that_of_an_active_port(tmp_path):
         (tmp_path / 'sys/class' / folder).mkdir(parents=True)
         for name, text in files.items():
             (tmp_path / 'sys/class' / folder / name).write_text(text + '\n')
-        return host.link(Tree(tmp_path))[0]
-    assert host.link(Tree(tmp_path)) == (None, 'no active port below /sys/class/infiniband, no hsn interface')
+        return login.link(Tree(tmp_path))
     assert show('infiniband/mlx5_0/ports/2', rate='400 Gb/sec (4X NDR)', state='1: DOWN') is None
     port = show('infiniband/mlx5_0/ports/1', rate='100 Gb/sec (4X EDR)', state='4: ACTIVE', link_layer='InfiniBand')
-    assert port == Link(12500, 'mlx5_0 port 1: 100 Gb/sec (4X EDR), InfiniBand')
-    assert show('net/hsn0', speed='200000') == Link(25000, 'hsn0: 200000 Mb/s; 2 such ports here')
-
-
-@pytest.mark.parametrize('kind, seen, arch', [
-    ('a100', '', 'sm_80'), ('nvidia_h100_80gb_hbm3', '', 'sm_90'), ('mi250x', '', 'gfx90a'), ('', '', ''), ('tesla', '', ''),
-    ('', 'NVIDIA H100 80GB HBM3, 9.0\n', 'sm_90'), ('a100', 'NVIDIA H100 80GB HBM3, 9.0\n', 'sm_80'), ('h100', 'NVIDIA-SMI has failed', 'sm_90')])
-def test_the_architecture_of_gpus(kind, seen, arch):
-    assert host.arch(kind, seen)[0] == arch
-
-
-def test_modules_with_an_mpi():
-    listed = '/apps/modules/Core:\ngcc/\ngcc/13.2.0\nopenmpi/4.1.6-gcc13\nopenmpi/5.0.3 (D)\nnetcdf-mpi/4\nOpenMPI/4.1.5-GCC-12.3.0\ncray-mpich/8.1.28\n'
-    assert host.mpis(listed) == ['openmpi/4.1.6-gcc13', 'openmpi/5.0.3', 'OpenMPI/4.1.5-GCC-12.3.0', 'cray-mpich/8.1.28']
+    assert port == (12500, 'mlx5_0 port 1: 100 Gb/sec (4X EDR), InfiniBand')
+    assert show('net/hsn0', speed='200000') == (25000, 'hsn0: 200000 Mb/s')
 
 
 @pytest.fixture
-def login(tmp_path, monkeypatch):
+def login_node(tmp_path, monkeypatch):
     """A login node whose PATH has a Slurm that is none; the tests add what else it has."""
     folder = slurm_site.install(tmp_path / 'bin', slurm_site.answers())
     monkeypatch.setenv('PATH', f'{folder}:{os.environ["PATH"]}')
     return folder
 
 
-def test_a_probed_site_lists_its_checks_and_dry_runs_at_once(checkout, login):
+def test_a_probed_site_lists_its_checks_and_dry_runs_at_once(checkout, login_node):
     done = shell('. ci/activate && parity probe trial && reframe --system trial -c checks/ -l', checkout)
     assert done.returncode == 0, done.stdout + done.stderr
     assert 'partitions batch, batch-himem, gpu-a100, gpu-h100; ' in done.stdout and 'next: parity doctor --system trial' in done.stdout
@@ -196,11 +174,11 @@ def test_a_probed_site_lists_its_checks_and_dry_runs_at_once(checkout, login):
     assert again.returncode == 2 and 'is not overwritten' in again.stderr and file.read_text() == before
 
 
-def test_a_probe_that_fails_says_why_and_leaves_nothing(checkout, login):
+def test_a_probe_that_fails_says_why_and_leaves_nothing(checkout, login_node):
     for line, code, said in (
             ('parity probe a/b', 2, "'a/b': a system's name has letters"), ('parity probe local', 2, 'is there already'),
             (f"PATH=/nowhere '{sys.executable}' -m parity.cli probe x", 2, 'neither Slurm (scontrol) nor PBS'),
-            (f'rm {login}/scontrol.0; parity probe x', 4, 'No such file'), (f'echo >{login}/scontrol.0; parity probe x', 4, 'has no node in any queue')):
+            (f'rm {login_node}/scontrol.0; parity probe x', 4, 'No such file'), (f'echo >{login_node}/scontrol.0; parity probe x', 4, 'has no node in any queue')):
         done = shell(f'. ci/activate; {line}', checkout)
         assert (done.returncode, said in done.stderr, 'Traceback' in done.stderr) == (code, True, False), done.stderr
         assert not (checkout / 'systems' / 'x').exists()
@@ -210,12 +188,12 @@ def test_a_slurm_that_is_installed_and_does_not_answer_leaves_the_word_to_pbs(mo
     def refuses():
         raise SchedulerError('scontrol: no controller')
     monkeypatch.setattr(shutil, 'which', lambda command: f'/usr/bin/{command}')
-    monkeypatch.setattr(batch, 'slurm_cluster', refuses)
-    monkeypatch.setattr(batch, 'pbs_cluster', lambda: 'the PBS')
-    assert batch.cluster() == 'the PBS'
-    monkeypatch.setattr(batch, 'pbs_cluster', refuses)
+    monkeypatch.setattr(login, 'slurm_cluster', refuses)
+    monkeypatch.setattr(login, 'pbs_cluster', lambda: 'the PBS')
+    assert login.cluster() == 'the PBS'
+    monkeypatch.setattr(login, 'pbs_cluster', refuses)
     with pytest.raises(InfrastructureError, match='no controller; scontrol: no controller'):
-        batch.cluster()
+        login.cluster()
 
 
 SYSTEM = """\

@@ -19,8 +19,8 @@ from parity.base.console import Console
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
 from parity.machine.procfs import Tree
-from parity.probe import batch, host, write
-from parity.probe.model import TODO, Cluster, Host
+from parity.probe import login, write
+from parity.probe.login import TODO, Host
 from parity.software import discover
 from parity.software.programs import features
 from parity.system import systems
@@ -79,10 +79,10 @@ def probe(name: str) -> None:
         raise UsageError(f'{name!r}: a system\'s name has letters, digits, _ and - only')
     if file.exists():
         raise UsageError(f'{file} is there already and is not overwritten: take another name, or move it away')
-    cluster = batch.cluster()
+    cluster = login.cluster()
     if not cluster.nodes:
         raise InfrastructureError(f'{cluster.version} answers, and has no node in any queue')
-    text = write.system(name, cluster, _host(cluster), datetime.date.today())
+    text = write.system(name, cluster, _host(), datetime.date.today())
     made = not file.parent.exists()
     file.parent.mkdir(exist_ok=True)
     try:
@@ -99,16 +99,9 @@ def probe(name: str) -> None:
     print(f'next: parity doctor --system {name}')
 
 
-def _host(cluster: Cluster) -> Host:
-    here = machine.load(paths.results() / 'cache' / 'machine.json')
-    found, unknown = host.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
-    link, why = host.link(Tree('/'))
-    kinds = {kind for node in cluster.nodes for kind, _ in node.gpus}
-    seen = batch.maybe('nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader') \
-        if kinds and shutil.which('nvidia-smi') else ''
-    system, mpis = host.modules()
-    return Host(socket.gethostname(), found, unknown, link, why, {k: host.arch(k, seen) for k in kinds},
-                      system, mpis, _codes(), len(here.core_sets), here.llc_bytes or 0)
+def _host() -> Host:
+    found, unknown = login.filesystems(Path('/proc/mounts').read_text(), os.environ, _writable)
+    return Host(socket.gethostname(), found, unknown, login.link(Tree('/')), _codes())
 
 
 def _codes() -> tuple[str, ...]:

@@ -25,8 +25,8 @@ from parity.compare import pairs
 from parity.jobs.request import SCHEDULERS
 from parity.nightly import guard
 from parity.plan import Plan
-from parity.probe import batch
-from parity.probe.model import TODO, Cluster, Node, Queue
+from parity.probe import login
+from parity.probe.login import TODO, Cluster, Node, Queue
 from parity.records import database
 from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
@@ -266,8 +266,8 @@ def _timer(system: System) -> Iterator[Finding]:
 
 #: How each batch system is asked, and what to try where it does not answer.
 _ASK: dict[str, tuple[Callable[[], Cluster], str]] = {
-    'slurm': (batch.slurm_cluster, 'scontrol ping; is this a login node, and SLURM_CONF right?'),
-    'pbs': (batch.pbs_cluster, 'qstat -B; is this a login node, and PBS_CONF_FILE right?')}
+    'slurm': (login.slurm_cluster, 'scontrol ping; is this a login node, and SLURM_CONF right?'),
+    'pbs': (login.pbs_cluster, 'qstat -B; is this a login node, and PBS_CONF_FILE right?')}
 
 
 def batch_systems(system: System) -> Iterator[Finding]:

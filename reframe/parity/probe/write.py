@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import datetime
 import getpass
+import json
+import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from parity.base import codes
-from parity.probe.batch import ASKS
-from parity.probe.model import TODO, Cluster, Host, Like, Node, Queue
+from parity.probe.login import TODO, Cluster, Host, Node, Queue
 
+#: The launcher of each batch system, and the command that lists its nodes.
+_LAUNCHERS = {'slurm': 'srun', 'pbs': 'mpirun'}
+_SOURCES = {'slurm': 'scontrol show node', 'pbs': 'pbsnodes -a'}
 #: A comment begins here, or two blanks behind a longer line.
 _COLUMN = 58
 #: One case takes minutes; a queue that allows days would keep one that hangs for as long.
 _CASE_SECONDS = 3600
 #: Operators' words for the kinds of nodes.
 _KINDS = {'physical': 'physical', 'baremetal': 'physical', 'virtual': 'virtual', 'vm': 'virtual'}
+#: Compute capability by the name of the GPU (NVIDIA, "CUDA GPU Compute Capability"), and AMD's gfx names
+#: (ROCm documentation, "Accelerator and GPU hardware specifications").
+_ARCHES = {'v100': 'sm_70', 't4': 'sm_75', 'a100': 'sm_80', 'a30': 'sm_80', 'a40': 'sm_86', 'a10': 'sm_86',
+           'l4': 'sm_89', 'l40': 'sm_89', 'l40s': 'sm_89', 'h100': 'sm_90', 'h200': 'sm_90', 'gh200': 'sm_90',
+           'b200': 'sm_100', 'gb200': 'sm_100', 'mi50': 'gfx906', 'mi100': 'gfx908', 'mi210': 'gfx90a',
+           'mi250': 'gfx90a', 'mi250x': 'gfx90a', 'mi300a': 'gfx942', 'mi300x': 'gfx942'}
 
 #: A line of the file, and a comment behind it or alone.
 Line = tuple[str, str]
+
+
+class Like(NamedTuple):
+    """Like nodes behind one queue: a partition of system.yaml. ``options`` tell them from the queue's others."""
+
+    name: str
+    queue: Queue
+    nodes: tuple[Node, ...]
+    options: tuple[str, ...] = ()
+    mixed: str = ''                     # the kinds its jobs may get, where no option tells them apart
 
 
 def system(name: str, cluster: Cluster, host: Host, today: datetime.date) -> str:
@@ -28,7 +49,7 @@ def system(name: str, cluster: Cluster, host: Host, today: datetime.date) -> str
     likes, left = like_nodes(cluster)
     lines = [*_head(name, cluster, host, today)]
     for like in likes:
-        lines += [*_partition(like, cluster, host), *_extras(like, cluster, host, first=like is likes[0])]
+        lines += [*_partition(like, cluster), *_extras(like, cluster, host, first=like is likes[0])]
     lines += [('', f'left out: {queue} ({short([why])})') for queue, why in left.items()]
     return ''.join(map(_line, lines))
 
@@ -51,21 +72,20 @@ def _head(name: str, cluster: Cluster, host: Host, today: datetime.date) -> Iter
                    f'{short(cluster.licences)}')
     yield f'name: {name}', ''
     yield f'descr: {quoted(cluster.name or name)}', ''
-    yield f'hostnames: [{single(f"^{re.escape(host.name)}$")}]', f'{TODO} the other login nodes'
-    yield f'modules_system: {host.modules_system}', (
-        'neither LMOD_CMD nor MODULES_CMD is set here' if host.modules_system == 'nomod' else
-        f'with an MPI: {short(host.mpi_modules) or "none found"}')
+    yield f'hostnames: [{json.dumps(f"^{re.escape(host.name)}$")}]', f'{TODO} the other login nodes'
+    modules = 'lmod' if 'LMOD_CMD' in os.environ else 'envmod' if 'MODULES_CMD' in os.environ else 'nomod'
+    yield f'modules_system: {modules}', 'by LMOD_CMD and MODULES_CMD of this node'
     yield 'detect: false', 'a login node says nothing about compute nodes'
     yield 'requires: offered', 'what must be measured, or a list of codes'
     yield 'environments:', 'modules that bring codes; `parity software build` adds its own'
     yield (f'  - {{name: distro, codes: [{", ".join(host.codes)}]}}',
            f'{TODO} start on this node without a module: on the others, too?')
-    mpi = ', '.join(host.mpi_modules[:1]) or 'gcc/13, openmpi/5'
-    yield f'# - {{name: site, modules: [{mpi}], codes: [{", ".join(codes.offered_by("spack")[:2])}]}}', ''
+    built = ', '.join(codes.offered_by('spack')[:2])
+    yield f'# - {{name: site, modules: [gcc/13, openmpi/5], codes: [{built}]}}', ''
     yield 'partitions:', ''
 
 
-def _partition(like: Like, cluster: Cluster, host: Host) -> Iterator[Line]:
+def _partition(like: Like, cluster: Cluster) -> Iterator[Line]:
     """Yield the lines of a partition up to its `extras`."""
     one, queue = _smallest(like), like.queue
     common = sorted(set.intersection(*(set(n.labels) for n in like.nodes)))
@@ -78,7 +98,7 @@ def _partition(like: Like, cluster: Cluster, host: Host) -> Iterator[Line]:
     yield f'    scheduler: {cluster.scheduler}', ''
     if cluster.scheduler == 'slurm':
         yield '    sched_options: {use_nodes_option: true}', '--ntasks-per-node alone is a maximum'
-    yield f'    launcher: {cluster.launcher}', cluster.launcher_source
+    yield f'    launcher: {_LAUNCHERS[cluster.scheduler]}', ''
     yield _access(like, cluster)
     if cluster.mpi_type:
         yield (f'    env_vars: [[SLURM_MPI_TYPE, {cluster.mpi_type}]]', 'srun --mpi=list: ranks of one MPI job')
@@ -89,10 +109,10 @@ def _partition(like: Like, cluster: Cluster, host: Host) -> Iterator[Line]:
     yield (f'    features: [{", ".join(["cpu", *(["gpu"] if one.gpus else []), *kinds])}]',
            f'the operator calls these nodes {min(kinds)}' if kinds else f'{TODO} add physical or virtual')
     for kind, count in one.gpus[:1]:
-        arch, source = host.arches.get(kind, ('', ''))
+        arch = next((_ARCHES[word] for word in re.split(r'[^a-z0-9]+', kind.lower()) if word in _ARCHES), '')
         told = f'{count} x {kind or "of unknown type"}'
         yield (f'    devices: [{{type: gpu, {f"arch: {arch}, " if arch else ""}num_devices: {count}}}]',
-               f'{told}: {source}' if arch else f'{TODO} arch, such as sm_80; {told}')
+               told if arch else f'{TODO} arch, such as sm_80; {told}')
 
 
 def _smallest(like: Like) -> Node:
@@ -126,31 +146,30 @@ def _extras(like: Like, cluster: Cluster, host: Host, first: bool) -> Iterator[L
     threads = f', {one.threads} threads each' if one.threads > 1 else ''
     if cluster.scheduler == 'pbs':
         threads = ': ncpus; hardware threads are counted as cores where the site has them on'
-    yield f'      cores: {one.cores}', f'{cluster.source}{threads}'
-    yield f'      memory_bytes: {one.memory_bytes:_}', f'{_gib(one)}: {cluster.source}'
-    if host.llc_bytes and host.cores == one.cores:
-        yield f'      llc_bytes: {host.llc_bytes:_}', f'{TODO} check: of this node, which has as many cores'
-    else:
-        yield '      # llc_bytes:', f'{TODO} last-level caches of a node together: lscpu -B there'
+    yield f'      cores: {one.cores}', f'{_SOURCES[cluster.scheduler]}{threads}'
+    yield f'      memory_bytes: {one.memory_bytes:_}', f'{_gib(one)}: {_SOURCES[cluster.scheduler]}'
+    yield '      # llc_bytes:', f'{TODO} last-level caches of a node together: lscpu -B there'
     if not first:
         yield '      filesystems: *filesystems', ''
         yield from [('      limits: *limits', '')] if host.link else ()
         return
-    named = [f for f in host.filesystems if f.name != 'home'] or host.filesystems
+    named = {name: found for name, found in host.filesystems.items() if name != 'home'} or host.filesystems
     others = f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else ''
     if named:
-        paths = ', '.join(f'{f.name}: {quoted(f.path)}' for f in named)
-        yield f'      filesystems: &filesystems {{{paths}}}', '; '.join(f.source for f in named) + others
+        paths = ', '.join(f'{name}: {quoted(path)}' for name, (path, _) in named.items())
+        yield (f'      filesystems: &filesystems {{{paths}}}',
+               '; '.join(source for _, source in named.values()) + others)
     else:
         yield ('      filesystems: &filesystems {scratch: $PARITY_RESULTS/scratch}',
                f'{TODO} a folder of yours that all nodes see{others or "; none is mounted here"}')
     if host.link:
+        rate, source = host.link
         yield '      limits: &limits', f'{TODO} certain: true, once the nodes are known to have such a port'
-        yield (f'        link_bandwidth: {{value: {host.link.rate:g}, unit: MB/s, certain: false, source: '
-               f'{single("login node, " + host.link.source)}}}', '')
+        yield (f'        link_bandwidth: {{value: {rate:g}, unit: MB/s, certain: false, source: '
+               f'{json.dumps(f"login node, {source}")}}}', '')
     else:
         yield ('      # limits: {link_bandwidth: {value: 25000, unit: MB/s, source: ...}}',
-               f'{TODO} {host.no_link}')
+               f'{TODO} this node has no active InfiniBand port and no hsn interface')
 
 
 def _span(seconds: int) -> str:
@@ -168,14 +187,9 @@ def short(words: Iterable[str], most: int = 100) -> str:
     return text if len(text) <= most else text[:most].rpartition(', ')[0] + ', ...'
 
 
-def single(text: str) -> str:
-    """Return text in YAML's single quotes."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def quoted(text: str) -> str:
     """Return text for YAML, in quotes where it needs them."""
-    return text if re.fullmatch(r'[A-Za-z/$][\w/.$-]*', text) else single(text)
+    return text if re.fullmatch(r'[A-Za-z/$][\w/.$-]*', text) else json.dumps(text)
 
 
 #: Characters that a partition's name cannot have.
@@ -191,11 +205,11 @@ _PROCESSORS = re.compile(
 
 def like_nodes(cluster: Cluster) -> tuple[list[Like], dict[str, str]]:
     """Return the partitions worth measuring, and why each other queue was left out."""
-    queues, asks = cluster.queues, ASKS[cluster.scheduler]
+    queues, slurm = cluster.queues, cluster.scheduler == 'slurm'
     members = {q.name: [node for node in cluster.nodes if q.name in node.queues] for q in queues}
     left = {q.name: q.closed for q in queues if q.closed}
     left |= {name: 'it has no nodes' for name, nodes in members.items() if not nodes}
-    found = [like for q in queues if q.name not in left for like in _kinds(q, members[q.name], asks)]
+    found = [like for q in queues if q.name not in left for like in _kinds(q, members[q.name], slurm)]
     count = Counter(like.queue.name for like in found)
     found.sort(key=lambda k: (-len(k.nodes), count[k.queue.name], not k.queue.default,
                               -(k.queue.longest or 1 << 40), k.name))
@@ -212,7 +226,7 @@ def like_nodes(cluster: Cluster) -> tuple[list[Like], dict[str, str]]:
     return sorted(taken, key=lambda k: (order.index(k.queue.name), k.name)), left
 
 
-def _kinds(queue: Queue, nodes: list[Node], asks: Mapping[str, str]) -> list[Like]:
+def _kinds(queue: Queue, nodes: list[Node], slurm: bool) -> list[Like]:
     """Return the kinds of a queue's nodes that its jobs can ask for, and the other nodes together as one kind."""
     kinds: dict[tuple, list[Node]] = {}
     for node in sorted(nodes, key=lambda n: n.memory_bytes):
@@ -221,7 +235,7 @@ def _kinds(queue: Queue, nodes: list[Node], asks: Mapping[str, str]) -> list[Lik
         kinds.setdefault(near or (fixed, node.memory_bytes), []).append(node)
     base = re.sub(_NO_NAME, '-', queue.name)
     if len(kinds) == 1:
-        return [Like(base, queue, tuple(nodes), _gpus(nodes, asks))]
+        return [Like(base, queue, tuple(nodes), _gpus(nodes, slurm))]
     found, rest = [], []
     for members in kinds.values():
         others = list(set(nodes) - set(members))
@@ -229,7 +243,7 @@ def _kinds(queue: Queue, nodes: list[Node], asks: Mapping[str, str]) -> list[Lik
         word = '' if own else _tells(members, others)
         if own or word:
             told = members[0].gpus[0][0] or 'gpu' if own else word.partition('=')[2] or word
-            options = (*([asks['label'].format(word)] if word else []), *_gpus(members, asks))
+            options = (*([f'--constraint={word}' if slurm else word] if word else []), *_gpus(members, slurm))
             found.append(Like(f'{base}-{re.sub(_NO_NAME, "-", told)}', queue, tuple(members), options))
         else:
             rest.append(members)
@@ -251,5 +265,6 @@ def _tells(members: list[Node], others: list[Node]) -> str:
     return min(common, key=lambda w: (not _names_processor(w), len(w), w), default='')
 
 
-def _gpus(members: list[Node], asks: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(asks['gpu' if kind else 'any gpu'].format(kind, count) for kind, count in members[0].gpus)
+def _gpus(members: list[Node], slurm: bool) -> tuple[str, ...]:
+    return tuple(f'--gres=gpu:{kind and kind + ":"}{count}' if slurm else f'ngpus={count}'
+                 for kind, count in members[0].gpus)

@@ -1,4 +1,4 @@
-"""The answers of the batch system to a login node. Nothing is submitted, nothing is changed."""
+"""The answers of the batch system and of the login node itself. Nothing is submitted, nothing is changed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,69 @@ import grp
 import os
 import re
 import shutil
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import NamedTuple
 
 from parity.base.errors import InfrastructureError, UsageError
-from parity.probe.model import Cluster, Node, Queue
+from parity.machine.procfs import Tree
 from parity.scheduler.command import SchedulerError, answer, seconds
 from parity.scheduler.pbs import PbsNode, hosts, left, records, size
 
-#: How a job asks each batch system for nodes of a kind.
-ASKS = {'slurm': {'label': '--constraint={}', 'gpu': '--gres=gpu:{}:{}', 'any gpu': '--gres=gpu:{1}'},
-        'pbs': {'label': '{}', 'gpu': 'ngpus={1}', 'any gpu': 'ngpus={1}'}}
+#: Marks the comments that ask a person for something.
+TODO = 'TODO'
+
+
+class Node(NamedTuple):
+    """A compute node. ``gpus`` is (type, number) pairs; ``labels`` are the operator's words."""
+
+    name: str
+    queues: tuple[str, ...]
+    cores: int
+    threads: int                        # hardware threads a core, as far as the batch system knows
+    memory_bytes: int
+    gpus: tuple[tuple[str, int], ...] = ()
+    labels: tuple[str, ...] = ()
+    up: bool = True
+    state: str = ''                     # in the batch system's words
+
+
+class Queue(NamedTuple):
+    """A partition of Slurm or a queue of PBS. Times in seconds; None: without a limit."""
+
+    name: str
+    default: bool = False
+    longest: int | None = None
+    most_nodes: int | None = None
+    closed: str = ''                    # why this user's jobs do not run in it
+    exclusive: bool = False             # jobs have whole nodes without asking
+    up: bool = True                     # whether it takes and starts jobs today
+    memory: str = ''                    # of a job that asks for none, where that is not all
+
+
+class Cluster(NamedTuple):
+    """A batch system as its login node shows it. ``notes`` are for the file's head."""
+
+    scheduler: str                      # ReFrame's name of the backend
+    version: str
+    name: str
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    account: str = ''                   # this user's default
+    accounts: tuple[str, ...] = ()      # all of this user's; () where none is known
+    licences: tuple[str, ...] = ()
+    mpi_type: str = ''                  # for srun, which does not know it
+    notes: tuple[str, ...] = ()
+
+
+class Host(NamedTuple):
+    """The login node itself."""
+
+    name: str
+    filesystems: dict[str, tuple[str, str]]     # by our name for a folder of this user's: the folder, its source
+    unknown: list[str]                          # file systems on which no folder of this user's is known
+    link: tuple[float, str] | None = None       # the rate of its fastest port in MB/s, one way, and its source
+    codes: tuple[str, ...] = ()                 # that start on this node, from its own packages
 
 
 def cluster() -> Cluster:
@@ -42,7 +96,7 @@ def slurm_cluster() -> Cluster:
                                   'format=defaultaccount,account'))
     queues = slurm_queues(answer(['scontrol', '--oneliner', 'show', 'partition']), _groups(), own)
     known = licences(maybe('scontrol', '--oneliner', 'show', 'licenses'))
-    plugins, mpi, notes = maybe('srun', '--mpi=list'), shown.get('MpiDefault', ''), []
+    plugins, notes = maybe('srun', '--mpi=list'), []
     if 'slurmdbd' not in shown.get('AccountingStorageType', ''):
         notes.append("Slurm keeps no accounting here (AccountingStorageType), and ReFrame's backend slurm needs "
                      'sacct; scheduler: squeue does not, and reads no exit code')
@@ -53,8 +107,8 @@ def slurm_cluster() -> Cluster:
         notes.append('srun --mpi=list does not answer: launcher and env_vars are a guess')
     return Cluster(
         'slurm', f'Slurm {shown.get("SLURM_VERSION", "")}'.strip(), shown.get('ClusterName', ''), tuple(nodes),
-        tuple(queues), 'scontrol show node', default, tuple(sorted(own)), tuple(known), 'srun',
-        f'scontrol show config: MpiDefault={mpi or "none"}', mpi_type(plugins, mpi), tuple(notes))
+        tuple(queues), default, tuple(sorted(own)), tuple(known), mpi_type(plugins, shown.get('MpiDefault', '')),
+        tuple(notes))
 
 
 def pbs_cluster() -> Cluster:
@@ -68,8 +122,7 @@ def pbs_cluster() -> Cluster:
         'PBS keeps no history of jobs (qmgr -c "set server job_history_enable = True"): '
         'how a job ended is then not known',)
     return Cluster('pbs', f'PBS {server.get("pbs_version", "")}'.strip(), server.get('name', ''), tuple(nodes),
-                   tuple(queues), 'pbsnodes -a', launcher='mpirun',
-                   launcher_source='PBS has no launcher of its own', notes=notes)
+                   tuple(queues), notes=notes)
 
 
 def maybe(*command: str) -> str:
@@ -218,3 +271,43 @@ def _pbs_closed(record: dict[str, str], groups: set[str], user: str) -> str:
         if record.get(f'acl_{kind}_enable') == 'True' and not own & allowed:
             return f'acl_{kind}s'
     return ''
+
+
+#: File systems that every node of a cluster may see (the third field of /proc/mounts).
+_SHARED = re.compile(r'lustre|gpfs|beegfs|nfs[34]?|ceph|wekafs|panfs|pvfs2|orangefs|glusterfs|quobyte|vast'
+                     r'|fuse\.(glusterfs|dfuse|ceph|juicefs)')
+#: Variables with a folder of the user's own, and our name for it.
+_VARIABLES = {'SCRATCH': 'scratch', 'WORK': 'work', 'HOME': 'home'}
+
+
+def filesystems(mounts: str, env: Mapping[str, str],
+                writable: Callable[[str], bool]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """Return this user's folders on the shared file systems of /proc/mounts, and the mount points without one."""
+    lines = ([*line.split(' '), '', '', '', ''] for line in mounts.splitlines())
+    shared = {re.sub(r'\\(\d{3})', lambda octal: chr(int(octal[1], 8)), point): kind
+              for _, point, kind, options, *_ in lines
+              if _SHARED.fullmatch(kind) and 'ro' not in options.split(',')}     # read-only ones are software
+    found, taken = {}, set()
+    for variable, name in _VARIABLES.items():
+        path = os.path.normpath(env.get(variable, ''))
+        point = max((p for p in shared if PurePath(path).is_relative_to(p)), key=len, default='')
+        if point and writable(path):
+            found[name] = path, f'${variable}, {shared[point]} at {point}'
+            taken.add(point)
+    return found, [f'{kind} at {point}' for point, kind in shared.items() if point not in taken]
+
+
+def link(root: Tree) -> tuple[float, str] | None:
+    """Return the rate of the fastest active port for MPI traffic on this node in MB/s, and its source."""
+    ports = []
+    for device in root.listing('sys/class/infiniband'):
+        for port in root.names(f'sys/class/infiniband/{device}/ports'):
+            rate, state, layer = (root.text(f'sys/class/infiniband/{device}/ports/{port}/{name}') or ''
+                                  for name in ('rate', 'state', 'link_layer'))
+            if 'ACTIVE' in state and (found := re.match(r'([\d.]+) Gb/sec', rate)):
+                told = ', '.join(filter(None, (rate, layer)))
+                ports.append((float(found[1]) * 125, f'{device} port {port}: {told}'))
+    for name in root.names('sys/class/net', 'hsn'):         # HPE Slingshot
+        if (speed := root.number(f'sys/class/net/{name}/speed') or 0) > 0:
+            ports.append((speed / 8, f'{name}: {speed} Mb/s'))
+    return max(ports, default=None)
