@@ -23,7 +23,7 @@ PHYSICAL = [figure(n, 90.0, 'p1', partition='physical') for n in range(BAD)]
 def told(*rows, own=None, cells=None, sessions=(), known=GOOD) -> Attribution:
     own = own or cell()
     known_nights = [*sessions] or [facts(n) for n in range(BAD + 1)]
-    return cause.Night(cells or [own], frame(*known, *rows), known_nights, f'night-{BAD}', [own]).of(own)
+    return cause.of_cells([own], cells or [own], frame(*known, *rows), known_nights, f'night-{BAD}')[0]
 
 
 @pytest.mark.parametrize('rows, kind, name, why', [
@@ -49,20 +49,6 @@ def told(*rows, own=None, cells=None, sessions=(), known=GOOD) -> Attribution:
 ])
 def test_where_a_slower_figure_comes_from(rows, kind, name, why):
     assert told(*rows).where == Where(kind=kind, name=name, why=why)
-
-
-def test_cases_that_each_ran_on_one_node_tell_it_together():
-    cells = [cell(), cell(**ONE), cell('ok', **HALF)]
-    rows = [figure(BAD, 71.0, 'v3'), figure(BAD, 9.0, 'v3', **ONE), figure(BAD, 40.0, 'v1', **HALF)]
-    assert told(*rows, cells=cells).where.name == 'v3'
-    assert told(*rows, rerun(BAD, 71.0, 'v3'), cells=cells).where.name == 'v3'
-    assert not told(rows[0], figure(BAD, 9.0, 'v2', **ONE), rows[2], cells=cells).where.kind
-    assert not told(*rows[:2], cells=cells).where.kind                    # nothing fine elsewhere
-    assert not told(rows[0], rows[2], cells=cells[::2]).where.kind        # one slow case
-    elsewhere = told(*rows, rerun(BAD, 71.0, 'v1'), cells=cells).where    # slow again on another node
-    assert elsewhere == Where(kind='partition', name='virtual', why='slow on v1, v3; no other partition was measured')
-    rows += [figure(n, 10.0, 'v3', **ONE) for n in range(BAD)]            # which clears it for the other case, too
-    assert not told(*rows, rerun(BAD, 71.0, 'v1'), own=cells[1], cells=cells).where.kind
 
 
 def test_the_direction_counts_and_a_short_history_tells_nothing():
@@ -165,7 +151,7 @@ def test_a_verdict_says_where_and_what_changed_once_for_rows_that_follow_one_ano
     for night in range(8):
         stored(str(night), made.case(100.0, refs=band, parity={'node': {'node': 'node01', 'kernel': 'old'}}))
     with monkeypatch.context() as nothing_is_slower:
-        nothing_is_slower.setattr(cause, 'Night', None)
+        nothing_is_slower.setattr(cause, 'of_cells', None)
         assert not any(c.cause for c in judge.newest().cells)
     stored('bad', made.case(80.0, latency=1.8, refs=band, parity={'node': {'node': 'node01', 'kernel': 'new'}}))
     verdict = judge.newest()

@@ -74,7 +74,7 @@ def of_cell(wanted: str, session: str = '') -> View:
     output, note = _output(cell.outputdir, *spans)
     return View(name=name, session=uuid, start=verdict.session.start, cell=cell,
                 nights=_nights(stored, cell, uuid),
-                attribution=cause.Night(verdict.cells, frame, sessions, uuid, [cell]).of(cell),
+                attribution=cause.of_cells([cell], verdict.cells, frame, sessions, uuid)[0],
                 output=output, output_note=note, rerun=_rerun(cell, verdict))
 
 
