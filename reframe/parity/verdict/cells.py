@@ -1,29 +1,19 @@
-"""The verdict on each cell: on its runs of the session, then with the history of its nights.
-
-The accepted bounds judge tonight; the history judges tonight against the nights before, at a stated rate of
-false alarms. Worse by either is a regression, unless the same case, run again the same night, says otherwise."""
+"""The verdict on each cell of a session by its runs alone: what happened, and the accepted bounds."""
 
 from __future__ import annotations
 
 import math
-from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from parity.base.figures import change
 from parity.base.strict import Limit, measured
 from parity.plan import PlannedCase, PlannedMetric
-from parity.records import database
 from parity.records.record import Figure, Run, middle
 from parity.stats import bounds
 from parity.verdict.model import Cell
 
-if TYPE_CHECKING:
-    from parity.verdict.nights import Tonight
-
 #: Words that a history can change: a figure that was judged, or that nothing was accepted for.
-_OPEN = ('ok', 'improved', 'regressed', 'unreferenced')
-#: The words by accepted bounds and by history, where the history has the last word; it always has for `regressed`.
-_LAST_WORD = {('ok', 'improved'), ('unreferenced', 'improved'), ('unreferenced', 'ok')}
+OPEN = ('ok', 'improved', 'regressed', 'unreferenced')
 
 
 class Demands(NamedTuple):
@@ -68,7 +58,7 @@ def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     if passed and all(r.status == 'failed' for r in bad):
         judged = _figure(metric, [passed], figures)
         note = f'attempt {passed.attempt}; the first failed: {bad[0].reason}'
-        return {**judged, 'attempt': passed.attempt, 'reason': _sentence(judged['reason'], note)}
+        return {**judged, 'attempt': passed.attempt, 'reason': sentence(judged['reason'], note)}
     left_out = metric.left_out or next(filter(None, (r.figure(metric.name).left_out for r in first)), '')
     if left_out and any(r.status != 'skipped' for r in bad):     # no fault of a run made it absent
         return {**_place(bad[0]), 'verdict': 'skipped', 'reason': left_out}
@@ -93,10 +83,13 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     bound = {} if limit is None else {'limit': limit.value, 'limit_source': limit.source,
                                       'limit_certain': limit.certain, 'efficiency': figure.value / limit.value}
     verdict, reason = _word(metric, figure, limit, '' if calm else runs[0].disturbed)
-    reason = _sentence(reason, f'median of {len(runs)}' if len(runs) > 1 else '',
+    reason = sentence(reason, f'median of {len(runs)}' if len(runs) > 1 else '',
                        f'{others} more disturbed' if calm and others else '')
     return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference, 'low': figure.low,
-            'high': figure.high, 'label': figure.label, 'verdict': verdict, 'reason': reason}
+            'high': figure.high, 'label': figure.label, 'verdict': verdict, 'reason': reason,
+            # as long as no history is known (parity.verdict.nights)
+            'history': 'insufficient' if verdict in OPEN else '', 'suspicious': verdict == 'regressed',
+            'disturbed_nights': int(verdict == 'disturbed')}
 
 
 def _place(run: Run) -> dict[str, Any]:
@@ -132,36 +125,5 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
     return word, f'{share} of the reference' if share else f'reference {usual:.4g}'
 
 
-def _sentence(*parts: str) -> str:
+def sentence(*parts: str) -> str:
     return '; '.join(filter(None, parts))
-
-
-def with_history(cells: list[Cell], system: str, session: str) -> list[Cell]:
-    """Return all cells of the session, each with its last word."""
-    judged = [c for c in cells if c.verdict in _OPEN]
-    disturbed = [c for c in cells if c.verdict == 'disturbed']
-    if database.uuids() == [session]:           # the first night: no history to load
-        known = {id(c): {'history': 'insufficient', 'suspicious': c.verdict == 'regressed'} for c in judged}
-        known |= {id(c): {'disturbed_nights': 1} for c in disturbed}
-    else:
-        from parity.verdict import nights
-        told = zip(judged, nights.of_cells(judged, system, session), strict=True)
-        known = {id(c): _joined(c, tonight) for c, tonight in told if tonight}
-        counts = nights.disturbed(disturbed, system, session) if disturbed else ()
-        known |= {id(c): {'disturbed_nights': count} for c, count in zip(disturbed, counts, strict=True)}
-    return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells]
-
-
-def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
-    """Return the changes that the history makes in the cell."""
-    told, word, reason = tonight.told, cell.verdict, cell.reason
-    update: dict[str, Any] = {'history': told.verdict}
-    update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
-    if word == 'regressed' and tonight.reruns \
-            and not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high):
-        word, reason = 'ok', f'{reason} at first; run again it was within its bounds'
-    if told.verdict != 'insufficient':
-        update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high}
-    if (word, told.verdict) in _LAST_WORD or told.verdict == 'regressed':
-        word, reason = told.verdict, _sentence(reason, told.why)
-    return {**update, 'verdict': word, 'reason': reason}

@@ -79,20 +79,28 @@ def _judged(session: Record) -> Verdict:
     planned = Plan(**session.plan) if session.plan else plan.of_command(outset.words(session.cmdline))
     system, spack = systems.read(planned.system), 'spack' in planned.providers
     waived, expired = systems.waived(system, today)
-    cells = _with_causes(cellmaker.with_history(_cells(planned, session, system, waived), system.name, uuid),
-                         system.name, uuid)
+    cells, outcomes, longer = _cells(planned, session, system, waived), [], []
+    # imported where they are needed: a first verdict loads no polars, which would double its time
+    if database.uuids() != [uuid]:
+        from parity.verdict import nights
+        cells, longer = nights.with_history(cells, system.name, uuid), nights.longer(system.name, uuid)
+    if any(c.verdict == 'regressed' for c in cells):
+        from parity.verdict import cause
+        cells = cause.told(cells, system.name, uuid)
+    if pairs.read(system):
+        from parity.compare import join
+        outcomes = join.of_session(system, uuid, planned.cases)
     cells, faults = acks.applied(cells, system.name, today)
     cover = _coverage(cells, planned, 'no check' if spack else 'no Spack')
     trust = _trust(cells)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
     cells = [*cells, *missing]
     counts = Counter(c.verdict for c in cells)
-    outcomes = _pairs(system, uuid, planned)
     return Verdict(
         session=_session(session, planned), coverage=cover, trust=trust, cells=cells, retired=retired,
         pairs=outcomes, counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
-        warnings=[*_warnings(session), *_left_running(session), *expired, *again,
-                  *_longer(system.name, uuid), *faults, *accepted.expired(system.name)],
+        warnings=[*_warnings(session), *_left_running(session), *expired, *again, *longer, *faults,
+                  *accepted.expired(system.name)],
         next=_next(cells, system.name, uuid, missing),
         exit_code=errors.USAGE if planned.problems else exit_code(cells, outcomes))
 
@@ -114,29 +122,6 @@ def _figures(planned: Plan, found: dict[Key, list[Run]]) -> dict[tuple[str, str,
     return {(partition, checks.get(case, case), metric): value
             for (case, partition, _), (first, *_) in found.items() if not first.status and not first.disturbed
             for metric, value in first.values().items()}
-
-
-# The next three import when they are needed: a first verdict loads no polars, which would double its time.
-
-def _with_causes(cells: list[Cell], system: str, uuid: str) -> list[Cell]:
-    if not any(c.verdict == 'regressed' for c in cells):
-        return cells
-    from parity.verdict import cause
-    return cause.told(cells, system, uuid)
-
-
-def _pairs(system: System, uuid: str, planned: Plan) -> list[Outcome]:
-    if not pairs.read(system):
-        return []
-    from parity.compare import join
-    return join.of_session(system, uuid, planned.cases)
-
-
-def _longer(system: str, uuid: str) -> list[str]:
-    if database.uuids() == [uuid]:
-        return []
-    from parity.verdict import nights
-    return nights.longer(system, uuid)
 
 
 def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:

@@ -1,9 +1,12 @@
-"""The nights before a session: all series judged at once, as a large system has many; and long cases."""
+"""The nights before a session: they judge its cells, all at once as a large system has many, and find long cases.
+
+The accepted bounds judge tonight; the history judges tonight against the nights before, at a stated rate of
+false alarms. Worse by either is a regression, unless the same case, run again the same night, says otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from statistics import median
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,12 +16,14 @@ from parity.base.figures import duration
 from parity.records import history
 from parity.records.outset import parameters
 from parity.refs import accepted
+from parity.stats import bounds
 from parity.stats.judgement import Judgement, Reference, judged
 from parity.stats.noise import DEFAULT, Nights
+from parity.verdict.cells import OPEN, sentence
 from parity.verdict.model import Cell
 
-#: Of a session's uuid, what provenance keeps.
-_DIGITS = 8
+#: The words by accepted bounds and by history, where the history has the last word; it always has for `regressed`.
+_LAST_WORD = {('ok', 'improved'), ('unreferenced', 'improved'), ('unreferenced', 'ok')}
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
 TIMES, SECONDS = 2.0, 10.0
 #: The usual time is the median of the newest nights, of so many at most and at least.
@@ -34,6 +39,32 @@ class Tonight(NamedTuple):
     told: Judgement
     runs: tuple[float, ...]
     reruns: tuple[float, ...]
+
+
+def with_history(cells: list[Cell], system: str, session: str) -> list[Cell]:
+    """Return all cells of the session, each with its last word."""
+    judged = [c for c in cells if c.verdict in OPEN]
+    disturbed = [c for c in cells if c.verdict == 'disturbed']
+    told = zip(judged, of_cells(judged, system, session), strict=True)
+    known = {id(c): _joined(c, tonight) for c, tonight in told if tonight}
+    for cell, count in zip(disturbed, _disturbed(disturbed, system, session), strict=True):
+        known[id(cell)] = {'disturbed_nights': count}
+    return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells]
+
+
+def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
+    """Return the changes that the history makes in the cell."""
+    told, word, reason = tonight.told, cell.verdict, cell.reason
+    update: dict[str, Any] = {'history': told.verdict}
+    update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
+    if word == 'regressed' and tonight.reruns \
+            and not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high):
+        word, reason = 'ok', f'{reason} at first; run again it was within its bounds'
+    if told.verdict != 'insufficient':
+        update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high}
+    if (word, told.verdict) in _LAST_WORD or told.verdict == 'regressed':
+        word, reason = told.verdict, sentence(reason, told.why)
+    return {**update, 'verdict': word, 'reason': reason}
 
 
 def of_cells(cells: list[Cell], system: str, session: str) -> list[Tonight | None]:
@@ -57,10 +88,12 @@ def of_cells(cells: list[Cell], system: str, session: str) -> list[Tonight | Non
     return found
 
 
-def disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
+def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
     """Return for each cell in how many nights in a row, up to the session, every run was disturbed.
 
     A night in which the cell did not run does not count."""
+    if not cells:
+        return []
     frame = history.load(system, disturbed=True).filter(rerun_of='')
     until = frame.filter(session=session)['start'].max()
     nights = frame.filter(pl.col('start') <= (float('inf') if until is None else until)).join(
@@ -133,7 +166,7 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     wanted = _named(cells).with_columns(
         pl.Series('sign', _signs(cells), dtype=pl.Int8),
         pl.Series('accepted', [cell.reference for cell in cells], dtype=pl.Float64),
-        pl.Series('begins', _begins(cells, system, frame.unique('session')), dtype=pl.Float64))
+        pl.Series('begins', _begins(cells, system), dtype=pl.String))
     start = frame.filter(session=session, rerun_of='')['start'].max()
     again = pl.col('rerun_of') != ''
     known = frame.filter((pl.col('start') <= (float('-inf') if start is None else start))
@@ -156,14 +189,14 @@ def _since(known: pl.DataFrame) -> pl.DataFrame:
     another = before & pl.col('accepted').is_not_null() & pl.col('reference').ne_missing(pl.col('accepted'))
     last = pl.col('night').filter(another).max().over('cell')
     return known.filter((pl.col('night') > last.fill_null(float('-inf')))
-                        | (pl.col('night') >= pl.col('begins')).fill_null(False))
+                        | (pl.col('label') >= pl.col('begins')).fill_null(False))
 
 
-def _begins(cells: list[Cell], system: str, sessions: pl.DataFrame) -> list[float | None]:
-    """Return when the first session behind each cell's accepted value began, Unix time.
+def _begins(cells: list[Cell], system: str) -> list[str | None]:
+    """Return the day of the first night behind each cell's accepted value.
 
-    None for a cell without a reference, for a value without provenance (written by hand), and where that session
-    is not stored. A reference file that cannot be read gives None for all; the verdict warns."""
+    None for a cell without a reference, and for a value without provenance (written by hand). A reference file
+    that cannot be read gives None for all; the verdict warns."""
     known: dict[tuple, list[accepted.Accepted]] = {}
     try:
         for each in accepted.of_system(system) if any(cell.reference is not None for cell in cells) else ():
@@ -171,16 +204,10 @@ def _begins(cells: list[Cell], system: str, sessions: pl.DataFrame) -> list[floa
                 known.setdefault((each.partition, each.check, each.metric, each.value), []).append(each)
     except UsageError:
         known = {}
-    started = {(session[:_DIGITS], night[:10]): start
-               for session, night, start in sessions.select('session', 'night', 'start').iter_rows()}
-    return [started.get(_first(cell, known.get((cell.partition, cell.check, cell.metric, cell.reference), ())))
-            for cell in cells]
-
-
-def _first(cell: Cell, candidates: Sequence[accepted.Accepted]) -> tuple[str, str] | None:
-    """(digits of the uuid, day) of the first session that the cell's reference stands on. A verdict does not know
-    a run's variant of its check: the value has told it."""
-    has = {'size': cell.size, '$environ': cell.environ, **parameters(cell.case)}
-    of = next((each.provenance for each in candidates
-               if all(has.get(name, value) == value for name, value in each.index.items())), None)
-    return of and (of.sessions.partition('..')[0][:_DIGITS], of.nights.partition('..')[0][:10])
+    found: list[str | None] = []
+    for cell in cells:      # a verdict does not know a run's variant of its check: the value has told it
+        has = {'size': cell.size, '$environ': cell.environ, **parameters(cell.case)}
+        candidates = known.get((cell.partition, cell.check, cell.metric, cell.reference), ())
+        found.append(next((each.provenance.nights[:10] for each in candidates
+                           if all(has.get(name, value) == value for name, value in each.index.items())), None))
+    return found
