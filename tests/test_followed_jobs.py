@@ -10,7 +10,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.jobs import sent
 from parity.jobs.request import Request
 from parity.scheduler import command, pbs, slurm
-from parity.scheduler.command import Forgotten, SchedulerError, State, together
+from parity.scheduler.command import Forgotten, SchedulerError, together
 from pbs_server import COMMANDS, RECORDED, printed
 
 #: `scontrol --oneliner show job` of Slurm 22.05, shortened behind what is read.
@@ -70,13 +70,6 @@ def test_an_array_of_slurm_is_told_by_its_elements(stands):
     stands(ARRAY)
     states = slurm.states('8')
     assert [s.id for s in states] == ['11_0', '11_1-14%1'] and together(states) == ('running', None)
-
-
-@pytest.mark.parametrize('phases, codes, told', [
-    (['ended', 'ended'], [0, 3], ('ended', 3)), (['ended', 'pending'], [0, None], ('running', None)),
-    (['pending'], [None], ('pending', None)), (['ended'], [None], ('ended', 4))])
-def test_a_job_from_its_elements(phases, codes, told):
-    assert together([State('1', phase, '', code) for phase, code in zip(phases, codes, strict=True)]) == told
 
 
 def test_what_slurm_has_forgotten_is_asked_of_the_accounting(stands):
@@ -152,36 +145,23 @@ def server(tmp_path, monkeypatch):
     return pbs_server.at(tmp_path, monkeypatch)
 
 
-@pytest.fixture
-def recorded(server):
-    """The states that parity reads from a recording."""
-    def states(name: str):
-        server('qstat', {'-x -t -f -w': printed(name)})
-        return pbs.states('1')
-    return states
-
-
 @pytest.mark.parametrize('name, word, phase, exit_code, reason, nodes', [
     ('queued', 'Q', 'pending', None, 'Not Running: Not enough free nodes available', ''),
     ('held', 'H', 'pending', None, 'held by its user', ''),
     ('never', 'Q', 'pending', None, 'Can Never Run: Insufficient amount of resource: ncpus (R: 99 A: 2 T: 2)', ''),
     ('running', 'R', 'running', None, 'Job run at', 'pbs1/0+pbs2/0'),
-    ('ended0', 'F', 'ended', 0, 'and finished', 'pbs1/0'),
     ('exit7', 'F', 'ended', 7, 'and failed', 'pbs1/0'),
     ('segv', 'F', 'ended', 139, 'and failed', 'pbs2/0'),
     ('over-walltime', 'F', 'ended', 4, 'exceeded resource walltime', 'pbs1/0'),
     ('deleted-while-running', 'F', 'ended', 143, 'terminated by user@pbshead', 'pbs1/0'),
     ('deleted-while-queued', 'F', 'ended', 4, 'deleted before it ran; Not Running: Not enough free nodes', ''),
-    ('never-deleted', 'F', 'ended', 4, 'deleted before it ran; Can Never Run', ''),
     ('after-failed', 'F', 'ended', 4, 'deleted before it ran; waits for afterok:5.pbshead@pbshead', ''),
-    ('umlaut', 'F', 'ended', 0, 'and finished', 'pbs1/0'),
     # its folder and a variable hold what looks like the next job
     ('backslash', 'F', 'ended', 0, 'and finished', 'pbs2/0'),
-    ('waits-for-another', 'H', 'pending', None, 'waits for afterok:5.pbshead@pbshead', ''),
-    ('deleted-by-root', 'F', 'ended', 143, 'terminated by root@pbshead', 'pbs2/0'),
 ])
-def test_how_a_job_stands(recorded, name, word, phase, exit_code, reason, nodes):
-    state, = recorded(name)
+def test_how_a_job_stands(server, name, word, phase, exit_code, reason, nodes):
+    server('qstat', {'-x -t -f -w': printed(name)})
+    state, = pbs.states('1')
     assert (state.word, state.phase, state.exit_code, state.nodes) == (word, phase, exit_code, nodes)
     assert reason in state.reason and bool(state.never) is (name == 'never')
 
@@ -194,8 +174,9 @@ def test_how_a_job_stands(recorded, name, word, phase, exit_code, reason, nodes)
     ('array-element-deleted-ended', 'FFFF', [0, 0, 4, 0], ('ended', 4)),
     ('array-deleted', 'FFFF', [4, 143, 4, 4], ('ended', 143)),
 ])
-def test_how_an_array_stands(recorded, name, words, codes, whole):
-    states = recorded(name)
+def test_how_an_array_stands(server, name, words, codes, whole):
+    server('qstat', {'-x -t -f -w': printed(name)})
+    states = pbs.states('1')
     assert ''.join(s.word for s in states) == words
     assert [s.exit_code for s in states] == codes and together(states) == whole
     assert [s.id.partition('[')[2] for s in states] == [f'{i}].pbshead' for i in range(4)]
@@ -234,9 +215,3 @@ def test_what_qsub_answers(server, tmp_path, name):
     with pytest.raises(SchedulerError) as caught:
         pbs.submit(tmp_path / 't.sh')
     assert caught.value.exit_code == COMMANDS[name]['exit_code'] and COMMANDS[name]['stderr'].split()[-1] in str(caught.value)
-
-
-def test_what_qdel_does_not_know(server):
-    server('qdel', {'99999': COMMANDS['qdel-unknown']})
-    with pytest.raises(SchedulerError, match='qdel: Unknown Job Id 99999'):
-        pbs.cancel('99999')

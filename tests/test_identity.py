@@ -11,7 +11,7 @@ from conftest import TOP, shell
 from nights import cell
 from parity import plan
 from parity.nightly import run
-from parity.records import history, outset
+from parity.records import history
 from parity.system import systems
 from parity.verdict import judge
 from sessions import case
@@ -64,21 +64,16 @@ CHECK = '''
 import os
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
-from parity.check.workload import Metric
-from parity.check.workload import Workload
+from parity.check.workload import Metric, Workload
 
 @rfm.simple_test
 class Probe(rfm.RunOnlyRegressionTest, Workload):
     executable, where, later = 'echo 100', variable(str, value='a'), variable(str, value='a')
     metrics = (Metric('rate', 'MB/s', 'higher'),)
 
-    @run_after('init')
-    def choose(self):
-        self.later = 'hook'
-
     @run_after('setup')
     def place(self):
-        self.where = self.where.upper()
+        self.where, self.later = self.where.upper(), 'hook'
 
     def parse(self, text):
         return {'rate': float(text)}
@@ -98,15 +93,12 @@ def test_a_run_stores_the_cell_under_the_name_that_was_planned(tmp_path, results
     assert history.load('local').select('case', 'changed').rows() == [('Probe', ''), ('Probe %where=b', 'where=b')]
 
 
-@pytest.mark.parametrize('other, name', [
-    ({'name': 'Toy %on=other', 'parity': {'changed': {'on': 'other'}}}, 'Toy %on=other'),
-    ({'parity': {'unusual': {'nodes': '4'}}}, 'Toy %nodes=4'), ({'parity': {'unusual': True}}, 'Toy %unusual=yes')])   # as older sessions noted it
-def test_a_changed_night_has_no_part_in_the_ordinary_history(results, other, name):
-    store, noise = Stored(), random.Random(45)
+def test_a_changed_night_has_no_part_in_the_ordinary_history(results):
+    store, noise, name = Stored(), random.Random(45), 'Toy %on=other'
     for _ in range(46):
         store.add(*[case(100.0 * noise.gauss(1, 0.01)) for _ in range(3)])
     before = [(c.case, c.verdict, c.history) for c in judge.newest().cells]
-    uuid = store.add(*[case(30.0, **other)] * 3)
+    uuid = store.add(*[case(30.0, name, parity={'changed': {'on': 'other'}})] * 3)
     changed = judge.newest(uuid)
     assert {(c.case, c.verdict, c.value) for c in changed.cells if c.metric == 'hpl'} == {(name, 'unreferenced', 30.0)}
     assert changed.exit_code == 0 and not any(c.suspicious for c in changed.cells)
@@ -128,11 +120,3 @@ def test_a_rerun_measures_the_very_case_again(name, session, given):
     selection = [arguments[i:i + 2] for i, word in enumerate(arguments) if word in ('-n', '-S', '-P')]
     settings = [word for word in arguments if word.startswith('-SHpl')]
     assert names(name.split()[0], *(w for pair in selection for w in pair), *settings) == {name}
-
-
-def test_a_cells_name_is_read_as_it_is_written():
-    row = {'case': 'Ior %api=POSIX %where=a%20b', 'metric': 'write', 'system': 'local', 'partition': 'cpu', 'environ': 'spack'}
-    assert outset.parameters(row['case']) == {'api': 'POSIX', 'where': 'a%20b'} and outset.parameters('Ior') == {}
-    found = outset.NAME.fullmatch(outset.cell_id(row, environ=True))
-    assert found.groupdict() == {'check': 'Ior', 'metric': 'write', 'system': 'local', 'partition': 'cpu', 'environ': 'spack'}
-    assert outset.NAME.fullmatch(outset.cell_id(row))['environ'] is None

@@ -6,22 +6,15 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import yaml
-from reframe.core import pipeline
 
 import sessions as made
 from commands import parity
-from conftest import shell
-from jobs import sessions_of
 from parity import plan
 from parity.base.errors import UsageError
 from parity.compare import resolve
-from parity.plan.identity import case_name
 from parity.records import database, history, outset
-from parity.rfm import patches
 from parity.session import retain
 from test_retain import store
 
@@ -49,9 +42,7 @@ class Nowhere(Toy):
 
 
 @rfm.simple_test
-class After(Toy):
-    """Its dependency cannot run."""
-
+class After(Toy):       # its dependency cannot run
     @run_after('init')
     def wait(self):
         self.depends_on(Nowhere.variant_name(0), udeps.fully)
@@ -87,33 +78,6 @@ def test_a_case_that_no_environment_can_run_is_planned_without_one_as_it_was_sel
     found = planned(*options.split())
     assert found.keys() == names
     assert all('' not in environs if name.startswith('Here') else environs == {''} for name, environs in found.items())
-
-
-def test_a_nightly_loads_the_checks_for_its_guards_and_for_the_run_and_no_case_carries_the_plan(checkout, tmp_path):
-    loads = tmp_path / 'loads'
-    check = checkout / 'checks' / 'storage' / 'filecopy' / 'filecopy.py'
-    check.write_text(f"{check.read_text()}\nprint('loaded', file=open({str(loads)!r}, 'a'))\n")
-    done = shell("ci/nightly --repeat=1 -n 'FileCopy.*small-write.*clients=one.*as-is'", checkout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert loads.read_text().splitlines() == ['loaded'] * 2
-    session, = sessions_of(checkout)
-    case, = session['runs'][0]['testcases']
-    assert 'parity_session' not in case and 'parity_session' not in session
-    kept = json.loads((checkout / 'results' / 'sessions' / f'{case["parity"]["journal"]}.json').read_text())
-    assert [planned['case'] for planned in kept['plan']['cases']] == [case_name(case['display_name'])]
-    assert kept['facts']['machine'] and kept['announcement']
-
-
-def test_accepted_values_are_read_once_and_again_when_they_change(tmp_path, monkeypatch):
-    reads = []
-    monkeypatch.setattr(pipeline, 'yaml', SimpleNamespace(safe_load=lambda file: reads.append(file.name) or yaml.safe_load(file)))
-    patches.read_references_once()
-    file = tmp_path / 'cpu.yaml'
-    for text, said, count in (('Hpl: 1\n', {'Hpl': 1}, 1), ('Hpl: 1\n', {'Hpl': 1}, 1), ('Hpl: 22\n', {'Hpl': 22}, 2)):
-        if not file.exists() or file.read_text() != text:
-            file.write_text(text)
-        with file.open() as stream:
-            assert pipeline.yaml.safe_load(stream) == said and len(reads) == count
 
 
 DAY = 86400
@@ -168,24 +132,20 @@ def test_a_session_whose_plan_is_lost_is_an_infrastructure_failure_that_names_th
     assert database.newest('local').planned != '' and words() == ['unreferenced', 'unreferenced']
 
 
-def test_merge_takes_the_plans_along_and_refuses_a_session_without(results, tmp_path):
+def test_merge_takes_the_plans_along_and_refuses_a_session_without_and_prune_removes_them(results, tmp_path):
     other = tmp_path / 'other'
     other.mkdir()
-    store(other / 'results.db', 'bbbbbbbb-0')
+    store(other / 'results.db', 'bbbbbbbb-0', days=40)
     away = moved(other, 'bbbbbbbb-0', '0123456789ab').rename(other / 'away')
     with pytest.raises(UsageError, match=r'0123456789ab\.json.* is lost; the folder sessions belongs beside results\.db'):
         retain.merge(other / 'results.db')
     assert database.uuids() == []
     away.rename(other / 'sessions' / '0123456789ab.json')
+    store(results / 'results.db', 'aaaaaaaa-0', days=1)
     assert retain.merge(other / 'results.db') == ({'local': 1}, 0)
     assert outset.of_report(database.report('bbbbbbbb'))['plan']['cases']
-
-
-def test_prune_removes_the_plans_of_the_sessions_that_it_removes(results):
-    store(results / 'results.db', 'aaaaaaaa-0', days=40)
-    store(results / 'results.db', 'bbbbbbbb-0', days=1)
-    old, new = (moved(results, uuid, uuid[:8]) for uuid in ('aaaaaaaa-0', 'bbbbbbbb-0'))
-    until = database.starts()['bbbbbbbb-0'] - DAY
+    new, old = moved(results, 'aaaaaaaa-0', 'aaaaaaaa'), results / 'sessions' / '0123456789ab.json'
+    until = database.starts()['aaaaaaaa-0'] - DAY
     assert retain.prune(until, dry_run=True) == 1 and old.exists()
     assert retain.prune(until, dry_run=False) == 1 and not old.exists() and new.exists()
 
