@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,14 @@ def starts() -> dict[str, float]:
 def in_order(began: Sequence[float]) -> list[float]:
     """Return when each session began, oldest first, from what the clocks said in the order of storing. As many
     clocks as possible are believed; a session whose clock was wrong stands right after the one before it."""
-    right = _ascending(began)
+    chains: list[tuple] = []    # of each length, the one that ends earliest: when, its last place, what is before
+    for i, said in enumerate(began):
+        length = bisect_right(chains, said, key=lambda chain: chain[0])
+        chains[length:length + 1] = [(said, i, chains[length - 1] if length else None)]
+    right, chain = set(), chains[-1] if chains else None
+    while chain:
+        _, i, chain = chain
+        right.add(i)
     first = min(right, default=0)
     found: list[float] = []
     for i, said in enumerate(began):
@@ -82,35 +90,15 @@ def in_order(began: Sequence[float]) -> list[float]:
     return found
 
 
-def _ascending(values: Sequence[float]) -> set[int]:
-    """The places of a longest sequence of values that never falls."""
-    last: list[float] = []           # of the sequences of each length, the smallest last value
-    place: list[int] = []
-    before: list[int] = []
-    for i, value in enumerate(values):
-        length = bisect_right(last, value)
-        before.append(place[length - 1] if length else -1)
-        last[length:length + 1], place[length:length + 1] = [value], [i]
-    found, i = set(), place[-1] if place else -1
-    while i >= 0:
-        found.add(i)
-        i = before[i]
-    return found
-
-
 def wrong_clocks(session: Session) -> list[str]:
     """Return a sentence on the session's clock, and one on the clocks of those stored before it, if wrong."""
-    said = []
-    file, now = paths.database(), time.time()
+    file, now, said = paths.database(), time.time(), []
     if session.start > min(now, file.stat().st_mtime if file.exists() else now) + TOLERANCE:
         said.append(f'this session began on {_day(session.start)} by its clock, which lies in the future: '
                     'correct the clock of the machine that stored it')
-    stored = _clocks()
-    uuids = [uuid for uuid, _ in stored]
     # a session that was killed is stored later, when it is recovered
-    until = uuids.index(session.uuid) if session.uuid in uuids and not session.interrupted else 0
-    ahead = [(uuid, began) for uuid, began in stored[:until] if began > session.end + TOLERANCE]
-    if ahead:
+    before = takewhile(lambda row: row[0] != session.uuid, () if session.interrupted else _clocks())
+    if ahead := [row for row in before if row[1] > session.end + TOLERANCE]:
         uuid, began = ahead[-1]
         said.append(f'session {uuid[:8]} began on {_day(began)} by its clock, later than this one, and was stored '
                     f'before it: sessions stand in the order in which they were stored'
@@ -221,8 +209,7 @@ def keep(session: Session) -> Session:
     """Cache the session without plan and runs, unless its plan is lost: it may come back."""
     brief = replace(session, plan={}, runs=())
     if not session.lost:
-        known = {name: value for name, value in asdict(brief).items() if name not in ('plan', 'runs')}
-        files.write(file(session.uuid, 'json'), json.dumps(known))
+        files.write(file(session.uuid, 'json'), json.dumps(asdict(brief)))
     return brief
 
 
@@ -230,7 +217,7 @@ def brief(uuid: str) -> Session | None:
     """The session without plan and runs; None, and one warning, where parity cannot read it."""
     try:
         said = json.loads(file(uuid, 'json').read_bytes())
-        return Session(**{**said, 'software': tuple(said['software'])})
+        return Session(**{**said, 'software': tuple(said['software']), 'runs': ()})
     except (OSError, *MALFORMED):
         try:
             return keep(read(uuid))
@@ -241,13 +228,9 @@ def brief(uuid: str) -> Session | None:
 
 def sessions(system: str, last: int | None = None) -> list[Session]:
     """The system's newest ``last`` sessions (all: None) without plan and runs, oldest first."""
-    found: list[Session] = []
-    for uuid, start in reversed(starts().items()):
-        if last is not None and len(found) == last:
-            break
-        if (session := brief(uuid)) and session.system == system:
-            found.append(replace(session, start=start))
-    return found[::-1]
+    found = (replace(session, start=start) for uuid, start in reversed(starts().items())
+             if (session := brief(uuid)) and session.system == system)
+    return [*islice(found, last)][::-1]
 
 
 def newest(system: str) -> Session | None:

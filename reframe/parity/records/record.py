@@ -366,37 +366,27 @@ def _software(record: dict[str, Any], found: dict[str, Any], mpi: bool) -> dict[
     own = [code for code in codes.every() if code.feature in needs]
     packages, programs = found.get('packages') or {}, found.get('programs') or {}
     built = [packages[name] for name in map(codes.package_of, needs) if name in packages]
+    library = found.get('blas') or {}
+    blas = _words(library.get('name'), library.get('version'), library.get('core') and f'as {library["core"]}')
     if built:
-        blas = found.get('blas') if any(p.get('blas') for p in built) else None
         return {'software': ', '.join(f'{p["spec"]} /{p["hash"][:7]}' for p in built),
-                'MPI': ' '.join(sorted({p['mpi'] for p in built if p.get('mpi')})), 'BLAS': _library(blas)}
+                'MPI': ' '.join(sorted({p['mpi'] for p in built if p.get('mpi')})),
+                'BLAS': blas if any(p.get('blas') for p in built) else None}
     if found.get('modules'):
         return {'software': f'modules {" ".join(found["modules"])}'}
-    said = [_program(programs[n], n) for n in needs if n in programs]
+    said = [_words(name, p.get('package_version') or p.get('version'), f'sha256 {str(p.get("sha256"))[:12]}')
+            for name in needs if (p := programs.get(name))]
     if not said and 'python3' in programs and any(code.executable == 'python3' for code in own):
         said = [f'python {programs["python3"].get("version")}']
     identity = (record.get('software') or {}).get('identity')
-    return {'software': ', '.join(said) or (f'identity {identity}' if identity else None),
-            'MPI': _mpi(found, programs) if mpi else None,
-            'BLAS': _library(found.get('blas')) if any(code.blas for code in own) else None}
+    used, package = found.get('mpi') or {}, (programs.get('mpirun') or {}).get('package_version')
+    return {'software': ', '.join(said) or _words(identity and f'identity {identity}'),
+            'MPI': _words(used.get('name'), used.get('version'), package and f'({package})') if mpi else None,
+            'BLAS': blas if any(code.blas for code in own) else None}
 
 
-def _program(program: dict[str, Any], name: str) -> str:
-    version = program.get('package_version') or program.get('version') or ''
-    return ' '.join(filter(None, (name, version, f'sha256 {str(program.get("sha256"))[:12]}')))
-
-
-def _mpi(found: dict[str, Any], programs: dict[str, Any]) -> str | None:
-    mpi = found.get('mpi') or {}
-    package = (programs.get('mpirun') or {}).get('package_version')
-    return ' '.join(filter(None, (mpi.get('name'), mpi.get('version'), package and f'({package})'))) or None
-
-
-def _library(blas: dict[str, Any] | None) -> str | None:
-    if not blas:
-        return None
-    core = f'as {blas["core"]}' if blas.get('core') else None
-    return ' '.join(filter(None, (blas.get('name'), blas.get('version'), core)))
+def _words(*known: str | None) -> str:
+    return ' '.join(filter(None, known))
 
 
 def _input(sizing: dict[str, dict[str, Any]]) -> str:

@@ -26,8 +26,7 @@ from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.plan import LoadedCheck, Plan, PlannedMetric
-from parity.plan.identity import suffix
-from parity.records.outset import cell_id, parameters
+from parity.records.outset import parameters
 from parity.system import systems
 from parity.system.systems import System
 
@@ -87,18 +86,6 @@ class Accepted:
     @property
     def value(self) -> float:
         return self.reference[0]
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The case's parameters and variants."""
-        return {name: value for name, value in self.index.items() if name not in ('size', '$environ')}
-
-    @property
-    def id(self) -> str:
-        """The name of its cell, as far as the index tells it."""
-        environ = self.index.get('$environ', '')
-        case = self.check + suffix(self.parameters)
-        return cell_id({**vars(self), 'case': case, 'environ': environ}, bool(environ))
 
     @property
     def where(self) -> str:
@@ -310,7 +297,8 @@ def _against_plan(found: list[Accepted], planned: Plan) -> Iterator[Warned]:
     """A warning for a reference that no planned case has, and for one that two environments share."""
     variants = {check.check: check.variants for check in planned.checks}
     for each in found:
-        wanted = {name: v for name, v in each.parameters.items() if name not in variants[each.check]}
+        wanted = {name: value for name, value in each.index.items()
+                  if name not in ('size', '$environ', *variants[each.check])}
         own = [case for case in planned.cases if each.partition == case.partition and each.check == case.check
                and wanted.items() <= parameters(case.case).items()]
         environs = {case.environ for case in own} - {''}

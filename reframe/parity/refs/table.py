@@ -101,7 +101,7 @@ def _row(each: Accepted, cells: list[Cell]) -> tuple[str, ...]:
     if told := each.provenance:
         word = 'expired' if told.expires < datetime.date.today() else 'expires'
         life = f'accepted {told.date} ({_days(told.date)})   {word} {told.expires} ({_days(told.expires)})'
-    return (each.id, each.index.get('size', ''), _value(each.reference), _limits(each.reference), life,
+    return (each.path, _value(each.reference), _limits(each.reference), life,
             f'last applied {used}' if used else 'never applied')
 
 
