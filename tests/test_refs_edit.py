@@ -71,9 +71,9 @@ def test_a_file_without_checks_provenance_or_a_last_line_end(text):
 
 
 @pytest.mark.parametrize('text, says', [
-    ('Toy: {$index: [size], quick: {}}\n', 'default.yaml:1: written in braces'),
-    ('Toy:\n  $index: [size]\n  quick:\n', 'default.yaml:3: written not as a mapping'),
-    ('- a list\n', 'default.yaml:1: written not as a mapping'),
+    ('Toy: {$index: [size], quick: {}}\n', 'default.yaml:1: nothing can be added'),
+    ('Toy:\n  $index: [size]\n  quick:\n', 'default.yaml:3: nothing'),
+    ('- a list\n', 'default.yaml:1: nothing'),
     ('Toy: [\n', 'default.yaml:2'),
     ('Toy:\n  $index: [size]\n  quick: &q\n    y: &v [1, -0.1, 0.1, s]\n    x: *v\n', 'nothing can be added to it'),
     ('Toy:\n  $index: [size]\n  quick: &q\n    x: [1, -0.1, 0.1, s]\n  nightly: *q\n', 'an anchor'),

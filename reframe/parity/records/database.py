@@ -31,20 +31,17 @@ _STEP = 1e-3
 def _query(sql: str, *values) -> list[tuple]:
     """Return the rows of an answer; none without a database, or where a full disk left one without tables."""
     file = paths.database()
-    try:
-        for mode in ('ro', 'rw') if file.exists() else ():      # rw: SQLite undoes what a killed writer left
-            try:
-                with closing(sqlite3.connect(f'{file.as_uri()}?mode={mode}', uri=True, timeout=30)) as conn:
-                    return conn.execute(sql, values).fetchall()
-            except sqlite3.OperationalError as err:
-                if mode == 'rw' or 'readonly' not in str(err):
-                    raise
+    if not file.exists():
+        return []
+    try:        # rw: SQLite undoes what a killed writer left; it reads where it may not write
+        with closing(sqlite3.connect(f'{file.as_uri()}?mode=rw', uri=True, timeout=30)) as conn:
+            return conn.execute(sql, values).fetchall()
     except sqlite3.OperationalError as err:
-        if 'no such table' not in str(err):
-            raise InfrastructureError(f'{file}: {err}') from None
+        if 'no such table' in str(err):
+            return []
+        raise InfrastructureError(f'{file}: {err}') from None
     except sqlite3.DatabaseError as err:
         raise InfrastructureError(f'{file}: {err}; move it away, the perflogs keep the figures') from None
-    return []
 
 
 def holds(journal_id: str) -> bool:

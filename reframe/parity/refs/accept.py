@@ -168,8 +168,7 @@ def _over(data: dict, tree: Tree) -> dict:
 def _of_level(file: Path, text: str, node: yaml.Node, tree: Tree) -> list[Edit]:
     """The edits that bring ``tree`` below ``node``; new entries stand behind the others, but before provenance."""
     if not isinstance(node, yaml.MappingNode) or node.flow_style:
-        how = 'in braces' if isinstance(node, yaml.MappingNode) else 'not as a mapping'
-        raise UsageError(f'{file}:{node.start_mark.line + 1}: written {how}, nothing can be added here: '
+        raise UsageError(f'{file}:{node.start_mark.line + 1}: nothing can be added to it as it is written: '
                          'write one entry a line, indented')
     there = {key.value: value for key, value in node.value}
     edits: list[Edit] = []

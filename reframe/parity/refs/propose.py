@@ -317,16 +317,16 @@ def of_nights(kept: list[Night]) -> tuple[Reference, list[str]]:
             raise Refused('always 0, and higher is better: there is nothing to fall from')
         return (0.0, None, 0.0, last.unit), []
     if other := bounds.other_place(values, [n.node for n in kept]):
-        raise Refused(f'not alike: {few([other[0]])} is {_signed(other[1])} beside the other nodes')
+        raise Refused(f'not alike: {few([other[0]])} is {signed(other[1])} beside the other nodes')
     if changed := bounds.found(values):
         since = kept[changed.at].night
-        raise Refused(f'a change on {since[:10]}: {_signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
+        raise Refused(f'a change on {since[:10]}: {signed(changed.effect)} (p {changed.p:.2g}); if it stays: '
                       f"--since '{since}', with {bounds.FEWEST} such nights")
     wide = bounds.share(values, runs)
     if wide > bounds.WIDEST:
         raise Refused(f'noise: nights of {min(values):.4g} .. {max(values):.4g} {last.unit} would need bounds of '
                       f'± {percent(wide)}, more than {percent(bounds.WIDEST)}: measure longer, or more often')
-    beyond = [f'{n.night[:10]} {_signed((n.value - middle) / abs(middle))}' for n in kept
+    beyond = [f'{n.night[:10]} {signed((n.value - middle) / abs(middle))}' for n in kept
               if abs(n.value - middle) > wide * abs(middle)]
     if len(beyond) > 1:      # no chance
         raise Refused(f'{len(beyond)} of {len(kept)} nights lie beyond the bounds of the others '
@@ -354,5 +354,6 @@ def few(names: list[str]) -> str:
     return ', '.join(names[:_NAMES]) + (f' and {more} more' if more > 0 else '')
 
 
-def _signed(share: float) -> str:
+def signed(share: float) -> str:
+    """Return a share in percent, with its sign."""
     return ('+' if share > 0 else '') + percent(share)

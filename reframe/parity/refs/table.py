@@ -11,7 +11,7 @@ from parity.records import history
 from parity.refs import accepted as references
 from parity.refs import propose
 from parity.refs.accepted import Accepted, Linted, Reference
-from parity.refs.propose import Cell, Proposal, Proposed
+from parity.refs.propose import Cell, Proposal, Proposed, signed
 from parity.stats import bounds
 from parity.system import systems
 
@@ -51,12 +51,9 @@ def _value(ref: Reference) -> str:
 
 def _limits(ref: Reference) -> str:
     """The bounds as they stand in the file: shares of the value, absolute where that is 0."""
-    middle, low, high, unit = ref
-    if not middle:
-        return ' and '.join(f'{word} {bound:g}' for word, bound in (('at least', low), ('at most', high))
-                            if bound is not None) + f' {unit}'
-    low_text = 'no lower bound' if low is None else percent(low)
-    return f'{low_text} .. ' + ('no upper bound' if high is None else f'+{percent(high)}')
+    middle, *bounds, unit = ref
+    low, high = ('none' if bound is None else signed(bound) if middle else f'{bound:g} {unit}' for bound in bounds)
+    return f'{low} .. {high}'
 
 
 def accepted(system: str, files: list[tuple[Path, list[Proposal]]]) -> list[str]:
