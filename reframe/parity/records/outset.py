@@ -139,9 +139,8 @@ def _planned_cases(plan: dict[str, Any]) -> set[tuple]:
 
 def digest_of_cases(plan: dict[str, Any]) -> str:
     """The same for plans of the same cases, those included that no environment can run."""
-    cases = {tuple(c.get(name) or '' for name in ('case', 'partition', 'environ', 'size'))
-             for c in plan.get('cases', ())}
-    return _digest(sorted(cases))
+    return _digest(sorted({tuple(case.get(name) or '' for name in ('case', 'partition', 'environ', 'size'))
+                           for case in plan.get('cases', ())}))
 
 
 def _digest(found: Collection[tuple]) -> str:

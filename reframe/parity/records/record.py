@@ -219,15 +219,11 @@ def _reason(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any]) -
     return f'{raw["result"]} in {raw.get("fail_phase")}'
 
 
-#: The log is that of the last run: older sessions have lost theirs.
-_SECONDS_APART = 60
-
-
 def _why_stopped(info: dict[str, Any]) -> str:
     """Return why ReFrame gave up the run, from its log, as its database lacks it; '' if the log is gone."""
     for file in map(Path, reversed(info.get('log_files') or [])):
         with contextlib.suppress(OSError):
-            if abs(file.stat().st_mtime - info['time_end_unix']) < _SECONDS_APART:
+            if abs(file.stat().st_mtime - info['time_end_unix']) < 60:    # s; else it is the log of a later run
                 log = file.read_text(errors='replace')
                 *_, last = '', *re.findall(r'ERROR: run session stopped: (.*(?:\n(?!\[\d{4}-).*)*)', log)
                 lines = [re.sub(r'\x1b\[[0-9;]*m', '', line).strip() for line in last.splitlines()]

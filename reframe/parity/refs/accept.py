@@ -114,15 +114,13 @@ def _changed(system: str, chosen: dict[str, list[Proposal]]) -> Iterator[str]:
 
 def _with(system: str, partition: str, found: list[Proposal], why: dict[str, Any]) -> str:
     """Return the partition's file with the proposals, and with its own line ends."""
-    tree: Tree = {}
-    there, file = accepted.indexes(system), _file(system, partition)
+    there, file, tree = accepted.indexes(system), _file(system, partition), {}
     for p in found:
         level = tree.setdefault(p.check, {} if (partition, p.check) in there else {'$index': Line(list(p.index))})
         for key in p.index.values():
             level = level.setdefault(key, {})
-        level[p.metric] = Line([int(part) if isinstance(part, float) and part.is_integer() else part
-                                for part in p.reference])
-        tree.setdefault(PROVENANCE, {})[p.path] = Line({**why, **p.observed.model_dump()})
+        level[p.metric] = Line(list(p.reference))
+    tree[PROVENANCE] = {p.path: Line({**why, **p.observed.model_dump()}) for p in found}
     text = file.read_bytes().decode() if file.exists() else _HEAD.format(f'{system}:{partition}')
     return merged(file, text, tree)
 
@@ -140,10 +138,9 @@ Edit = tuple[int, int, str]         # from, to, what stands there instead
 def merged(file: Path, text: str, tree: Tree) -> str:
     """Return ``text`` with what ``tree`` says: a Line replaces the value that is there, or is added to its level.
 
-    ``file`` is for the messages. New checks stand before `provenance`, new provenance at the end. Raises
-    UsageError where the file is no YAML, or written so that nothing can be added to it."""
+    ``file`` is for the messages. New checks stand before `provenance`, which comes last in ``tree``. UsageError
+    where the file is no YAML, or written so that nothing can be added to it."""
     data, root = yamlfile.parse(file, text)
-    tree = dict(sorted(tree.items(), key=lambda entry: entry[0] == PROVENANCE))
     edits = _of_level(file, text, root, tree) if root else [(len(text), len(text), _block(tree, 0))]
     new, newline = text, '\r\n' if '\r\n' in text else '\n'
     for start, end, instead in reversed(sorted(edits, key=lambda edit: edit[:2])):      # of one place: in order
