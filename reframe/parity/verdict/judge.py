@@ -20,7 +20,7 @@ from parity.compare.model import Outcome
 from parity.plan import Plan, PlannedCase
 from parity.records import database, outset, record
 from parity.records.outset import CELL, PLANNED, planned
-from parity.records.record import Key, Run
+from parity.records.record import Key
 from parity.records.record import Session as Record
 from parity.refs import accepted
 from parity.session import recovery
@@ -91,13 +91,12 @@ def _judged(session: Record) -> Verdict:
         from parity.compare import join
         outcomes = join.of_session(system, uuid, planned.cases)
     cells, faults = acks.applied(cells, system.name, today)
-    cover = _coverage(cells, planned, 'no check' if spack else 'no Spack')
-    trust = _trust(cells)
+    coverage, trust = _coverage(cells, planned, 'no check' if spack else 'no Spack'), _trust(cells)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
     cells = [*cells, *missing]
     counts = Counter(c.verdict for c in cells)
     return Verdict(
-        session=_session(session, planned), coverage=cover, trust=trust, cells=cells, retired=retired,
+        session=_session(session, planned), coverage=coverage, trust=trust, cells=cells, retired=retired,
         pairs=outcomes, counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
         warnings=[*_warnings(session), *_left_running(session), *expired, *again, *longer, *faults,
                   *accepted.expired(system.name)],
@@ -107,21 +106,16 @@ def _judged(session: Record) -> Verdict:
 
 def _cells(planned: Plan, session: Record, system: System, waived: dict[str, str]) -> list[Cell]:
     """One cell for each metric of each planned case; repeats of a case are one case."""
-    found = session.attempts
-    demands = cellmaker.Demands(systems.required(system, set(planned.providers)), waived, _figures(planned, found))
     cases: dict[Key, PlannedCase] = {}
     for case in planned.cases:
         cases.setdefault((case.case, case.partition, case.environ), case)
-    return [cell for key, case in cases.items()
-            for cell in cellmaker.of_case(case, found.get(key, []), demands)]
-
-
-def _figures(planned: Plan, found: dict[Key, list[Run]]) -> dict[tuple[str, str, str], float]:
-    """The figures of first attempts by partition, check and metric."""
     checks = {case.case: case.check for case in planned.cases}
-    return {(partition, checks.get(case, case), metric): value
-            for (case, partition, _), (first, *_) in found.items() if not first.status and not first.disturbed
-            for metric, value in first.values().items()}
+    figures = {(partition, checks.get(case, case), metric): value      # of first attempts
+               for (case, partition, _), (first, *_) in session.attempts.items()
+               if not first.status and not first.disturbed for metric, value in first.values().items()}
+    demands = cellmaker.Demands(systems.required(system, set(planned.providers)), waived, figures)
+    return [cell for key, case in cases.items()
+            for cell in cellmaker.of_case(case, session.attempts.get(key, []), demands)]
 
 
 def exit_code(cells: list[Cell], pairs: Sequence[Outcome] = ()) -> int:
@@ -224,40 +218,29 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
 def _coverage(cells: list[Cell], plan: Plan, no_code: str) -> Coverage:
     """Return the coverage by the measured codes; ``no_code`` says why a code without a check is absent."""
     needs = {case.case: set(case.needs) for case in plan.cases}
-    loaded = {n for check in plan.checks for n in check.needs}
-    planned = {n for names in needs.values() for n in names}
-    counted = codes.measured()
-    found = [_of_code(code, cells, needs, _no_figure(code, planned, loaded, no_code)) for code in counted]
+    loaded, planned = {n for check in plan.checks for n in check.needs}, set().union(*needs.values())
+    found = []
+    for code in codes.measured():
+        able = {code.feature, code.stand_in}
+        not_selected = able & loaded and not able & planned
+        found.append(_of_code(code, cells, needs, 'not selected' if not_selected else no_code))
     measured = sum(c.measured for c in found)
-    return Coverage(line=_line(found, measured), codes=found, measured=measured,
-                    total=len(counted), cells=len(cells))
+    return Coverage(line=_line(found, measured), codes=found, measured=measured, total=len(found),
+                    cells=len(cells))
 
 
 def _of_code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: str) -> CodeCoverage:
     own = [c for c in cells if code.feature in needs[c.case]]
+    standing = [c for c in cells if code.stand_in in needs[c.case] and c.metric.startswith(code.stands_for)]
     if any(c.value is not None for c in own):
         return CodeCoverage(code=code.name, measured=True, by=code.name)
-    standing = [c for c in cells if code.stand_in in needs[c.case]
-                and c.metric.startswith(code.stands_for)] if code.stand_in else []
-    figures = [c for c in standing if c.value is not None]
-    if any(not c.label for c in figures):
-        return CodeCoverage(code=code.name, measured=True, by=code.stand_in)
-    if figures:
-        return CodeCoverage(code=code.name, measured=False, by=code.stand_in,
-                            reason=f'{code.stand_in} only {figures[0].label}')
-    return CodeCoverage(code=code.name, measured=False, reason=_why(own or standing) or no_code)
-
-
-def _no_figure(code: Code, planned: set[str], loaded: set[str], no_code: str) -> str:
-    able = {code.feature, code.stand_in}
-    return 'not selected' if able & loaded and not able & planned else no_code
-
-
-def _why(cells: list[Cell]) -> str:
-    """Return why planned cells gave no figure; '' if no environment offers a code that is not required."""
-    if not cells or all(c.verdict == 'skipped' and not c.environ for c in cells):
-        return ''
-    return cells[0].verdict
+    if figures := [c for c in standing if c.value is not None]:
+        cached = '' if any(not c.label for c in figures) else f'{code.stand_in} only {figures[0].label}'
+        return CodeCoverage(code=code.name, measured=not cached, by=code.stand_in, reason=cached)
+    planned = own or standing
+    if any(c.verdict != 'skipped' or c.environ for c in planned):   # it is required, or an environment offers it
+        no_code = planned[0].verdict
+    return CodeCoverage(code=code.name, measured=False, reason=no_code)
 
 
 def _line(found: list[CodeCoverage], measured: int) -> str:
