@@ -83,6 +83,6 @@ def differences(before: Session, now: Session) -> list[str]:
     from parity.verdict import cause
     found: dict[str, None] = {}
     for environ in now.facts.get('software') or ['']:
-        changed = cause.since(cause.known([before, now], now.start, environ), before.start)
+        changed = cause.changes([before, now], now.start, before.start, environ)
         found |= dict.fromkeys(map(str, cause.on(changed, {node for each in changed for node in each.nodes})))
     return list(found)
