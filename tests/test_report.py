@@ -16,7 +16,6 @@ from urllib.parse import unquote
 import pytest
 
 import nights as made
-from conftest import TOP
 from parity import report
 from parity.base import text
 from parity.compare.model import Outcome
@@ -24,7 +23,7 @@ from parity.records.record import Session as Stored
 from parity.report import drawings, nights
 from parity.report.beside import Beside
 from parity.report.page import key
-from parity.verdict import model, terminal
+from parity.verdict import model
 from parity.verdict.model import WORDS, Attribution, Change, CodeCoverage, Coverage, Session, Verdict, Where
 
 HOSTILE = [
@@ -51,27 +50,27 @@ def every_word():
                  value=None if word in ('missing', 'skipped', 'failed') else 71200.0, limit_source='dmidecode', efficiency=0.41) for word in WORDS]
 
 
-def hostile():
+def hostile(texts=HOSTILE):
     cells = [cell(check=h, case=h, subsystem=h, system=h, partition=h, environ=h, metric=h, unit=h, value=1.5, limit=2.0, limit_source=h,
                   efficiency=math.nan, label=h, reason=h, nodes=[h], jobid=h, outputdir=f'/runs/{h}', verdict=word, cause=Attribution(
                       where=Where(kind='node', name=h, why=h), subsystem=model.Subsystem(name=h, why=h),
                       changes=[Change(fact=h, old=h, new=h, nodes=[h], since=0.0)]))
-             for h, word in zip(HOSTILE, (*WORDS, *WORDS), strict=False)]
+             for h, word in zip(texts, (*WORDS, *WORDS), strict=False)]
     pairs = [Outcome(baseline=h, candidate=h, subsystem=h, benchmark=h, metric=h, expected=h, ratio=1.0, low=0.9, high=1.1, state='regressed', why=h)
-             for h in HOSTILE]
-    nested = {h: {'text': h, 'list': [h, 1, None], 'deep': [{h: h}], 'value': {'value': 1, 'unit': h}} for h in HOSTILE}
-    return verdict_of(cells, pairs=pairs, trust=HOSTILE[0], warnings=HOSTILE, next=HOSTILE[1], session={'facts': nested, 'software': HOSTILE[3]})
+             for h in texts]
+    nested = {h: {'text': h, 'list': [h, 1, None], 'deep': [{h: h}], 'value': {'value': 1, 'unit': h}} for h in texts}
+    return verdict_of(cells, pairs=pairs, trust=texts[0], warnings=texts, next=texts[1], session={'facts': nested, 'software': texts[3]})
 
 
-def hostile_beside():
+def hostile_beside(texts=HOSTILE):
     """The same text in everything that stands beside a verdict."""
-    cells = hostile().cells
+    cells = hostile(texts).cells
     return Beside(
-        before=verdict_of([c.model_copy(update={'verdict': 'ok'}) for c in cells]), differences=HOSTILE,
-        nights=nights.Nights([(h, h) for h in HOSTILE], {
+        before=verdict_of([c.model_copy(update={'verdict': 'ok'}) for c in cells]), differences=texts,
+        nights=nights.Nights([(h, h) for h in texts], {
             key(c): nights.packed([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, c.unit) for c in cells}),
-        plots={drawings.Plot(h, h, h, h, h, h, 'lower'): [drawings.Line(h, {1.0: 1.0, 2.0: 3.0})] for h in HOSTILE},
-        facts=Stored('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g} for h, g in zip(HOSTILE, HOSTILE[::-1], strict=True)}))
+        plots={drawings.Plot(h, h, h, h, h, h, 'lower'): [drawings.Line(h, {1.0: 1.0, 2.0: 3.0})] for h in texts},
+        facts=Stored('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g} for h, g in zip(texts, texts[::-1], strict=True)}))
 
 
 class Page(HTMLParser):
@@ -111,14 +110,6 @@ def page_of(verdict, directory, root=Path('/runs'), beside=None):
 
 # What a page may contain
 
-TAGS = set('html head meta title style body a header h1 h2 h3 span time p code ul ol li strong section main article b em details summary div '
-           'table caption thead tbody tr th td small i dl dt dd footer nav form button label select option input output kbd script '
-           'figure figcaption svg path text pre'.split())
-ATTRIBUTES = set('lang charset http-equiv content name class href id datetime aria-label aria-labelledby tabindex role scope colspan style '
-                 'hidden type value name placeholder autocomplete spellcheck aria-pressed aria-hidden data-name data-p data-of '
-                 'viewbox d x y open'.split())
-
-
 @pytest.fixture(scope='module')
 def hostile_page(tmp_path_factory):
     return page_of(hostile(), tmp_path_factory.mktemp('hostile'), beside=hostile_beside())
@@ -130,10 +121,10 @@ def words(tmp_path_factory):
         'interrupted': True, 'facts': {'limits': {'peak': {'value': 1.2e11, 'unit': 'flop/s', 'source': 'archspec'}}}}), tmp_path_factory.mktemp('words'))
 
 
-def test_nothing_that_a_job_printed_becomes_markup_and_all_of_it_can_be_read(hostile_page):
-    page = hostile_page
-    assert {e['tag'] for e in page.elements} <= TAGS
-    assert {a for e in page.elements for a in e['attrs']} <= ATTRIBUTES
+def test_nothing_that_a_job_printed_becomes_markup_and_all_of_it_can_be_read(hostile_page, tmp_path):
+    page, words = hostile_page, [re.sub(r'\W', '_', text) for text in HOSTILE]
+    harmless = page_of(hostile(words), tmp_path, beside=hostile_beside(words))
+    assert [(e['tag'], set(e['attrs'])) for e in page.elements] == [(e['tag'], set(e['attrs'])) for e in harmless.elements]
     assert [s['attrs'] for s in page.all('script')] == [{'type': 'application/json', 'id': 'data'}, {}] and len(page.all('style')) == 1
     assert page.unbalanced == [] and page.open == []
     assert all(re.fullmatch(r'--lines:\d+', e['attrs']['style']) for e in page.elements if 'style' in e['attrs'])
@@ -149,8 +140,9 @@ def test_every_address_is_inside_the_page_or_a_relative_file(tmp_path):
         folder.mkdir(parents=True)
     page = page_of(verdict_of([cell(metric=str(i), outputdir=str(f)) for i, f in enumerate(folders)]), tmp_path / 'report', tmp_path / 'runs')
     addresses = {e['attrs']['href'] for e in page.all('a')}
-    assert any('javascript' in a for a in addresses)
     assert all(a.startswith('#') or re.fullmatch(r"[\w./%~-]+", a) for a in addresses), addresses
+    linked = {Path(os.path.normpath(tmp_path / 'report' / unquote(a, errors='surrogateescape'))) for a in addresses if a.startswith('..')}
+    assert linked == set(folders)
 
 
 def test_the_page_runs_its_own_script_only_and_asks_nothing_of_a_network(hostile_page, words):
@@ -211,33 +203,6 @@ def test_a_page_without_anything_to_tell_or_to_link(tmp_path, cells, said):
     assert said in page.all('main')[0]['text'] and not any('elsewhere' in e['attrs']['href'] for e in page.all('a'))
 
 
-def _contrast(*colours):
-    def luminance(colour):
-        parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
-        return sum(share * (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4)
-                   for share, p in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
-    dark, light = sorted(map(luminance, colours))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def test_light_and_dark_colours_have_the_contrast_of_wcag_aa():
-    css = (TOP / 'reframe/parity/report/page.css').read_text()
-    schemes = [dict(re.findall(r'--([\w-]+): (#\w{6})', block)) for block in re.findall(r':root \{(.*?)\}', css, re.S)]
-    assert len(schemes) == 2
-    for scheme in schemes:
-        pairs = [(ink, ground) for ink in ('fg', 'soft', 'link') for ground in ('bg', 'panel', 'better-bg')]
-        pairs += [(word, f'{word}-bg') for word in ('bad', 'broken', 'quiet', 'better', 'good')]
-        assert min(_contrast(scheme[one], scheme[other]) for one, other in pairs) >= 4.5
-
-
-@pytest.mark.parametrize('name', ['Stream_1', 'a b', '100%', 'q?x#y', 'javascript:alert(1)', '"x"', 'Ω\udc80', '//host'])
-def test_a_link_leads_to_the_output_directory(tmp_path, name):
-    link = text.link(f'{tmp_path}/output/{name}', tmp_path / 'report', tmp_path)
-    assert re.fullmatch(r'[\w./%~-]+', link)
-    found = os.path.normpath(os.path.join(tmp_path / 'report', unquote(link, errors='surrogateescape')))
-    assert found == os.path.normpath(f'{tmp_path}/output/{name}')
-
-
 @pytest.mark.parametrize('outside', ['', '/etc', '{root}/../other', '{root}x', 'with\0nul', '{root}/\ud800', '{root}/way/ssl'])
 def test_no_link_leads_out_of_the_results(tmp_path, outside):
     root = tmp_path / 'results'
@@ -263,16 +228,10 @@ def test_a_value_that_is_not_finite_is_null_in_json_and_a_word_on_the_page(tmp_p
     assert 'inf' in page.rows()[0]['text']
 
 
-def _contents(directory):
-    return {f.name: f.read_bytes() for f in directory.iterdir()}
-
-
 @pytest.mark.parametrize('owner, name, call', [(Path, 'write_bytes', 1), (Path, 'write_bytes', 3), (os, 'replace', 1)])
-@pytest.mark.parametrize('old', [[], [cell()]], ids=['none before', 'one before'])
-def test_a_write_that_fails_leaves_the_old_report_whole(tmp_path, monkeypatch, owner, name, call, old):
-    if old:
-        report.write(verdict_of(old), tmp_path, tmp_path)
-    before, real, calls = _contents(tmp_path), getattr(owner, name), []
+def test_a_write_that_fails_leaves_the_old_report_whole(tmp_path, monkeypatch, owner, name, call):
+    report.write(verdict_of([cell()]), tmp_path, tmp_path)
+    before, real, calls = {f: f.read_bytes() for f in tmp_path.iterdir()}, getattr(owner, name), []
 
     def full(*arguments):
         calls.append(arguments)
@@ -282,28 +241,7 @@ def test_a_write_that_fails_leaves_the_old_report_whole(tmp_path, monkeypatch, o
     monkeypatch.setattr(owner, name, full)
     with pytest.raises(OSError, match='No space left'):
         report.write(verdict_of(every_word()), tmp_path, tmp_path)
-    assert _contents(tmp_path) == before
-
-
-def test_the_page_is_put_in_place_last_and_a_folder_in_its_way_stays(tmp_path, monkeypatch):
-    order, real = [], os.replace
-    monkeypatch.setattr(os, 'replace', lambda a, b: (order.append(Path(b).name), real(a, b)))
-    report.write(verdict_of([]), tmp_path, tmp_path)
-    assert sorted(order) == ['index.html', 'junit.xml', 'verdict.json'] and order[-1] == 'index.html'
-    (tmp_path / 'other' / 'index.html').mkdir(parents=True)
-    with pytest.raises(OSError):
-        report.write(verdict_of([]), tmp_path / 'other', tmp_path)
-    assert (tmp_path / 'other' / 'index.html').is_dir()
-
-
-def test_terminal_page_and_junit_print_the_same_rows(tmp_path):
-    verdict = verdict_of(every_word())
-    printed = '\n'.join(text for text, _ in terminal.lines(verdict, everything=True))
-    texts = [printed, page_of(verdict, tmp_path).all('main')[0]['text'], report.junit(verdict).decode()]
-    for row in model.rows(verdict.cells):
-        assert all(row.cell.metric in text and row.place.partition(':')[2] in text for text in texts)
-        assert row.title in printed and row.figure in printed and row.figure in texts[1] and row.reason in printed
-    assert all(f'because {word}' in texts[1] for word in WORDS)
+    assert {f: f.read_bytes() for f in tmp_path.iterdir()} == before
 
 
 # JUnit
