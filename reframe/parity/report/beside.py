@@ -83,6 +83,5 @@ def differences(before: Session, now: Session) -> list[str]:
     from parity.verdict import cause
     found: dict[str, None] = {}
     for environ in now.facts.get('software') or ['']:
-        changed = cause.changes([before, now], now.start, before.start, environ)
-        found |= dict.fromkeys(map(str, cause.on(changed, {node for each in changed for node in each.nodes})))
+        found |= dict.fromkeys(map(str, cause.changes([before, now], now.start, before.start, environ)))
     return list(found)

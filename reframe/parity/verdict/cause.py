@@ -69,9 +69,9 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         was, tonight = (frozenset().union(*(nodes_of(r) for r in own if r[key] == value))
                         for key, value in (('start', good), ('session', session)))
         nodes = {where.name} if where.kind == 'node' else tonight or set(cell.nodes)
-        here = {ANYWHERE, *map(_short, nodes)}
-        told = [change.model_copy(update={'nodes': [n for n in change.nodes if n]})
-                for change in changed(good, cell.environ) if here & set(map(_short, change.nodes))]
+        here = set(map(_short, nodes))
+        told = [change for change in changed(good, cell.environ)
+                if not change.nodes or here & set(map(_short, change.nodes))]
         if was and nodes and not was & nodes:
             told.insert(0, Change(fact='nodes', old=' '.join(sorted(was)), new=' '.join(sorted(nodes)), since=bad))
         return Attribution(where=where, subsystem=moved, changes=told)
@@ -108,7 +108,7 @@ def changes(nights: list[Session], bad: float, good: float, environ: str) -> lis
     """Return each fact of the session begun at ``bad`` that was another one up to ``good`` (Unix times).
 
     ``nights``: sessions of one system, oldest first. ``environ``: the environment whose software counts. A change
-    names all nodes that have it."""
+    names all nodes that have it; none where it is of no node in particular."""
     known: dict[tuple[str, str], list[tuple[float, str]]] = {}      # by node and fact
     for night in nights:
         if night.start <= bad:
@@ -121,7 +121,7 @@ def changes(nights: list[Session], bad: float, good: float, environ: str) -> lis
         if before and new != before[-1]:
             *_, (began, _) = takewhile(lambda value, new=new: value[1] == new, reversed(values))
             changed.setdefault((fact, before[-1], new, began), []).append(node)
-    return [Change(fact=fact, old=old, new=new, since=began, nodes=sorted(nodes))
+    return [Change(fact=fact, old=old, new=new, since=began, nodes=sorted(filter(None, nodes)))
             for (fact, old, new, began), nodes in changed.items()]
 
 
