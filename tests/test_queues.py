@@ -17,7 +17,7 @@ from conftest import shell
 from parity.rfm import patches, queues
 from parity.scheduler import command, pbs, scheduled
 from parity.scheduler.pbs import PbsNode
-from pbs_server import COMMANDS, RECORDED, printed
+from pbs_server import COMMANDS, printed
 from slurm_site import REFUSED
 
 FULL = 'qsub: Maximum number of jobs already in queue'
@@ -84,8 +84,7 @@ def test_a_full_queue_is_tried_again_until_it_takes_the_job(submitted, job, tmp_
     monkeypatch.setattr(queues, 'TRY_EVERY', 0.0)
     assert scheduler.taken([job]) == [job] and job.jobid == '17'
     assert command.read_standing(tmp_path) == command.Standing(True, told.since, '')
-    assert job.submit_time <= told.since and job.refused_for > 0.0
-    assert scheduler.folders[1:] == [str(tmp_path)] * 2, 'the script is named without its folder'
+    assert job.submit_time <= told.since and job.refused_for > 0.0 and scheduler.folders[1:] == [str(tmp_path)] * 2
 
 
 @pytest.mark.parametrize('answers, waited, why', [
@@ -103,22 +102,10 @@ def test_what_no_waiting_mends_fails_at_once_in_one_line(submitted, refusal):
     assert str(caught.value) == ' '.join(refusal.split())
 
 
-def test_a_job_that_no_queue_took_is_ended_without_a_word_to_the_scheduler(submitted, job):
-    submitted(FULL).cancel(job)
-    assert job.completed and job.why == ''
-
-
-def test_how_a_job_stands_is_written_when_it_changes(job, tmp_path):
-    for text in (None, '', '{', '[]', '{"waits": true}'):
-        if text is not None:
-            (tmp_path / command.FILE).write_text(text)
-        assert command.read_standing(tmp_path) is None
-    command.note_standing(job, True)
-    first = command.read_standing(tmp_path)
-    command.note_standing(job, True, 'Not Running: Dedicated time conflict')
-    assert command.read_standing(tmp_path) == command.Standing(True, first.since, 'Not Running: Dedicated time conflict')
-    command.note_standing(job, False)
-    assert not command.read_standing(tmp_path).waits and command.read_standing(tmp_path).since >= first.since
+@pytest.mark.parametrize('text', ['', '{', '[]', '{"waits": true}'])
+def test_a_standing_that_another_hand_wrote_is_none(tmp_path, text):
+    (tmp_path / command.FILE).write_text(text)
+    assert command.read_standing(tmp_path) is None
 
 
 JOB = (slurm_site.RECORDED / 'job-completed.txt').read_text()
@@ -158,15 +145,12 @@ def test_slurm_tells_how_long_a_job_waited_and_ran(scheduler, job, told, times):
     assert job.times == ({'submitted': job.submit_time, 'waited': times[0], 'ran': times[1]} if times else {})
 
 
-def test_a_job_that_waits_is_told_with_slurms_reason(scheduler, job, tmp_path):
+def test_a_job_that_waits_is_told_with_slurms_reason_and_a_blocked_one_is_cancelled(scheduler, job, tmp_path):
     backend = scheduler('PENDING', 'RUNNING', squeue={SQUEUE: '4|ReqNodeNotAvail, UnavailableNodes:p1\n'})
     for waits, reason in ((True, 'ReqNodeNotAvail, UnavailableNodes:p1'), (False, '')):
         backend.poll(job)
         told = command.read_standing(tmp_path)
         assert (told.waits, told.reason) == (waits, reason)
-
-
-def test_a_blocked_job_is_still_cancelled(scheduler, job):
     scheduler('PENDING', squeue={SQUEUE: '4|BadConstraints\n'}, scancel={'4': ''}).poll(job)
     assert job.is_cancelling and 'BadConstraints' in str(job._exception)
 
@@ -188,39 +172,21 @@ def test_a_job_that_slurm_does_not_cancel_is_not_waited_for(scheduler, job, monk
     assert backend.finished(job) and not job._exception
 
 
-class Ended(reframe_slurm._SlurmJob):
-    def __init__(self, state, spec, workdir):
-        self._state, self._nodespec, self._nodelist, self._workdir = state, spec, None, str(workdir)
-
-
-@pytest.fixture
-def nodes_read_here(monkeypatch):
+@pytest.mark.parametrize('told, spec, names', [
+    (None, 'n[1-3,7],gpu01', ['gpu01', 'n1', 'n2', 'n3', 'n7']), (None, 'n[008-010]', ['n008', 'n009', 'n010']),
+    (None, 'None assigned', []), (None, 'n[1-', []), (None, '@all', []),
+    # the job's own word comes first: sacct says COMPLETED on n1 of a job on n1 and n2 that took two seconds
+    ('n1,n2', 'n1', ['n1', 'n2']), *((no_list, 'n1', ['n1']) for no_list in ('', '--all', 'n1;true', '$(true)', 'n1\x1b[0m'))])
+def test_the_nodes_of_an_ended_job(tmp_path, monkeypatch, told, spec, names):
     monkeypatch.setattr(reframe_slurm._SlurmJob, 'nodelist', None)
     patches.read_nodes_here()
-
-
-LONG = [f'node{number}' for number in range(500)]
-
-
-@pytest.mark.parametrize('told, spec, names', [
-    (None, 'n1,n2', ['n1', 'n2']), (None, 'n[1-3,7],gpu01', ['gpu01', 'n1', 'n2', 'n3', 'n7']), (None, 'n[008-010]', ['n008', 'n009', 'n010']),
-    (None, '', []), (None, 'None assigned', []), (None, 'n[1-', []), (None, '@all', []),
-    # the job's own word comes first: sacct says COMPLETED on n1 of a job on n1 and n2 that took two seconds
-    ('n1,n2', 'n1', ['n1', 'n2']), (','.join(LONG), 'node0', sorted(LONG)),
-    *((no_list, 'n1', ['n1']) for no_list in ('', '--all', 'n1 n2', 'n1;true', '$(true)', 'n1\x1b[0m'))])
-def test_the_nodes_of_an_ended_job(nodes_read_here, tmp_path, told, spec, names):
     if told is not None:
         (tmp_path / 'node.txt').write_text(f'node: n1\nnodes: {told}\nkernel: 6.1\n')
-        assert scheduled.node(str(tmp_path)) == {'node': 'n1', 'kernel': '6.1'}
-    job = Ended('COMPLETED', spec, tmp_path)
-    assert sorted(job.nodelist) == sorted(job.nodelist) == names
-
-
-def test_a_running_job_has_no_nodes_yet_and_jobs_do_not_share_theirs(nodes_read_here, tmp_path):
-    job, other = Ended('RUNNING', '', tmp_path), Ended('FAILED', 'n2', tmp_path)
+    job = object.__new__(reframe_slurm._SlurmJob)
+    job._state, job._nodespec, job._nodelist, job._workdir = 'RUNNING', '', None, str(tmp_path)
     assert job.nodelist is None
-    job._state, job._nodespec = 'COMPLETED', 'n7'
-    assert (job.nodelist, other.nodelist) == (['n7'], ['n2'])
+    job._state, job._nodespec = 'COMPLETED', spec
+    assert sorted(job.nodelist) == names
 
 
 @pytest.fixture
@@ -229,19 +195,18 @@ def server(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def poll(server, tmp_path, monkeypatch):
+def poll(server, job, tmp_path, monkeypatch):
     """Ask once how a job stands whose situation was recorded; returns the job, and the cancelled ids."""
     scheduler = object.__new__(queues.Pbs)
     scheduler.log = lambda *_: None
-    gone = []
+    gone, fresh = [], job
     monkeypatch.setattr(queues.Pbs, 'cancel', lambda self, job: gone.append(job.jobid))
 
     def once(name, *, waited=0.0, outputs=True, answers=None, job=None, **more):
         number = printed(name)['stdout'].split(b'\n')[0].removeprefix(b'Job Id: ').decode() or '1.pbshead'
         server('qstat', answers or {'-x -f -w': printed(name)})
-        job = job or Job(**{'_jobid': number, '_completed': False, '_state': None, '_exitcode': None, 'nodelist': [],
-                            '_exception': None, 'cancelled': False, '_submit_time': time.time() - waited, 'workdir': str(tmp_path),
-                            'stdout': 'rfm_job.out', 'stderr': 'rfm_job.err', 'max_pending_time': 600, 'times': {}, **more})
+        job = job or Job(**{**vars(fresh), '_jobid': number, '_exitcode': None, 'nodelist': [], 'cancelled': False,
+                            '_submit_time': time.time() - waited, 'stderr': 'rfm_job.err', 'times': {}, **more})
         for file in (job.stdout, job.stderr) if outputs else ():
             (tmp_path / file).touch()
         scheduler.poll(None, job)
@@ -296,10 +261,9 @@ def test_output_that_does_not_come_is_not_waited_for_for_ever(poll):
     job, _ = poll('ended0', outputs=False)
     assert not job.completed, 'a file system may show it later'
     job.ended_at -= queues.OUTPUT_WAIT + 1
-    job, _ = poll('ended0', outputs=False, job=job)
-    assert job.completed and 'its output did not come' in str(job._exception)
-    job, _ = poll('deleted-while-queued', outputs=False)
-    assert job.completed and 'deleted before it ran' in str(job._exception)
+    for name, before, said in (('ended0', job, 'its output did not come'), ('deleted-while-queued', None, 'deleted before it ran')):
+        job, _ = poll(name, outputs=False, job=before)
+        assert job.completed and said in str(job._exception)
 
 
 @pytest.mark.parametrize('comes_back', [False, True])
@@ -318,16 +282,13 @@ def test_a_job_whose_node_is_down_runs_until_the_node_stays_down(poll, server, t
     assert comes_back or 'a node failed: pbs1 is down (communication closed)' in str(job._exception) and job.times['ran'] >= 0.0
 
 
-@pytest.mark.parametrize('answer, asked', [('qdel-node-down', ['15.pbshead', '-W force 15.pbshead']), ('qdel-ended', ['15.pbshead']),
-                                           ('server-down', ['15.pbshead'])])
-def test_a_job_is_cancelled_by_force_where_its_node_does_not_answer(tmp_path, monkeypatch, answer, asked):
-    said = COMMANDS[answer]
-    (tmp_path / 'qdel').write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\necho {said["stderr"]!r} >&2\nexit {said["exit_code"]}\n')
-    (tmp_path / 'qdel').chmod(0o755)
-    monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
-    job = Job(_jobid='15.pbshead', _cancelled=False, _submit_time=time.time())
+@pytest.mark.parametrize('answer, asked', [('qdel-node-down', ['', '-W force ']), ('qdel-ended', ['']), ('server-down', [''])])
+def test_a_job_is_cancelled_by_force_where_its_node_does_not_answer(job, monkeypatch, answer, asked):
+    words = []
+    monkeypatch.setattr(queues, 'run', lambda command: words.append(command) or Made(returncode=1, stderr=COMMANDS[answer]['stderr']))
+    job._jobid = '15.pbshead'
     object.__new__(queues.Pbs).cancel(job)
-    assert (tmp_path / 'asked').read_text().splitlines() == asked and job._cancelled
+    assert [' '.join(command) for command in words] == [f'qdel {options}15.pbshead' for options in asked] and job._cancelled
 
 
 def test_a_silent_server_ends_nothing_but_a_cancelled_job(poll, monkeypatch):
@@ -348,21 +309,10 @@ FEW = [PbsNode('a', frozenset({'free'}), '', {'ncpus': '2', 'mem': '1200mb', 'ar
 
 
 @pytest.mark.parametrize('queue, wanted, names', [
-    ('', {}, 'abc'), ('workq', {}, 'abc'), ('gpuq', {}, 'd'), ('workq', {'ngpus': '4'}, 'b'), ('workq', {'ngpus': '1'}, 'bc'),
-    ('workq', {'mem': '2000mb'}, 'bc'), ('workq', {'mem': '1gb'}, 'abc'), ('workq', {'arch': 'linux'}, 'a'),
+    ('', {}, 'abc'), ('gpuq', {}, 'd'), ('workq', {'ngpus': '1'}, 'bc'), ('workq', {'mem': '2000mb'}, 'bc'),
     ('workq', {'Qlist': 'gpuq'}, 'b'), ('workq', {'ompthreads': '1', 'mpiprocs': '9'}, 'abc'), ('gpuq', {'arch': 'linux'}, '')])
 def test_the_nodes_that_a_job_may_have(queue, wanted, names):
     assert ''.join(n.name for n in pbs.left(FEW, queue, wanted)) == names
-
-
-@pytest.mark.parametrize('name, states, available, queue', [
-    ('free', 'free', True, ''), ('job-busy', 'job-busy', True, ''), ('job-exclusive', 'job-exclusive', True, ''),
-    ('offline', 'offline', False, ''), ('with-queue', 'free', True, 'workq')])
-def test_the_states_of_nodes(name, states, available, queue):
-    found = pbs.hosts((RECORDED / f'nodes-{name}.txt').read_text())
-    assert [n.name for n in found] == ['pbs1', 'pbs2']
-    assert states in {word for n in found for word in n.states} and any(n.is_available is available for n in found)
-    assert found[1].queue == queue and found[0].resources['mem'] == '1200mb'
     assert [n.is_available for n in FEW] == [True, True, False, True]
     assert FEW[0].in_statex('free') and FEW[0].in_statex('idle') and not FEW[1].in_state('free')
     assert FEW[2].in_state('down') and not FEW[2].in_statex('down') and FEW[2].in_statex('down+offline')
@@ -389,13 +339,12 @@ def test_reframe_distributes_over_the_nodes_of_a_pbs(dry_run, server):
         f'1:mpiprocs=72:ncpus=72:ompthreads=1:host=n{i}' for i in (1, 2)]
 
 
-@pytest.mark.parametrize('named, select', [
-    ('n1,n2', 'select=1:mpiprocs=1:ncpus=1:ompthreads=1:host=n1+1:mpiprocs=1:ncpus=1:ompthreads=1:host=n2'),
-    ('n1', 'nodelist=n1 names 1, the job needs 2')])
-def test_a_node_list_becomes_chunks_on_hosts(dry_run, named, select):
-    done, scripts = dry_run(f'-n "OsuBandwidth.*between.*bibw" -J nodelist={named} -J q=fast')
-    assert select in done.stdout + ''.join(scripts)
-    assert all('nodelist' not in text and ('#PBS -q fast' in text or done.returncode) for text in scripts)
+def test_a_node_list_becomes_chunks_on_hosts(dry_run):
+    between = '-n "OsuBandwidth.*between.*bibw" -J q=fast -J nodelist='
+    assert 'nodelist=n1 names 1, the job needs 2' in dry_run(f'{between}n1')[0].stdout
+    done, (script,) = dry_run(f'{between}n1,n2')
+    assert 'select=1:mpiprocs=1:ncpus=1:ompthreads=1:host=n1+1:mpiprocs=1:ncpus=1:ompthreads=1:host=n2' in script
+    assert 'nodelist' not in script and '#PBS -q fast' in script and "\ncd '" in script, 'the path has a space'
 
 
 def test_a_pbs_that_does_not_answer_is_told(dry_run, server):

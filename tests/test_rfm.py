@@ -1,23 +1,13 @@
-"""ReFrame's internals that parity.rfm relies on: what ReFrame does alone, what it does with parity, what may have changed."""
+"""ReFrame's internals that parity.rfm relies on: what may have changed."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import inspect
-import logging
-import warnings
 from functools import reduce
-from types import SimpleNamespace
 
 import pytest
-import reframe.core.warnings as reframe_warnings
-from reframe.core.schedulers import local, pbs
-from reframe.frontend import reporting
-from reframe.utility import jsonext, osext
-
-from parity.base.reasons import LONGEST
-from parity.rfm import patches
 
 #: Each file of parity.rfm, the functions of ReFrame 4.10 that it changes, calls or imitates, and a digest of their text.
 RELIED = {
@@ -54,58 +44,3 @@ def digest(name: str) -> str:
 def test_reframe_has_not_changed_what_parity_relies_on(file, name, known):
     now = digest(name)
     assert now == known, f'ReFrame changed reframe.{name}: see whether reframe/parity/rfm/{file} still holds; its digest is {now} then'
-
-
-@pytest.fixture
-def saved(monkeypatch):
-    """Put back each name that the patches change."""
-    for owner, name in ((local, 'osext'), (pbs.PbsJobScheduler, 'emit_preamble'), (reframe_warnings, 'inspect'),
-                        (reporting, 'what'), (jsonext, 'encode'), (logging, 'raiseExceptions')):
-        monkeypatch.setattr(owner, name, getattr(owner, name))
-
-
-def test_a_script_below_a_folder_with_a_space_starts(tmp_path, saved):
-    folder = tmp_path / 'my results'
-    folder.mkdir()
-    script = folder / 'job.sh'
-    script.write_text('#!/bin/sh\nexit 7\n')
-    script.chmod(0o755)
-    job = SimpleNamespace(workdir=str(folder), name='x', stdout='out', stderr='err', time_limit=None)
-    scheduler = SimpleNamespace(_format_option=str, _emit_lselect_option=lambda job: [])
-
-    def started():
-        process = local.osext.run_command_async(str(script))
-        process.communicate()
-        return process.returncode
-    patches.allow_spaces(tmp_path)
-    assert local.osext is osext
-    with pytest.raises(FileNotFoundError):
-        started()
-    patches.allow_spaces(folder)
-    assert started() == 7 and local.osext.run_command is osext.run_command
-    assert f"cd '{folder}'" in pbs.PbsJobScheduler.emit_preamble(scheduler, job)
-
-
-def test_the_caller_of_a_silenced_warning_is_not_looked_for(saved, monkeypatch):
-    looked = []
-    monkeypatch.setattr(inspect, 'stack', lambda: looked.append(1) or [None] * 4)
-    patches.skip_silenced_warnings()
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', category=reframe_warnings.ReframeDeprecationWarning)
-        assert reframe_warnings.inspect.stack() == [] and not looked
-        warnings.simplefilter('default')
-        assert reframe_warnings.inspect.stack() and looked
-
-
-def test_a_reason_of_megabytes_is_cut_in_the_report(saved):
-    failure = ValueError('x' * 1000000)
-    assert len(jsonext.encode(failure)) > 100000 or len(jsonext.dumps({'e': failure})) > 100000
-    patches.cut_reasons()
-    assert len(reporting.what(type(failure), failure, None)) <= LONGEST
-    assert len(jsonext.encode(failure)) <= LONGEST
-
-
-def test_a_log_on_a_full_disk_prints_no_traceback(saved):
-    logging.raiseExceptions = True
-    patches.keep_logs_quiet()
-    assert not logging.raiseExceptions
