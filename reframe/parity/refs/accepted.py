@@ -240,8 +240,6 @@ def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
         return f'{shown!r} is no finite number (YAML reads -.1 as text: write -0.1); must be {valid}'
     if given != unit:
         return f'unit {given!r}, but the check measures {unit}'
-    if low is None and up is None:
-        return 'has no bound: it could never be judged'
     if (low or 0) > 0 or (up or 0) < 0:
         return f'lower {low} must be at most 0 and upper {up} at least 0'
     if (ref > 0 and (low or 0) < -1) or (ref < 0 and (up or 0) > 1):

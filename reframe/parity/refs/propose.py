@@ -264,11 +264,8 @@ def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> list[Night]:
                       f'not alike: {sum(word in n.labels for n in kept)} of {len(kept)} nights are {word}')
     if len(kept) < bounds.FEWEST:
         raise Refused(f'{len(kept)} night{"s" if len(kept) > 1 else ""}{why}; {bounds.FEWEST} are needed')
-    seen: dict[str, str] = {}
-    for night in kept:
-        for node in _nodes(night):
-            if kind := kinds.get((night.session, node)):
-                seen.setdefault(kind, f'{node} on {night.night[:10]}')
+    seen = {kind: f'{node} on {night.night[:10]}' for night in kept for node in _nodes(night)
+            if (kind := kinds.get((night.session, node)))}
     if len(seen) > 1:
         said = '; '.join(f'{kind} ({where})' for kind, where in list(seen.items())[:3])
         raise Refused(f'not alike: nodes of several kinds: {said}')
