@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import PATIENCE, TOP, run_python, shell
+from conftest import TOP, run_python, shell
 from parity.base import codes
 from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import software
@@ -325,17 +325,11 @@ place=$2; xhpl=$2/view/bin/xhpl; shift 2
 case "$1 $2" in
     '--version ') echo 1.1.0 ;;
     'config get') printf "config:\\n  install_tree: {root: ${TREE:-/opt}}\\n" ;;
-    concretize*) exec "$PYTHON" "$0.py" "$place" ;;
+    concretize*) "$PYTHON" -c "$CONCRETIZER" "$place" ;;
     install*)
-        [ "$FAILURE" != broken ] || { echo '==> Error: Failed downloads:'; echo 'hpl@2.2'; exit 1; }
         mkdir -p "$place/._view/1/bin"
         ln -sfn ._view/1 "$place/view"
-        case "$FAILURE" in
-            killed) kill -KILL $PPID ;;
-            silent) printf '#!/bin/sh\\nexit 3\\n' >"$xhpl"; chmod +x "$xhpl" ;;
-            absent) ;;
-            *) cp /bin/true "$xhpl" ;;
-        esac ;;
+        eval "${INSTALL:-cp /bin/true '$xhpl'}" ;;
     'location --spack-root') echo "$here" ;;
     'location --repo') [ -d "$here/recipes" ] && echo "$here/recipes/spack_repo/$3" ;;
     'mirror create') echo '==> Adding package npb@3.4.3 to mirror'; echo source >"$4/npb.tar.gz" ;;
@@ -347,18 +341,16 @@ place = pathlib.Path(sys.argv[1])
 specs = yaml.safe_load((place / 'spack.yaml').read_text())['spack']['specs']
 of = lambda spec: {'name': spec.partition('@')[0], 'version': spec.partition('@')[2].split()[0], 'namespace': 'parity',
                    'hash': (spec.encode().hex() * 32)[:32], 'parameters': {}, 'arch': {'target': 'zen3'}}
-locked = [of(spec) for spec in specs] + [{**of('compiler-wrapper@1'), 'hash': 'w'}]
 (place / 'spack.lock').write_text(json.dumps({'roots': [{'spec': s, 'hash': of(s)['hash']} for s in specs],
-                                              'concrete_specs': {s['hash']: s for s in locked}}))'''
+                                              'concrete_specs': {of(s)['hash']: of(s) for s in [*specs, 'compiler-wrapper@1']}}))'''
 
 
 @pytest.fixture
 def builder(site, tmp_path, monkeypatch):
-    """A site of one code, HPL, and its Spack; FAILURE says how a build ends."""
-    program = script(tmp_path / 'a spack' / 'bin' / 'spack', SPACK)
-    Path(f'{program}.py').write_text(CONCRETIZER)
-    monkeypatch.setenv('SPACK_ROOT', str(tmp_path / 'a spack'))
-    monkeypatch.setenv('PYTHON', sys.executable)
+    """A site of one code, HPL, and its Spack; INSTALL is what an installation does at last."""
+    script(tmp_path / 'a spack' / 'bin' / 'spack', SPACK)
+    for name, value in (('SPACK_ROOT', str(tmp_path / 'a spack')), ('PYTHON', sys.executable), ('CONCRETIZER', CONCRETIZER)):
+        monkeypatch.setenv(name, value)
     asks_for('hpl@2.3')
     return site
 
@@ -375,26 +367,27 @@ def offered() -> tuple[list[str], str]:
     return environ.features, environ.software.get('newer_build', '')
 
 
-@pytest.mark.parametrize('failure, why', [
-    ('broken', r'failed: spack install fails: Failed downloads: hpl@2\.2 \(see .*/build\.log\)'), ('killed', 'has not ended'),
-    ('silent', r'failed: .*/xhpl: does not start: exit code 3'), ('absent', r'failed: .*/xhpl: is not there: .*')])
-def test_a_build_that_fails_leaves_the_codes_of_the_one_before_in_use(builder, monkeypatch, capfd, failure, why):
+@pytest.mark.parametrize('install, why', [
+    ("echo '==> Error: Failed downloads:'; echo hpl@2.2; exit 1", r'failed: spack install fails: Failed downloads: hpl@2\.2 \(see .*/build\.log\)'),
+    ('kill -KILL $PPID', 'has not ended'), ('true', r'failed: .*/xhpl: is not there: .*'),
+    (r'printf "#!/bin/sh\nexit 3\n" >"$xhpl"; chmod +x "$xhpl"', r'failed: .*/xhpl: does not start: exit code 3')],
+    ids=['broken', 'killed', 'absent', 'silent'])
+def test_a_build_that_fails_leaves_the_codes_of_the_one_before_in_use(builder, monkeypatch, capfd, install, why):
     before = build.build(builder, FACTS)
     asks_for('hpl@2.2')
-    monkeypatch.setenv('FAILURE', failure)
-    code = ('from parity.system import systems; from parity.software import build\n'
-            'build.build(systems.read("local").model_copy(update={"detect": False}), {})')
-    if failure == 'killed':
-        assert run_python(code, TOP).returncode == -9
+    monkeypatch.setenv('INSTALL', install)
+    if 'kill' in install:
+        assert run_python('from parity.system import systems; from parity.software import build\n'
+                          'build.build(systems.read("local").model_copy(update={"detect": False}), {})', TOP).returncode == -9
     else:
         with pytest.raises(InfrastructureError):
             build.build(builder, FACTS)
     codes, said = offered()
     assert codes == ['hpl'] and manifest.read('local') == before and manifest.whole(before)
     assert re.fullmatch(rf'the build of 20\S+ \S+ {why}; in use: that of 20\S+ \S+', said)
-    assert failure == 'killed' or said in capfd.readouterr().err
+    assert 'kill' in install or said in capfd.readouterr().err
     assert software.status('local', False) == 0 and said in capfd.readouterr().out
-    monkeypatch.delenv('FAILURE')
+    monkeypatch.delenv('INSTALL')
     assert build.build(builder, FACTS).packages['hpl'].version == '2.2' and offered() == (['hpl'], '')
     assert manifest.whole(before)                       # a session that began with it goes on
 
@@ -423,77 +416,64 @@ def test_a_committed_lock_of_other_specs_is_refused_and_left_as_it_is(builder):
     asks_for('hpl@2.3')
     lock.write_text(text)
     assert build.build(builder, FACTS) == before and offered()[1] == ''
+    lock.write_text(text + '\n')
+    assert build.build(builder, FACTS).view != before.view, 'the lock belongs to what is built'
 
 
 # ---- the bundle, with a Spack that is a script
 
 @pytest.fixture
-def fake(tmp_path, monkeypatch):
-    """A Spack and its recipes, and a locked environment; the wheels are fetched by a test of their own."""
+def pack(tmp_path, monkeypatch):
+    """Makes the bundle of a Spack, its recipes and a locked environment; the wheels are fetched by a test of their own."""
     monkeypatch.setattr(spack, '_wheels', lambda folder: None)
     top, place = tmp_path / 'spack of a test', tmp_path / 'environment'
-    script(top / 'bin' / 'spack', SPACK)
     for name in ('lib/spack/a.py', 'share/b', 'etc/spack/defaults/c.yaml', 'opt/built', '.git/objects',
                  'recipes/spack_repo/builtin/repo.yaml', 'recipes/spack_repo/builtin/__pycache__/x.pyc'):
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_text(name)
+        script(top / name, '')
+    command = Spack(str(script(top / 'bin' / 'spack', SPACK)), dict(os.environ))
     place.mkdir()
     shutil.copy(LOCK, place)
-    return Spack(str(top / 'bin' / 'spack'), dict(os.environ)), place
+    return lambda target: spack.bundle(command, 'local', place, target)
 
 
-@pytest.fixture
-def packed(fake, tmp_path):
-    spack.bundle(fake[0], 'local', fake[1], tmp_path / 'a bundle')
-    return tmp_path / 'a bundle'
-
-
-def test_a_bundle_says_what_it_holds(fake, packed, tmp_path, capsys):
-    made = spack.bundle(fake[0], 'local', fake[1], packed)               # again: it is no folder of something else
-    assert made.spack == '1.1.0' and made.recipes.keys() == {'builtin'}
-    assert 'npb@3.4.3' in made.sources and 'openmpi@4.1.4' in made.externals
+def test_a_bundle_says_what_it_holds_and_is_refused_where_it_is_damaged(pack, tmp_path, capsys):
+    target = tmp_path / 'a bundle'
+    assert pack(target).sources == (made := pack(target)).sources       # again: it is no folder of something else
+    assert made.spack == '1.1.0' and made.recipes.keys() == {'builtin'} and 'npb@3.4.3' in made.sources and 'openmpi@4.1.4' in made.externals
     assert set(made.files) == {'spack.tar.gz', 'recipes-builtin.tar.gz', 'sources/npb.tar.gz'}
     assert 'parity: source of npb 3.4.3' in capsys.readouterr().out
     for taken in (tmp_path, LOCK):
         with pytest.raises(UsageError, match='holds something else'):
-            spack.bundle(fake[0], 'local', fake[1], taken)
+            pack(taken)
     with pytest.raises(UsageError, match=f'{spack.VARIABLE} must name a folder'):
         spack.unpack(tmp_path, tmp_path / 'home')
+    for damage in (lambda file: file.write_text('other'), Path.unlink):
+        damage(target / 'sources' / 'npb.tar.gz')
+        with pytest.raises(InfrastructureError, match=r'npb\.tar\.gz: damaged or missing'):
+            spack.unpack(target, tmp_path / 'home')
+        assert spack.unpacked(tmp_path / 'home') is None
 
 
-def test_a_machine_without_a_spack_uses_the_bundles(packed, site, monkeypatch, capsys):
-    monkeypatch.setenv(spack.VARIABLE, str(packed))
+@pytest.mark.skipif(bool(shutil.which('spack', path='/usr/bin:/bin')), reason='a Spack is installed for everyone here')
+def test_a_machine_without_a_spack_asks_for_a_bundle_and_uses_it(pack, site, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv('PATH', '/usr/bin:/bin')
+    with pytest.raises(UsageError, match=f'^no Spack here: .*{spack.VARIABLE}$'):
+        spack.chosen()
+    target, home = tmp_path / 'a bundle', Path(os.environ['PARITY_RESULTS'], 'software', 'spack')
+    pack(target)
+    monkeypatch.setenv(spack.VARIABLE, str(target))
     monkeypatch.setenv('SPACK_DISABLE_LOCAL_CONFIG', '1')
     command = spack.chosen()
-    home = Path(os.environ['PARITY_RESULTS'], 'software', 'spack')
     assert command.program == str(home / 'program' / 'bin' / 'spack') and os.access(command.program, os.X_OK)
     assert not (home / 'program' / 'opt').exists() and not (home / 'program' / '.git').exists()
-    assert command.environ['SPACK_USER_CONFIG_PATH'] == str(home / 'scope')
-    assert 'SPACK_DISABLE_LOCAL_CONFIG' not in command.environ
-    mirrors = yaml.safe_load((home / 'scope' / 'mirrors.yaml').read_text())['mirrors:']
-    assert [m['url'] for m in mirrors.values()] == [(packed / 'sources').as_uri()]
-    assert yaml.safe_load((home / 'scope' / 'bootstrap.yaml').read_text()) == {'bootstrap': {'enable': False}}
+    assert not list(home.rglob('*.pyc')) and (home / 'recipes' / 'spack_repo' / 'builtin' / 'repo.yaml').exists()
+    assert command.environ['SPACK_USER_CONFIG_PATH'] == str(home / 'scope') and 'SPACK_DISABLE_LOCAL_CONFIG' not in command.environ
+    mirrors, bootstrap = (yaml.safe_load((home / 'scope' / f'{name}.yaml').read_text()) for name in ('mirrors', 'bootstrap'))
+    assert [m['url'] for m in mirrors['mirrors:'].values()] == [(target / 'sources').as_uri()] and bootstrap == {'bootstrap': {'enable': False}}
     assert 'unpacking' in capsys.readouterr().out
     assert spack.chosen() == command and 'unpacking' not in capsys.readouterr().out
     monkeypatch.delenv(spack.VARIABLE)
-    monkeypatch.setenv('PATH', '/usr/bin:/bin')
-    assert spack.chosen().program == command.program             # what was unpacked stays
-
-
-@pytest.mark.parametrize('damage', [lambda file: file.unlink(), lambda file: file.write_text('other')])
-def test_a_damaged_bundle_is_not_unpacked(packed, tmp_path, damage):
-    damage(packed / 'sources' / 'npb.tar.gz')
-    with pytest.raises(InfrastructureError, match=r'npb\.tar\.gz: damaged or missing'):
-        spack.unpack(packed, tmp_path / 'home')
-    assert spack.unpacked(tmp_path / 'home') is None
-
-
-def test_without_a_spack_and_without_a_bundle_one_line_says_what_to_do(site, monkeypatch):
-    monkeypatch.setenv('PATH', '/usr/bin:/bin')
-    if shutil.which('spack'):
-        pytest.skip('a Spack is installed for everyone here')
-    with pytest.raises(UsageError, match=f'^no Spack here: .*{spack.VARIABLE}$'):
-        spack.chosen()
+    assert spack.chosen().program == command.program           # what was unpacked stays
 
 
 def test_a_tree_at_a_path_with_a_space_is_refused_before_it_is_built(builder, monkeypatch):
@@ -513,24 +493,21 @@ def test_the_set_up_builds_for_this_machine_only(options, builds):
 
 # ---- with a real Spack
 
-def parity(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, '-m', 'parity.cli', 'software', *arguments], env=env,
-                          capture_output=True, text=True, timeout=PATIENCE)
-
-
 @pytest.mark.skipif(not os.environ.get('SPACK_ROOT') and not shutil.which('spack'), reason='no Spack: neither SPACK_ROOT nor spack on PATH')
 def test_a_real_build_at_a_path_with_a_space_has_hashes_and_is_not_made_again(tmp_path):
-    real = {**os.environ, 'PARITY_ROOT': str(TOP), 'PYTHONPATH': str(TOP / 'reframe'), 'PARITY_RESULTS': str(tmp_path / 'own results')}
-    done = parity(real, 'build')
+    def parity(command: str) -> subprocess.CompletedProcess:
+        return shell(f'{sys.executable} -m parity.cli software {command}', TOP, PARITY_ROOT=str(TOP), PYTHONPATH=str(TOP / 'reframe'),
+                     PARITY_RESULTS=str(tmp_path / 'own results'))
+
+    done = parity('build')
     if 'apt install' in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout + done.stderr
-    made = json.loads(parity(real, 'status', '--json').stdout)
-    assert all(len(package['hash']) == 32 for package in made['packages'].values())
-    assert {'npb', 'hpl', 'stream'} <= made['packages'].keys()
-    done = parity(real, 'build')
+    made = json.loads(parity('status --json').stdout)
+    assert {'npb', 'hpl', 'stream'} <= made['packages'].keys() and all(len(package['hash']) == 32 for package in made['packages'].values())
+    done = parity('build')
     assert done.returncode == 0 and 'nothing to build' in done.stdout
     Path(made['view'], 'stream_c.exe').unlink()
-    status = parity(real, 'status')
+    status = parity('status')
     assert status.returncode == 3 and 'missing or changed: stream_c.exe' in status.stdout
-    assert parity(real, 'build').returncode == 0 and parity(real, 'status').returncode == 0
+    assert parity('build').returncode == 0 and parity('status').returncode == 0
