@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -21,27 +20,17 @@ from parity.site import assemble
 from parity.software import build, environment, manifest, spack
 from parity.software.spack import Spack
 from parity.system import systems
+from test_software import script
 
 LOCK = TOP / 'tests' / 'recorded' / 'spack' / 'spack.lock'
 FACTS = {'llc_bytes': 32e6, 'memory_bytes': 16e9}
 
 
-def script(file: Path, body: str) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f'#!/bin/sh\n{body}\n')
-    file.chmod(0o755)
-    return file
-
-
 @pytest.fixture
-def site(tmp_path, results, monkeypatch):
+def site(site, monkeypatch):
     """The system `local` of a checkout of its own, whose compilers are stated rather than found."""
-    top = tmp_path / 'site'
-    for name in ('checks', 'systems/local', 'spack_repo'):
-        shutil.copytree(TOP / name, top / name, ignore=shutil.ignore_patterns('__pycache__', 'outputs'))
-    shutil.copy(TOP / 'spack.yaml', top)
-    (top / 'systems' / 'local' / 'spack').mkdir()
-    monkeypatch.setenv('PARITY_ROOT', str(top))
+    shutil.copy(TOP / 'spack.yaml', site.parents[2])
+    (site.parent / 'spack').mkdir()
     for name in ('SPACK_ROOT', spack.VARIABLE):
         monkeypatch.delenv(name, raising=False)
     return systems.read('local').model_copy(update={'detect': False})
@@ -73,22 +62,17 @@ def test_whatever_decides_the_lock_changes_the_inputs(site, changed):
     before, file = environment.inputs(place), pin(site, '', '').parent / changed
     os.utime(place / 'spack.yaml', (1, 1))
     assert environment.inputs(environment.write(site, FACTS)) == before and (place / 'spack.yaml').stat().st_mtime == 1
-    file.write_text((file.read_text().replace('hpl@2.3', 'hpl@2.2') if file.exists() else 'packages: {}') + '\n# a change\n')
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(file.read_text().replace('hpl@2.3', 'hpl@2.2') if file.exists() else '# a change')
     assert environment.inputs(environment.write(site, FACTS)) != before
 
 
-@pytest.mark.parametrize('text, said', [
-    ('{"roots": [],\n x', ':2: not JSON'), ('[' * 200_000, ':1: not JSON'), ('[]', ':1: has no concrete_specs'), ('{"concrete_specs": []}', ':1: has no concrete_specs')])
+@pytest.mark.parametrize('text, said', [('{"roots": [],\n x', '2: not JSON'), ('[' * 200_000, '1: not JSON'), ('[]', '1: has no concrete_specs'),
+                                        ('{"concrete_specs": []}', '1: has no concrete_specs')])
 def test_a_lock_that_is_none_is_refused_with_its_line(tmp_path, text, said):
     (tmp_path / 'spack.lock').write_text(text)
-    with pytest.raises(UsageError, match=f'spack.lock{said}'):
+    with pytest.raises(UsageError, match=f'spack.lock:{said}'):
         manifest.concrete(tmp_path)
-
-
-def test_a_manifest_that_is_no_environment_is_named(site):
-    pin(site, 'spack:', 'spuck:')
-    with pytest.raises(UsageError, match=r'spack\.yaml:1: must be a Spack environment'):
-        environment.write(site, FACTS)
 
 
 # ---- the recipes
@@ -108,6 +92,9 @@ def test_the_recipes_are_pinned_and_each_tag_is_a_whole_clone_of_its_own(site):
     pin(site, f'tag: {tag}', 'tag: v2027.03.0')
     other = asked(site)['repos']['builtin']
     assert other['tag'] == 'v2027.03.0' and other['destination'] != str(clone)
+    pin(site, 'spack:', 'spuck:')
+    with pytest.raises(UsageError, match=r'spack\.yaml:1: must be a Spack environment'):
+        asked(site)
 
 
 @pytest.mark.parametrize('configured, pinned', [
@@ -187,24 +174,19 @@ def test_a_binary_starts_or_the_reason_is_told(tmp_path, body, why):
 
 # ---- the distribution's packages
 
-def test_what_is_to_be_installed_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv('PATH', str(tmp_path))
-    monkeypatch.setattr(environment, '_here', lambda program: None)
-    with pytest.raises(UsageError, match='apt install .*gfortran.*libopenblas-dev'):
+def test_the_distributions_compiler_mpi_and_blas_are_externals_and_are_named_where_absent(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(UsageError, match='apt install .*gfortran.*libopenblas-dev'):
+        patch.setenv('PATH', str(tmp_path))
+        patch.setattr(environment, '_here', lambda program: None)
         environment.write_externals(tmp_path / 'scope')
     assert not (tmp_path / 'scope').exists()
-
-
-def test_the_distributions_compiler_mpi_and_blas_are_externals(tmp_path):
     try:
-        file = environment.write_externals(tmp_path / 'scope') / 'packages.yaml'
+        found = yaml.safe_load((environment.write_externals(tmp_path / 'scope') / 'packages.yaml').read_text())['packages']
     except UsageError as err:
         pytest.skip(str(err))
-    found = yaml.safe_load(file.read_text())['packages']
     compilers = found['gcc']['externals'][0]['extra_attributes']['compilers']
     assert compilers.keys() == {'c', 'cxx', 'fortran'} and all(os.access(program, os.X_OK) for program in compilers.values())
-    assert found['openmpi']['externals'][0]['spec'].startswith('openmpi@')
-    assert not any(package.get('buildable', False) for package in found.values())
+    assert found['openmpi']['externals'][0]['spec'].startswith('openmpi@') and not any(package.get('buildable') for package in found.values())
 
 
 # ---- the codes for GPUs, in a view of their own
@@ -289,21 +271,18 @@ def test_a_check_for_cpus_never_gets_the_gpu_view(both, monkeypatch, capsys):
     assert not manifest.whole(built) and manifest.changed(built) == [] and manifest.changed(built.gpu) == ['cuda-stream']
 
 
-def test_gpu_specs_without_cuda_end_in_one_line(site, monkeypatch, tmp_path):
-    monkeypatch.setenv('PATH', str(tmp_path))
+@pytest.mark.skipif(bool(shutil.which('/usr/local/cuda/bin/nvcc')), reason='CUDA is installed here, in /usr/local/cuda')
+def test_gpu_specs_are_built_with_the_cuda_that_is_here_and_end_in_one_line_without(site, monkeypatch, tmp_path):
+    monkeypatch.setenv('PATH', str(tmp_path / 'cuda-12.4' / 'bin'))
     assert environment.nvcc('local') == ''
     packages = gpu_yaml().with_name('packages.yaml')
-    if shutil.which('/usr/local/cuda/bin/nvcc'):
-        pytest.skip('CUDA is installed here, in /usr/local/cuda')
     with pytest.raises(UsageError, match=r"^[^\n]*gpu\.yaml: 'babelstream@5.0 [^\n]* needs CUDA, and no nvcc is on PATH[^\n]*$"):
         environment.write(site.model_copy(update={'detect': True}), FACTS)
+    nvcc = script(tmp_path / 'cuda-12.4' / 'bin' / 'nvcc', 'echo "Cuda compilation tools, release 12.4, V12.4.131"')
+    assert environment.nvcc('local') == str(nvcc)
+    assert environment._cuda(str(nvcc))['externals'] == [{'spec': 'cuda@12.4', 'prefix': str(tmp_path / 'cuda-12.4')}]
     packages.write_text('packages: {cuda: {buildable: false}}')
     assert environment.nvcc('local') == ''
-
-
-def test_the_cuda_that_is_here_is_an_external(tmp_path):
-    nvcc = script(tmp_path / 'cuda-12.4' / 'bin' / 'nvcc', 'echo "Cuda compilation tools, release 12.4, V12.4.131"')
-    assert environment._cuda(str(nvcc))['externals'] == [{'spec': 'cuda@12.4', 'prefix': str(tmp_path / 'cuda-12.4')}]
 
 
 def test_a_lock_that_does_not_fit_the_machine_is_refused_in_one_line(site, both):
@@ -495,7 +474,7 @@ def test_the_set_up_builds_for_this_machine_only(options, builds):
 
 @pytest.mark.skipif(not os.environ.get('SPACK_ROOT') and not shutil.which('spack'), reason='no Spack: neither SPACK_ROOT nor spack on PATH')
 def test_a_real_build_at_a_path_with_a_space_has_hashes_and_is_not_made_again(tmp_path):
-    def parity(command: str) -> subprocess.CompletedProcess:
+    def parity(command: str):
         return shell(f'{sys.executable} -m parity.cli software {command}', TOP, PARITY_ROOT=str(TOP), PYTHONPATH=str(TOP / 'reframe'),
                      PARITY_RESULTS=str(tmp_path / 'own results'))
 

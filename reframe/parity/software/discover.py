@@ -54,11 +54,10 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     code = max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
     key = {'parity': __version__, 'code': code, 'codes': _digest(repr(codes.every())), 'user': os.geteuid(),
            'cpu': _digest(' '.join(sorted(flags))), 'variables': {name: env.get(name) for name in _VARIABLES},
-           'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'stated': stated,
+           'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'system': system, 'stated': stated,
            'built': made and [made.stamp, made.view, newer, *map(manifest.changed, made.views.values())]}
-    file = cache_file.with_stem(f'{cache_file.stem}-{system}')
     with contextlib.suppress(ValueError):       # none is kept, or another hand wrote it
-        kept = _Kept.model_validate(store.read(file, key))
+        kept = _Kept.model_validate(store.read(cache_file, key))
         if all(_stamp(stamp[0]) == stamp for stamp in kept.stamps):
             return kept.software
     surveys = [*(_built(name, view, env, flags, newer) for name, view in (made.views if made else {}).items()),
@@ -74,7 +73,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
                         notes=[note for found in surveys for note in found.notes] + notes)
     # a program that did not start is tried again each time: it may have been mended elsewhere
     if all(found.sound for found in surveys) and spacks[:1] == ([installed.path] if installed else []):
-        store.write(file, key, _Kept(software=software, stamps=[*map(_stamp, sorted(read))]).model_dump())
+        store.write(cache_file, key, _Kept(software=software, stamps=[*map(_stamp, sorted(read))]).model_dump())
     return software
 
 
