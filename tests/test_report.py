@@ -120,8 +120,11 @@ def hostile_page(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def words(tmp_path_factory):
-    return page_of(verdict_of(every_word(), warnings=['steal 2 %'], session={
-        'interrupted': True, 'facts': {'limits': {'peak': {'value': 1.2e11, 'unit': 'flop/s', 'source': 'archspec'}}}}), tmp_path_factory.mktemp('words'))
+    pair = Outcome(baseline='onebox:physical', candidate='onebox:virtual', subsystem='memory', benchmark='Stream', metric='triad', expected='at least 0.97',
+                   ratio=0.9, low=0.88, high=0.92, n=5, state='regressed', why='expected at least 0.97')
+    facts = {'limits': {'peak': {'value': 1.2e11, 'unit': 'flop/s', 'source': 'archspec'}}}
+    return page_of(verdict_of(every_word(), warnings=['steal 2 %'], pairs=[pair], session={'interrupted': True, 'facts': facts}),
+                   tmp_path_factory.mktemp('words'))
 
 
 def test_nothing_that_a_job_printed_becomes_markup_and_all_of_it_can_be_read(hostile_page, tmp_path):
@@ -181,22 +184,21 @@ def test_head_rows_tables_and_addresses_of_a_page(words):
         assert said in head
     ids = {e['attrs']['id'] for e in words.elements if 'id' in e['attrs']}
     assert {e['attrs']['href'][1:] for e in words.all('a') if e['attrs']['href'].startswith('#')} <= ids
-    assert len(words.all('caption')) == len(words.all('table')) == 2 and all('scope' in e['attrs'] for e in words.all('th'))
+    pair, = (r['text'] for r in words.all('tr') if r['text'].startswith('Stream: triad'))
+    assert all(said in pair for said in ('onebox:virtual / onebox:physical', '0.900', '0.880 .. 0.920', 'at least 0.97', 'regressed'))
+    assert len(words.all('caption')) == len(words.all('table')) == 3 and all('scope' in e['attrs'] for e in words.all('th'))
     assert '    unit: flop/s\n    source: archspec\n' in words.all('pre')[0]['text']
     assert words.all('html')[0]['attrs']['lang'] == 'en' and words.all('a')[0]['attrs'] == {'class': 'skip', 'href': '#changed'}
 
 
-def test_cells_that_are_not_ok_come_worst_first(tmp_path):
-    cells = [cell(subsystem=sub, verdict=word, metric=word, value=1.0 if word == 'wrong' else None)
+def test_cells_that_are_not_ok_come_worst_first_and_a_long_reason_says_where_the_rest_is(tmp_path):
+    cells = [cell(subsystem=sub, verdict=word, metric=word, value=1.0 if word == 'wrong' else None, reason='x' * 10_000 if word == 'wrong' else '')
              for sub, word in (('compute', 'skipped'), ('compute', 'failed'), ('storage', 'wrong'), ('memory', 'ok'), ('gpu', 'improved'))]
     page = page_of(verdict_of(cells), tmp_path)
-    assert [a['attrs']['class'] for a in page.all('article')] == ['wrong', 'failed', 'skipped', 'improved']
+    articles = page.all('article')
+    assert [a['attrs']['class'] for a in articles] == ['wrong', 'failed', 'skipped', 'improved']
     assert [h['text'] for h in page.all('h3')][:2] == ['storage', 'compute']
-
-
-def test_a_long_reason_is_cut_and_says_where_the_rest_is(tmp_path):
-    page = page_of(verdict_of([cell(verdict='wrong', value=1.0, reason='x' * 10_000)]), tmp_path)
-    assert '6000 more characters' in page.all('article')[0]['text'] and len(page.rows()[0]['text']) < 400
+    assert '6000 more characters in verdict.json' in articles[0]['text'] and all(len(row['text']) < 400 for row in page.rows())
 
 
 @pytest.mark.parametrize('cells, said', [([], 'nothing was measured'), ([cell()], 'Every cell is ok.'),
@@ -345,14 +347,10 @@ def test_a_page_of_stored_sessions(stored):
 
 # What else is different
 
-def _facts(start, kernels, machine):
-    return Stored('a', start, 'onebox', 'reframe -r', '4.10.4', machine, {n: {'node': n, 'kernel': k} for n, k in zip(('v1', 'v2', 'v3'), kernels, strict=True)})
-
-
 def test_a_fact_that_changed_is_told_once_for_all_its_nodes_or_for_the_machine():
-    software = {'software': {env: {'programs': {'xhpl': {'version': '2.3'}}} for env in ('one', 'two')}}
-    later = {'software': {env: {'programs': {'xhpl': {'version': '2.4'}}} for env in ('one', 'two')}}
-    before, now = _facts(0.0, ['6.1'] * 3, software), _facts(86400.0, ['6.1', '6.2', '6.2'], later)
+    before, now = (Stored('a', start, 'onebox', 'reframe -r', '4.10.4', {'software': {env: {'programs': {'xhpl': {'version': xhpl}}} for env in ('one', 'two')}},
+                          {node: {'node': node, 'kernel': kernel} for node, kernel in zip(('v1', 'v2', 'v3'), kernels, strict=True)})
+                   for start, xhpl, kernels in ((0.0, '2.3', ('6.1', '6.1', '6.1')), (86400.0, '2.4', ('6.1', '6.2', '6.2'))))
     assert [said.partition(' since ')[0] for said in beside.differences(before, now)] == ['kernel 6.1 -> 6.2 on v2, v3', 'xhpl 2.3 -> 2.4']
 
 
@@ -458,14 +456,3 @@ def test_speed_is_beside_the_median_of_three_nodes_or_more_whichever_way_is_bett
     assert found['c'] == (pytest.approx(0.8), 2) and found['a'] == (1.0, 2)
     for first, second in (('a', 'b'), ('a,b', '')):      # of two nodes nobody says which is slow
         assert nights.speeds(_history([(0, 1.0, {'node': first}), (0, 2.0, {'node': second})])) == {}
-
-
-# Pairs
-
-def test_the_pairs_of_a_verdict_are_on_the_page(tmp_path):
-    outcome = Outcome(baseline='onebox:physical', candidate='onebox:virtual', subsystem='memory', benchmark='Stream %threads=all',
-                      metric='triad', expected='at least 0.97', ratio=0.9, low=0.88, high=0.92, n=5, state='regressed',
-                      why='0.9 [0.88, 0.92], expected at least 0.97')
-    page = page_of(verdict_of([cell()], pairs=[outcome]), tmp_path)
-    row = page.all('tr', **{'class': 'regressed'})[0]['text']
-    assert all(said in row for said in ('Stream %threads=all: triad', '0.900', '0.880 .. 0.920', 'at least 0.97', 'regressed'))
