@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -30,15 +29,6 @@ ONE = "--repeat=1 -n 'FileCopy.*small-write.*clients=one.*as-is'"
 FILECOPY = 'reframe -c checks/storage/filecopy/filecopy.py -r'
 
 
-def begun(checkout) -> str:
-    """The session of the run that has just been started, once it has measured a case and has processes."""
-    journals = checkout / 'results' / 'running'
-    eventually(lambda: list(journals.glob('*.json')))
-    session_id = next(journals.glob('*.json')).stem
-    eventually(lambda: finished(checkout) >= 1 and recovery.processes_of(session_id))
-    return session_id
-
-
 def beside(run: subprocess.Popen, checkout, *lines: str) -> list[subprocess.CompletedProcess]:
     """Run the lines while ``run`` stands still: it is there, however long they take."""
     os.killpg(run.pid, signal.SIGSTOP)
@@ -49,7 +39,8 @@ def beside(run: subprocess.Popen, checkout, *lines: str) -> list[subprocess.Comp
 
 def test_a_run_that_is_killed_was_disturbed_by_no_other_loses_no_finished_case_and_leaves_no_process(checkout):
     run = start(f'. ci/activate && exec {FILECOPY} --repeat=9', checkout)
-    session_id = begun(checkout)
+    eventually(lambda: finished(checkout) >= 1)
+    session_id = next((checkout / 'results' / 'running').glob('*.json')).stem
     for refused in beside(run, checkout, f'. ci/activate && reframe -c checks/ -r {ONE}', f'ci/nightly {ONE}'):
         assert refused.returncode == 4 and 'held by reframe on local' in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1 and 'Ran' not in refused.stdout
@@ -83,48 +74,34 @@ def test_a_nightly_refuses_a_second_one_and_ctrl_c_keeps_what_had_finished(check
     assert not list((checkout / 'results' / 'running').glob('*.json')), 'its session is stored'
 
 
-#: Stands for ReFrame: stores the session in the file when it is told to stop.
-STORES = '''
-import json, signal, sqlite3, sys, time
-database, report = sys.argv[1:]
-def stop(*_):
-    with sqlite3.connect(database) as conn:
-        conn.execute('INSERT INTO sessions VALUES (?, ?, ?)', ('new', 1795190000.0, open(report).read()))
-    sys.exit(1)
-for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, stop)
-print('up', flush=True)
-time.sleep(7777)
-'''
-
-
 @pytest.mark.parametrize('number, limit, said', [
     (signal.SIGTERM, 7777, 'told to stop (SIGTERM)'), (None, 0.36, 'time limit of 0.0001 h reached')], ids=['SIGTERM', 'time limit'])
-def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(results, stored, tmp_path, monkeypatch, capsys, number, limit, said):
-    report = tmp_path / 'report.json'
-    report.write_text(json.dumps(sessions.report([sessions.ran()], [sessions.planned(), sessions.planned('Later')], uuid='new')))
-    begin = progress.start
+def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(results, stored, monkeypatch, capsys, number, limit, said):
+    begin, end = progress.start, nightly_run._end
 
     def up(command):
         process = begin(command)
-        assert process.stdout.readline() == 'up\n'
         if number:      # it comes while the run waits
             process.wait = lambda _: (vars(process).pop('wait'), signal.raise_signal(number))
         return process
-    monkeypatch.setattr(nightly_run, '_reframe', lambda _: [sys.executable, '-c', STORES, str(results / 'results.db'), str(report)])
+
+    def ended(process):
+        end(process)
+        assert process.returncode == -signal.SIGTERM
+        stored.add(sessions.ran(), plan=[sessions.planned(), sessions.planned('Later')], uuid='new')
+    monkeypatch.setattr(nightly_run, '_reframe', lambda _: ['sleep', '7777'])
+    monkeypatch.setattr(nightly_run, '_end', ended)
     monkeypatch.setattr(progress, 'start', up)
     code = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
-    told = capsys.readouterr()
-    assert code == 4 and f'parity: {said}: what had finished is judged above' in told.err
+    assert code == 4 and f'parity: {said}: what had finished is judged above' in capsys.readouterr().err
     assert {(c.case, c.verdict) for c in judge.newest('new').cells} >= {('Toy', 'unreferenced'), ('Later', 'missing')}
     assert (results / 'report' / 'index.html').is_file()
 
 
-def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch, results):
+def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch):
     """Told by a Ctrl-C, told again, killed."""
     monkeypatch.setattr(nightly_run, 'GRACE_SECONDS', 0.1)
-    deaf = [sys.executable, '-c', 'import signal, time; signal.signal(15, signal.SIG_IGN); print("up", flush=True); time.sleep(600)']
-    process = subprocess.Popen(deaf, stdout=subprocess.PIPE)
+    process = subprocess.Popen(['bash', '-c', 'trap "" TERM; echo up; sleep 7777'], stdout=subprocess.PIPE)
     process.stdout.readline()
     nightly_run._end(process, 0.1)
     assert process.returncode == -signal.SIGKILL
@@ -138,8 +115,7 @@ def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout):
     assert code == 2 and verdict['cells'] and any('checks/x.py' in w for w in verdict['warnings'])
     (checkout / 'checks' / 'x.py').unlink()
     shell(f'. ci/activate && {FILECOPY} -n NoSuch', checkout)
-    code, verdict = verdict_of(checkout)
-    assert code == 3 and verdict['cells'] == []
+    assert verdict_of(checkout)[0] == 3
 
 
 def test_every_finished_case_of_a_killed_run_is_recovered_whatever_its_result(results):
@@ -226,19 +202,17 @@ sacct: error: Problem talking to the database: Connection refused
 --- stderr ---\x1b[0m
 [2026-11-21T17:03:38.82] info: reframe: Log file(s) saved in 'x'
 """
+STOPPED = 'ReFrame stopped before it ended'
 
 
 @pytest.mark.parametrize('age, said', [
-    (0, "ReFrame stopped before it ended: spawned process error: command 'sacct -P -j 98' failed with exit code 1:; "
-        'sacct: error: Problem talking to the database: Connection refused'),
-    (86400, 'ReFrame stopped before it ended')])
+    (0, f"{STOPPED}: spawned process error: command 'sacct -P -j 98' failed with exit code 1:; sacct: error: Problem talking to the database: Connection refused"),
+    (86400, STOPPED)])      # the log is that of a later run
 def test_the_cases_of_a_run_that_was_given_up_failed_for_its_reason(tmp_path, age, said):
     log = tmp_path / 'reframe.log'
     log.write_text(LOG)
-    end = log.stat().st_mtime
-    os.utime(log, (end + age, end + age))       # that of a later run
-    cases = [sessions.ran(), {**sessions.ran('Other'), 'result': '<unknown>', 'perfvalues': {}, 'parity': {}}]
-    report = sessions.report(cases, [sessions.planned(), sessions.planned('Other')], log_files=[str(log)], time_end_unix=end)
+    report = sessions.report([sessions.ran(), {**sessions.ran('Other'), 'result': '<unknown>', 'perfvalues': {}, 'parity': {}}],
+                             [sessions.planned(), sessions.planned('Other')], log_files=[str(log)], time_end_unix=log.stat().st_mtime - age)
     verdict = sessions.verdict_on(report)
     assert {(c.case, c.verdict, c.reason) for c in verdict.cells} == {('Toy', 'unreferenced', ''), ('Other', 'failed', said)}
     assert verdict.exit_code == 4
