@@ -33,8 +33,6 @@ def alive(pid: int) -> bool:
     return os.path.exists(f'/proc/{pid}')
 
 
-# The program
-
 @pytest.fixture
 def job(tmp_path):
     """Starts a script under watch.py; what it tells is read by ``told``."""
@@ -51,27 +49,18 @@ def job(tmp_path):
     return start
 
 
-def test_a_script_keeps_its_streams_arguments_environment_and_exit_code(job):
+def test_a_script_keeps_its_streams_arguments_environment_exit_code_and_signals(job):
     run = job('read line; echo "$1 $line $(tr "\\0" "\\n" </proc/$$/environ | sort | tr "\\n" " ")"; echo no >&2; exit 7',
               'two words', env={'A': '1', 'LC_ALL': 'C'})
     assert (*run.communicate('given\n'), run.returncode) == ('two words given A=1 LC_ALL=C \n', 'no\n', 7)
     assert job.told()['left'] == [] and job.told()['seconds'] > 0
-
-
-@pytest.mark.parametrize('number', [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
-def test_a_script_that_a_signal_ends_is_seen_to_end_so(job, number):
-    run = job(f'kill -{int(number)} $$')
+    run = job(f'kill -{int(signal.SIGSEGV)} $$')
     run.communicate()
-    assert run.returncode == -number
-
-
-def test_signals_are_passed_on(job):
+    assert run.returncode == -signal.SIGSEGV
     run = job('trap "echo told; exit 3" USR1\necho ready; sleep 1000 & wait')
     assert run.stdout.readline() == 'ready\n'
     run.send_signal(signal.SIGUSR1)
     assert run.communicate()[0] == 'told\n' and run.returncode == 3
-    # the signal may come before the background shell has become sleep
-    assert [left['command'] for left in job.told()['left']] in ([], ['sleep 1000'], ['/bin/bash ./job.sh'])
 
 
 DAEMON = ('(exec </dev/null >/dev/null 2>&1; setsid env -i sh -c "sleep 86399 & echo \\$! >daemon; '
@@ -126,11 +115,7 @@ def test_what_the_job_and_its_parents_used_is_not_others():
       '/sys/fs/cgroup/cpuacct/slurm/uid_0/job_12/cpuacct.stat': f'user {3 * watch.TICKS}\nsystem 7\n'}, 3.0),
     ({'/proc/self/cgroup': '0::/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0\n',
       '/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/cpu.stat': 'usage_usec 9\nuser_usec 2500000\n'}, 2.5),
-    ({'/proc/self/cgroup': '2:cpuacct:/of/a/node/slurm/uid_0/job_12/step_batch\n',
-      '/sys/fs/cgroup/cpuacct/slurm/uid_0/job_12/cpuacct.stat': f'user {5 * watch.TICKS}\n'}, 5.0),
-    ({'/proc/self/cgroup': '0::/system.slice/slurmstepd.scope/job_1/step_batch\n'}, None),
-    ({'/proc/self/cgroup': '0::/\n'}, None),
-])
+    ({'/proc/self/cgroup': '0::/\n'}, None)])
 def test_steps_of_slurm_count_by_the_control_group_of_the_job(files, seconds, monkeypatch):
     monkeypatch.setenv('SLURM_JOB_ID', '12')
     monkeypatch.setattr(watch, 'text', lambda file: files.get(file, ''))
@@ -139,19 +124,13 @@ def test_steps_of_slurm_count_by_the_control_group_of_the_job(files, seconds, mo
     assert watch.of_slurm() == seconds
 
 
-# The share
-
 @pytest.mark.parametrize('others, steal, cpus, allowed, found', [
-    (0.4, 0.0, 2, None, False), (0.6, 0.0, 2, None, True), (0.3, 0.3, 2, None, True), (None, 0.0, 2, None, False),
-    (None, 0.6, 2, None, True), (0.7, 0.0, 64, None, False), (10.0, 0.0, 64, None, True), (6.0, 0.0, 2, 0.7, False),
-    (8.0, 0.0, 2, 0.7, True)])
+    (0.4, 0.0, 2, None, False), (0.6, 0.0, 2, None, True), (0.3, 0.3, 2, None, True), (None, 0.6, 2, None, True),
+    (0.7, 0.0, 64, None, False), (10.0, 0.0, 64, None, True), (6.0, 0.0, 2, 0.7, False), (8.0, 0.0, 2, 0.7, True)])
 def test_others_may_take_a_share_of_one_cpu_or_what_the_site_states(others, steal, cpus, allowed, found):
     assert bool(watched.disturbed({'others': others, 'steal': steal, 'cpus': cpus, 'seconds': 10.0}, allowed)) == found
     assert not watched.disturbed({'others': 0.04, 'steal': 0.0, 'cpus': 2, 'seconds': 0.2}, None), 'a tick of the clock'
-    assert watched.disturbed({}, None) == ''
 
-
-# The verdict
 
 def of(*cases):
     return sessions.verdict_on(sessions.report(list(cases), [sessions.planned()]))
@@ -183,7 +162,6 @@ def test_wrong_failed_and_impossible_stay_so_on_a_busy_machine(ran, word):
 def test_a_disturbed_run_is_in_no_history_and_in_no_comparison(stored):
     stored('a', case(100.0), case(**BUSY), case(102.0))
     assert history.load('local').filter(metric='hpl')['value'].to_list() == [100.0, 102.0]
-    assert history.load('local', disturbed=True).filter(metric='hpl')['disturbed'].to_list() == [False, True, False]
     stored('b', case(**BUSY))
     cells = resolve.of_rows('', 'session', history.rows(['b'])).cells
     assert cells and all(not c.values and c.reason.startswith('disturbed: ') for c in cells)
@@ -210,18 +188,13 @@ def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored)
     assert judge.newest('c').cells[0].disturbed_nights == 2
 
 
-def test_what_a_case_left_running_is_a_warning():
-    left = {'watched': {'left': [{'pid': 77, 'command': 'iperf3 -s -D'}]}}
-    warning, = of(case(100.0, parity=left)).warnings
-    assert warning == 'Toy on default left processes running, which were ended: iperf3 -s -D (77)'
-
-
-@pytest.mark.parametrize('node', [{}, {'node': 'node01', 'kernel': '6.1'}])
-def test_throttling_disturbs_nothing_and_is_told_as_a_cause(stored, node):
+def test_throttling_and_processes_left_running_disturb_nothing_and_are_told(stored):
     def night(hpl, times):
-        return case(hpl, refs=REFS, parity={'node': node, 'watched': {'node': 'node01', 'throttled': times}})
+        return case(hpl, refs=REFS, parity={'node': {'node': 'node01'}, 'watched': {
+            'node': 'node01', 'throttled': times, 'left': [{'pid': 77, 'command': 'iperf3 -s -D'}]}})
     stored('a', night(100.0, 0), night(100.0, 0))
     stored('b', night(50.0, 0), night(50.0, 31))
-    cell = judge.newest('b').cells[0]
-    assert cell.verdict == 'regressed'
-    assert [(c.fact, c.old, c.new) for c in cell.cause.changes] == [('throttled', 'no', 'yes')]
+    verdict = judge.newest('b')
+    assert verdict.cells[0].verdict == 'regressed'
+    assert [(c.fact, c.old, c.new) for c in verdict.cells[0].cause.changes] == [('throttled', 'no', 'yes')]
+    assert 'Toy on default left processes running, which were ended: iperf3 -s -D (77)' in verdict.warnings
