@@ -54,65 +54,44 @@ def _shown(opened):
     return opened.value('[...document.querySelectorAll("#all tr[id]")].filter(row => row.checkVisibility()).map(row => row.cells[0].firstChild.data)')
 
 
-def _settle(opened, milliseconds=200):
-    opened.value(f'new Promise(done => setTimeout(done, {milliseconds}))')
+def _settle(opened):
+    opened.value('new Promise(done => setTimeout(done, 200))')
 
 
 def _text(opened, selector):
     return opened.value(f'document.querySelector("{selector}").textContent')
 
 
-def _count(opened):
-    return _text(opened, '#filter output')
-
-
 def test_a_word_shows_its_cells_only(opened):
     for word, shown in (('regressed', {'metric-regressed'}), ('failed', {'metric-regressed', 'metric-failed'}), ('regressed', {'metric-failed'})):
         opened.click(f'#filter button[value={word}]')
-        assert set(_shown(opened)) == shown and _count(opened) == f'{4 * len(shown)} of {ALL} cells'
+        assert set(_shown(opened)) == shown and _text(opened, '#filter output') == f'{4 * len(shown)} of {ALL} cells'
     opened.click('#filter button[type=reset]')
     _settle(opened)
-    assert _count(opened) == f'{ALL} cells' and len(_shown(opened)) == ALL
-    for word in ('wrong', 'missing'):                   # the counts at the top lead to their cells
-        opened.click(f'.counts .{word}')
-        assert set(_shown(opened)) == {f'metric-{word}'}
-
-
-def _choose(opened, name, value):
-    opened.value(f'(e => {{ e.value = "{value}"; e.dispatchEvent(new Event("input", {{bubbles: true}})) }})'
-                 f'(document.querySelector("#filter [name={name}]"))')
+    assert _text(opened, '#filter output') == f'{ALL} cells' and len(_shown(opened)) == ALL
+    opened.click('.counts .wrong')                      # the counts at the top lead to their cells
+    assert set(_shown(opened)) == {'metric-wrong'}
 
 
 def test_subsystem_partition_and_text_narrow_each_other(opened):
-    _choose(opened, 'text', 'r' * 400)                  # the table cuts it
-    assert _shown(opened) == ['alone']
-    _choose(opened, 'text', '')
-    _choose(opened, 'subsystem', 'storage')
-    assert _count(opened) == f'{2 * WORDS} of {ALL} cells'
-    _choose(opened, 'partition', 'virtual')
-    assert _count(opened) == f'{WORDS} of {ALL} cells'
-    _choose(opened, 'text', 'because WRONG')
-    assert _shown(opened) == ['metric-wrong']
-    _choose(opened, 'text', 'nothing has this')
-    assert _shown(opened) == [] and opened.value('document.querySelector("#none").checkVisibility()')
-    _choose(opened, 'text', 'virtual1 storage')
-    assert _count(opened) == f'{WORDS} of {ALL} cells'
-
-
-def _focus(opened):
-    return opened.value('document.activeElement.id || document.activeElement.name || document.activeElement.tagName')
+    for name, value, count in (('text', 'r' * 400, 1), ('text', '', ALL), ('subsystem', 'storage', 2 * WORDS), ('partition', 'virtual', WORDS),   # r...: the table cuts it
+                               ('text', 'because WRONG', 1), ('text', 'nothing has this', 0), ('text', 'virtual1 storage', WORDS)):
+        opened.value(f'(e => {{ e.value = "{value}"; e.dispatchEvent(new Event("input", {{bubbles: true}})) }})'
+                     f'(document.querySelector("#filter [name={name}]"))')
+        assert len(_shown(opened)) == count and _text(opened, '#filter output') == (f'{count} of {ALL} cells' if count < ALL else f'{ALL} cells')
+        assert opened.value('document.querySelector("#none").checkVisibility()') == (count == 0)
 
 
 def _press(opened, *keys):
+    """Press keys, and return the element that has the focus then."""
     for key in keys:
         opened.press(key)
+    return opened.value('document.activeElement.id || document.activeElement.name || document.activeElement.tagName')
 
 
 def test_keys_walk_the_rows_and_open_them(opened):
-    _press(opened, '/')
-    assert _focus(opened) == 'text'
-    _press(opened, *'alone', 'Enter')
-    row = _focus(opened)
+    assert _press(opened, '/') == 'text'
+    row = _press(opened, *'alone', 'Enter')
     assert _text(opened, f'#{row} th').startswith('alone')
     _press(opened, 'Enter')
     assert 'r' * 500 in _text(opened, '.more') and opened.value('document.querySelector(".more svg .line") !== null')
@@ -120,16 +99,9 @@ def test_keys_walk_the_rows_and_open_them(opened):
     _press(opened, 'Enter')
     assert opened.value('document.querySelector(".more")') is None
     _press(opened, 'Escape')
-    assert _count(opened) == f'{ALL} cells'
-    ids = opened.value('[...document.querySelectorAll("#all tr[id]")].map(row => row.id)')
-    _press(opened, 'k')
-    assert _focus(opened) == ids[ids.index(row) - 1]
-    _press(opened, 'j', 'ArrowUp', 'ArrowDown')
-    assert _focus(opened) == row
-    _press(opened, '/', *'jk/')                         # text is no command
-    assert opened.value('document.querySelector("#filter [name=text]").value') == 'jk/'
-    _press(opened, 'Escape')
-    assert _focus(opened) == 'BODY' and _count(opened) == f'{ALL} cells'
+    assert _press(opened, 'k') == f'c{int(row[1:]) - 1}' and _press(opened, 'j', 'ArrowUp', 'ArrowDown') == row
+    assert _press(opened, '/', *'jk/') == 'text' and _text(opened, '#filter output') == f'0 of {ALL} cells'      # text is no command
+    assert _press(opened, 'Escape') == 'BODY' and _text(opened, '#filter output') == f'{ALL} cells'
 
 
 def test_histories_are_drawn_with_their_band_when_they_come_into_view(opened):
