@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-import stored as storing
 from conftest import TOP, run_python
 from parity.base import paths
 from parity.records import database, history
@@ -67,15 +66,10 @@ def test_a_first_verdict_loads_no_polars(stored):
     assert '2 histories too short' in done.stdout and done.stdout.endswith('False\n'), done.stdout + done.stderr
 
 
-@pytest.fixture
-def ago(results):
-    """Stores a session that ended so many days ago by its clock; a negative age lies in the future."""
-    nights = storing.Stored()
-
-    def store(uuid: str, days: float, **other) -> str:
-        end = time.time() - days * 86400.0
-        return nights.add(case(100.0), uuid=uuid, time_start_unix=end - 100, time_end_unix=end, **other)
-    return store
+def ago(stored, uuid: str, days: float, **other) -> None:
+    """Store a session that ended so many days ago by its clock; a negative age lies in the future."""
+    end = time.time() - days * 86400.0
+    stored(uuid, case(100.0), time_start_unix=end - 100, time_end_unix=end, **other)
 
 
 @pytest.mark.parametrize('said, corrected', [
@@ -86,15 +80,15 @@ def test_as_many_clocks_as_possible_are_believed(said, corrected):
     assert database.in_order(said) == pytest.approx(corrected)
 
 
-def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(ago):
-    ago('aa', 3)
+def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(stored):
+    ago(stored, 'aa', 3)
     assert not judge.newest().warnings
-    ago('bb', -900)
+    ago(stored, 'bb', -900)
     assert database.last() == 'bb'
     said, = judge.newest().warnings
     assert 'this session began on 20' in said and 'which lies in the future: correct the clock' in said
-    ago('cc', 2)
-    ago('dd', 1)
+    ago(stored, 'cc', 2)
+    ago(stored, 'dd', 1)
     said, = judge.newest().warnings
     assert said.startswith('session bb began on 20') and 'later than this one, and was stored before it' in said
     assert judge.newest('aa').warnings == [] and database.uuids() == ['aa', 'bb', 'cc', 'dd'] and database.newest('local').uuid == 'dd'
@@ -104,7 +98,7 @@ def test_a_session_from_the_future_is_the_newest_only_until_another_is_stored(ag
 
 
 @pytest.mark.parametrize('first, second, other', [(-300 / 86400, 0, {}), (1, 2, {'interrupted': True})])
-def test_clocks_a_few_minutes_apart_and_a_session_recovered_late_are_no_wrong_clocks(ago, first, second, other):
-    ago('aa', first)
-    ago('bb', second, **other)
+def test_clocks_a_few_minutes_apart_and_a_session_recovered_late_are_no_wrong_clocks(stored, first, second, other):
+    ago(stored, 'aa', first)
+    ago(stored, 'bb', second, **other)
     assert not [said for said in judge.newest().warnings if 'clock' in said]
