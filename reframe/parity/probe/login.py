@@ -75,15 +75,12 @@ class Host(NamedTuple):
 
 def cluster() -> Cluster:
     """Ask Slurm, or else PBS. UsageError for neither, InfrastructureError for no answer."""
-    refused = []
     for commands, asked in ((('scontrol',), slurm_cluster), (('pbsnodes', 'qstat'), pbs_cluster)):
         if all(map(shutil.which, commands)):
             try:
                 return asked()
             except SchedulerError as err:       # its exit code is the command's own
-                refused.append(str(err))
-    if refused:
-        raise InfrastructureError('; '.join(refused))
+                raise InfrastructureError(str(err)) from None
     raise UsageError('neither Slurm (scontrol) nor PBS (pbsnodes, qstat) is on PATH: run this on a login node; '
                      'a machine without a batch system is the system `local`')
 
