@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import subprocess
 import sys
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import pytest
 from hypothesis import given
@@ -46,29 +45,26 @@ def test_rounds_pair_every_two_nodes_once_and_no_node_twice_in_a_round(count):
 
 @pytest.fixture
 def launched(tmp_path):
-    """Run the program with an mpirun that answers as OSU does; (output, exit code, what was in flight)."""
-    def run(*arguments, mpirun=MPIRUN, node='n'):
-        fake = tmp_path / 'mpirun'
+    """Run the program with an mpirun that answers as OSU does: (what it did, what was in flight)."""
+    def run(nodes, in_flight=1, limit=PATIENCE, mpirun=MPIRUN):
+        fake, log = tmp_path / 'mpirun', tmp_path / 'log'
         fake.write_text(mpirun)
-        fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-        flight = next(word.partition('=')[2] for word in arguments if word.startswith('--in-flight='))
-        env = {**os.environ, 'FLIGHT': flight, 'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'LOG': str(tmp_path / 'log'), 'NODE': node}
+        fake.chmod(0o755)
+        log.touch()
+        env = {**os.environ, 'FLIGHT': str(in_flight), 'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'LOG': str(log), 'NODE': 'n'}
         env.pop('SLURM_JOB_NODELIST', None)
-        done = subprocess.run([sys.executable, PROGRAM, *arguments], env=env, cwd=tmp_path, capture_output=True, text=True)
-        log = (tmp_path / 'log').read_text().splitlines() if (tmp_path / 'log').exists() else []
-        return done, log
+        done = subprocess.run([sys.executable, PROGRAM, '--launcher=mpirun', f'--in-flight={in_flight}', f'--limit={limit}', f'--nodes={nodes}',
+                               '--', 'osu_latency'], env=env, cwd=tmp_path, capture_output=True, text=True)
+        return done, log.read_text().splitlines()
     return run
 
 
 @pytest.mark.parametrize('flight', [1, 2])
 def test_as_many_pairs_are_in_flight_as_asked(launched, flight):
-    done, log = launched('--launcher=mpirun', f'--in-flight={flight}', '--nodes=a,b,c,d', '--', 'osu_latency')
+    done, log = launched('a,b,c,d', flight)
     assert done.returncode == 0, done.stderr
-    now, most = 0, 0
-    for line in log:
-        now += 1 if line.startswith('begin') else -1
-        most = max(most, now)
-    assert most == flight and len(log) == 12
+    now = list(accumulate(1 if line.startswith('begin') else -1 for line in log))
+    assert max(now) == flight and len(log) == 12
     assert pairs.read_pairs(done.stdout, 8).metrics() == {'median': 1.25, 'worst': 1.25, 'worst_over_median': 1.0}
 
 
@@ -78,25 +74,16 @@ def test_as_many_pairs_are_in_flight_as_asked(launched, flight):
     ('for r in 0 1; do echo "$r a 0" >"$7/$r"; done', 'exit code 125: the two ranks did not run on two nodes'),
 ])
 def test_a_pair_that_fails_or_hangs_is_named(launched, mpirun, why):
-    script = f'#!/bin/sh\n[ "$1" = --version ] && exec echo "Open MPI"\n{mpirun}\n'
-    limit = 1 if 'sleep' in mpirun else PATIENCE
-    done, _ = launched('--launcher=mpirun', '--in-flight=1', f'--limit={limit}', '--nodes=a,b', '--', 'x', mpirun=script)
+    done, _ = launched('a,b', 1, 1 if 'sleep' in mpirun else PATIENCE, f'#!/bin/sh\n[ "$1" = --version ] && exec echo "Open MPI"\n{mpirun}\n')
     assert done.returncode == 1
     with pytest.raises(Incomplete, match=why):
         pairs.read_pairs(done.stdout, 8).metrics()
 
 
-@pytest.mark.parametrize('nodes', ['a', 'a,a', ''])
-def test_fewer_than_two_nodes_are_refused(launched, nodes):
-    done, _ = launched('--launcher=mpirun', '--in-flight=1', f'--nodes={nodes}', '--', 'x')
-    assert done.returncode == 2 and 'needs two nodes' in done.stderr
-
-
-def test_figures_of_a_real_run():
-    assert pairs.read_pairs(REAL, 8).slowest()[1] == ('n1', 'n2')
-    values = pairs.read_pairs(REAL, 8).metrics()
-    assert values['worst'] == max(pairs.read_pairs(REAL, 8).figures.values()) > values['median']
-    assert values['worst_over_median'] == values['worst'] / values['median']
+def test_fewer_than_two_nodes_are_refused(launched):
+    for nodes in ('a', 'a,a', ''):
+        done, _ = launched(nodes)
+        assert done.returncode == 2 and 'needs two nodes' in done.stderr
 
 
 @pytest.mark.parametrize('change, error, why', [
@@ -106,6 +93,10 @@ def test_figures_of_a_real_run():
     (('parity-pair-end n2 n3 exit 0', 'parity-pair-end n2 n3 exit 1'), Incomplete, 'pair n2 n3: exit code 1'),
     (('pair n2 n3\n', 'pair n1 n4\n'), Wrong, 'has not begun'),
 ])
-def test_what_is_not_whole_is_refused(change, error, why):
+def test_a_real_run_has_its_figures_and_what_is_not_whole_is_refused(change, error, why):
+    whole = pairs.read_pairs(REAL, 8)
+    values = whole.metrics()
+    assert whole.slowest()[1] == ('n1', 'n2') and values['worst'] == max(whole.figures.values()) > values['median']
+    assert values['worst_over_median'] == values['worst'] / values['median']
     with pytest.raises(error, match=re.escape(why)):
         pairs.read_pairs(REAL.replace(*change), 8).metrics()
