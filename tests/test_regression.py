@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import random
 
 import numpy as np
@@ -19,8 +18,7 @@ from mutations import examples
 from parity.base.errors import UsageError
 from parity.stats import judgement
 from parity.stats.judgement import Reference
-from parity.stats.noise import DEFAULT, Nights, of_history, of_nights
-from parity.stats.search import SLOW, exact, follow
+from parity.stats.search import exact
 
 
 def nights(levels, cv=0.01, seed=0, reruns=2, shared=0.0) -> tuple[Night, ...]:
@@ -37,33 +35,6 @@ def nights(levels, cv=0.01, seed=0, reruns=2, shared=0.0) -> tuple[Night, ...]:
 def after(*parts, **options) -> Cell:
     """after((40, 1.0), (3, 0.95)): forty nights at 1, then three at 0.95."""
     return Cell(nights([level for many, level in parts for _ in range(many)], **options))
-
-
-def noise(values, within=None):
-    values = np.atleast_2d(np.asarray(values, dtype=float))
-    return of_history(values, np.full_like(values, np.nan) if within is None else within, DEFAULT)
-
-
-def test_noise_is_estimated():
-    rng = np.random.default_rng(1)
-    assert noise(100 * (1 + 0.02 * rng.standard_normal((400, 60)))).spread.mean() == pytest.approx(0.02, rel=0.03)
-    assert noise(1000 - rng.exponential(size=(2000, 100))).skew.mean() == pytest.approx(-1 / 3, abs=0.03), 'L-skewness of exponential noise'
-    e, x = rng.standard_normal((300, 100)), np.zeros((300, 100))
-    for t in range(1, 100):
-        x[:, t] = 0.6 * x[:, t - 1] + e[:, t]
-    assert noise(100 + x).lag.mean() == pytest.approx(0.6, abs=0.05) and abs(noise(100 + e).lag.mean()) < 0.03
-    mean = 100 + rng.standard_normal((300, 60)) * math.sqrt(1 / 3)
-    within = np.full_like(mean, math.sqrt(1 / 3))
-    assert noise(mean, within).shared.mean() == pytest.approx(1, abs=0.05)
-    assert noise(mean + rng.standard_normal(mean.shape), within).shared.mean() == pytest.approx(2, abs=0.1)
-
-
-def test_floors_steps_and_slow_nights_are_seen():
-    assert noise([50.0] * 40).spread[0] == DEFAULT.floor
-    seconds = noise([45, 45, 46, 45, 45, 44, 45, 46, 45, 45] * 4)
-    assert seconds.resolution[0] == pytest.approx(1 / 45) and seconds.spread[0] >= 1 / 45 / 2
-    slow = noise([100, 101, 99, 100, 100.5, 99.5, 100, 100, 88, 100] * 4)
-    assert slow.slow[0] == 4 and slow.core[0] < 0.01, 'they do not widen the core'
 
 
 @pytest.mark.parametrize('below, k, n', [(0, 3, 10), (2, 3, 10), (4, 2, 12), (10, 3, 10)])
@@ -171,39 +142,12 @@ def test_unit_direction_and_order_of_runs_do_not_matter(past, unit):
     assert judge(Cell(turned)).verdict == told.verdict
 
 
-def states(values: np.ndarray) -> np.ndarray:
-    """The state of every night of series [series, nights, runs], reruns known."""
-    many, count, runs = values.shape
-    night, run = np.repeat(np.arange(many * count), runs), np.tile(np.arange(runs) < 3, many * count)
-    table = Nights.of(np.arange(many + 1) * count, night, values.ravel(), ~run)
-    return follow(table, of_nights(table, DEFAULT), DEFAULT).state.reshape(many, count)
-
-
-@examples(15)
-@given(st.integers(0, 10**6), st.sampled_from([0.0, -0.05, 0.06]))
-def test_later_nights_never_change_what_was_said_before(seed, step):
-    rng = np.random.default_rng(seed)
-    values = 1 + 0.02 * rng.standard_normal((4, 170, 5))
-    values[:, rng.integers(45, 100):rng.integers(100, 165)] += step
-    whole = states(values)
-    assert all((states(values[:, :until]) == whole[:, :until]).all() for until in (60, 101, 130, 169))
-
-
-def test_series_are_judged_each_for_itself():
-    values = 1 + 0.02 * np.random.default_rng(7).standard_normal((30, 120, 6))
-    values[::3, 80:] -= 0.06
-    together = states(values)
-    assert all((states(values[k:k + 1])[0] == together[k]).all() for k in range(30))
-    assert (together[::3, -1] == SLOW).all() and (together == SLOW).sum() >= 10 * 35
-
-
 HEAD = 'series,night,kind,run,value\n'
 
 
-def rows(levels, series='a', cv=0.01, seed=0, reruns=2, night=lambda i: i + 1) -> list[tuple]:
-    rng = np.random.default_rng(seed)
-    return [(series, night(i), kind, run + 1, round(float(100 * level * (1 + cv * rng.standard_normal())), 4))
-            for i, level in enumerate(levels) for kind, n in (('run', 3), ('rerun', reruns)) for run in range(n)]
+def rows(*parts, series='a', night=lambda i: i + 1, **options) -> list[tuple]:
+    return [(series, night(i), kind, run, value) for i, of in enumerate(after(*parts, **options).nights)
+            for kind, values in (('run', of.runs), ('rerun', of.reruns)) for run, value in enumerate(values)]
 
 
 def text(found: list[tuple], head: str = HEAD) -> str:
@@ -212,10 +156,6 @@ def text(found: list[tuple], head: str = HEAD) -> str:
 
 def judged(found: list[tuple], head: str = HEAD) -> dict[str, judgement.Series]:
     return judgement.of_file(text(found, head).encode(), 'x.csv')
-
-
-def levels(*parts) -> list[float]:
-    return [level for many, level in parts for _ in range(many)]
 
 
 def test_the_readmes_line_finds_the_slowdown_and_nothing_else():
@@ -233,36 +173,33 @@ def test_the_readmes_line_finds_the_slowdown_and_nothing_else():
 
 
 def test_without_an_alarm_on_the_last_night_the_exit_code_is_0():
-    done = parity('detect', '-', '--json', stdin=text(rows(levels((50, 1), (6, 0.93), (4, 1)))))
+    done = parity('detect', '-', '--json', stdin=text(rows((50, 1), (6, 0.93), (4, 1))))
     told = json.loads(done.stdout)['series']['a']
     assert done.returncode == 0 and told['verdict'] == 'ok'
     assert told['alarms'] and set(told['alarms']) <= set(range(51, 57)), 'integers stay integers'
 
 
-def test_nights_may_have_gaps_series_their_own_nights_and_runs_no_rerun():
-    found = judged(rows(levels((45, 1), (3, 0.94)), night=lambda i: 7 * i) + rows(levels((60, 1)), series='b', seed=1))
+def test_nights_may_have_gaps_series_their_own_nights_and_directions_and_runs_no_rerun():
+    found = judged(rows((45, 1), (3, 0.94), night=lambda i: 7 * i) + rows((60, 1), series='b', seed=1))
     assert set(found['a'].alarms) <= {7 * i for i in (45, 46, 47)} and 7 * 47 in found['a'].alarms
     assert found['b'].alarms == ()
-    assert judged(rows(levels((50, 1), (3, 0.94)), reruns=0))['a'].alarms == (53,)
-    assert not judged(rows(levels((50, 1), (1, 0.80)), reruns=0))['a'].alarms
-
-
-def test_lower_may_be_better():
-    for direction, verdict in (('lower', 'regressed'), ('higher', 'improved')):
-        more = [(*row, direction) for row in rows(levels((50, 1), (3, 1.06)))]
-        told = judged(more, HEAD.replace('value', 'value,direction'))['a'].judgement
-        assert told.verdict == verdict and told.value > told.baseline
+    assert judged(rows((50, 1), (3, 0.94), reruns=0))['a'].alarms == (53,)
+    assert not judged(rows((50, 1), (1, 0.80), reruns=0))['a'].alarms
+    slower = [(*row, direction) for direction in ('lower', 'higher') for row in rows((50, 1), (3, 1.06), series=direction)]
+    told = {name: each.judgement for name, each in judged(slower, HEAD.replace('value', 'value,direction')).items()}
+    assert (told['lower'].verdict, told['higher'].verdict) == ('regressed', 'improved') and told['lower'].value > told['lower'].baseline
 
 
 @examples(20)
-@given(st.randoms(use_true_random=False), st.integers(0, 10**6), st.sampled_from([0.93, 1.0]))
-def test_rows_in_any_order_alarm_as_when_each_night_was_the_last(rng: random.Random, seed, level):
-    found = rows(levels((44, 1), (3, level), (5, 1)), seed=seed) + rows(levels((45, 1), (5, 1.04)), series='b')
+@given(st.randoms(use_true_random=False), st.integers(0, 10**6), st.sampled_from([0.93, 1.0, 1.06]), st.sampled_from([3, 45]))
+def test_rows_in_any_order_alarm_as_when_each_series_was_alone_and_each_night_the_last(rng: random.Random, seed, level, many):
+    alone = rows((44, 1), (many, level), (5, 1), seed=seed)
+    found = alone + rows((45, 1), (5, 1.04), series='b')
     whole = judged(found)
     rng.shuffle(found)
     assert judged(found) == whole
-    for last in (43, 45, 46, 47, 49):
-        as_of = judged([row for row in found if row[1] <= last])['a']
+    for last in (43, 46, 47, 48, 40 + many, 47 + many):
+        as_of = judged([row for row in alone if row[1] <= last])['a']
         assert as_of.alarms == tuple(n for n in whole['a'].alarms if n <= last)
         assert as_of.judgement.alarm == (last in whole['a'].alarms)
 
@@ -294,7 +231,7 @@ def test_text_must_be_utf_8_and_what_excel_adds_does_no_harm():
     for raw, said in (('\ufeff'.encode('utf-16-le') + b'x', 'UTF-16'), (HEAD.encode() + b'a\xe4,1', ':2:')):
         with pytest.raises(UsageError, match=said):
             judgement.of_file(raw, 'x.csv')
-    plain = text(rows(levels((41, 1))))
+    plain = text(rows((41, 1)))
     excel = b'\xef\xbb\xbf' + plain.replace('\n', '\r\n').encode() + b'\r\n'
     assert judgement.of_file(excel, 'x.csv') == judgement.of_file(plain.encode(), 'x.csv')
 
@@ -317,7 +254,7 @@ def test_a_file_that_cannot_be_read_is_usage(arguments, said):
 
 
 def test_a_name_cannot_command_the_terminal():
-    found = text(rows(levels((3, 1)), series='"a\x1b[31m,b"'))
+    found = text(rows((3, 1), series='"a\x1b[31m,b"'))
     done = parity('detect', '-', stdin=found)
     assert '\x1b' not in done.stdout and 'INSUFFICIENT' in done.stdout
     assert list(json.loads(parity('detect', '-', '--json', stdin=found).stdout)['series']) == ['a\x1b[31m,b']
