@@ -18,6 +18,7 @@ from mutations import examples
 from parity.base.errors import UsageError
 from parity.stats import judgement
 from parity.stats.judgement import Reference
+from parity.stats.noise import DEFAULT, of_history
 from parity.stats.search import exact
 
 
@@ -37,11 +38,19 @@ def after(*parts, **options) -> Cell:
     return Cell(nights([level for many, level in parts for _ in range(many)], **options))
 
 
-@pytest.mark.parametrize('below, k, n', [(0, 3, 10), (2, 3, 10), (4, 2, 12), (10, 3, 10)])
-def test_the_exact_p_counts_the_choices_of_nights(below, k, n):
-    """Of all choices of k among n + k ranks, those whose best is at most the lowest below + k."""
-    choices = list(itertools.combinations(range(n + k), k))
-    assert exact(below, k, n) == pytest.approx(sum(max(c) < below + k for c in choices) / len(choices))
+def test_noise_is_estimated_and_the_exact_p_counts_the_choices_of_nights():
+    def noise(values):
+        return of_history(np.atleast_2d(values), np.full_like(np.atleast_2d(values), np.nan), DEFAULT)
+
+    rng = np.random.default_rng(1)
+    assert noise(1000 - rng.exponential(size=(2000, 100))).skew.mean() == pytest.approx(-1 / 3, abs=0.03), 'L-skewness of exponential noise'
+    assert abs(noise(rng.normal(100, 1, (2000, 20))).lag.mean()) < 0.03, 'without the bias of a short history'
+    assert noise([50.0] * 40).spread[0] == DEFAULT.floor
+    seconds = noise([45.0, 45, 46, 45, 45, 44, 45, 46, 45, 45] * 4)
+    assert seconds.resolution[0] == pytest.approx(1 / 45) and seconds.spread[0] >= 1 / 45 / 2
+    for below, k, n in ((0, 3, 10), (2, 3, 10), (4, 2, 12), (10, 3, 10)):       # k among n + k ranks, the best one of the lowest below + k
+        choices = list(itertools.combinations(range(n + k), k))
+        assert exact(below, k, n) == pytest.approx(sum(max(c) < below + k for c in choices) / len(choices))
 
 
 # when a drop is believed
@@ -77,15 +86,17 @@ def test_the_judgement_says_why():
 
 
 def test_one_night_among_good_ones():
-    def tonight(*runs: tuple[float, ...], **more):
-        return judge(Cell((*after((60, 1)).nights, Night(*runs, **more))))
+    def tonight(runs, reruns=(), past=((60, 1),), **more):
+        return judge(Cell((*after(*past).nights, Night(runs, reruns, **more))))
 
-    contradicted = tonight((85.0, 85.5, 84.8), (100.2, 99.7))
+    contradicted, low = tonight((85.0, 85.5, 84.8), (100.2, 99.7)), (94.0, 94.3, 93.8)
     assert contradicted.verdict == 'ok' and contradicted.value == pytest.approx(100, abs=0.5), 'the rerun stands'
-    low = (94.0, 94.3, 93.8), (94.1, 94.4)
-    assert (tonight(*low).verdict, tonight(*low, elsewhere=True).verdict) == ('ok', 'regressed'), 'on another node it confirms'
+    again, elsewhere = (tonight(low, (94.1, 94.4), elsewhere=other) for other in (False, True))
+    assert (again.verdict, elsewhere.verdict) == ('ok', 'regressed'), 'on another node it confirms'
     wild = tonight((100.1, 60.0, 99.8), (100.3, 99.6))
     assert wild.verdict == 'ok' and wild.value > 98, 'one wild run makes no night'
+    assert tonight(low).needs_rerun and not again.needs_rerun and not tonight((100.0, 100.2, 99.9)).needs_rerun
+    assert not tonight(low, past=((60, 1), (9, 0.94))).needs_rerun, 'the slowdown is known already'
 
 
 def test_nights_of_a_special_kind_are_told_of():
@@ -113,15 +124,6 @@ def test_the_accepted_reference_is_held_against_the_last_nights(verdict, referen
     assert told.verdict == verdict and (f'accepted {reference[0]}' in told.why) == (verdict != 'ok')
 
 
-@pytest.mark.parametrize('wanted, past, tonight', [
-    (True, [], Night((95.0, 95.2, 94.9))), (False, [], Night((100.0, 100.2, 99.9))),
-    (False, [], Night((95.0, 95.2, 94.9), (95.1, 95.0))),       # it was run again
-    (False, [(9, 0.95)], Night((95.0, 95.2, 94.9))),            # the slowdown is known already
-])
-def test_a_rerun_is_wanted_for_a_low_night_only(wanted, past, tonight):
-    assert judge(Cell((*after((60, 1), *past, reruns=0).nights, tonight))).needs_rerun == wanted
-
-
 # what must always hold
 
 histories = st.builds(
@@ -142,7 +144,7 @@ def test_unit_direction_and_order_of_runs_do_not_matter(past, unit):
     assert judge(Cell(turned)).verdict == told.verdict
 
 
-HEAD = 'series,night,kind,run,value\n'
+HEAD, DIRECTED = 'series,night,kind,run,value\n', 'series,night,kind,run,value,direction\n'
 
 
 def rows(*parts, series='a', night=lambda i: i + 1, **options) -> list[tuple]:
@@ -172,21 +174,17 @@ def test_the_readmes_line_finds_the_slowdown_and_nothing_else():
     assert lines[3].startswith('REGRESSED  stream.triad: worse since 2026-11-09 (4 nights)'), 'the worst first'
 
 
-def test_without_an_alarm_on_the_last_night_the_exit_code_is_0():
-    done = parity('detect', '-', '--json', stdin=text(rows((50, 1), (6, 0.93), (4, 1))))
-    told = json.loads(done.stdout)['series']['a']
-    assert done.returncode == 0 and told['verdict'] == 'ok'
-    assert told['alarms'] and set(told['alarms']) <= set(range(51, 57)), 'integers stay integers'
-
-
-def test_nights_may_have_gaps_series_their_own_nights_and_directions_and_runs_no_rerun():
+def test_nights_may_have_gaps_series_their_own_nights_and_directions_runs_no_rerun_and_files_what_excel_adds():
     found = judged(rows((45, 1), (3, 0.94), night=lambda i: 7 * i) + rows((60, 1), series='b', seed=1))
     assert set(found['a'].alarms) <= {7 * i for i in (45, 46, 47)} and 7 * 47 in found['a'].alarms
     assert found['b'].alarms == ()
     assert judged(rows((50, 1), (3, 0.94), reruns=0))['a'].alarms == (53,)
     assert not judged(rows((50, 1), (1, 0.80), reruns=0))['a'].alarms
+    plain = text(rows((41, 1)))
+    excel = b'\xef\xbb\xbf' + plain.replace('\n', '\r\n').encode() + b'\r\n'
+    assert judgement.of_file(excel, 'x.csv') == judgement.of_file(plain.encode(), 'x.csv')
     slower = [(*row, direction) for direction in ('lower', 'higher') for row in rows((50, 1), (3, 1.06), series=direction)]
-    told = {name: each.judgement for name, each in judged(slower, HEAD.replace('value', 'value,direction')).items()}
+    told = {name: each.judgement for name, each in judged(slower, DIRECTED).items()}
     assert (told['lower'].verdict, told['higher'].verdict) == ('regressed', 'improved') and told['lower'].value > told['lower'].baseline
 
 
@@ -205,35 +203,23 @@ def test_rows_in_any_order_alarm_as_when_each_series_was_alone_and_each_night_th
 
 
 @pytest.mark.parametrize('raw, where, said', [
-    ('', ':1:', 'the file is empty'), (HEAD, ':1:', 'no rows'),
-    ('series,night,kind,value\na,1,run,5\n', ':1:', 'no column run; needed are series, night, kind, run, value'),
-    ('series,night,kind,run,value,value\na,1,run,1,5,5\n', ':1:', 'column value stands there twice'),
-    ('series,night,kind,run,value,Direction\na,1,run,1,5,lower\n', ':1:', 'did you mean direction?'),
-    (HEAD + 'a,1,run,1,5\na,2,run,1,nan\n', ':3:', 'value nan is not finite'),
-    (HEAD + 'a,1,run,1,1e999\n', ':2:', 'not finite'), (HEAD + 'a,1,run,1,-1e101\n', ':2:', 'must be below 1e+100'),
-    (HEAD + 'a,1,run,1,fast\n', ':2:', "value 'fast' is no number"), (HEAD + 'a,1,run,1,1_000\n', ':2:', 'is no number'),
-    (HEAD + 'a,1,run,1,5\na,1,run,01,6\n', ':3:', 'run 01 of series \'a\', night 1, stands on an earlier line'),
-    (HEAD + 'a,1,again,1,5\n', ':2:', "kind 'again'; valid: run, rerun"), (HEAD + 'a,1,run,one,5\n', ':2:', "run 'one' is no whole number"),
-    (HEAD + 'a,monday,run,1,5\n', ':2:', 'neither a whole number nor a date'), (HEAD + 'a,2026-02-30,run,1,5\n', ':2:', 'neither a whole number nor a date'),
-    (HEAD + 'a,1,run,1,5\na,2026-11-20,run,1,5\n', ':3:', 'the order of both together is not known'),
-    (HEAD + 'a,1,rerun,1,5\n', ':2:', 'has reruns but no run'), (HEAD + ',1,run,1,5\n', ':2:', 'series is empty'),
-    (HEAD + 'a,1,run,1\n', ':2:', '4 fields; must have 5 columns'), (HEAD + 'a,1,run,1,5\n\na,2,run,1,5\n', ':3:', '0 fields'),
-    (HEAD + '"a,1,run,1,5\n', ':2:', 'no CSV'), ('series,night,kind,run,value,direction\na,1,run,1,5,up\n', ':2:', "direction 'up'; valid: higher, lower"),
-    ('series,night,kind,run,value,direction\na,1,run,1,5,lower\na,2,run,1,5,\n', ':3:', 'must be one direction'),
-])
+    ('', 1, 'the file is empty'), (HEAD, 1, 'no rows'), ('series,night,kind,value\na,1,run,5', 1, 'no column run; needed are series, night, kind, run, value'),
+    ('series,night,kind,run,value,value\na,1,run,1,5,5', 1, 'column value stands there twice'),
+    ('series,night,kind,run,value,Direction\na,1,run,1,5,lower', 1, 'did you mean direction?'),
+    (DIRECTED + 'a,1,run,1,5,up', 2, "direction 'up'; valid: higher, lower"), (DIRECTED + 'a,1,run,1,5,lower\na,2,run,1,5,', 3, 'must be one direction'),
+    ('\ufeff'.encode('utf-16-le') + b'x', 1, 'UTF-16'), (HEAD.encode() + b'a\xe4,1', 2, 'no UTF-8'),
+    *((HEAD + text, line, said) for text, line, said in [
+        ('a,1,run,1,5\na,2,run,1,nan', 3, 'value nan is not finite'), ('a,1,run,1,1e999', 2, 'not finite'), ('a,1,run,1,-1e101', 2, 'must be below 1e+100'),
+        ('a,1,run,1,fast', 2, "value 'fast' is no number"), ('a,1,run,1,1_000', 2, 'is no number'), ('a,1,again,1,5', 2, "kind 'again'; valid: run, rerun"),
+        ('a,1,run,1,5\na,1,run,01,6', 3, "run 01 of series 'a', night 1, stands on an earlier line"), ('a,1,run,one,5', 2, "run 'one' is no whole number"),
+        ('a,monday,run,1,5', 2, 'neither a whole number nor a date'), ('a,2026-02-30,run,1,5', 2, 'neither a whole number nor a date'),
+        ('a,1,run,1,5\na,2026-11-20,run,1,5', 3, 'the order of both together is not known'), ('a,1,rerun,1,5', 2, 'has reruns but no run'),
+        (',1,run,1,5', 2, 'series is empty'), ('a,1,run,1', 2, '4 fields; must have 5 columns'), ('a,1,run,1,5\n\na,2,run,1,5', 3, '0 fields'),
+        ('"a,1,run,1,5', 2, 'no CSV'), ('"a\nb",1,run,1,5\na,1,run,1,x', 4, "value 'x' is no number")])])
 def test_a_bad_file_is_refused_by_line_and_column(raw, where, said):
     with pytest.raises(UsageError) as refused:
-        judgement.of_file(raw.encode(), 'x.csv')
-    assert str(refused.value).startswith(f'x.csv{where}') and said in str(refused.value)
-
-
-def test_text_must_be_utf_8_and_what_excel_adds_does_no_harm():
-    for raw, said in (('\ufeff'.encode('utf-16-le') + b'x', 'UTF-16'), (HEAD.encode() + b'a\xe4,1', ':2:')):
-        with pytest.raises(UsageError, match=said):
-            judgement.of_file(raw, 'x.csv')
-    plain = text(rows((41, 1)))
-    excel = b'\xef\xbb\xbf' + plain.replace('\n', '\r\n').encode() + b'\r\n'
-    assert judgement.of_file(excel, 'x.csv') == judgement.of_file(plain.encode(), 'x.csv')
+        judgement.of_file(raw if isinstance(raw, bytes) else raw.encode(), 'x.csv')
+    assert str(refused.value).startswith(f'x.csv:{where}:') and said in str(refused.value)
 
 
 @examples(120)
@@ -247,13 +233,14 @@ def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):
         assert str(err).startswith('x.csv:'), 'a line is named'
 
 
-@pytest.mark.parametrize('arguments, said', [(['/nonexistent.csv'], 'No such file'), (['.'], 'directory'), ([], 'Missing')])
-def test_a_file_that_cannot_be_read_is_usage(arguments, said):
-    done = parity('detect', *arguments)
-    assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
-
-
-def test_a_name_cannot_command_the_terminal():
+def test_the_command_ends_0_without_an_alarm_tonight_and_a_name_cannot_command_the_terminal():
+    for arguments, said in ((['/nonexistent.csv'], 'No such file'), (['.'], 'directory'), ([], 'Missing')):
+        done = parity('detect', *arguments)
+        assert done.returncode == 2 and said in done.stderr and 'Traceback' not in done.stderr
+    done = parity('detect', '-', '--json', stdin=text(rows((50, 1), (6, 0.93), (4, 1))))
+    told = json.loads(done.stdout)['series']['a']
+    assert done.returncode == 0 and told['verdict'] == 'ok'
+    assert told['alarms'] and set(told['alarms']) <= set(range(51, 57)), 'integers stay integers'
     found = text(rows((3, 1), series='"a\x1b[31m,b"'))
     done = parity('detect', '-', stdin=found)
     assert '\x1b' not in done.stdout and 'INSUFFICIENT' in done.stdout
