@@ -14,7 +14,7 @@ import yaml
 from rich.text import Text
 
 from parity import machine
-from parity.base import codes, paths, yamlfile
+from parity.base import codes, files, paths, yamlfile
 from parity.base.console import Console
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
@@ -83,16 +83,11 @@ def probe(name: str) -> None:
     if not cluster.nodes:
         raise InfrastructureError(f'{cluster.version} answers, and has no node in any queue')
     text = write.system(name, cluster, _host(), datetime.date.today())
-    made = not file.parent.exists()
-    file.parent.mkdir(exist_ok=True)
+    files.write(file, text)
     try:
-        with file.open('x') as out:
-            out.write(text)
         system = yamlfile.read(file, System)
-    except Exception:
-        file.unlink(missing_ok=True)
-        if made:
-            file.parent.rmdir()
+    except UsageError:                  # the other systems must stay usable
+        file.unlink()
         raise
     names = ', '.join(p.name for p in system.partitions)
     print(f'{file}: partitions {names}; {text.count(TODO) - 1} lines with {TODO}')
@@ -107,8 +102,7 @@ def _host() -> Host:
 def _codes() -> tuple[str, ...]:
     """Return the codes of this node's own packages; file copies need only python3, which every node has."""
     offered = {feature for feature, programs in features().items()
-               if all(map(shutil.which, programs))}
-    offered |= {code.feature for code in codes.every() if (code.executable, code.beside) == ('python3', ())}
+               if programs == ('python3',) or all(map(shutil.which, programs))}
     return tuple(code for code in codes.offered_by('distro') if code in offered)
 
 

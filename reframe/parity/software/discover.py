@@ -131,19 +131,15 @@ def _announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
 def _contents(software: dict[str, Any]) -> str:
     found, mpi, blas = (software.get(key, {}) for key in ('programs', 'mpi', 'blas'))
     names = [f'{p["spec"]} /{p["hash"][:7]}' for p in software.get('packages', {}).values()]
-    own = [code for code in codes.every() if code.package and code.executable in found]
-    names += [f'{code.executable} {found[code.executable]["package_version"] or found[code.executable]["version"]}'
-              for code in own if 'mpirun' in code.beside]
+    names += [f'{code.executable} {about["package_version"] or about["version"]}' for code in codes.every()
+              if code.package and (about := found.get(code.executable))]
     if mpi:
         names.append(f'{mpi["name"]} {mpi["version"] or "?"}')
     if blas:
         core = f'as {blas["core"]}' if blas.get('core') else None
         names.append(' '.join(filter(None, [blas['name'], blas['version'], core])))
-    others = [*(code.executable for code in own if 'mpirun' not in code.beside), 'cc']
-    names += [f'{name} {found[name]["version"] or "?"}' for name in others if name in found]
-    if not names and 'python3' in found:
-        names.append(f'only python {found["python3"]["version"]}')
-    return ', '.join(names) or 'nothing'
+    names += [f'cc {found["cc"]["version"] or "?"}'] if 'cc' in found else []
+    return ', '.join(names) or ('only python' if 'python3' in found else 'nothing')
 
 
 _MARK = '--parity-environment--'
