@@ -7,7 +7,6 @@ import re
 import shutil
 import sqlite3
 import tarfile
-import time
 import xml.etree.ElementTree as xml
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ DATA = TOP / 'tests' / 'data' / 'nights-79e2061'
 SAID = json.loads((DATA / 'expected.json').read_text())
 SESSIONS, NIGHTS, PLACED = SAID['sessions'], SAID['nights'], SAID['placed']
 KILLED = '5d2614f02eb7'
-MONTH = 30 * 86400
-
 #: Metrics of Blocks that size=quick never measures. Where the case failed, 79e2061 called them failed. Since a plan
 #: knows the metrics that a size leaves out, they are skipped, whatever befell the case.
 NEVER_MEASURED = {f'Blocks%threads=all%order=sequential.{kind}_{block}@guest' for kind in ('read', 'write', 'update')
@@ -68,39 +65,31 @@ def test_every_cell_and_pair_of_a_night_keeps_its_word(results, night):
         assert [pair[key] for key in ('ratio', 'low', 'high')] == pytest.approx(said[3:])
 
 
-def test_the_partitions_compare_alike(results):
+def test_the_partitions_compare_alike_and_a_run_placed_otherwise_is_a_case_of_its_own(results):
+    """79e2061 noted what was unusual, took the placed session for more runs of the same case and left them out; now the case's name says it."""
+    found = cells(answer('verdict', '--session', PLACED))
+    assert {(name.partition('.')[0], word) for name, (word, *_) in found.items()} == {('Pingpong%where=within%binding=none', 'unreferenced')}
     was = SAID['compare']
     now = answer('compare', 'lab:metal', 'lab:guest', code=was['exit_code'])
     rows = {f'{r["benchmark"]}.{r["metric"]}': [r['n'], r['ratio'], r['low'], r['high'], r['verdict']] for r in now['rows']}
-    # 79e2061 took the placed session for more runs of the same case, and left them out; now it is a case of its own
     placed = {name: row for name, row in rows.items() if '%binding=none' in name}
-    assert len(placed) == 3 and rows.keys() - placed.keys() == was['rows'].keys()
+    assert len(found) == 6 and len(placed) == 3 and rows.keys() - placed.keys() == was['rows'].keys()
     for name, (n, *ratio, word) in was['rows'].items():
         assert [rows[name][0], rows[name][-1]] == [n, word], name
         assert rows[name][1:-1] == pytest.approx(ratio), name
 
 
-def test_the_history_has_the_three_nights_and_their_reruns(results):
+def test_history_references_acknowledgements_and_waivers_apply(results):
     now = answer('show', 'Ops%threads=one.int64@lab:metal', '--session', NIGHTS[-1])
     nights = [[n['session'], n['value'], n['runs'], n['reruns']] for n in now['nights']]
     assert nights == SAID['history'] and [session for session, *_ in nights[-3:]] == NIGHTS
-
-
-def test_references_acknowledgements_and_waivers_apply(results):
     shown = re.sub(r' +\((today|\d+ days ago|in \d+ days)\)', '', parity('refs', 'show', '--system', 'lab').stdout)
-    shown = re.sub('(?<=last applied).*', '', shown)
-    assert shown.replace(str(results.parent), 'TOP').splitlines() == SAID['references']
+    shown = re.sub('(?<=last applied).*', '', shown).replace(str(results.parent), 'TOP').splitlines()
+    assert shown == SAID['references']
     listed = parity('ack', '--list', '--system', 'lab').stdout.splitlines()
     assert [line.split('   ')[:2] for line in listed] == SAID['acknowledged']
     warnings = answer('verdict', '--session', NIGHTS[-1], code=1)['warnings']
     assert [each.split()[:2] for each in warnings] == [['session', f'{KILLED},']], 'nothing of waivers, references, acks'
-
-
-def test_a_run_placed_otherwise_is_a_case_of_its_own(results):
-    """79e2061 noted what was unusual; the name of the case says it since."""
-    found = cells(answer('verdict', '--session', PLACED))
-    assert {(name.partition('.')[0], word) for name, (word, *_) in found.items()} == {('Pingpong%where=within%binding=none', 'unreferenced')}
-    assert len(found) == 6
 
 
 def test_a_session_that_was_killed_then_is_recovered(results):
@@ -127,12 +116,3 @@ def test_merged_into_another_folder_without_a_cache_every_word_stays(results, tm
     assert done.returncode == 0 and f'{len(SESSIONS)} of lab' in done.stdout, done.stdout + done.stderr
     assert stored(tmp_path / 'other') == SESSIONS
     assert cells(answer('verdict', '--session', NIGHTS[0], code=1)) == SAID['verdicts'][0]['cells']
-
-
-def test_prune_keeps_the_newest_session(results, monkeypatch):
-    with sqlite3.connect(results / 'results.db') as database:
-        last, = database.execute('SELECT max(session_start_unix) FROM sessions').fetchone()
-    monkeypatch.setattr(time, 'time', lambda: last + MONTH)
-    done = parity('prune', '--keep-days', '60', '--sessions-days', '20')
-    assert done.returncode == 0 and f'{len(SESSIONS) - 1} sessions' in done.stdout, done.stdout + done.stderr
-    assert stored(results) == [PLACED]
