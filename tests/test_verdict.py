@@ -91,9 +91,7 @@ def test_a_newer_build_that_failed_is_a_warning_and_said_once():
 
 @pytest.mark.parametrize('raw, word, code', [
     ({'result': 'fail', 'fail_phase': 'run_wait', 'fail_reason': 'job timed out'}, 'failed', 4),
-    ({'result': 'fail', 'fail_phase': 'setup', 'fail_reason': 'No space left'}, 'failed', 4),
     ({'result': 'abort', 'fail_phase': 'run', 'fail_reason': 'aborted'}, 'failed', 4),
-    ({'result': 'fail', 'fail_phase': 'compile', 'fail_reason': 'no compiler'}, 'failed', 4),
     ({'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'bad'}, 'wrong', 1),
     ({'result': 'skip', 'parity': {'status': 'skipped', 'reason': 'memory'}}, 'skipped', 3),
     ({'result': 'fail', 'fail_phase': 'sanity', 'parity': {'status': 'failed', 'reason': 'cut'}}, 'failed', 4),
@@ -123,18 +121,23 @@ def test_a_retry_counts_only_where_the_first_attempt_failed(first, retry, word, 
     assert (cell.verdict, cell.value, cell.attempt) == (word, value, attempt) and said in cell.reason
 
 
-def test_repeats_are_one_cell_with_their_median():
-    plan = [planned(unique_name=f'Toy_{i}') for i in range(3)]
-    found = verdict(*(ran(hpl=value) for value in (90.0, 110.0, 100.0)), plan=plan)
-    assert len(found.cells) == 2 and (found.cells[0].value, found.cells[0].reason) == (100.0, 'median of 3')
-    both = verdict(ran(**NO_FIGURES, **DOWN), ran(**NO_FIGURES, **BAD, unique_name='Toy_1'), plan=plan[:2])
+def test_repeats_are_one_cell_with_their_median_and_what_minus_p_sets_is_part_of_the_case():
+    """ReFrame's names: `name` forgets what -P and --repeat add, `display_name` shows them."""
+    cases = [ran('Toy', hpl=value, display_name=f'Toy %.ranks_a_node={each} %.repeat_no={turn}', unique_name=f'{each}{turn}')
+             for each, turn, value in ((1, 0, 10.0), (1, 1, 20.0), (2, 0, 50.0), (2, 1, 70.0), (2, 2, 60.0))]
+    plan = [planned(f'Toy %ranks_a_node={each}', unique_name=f'{each}{turn}') for each in (1, 2) for turn in range(each + 1)]
+    assert {c.case: (c.value, c.reason) for c in verdict(*cases, plan=plan).cells if c.metric == 'hpl'} == {
+        'Toy %ranks_a_node=1': (15.0, 'median of 2'), 'Toy %ranks_a_node=2': (60.0, 'median of 3')}
+    both = verdict(ran(**NO_FIGURES, **DOWN), ran(**NO_FIGURES, **BAD, unique_name='Toy_1'), plan=[planned(), planned(unique_name='Toy_1')])
     assert (both.cells[0].verdict, both.cells[0].reason) == ('wrong', 'residual (2 of 2 runs)')
 
 
-def test_precedence_of_exit_codes():
-    wrong, failed = ran('Wrong', hpl='absent'), ran('Failed', **NO_FIGURES, **DOWN)
-    plan = [planned('Wrong'), planned('Failed'), planned('Never')]
-    assert [verdict(wrong, failed, plan=plan).exit_code, verdict(failed, plan=plan[1:]).exit_code] == [1, 4]
+def test_precedence_of_exit_codes_and_the_next_command_shows_the_worst_cell(results):
+    slow, wrong, failed = ran('Slow', hpl=90.0, refs={'hpl': BAND}), ran('Wrong', hpl='absent'), ran('Failed', **NO_FIGURES, **DOWN)
+    plan = [planned('Slow'), planned('Wrong'), planned('Failed'), planned('Never')]
+    found = [verdict(slow, wrong, failed, plan=plan), verdict(slow, failed, plan=[plan[0], *plan[2:]]), verdict(failed, plan=plan[2:])]
+    assert [each.exit_code for each in found] == [1, 1, 4]
+    assert [each.next for each in found] == [f'parity show {name}.hpl@local:default' for name in ('Wrong', 'Slow', 'Failed')]
 
 
 def test_the_head_line_names_stand_ins_and_what_is_not_covered():
@@ -159,28 +162,11 @@ def test_the_terminal_lists_only_what_is_not_in_order_unless_asked():
     assert short.splitlines()[1] == '1 ok · 1 unreferenced · 2 missing'
 
 
-def test_improved_cells_are_listed_the_first_of_them_where_there_are_many():
-    def told(number: int, everything: bool = False) -> str:
-        cases = [ran(f'Toy{n:02}', hpl=120.0, refs={'hpl': BAND}) for n in range(number)]
-        return '\n'.join(lines(verdict(*cases), everything))
-    assert 'IMPROVED  compute' in told(1) and 'Toy00: hpl' in told(1) and '+20.0 % of the reference' in told(1)
-    assert 'more improved' not in told(10)
-    assert 'Toy09: hpl' in told(12) and 'Toy10: hpl' not in told(12)
-    assert 'and 2 more improved: parity verdict --all' in told(12)
-    assert 'Toy11: hpl' in told(12, everything=True) and 'more improved' not in told(12, everything=True)
-
-
-def test_what_minus_p_makes_a_parameter_of_is_part_of_the_case_and_a_repeat_is_not():
-    """ReFrame's names: `name` forgets what -P and --repeat add, `display_name` shows them."""
-    cases = [ran('Toy', hpl=value, display_name=f'Toy %.ranks_a_node={each} %.repeat_no={turn}', unique_name=f'{each}{turn}')
-             for each, turn, value in ((1, 0, 10.0), (1, 1, 20.0), (2, 0, 50.0), (2, 1, 70.0))]
-    plan = [planned(f'Toy %ranks_a_node={each}', unique_name=f'{each}{turn}') for each in (1, 2) for turn in (0, 1)]
-    assert {c.case: c.value for c in verdict(*cases, plan=plan).cells if c.metric == 'hpl'} == {
-        'Toy %ranks_a_node=1': 15.0, 'Toy %ranks_a_node=2': 60.0}
-
-
-def runs_of(*raws: dict) -> tuple[record.Run, ...]:
-    return record.of_report(sessions.report([{**ran(), **raw} for raw in raws], [])).runs
+def test_of_many_improved_cells_the_first_are_listed():
+    found = verdict(*(ran(f'Toy{n:02}', hpl=120.0, refs={'hpl': BAND}) for n in range(12)))
+    short, full = '\n'.join(lines(found)), '\n'.join(lines(found, everything=True))
+    assert 'IMPROVED  compute' in short and 'Toy09: hpl' in short and '+20.0 % of the reference' in short and 'Toy10: hpl' not in short
+    assert 'and 2 more improved: parity verdict --all' in short and 'Toy11: hpl' in full and 'more improved' not in full
 
 
 def queued(submitted: float, waited: float, ran_for: float) -> dict:
@@ -193,24 +179,16 @@ def job(start: float | None, end: float | None, **other) -> dict:
     return {'job_submit_time': start, 'job_completion_time_unix': end, **other}
 
 
-@pytest.mark.parametrize('raws, seconds', [
-    ([job(10.0, 20.0), job(15.0, 25.0), job(16.0, 17.0), job(30.0, 31.5), job(None, None)], (16.5, 0.0)),    # an overlap counts once
-    ([queued(100.0, 50.0, 7.0)], (7.0, 50.0)), ([queued(100.0, 50.0, 7.0), queued(100.0, 57.0, 10.0)], (17.0, 50.0)),
-    ([{'parity': queued(100.0, 50.0, 7.0)['parity']}], (7.0, 50.0))])            # a perflog has no time of submission
-def test_time_in_a_queue_is_no_time_of_a_benchmark(raws, seconds):
-    assert record.ran_and_waited(runs_of(*raws)) == seconds
-
-
-@pytest.mark.parametrize('raw, seconds', [
-    (queued(100.0, 50.0, 7.0), 7.0), (queued(100.0, 50.0, 0.0), None), (job(3.0, 5.0), 2.0),
-    (job(3.0, 5.0, scheduler='local', parity={}), 2.0), (job(3.0, 5.0, scheduler='slurm', parity={}), None), ({'parity': None}, None)])
-def test_the_seconds_of_a_case_are_known_or_none(raw, seconds):
-    assert runs_of(raw)[0].seconds == seconds
-
-
-def test_the_next_command_shows_the_worst_cell(results):
-    found = verdict(ran('Slow', hpl=90.0, refs={'hpl': BAND}), ran('Wrong', hpl=NAN))
-    assert found.next == 'parity show Wrong.hpl@local:default'
+@pytest.mark.parametrize('raws, sums, each', [
+    # an overlap counts once; no more is known of a queue's job than what its workload noted
+    ([job(10.0, 20.0), job(15.0, 25.0), job(16.0, 17.0), job(30.0, 31.5, scheduler='local', parity={}), job(None, None)],
+     (16.5, 0.0), [10.0, 10.0, 1.0, 1.5, None]),
+    ([queued(100.0, 50.0, 7.0), queued(100.0, 57.0, 10.0)], (17.0, 50.0), [7.0, 10.0]), ([queued(100.0, 50.0, 0.0)], (0.0, 50.0), [None]),
+    ([{'parity': queued(100.0, 50.0, 7.0)['parity']}], (7.0, 50.0), [7.0]),       # a perflog has no time of submission
+    ([job(3.0, 5.0, scheduler='slurm', parity={})], (2.0, 0.0), [None])])
+def test_time_in_a_queue_is_no_time_of_a_benchmark(raws, sums, each):
+    runs = record.of_report(sessions.report([{**ran(), **raw} for raw in raws], [])).runs
+    assert record.ran_and_waited(runs) == sums and [run.seconds for run in runs] == each
 
 
 @pytest.mark.parametrize('known', ['plan', 'record'])
