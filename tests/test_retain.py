@@ -24,23 +24,22 @@ from parity.session import retain
 NOW = time.time()
 DAY = 86400
 SCHEMA = """
-CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, json_blob TEXT, report_file TEXT);
-CREATE TABLE testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT);
-CREATE TABLE metadata(schema_version TEXT);
+CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, json_blob TEXT, report_file TEXT);
+CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT);
+CREATE TABLE IF NOT EXISTS metadata(schema_version TEXT);
 INSERT INTO metadata VALUES('1.0');
 """
 
 
-def store(file, uuid: str, days: float = 0, system: str = 'local', host: str = '') -> None:
-    new = not file.exists()
+def store(file, uuid: str, days: float = 0, system: str = 'local', host: str = '', blob: str = '') -> None:
+    """Store a session; ``blob`` takes the place of its report."""
     report = made.report([made.ran(system=system)], [made.planned(system=system)], uuid=uuid)
     report['parity_session']['plan']['system'] = system
-    report['parity_session']['facts'] = {'machine': {'hostname': host}} if host else {}
+    report['parity_session']['facts'] = {'machine': {'hostname': host}}
     began = NOW - days * DAY
     with closing(sqlite3.connect(file)) as conn, conn:
-        if new:
-            conn.executescript(SCHEMA)
-        conn.execute('INSERT INTO sessions VALUES(?, ?, ?, ?, NULL)', (uuid, began, began + 9, json.dumps(report)))
+        conn.executescript(SCHEMA)
+        conn.execute('INSERT INTO sessions VALUES(?, ?, ?, ?, NULL)', (uuid, began, began + 9, blob or json.dumps(report)))
         conn.execute('INSERT INTO testcases VALUES(?, ?, ?, ?, ?, ?, ?)', ('Toy', system, 'default', 'distro', began, uuid, f'{uuid}:0:0'))
 
 
@@ -50,13 +49,6 @@ def case(folder, days: float, source_days: float = 0) -> None:
         (folder / name).write_text('x' * 100)
         os.utime(folder / name, (NOW - age * DAY,) * 2)
     os.utime(folder, (NOW - days * DAY,) * 2)
-
-
-def perflog(results, *lines: str):
-    log = results / 'perflogs/local/default/Toy.log'
-    log.parent.mkdir(parents=True)
-    log.write_text(''.join(f'{line}\n' for line in lines), errors='surrogateescape')
-    return log
 
 
 def test_old_folders_of_cases_go_and_others_stay(results, tmp_path):
@@ -73,25 +65,23 @@ def test_old_folders_of_cases_go_and_others_stay(results, tmp_path):
     assert {p.name for p in (results / 'stage').iterdir()} == {'by hand', 'link'} and (tmp_path / 'elsewhere' / 'Case').exists()
 
 
-def test_old_lines_of_perflogs_go_and_the_header_stays(results):
+def test_old_lines_of_perflogs_go_and_the_header_stays_once_killed_sessions_are_recovered(results):
     stays = 'job_completion_time_unix|result', f'{NOW - DAY}|pass|a \udcff b', 'null|fail'
-    log = perflog(results, stays[0], f'{NOW - 40 * DAY}|pass', *stays[1:])
-    done = retain.prune_files(NOW - 30 * DAY, dry_run=False)
-    assert done['lines'] == 1 and tuple(log.read_text(errors='surrogateescape').splitlines()) == stays
-    retain.prune_files(NOW + DAY, dry_run=False)
-    assert not log.exists()
-
-
-def test_room_is_made_on_a_full_disk_before_a_session_is_recovered(results):
+    log = results / 'perflogs/local/default/Toy.log'
+    log.parent.mkdir(parents=True)
+    log.write_text('\n'.join([stays[0], f'{NOW - 40 * DAY}|pass', *stays[1:]]), errors='surrogateescape')
     case(results / 'output/local/default/distro/Old', 40)
-    log = perflog(results, f'{NOW - 40 * DAY}|pass')
 
     def full():
         raise InfrastructureError('database or disk is full')
     with pytest.raises(InfrastructureError):
         retain.prune_files(NOW - 30 * DAY, False, full)
-    assert not (results / 'output/local').exists() and log.exists()
+    assert not (results / 'output/local').exists(), 'room is made on a full disk before a session is recovered'
     assert retain.prune_files(NOW - 30 * DAY, True, full)['lines'] == 1
+    assert retain.prune_files(NOW - 30 * DAY, dry_run=False)['lines'] == 1
+    assert tuple(log.read_text(errors='surrogateescape').splitlines()) == stays
+    retain.prune_files(NOW + DAY, dry_run=False)
+    assert not log.exists()
 
 
 def test_old_sessions_go_but_the_newest_of_each_system(results):
@@ -110,19 +100,19 @@ def test_old_sessions_go_but_the_newest_of_each_system(results):
 
 
 def test_the_command_keeps_sessions_unless_it_is_told(results):
-    store(paths.database(), 'a', 400)
-    store(paths.database(), 'b', 1)
+    for uuid, days in (('a', 400), ('b', 1)):
+        store(paths.database(), uuid, days)
     case(results / 'output/x/Old', 40)
     with Lock(results / '.session-local.lock', 'reframe on local').held():
         done = parity('prune', '--keep-days', '30')
         assert done.returncode == 4 and 'held by reframe on local' in done.stderr and (results / 'output/x/Old').exists()
     done = parity('prune', '--keep-days', '30')
     assert done.returncode == 0 and '1 folders of cases' in done.stdout and 'all sessions are kept' in done.stdout, done.stderr
-    done = parity('prune', '--keep-days', '30', '--sessions-days', '365', '--dry-run')
-    assert 'would be removed, older than 365 days: 1 sessions' in done.stdout and len(database.uuids()) == 2
-    done = parity('prune', '--keep-days', '30', '--sessions-days', '365')
-    assert done.returncode == 0 and database.uuids() == ['b']
-    assert process('prune').returncode == 2 and parity('prune', '--keep-days', '0').returncode == 2
+    for rehearsed in (['--dry-run'], []):
+        assert len(database.uuids()) == 2
+        done = parity('prune', '--keep-days', '30', '--sessions-days', '365', *rehearsed)
+        assert f'{"would be " * bool(rehearsed)}removed, older than 365 days: 1 sessions' in done.stdout
+    assert database.uuids() == ['b'] and process('prune').returncode == 2 and parity('prune', '--keep-days', '0').returncode == 2
 
 
 def test_prune_recovers_a_killed_session_unless_it_only_counts(results):
@@ -133,34 +123,24 @@ def test_prune_recovers_a_killed_session_unless_it_only_counts(results):
     assert 'was killed' in parity('prune', '--keep-days', '30').stderr and len(database.uuids()) == 1
 
 
-def test_databases_of_several_machines_become_one(results, tmp_path):
-    store(paths.database(), 'a', 2, 'cray')
-    for uuid, days, system in (('a', 2, 'cray'), ('b', 1, 'cray'), ('c', 1, 'ibm')):
-        store(tmp_path / 'other.db', uuid, days, system)
-    before = (tmp_path / 'other.db').read_bytes()
-    assert retain.merge(tmp_path / 'other.db') == ({'cray': 1, 'ibm': 1}, 1)
-    assert retain.merge(tmp_path / 'other.db') == ({}, 3)
-    assert sorted(database.uuids()) == ['a', 'b', 'c'] and (tmp_path / 'other.db').read_bytes() == before
-    assert database.partitions() == ['cray:default', 'ibm:default']
-    assert database.report('c')['session_info']['uuid'] == 'c'
-
-
-def test_the_nights_of_two_databases_follow_one_another_as_they_were_measured(results, tmp_path):
-    for file, days in ((paths.database(), {'c': 8, 'future': -900, 'e': 6, 'g': 4}),
-                       (tmp_path / 'other.db', {'b': 9, 'd': 7, 'f': 5, 'past': 20000, 'h': 3})):
+def test_databases_of_several_machines_become_one_in_the_order_of_their_nights(results, tmp_path):
+    other, older = tmp_path / 'other.db', tmp_path / 'older.db'
+    for file, days in ((paths.database(), {'c': 8, 'future': -900, 'e': 6, 'g': 4}), (other, {'b': 9, 'c': 8, 'd': 7, 'f': 5, 'past': 20000, 'h': 3})):
         for uuid, age in days.items():
-            store(file, uuid, age)
-    retain.merge(tmp_path / 'other.db')
+            store(file, uuid, age, 'ibm' if uuid == 'd' else 'cray')
+    before = other.read_bytes()
+    assert retain.merge(other) == ({'cray': 4, 'ibm': 1}, 1) and retain.merge(other) == ({}, 6)
+    assert other.read_bytes() == before and database.partitions() == ['cray:default', 'ibm:default']
     assert database.uuids() == ['b', 'c', 'future', 'd', 'e', 'f', 'past', 'g', 'h']
-    store(tmp_path / 'older.db', 'a', 10)
-    retain.merge(tmp_path / 'older.db')
-    assert database.uuids()[:2] == ['a', 'b'] and database.last() == 'h'
+    store(older, 'a', 10)
+    retain.merge(older)
+    assert database.uuids()[:2] == ['a', 'b'] and database.report('d')['session_info']['uuid'] == 'd'
 
 
 def test_two_machines_of_one_name_are_never_one_history(results, tmp_path):
     store(paths.database(), 'a', host='alice')
-    store(tmp_path / 'other.db', 'b', host='bob')
-    store(tmp_path / 'other.db', 'c', system='cray')
+    for uuid, host, system in (('b', 'bob', 'local'), ('c', '', 'cray')):
+        store(tmp_path / 'other.db', uuid, host=host, system=system)
     with pytest.raises(UsageError, match='system local was measured on bob, here on alice'):
         retain.merge(tmp_path / 'other.db')
     assert database.uuids() == ['a']
@@ -196,9 +176,7 @@ def test_merge_makes_the_database_and_blames_a_damaged_one_of_ours(results, tmp_
 
 def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_path):
     for uuid, blob in (('a', '{"x": '), ('b', '{"session_info": {}, "runs": 3}')):
-        store(paths.database(), uuid)
-        with closing(sqlite3.connect(paths.database())) as conn, conn:
-            conn.execute('UPDATE sessions SET json_blob = ? WHERE uuid = ?', (blob, uuid))
+        store(paths.database(), uuid, blob=blob)
     store(tmp_path / 'other.db', 'c')
     assert retain.merge(tmp_path / 'other.db') == ({'local': 1}, 0)
     for uuid in 'ab':
