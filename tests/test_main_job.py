@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import sessions as made
 from conftest import belong_to, copied, shell
 from jobs import ALL_HERE, HPCC, QUICK, one_at_a_time, sessions_of, verdict_of
 from parity.nightly import guard
@@ -42,15 +43,11 @@ def measured(tmp_path_factory):
 
 def store_impossible_nights() -> None:
     """Twelve in which the disk wrote CASE at 1000000 MB/s, stored by ReFrame's own means."""
-    metrics = {'rate': {'unit': 'MB/s', 'better': 'higher'}, 'hangs': {'unit': 'count', 'better': 'lower'}}
+    name, metrics = CASE.replace('%', ' %'), {'rate': {'unit': 'MB/s', 'better': 'higher'}, 'hangs': {'unit': 'count', 'better': 'lower'}}
     for night in range(12):
-        began, name = 1.79e9 + night * 86400, CASE.replace('%', ' %')
-        values = {'local:default:rate': [1e6 + night, 0, None, None, 'MB/s', 'pass'],
-                  'local:default:hangs': [0.0, 0, None, None, 'count', 'pass']}
-        case = {'name': name, 'display_name': name, 'unique_name': 'FileCopy_8', 'system': 'local', 'partition': 'default',
-                'environ': 'distro', 'result': 'pass', 'fail_phase': None, 'fail_reason': None, 'run_index': 0,
-                'fixture': False, 'job_nodelist': ['here'], 'jobid': '1', 'job_completion_time_unix': began,
-                'perfvalues': values, 'parity': {'size': 'quick', 'metrics': metrics, 'software': {'identity': 'x'}}}
+        began = 1.79e9 + night * 86400
+        case = made.ran(name, display_name=name, unique_name='FileCopy_8', job_completion_time_unix=began, parity={'size': 'quick', 'metrics': metrics}, perfvalues={
+            'local:default:rate': [1e6 + night, 0, None, None, 'MB/s', 'pass'], 'local:default:hangs': [0.0, 0, None, None, 'count', 'pass']})
         session = {'id': str(night), 'plan': {'system': 'local', 'cases': [], 'checks': [], 'problems': []}}
         store.store(store.as_report(session, [case], began, began + 9))
 
@@ -126,25 +123,16 @@ def test_a_run_applies_what_was_proposed_and_accepted(measured, monkeypatch, cap
 
 
 #: Bounds that this machine keeps; the other cases have none.
-REFERENCES = """\
-# accepted by a test, by hand
-FileCopy:
-  $index: [size, mode, sync]
-  quick:
-    large-copy:
-      durable:
-        hangs: [0, null, 0, count]
-        rate: [1.0e-3, -0.05, null, MB/s]
-"""
+REFERENCES = ('FileCopy: {$index: [size, mode, sync], quick: {large-copy: {durable: {'
+              'hangs: [0, null, 0, count], rate: [1.0e-3, -0.05, null, MB/s]}}}}\n')
 
 
 def test_nightly_finds_the_references_judges_reports_and_states_its_overhead_and_no_damage_stops_it(checkout):
     (checkout / 'results' / 'running').mkdir(parents=True)
     (checkout / 'results' / 'running' / 'x.json').write_text('{')
     (checkout / 'results' / 'results.db').touch()
-    folder = checkout / 'systems' / 'local' / 'references'
-    folder.mkdir(exist_ok=True)
-    (folder / 'default.yaml').write_text(REFERENCES)
+    (checkout / 'systems' / 'local' / 'references').mkdir(exist_ok=True)
+    (checkout / 'systems' / 'local' / 'references' / 'default.yaml').write_text(REFERENCES)
     done = shell(f'ci/nightly {QUICK}', checkout)
     assert done.returncode == 0 and 'judged' in done.stdout and 'overhead' in done.stdout, done.stdout[-2000:] + done.stderr
     assert 'is no journal of a session' in done.stderr

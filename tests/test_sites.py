@@ -48,12 +48,6 @@ CASES = {'npb-cg': 'Npb%benchmark=cg', 'hpl': 'Hpl', 'ior-2': 'Ior%api=POSIX%acc
 HOSTILE = ('x;touch pwned', '$(id)', 'a b', "a'b", '`id`', 'a\nb', '../x', '')
 
 
-def reframe(checkout, arguments: str) -> str:
-    done = shell(f'. ci/activate && reframe -c checks/ {arguments}', checkout, RFM_COLORIZE='n')
-    assert done.returncode == 0, done.stdout[-2500:] + done.stderr
-    return done.stdout
-
-
 def scripts(checkout, system: str) -> dict[Path, str]:
     """The job scripts that a dry-run left, with the checkout's folder taken out."""
     found = sorted((checkout / 'results' / 'stage' / system).rglob('rfm_job.sh'))
@@ -162,7 +156,7 @@ def test_a_hostile_value_reaches_the_job_script_quoted(checkout):
     data = site('partitions.0.descr', 'a;b')
     data['partitions'][0]['extras']['filesystems']['scratch'] = '/x;touch pwned'
     (checkout / 'systems' / 'example-slurm' / 'system.yaml').write_text(json.dumps(data))
-    reframe(checkout, "--system example-slurm:cpu -n 'FileCopy.*small-write.*one.*durable' --dry-run")
+    shell(". ci/activate && reframe -c checks/ --system example-slurm:cpu -n 'FileCopy.*small-write.*one.*durable' --dry-run", checkout)
     file, = scripts(checkout, 'example-slurm')
     subprocess.run(['bash', '-c', 'module() { :; }; python3() { :; }; . ./rfm_job.sh'], cwd=file.parent, check=True)
     assert not (file.parent / 'pwned').exists()
@@ -228,12 +222,11 @@ partitions:
     ('requires: offered', 'require: offered', "3: require: no such key; did you mean 'requires'?"),
     ('requires: offered\n', '', '1: requires: Field required'),
     ('requires: offered', 'requires: offered\nwaivers: [{code: hpl, reason: x, until: soon}]', "4: waivers.0.until: 'soon' is no valid date"),
-    ('hostnames: [login]', 'hostnames: []', '2: hostnames: must have at least 1 item'), ('hostnames: [login]', 'hostnames: [login', ''),
+    ('[login]', '[]', '2: hostnames: must have at least 1 item'), ('[login]', 'x', "2: hostnames: 'x' is no list"), ('[login]', '[login', ''),
     ('hostnames: [login]', 'hostnames: ["("]', "2: hostnames.0: '(' is no regular expression"),
     ('name: site', 'name: site\nname: twice', "2: key 'name' is given twice"), ('name: site', 'name: 7', '1: name: 7 is no valid string'),
     ('name: site', 'name: !!python/object/apply:os.system [id]', '1: could not determine a constructor'),
     ('launcher: srun', 'launcher: srun\n    lancher: srun', "8: partitions.0.lancher: no such key; did you mean 'launcher'?"),
-    ('launcher: srun', 'launcher: srun\n    access: --exclusive', "8: partitions.0.access: '--exclusive' is no list"),
     ('scheduler: slurm', 'scheduler: slrum', "6: partitions.0.scheduler: 'slrum'; valid: 'flux', 'local'"),
     ('launcher: srun', 'launcher: srun\n    devices: [{type: gpu, num_device: 4}]', "8: partitions.0.devices.0.num_device: no such key; did you mean 'num_devices'?"),
     ('cores: 1', 'core: 1', "did you mean 'cores'?"), ('nodes: 1', 'nodes: -1', '8: partitions.0.extras.nodes: -1 must be greater than 0'),
@@ -263,12 +256,9 @@ def test_every_system_of_the_project_is_valid_and_local_is_tried_last():
 
 def test_a_waiver_holds_until_its_day_and_then_expires_loudly():
     day = datetime.date(2027, 1, 31)
-    system = System(name='s', hostnames=['x'], requires=['hpcc'], partitions=[{'name': 'p', 'scheduler': 'local',
-                    'launcher': 'local'}], waivers=[Waiver(code='hpcc', reason='no MPI yet', until=day)])
-    holding, expired = systems.waived(system, day)
-    assert 'no MPI yet' in holding['hpcc'] and not expired
-    holding, expired = systems.waived(system, day + datetime.timedelta(1))
-    assert not holding and 'expired on 2027-01-31' in expired[0]
+    system = systems.read('local').model_copy(update={'waivers': [Waiver(code='hpcc', reason='no MPI yet', until=day)]})
+    assert systems.waived(system, day) == ({'hpcc': 'waived until 2027-01-31: no MPI yet'}, [])
+    assert systems.waived(system, day + datetime.timedelta(1)) == ({}, ['the waiver of hpcc expired on 2027-01-31 (no MPI yet)'])
 
 
 def test_what_is_stated_wins_over_what_was_detected(results):
@@ -281,29 +271,22 @@ def test_what_is_stated_wins_over_what_was_detected(results):
     assert {'fast', 'cpu'} <= set(part['features']) and part['max_jobs'] == 1
 
 
-def configuration(folder, system: str):
-    """The configuration as ReFrame reads it."""
-    file = folder / 'settings.py'
-    file.write_text('from parity.site import assemble\nsite_configuration = assemble.site_configuration()\n')
-    site = load_config('<builtin>', str(file))
-    site.validate()
-    site.select_subconfig(system, ignore_resolve_errors=True)
-    return site
-
-
 def test_the_configuration_is_what_reframe_accepts(results, monkeypatch):
     """Where many jobs are in flight the scheduler is asked once a second."""
-    sites = [configuration(results, 'local')]
-    assert sites[0].get('systems/0/partitions/0/max_jobs') == 1
-    assert sites[0].get('storage/0/enable') and sites[0].get('storage/0/sqlite_db_file') == str(results / 'results.db')
     monkeypatch.setenv('PARITY_ROOT', str(results))
     for name, jobs in (('one', 1), ('many', 50)):
         (results / 'systems' / name).mkdir(parents=True)
         (results / 'systems' / name / 'system.yaml').write_text(
             GOOD.replace('site', name).replace('offered', '[]').replace('launcher: srun', f'launcher: srun\n    max_jobs: {jobs}'))
-    sites += [configuration(results / 'systems', name) for name in ('one', 'many')]
-    assert [site.get('general/0/poll_rate_max') for site in sites] == [10, 10, 1]
-    assert all(site.get('general/0/check_search_recursive') for site in sites)
+    file = results / 'settings.py'
+    file.write_text('from parity.site import assemble\nsite_configuration = assemble.site_configuration()\n')
+    for name, jobs, rate in (('one', 1, 10), ('many', 50, 1)):
+        site = load_config('<builtin>', str(file))
+        site.validate()
+        site.select_subconfig(name, ignore_resolve_errors=True)
+        assert (site.get('systems/0/partitions/0/max_jobs'), site.get('general/0/poll_rate_max')) == (jobs, rate)
+        assert site.get('storage/0/enable') and site.get('storage/0/sqlite_db_file') == str(results / 'results.db')
+        assert site.get('general/0/check_search_recursive')
 
 
 def test_schedulers_and_launchers_are_those_of_reframe():
