@@ -56,15 +56,17 @@ def test_stream_is_pinned_and_its_arrays_are_as_long_as_the_caches_ask_for(site)
         assert re.fullmatch(rf'stream@git\.[0-9a-f]{{40}}=5\.10 \+openmp {words}', spec)
 
 
-@pytest.mark.parametrize('changed', ['spack.yaml', 'spack_repo/parity/packages/hpl/package.py', 'systems/local/spack/packages.yaml'])
-def test_whatever_decides_the_lock_changes_the_inputs(site, changed):
+def test_whatever_decides_the_lock_changes_the_inputs(site):
     place = environment.write(site, FACTS)
-    before, file = environment.inputs(place), pin(site, '', '').parent / changed
+    inputs = [environment.inputs(place)]
     os.utime(place / 'spack.yaml', (1, 1))
-    assert environment.inputs(environment.write(site, FACTS)) == before and (place / 'spack.yaml').stat().st_mtime == 1
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(file.read_text().replace('hpl@2.3', 'hpl@2.2') if file.exists() else '# a change')
-    assert environment.inputs(environment.write(site, FACTS)) != before
+    assert environment.inputs(environment.write(site, FACTS)) == inputs[0] and (place / 'spack.yaml').stat().st_mtime == 1
+    root = pin(site, 'hpl@2.3', 'hpl@2.2').parent
+    for changed in ('spack.yaml', 'spack_repo/parity/packages/hpl/package.py', 'systems/local/spack/packages.yaml'):
+        if not (root / changed).exists():
+            script(root / changed, '# a change')
+        inputs.append(environment.inputs(environment.write(site, FACTS)))
+    assert len(set(inputs)) == 4
 
 
 @pytest.mark.parametrize('text, said', [('{"roots": [],\n x', '2: not JSON'), ('[' * 200_000, '1: not JSON'), ('[]', '1: has no concrete_specs'),
@@ -197,24 +199,6 @@ def gpu_yaml(text: str = 'specs: [babelstream@5.0 +cuda cuda_arch=80, osu-micro-
     return file
 
 
-def concrete(name: str, digest: str, **variants: bool) -> dict:
-    return {'name': name, 'version': 'git.6703f75=5.0', 'hash': digest, 'namespace': 'builtin', 'parameters': variants,
-            'arch': {'target': 'zen3'}, 'dependencies': []}
-
-
-@pytest.fixture
-def both(site):
-    """An environment with BabelStream for the CPU and for GPUs, built; its folder."""
-    gpu_yaml()
-    place = environment.write(site, FACTS)
-    cpu, cuda = concrete('babelstream', 'c' * 32, omp=True, cuda=False), concrete('babelstream', 'g' * 32, cuda=True)
-    (place / 'spack.lock').write_text(json.dumps({'concrete_specs': {s['hash']: s for s in (cpu, cuda)},
-                                                  'roots': [{'hash': s['hash']} for s in (cpu, cuda)]}))
-    script(place / 'view' / 'bin' / 'omp-stream', 'exit 0')
-    script(place / 'view-gpu' / 'bin' / 'cuda-stream', 'echo "no device" >&2; exit 1')
-    return place
-
-
 def test_gpu_specs_get_a_view_of_their_own(site):
     made = asked(site)
     assert made['concretizer']['unify'] is True and made['view'] == {'default': {'root': 'view', 'link': 'roots'}}
@@ -240,28 +224,6 @@ def test_a_wrong_gpu_spec_is_told_with_its_line_and_what_is_valid(site, text, li
     assert f'{file}:{line}: spec' in str(caught.value) and said in str(caught.value)
 
 
-def test_a_check_for_cpus_never_gets_the_gpu_view_whose_binaries_start_with_a_driver(both, monkeypatch, capsys):
-    monkeypatch.setattr(environment, 'gpu_driver', lambda: True)
-    with pytest.raises(InfrastructureError, match='view-gpu/bin/cuda-stream: does not start: exit code 1: no device'):
-        build.proven(both, {}, for_gpu=True)
-    monkeypatch.setattr(environment, 'gpu_driver', lambda: False)
-    built = manifest.write('local', 'a stamp', build.proven(both, {}), build.proven(both, {}, for_gpu=True))
-    assert 'no GPU driver here: of babelstream for GPUs' in capsys.readouterr().out
-    for (name, view), feature, digest in zip(manifest.read('local').views.items(), ('babelstream', 'babelstream-gpu'), 'cg', strict=True):
-        offered, _ = manifest.environ(view, os.environ, frozenset(), name)
-        package = offered.software['packages']['babelstream']
-        assert offered.features == [feature] and (package['hash'], package['spec']) == (digest * 32, 'babelstream@5.0')
-    assert offered.software['view'].endswith('/view-gpu/bin') and {'babelstream-gpu', 'osu-gpu'} <= set(codes.features())
-    assert software.status('local', False) == 0
-    default, _, for_gpu, _ = capsys.readouterr().out.splitlines()
-    assert default.startswith('spack: ') and for_gpu.endswith('(no GPU driver at the build: none was started)')
-    Path(built.gpu.view, 'cuda-stream').unlink()
-    assert software.status('local', False) == 3 and 'missing or changed: cuda-stream' in capsys.readouterr().out
-    assert not manifest.whole(built) and manifest.changed(built) == [] and manifest.changed(built.gpu) == ['cuda-stream']
-    with pytest.raises(InfrastructureError, match='view-gpu/bin/cuda-stream: is not there'):
-        build.proven(both, {}, for_gpu=True)
-
-
 @pytest.mark.skipif(bool(shutil.which('/usr/local/cuda/bin/nvcc')), reason='CUDA is installed here, in /usr/local/cuda')
 def test_gpu_specs_are_built_with_the_cuda_that_is_here_and_end_in_one_line_without(site, monkeypatch, tmp_path):
     monkeypatch.setenv('PATH', str(tmp_path / 'cuda-12.4' / 'bin'))
@@ -276,14 +238,13 @@ def test_gpu_specs_are_built_with_the_cuda_that_is_here_and_end_in_one_line_with
     assert environment.nvcc('local') == ''
 
 
-def test_a_lock_that_does_not_fit_the_machine_is_refused_in_one_line(site, both):
-    with pytest.raises(UsageError, match=r'spack\.lock: made while its compilers did not run: .*spack clean -m'):
-        build._refuse_unfit(site, both)
-    lock = json.loads((both / 'spack.lock').read_text())
-    lock['concrete_specs']['x'] = {**concrete('gcc', 'x' * 32), 'version': '13.2.0', 'external': {'path': '/nowhere/gcc/13.2'}}
-    (both / 'spack.lock').write_text(json.dumps(lock))
-    with pytest.raises(UsageError, match=r'^local: the lock names what is not on this machine: gcc@13.2.0 \(/nowhere'):
-        build._refuse_unfit(site, both)
+@pytest.mark.parametrize('old, new, said', [
+    ('"compiler-wrapper"', '"x"', r'spack\.lock: made while its compilers did not run: .*spack clean -m'),
+    ('"path":"/usr"', '"path":"/nowhere"', r'^local: the lock names what is not on this machine: .*gcc@12\.2\.0 \(/nowhere\)')])
+def test_a_lock_that_does_not_fit_the_machine_is_refused_in_one_line(site, tmp_path, old, new, said):
+    (tmp_path / 'spack.lock').write_text(LOCK.read_text().replace(old, new))
+    with pytest.raises(UsageError, match=said):
+        build._refuse_unfit(site, tmp_path)
 
 
 # ---- a build that fails, with a Spack that is a script
@@ -310,7 +271,8 @@ import json, pathlib, sys, yaml
 place = pathlib.Path(sys.argv[1])
 specs = yaml.safe_load((place / 'spack.yaml').read_text())['spack']['specs']
 of = lambda spec: {'name': spec.partition('@')[0], 'version': spec.partition('@')[2].split()[0], 'namespace': 'parity',
-                   'hash': (spec.encode().hex() * 32)[:32], 'parameters': {}, 'arch': {'target': 'zen3'}}
+                   'hash': (spec.encode().hex() * 32)[:32], 'arch': {'target': 'zen3'},
+                   'parameters': {variant: f'+{variant}' in spec for variant in ('omp', 'cuda')}}
 (place / 'spack.lock').write_text(json.dumps({'roots': [{'spec': s, 'hash': of(s)['hash']} for s in specs],
                                               'concrete_specs': {of(s)['hash']: of(s) for s in [*specs, 'compiler-wrapper@1']}}))'''
 
@@ -391,6 +353,37 @@ def test_a_committed_lock_of_other_specs_is_refused_and_left_as_it_is(builder):
     assert build.build(builder, FACTS) == before and offered()[1] == ''
     lock.write_text(text + '\n')
     assert build.build(builder, FACTS).view != before.view, 'the lock belongs to what is built'
+
+
+GPU = '''cp /bin/true "$place/view/bin/omp-stream"
+          mkdir -p "$place/._view-gpu/1/bin"
+          ln -sfn ._view-gpu/1 "$place/view-gpu"
+          cp /bin/false "$place/view-gpu/bin/cuda-stream"'''
+
+
+def test_a_check_for_cpus_never_gets_the_gpu_view_whose_binaries_start_with_a_driver(builder, monkeypatch, capsys):
+    monkeypatch.setenv('INSTALL', GPU)
+    monkeypatch.setattr(environment, 'gpu_driver', lambda: True)
+    asks_for('babelstream@git.6703f75=5.0 +omp')
+    gpu_yaml('specs: [babelstream@5.0 +cuda cuda_arch=80]')
+    with pytest.raises(InfrastructureError, match='view-gpu/bin/cuda-stream: does not start: exit code 1'):
+        build.build(builder, FACTS)
+    monkeypatch.setattr(environment, 'gpu_driver', lambda: False)
+    built = build.build(builder, FACTS)
+    assert 'no GPU driver here: of babelstream for GPUs' in capsys.readouterr().out
+    cpu, gpu = (manifest.environ(view, os.environ, frozenset(), name)[0] for name, view in manifest.read('local').views.items())
+    assert (cpu.features, gpu.features) == (['babelstream'], ['babelstream-gpu']) and gpu.features[0] in codes.features()
+    assert gpu.software['view'].endswith('/view-gpu/bin') and cpu.identity != gpu.identity
+    assert {e.software['packages']['babelstream']['spec'] for e in (cpu, gpu)} == {'babelstream@5.0'}
+    assert software.status('local', False) == 0
+    _, default, _, for_gpu, _ = capsys.readouterr().out.splitlines()
+    assert default.startswith('spack: ') and for_gpu.endswith('(no GPU driver at the build: none was started)')
+    Path(built.gpu.view, 'cuda-stream').unlink()
+    assert software.status('local', False) == 3 and 'missing or changed: cuda-stream' in capsys.readouterr().out
+    assert not manifest.whole(built) and manifest.changed(built) == [] and manifest.changed(built.gpu) == ['cuda-stream']
+    monkeypatch.setenv('INSTALL', GPU.replace('cp /bin/false', 'true'))
+    with pytest.raises(InfrastructureError, match='view-gpu/bin/cuda-stream: is not there'):
+        build.build(builder, FACTS)
 
 
 # ---- the bundle, with a Spack that is a script
