@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -157,9 +156,9 @@ def nightly(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize('arguments, system', [
-    ('--time-limit 0 --system onebox', 'onebox'), ('--repeats x --system=onebox', 'onebox'), ('--system onebox --nonsense', 'onebox'),
-    ('--system nosuch:part', 'nosuch'), ('--system ../../etc/x', 'unknown')])
+    ('--time-limit 0 --system onebox', 'onebox'), ('--system=onebox --nonsense', 'onebox'), ('--system nosuch:part', 'nosuch'), ('--system ../../etc/x', 'unknown')])
 def test_a_run_that_refuses_to_start_says_so(results, arguments, system):
+    assert nightly(*arguments.split(), '--dry-run') == 2 and not (results / 'heartbeat').exists(), 'a rehearsal has none'
     assert nightly(*arguments.split()) == 2
     said = told(results, system)
     assert said['exit_code'] == 2 and said['start'] <= said['end'] and said['session'] is None and said['system'] == system
@@ -168,10 +167,8 @@ def test_a_run_that_refuses_to_start_says_so(results, arguments, system):
 
 @pytest.mark.parametrize('arguments, variable, system', [
     ('--system site:cpu', '', 'site'), ('-n Hpl', 'other:cpu', 'other'), ('-n Hpl', '', 'unknown')])
-def test_files_that_cannot_be_read_leave_the_name_that_is_given(monkeypatch, results, tmp_path, arguments, variable, system):
-    (tmp_path / 'systems' / 'bad').mkdir(parents=True)
-    (tmp_path / 'systems' / 'bad' / 'system.yaml').write_text('name: [')
-    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
+def test_files_that_cannot_be_read_leave_the_name_that_is_given(monkeypatch, site, results, arguments, variable, system):
+    site.write_text('name: [')
     monkeypatch.setenv('RFM_SYSTEM', variable)
     Heartbeat(arguments.split()).end(2)
     assert told(results, system)['exit_code'] == 2
@@ -197,19 +194,6 @@ def test_a_file_that_cannot_be_written_ends_no_run(results, capsys):
     (results / 'heartbeat' / 'local.json').mkdir(parents=True)
     Heartbeat(['--system', 'local']).end(0)
     assert 'heartbeat/local.json: Is a directory' in capsys.readouterr().err
-
-
-def test_a_rehearsal_has_no_heartbeat(results):
-    assert nightly('--dry-run', '--system', 'nosuch') == 2 and nightly('--help') == 0
-    assert not (results / 'heartbeat').exists()
-
-
-def test_a_night_that_is_killed_leaves_its_start(checkout):
-    run = subprocess.Popen([checkout / 'ci' / 'nightly', '-n', 'FileCopy'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    eventually(lambda: (checkout / 'results' / 'heartbeat' / 'local.json').exists() or run.poll() is not None)
-    run.send_signal(signal.SIGKILL)
-    run.wait()
-    assert told(checkout / 'results')['end'] is None
 
 
 def test_a_night_that_a_login_node_refuses_says_so(checkout, tmp_path):
@@ -239,27 +223,17 @@ def value(arguments: list[str], option: str) -> str:
     return arguments[arguments.index(option) + 1]
 
 
-def test_what_the_session_set_is_set_again_and_its_selection_is_not():
-    same, other = runs(cell())
-    for arguments in (same, other):
-        assert arguments[:3] == ['-c', '/c', '-r'] and value(arguments, '-S') == 'size=nightly' and 'qos=low' in arguments
-        assert value(arguments, '--system') == 'example-slurm:cpu' and value(arguments, '--session-extras') == 'parity_rerun_of=abc'
-        assert [a for a in arguments if a.startswith('--repeat')] == ['--repeat=3']
-    assert 'nodelist=c1' in same and 'exclude=c1' in other
-
-
-@pytest.mark.parametrize('name, chosen', [
-    ('Fileset %file=10KB %mode=read', True), ('Fileset %file=10KB %mode=read %.repeat_no=2', True),
-    ('Fileset %file=10KB %mode=read-write', False), ('Fileset %file=10KB', False)])
-def test_the_very_cases_are_chosen_as_reframe_matches_names(name, chosen):
-    assert bool(re.match(value(runs(cell())[0], '-n'), name.replace(' ', ''))) == chosen
-
-
-def test_one_run_for_each_partition_and_set_of_nodes():
+def test_one_run_for_each_partition_and_set_of_nodes_sets_again_what_the_session_set_but_its_selection():
     found = runs(cell(), cell('Hpl'), cell(partition='virtual', nodes=('v1',)))
-    assert [(value(a, '--system'), next(w for w in a if w.startswith(('nodelist=', 'exclude=')))) for a in found] == [
-        (f'example-slurm:{p}', f'{how}={node}') for p, node in (('cpu', 'c1'), ('virtual', 'v1')) for how in ('nodelist', 'exclude')]
-    assert value(found[0], '-n').count('|') == 3        # two names, each with its own end
+    for arguments, (partition, node, how) in zip(found, [(p, node, how) for p, node in (('cpu', 'c1'), ('virtual', 'v1'))
+                                                         for how in ('nodelist', 'exclude')], strict=True):
+        assert value(arguments, '--system') == f'example-slurm:{partition}' and f'{how}={node}' in arguments
+        assert arguments[:3] == ['-c', '/c', '-r'] and value(arguments, '-S') == 'size=nightly' and 'qos=low' in arguments
+        assert value(arguments, '--session-extras') == 'parity_rerun_of=abc' and [a for a in arguments if a.startswith('--repeat')] == ['--repeat=3']
+    first = re.compile(value(found[0], '-n'))
+    for name, chosen in ('Fileset %file=10KB %mode=read', True), ('Fileset %file=10KB %mode=read %.repeat_no=2', True), ('Hpl', True), \
+            ('Fileset %file=10KB %mode=read-write', False), ('Fileset %file=10KB', False), ('Hpl2', False):
+        assert bool(first.match(name.replace(' ', ''))) == chosen
     assert runs() == []
 
 
