@@ -95,7 +95,7 @@ def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(res
     code = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
     assert code == 4 and f'parity: {said}: what had finished is judged above' in capsys.readouterr().err
     assert {(c.case, c.verdict) for c in judge.newest('new').cells} >= {('Toy', 'unreferenced'), ('Later', 'missing')}
-    assert (results / 'report' / 'index.html').is_file()
+    assert (results / 'report' / 'index.html').is_file() and not (results / 'state').exists(), 'no command for notices: nothing is stored'
 
 
 def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch):
@@ -193,15 +193,9 @@ def test_a_file_system_without_locks_is_named(results, monkeypatch):
 
 
 #: ReFrame's log of a session that it gave up.
-LOG = """[2026-11-21T17:03:38.80] error: reframe: \x1b[31mERROR: run session stopped: spawned process error: command 'sacct -P -j 98' failed with exit code 1:
---- stdout ---
-
---- stdout ---
---- stderr ---
-sacct: error: Problem talking to the database: Connection refused
---- stderr ---\x1b[0m
-[2026-11-21T17:03:38.82] info: reframe: Log file(s) saved in 'x'
-"""
+LOG = ("[2026-11-21T17:03:38.80] error: reframe: \x1b[31mERROR: run session stopped: spawned process error: command 'sacct -P -j 98' failed with exit code 1:\n"
+       '--- stdout ---\n\n--- stdout ---\n--- stderr ---\nsacct: error: Problem talking to the database: Connection refused\n--- stderr ---\x1b[0m\n'
+       "[2026-11-21T17:03:38.82] info: reframe: Log file(s) saved in 'x'\n")
 STOPPED = 'ReFrame stopped before it ended'
 
 

@@ -19,7 +19,7 @@ from parity.nightly import progress
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.progress import Earlier, Progress
-from parity.records import outset, record
+from parity.records import record
 from parity.scheduler import command
 from parity.system import systems
 from parity.verdict.model import Cell
@@ -78,19 +78,18 @@ def test_a_case_that_waits_in_a_queue_is_told_with_the_time_and_the_scheduler_s_
 
 
 def test_a_wait_is_told_once_it_is_long_and_again_when_its_reason_changes(tmp_path, capsys):
-    state = begun(tmp_path, 1)
-    for standing, now, reasons in ((True, 0.0, 'Priority'), 59.0, set()), ((True, 0.0, 'Priority'), 60.0, {'Priority'}), \
-            ((False, 61.0, ''), 200.0, set()), ((False, 61.0, 'pbs1 is down'), 62.0, {'pbs1 is down'}):
-        stage(tmp_path, 1, **dict(zip(('waits', 'since', 'reason'), standing, strict=True)))
-        assert state.held_up(now) == reasons
-    turns = iter(['Priority', 'Priority', 'Licenses'])
+    turns = [(True, 5, 'Priority'), (True, 90, 'Priority'), (True, 90, 'Priority'), (True, 90, 'Licenses'), (False, 5, ''), (False, 5, 'pbs1 is down')]
 
     def ended(_):
-        reason = next(turns, None)
-        stage(tmp_path, 1, waits=True, since=0.0, reason=reason or '')
-        return reason is None
+        if turns:
+            waits, seconds, reason = turns.pop(0)
+            stage(tmp_path, 1, waits=waits, since=time.time() - seconds, reason=reason)
+            return False
+        return True
     progress.tell(begun(tmp_path, 1), ended)
-    assert capsys.readouterr().out.count('waiting in the queue: Stream %threads=1') == 2
+    found = re.findall(r'^parity: nothing done yet; (.*): Stream %threads=1 \((\d+).* s, (.*)\)$', capsys.readouterr().out, re.M)
+    assert found == [('waiting in the queue', '5', 'Priority'), ('waiting in the queue', '90', 'Priority'),
+                     ('waiting in the queue', '90', 'Licenses'), ('running', '5', 'pbs1 is down')]
 
 
 THEN = Earlier(110.0, [10.0, 40.0, 100.0])
@@ -115,8 +114,7 @@ AFTER = {'submitted': 1795193610.0, 'waited': 20.0, 'ran': 30.0}
 
 
 @pytest.mark.parametrize('cases, elapsed, told', [
-    ([{'job_completion_time_unix': 1795190060.0}, {'result': 'skip'}], 100.0, Earlier(100.0, [60.0], 1)),
-    ([{'job_completion_time_unix': 1795190060.0}, {'job_completion_time_unix': None}], 100.0, Earlier(100.0, [0.0, 60.0])),
+    ([{'job_completion_time_unix': 1795190060.0}, {'job_completion_time_unix': None}, {'result': 'skip'}], 100.0, Earlier(100.0, [0.0, 60.0], 1)),
     # the time that its jobs waited is no time that is left
     ([{'parity': {'job': job}} for job in (JOB, AFTER, AFTER | {'ran': 5.0}, {})], 3700.0, Earlier(80.0, [0.0, 10.0, 15.0, 40.0]))])
 def test_a_session_tells_when_its_cases_ended(cases, elapsed, told):
@@ -136,14 +134,6 @@ def test_what_is_printed_is_handed_on_and_an_output_that_stays_open_is_not_waite
         said += capfd.readouterr().out
         return sorted(said.splitlines()) == ['parity: nothing done yet', 'said']
     eventually(printed)
-
-
-@pytest.mark.parametrize('one, other, same', [
-    ('-c /a/checks -r', '-r -c checks/', True), ('-c checks -r --repeat=3', '-c checks -r --repeat 5', True),
-    ('-c checks -r', '-c checks -r -n Hpl', False), ('-c checks -r', '-c checks/memory -r', False),
-    ('-c checks -r -S size=quick', '-c checks -r -S size=nightly', False)])
-def test_which_options_select(one, other, same):
-    assert (outset.of_arguments(one.split()) == outset.of_arguments(other.split())) is same
 
 
 def told(folder, system: str = 'local') -> dict:

@@ -17,8 +17,7 @@ from conftest import TOP, eventually
 from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.nightly import notify
-from parity.nightly.notify import Notifier, send
-from parity.system.systems import Notify
+from parity.nightly.notify import send
 from parity.verdict import judge
 from parity.verdict.model import Attribution, Where
 from test_report import verdict_of
@@ -116,70 +115,60 @@ def test_what_was_not_measured_again_is_said_so_in_the_reminder():
     assert not known.bad and list(known.acknowledged) == [HPL]
 
 
-# ---- the command
-
 @pytest.fixture
-def site(tmp_path, results, monkeypatch):
-    """Writes a system whose notices are made by a shell script; returns its notifier."""
-    folder = tmp_path / 'systems' / 'onebox'
-    folder.mkdir(parents=True)
-    monkeypatch.setenv('PARITY_ROOT', str(tmp_path))
-
+def notifier(site):
+    """Returns the system's notifier, whose notices a shell script makes."""
     def made(script='cat >>got', **other):
         stated = yaml.safe_load((TOP / 'systems/local/system.yaml').read_text())
-        stated |= {'name': 'onebox', 'notify': {'command': ['sh', '-c', script], **other}}
-        (folder / 'system.yaml').write_text(yaml.safe_dump(stated))
-        return notify.prepared('onebox')
-    made.got = lambda: (tmp_path / 'got').read_text()
+        site.write_text(yaml.safe_dump({**stated, 'notify': {'command': ['sh', '-c', script], **other}}))
+        return notify.prepared('local')
+    made.got = lambda: (site.parents[2] / 'got').read_text()
     return made
 
 
-def test_the_command_gets_subject_and_verdict_once_a_change(site, capsys):
-    own = site()
+def test_the_command_gets_subject_and_verdict_once_a_change(notifier, capsys):
+    own = notifier()
     own.judged(verdict(hpl('regressed', reason='<b>-8 %\x1b[0m'), mg('failed')))
-    got = site.got()
-    assert got.startswith('Subject: parity: onebox: 1 regressed, 1 failed\n\n'
+    got = notifier.got()
+    assert got.startswith('Subject: parity: local: 1 regressed, 1 failed\n\n'
                           f'now regressed: {HPL}\nnow failed: {MG}\n\nonebox · 2026-11-20 02:14')
     assert r'<b>-8 %\x1b[0m' in got and got.endswith('next: parity show x\n')
-    assert capsys.readouterr().out == 'notice sent: parity: onebox: 1 regressed, 1 failed\n'
+    assert capsys.readouterr().out == 'notice sent: parity: local: 1 regressed, 1 failed\n'
     own.judged(verdict(hpl('regressed'), mg('failed')))
-    assert site.got() == got
-    site(reminder='1s').judged(verdict(hpl('regressed'), mg('failed', acknowledged='until 2026-12-01')))
-    reminder = site.got()[len(got):]
-    assert reminder.startswith('Subject: parity: onebox: still 1 regressed\n\nstill regressed since ') and f'acknowledged: {MG} (failed)' in reminder
+    assert notifier.got() == got
+    notifier(reminder='1s').judged(verdict(hpl('regressed'), mg('failed', acknowledged='until 2026-12-01')))
+    reminder = notifier.got()[len(got):]
+    assert reminder.startswith('Subject: parity: local: still 1 regressed\n\nstill regressed since ') and f'acknowledged: {MG} (failed)' in reminder
     own.judged(verdict(hpl(), mg()))
-    assert 'Subject: parity: onebox: all is well again\n\nover: ' in site.got()
+    assert 'Subject: parity: local: all is well again\n\nover: ' in notifier.got()
 
 
-def test_a_night_without_a_session_or_without_a_figure_is_told(site):
-    own = site()
+def test_a_night_without_a_session_or_without_a_figure_is_told(notifier):
+    own = notifier()
     own.judged(verdict(hpl('regressed')))
     own.judged(None)
-    assert site.got().split('Subject: ')[2].startswith('parity: onebox: 1 regressed, 1 failed\n\nnow failed: ci/nightly\n')
+    assert notifier.got().split('Subject: ')[2].startswith('parity: local: 1 regressed, 1 failed\n\nnow failed: ci/nightly\n')
     own.judged(verdict(hpl()))
     own.judged(verdict(hpl('skipped', value=None)))
-    assert 'all is well again' in site.got() and 'now missing: ci/nightly' in site.got()
+    assert 'all is well again' in notifier.got() and 'now missing: ci/nightly' in notifier.got()
 
 
 @pytest.mark.parametrize('script, said', [
     ('echo refused by example.org >&2; exit 75', 'sh: exit code 75: refused by example.org'),
     ('kill -9 $$', 'sh: killed by signal 9'), ('exit 1', 'sh: exit code 1;'),
 ])
-def test_a_command_that_fails_is_said_and_tried_again(site, capsys, script, said):
-    site(script).judged(verdict(hpl('regressed')))
+def test_a_command_that_fails_is_said_and_tried_again(notifier, capsys, script, said):
+    notifier(script).judged(verdict(hpl('regressed')))
     err = capsys.readouterr().err
     assert said in err and 'the next night tries again' in err
-    site().judged(verdict(hpl('regressed')))
-    assert f'now regressed: {HPL}' in site.got()
+    notifier().judged(verdict(hpl('regressed')))
+    assert f'now regressed: {HPL}' in notifier.got()
 
 
-def test_a_command_that_hangs_is_killed_with_its_children(tmp_path, site):
+def test_a_command_that_hangs_is_not_there_reads_nothing_or_no_shell_reads(tmp_path, notifier):
     why = send(['sh', '-c', 'sleep 7777 & wait'], 'x' * 10 ** 6, {'HANGS': str(tmp_path)}, timeout=0.5)
     assert why == 'sh: not done after 0.5 s: killed'
     eventually(lambda: not subprocess.run(['grep', '-slzx', f'HANGS={tmp_path}', *glob.glob('/proc/[0-9]*/environ')], stdout=subprocess.PIPE).stdout)
-
-
-def test_a_command_that_is_not_there_that_reads_nothing_and_that_no_shell_reads(site, tmp_path):
     assert send(['/no/such/command'], 'text', {}) == '/no/such/command: No such file or directory'
     assert send(['true'], 'x' * 10 ** 6, {}) == ''
     assert send(['touch', f'{tmp_path}/$(echo x);y'], '', {}) == '' and (tmp_path / '$(echo x);y').exists()
@@ -192,27 +181,23 @@ def secret_file(tmp_path, text='TOKEN=hunter2\n', mode=0o600):
     return str(file)
 
 
-def test_secrets_reach_the_command_and_nothing_else(site, tmp_path, capsys, monkeypatch):
-    own = site('test ${#TOKEN} -eq 11 || exit 9; echo "header: $TOKEN"; exit 5', secrets=secret_file(tmp_path, '# ours\n\nTOKEN=hunter2 = x\n'))
+def test_secrets_reach_the_command_and_nothing_else(notifier, tmp_path, capsys, monkeypatch):
+    own = notifier('test ${#TOKEN} -eq 11 || exit 9; echo "header: $TOKEN"; exit 5', secrets=secret_file(tmp_path, '# ours\n\nTOKEN=hunter2 = x\n'))
     own.judged(verdict(hpl('regressed')))
     said = capsys.readouterr()
     assert 'exit code 5: header: ***' in said.err and 'hunter2' not in said.out + said.err + repr(own)
     assert all('hunter2' not in f.read_text() for f in (tmp_path / 'own results').rglob('*') if f.is_file())
     monkeypatch.setenv('TOKEN', 'hunter3')
-    own = site('test "$TOKEN" = hunter3', secrets=['TOKEN'])
+    own = notifier('test "$TOKEN" = hunter3', secrets=['TOKEN'])
     assert 'TOKEN' not in os.environ and own.test() == '', 'what is started from here on does not inherit it'
 
 
-@pytest.mark.parametrize('mode', [0o644, 0o640, 0o400, 0o700, 0o606])
-def test_a_file_of_secrets_with_another_mode_is_refused(site, tmp_path, mode):
-    with pytest.raises(UsageError, match=f'mode is {mode:o}: secrets must be a file of mode 600'):
-        site(secrets=secret_file(tmp_path, mode=mode))
-
-
-@pytest.mark.parametrize('text', ['TOKEN', 'A=1\nhunter2', '2x=1', ' A=1', 'A B=1', 'A=\0'])
-def test_a_line_that_is_no_secret_is_told_by_its_number_alone(tmp_path, text):
-    with pytest.raises(UsageError, match=r'secrets:\d: must be KEY=VALUE') as err:
-        notify._secrets(Notify(command=['x'], secrets=secret_file(tmp_path, text)), 'system.yaml')
+@pytest.mark.parametrize('text, mode, said', [
+    *(('A=1', mode, f'mode is {mode:o}: secrets must be a file of mode 600') for mode in (0o644, 0o640, 0o400, 0o700, 0o606)),
+    *((text, 0o600, r'secrets:\d: must be KEY=VALUE') for text in ('hunter2', 'A=1\nhunter2', '2x=hunter2', ' A=1', 'A B=1', 'A=\0'))])
+def test_a_bad_file_of_secrets_is_refused_and_its_text_not_told(notifier, tmp_path, text, mode, said):
+    with pytest.raises(UsageError, match=said) as err:
+        notifier(secrets=secret_file(tmp_path, text, mode))
     assert 'hunter2' not in str(err.value)
 
 
@@ -222,13 +207,13 @@ def test_a_line_that_is_no_secret_is_told_by_its_number_alone(tmp_path, text):
     ({'secret': []}, r"system.yaml:\d.*did you mean 'secrets'\?"), ({'reminder': '7'}, r'system.yaml:\d.*notify.reminder'),
     ({'secrets': 'relative/path'}, r'system.yaml:\d.*notify.secrets'), ({'secrets': ['A=B']}, r'system.yaml:\d.*secrets'),
 ])
-def test_a_bad_notify_is_an_error_with_its_place(site, stated, said):
+def test_a_bad_notify_is_an_error_with_its_place(notifier, stated, said):
     with pytest.raises(UsageError, match=f'(?s){said}'):
-        site(**stated)
+        notifier(**stated)
 
 
-def test_a_state_that_cannot_be_kept_or_read_is_no_reason_to_fail(site, capsys):
-    own, file = site(), notify.path('onebox')
+def test_a_state_that_cannot_be_kept_or_read_is_no_reason_to_fail(notifier, capsys):
+    own, file = notifier(), notify.path('local')
     file.parent.mkdir(parents=True)
     file.write_text('{"bad": 3}')
     own.judged(verdict(hpl('regressed')))
@@ -239,20 +224,14 @@ def test_a_state_that_cannot_be_kept_or_read_is_no_reason_to_fail(site, capsys):
     assert 'Is a directory' in capsys.readouterr().err
 
 
-def test_without_a_command_nothing_is_sent_or_stored(results):
-    Notifier('local', None).judged(verdict(hpl('regressed')))
-    assert not (results / 'state').exists()
-
-
-def test_a_command_can_be_tried_and_the_state_shown(site):
-    own = site()
-    assert parity('notify', '--system', 'onebox').stdout == 'onebox: nothing was told yet\n'
-    assert parity('notify', '--test', '--system', 'onebox').stdout == 'notice sent by sh\n'
-    assert site.got().startswith('Subject: parity: onebox: a test\n\n')
+def test_a_command_can_be_tried_and_the_state_shown(notifier):
+    own = notifier()
+    assert parity('notify', '--system', 'local').stdout == 'local: nothing was told yet\n'
+    assert parity('notify', '--test', '--system', 'local').stdout == 'notice sent by sh\n'
+    assert notifier.got().startswith('Subject: parity: local: a test\n\n')
     own.judged(verdict(hpl('regressed')))
-    assert f'  regressed since {time.strftime("%Y-%m-%d")}: {HPL}\n' in parity('notify', '--system', 'onebox').stdout
-    site('exit 3')
-    failed = parity('notify', '--test', '--system', 'onebox')
+    assert f'  regressed since {time.strftime("%Y-%m-%d")}: {HPL}\n' in parity('notify', '--system', 'local').stdout
+    notifier('exit 3')
+    failed = parity('notify', '--test', '--system', 'local')
     assert failed.returncode == 4 and failed.stderr == 'parity: notice not sent: sh: exit code 3\n'
-    none = process('notify', '--system', 'nowhere')
-    assert none.returncode == 2 and 'unknown system' in none.stderr
+    assert process('notify', '--system', 'nowhere').returncode == 2
