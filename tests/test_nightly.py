@@ -225,10 +225,6 @@ def test_one_run_for_each_partition_and_set_of_nodes_sets_again_what_the_session
             ('Fileset %file=10KB %mode=read-write', False), ('Fileset %file=10KB', False), ('Hpl2', False):
         assert bool(first.match(name.replace(' ', ''))) == chosen
     assert runs() == []
-
-
-@pytest.mark.parametrize('system, nodes', [('local', ('here',)), ('example-pbs', ('n1',)), ('example-slurm', ())])
-def test_nodes_are_named_only_to_a_scheduler_that_takes_them(system, nodes):
-    partition = systems.read(system).partitions[0].name
-    arguments, = runs(cell(partition=partition, nodes=nodes), system=system)
-    assert arguments.count('-J') == 1 and value(arguments, '-J') == 'qos=low'
+    for system, nodes in ('local', ('here',)), ('example-pbs', ('n1',)), ('example-slurm', ()):     # nodes are named to a scheduler that takes them
+        arguments, = runs(cell(partition=systems.read(system).partitions[0].name, nodes=nodes), system=system)
+        assert arguments.count('-J') == 1 and value(arguments, '-J') == 'qos=low'
