@@ -140,16 +140,18 @@ def told(folder, system: str = 'local') -> dict:
     return json.loads((folder / 'heartbeat' / f'{system}.json').read_text())
 
 
-def nightly(*arguments: str) -> int:
-    return subprocess.run([sys.executable, '-m', 'parity.nightly', *arguments], cwd=TOP, capture_output=True,
-                          env={**os.environ, 'RFM_CONFIG_FILES': str(TOP / 'reframe/settings.py')}).returncode
+def nightly(*arguments: str) -> tuple[int, str]:
+    """Exit code and errors."""
+    done = subprocess.run([sys.executable, '-m', 'parity.nightly', *arguments], cwd=TOP, capture_output=True, text=True,
+                          env={**os.environ, 'RFM_CONFIG_FILES': str(TOP / 'reframe/settings.py')})
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize('arguments, system', [
     ('--time-limit 0 --system onebox', 'onebox'), ('--system=onebox --nonsense', 'onebox'), ('--system nosuch:part', 'nosuch'), ('--system ../../etc/x', 'unknown')])
 def test_a_run_that_refuses_to_start_says_so(results, arguments, system):
-    assert nightly(*arguments.split(), '--dry-run') == 2 and not (results / 'heartbeat').exists(), 'a rehearsal has none'
-    assert nightly(*arguments.split()) == 2
+    assert nightly(*arguments.split(), '--dry-run')[0] == 2 and not (results / 'heartbeat').exists(), 'a rehearsal has none'
+    assert nightly(*arguments.split())[0] == 2
     said = told(results, system)
     assert said['exit_code'] == 2 and said['start'] <= said['end'] and said['session'] is None and said['system'] == system
     assert time.strptime(said['start'], '%Y-%m-%dT%H:%M:%SZ') and said['host'] == os.uname().nodename and said['pid']
@@ -173,8 +175,10 @@ def test_a_second_run_leaves_the_file_of_the_one_that_measures_alone(results):
     with Lock(results / '.nightly.lock', 'ci/nightly').held():
         before = told(results)
         assert (before['end'], before['exit_code'], before['session'], before['pid']) == (None, None, None, os.getpid())
-        assert nightly('--system', 'local') == 4 and told(results) == before
-        assert nightly('--system', 'onebox') == 4 and told(results, 'onebox')['exit_code'] == 4
+        for system in 'local', 'onebox':
+            code, said = nightly('--system', system)
+            assert code == 4 and 'held by ci/nightly (pid' in said and len(said.splitlines()) == 1
+        assert told(results) == before and told(results, 'onebox')['exit_code'] == 4
         first.write(session='3f2a91bb-0')
         first.end(1)
     assert told(results) | {'end': None} == before | {'exit_code': 1, 'session': '3f2a91bb-0'}
