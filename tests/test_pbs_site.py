@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import uuid
 from pathlib import Path
@@ -83,49 +82,8 @@ def test_a_job_that_does_not_end_well_has_failed_with_the_reason(head, line, rea
     failed(judged(head), reason)
 
 
-def kill_daemon(host: str) -> None:
-    """Kill the pbs_mom of a host, by its ids on this machine."""
-    found = subprocess.run(['pgrep', '-x', 'pbs_mom'], capture_output=True, text=True).stdout.split()
-    pids = [pid for pid in found if subprocess.run(['nsenter', '-t', pid, '-u', 'hostname'], capture_output=True, text=True).stdout.strip() == host]
-    assert pids, f'{host} has no pbs_mom'
-    for pid in pids:
-        os.kill(int(pid), signal.SIGKILL)
-
-
 def state() -> dict:
     return json.loads(Path('/run/parity-pbs/state.json').read_text())
-
-
-@pytest.fixture
-def mended():
-    """Whatever daemon a test has ended runs again afterwards, and nothing of a lost job does."""
-    yield
-    lost = subprocess.run(['pgrep', '-f', r'\.pbshead\.SC|filecopy\.py --mode=small-copy .*--source=[^ ]*pbs-tests'],
-                          capture_output=True, text=True).stdout.split()
-    for pid in lost:
-        os.kill(int(pid), signal.SIGKILL)
-    assert pbs('up', '--shared', state()['shared']).returncode == 0
-
-
-#: The host of the job of LASTING, once it runs.
-HOST = ("until qstat | grep -q 'rfm_FileCopy.* R '; do sleep 1; done; sleep 2; "
-        "qstat -f $(qselect -s R) | sed -n 's|.*exec_host = \\(pbs[0-9]*\\)/.*|\\1|p' | tail -n 1")
-
-
-@needs_pbs
-def test_a_node_whose_daemon_dies_in_mid_case_fails_the_case_and_the_night_goes_on(head, mended):
-    more = "-n 'FileCopy%mode=small-copy%clients=one%sync=as-is'"
-    night = subprocess.Popen([TOP / 'ci' / 'pbs', 'exec', 'pbshead', 'bash', '-c', f'export PARITY_RESULTS={shlex.quote(str(head.folder))}; '
-                              f'. ci/activate; exec {LASTING} {more}'], cwd=TOP, text=True, stdout=subprocess.PIPE)
-    host = head(HOST).strip()
-    kill_daemon(host)
-    printed, _ = night.communicate(timeout=400)
-    assert night.returncode == 4 and f'{host} is down (communication closed)' in printed, printed[-3000:]
-    cells = judged(head)
-    lost = [c for c in cells if c['verdict'] == 'failed']
-    failed(lost, rf'a node failed: {host} is down \(communication closed\)')
-    others = [c for c in cells if c not in lost]
-    assert others and all(c['value'] is not None for c in others)
 
 
 @needs_pbs
