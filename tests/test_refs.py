@@ -26,6 +26,7 @@ from parity.verdict import judge
 from stored import case
 
 DEFAULT = 'systems/local/references/default.yaml'
+ACCEPT = 'accept --all --system local --why '
 BY_HAND = 'hpl: [1.0, -0.1, 0.1, Gflop/s]'
 CACHED = {'parity': {'labels': {'hpl': {'word': 'cached'}}}}
 REAL, VIRTUAL = ({'parity': {'node': {'node': 'node01', 'processor': 'EPYC 7763', 'virtualisation': kind}}} for kind in ('none', 'kvm'))
@@ -83,12 +84,13 @@ def entry(*tuples: str, index: str = 'size') -> str:
 
 
 def test_a_quiet_history_gives_its_median_with_bounds_on_both_sides(history):
-    nights(history, quiet(at=123.456), latency=1.5)
+    for i, value in enumerate(quiet(at=123.456)):
+        history.add(case(value, latency=1.5, job_nodelist=[f'v{i % 2}']))
     hpl, latency = proposed()['hpl'], proposed()['latency']
     assert hpl.reference == (pytest.approx(123.456, rel=0.01), -0.03, 0.03, 'Gflop/s') and len(f'{hpl.reference[0]:g}') == 5
     assert latency.reference == (1.5, -0.1, 0.1, 'us'), 'a timer of 0.1 us may be off by one step of it'
     assert (hpl.observed.n, hpl.observed.nights) == (12, f'{stored.day(0)}..{stored.day(11)}')
-    assert hpl.observed.sessions == '00000000..0000000b' and hpl.observed.nodes == 'node01'
+    assert hpl.observed.sessions == '00000000..0000000b' and hpl.observed.nodes == 'v0, v1'
 
 
 @pytest.mark.parametrize('values, others, says', [
@@ -139,9 +141,6 @@ def test_a_change_within_the_nights_is_refused_and_since_leaves_out_what_was_bef
     assert f'a change on {stored.day(12)}: -6' in why
     assert proposed(since=why.partition("--since '")[2].partition("'")[0])['hpl'].reference[0] == pytest.approx(94, rel=0.01)
     assert proposed(since=stored.day(15))['hpl'] == '7 nights; 10 are needed'
-
-
-ACCEPT = 'accept --all --system local --why '
 
 
 @pytest.mark.parametrize('arguments, code, says', [
@@ -221,11 +220,6 @@ def test_several_environments_each_have_their_own(history):
     assert set(accepted()['Toy']['quick']) == {'distro', 'spack'}
 
 
-def lint_of() -> list[str]:
-    linted, = lint('local')
-    return linted.errors + linted.warnings
-
-
 def test_lint_is_content_until_the_software_or_the_plan_changes(history, monkeypatch):
     nights(history, quiet())
     accepted()
@@ -235,9 +229,10 @@ def test_lint_is_content_until_the_software_or_the_plan_changes(history, monkeyp
                           ([made.planned('Other')], 'never applied: no case of the plan is of it')):
         with monkeypatch.context() as patch:
             patch.setattr('parity.plan.of_command', lambda arguments, cases=planned: plan(*cases))
-            assert lint_of() == [f'{references()}:5: Toy/quick/hpl: {says}', f'{references()}:6: Toy/quick/latency: {says}']
+            assert lint('local')[0].warnings == [f'{references()}:5: Toy/quick/hpl: {says}', f'{references()}:6: Toy/quick/latency: {says}']
     history.add(case(100.0, parity={'software': {'identity': 'new'}}))
-    assert [said.endswith(f'its software changed since it was accepted on {datetime.date.today()}') for said in lint_of()] == [True] * 2
+    said, _, count = table.linted(lint('local'))
+    assert said.endswith(f'its software changed since it was accepted on {datetime.date.today()}') and count.endswith('no error, 2 warnings')
 
 
 @pytest.mark.parametrize('text, says', [
@@ -267,7 +262,6 @@ def test_a_reference_is_shown_with_its_provenance_and_an_expired_one_is_applied_
     assert table.shown() == ['no reference has been accepted', 'next: parity refs propose --system NAME']
     nights(history, quiet())
     accepted()
-    verdict_on = made.report([case(80.0, refs={'hpl': (100.0, -0.05, 0.05)})], [made.planned()])
     history.add(case(100.0, refs={'hpl': (100.0, -0.03, 0.03)}))
     said = '\n'.join(table.shown('local'))
     for words in ('by ana: first', 'in 183 days', f'last applied {stored.day(12)}', 'never applied', 'sessions 00000000..0000000b'):
@@ -275,9 +269,9 @@ def test_a_reference_is_shown_with_its_provenance_and_an_expired_one_is_applied_
     references(references().read_text().replace(str(accept.reason('x')['expires']), '2026-01-31'))
     said, = expired('local')
     assert said.startswith(f'{references()}:5: Toy/quick/hpl, and 1 more reference: expired on 2026-01-31')
-    verdict = made.verdict_on(verdict_on)
+    verdict = made.verdict_on(made.report([case(80.0, refs={'hpl': (100.0, -0.05, 0.05)})], [made.planned()]))
     assert said in verdict.warnings and verdict.cells[0].verdict == 'regressed'
-    assert 'expired on 2026-01-31' in lint_of()[0] and 'expired 2026-01-31' in '\n'.join(table.shown('local'))
+    assert 'expired on 2026-01-31' in lint('local')[0].warnings[0] and 'expired 2026-01-31' in '\n'.join(table.shown('local'))
     references(entry(BY_HAND))
     assert 'by hand' in '\n'.join(table.shown('local'))
 
@@ -335,12 +329,3 @@ def test_the_step_of_a_timer_is_seen(runs, step):
 def test_a_quiet_history_seldom_looks_changed_whatever_its_noise(one, most):
     rng = random.Random(5)
     assert sum(bounds.found([one(rng) for _ in range(20)]) is not None for _ in range(400)) <= most * 400
-
-
-def test_another_node_is_found_among_those_that_are_alike():
-    rng = random.Random(7)
-    places = ['a', 'b', 'c'] * 7
-    values = [rng.gauss(94 if p == 'b' else 100, 0.5) for p in places]
-    assert bounds.other_place(values, places)[0] == 'b'
-    assert bounds.other_place([rng.gauss(100, 1) for _ in places], places) is None
-    assert bounds.other_place(values[:4], ['a', 'b', 'a', 'c']) is None

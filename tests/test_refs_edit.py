@@ -52,12 +52,12 @@ def test_comments_order_and_spacing_of_what_was_there_stay():
     assert accept.merged(FILE, HAND.replace('\n', '\r\n'), tree) == new.replace('\n', '\r\n')
 
 
-@pytest.mark.parametrize('text, line', [
-    ('Toy: {$index: [size], quick: {}}\n', 'default.yaml:1: '), ('Toy:\n  $index: [size]\n  quick:\n', 'default.yaml:3: '),
-    ('- a list\n', 'default.yaml:1: '), ('Toy:\n  $index: [size]\n  quick: &q\n    x: [1, -0.1, 0.1, s]\n  nightly: *q\n', r'.*\(an anchor'),
+@pytest.mark.parametrize('text, says', [
+    ('Toy: {$index: [size], quick: {}}\n', 'default.yaml:1: nothing can be'), ('Toy:\n  quick:\n', 'default.yaml:2: nothing can be'),
+    ('- a list\n', 'default.yaml:1: nothing can be'), ('Toy:\n  quick: &q\n    x: [1, -0.1, 0.1, s]\n  nightly: *q\n', r'\(an anchor that'),
 ])
-def test_what_cannot_be_added_to_is_refused_with_its_line(text, line):
-    with pytest.raises(UsageError, match=f'{line}.*' if 'anchor' in line else f'{line}nothing can be added to it'):
+def test_what_cannot_be_added_to_is_refused_with_its_line(text, says):
+    with pytest.raises(UsageError, match=says):
         accept.merged(FILE, text, {'Toy': {'quick': {'x': Line([2, -0.1, 0.1, 's'])}}})
 
 
@@ -69,8 +69,7 @@ def applied(text: str, **attributes: str) -> dict:
         pass
 
     test = object.__new__(Toy)
-    for name, value in attributes.items():
-        object.__setattr__(test, name, value)
+    vars(test).update(attributes)
     with mock.patch.object(pipeline.rt, 'runtime', lambda: SimpleNamespace(get_option=lambda name: '')), \
             mock.patch('builtins.open', mock.mock_open(read_data=text)):
         return pipeline._ReferenceDict({'$ref': 'file.yaml'}, test=test)[test]
