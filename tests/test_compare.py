@@ -1,17 +1,21 @@
-"""Ratios with intervals that hold what they state; like for like; exit codes; pairs."""
+"""Ratios with intervals that hold what they state; like for like; exit codes; pairs; published studies."""
 
 from __future__ import annotations
 
 import copy
+import csv
 import json
 import math
 import uuid
+from statistics import fmean, median
 
 import pytest
 
 import sessions
 from commands import parity, process
+from conftest import TOP
 from dev import coverage
+from parity import study
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.compare import join, pairs, resolve
 from parity.compare.model import Measured, Side, Value
@@ -20,6 +24,7 @@ from parity.plan import Plan, identity
 from parity.records import history, outset, record
 from parity.stats.interval import Sample, ratio
 from parity.system import systems
+from parity.verdict import judge, terminal
 from sessions import planned, ran
 from stored import Stored
 
@@ -152,20 +157,20 @@ SOFTWARE = {'distro': {'programs': {'hpcc': {'version': '1.5.0', 'package_versio
 BEGAN = 1795190000.0
 
 
-def session(values, start=BEGAN, partition='default', software=SOFTWARE, info=None, changed=None, **other):
+def session(values, start=BEGAN, place='local:default', software=SOFTWARE, info=None, changed=None, **other):
     """A stored session of so many runs of one case on a partition; returns its uuid."""
+    system, partition = place.split(':')
     noted = {'needs': ['hpcc'], 'size': 'quick', 'placement': {'nodes': 1, 'ranks': 2, 'binding': 'core'}, 'subsystem': 'compute',
              'metrics': {m['name']: m for m in sessions.METRICS}, 'changed': changed or {}}
-    cases = []
-    for i, value in enumerate(values):
-        case = ran(hpl=value, parity=noted, display_name=f'Toy %.repeat_no={i}{identity.suffix(changed or {})}', num_tasks=2, num_tasks_per_node=2,
-                   env_vars={'OMP_NUM_THREADS': 1}, executable_opts=['-n', '4', '--out=/a/b'], scheduler='local',
-                   job_completion_time_unix=start + i, **other)
-        perfvalues = {k.replace(':default:', f':{partition}:'): v for k, v in case['perfvalues'].items()}
-        cases.append({**case, 'partition': partition, 'perfvalues': perfvalues})
-    facts = {'software': software, 'machine': {'backend': 'kvm', 'kernel': '6.1'}}
-    return Stored().add(*cases, plan=[planned(partition=partition), planned('Never', partition=partition)], uuid=str(uuid.uuid4()),
-                        facts=facts, time_start_unix=start, time_end_unix=start + 10, **(info or {}))
+    cases = [ran(hpl=value, parity=noted, display_name=f'Toy %.repeat_no={i}{identity.suffix(changed or {})}', num_tasks=2, num_tasks_per_node=2,
+                 env_vars={'OMP_NUM_THREADS': 1}, executable_opts=['-n', '4', '--out=/a/b'], scheduler='local',
+                 job_completion_time_unix=start + i, **other) for i, value in enumerate(values)]
+    for case in cases:
+        figures = {name.replace('local:default', place): value for name, value in case['perfvalues'].items()}
+        case |= {'system': system, 'partition': partition, 'perfvalues': figures}
+    return Stored().add(*cases, plan=[planned(case, partition=partition, system=system) for case in ('Toy', 'Never')], uuid=str(uuid.uuid4()),
+                        system=system, facts={'software': software, 'machine': {'backend': 'kvm', 'kernel': '6.1'}},
+                        time_start_unix=start, time_end_unix=start + 10, **(info or {}))
 
 
 FAST, SLOW = [100.0, 101.2, 99.1, 100.3, 100.9, 99.7], [90.1, 91.3, 89.2, 90.7, 90.9, 89.9]
@@ -176,17 +181,16 @@ def test_two_sessions_are_compared(results):
     done = process('compare', one[:13], other, '--json')
     told = json.loads(done.stdout)
     rows = {r['metric']: r for r in told['rows']}
-    assert done.returncode == 0 and set(rows) == {'hpl', 'latency'}
     hpl = rows['hpl']
+    assert done.returncode == 0 and set(rows) == {'hpl', 'latency'}
     assert hpl['ratio'] == pytest.approx(90.4 / 100.15) and hpl['low'] < hpl['ratio'] < hpl['high'] < 1
-    assert (hpl['verdict'], hpl['n'], hpl['better'], hpl['paired']) == ('slower', 6, 'higher', False)
-    assert {'software': 'hpcc 1.5.0-3 sha256 aaaaaaaaaaaa', 'ranks': '2', 'MPI': 'Open MPI 4.1.4 (4.1.4-3)',
-            'arguments': '-n 4'}.items() <= told['alike'].items()
-    assert told['baseline']['facts']['virtualisation'] == ['kvm'] and told['margin'] == 0.02
-    assert told['notes'] == ['2 metrics were measured on neither side']
+    assert (hpl['verdict'], hpl['n'], hpl['better'], hpl['paired'], told['margin']) == ('slower', 6, 'higher', False, 0.02)
+    assert told['alike'].items() >= {'software': 'hpcc 1.5.0-3 sha256 aaaaaaaaaaaa', 'ranks': '2', 'MPI': 'Open MPI 4.1.4 (4.1.4-3)',
+                                     'arguments': '-n 4'}.items()
+    assert told['baseline']['facts']['virtualisation'] == ['kvm'] and told['notes'] == ['2 metrics were measured on neither side']
     text = parity('compare', one, other)
-    assert text.returncode == 0 and '(KVM)' in text.stdout and 'slower' in text.stdout
-    assert 'each interval holds with 95 % by itself' in text.stdout and 'did not take turns' in text.stdout
+    assert text.returncode == 0 and all(said in text.stdout for said in (
+        '(KVM)', 'slower', 'each interval holds with 95 % by itself', 'did not take turns'))
 
 
 def test_other_software_is_exit_code_2_and_nothing_in_common_3(results):
@@ -231,17 +235,29 @@ def test_a_session_of_several_partitions_beside_one():
         resolve._one_place(Side('X', 'session', both), Side('Y', 'session', [cell((1.0,), place='s:c')]))
 
 
-@pytest.mark.parametrize('baseline, error, said', [
-    ('', UsageError, 'must be system:partition'), ('nope!', UsageError, 'none of these'), ('.', UsageError, 'none of these'),
-    ('local:defalt', UsageError, "did you mean 'local:default'"), ('a:b:c', UsageError, 'system:partition'),
-    ('onebox:virtual', NothingMeasured, 'nothing is stored for it'), ('beef', UsageError, 'no session'), ('no.csv', UsageError, 'No such file'),
-    ('bb', InfrastructureError, 'session bb is not one that parity can read'),
-])
-def test_a_word_that_means_nothing_says_what_is_valid(stored, baseline, error, said):
+HEAD = 'benchmark,metric,value'
+
+
+@pytest.mark.parametrize('word, text, error, said', [
+    *((word, '', error, said) for word, error, said in [
+        ('', UsageError, 'must be system:partition'), ('nope!', UsageError, 'none of these'), ('.', UsageError, 'none of these'),
+        ('local:defalt', UsageError, "did you mean 'local:default'"), ('a:b:c', UsageError, 'system:partition'), ('beef', UsageError, 'no session'),
+        ('onebox:virtual', NothingMeasured, 'nothing is stored for it'), ('no.csv', UsageError, 'No such file'),
+        ('bb', InfrastructureError, 'session bb is not one that parity can read')]),
+    *(('bad.csv', text, UsageError, f'bad.csv{said}') for text, said in [
+        ('\n', ':1: no column benchmark'), (f'{HEAD}\n', ': holds no row'), (f'{HEAD}\nA,m,inf\n', ":2: value 'inf' is no finite number"),
+        (f'{HEAD}\nA,m,1_0\n', ':2: .* no finite number'), (f'{HEAD}\nA,m,1\n\nA,m,x\n', ":4: value 'x'"),
+        (f'{HEAD},node\nA,m,1,n\n', ":1: unknown column 'node'"), (f'{HEAD},value\nA,m,1,2\n', ':1: .*twice'), (f'{HEAD}\n,m,1\n', ':2: .*not be empty'),
+        (f'{HEAD},direction\nA,m,1,up\n', ':2: .*valid: higher, lower'), (f'{HEAD},unit\nA,m,1,s\nA,m,1,ms\n', ':3: .*unit and direction')]),
+    *(('bad.json', text, UsageError, 'bad.json:') for text in ('{"a":', '[1,2]', '{}', '[' * 100000, '{"runs":[],"session_info":{}}'))])
+def test_a_word_that_means_nothing_and_a_bad_file_say_what_is_valid(stored, tmp_path, monkeypatch, word, text, error, said):
     session(FAST)
     stored('bb', {**sessions.case(1.0), 'perfvalues': ['none']})
+    monkeypatch.chdir(tmp_path)
+    if text:
+        (tmp_path / word).write_text(text)
     with pytest.raises(error, match=said):
-        resolve.sides(baseline, 'x')
+        resolve.sides(word, 'x')
 
 
 def test_a_cell_of_a_retry_has_no_figure_and_one_left_out_has_its_reason():
@@ -257,20 +273,15 @@ def test_a_cell_of_a_retry_has_no_figure_and_one_left_out_has_its_reason():
 
 # --- files
 
-def csv(path, *rows, head='benchmark,metric,value,unit,direction'):
-    path.write_text('\n'.join([head, *rows]) + '\n')
-    return str(path)
-
-
 def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
     evil = '[red]x\x1b[31m\u202e<script>'
-    one, two = (csv(tmp_path / name, *(f'OSU,latency,{v},us,lower' for v in values), *(f'{evil},m,{v},,' for v in FAST))
-                for name, values in (('a.csv', FAST), ('b.csv', SLOW)))
-    done = parity('compare', one, two)
-    assert done.returncode == 0 and 'faster (lower is better)' in done.stdout
+    one, two = tmp_path / 'a.csv', tmp_path / 'b.csv'
+    for file, values in ((one, FAST), (two, SLOW)):
+        file.write_text(f'{HEAD},unit,direction\n' + ''.join(f'OSU,latency,{v},us,lower\n' for v in values) + f'{evil},m,1,,\n' * 6)
+    done = parity('compare', str(one), str(two))
+    assert done.returncode == 0 and 'faster (lower is better)' in done.stdout and 'not known to be like for like' in done.stdout
     assert '\x1b' not in done.stdout and '\u202e' not in done.stdout and '[red]x\\x1b' in done.stdout
-    assert 'not known to be like for like' in done.stdout
-    assert json.loads(parity('compare', one, two, '--json').stdout)['rows'][0]['verdict'] == 'faster'
+    assert json.loads(parity('compare', str(one), str(two), '--json').stdout)['rows'][0]['verdict'] == 'faster'
 
 
 def test_what_differs_between_partitions_by_nature_is_named():
@@ -279,22 +290,6 @@ def test_what_differs_between_partitions_by_nature_is_named():
     printed = rendered(join.compare(one, other, 0.02, label=False), 120).renderables
     assert [str(line) for line in printed if 'other nodes' in str(line)] == ['other nodes: kernel 6.1 | 6.9']
     assert str(printed[0]) == 'A against B (KVM)'
-
-
-HEAD = 'benchmark,metric,value'
-
-
-@pytest.mark.parametrize('name, text, said', [
-    *(('bad.csv', text, said) for text, said in [
-        ('', ':1: no column benchmark'), (f'{HEAD}\n', 'no row'), (f'{HEAD}\nA,m,inf\n', ":2: value 'inf' is no finite number"),
-        (f'{HEAD}\nA,m,1_0\n', 'no finite number'), (f'{HEAD}\nA,m,1\n\nA,m,x\n', ":4: value 'x'"), (f'{HEAD},node\nA,m,1,n\n', "unknown column 'node'"),
-        (f'{HEAD},value\nA,m,1,2\n', 'twice'), (f'{HEAD}\n,m,1\n', 'must not be empty'), (f'{HEAD},direction\nA,m,1,up\n', 'valid: higher, lower'),
-        (f'{HEAD},unit\nA,m,1,s\nA,m,1,ms\n', 'unit and direction')]),
-    *(('bad.json', text, '') for text in ('{"a":', '[1,2]', '{}', '[' * 100000, '{"runs":[],"session_info":{}}'))])
-def test_a_bad_file_is_one_line_with_file_and_line(tmp_path, name, text, said):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UsageError, match=f'{name}.*{said}'):
-        resolve.sides(str(tmp_path / name), str(tmp_path / name))
 
 
 # --- declared pairs
@@ -349,17 +344,96 @@ def test_an_expectation_is_broken_only_where_the_whole_interval_is_beyond(candid
 
 
 def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monkeypatch, tmp_path):
-    from parity.cli import compare as command
-    from parity.verdict import judge, terminal
-    session(FAST)
-    newest = session(SLOW, BEGAN + 100, partition='other')
-    declared(monkeypatch, tmp_path, 'pairs:\n  - {baseline: default, candidate: other, expect: [{metric: Toy.hpl, at_least: 0.97}]}\n')
-    local = systems.read('local')
-    both = local.model_copy(update={'partitions': [*local.partitions,
-                                                   local.partitions[0].model_copy(update={'name': 'other'})]})
-    monkeypatch.setattr(systems, 'read', lambda _: both)
-    assert command.run('local:default', 'local:other', True, False, 2.0) == 1
+    session(FAST, place='onebox:physical')
+    newest = session(SLOW, BEGAN + 100, 'onebox:virtual')
+    declared(monkeypatch, tmp_path, f'{PAIR}      - {{metric: Toy.hpl, at_least: 0.97}}\n')
+    assert parity('compare', 'onebox:physical', 'onebox:virtual').returncode == 1
     verdict = judge.newest(newest)
     assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1
-    assert any('local:other / local:default   Toy: hpl at least 0.97   regressed' in line
-               for line, _ in terminal.lines(verdict))
+    assert any('onebox:virtual / onebox:physical   Toy: hpl at least 0.97   regressed' in line for line, _ in terminal.lines(verdict))
+
+
+# --- published studies
+
+#: Runs, ratio and word of each code.
+CODES = {'BT': (35, 1.101, 'faster'), 'CG': (34, 0.735, 'slower'), 'EP': (35, 1.659, 'faster'), 'FT': (35, 0.476, 'slower'), 'IS': (32, 0.366, 'slower'),
+         'LU': (35, 1.045, 'faster'), 'MG': (35, 0.500, 'slower'), 'SP': (34, 0.809, 'slower'), 'XHPL': (35, 0.467, 'slower')}
+
+
+@pytest.fixture(scope='module')
+def jungels():
+    return study.of_study('jungels2012')
+
+
+@pytest.fixture(scope='module')
+def hpc():
+    """(benchmark, side) to the totals, read without any of our code."""
+    rows = list(csv.DictReader((TOP / 'studies' / 'jungels2012' / 'jungels2012_hpc.csv').open()))
+    return {(code, side): [float(r['value']) for r in rows if (r['benchmark'], r['partition'], r['metric']) == (code, side, 'total')]
+            for code in CODES for side in ('physical', 'virtual')}
+
+
+def test_the_ratio_of_a_study_is_that_of_the_printed_rows(jungels, hpc):
+    codes = [r for r in jungels.rows if r.subsystem == 'compute']
+    assert {row.benchmark: (row.n, round(row.ratio, 3), row.verdict) for row in codes} == CODES
+    for row in codes:
+        physical, virtual = hpc[row.benchmark, 'physical'], hpc[row.benchmark, 'virtual']
+        assert (row.metric, row.better, row.n_baseline, row.n_candidate) == ('total', 'higher', len(physical), len(virtual))
+        assert row.ratio == pytest.approx(median(virtual) / median(physical)) and row.low < row.ratio < row.high < row.low * 1.06
+
+
+def test_file_system_tests_are_by_clients_and_lower_is_better(jungels):
+    rows = {r.benchmark: r for r in jungels.rows if r.subsystem == 'storage'}
+    assert len(rows) == 3 * 3 * 4 and {r.metric for r in rows.values()} == {'seconds'}
+    slower = rows['NFS large_copy %clients=1']
+    assert (slower.ratio, slower.verdict, slower.better, slower.unit) == (pytest.approx(76 / 47), 'slower', 'lower', 's')
+    several = rows['Lustre small_write %clients=4']         # the fourth client has 26 values
+    assert (several.n, several.n_baseline, several.n_candidate) == (26, 26, 35)
+    timed = rows['Lustre small_copy %clients=1']            # a timer of whole seconds widens the interval
+    assert timed.low < 1.091 * 23.5 / 24 * 22 / 22.5 and timed.high > 1.091 * 24.5 / 24 * 22 / 21.5
+    lacking = {name: r.reason for name, r in rows.items() if r.ratio is None}
+    assert set(lacking) == {'PVFS small_write %clients=1', *(f'PVFS small_copy %clients={n}' for n in range(1, 5))}
+    assert 'not measured on physical' in lacking['PVFS small_write %clients=1']
+    assert any('client 2 is on physical only' in n for n in jungels.notes)
+
+
+def test_the_notes_name_the_confounders_and_the_averages_that_their_own_rows_do_not_give(jungels, hpc):
+    about = ' '.join(jungels.notes)
+    assert all(f'{what}: ' in about for what in ('clock', 'NIC', 'hosts')) and 'each ratio is of these two clusters as a whole' in about
+    named = {tuple(n.partition(':')[0].split()): n for n in jungels.notes if 'the printed average' in n}
+    assert set(named) == {*((code, 'physical') for code in ('CG', 'SP', 'IS')), *((code, 'virtual') for code in ('EP', 'MG', 'FT', 'LU'))}
+    for code, printed, lost in (('CG', 91.76857143, 92.46), ('SP', 334.8657143, 333.54), ('IS', 4.274285714, 12.80)):
+        rows = hpc[code, 'physical']
+        assert all(said in named[code, 'physical'] for said in (str(printed), str(lost), f'the {len(rows)} printed rows, {fmean(rows)}'[:25]))
+        assert printed * 35 - sum(rows) == pytest.approx(lost, abs=1e-3)
+    assert fmean(hpc['MG', 'virtual'][1:]) == pytest.approx(233.6967647, abs=1e-6)
+    assert fmean(hpc['EP', 'virtual'][:34]) / 4 == pytest.approx(10.52058824, abs=2e-3)
+
+
+def test_the_command_prints_a_study():
+    told = json.loads(parity('study', 'compare', 'jungels2012', '--json').stdout)
+    needed = {'benchmark', 'metric', 'n', 'baseline', 'candidate', 'ratio', 'low', 'high', 'verdict'}
+    assert all(needed <= set(row) for row in told['rows']) and all(isinstance(n, str) for n in told['notes'])
+    text = parity('study', 'compare', 'jungels2012')
+    assert text.returncode == 0 and 'physical against virtual' in text.stdout and 'lower is better' in text.stdout
+    wrong = process('study', 'compare', 'jungels2021')
+    assert wrong.returncode == 2 and "did you mean 'jungels2012'" in wrong.stderr
+    assert parity('study', 'compare', '../jungels2012').returncode == 2
+
+
+STUDY = '''{title: t, source: s, what: w, baseline: a, candidate: b, tables: [{file: t.csv, subsystem: compute,
+  benchmark: '{code}', metric: rate, unit: s, side: side, value: value, order: run, direction: higher}]}'''
+
+
+@pytest.mark.parametrize('text, rows, said', [
+    (STUDY, 'code,side,run\nX,a,1\n', r't.csv:1: no column value; there are'), (STUDY, 'code,side,run,value\nX,c,1,2\n', r"t.csv:2: side 'c'; valid: a, b"),
+    (STUDY, 'code,side,run,value\nX,a,1,2\nX,a,1,2\n', r't.csv:3: X rate on a has a run 1 before'),
+    (STUDY, 'code,side,run,value\nX,a,1,nan\n', r"t.csv:2: value 'nan' is no finite number"),
+    (STUDY.replace('t.csv', '../t.csv'), 'x', r'study.yaml:1: .*pattern'), (STUDY.replace('higher', 'up'), 'x', r'study.yaml:2: .*direction')])
+def test_a_bad_study_is_named_with_file_and_line(site, text, rows, said):
+    folder = site.parents[2] / 'studies' / 'trial'
+    folder.mkdir(parents=True)
+    (folder / 't.csv').write_text(rows)
+    (folder / 'study.yaml').write_text(text)
+    with pytest.raises(UsageError, match=said):
+        study.of_study('trial')

@@ -60,12 +60,14 @@ def launched(tmp_path):
 
 
 @pytest.mark.parametrize('flight', [1, 2])
-def test_as_many_pairs_are_in_flight_as_asked(launched, flight):
+def test_as_many_pairs_are_in_flight_as_asked_and_fewer_than_two_nodes_are_refused(launched, flight):
     done, log = launched('a,b,c,d', flight)
     assert done.returncode == 0, done.stderr
     now = list(accumulate(1 if line.startswith('begin') else -1 for line in log))
     assert max(now) == flight and len(log) == 12
     assert pairs.read_pairs(done.stdout, 8).metrics() == {'median': 1.25, 'worst': 1.25, 'worst_over_median': 1.0}
+    for done, _ in map(launched, ('a', 'a,a', '')):
+        assert done.returncode == 2 and 'needs two nodes' in done.stderr
 
 
 @pytest.mark.parametrize('mpirun, why', [
@@ -78,12 +80,6 @@ def test_a_pair_that_fails_or_hangs_is_named(launched, mpirun, why):
     assert done.returncode == 1
     with pytest.raises(Incomplete, match=why):
         pairs.read_pairs(done.stdout, 8).metrics()
-
-
-def test_fewer_than_two_nodes_are_refused(launched):
-    for nodes in ('a', 'a,a', ''):
-        done, _ = launched(nodes)
-        assert done.returncode == 2 and 'needs two nodes' in done.stderr
 
 
 @pytest.mark.parametrize('change, error, why', [

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from dev.bench import scale
 from dev.bench.simulated import Site
 
@@ -20,15 +18,9 @@ class Hurried(Site):
         return {**super().environ(), 'RFM_POLL_RATE_MAX': str(LOOKS), 'RFM_POLL_RATE_MIN': str(LOOKS)}
 
 
-@pytest.fixture(scope='module')
-def swept(tmp_path_factory):
-    """The site, and what each step printed."""
-    site = Hurried(tmp_path_factory.mktemp('simulated'), NODES, IN_FLIGHT)
-    return site, scale.sweep(site)
-
-
-def test_every_node_is_planned_and_gets_its_word(swept):
-    site, steps = swept
+def test_every_node_gets_its_word_and_slurm_is_asked_little(tmp_path):
+    site = Hurried(tmp_path / 'simulated', NODES, IN_FLIGHT)
+    steps = scale.sweep(site)
     cells = json.loads(steps['verdict'].printed)['cells']
     assert int(steps['plan'].printed) == NODES and len(cells) == 4 * NODES and scale.wrong(site, cells) == []
     assert steps['verdict'].code == 1 and steps['report'].code == 0
@@ -39,12 +31,8 @@ def test_every_node_is_planned_and_gets_its_word(swept):
     slow, first = next(iter(site.slow)), site.names[0]
     better = [{**c, 'verdict': 'ok'} if c['case'].endswith(slow) else c for c in cells if not c['case'].endswith(first)]
     assert scale.wrong(site, better) == [f'{first}: nothing, not ok', f'{slow}: ok, not regressed'], 'ci/bench would notice'
-
-
-def test_slurm_is_asked_little_and_has_no_more_jobs_than_the_partition_takes(swept):
-    site, steps = swept
     asked = site.asked()
-    assert site.most_in_flight() == IN_FLIGHT
+    assert site.most_in_flight() == IN_FLIGHT, 'as many as the partition takes'
     # a command a job to send it, for its nodes and for its times; all in flight are asked after at once, a time a look
     assert asked['sbatch'] == NODES and asked['scontrol'] <= 2 * NODES + 10
     assert asked['sacct'] <= LOOKS * steps['run'].seconds + len(site.states)
