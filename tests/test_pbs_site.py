@@ -33,9 +33,13 @@ def test_without_a_pbs_ci_pbs_says_so():
     assert pbs('nosuch').returncode == 2
 
 
+def state() -> dict:
+    return json.loads(Path('/run/parity-pbs/state.json').read_text())
+
+
 @pytest.fixture
-def head(monkeypatch):
-    """Run a line on the head, with results of its own; `folder` is where they are."""
+def head():
+    """Run a line on the head, with results of its own."""
     folder = Path(state()['shared']) / 'pbs-tests' / uuid.uuid4().hex[:8]
     folder.mkdir(parents=True)
 
@@ -44,18 +48,12 @@ def head(monkeypatch):
         done = pbs('exec', 'pbshead', 'bash', '-c', line, cwd=TOP)
         assert done.returncode == code, done.stdout[-4000:] + done.stderr[-2000:]
         return done.stdout + done.stderr
-    run.folder = folder
     assert pbs('status').returncode == 0, pbs('status').stdout
     return run
 
 
 def judged(head) -> list[dict]:
     return json.loads(head('parity verdict --json; true'))['cells']
-
-
-def failed(cells: list[dict], reason: str) -> None:
-    assert cells and {c['verdict'] for c in cells} == {'failed'}, {(c['verdict'], c['reason']) for c in cells}
-    assert all(re.search(reason, c['reason']) for c in cells), cells[0]['reason']
 
 
 @needs_pbs
@@ -79,11 +77,8 @@ DELETED = 'until job=$(qselect -s R | grep .); do sleep 1; done; sleep 2; qdel $
     (f'({DELETED}) & {LASTING}', r'cancelled \(job \d+\.pbshead on pbs\d: .* terminated by root@pbshead')])
 def test_a_job_that_does_not_end_well_has_failed_with_the_reason(head, line, reason):
     head(line, 4)
-    failed(judged(head), reason)
-
-
-def state() -> dict:
-    return json.loads(Path('/run/parity-pbs/state.json').read_text())
+    cells = judged(head)
+    assert cells and all(c['verdict'] == 'failed' and re.search(reason, c['reason']) for c in cells), cells
 
 
 @needs_pbs

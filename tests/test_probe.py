@@ -111,13 +111,11 @@ def test_a_pbs_site():
 
 
 MOUNTS = """\
-/dev/sda1 / ext4 rw,relatime 0 0
 mds1@o2ib:/fs1 /lustre/fs1 lustre rw,flock 0 0
 mds2@o2ib:/fs2 /lustre/fs2 lustre rw,flock 0 0
 nas:/home /home nfs4 rw,vers=4.2 0 0
 nas:/sw /software nfs4 ro,vers=4.2 0 0
 gpfs1 /gpfs/my\\040data gpfs rw 0 0
-cvmfs2 /cvmfs/x fuse ro 0 0
 """
 
 

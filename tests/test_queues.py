@@ -92,12 +92,6 @@ def test_what_no_waiting_mends_fails_at_once_in_one_line(submitted, refusal):
     assert str(caught.value) == ' '.join(refusal.split())
 
 
-@pytest.mark.parametrize('text', ['', '{', '[]', '{"waits": true}'])
-def test_a_standing_that_another_hand_wrote_is_none(tmp_path, text):
-    (tmp_path / command.FILE).write_text(text)
-    assert command.read_standing(tmp_path) is None
-
-
 JOB = (slurm_site.RECORDED / 'job-completed.txt').read_text()
 #: `sacct -n -X -P -o JobID,State,ExitCode,Reason,NodeList,Elapsed,Submit,Start,End` of the same job.
 SACCT = '4|COMPLETED|0:0|Licenses|p1|00:00:13|2026-11-22T11:40:22|2026-11-22T11:41:18|2026-11-22T11:41:31\n'
@@ -315,6 +309,9 @@ def dry_run(checkout, server):
 
 
 def test_reframe_distributes_over_the_nodes_of_a_pbs(dry_run, server):
+    server('pbsnodes', {'-a': COMMANDS['server-down-pbsnodes']})
+    done, _ = dry_run('-n Hpl --distribute')
+    assert done.returncode and 'cannot connect to server' in done.stdout + done.stderr
     text = ''.join(f'{name}\n     state = {state}\n     resources_available.host = {name}\n     resources_available.ncpus = 72\n\n'
                    for name, state in (('n1', 'free'), ('n2', 'job-busy'), ('n3', 'down')))
     server('pbsnodes', {'-a': {'stdout': text, 'stderr': '', 'exit_code': 0}})
@@ -332,9 +329,3 @@ def test_a_node_list_becomes_chunks_on_hosts(dry_run):
     done, (script,) = dry_run(f'{between}n1,n2')
     assert 'select=1:mpiprocs=1:ncpus=1:ompthreads=1:host=n1+1:mpiprocs=1:ncpus=1:ompthreads=1:host=n2' in script
     assert 'nodelist' not in script and '#PBS -q fast' in script and "\ncd '" in script, 'the path has a space'
-
-
-def test_a_pbs_that_does_not_answer_is_told(dry_run, server):
-    server('pbsnodes', {'-a': COMMANDS['server-down-pbsnodes']})
-    done, _ = dry_run('-n Hpl --distribute')
-    assert done.returncode and 'cannot connect to server' in done.stdout + done.stderr
