@@ -166,12 +166,12 @@ def test_the_page_runs_its_own_script_only_and_asks_nothing_of_a_network(hostile
 
 def test_every_cell_is_in_the_table_exactly_once_and_cases_stand_together(tmp_path):
     cells = [c.model_copy(update={'case': case, 'subsystem': sub, 'metric': f'{sub}-{case}-{c.metric}'})
-             for c in every_word() for case in ('first', 'second') for sub in ('storage', 'compute', 'odd')]
+             for c in every_word() for case in map(str, range(30)) for sub in ('storage', 'compute', 'odd')]
     page = page_of(verdict_of(cells), tmp_path)
     said = [row['text'] for row in page.rows()]
     assert len(said) == len(cells) == len({row['attrs']['id'] for row in page.rows()})
     assert all(sum(text.startswith(c.metric) for text in said) == 1 for c in cells)
-    assert len(page.all('tr', **{'class': 'case'})) == 6
+    assert len(page.all('tr', **{'class': 'case'})) == 90
     assert [s['attrs']['data-name'] for s in page.all('section', **{'class': 'sub'})] == ['compute', 'storage', 'odd']
 
 
@@ -405,8 +405,8 @@ def test_the_curve_that_a_case_noted_is_a_plot_with_the_unit_of_the_metric_judge
 
 
 def test_cases_along_a_parameter_of_numbers_are_a_curve_for_each_partition():
-    plots = _plots([_run(f'Fileset %file={f} %mode={m}', {'rate': v}, partition=p) for p in ('one', 'two') for m in ('read', 'write')
-                    for f, v in (('1B', 1.0), ('10KB', 2.0), ('1MiB', 3.0))])
+    plots = _plots([_run('Fileset %file=1B %mode=rare', {'rate': 1.0}), *(_run(f'Fileset %file={f} %mode={m}', {'rate': v}, partition=p) for p in ('one', 'two') for m in ('read', 'write')
+                    for f, v in (('1B', 1.0), ('10KB', 2.0), ('1MiB', 3.0)))])
     assert {p.title for p in plots} == {'Fileset %mode=read', 'Fileset %mode=write'}
     assert all([line.name for line in lines] == ['one+distro', 'two+distro'] and plot.x_unit == 'B' for plot, lines in plots.items())
     assert next(iter(plots.values()))[0].points == {1.0: 1.0, 1e4: 2.0, 2.0 ** 20: 3.0}
@@ -415,7 +415,8 @@ def test_cases_along_a_parameter_of_numbers_are_a_curve_for_each_partition():
 def test_threads_that_a_case_counted_are_its_axis_and_repeats_one_point_of_it():
     cases = [_run(f'Stream %threads={t}', {'triad': v}, facts={'threads': n})
              for t, n, vs in (('one', 1.0, (5.0, 1.0, 9.0)), ('half', 8.0, (9.0,)), ('all', 16.0, (11.0,))) for v in vs]
-    (plot, lines), = _plots([*cases, {**cases[0], 'result': 'fail', 'fail_phase': 'run'}], before=cases).items()
+    (plot, lines), = _plots([*cases, {**cases[0], 'result': 'fail', 'fail_phase': 'run'}],
+                              before=[*cases, *(_run(f'Gone %n={n}', {'rate': 1.0}) for n in (1, 2, 4))]).items()
     assert lines[0].points == {1.0: 5.0, 8.0: 9.0, 16.0: 11.0} and plot.what == 'threads'
     assert [line.earlier for line in lines] == [False, True]
     for values in ((1, 2), ('cg', 'ep', 'mg')):         # two points, and words, are no curve
