@@ -34,8 +34,6 @@ HOSTILE = [
     'javascript:alert(1)', '{{ 7 * 7 }}{% raw %}', ']]><!--</style><style>body{display:none}', 'Ω ≥ 3 µs – 日本語 🚀',
     'nul \0 bell \x07 escape \x1b[31m c1 \x9b right-to-left \u202e half \udc80', 'x' * 10_000, '<b>' * 3_000, 'two\nlines\r\n\tand a tab',
 ]
-
-
 cell = functools.partial(made.cell, 'ok', unit='MB/s')
 
 
@@ -289,7 +287,7 @@ def test_hostile_text_is_text_in_junit():
     assert all(text in everything for text in (*HOSTILE[:8], r'nul \x00 bell \x07 escape \x1b[31m'))
 
 
-# What changed
+# What stands beside the verdict
 
 def test_cells_that_became_worse_come_first_and_those_that_are_new_or_gone_apart():
     words = {'a': ('ok', 'failed'), 'b': ('regressed', 'ok'), 'c': ('ok', 'wrong'), 'd': ('ok', 'ok'), 'e': ('unreferenced', 'ok')}
@@ -313,8 +311,6 @@ def test_a_change_tells_both_figures_and_how_far_it_is_from_what_judges_it(tmp_p
     assert '71.2 GB/s' in changed and 'it was 77.5 GB/s' in changed
     assert re.findall(r'[-+][\d.]+ %', changed) == ([said] if said else [])
 
-
-# The session before
 
 def _before(uuid, system='local'):
     found = beside.before(database.read(uuid), system)
@@ -345,16 +341,12 @@ def test_a_page_of_stored_sessions(stored):
     assert 'session c is not one that parity can read' in report.of_session(judge.newest())[0].read_text()
 
 
-# What else is different
-
 def test_a_fact_that_changed_is_told_once_for_all_its_nodes_or_for_the_machine():
     before, now = (Stored('a', start, 'onebox', 'reframe -r', '4.10.4', {'software': {env: {'programs': {'xhpl': {'version': xhpl}}} for env in ('one', 'two')}},
                           {node: {'node': node, 'kernel': kernel} for node, kernel in zip(('v1', 'v2', 'v3'), kernels, strict=True)})
                    for start, xhpl, kernels in ((0.0, '2.3', ('6.1', '6.1', '6.1')), (86400.0, '2.4', ('6.1', '6.2', '6.2'))))
     assert [said.partition(' since ')[0] for said in beside.differences(before, now)] == ['kernel 6.1 -> 6.2 on v2, v3', 'xhpl 2.3 -> 2.4']
 
-
-# The nights of a cell
 
 def _unpacked(packed):
     """What the page's script makes of it: {night: value}."""

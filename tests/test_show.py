@@ -22,11 +22,7 @@ from parity.verdict import judge
 from stored import case
 
 BAND = {'hpl': (100.0, -0.05, 0.05)}
-
-
 shown = functools.partial(parity, 'show')
-
-
 NAMES = ['Stream%threads=one.triad@onebox:virtual', 'Stream%threads=all.triad@onebox:virtual', 'Stream%threads=all.triad@onebox:physical',
          'Stream%threads=all.copy@onebox:virtual', 'Hpl.gflops@onebox:virtual', 'Hpcc.hpl@onebox:virtual', 'Hpcc.stream_star_triad@onebox:virtual',
          'Pairs.worst@onebox:virtual', 'Pairs.worst_over_median@onebox:virtual']
