@@ -34,15 +34,12 @@ def hpl(session: str = ''):
     return next(c for c in verdict.cells if c.metric == 'hpl'), verdict
 
 
-def test_a_history_of_few_nights_judges_nothing_and_says_so(nights):
+@pytest.mark.parametrize('level, word, code', [(0.93, 'regressed', 1), (1.08, 'improved', 0)])
+def test_a_change_is_found_within_three_nights_and_the_nights_before_stay_as_they_were(nights, level, word, code):
     nights(20)
     cell, verdict = hpl()
     assert cell.verdict == 'unreferenced' and '2 histories too short for that (40 nights)' in verdict.trust
-
-
-@pytest.mark.parametrize('level, word, code', [(0.93, 'regressed', 1), (1.08, 'improved', 0)])
-def test_a_change_is_found_within_three_nights_and_the_nights_before_stay_as_they_were(nights, level, word, code):
-    nights(45)
+    nights(25)
     before, verdict = hpl()
     assert before.verdict == 'ok' and ' the median of ' in before.reason
     assert 'at most 1 false alarm per 1000 cell-nights' in verdict.trust
@@ -54,8 +51,13 @@ def test_a_change_is_found_within_three_nights_and_the_nights_before_stay_as_the
         assert 'worse than the median of the' in cell.reason and re.search('worse since 202[67]-', cell.reason)
 
 
-def test_a_low_night_is_worth_another_run_and_what_confirms_it_is_no_night_of_its_own(nights):
+def test_accepted_bounds_are_counted_and_a_low_night_is_worth_another_run_that_is_no_night_of_its_own(stored, nights):
     nights(45)
+    stored('bounded', *[case(100.0 + i, latency=1.5, refs={'hpl': (100.0, -0.1, 0.1)}) for i in (-1, 0, 1)])
+    cell, verdict = hpl()
+    assert cell.verdict == 'ok' and not cell.reason.startswith('tonight')        # the accepted bounds said so
+    assert verdict.trust.startswith('2 of 2 judged: 1 against accepted bounds; 1 against their last nights: at most')
+    assert verdict.next.startswith('parity refs propose')
     nights(1, 0.93)
     cell, verdict = hpl()
     assert cell.suspicious and again_tonight.runs(systems.read('local'), verdict.session.uuid, [cell], ['-r'])
@@ -96,17 +98,6 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
     monkeypatch.setattr(history, 'load', lambda system: made.frame(*rows))
     expected = judging.judge_all(singly, len(singly))
     assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
-    for tonight, each, past in zip(by_series.of_cells(cells, 'onebox', 'night-49'), expected, singly, strict=True):
-        assert [getattr(tonight.told, name) for name in ('verdict', 'why', 'needs_rerun')] == [each.verdict, each.why, each.needs_rerun]
-        assert tonight.told.value == pytest.approx(each.value)
-        assert (tonight.runs, tonight.reruns) == (past.nights[-1].runs, past.nights[-1].reruns)
-
-
-def test_accepted_bounds_and_last_nights_are_counted_each(stored, nights):
-    nights(45)
-    noise = random.Random(2)
-    stored('night-9999', *[case(noise.gauss(100, 1), latency=1.5, refs={'hpl': (100.0, -0.1, 0.1)}) for _ in range(3)])
-    cell, verdict = hpl()
-    assert cell.verdict == 'ok' and not cell.reason.startswith('tonight')        # the accepted bounds said so
-    assert verdict.trust.startswith('2 of 2 judged: 1 against accepted bounds; 1 against their last nights: at most')
-    assert verdict.next.startswith('parity refs propose')
+    for (told, *figures), each, past in zip(by_series.of_cells(cells, 'onebox', 'night-49'), expected, singly, strict=True):
+        assert (told.verdict, told.why, told.needs_rerun, told.value) == (each.verdict, each.why, each.needs_rerun, pytest.approx(each.value))
+        assert tuple(figures) == past.nights[-1][:2]
