@@ -1,18 +1,25 @@
-"""Every planned cell gets exactly one word, and the exit code follows from the words."""
+"""Every planned cell gets exactly one word, from its runs and the nights before, and the exit code follows from the words."""
 
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
 
+import judging
+import nights as made
 import sessions
-from parity.records import record
-from parity.verdict import terminal
-from sessions import METRICS, planned, ran, verdict_on
+from parity.nightly import run as again_tonight
+from parity.records import history, record
+from parity.system import systems
+from parity.verdict import judge, terminal
+from parity.verdict import nights as by_series
+from sessions import METRICS, case, planned, ran, verdict_on
 
 BAND = (100.0, -0.05, 0.05)
 LOWER, ZERO = (1.0, -0.1, 0.1), (0.0, None, 0.0)
 NAN, INF = float('nan'), float('inf')
-LIMIT = {'value': 90.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}
 DOWN = {'result': 'fail', 'fail_phase': 'run_wait', 'fail_reason': 'node down'}
 BAD = {'result': 'fail', 'fail_phase': 'sanity', 'parity': {'status': 'wrong', 'reason': 'residual'}}
 NO_FIGURES = {'hpl': 'absent', 'latency': 'absent'}
@@ -25,10 +32,6 @@ def verdict(*cases, plan=None, **other):
 
 def words(verdict) -> list[str]:
     return [cell.verdict for cell in verdict.cells]
-
-
-def lines(verdict, everything=False) -> list[str]:
-    return [text for text, _ in terminal.lines(verdict, everything)]
 
 
 @pytest.mark.parametrize('metric, value, ref, word, code', [
@@ -47,12 +50,27 @@ def test_a_figure_is_judged_by_its_reference_and_its_direction(metric, value, re
     assert found.exit_code == code
 
 
-@pytest.mark.parametrize('value, certain, word, code', [(100.0, True, 'impossible', 1), (94.0, True, 'unreferenced', 0),
-                                                        (100.0, False, 'unreferenced', 0)])
-def test_beyond_a_certain_limit_is_impossible_and_a_measured_ceiling_is_not(value, certain, word, code):
-    found = verdict(ran(hpl=value, parity={'metrics': {'hpl': {'limit': {**LIMIT, 'certain': certain}}}}))
-    assert words(found) == [word, 'unreferenced'] and found.exit_code == code
-    assert found.cells[0].efficiency == pytest.approx(value / 90)
+def limited(certain: bool) -> dict:
+    return {'metrics': {'hpl': {'limit': {'value': 90.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': certain}}}}
+
+
+@pytest.mark.parametrize('raw, word, code, said', [
+    ({**NO_FIGURES, **DOWN}, 'failed', 4, 'node down'), ({**NO_FIGURES, **BAD}, 'wrong', 1, 'residual'),
+    ({**NO_FIGURES, 'result': 'abort', 'fail_phase': 'run', 'fail_reason': 'aborted'}, 'failed', 4, 'aborted'),
+    ({**NO_FIGURES, 'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'bad'}, 'wrong', 1, 'bad'),
+    ({**NO_FIGURES, 'result': 'skip', 'parity': {'status': 'skipped', 'reason': 'memory'}}, 'skipped', 3, 'memory'),
+    ({**NO_FIGURES, 'result': 'fail', 'fail_phase': 'sanity', 'parity': {'status': 'failed', 'reason': 'cut'}}, 'failed', 4, 'cut'),
+    ({'result': 'abort', 'fail_phase': 'cleanup', 'fail_reason': 'aborted due to KeyboardInterrupt'}, 'unreferenced', 0, ''),
+    ({'hpl': 1.0, 'refs': {'hpl': BAND}, 'parity': {'labels': {'hpl': {'word': 'cached', 'reason': 'fits in L3'}}}}, 'skipped', 0, 'cached: fits in L3'),
+    ({'hpl': 100.0, 'parity': limited(True)}, 'impossible', 1, '(data sheet)'), ({'hpl': 94.0, 'parity': limited(True)}, 'unreferenced', 0, ''),
+    ({'hpl': 100.0, 'parity': limited(False)}, 'unreferenced', 0, ''),
+])
+def test_each_cell_has_the_word_of_what_befell_its_run(raw, word, code, said):
+    found = verdict(ran(**raw))
+    cell, other = found.cells
+    assert (cell.verdict, other.verdict, found.exit_code) == (word, word if raw.get('hpl') == 'absent' else 'unreferenced', code)
+    assert said in cell.reason and cell.value == (None if raw.get('hpl') == 'absent' else raw.get('hpl', 100.0))
+    assert cell.efficiency == (pytest.approx(cell.value / 90) if cell.limit else None) and cell.label == ('cached' if 'labels' in str(raw) else '')
 
 
 @pytest.mark.parametrize('dgemm, efficiency', [(50.0, 0.8), (NAN, None), (-1.0, None), (None, None)])
@@ -65,13 +83,6 @@ def test_a_ceiling_may_come_from_another_check_of_the_session(dgemm, efficiency)
     assert cell.limit_source == ('Hpcc.dgemm of the same session x 2 ranks, measured' if efficiency else '')
 
 
-def test_a_figure_out_of_a_cache_is_shown_but_not_judged():
-    labels = {'hpl': {'word': 'cached', 'reason': 'fits in L3'}}
-    cell, other = verdict(ran(hpl=1.0, refs={'hpl': BAND}, parity={'labels': labels})).cells
-    assert (cell.verdict, cell.value, cell.label, cell.reason) == ('skipped', 1.0, 'cached', 'cached: fits in L3')
-    assert other.verdict == 'unreferenced'
-
-
 def test_what_never_ran_is_missing_if_it_is_required():
     plan = [planned(), planned('Never'), planned('NoMpi', environ='', needs=['hpcc']), planned('Later', environ='', needs=['osu'])]
     found = verdict(ran(), plan=plan)
@@ -80,30 +91,6 @@ def test_what_never_ran_is_missing_if_it_is_required():
     assert 'no environment offers hpcc, which the system requires' in found.cells[4].reason
     nothing = verdict(plan=plan[3:])
     assert set(words(nothing)) == {'skipped'} and nothing.exit_code == 3
-
-
-def test_a_newer_build_that_failed_is_a_warning_and_said_once():
-    report = sessions.report([ran()], [planned()])
-    said = 'the build of 2026-11-22 11:30 failed: make; in use: that of 2026-11-20 09:00'
-    report['parity_session']['facts'] = {'software': {'spack': {'newer_build': said}, 'spack-gpu': {'newer_build': said}, 'distro': {}}}
-    assert verdict_on(report).warnings.count(f'spack: {said}') == 1
-
-
-@pytest.mark.parametrize('raw, word, code', [
-    ({'result': 'fail', 'fail_phase': 'run_wait', 'fail_reason': 'job timed out'}, 'failed', 4),
-    ({'result': 'abort', 'fail_phase': 'run', 'fail_reason': 'aborted'}, 'failed', 4),
-    ({'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'bad'}, 'wrong', 1),
-    ({'result': 'skip', 'parity': {'status': 'skipped', 'reason': 'memory'}}, 'skipped', 3),
-    ({'result': 'fail', 'fail_phase': 'sanity', 'parity': {'status': 'failed', 'reason': 'cut'}}, 'failed', 4),
-])
-def test_what_did_not_give_figures_says_why(raw, word, code):
-    found = verdict(ran(**NO_FIGURES, **raw))
-    assert words(found) == [word, word] and found.exit_code == code and found.cells[0].reason
-
-
-def test_a_ctrl_c_while_reframe_cleans_up_loses_no_figure():
-    found = verdict(ran(result='abort', fail_phase='cleanup', fail_reason='aborted due to KeyboardInterrupt'))
-    assert words(found) == ['unreferenced', 'unreferenced'] and found.exit_code == 0
 
 
 SLOW = {'hpl': 80.0, 'refs': {'hpl': BAND}, 'result': 'fail', 'fail_phase': 'performance'}
@@ -140,7 +127,7 @@ def test_precedence_of_exit_codes_and_the_next_command_shows_the_worst_cell(resu
     assert [each.next for each in found] == [f'parity show {name}.hpl@local:default' for name in ('Wrong', 'Slow', 'Failed')]
 
 
-def test_the_head_line_names_stand_ins_and_what_is_not_covered():
+def test_the_head_line_names_stand_ins_and_what_is_not_covered_and_a_failed_build_is_told_once():
     stream = {'name': 'stream_star_triad', 'unit': 'GB/s', 'better': 'higher'}
     case = ran(parity={'labels': {'stream_star_triad': {'word': 'cached', 'reason': 'small'}}})
     case['perfvalues']['local:default:stream_star_triad'] = [20.0, 0, None, None, 'GB/s', None]
@@ -149,24 +136,25 @@ def test_the_head_line_names_stand_ins_and_what_is_not_covered():
     assert 'hpcc stands in for HPL' in coverage.line and 'hpcc only cached: STREAM' in coverage.line
     report = sessions.report([ran()], [planned(needs=['filecopy'])])
     report['parity_session']['plan']['checks'] = [{'check': 'Hpcc', 'file': 'x', 'needs': ['hpcc'], 'metrics': []}]
-    coverage = verdict_on(report).coverage
+    build = {'newer_build': 'the build of 2026-11-22 11:30 failed: make; in use: that of 2026-11-20 09:00'}
+    report['parity_session']['facts'] = {'software': {'spack': build, 'spack-gpu': build, 'distro': {}}}
+    found = verdict_on(report)
+    coverage = found.coverage
+    assert found.warnings.count(f'spack: {build["newer_build"]}') == 1
     assert 'not selected: ' in coverage.line and 'no Spack: ' in coverage.line
     assert {code.code for code in coverage.codes if code.reason == 'not selected'} == {'HPL', 'STREAM', 'hpcc'}
 
 
-def test_the_terminal_lists_only_what_is_not_in_order_unless_asked():
-    found = verdict(ran(refs={'hpl': BAND}), plan=[planned(), planned('Never')])
-    short, full = '\n'.join(lines(found)), '\n'.join(lines(found, everything=True))
+def test_the_terminal_lists_what_is_not_in_order_and_the_first_improved_cells_unless_asked():
+    improved = [ran(f'Toy{n:02}', hpl=120.0, latency='absent', refs={'hpl': BAND}) for n in range(12)]
+    plan = [planned(f'Toy{n:02}', metrics=METRICS[:1]) for n in range(12)]
+    found = verdict(ran(refs={'hpl': BAND}), *improved, plan=[planned(), planned('Never'), *plan])
+    short, full = (['\n'.join(text for text, _ in terminal.lines(found, everything)) for everything in (False, True)])
+    assert short.splitlines()[1] == '1 ok · 12 improved · 1 unreferenced · 2 missing'
     assert 'MISSING  compute' in short and 'Never: 2 metrics' in short and 'OK  compute' not in short
-    assert 'OK  compute' in full and 'Toy: hpl' in full
-    assert short.splitlines()[1] == '1 ok · 1 unreferenced · 2 missing'
-
-
-def test_of_many_improved_cells_the_first_are_listed():
-    found = verdict(*(ran(f'Toy{n:02}', hpl=120.0, refs={'hpl': BAND}) for n in range(12)))
-    short, full = '\n'.join(lines(found)), '\n'.join(lines(found, everything=True))
     assert 'IMPROVED  compute' in short and 'Toy09: hpl' in short and '+20.0 % of the reference' in short and 'Toy10: hpl' not in short
-    assert 'and 2 more improved: parity verdict --all' in short and 'Toy11: hpl' in full and 'more improved' not in full
+    assert 'and 2 more improved: parity verdict --all' in short and 'more improved' not in full
+    assert 'OK  compute' in full and 'Toy: hpl' in full and 'Toy11: hpl' in full
 
 
 def queued(submitted: float, waited: float, ran_for: float) -> dict:
@@ -200,3 +188,89 @@ def test_a_case_without_figures_does_not_miss_what_its_size_never_runs(raw, word
     cases = [ran(**{**NO_FIGURES, **raw, 'parity': {**raw.get('parity', {}), **noted}})] if raw else []
     found = verdict(*cases, plan=[planned(metrics=metrics)])
     assert [(c.verdict, c.reason == why) for c in found.cells] == [(word, False), ('skipped', True)]
+
+
+@pytest.fixture
+def nights(stored):
+    """Stores nights of three runs each, at a share of 100 Gflop/s; the n-th night is `night-<n>`."""
+    noise, count = random.Random(1), iter(range(1000))
+
+    def store(number: int, level: float = 1.0, **info):
+        for _ in range(number):
+            runs = [case(level * noise.gauss(100, 1)) for _ in range(3)]
+            stored(f'night-{next(count):04d}', *runs, **info)
+    return store
+
+
+def hpl(session: str = ''):
+    verdict = judge.newest(session)
+    return next(c for c in verdict.cells if c.metric == 'hpl'), verdict
+
+
+@pytest.mark.parametrize('level, word, code', [(0.93, 'regressed', 1), (1.08, 'improved', 0)])
+def test_a_change_is_found_within_three_nights_and_the_nights_before_stay_as_they_were(nights, level, word, code):
+    nights(20)
+    cell, verdict = hpl()
+    assert cell.verdict == 'unreferenced' and '2 histories too short for that (40 nights)' in verdict.trust
+    nights(25)
+    before, verdict = hpl()
+    assert before.verdict == 'ok' and ' the median of ' in before.reason
+    assert 'at most 1 false alarm per 1000 cell-nights' in verdict.trust
+    nights(3, level)
+    cell, verdict = hpl()
+    assert (cell.verdict, verdict.exit_code) == (word, code) and hpl('night-0044')[0] == before
+    assert verdict.trust.startswith('2 of 2 judged: no reference has been accepted for these cells; 2 against their last')
+    if code:
+        assert 'worse than the median of the' in cell.reason and re.search('worse since 202[67]-', cell.reason)
+
+
+def test_accepted_bounds_are_counted_and_a_low_night_is_worth_another_run_that_is_no_night_of_its_own(stored, nights):
+    nights(45)
+    stored('bounded', *[case(100.0 + i, latency=1.5, refs={'hpl': (100.0, -0.1, 0.1)}) for i in (-1, 0, 1)])
+    cell, verdict = hpl()
+    assert cell.verdict == 'ok' and not cell.reason.startswith('tonight')        # the accepted bounds said so
+    assert verdict.trust.startswith('2 of 2 judged: 1 against accepted bounds; 1 against their last nights: at most')
+    assert verdict.next.startswith('parity refs propose')
+    nights(1, 0.93)
+    cell, verdict = hpl()
+    assert cell.suspicious and again_tonight.runs(systems.read('local'), verdict.session.uuid, [cell], ['-r'])
+    nights(1, 0.93, parity_rerun_of=verdict.session.uuid)
+    cell, verdict = hpl()
+    assert verdict.session.uuid == 'night-0045' and not cell.suspicious
+
+
+@pytest.mark.parametrize('again_at, word, code', [(100.0, 'ok', 0), (80.0, 'regressed', 1), (None, 'regressed', 1)])
+def test_a_value_beyond_its_bounds_is_a_regression_unless_another_run_is_within_them(stored, again_at, word, code):
+    bounds = {'hpl': (100.0, -0.05, 0.05)}
+    stored('a', case(80.0, refs=bounds))
+    if again_at:
+        stored('b', *[case(again_at, refs=bounds)] * 3, parity_rerun_of='a')
+    cell, verdict = hpl()
+    assert verdict.session.uuid == 'a' and (cell.verdict, verdict.exit_code) == (word, code)
+    assert cell.suspicious == (again_at is None) and cell.value == 80.0
+    assert word != 'ok' or 'run again it was within its bounds' in cell.reason
+
+
+def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
+    """The verdict makes its table from the frame at once, judging.judge_all night by night."""
+    rng = random.Random(3)
+    rows, cells, singly = [], [], []
+    for metric, better, last in (('triad', 'higher', 0.93), ('copy', 'lower', 1.08), ('add', 'higher', 1.0)):
+        past, of = [], {'metric': metric, 'better': better}
+        for night in range(50):
+            runs, again = (tuple(100 * (last if night > 46 else 1.0) * rng.gauss(1, 0.01) for _ in range(number))
+                           for number in (3, 2 * (night % 7 == 0 or night == 49)))
+            node, other = f'v{night % 2}', f'v{night % 2 + night % 3}'
+            rows += [made.rerun(night, value, other, **of) for value in again]
+            if (metric, night) == ('add', 7):       # reruns of a night without runs of its own
+                continue
+            rows += [made.figure(night, value, node, run=i, **of) for i, value in enumerate(runs)]
+            past.append(judging.Night(runs, again, f'n{night}', bool(again) and other != node))
+        cells.append(made.cell('unreferenced', **of))
+        singly.append(judging.Cell(tuple(past), better))
+    monkeypatch.setattr(history, 'load', lambda system: made.frame(*rows))
+    expected = judging.judge_all(singly, len(singly))
+    assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
+    for (told, *figures), each, past in zip(by_series.of_cells(cells, 'onebox', 'night-49'), expected, singly, strict=True):
+        assert (told.verdict, told.why, told.needs_rerun, told.value) == (each.verdict, each.why, each.needs_rerun, pytest.approx(each.value))
+        assert tuple(figures) == past.nights[-1][:2]
