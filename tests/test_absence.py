@@ -6,12 +6,11 @@ import re
 import time
 
 import pytest
-from typer.testing import CliRunner
 
 import stored as store
+from commands import parity
 from parity import report
 from parity.base.errors import UsageError
-from parity.cli import app
 from parity.nightly import notify
 from parity.nightly.notify import State
 from parity.system import systems
@@ -21,34 +20,24 @@ from sessions import planned, ran
 SLOW = ran(hpl=50.0, refs={'hpl': (100.0, -0.05, 0.05)})
 
 
-def verdict(*words: str):
-    return CliRunner().invoke(app, ['verdict', *words], catch_exceptions=False)
-
-
-def ended_ago(stored: store.Stored, hours: float, case=None, **other) -> None:
-    end = time.time() - 3600 * hours
-    stored.add(case or store.case(), time_start_unix=end - 100, time_end_unix=end, **other)
-
-
-@pytest.mark.parametrize('age, limit, code', [(25, '26h', 0), (27, '1d2h', 3), (1.6, '90m', 3), (-5, '2d', 3)])
-def test_a_session_older_than_max_age_ends_with_3_and_a_sentence(stored, age, limit, code):
-    ended_ago(stored, age)
-    done = verdict('--max-age', limit)
-    assert done.exit_code == code and ('warning: the newest session of local ' in done.stdout) == (code == 3)
-    assert verdict().exit_code == 0
-
-
 def test_max_age_is_of_the_newest_session_of_the_system_and_hides_no_worse_word(stored):
-    ended_ago(stored, 50, system='onebox')
-    ended_ago(stored, 50, SLOW)
-    assert verdict('--max-age', '1h').exit_code == 1
-    ended_ago(stored, 3)
-    assert verdict('--max-age', '26h').exit_code == 0
-    done = verdict('--max-age', '26h', '--system', 'onebox')
-    assert done.exit_code == 3 and 'the newest session of onebox is 2 d 2 h old: older than 26h' in done.stdout
-    older = verdict('--max-age', '26h', '--session', '00000001')
-    assert older.exit_code == 1 and '(2 d 2 h old)' in older.stdout and 'older than' not in older.stdout
-    assert re.search(r' \(3 h 00 min old\) · session', verdict().stdout.splitlines()[0])
+    def ended_ago(hours: float, *cases: dict, **other) -> None:
+        end = time.time() - 3600 * hours
+        stored.add(*cases or [store.case()], time_start_unix=end - 100, time_end_unix=end, **other)
+    ended_ago(50, system='onebox')
+    ended_ago(50, SLOW)
+    assert parity('verdict', '--max-age', '1h').returncode == 1
+    for age, limit, code in ((27, '1d2h', 3), (27, '2d', 0), (25, '26h', 0), (3, '90m', 3), (3, '26h', 0)):
+        ended_ago(age)
+        done = parity('verdict', '--max-age', limit)
+        assert done.returncode == code and ('warning: the newest session of local ' in done.stdout) == (code == 3)
+    done = parity('verdict', '--max-age', '26h', '--system', 'onebox')
+    assert done.returncode == 3 and 'the newest session of onebox is 2 d 2 h old: older than 26h' in done.stdout
+    older = parity('verdict', '--max-age', '26h', '--session', '00000001')
+    assert older.returncode == 1 and '(2 d 2 h old)' in older.stdout and 'older than' not in older.stdout
+    assert re.search(r' \(3 h 00 min old\) · session', parity('verdict').stdout.splitlines()[0])
+    ended_ago(-5)
+    assert parity('verdict', '--max-age', '2d').returncode == 3 and parity('verdict').returncode == 0
 
 
 @pytest.mark.parametrize('words, said', [
@@ -56,9 +45,9 @@ def test_max_age_is_of_the_newest_session_of_the_system_and_hides_no_worse_word(
     (['--max-age', '-1h'], "--max-age: '-1h' is no time"), (['--system', 'nowhere'], "unknown system 'nowhere'; valid: "),
     (['--system', 'local', '--session', 'ab'], '--session and --system: give only one')])
 def test_a_bad_option_of_verdict_is_a_usage_error(stored, words, said):
-    ended_ago(stored, 1)
-    with pytest.raises(UsageError, match=re.escape(said)):
-        verdict(*words)
+    stored.add(store.case())
+    done = parity('verdict', *words)
+    assert done.returncode == 2 and said in done.stderr
 
 
 NIGHTLY = 'reframe -c /opt/parity/checks -r --repeat=3 --session-extras parity_night=yes'
@@ -87,14 +76,14 @@ def test_a_cell_that_the_nights_before_had_is_missing_tonight_and_tomorrow(store
         assert missing() == LOST
         said = f'not in this plan; planned last on {store.day(0)} (session 00000000)'
         assert {c.reason for c in judge.newest().cells if c.verdict == 'missing'} == {said}
-    done = verdict()
-    assert done.exit_code == 3 and 'MISSING  compute' in done.stdout and '2 missing' in done.stdout
+    done = parity('verdict')
+    assert done.returncode == 3 and 'MISSING  compute' in done.stdout and '2 missing' in done.stdout
     assert 'next: bring Stream back, or name it below retired: in systems/local/system.yaml' in done.stdout
     assert all(said in file.read_text() for file in report.of_session(judge.newest()))
     stored.add(SLOW, cmdline=NIGHTLY)
-    assert missing() and verdict().exit_code == 1               # a worse word decides
+    assert missing() and parity('verdict').returncode == 1               # a worse word decides
     night(stored, 'Toy', 'Stream', 'Renamed')
-    assert not missing() and verdict().exit_code == 0
+    assert not missing() and parity('verdict').returncode == 0
 
 
 @pytest.mark.parametrize('cmdline', [f'{NIGHTLY} -n Toy', f'{NIGHTLY} -t memory', f'{NIGHTLY} --mode acceptance', f'{NIGHTLY} -S size=nightly',
@@ -165,6 +154,6 @@ def test_a_case_that_takes_twice_its_usual_time_is_a_warning_with_both_times(sto
     for seconds in before:
         lasting(stored, seconds)
     lasting(stored, *tonight, **other)
-    done = verdict()
-    assert done.exit_code == 0
+    done = parity('verdict')
+    assert done.returncode == 0
     assert [line.removeprefix('warning: ') for line in done.stdout.splitlines() if ' usual ' in line] == said
