@@ -129,13 +129,9 @@ def test_what_is_retired_is_not_missed_from_its_day_on(stored, system, entry, fi
     assert [bool(re.search(r'system.yaml:\d+: retired: .* is planned again: take the entry out', said)) for said in judge.newest().warnings] == [True] * fits
 
 
-@pytest.mark.parametrize('entry, said', [
-    ('reason: replaced, since: 2026-11-22', 'must name a check, a partition or an environ'),
-    ('check: Toy, since: 2026-11-22', 'retired.0.reason'), ('check: Toy, reason: replaced, since: soon', 'retired.0.since'),
-    ('checks: Toy, reason: replaced, since: 2026-11-22', 'retired.0.checks')])
-def test_a_bad_retired_entry_is_refused_with_its_line(system, entry, said):
-    system(f'[{{{entry}}}]')
-    with pytest.raises(UsageError, match=rf'system.yaml:\d+: (.|\n)*{re.escape(said)}'):
+def test_a_retired_entry_that_names_nothing_is_refused_with_its_line(system):
+    system('[{reason: replaced, since: 2026-11-22}]')
+    with pytest.raises(UsageError, match=r'system.yaml:\d+: .*must name a check, a partition or an environ'):
         systems.read('local')
 
 
