@@ -79,7 +79,7 @@ def test_the_partitions_compare_alike_and_a_run_placed_otherwise_is_a_case_of_it
         assert rows[name][1:-1] == pytest.approx(ratio), name
 
 
-def test_history_references_acknowledgements_and_waivers_apply(results):
+def test_history_references_acknowledgements_and_waivers_apply_and_the_page_is_built(results):
     now = answer('show', 'Ops%threads=one.int64@lab:metal', '--session', NIGHTS[-1])
     nights = [[n['session'], n['value'], n['runs'], n['reruns']] for n in now['nights']]
     assert nights == SAID['history'] and [session for session, *_ in nights[-3:]] == NIGHTS
@@ -90,6 +90,9 @@ def test_history_references_acknowledgements_and_waivers_apply(results):
     assert [line.split('   ')[:2] for line in listed] == SAID['acknowledged']
     warnings = answer('verdict', '--session', NIGHTS[-1], code=1)['warnings']
     assert [each.split()[:2] for each in warnings] == [['session', f'{KILLED},']], 'nothing of waivers, references, acks'
+    assert parity('report', '--session', NIGHTS[-1]).returncode == 0 and 'Ops %threads=one' in (results / 'report' / 'index.html').read_text()
+    assert cells(json.loads((results / 'report' / 'verdict.json').read_text())).keys() == SAID['verdicts'][-1]['cells'].keys()
+    assert len(list(xml.parse(results / 'report' / 'junit.xml').iter('testcase'))) >= 98
 
 
 def test_a_session_that_was_killed_then_is_recovered(results):
@@ -99,14 +102,6 @@ def test_a_session_that_was_killed_then_is_recovered(results):
     new, = set(stored(results)) - set(SESSIONS)
     words = [word for word, *_ in cells(answer('verdict', '--session', new, code=1)).values()]
     assert {word: words.count(word) for word in words} == {'unreferenced': 28, 'skipped': 8, 'impossible': 8, 'missing': 98}
-
-
-def test_the_page_and_junit_are_built(results):
-    done = parity('report', '--session', NIGHTS[-1])
-    assert done.returncode == 0, done.stderr
-    assert 'Ops %threads=one' in (results / 'report' / 'index.html').read_text()
-    assert cells(json.loads((results / 'report' / 'verdict.json').read_text())).keys() == SAID['verdicts'][-1]['cells'].keys()
-    assert len(list(xml.parse(results / 'report' / 'junit.xml').iter('testcase'))) >= 98
 
 
 def test_merged_into_another_folder_without_a_cache_every_word_stays(results, tmp_path, monkeypatch):
