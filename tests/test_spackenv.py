@@ -139,12 +139,12 @@ def written(site, tmp_path):
 
 
 def test_results_carry_what_the_lock_says_and_the_versions_of_spack_and_recipes(written):
-    found, _ = manifest.environ(written, os.environ, frozenset())
+    found = manifest.environ(written, os.environ, frozenset()).environ
     locked = {root['spec'].split('@')[0]: root['hash'] for root in json.loads(LOCK.read_text())['roots']}
     assert {name: p['hash'] for name, p in found.software['packages'].items()} == locked and found.software['tools'] == TOOLS
     assert found.software['packages']['hpl'] == {'spec': 'hpl@2.3', 'hash': locked['hpl'], 'compiler': 'gcc 12.2.0', 'mpi': 'openmpi 4.1.4',
                                                  'blas': 'openblas 0.3.21', 'target': 'icelake'}
-    newer, _ = manifest.environ(written.model_copy(update={'tools': {'spack': '1.2.0'}}), os.environ, frozenset())
+    newer = manifest.environ(written.model_copy(update={'tools': {'spack': '1.2.0'}}), os.environ, frozenset()).environ
     assert newer.identity == found.identity
     hpl, stream, npb, ior = (written.packages[name] for name in ('hpl', 'stream', 'npb', 'ior'))
     assert hpl.namespace == 'parity' and stream.mpi == '' and stream.parameters['cflags'] == ['-mcmodel=medium']
@@ -156,7 +156,7 @@ def test_results_carry_what_the_lock_says_and_the_versions_of_spack_and_recipes(
 def test_a_binary_that_is_not_what_was_built_is_noticed(written, change):
     assert manifest.read('local') == written and manifest.changed(written) == []
     change(Path(written.view, 'xhpl'))
-    environ, notes = manifest.environ(written, os.environ, frozenset())
+    environ, notes, *_ = manifest.environ(written, os.environ, frozenset())
     assert manifest.changed(written) == ['xhpl'] and 'hpl' not in environ.features and 'xhpl: not what was built' in notes[0]
     for text in ('', 'null', '{"stamp": 1'):
         manifest.file_of('local').write_text(text)
@@ -371,7 +371,7 @@ def test_a_check_for_cpus_never_gets_the_gpu_view_whose_binaries_start_with_a_dr
     monkeypatch.setattr(environment, 'gpu_driver', lambda: False)
     built = build.build(builder, FACTS)
     assert 'no GPU driver here: of babelstream for GPUs' in capsys.readouterr().out
-    cpu, gpu = (manifest.environ(view, os.environ, frozenset(), name)[0] for name, view in manifest.read('local').views.items())
+    cpu, gpu = (manifest.environ(view, os.environ, frozenset(), name).environ for name, view in manifest.read('local').views.items())
     assert (cpu.features, gpu.features) == (['babelstream'], ['babelstream-gpu']) and gpu.features[0] in codes.features()
     assert gpu.software['view'].endswith('/view-gpu/bin') and cpu.identity != gpu.identity
     assert {e.software['packages']['babelstream']['spec'] for e in (cpu, gpu)} == {'babelstream@5.0'}

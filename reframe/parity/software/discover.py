@@ -47,7 +47,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     ``root`` is the checkout (for its .spack), ``site_environments`` those of system.yaml."""
     env, flags = dict(os.environ), procfs.flags(Tree('/'))
     made = manifest.read(system) if system else None
-    newer = manifest.not_built(system, made) if made else ''
+    newer, views = (manifest.not_built(system, made), made.views) if made else ('', {})
     stated = [entry.model_dump() for entry in site_environments]
     spacks = list(spack.candidates(root, env))
     # a newer parity may find more
@@ -55,12 +55,12 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     key = {'parity': __version__, 'code': code, 'codes': _digest(repr(codes.every())), 'user': os.geteuid(),
            'cpu': _digest(' '.join(sorted(flags))), 'variables': {name: env.get(name) for name in _VARIABLES},
            'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'system': system, 'stated': stated,
-           'built': made and [made.stamp, made.view, newer, *map(manifest.changed, made.views.values())]}
+           'built': made and [made.stamp, made.view, newer, *map(manifest.changed, views.values())]}
     with contextlib.suppress(ValueError):       # none is kept, or another hand wrote it
         kept = _Kept.model_validate(store.read(cache_file, key))
         if all(_stamp(stamp[0]) == stamp for stamp in kept.stamps):
             return kept.software
-    surveys = [*(_built(name, view, env, flags, newer) for name, view in (made.views if made else {}).items()),
+    surveys = [*(manifest.environ(view, env, flags, name, newer) for name, view in views.items()),
                # PATH has the distribution's packages, and an operator's own programs beside them
                survey('distro', Environ(name='distro', provider='distro'), features(), env, flags),
                *(_modules(entry, env, flags) for entry in stated)]
@@ -86,12 +86,6 @@ def _once(environs: list[Environ]) -> list[Environ]:
     built = {feature for environ in environs if environ.provider == 'spack' for feature in environ.features}
     return [environ.model_copy(update={'features': [f for f in environ.features if f not in built]})
             if environ.provider == 'distro' else environ for environ in environs]
-
-
-def _built(name: str, view: manifest.View, env: Mapping[str, str], flags: frozenset[str], newer: str) -> Survey:
-    environ, notes = manifest.environ(view, env, flags, name, newer)
-    library = environ.software.get('blas', {}).get('library')
-    return Survey(environ, notes, True, [library] if library else [])
 
 
 def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str]) -> Survey:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from parity.base import codes, files
 from parity.base.strict import Model, Strict
 from parity.software import blas, environment
-from parity.software.programs import Environ, root_variables
+from parity.software.programs import Environ, Survey, root_variables
 from parity.software.spack import locked
 
 
@@ -164,8 +164,8 @@ def _state(binary: Path) -> list[int]:
 
 
 def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
-            name: str = 'spack', newer: str = '') -> tuple[Environ, list[str]]:
-    """Return a view's environment, without packages that changed, and notes. ``newer``: on a build that failed."""
+            name: str = 'spack', newer: str = '') -> Survey:
+    """Return a view's environment, without packages that changed. ``newer``: on a build that failed."""
     stale = set(changed(built))
     whole = {package: p for package, p in built.packages.items() if not stale & set(p.binaries)}
     refused = f'{", ".join(sorted(stale))}: not what was built: not offered (parity software build)'
@@ -181,5 +181,6 @@ def environ(built: View, env: Mapping[str, str], flags: frozenset[str],
     facts: dict[str, Any] = {'view': built.view, 'tools': built.tools, 'packages': identities}
     facts |= {key: value for key, value in (('newer_build', newer), ('blas', math)) if value}
     parts = {feature: [package] for package in whole for feature in codes.made_by(package, name != 'spack')}
-    return Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
-                   features=list(parts), parts=parts), notes
+    made = Environ(name=name, provider='spack', env_vars={**root_variables(), **env_vars}, software=facts,
+                   features=list(parts), parts=parts)
+    return Survey(made, notes, True, [math['library']] if math else [])
