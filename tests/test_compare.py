@@ -28,8 +28,6 @@ from parity.verdict import judge, terminal
 from sessions import planned, ran
 from stored import Stored
 
-# --- the interval
-
 
 @pytest.mark.parametrize('family', coverage.FAMILIES)
 @pytest.mark.parametrize('numbers, noise, paired', [
@@ -54,8 +52,8 @@ def test_the_limits_are_the_root_of_the_sum_of_squares_of_both_sides_distances()
     half = 2.5 - 5 * share / (1 + 4 * share)        # from the middle of 0 to 5, 2.5, to the limit, the weight
     one, two = (Sample(tuple(math.exp(by * x) for x in range(6)), step=0.0) for by in (0.01, 0.02))
     found = ratio(one, two)
-    assert math.log(found.high / found.ratio) == pytest.approx(math.hypot(0.01, 0.02) * half, rel=1e-3)
-    assert math.log(found.low / found.ratio) == pytest.approx(-math.hypot(0.01, 0.02) * half, rel=1e-3)
+    limits = [math.log(limit / found.ratio) for limit in (found.low, found.high)]
+    assert limits == pytest.approx([sign * math.hypot(0.01, 0.02) * half for sign in (-1, 1)], rel=1e-3)
 
 
 def test_few_runs_a_coarse_timer_and_odd_values_make_no_interval_or_a_wider_one():
@@ -72,8 +70,6 @@ def test_few_runs_a_coarse_timer_and_odd_values_make_no_interval_or_a_wider_one(
             found = ratio(Sample((1e-9, 1.0, 3.0)), Sample(values), by_pair)
             assert math.isfinite(found.high) if found.low is not None else found.why
 
-
-# --- the word, and what is in a comparison
 
 @pytest.mark.parametrize('low, high, better, word', [
     (1.03, 1.05, 'higher', 'faster'), (1.03, 1.05, 'lower', 'slower'), (0.9, 0.95, 'higher', 'slower'),
@@ -111,12 +107,10 @@ def test_what_has_no_ratio_or_no_word_says_why():
 
 
 def test_a_geometric_mean_counts_a_check_once_and_turns_times_over():
-    def side(hpl, seconds, other):
-        return [cell((hpl,) * 3), cell((seconds,) * 3, 'seconds', 'lower'), *(cell((other,) * 3, case=f'Other %a={a}') for a in (1, 2))]
-
-    mean, = compared(side(100.0, 1.0, 1.0), side(50.0, 2.0, 2.0)).means
-    assert mean.checks == pytest.approx({'Toy': 0.5, 'Other': 2.0})
-    assert mean.speed == pytest.approx(1.0) and mean.metrics == 4
+    sides = ([cell((hpl,) * 3), cell((seconds,) * 3, 'seconds', 'lower'), *(cell((other,) * 3, case=f'Other %a={a}') for a in (1, 2))]
+             for hpl, seconds, other in ((100.0, 1.0, 1.0), (50.0, 2.0, 2.0)))
+    mean, = compared(*sides).means
+    assert mean.checks == pytest.approx({'Toy': 0.5, 'Other': 2.0}) and mean.speed == pytest.approx(1.0) and mean.metrics == 4
 
 
 def test_runs_that_took_turns_are_pairs_and_what_drifts_cancels_out():
@@ -226,8 +220,7 @@ def test_a_partition_is_its_last_days_without_the_session_beside_it_confirmation
 
 
 def test_a_session_of_several_partitions_beside_one():
-    both = [cell((1.0,) * 3, place='s:a'), cell((2.0,) * 3, place='s:b')]
-    more = [cell((1.0,) * 3, place='s:b'), cell((2.0,) * 3, place='s:a')]
+    both, more = ([cell((value,) * 3, place=place) for value, place in places] for places in (((1.0, 's:a'), (2.0, 's:b')), ((1.0, 's:b'), (2.0, 's:a'))))
     assert [r.ratio for r in compared(both, more).rows] == [2.0, 0.5], 'like ones are joined'
     one = resolve._one_place(Side('X', 'session', more), Side('Y', 'session', both[1:]))
     assert one.places == ['s:b'] and one.notes == ['its runs on s:b only']
@@ -271,8 +264,6 @@ def test_a_cell_of_a_retry_has_no_figure_and_one_left_out_has_its_reason():
     assert [(c.values[0].value, c.label) for c in cells if c.case == 'Other' and c.values] == [(100.0, 'cached: why')]
 
 
-# --- files
-
 def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
     evil = '[red]x\x1b[31m\u202e<script>'
     one, two = tmp_path / 'a.csv', tmp_path / 'b.csv'
@@ -287,9 +278,8 @@ def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
 def test_what_differs_between_partitions_by_nature_is_named():
     one, other = (Side(name, 'partition', [cell(FAST)], [], {'kernel': [kernel], 'clocksource': ['tsc'], **more})
                   for name, kernel, more in (('A', '6.1', {'governor': ['x']}), ('B', '6.9', {'virtualisation': ['kvm']})))
-    printed = rendered(join.compare(one, other, 0.02, label=False), 120).renderables
-    assert [str(line) for line in printed if 'other nodes' in str(line)] == ['other nodes: kernel 6.1 | 6.9']
-    assert str(printed[0]) == 'A against B (KVM)'
+    printed = list(map(str, rendered(join.compare(one, other, 0.02, label=False), 120).renderables))
+    assert printed[0] == 'A against B (KVM)' and 'other nodes: kernel 6.1 | 6.9' in printed
 
 
 # --- declared pairs
@@ -393,8 +383,7 @@ def test_file_system_tests_are_by_clients_and_lower_is_better(jungels):
     assert timed.low < 1.091 * 23.5 / 24 * 22 / 22.5 and timed.high > 1.091 * 24.5 / 24 * 22 / 21.5
     lacking = {name: r.reason for name, r in rows.items() if r.ratio is None}
     assert set(lacking) == {'PVFS small_write %clients=1', *(f'PVFS small_copy %clients={n}' for n in range(1, 5))}
-    assert 'not measured on physical' in lacking['PVFS small_write %clients=1']
-    assert any('client 2 is on physical only' in n for n in jungels.notes)
+    assert 'not measured on physical' in lacking['PVFS small_write %clients=1'] and any('client 2 is on physical only' in n for n in jungels.notes)
 
 
 def test_the_notes_name_the_confounders_and_the_averages_that_their_own_rows_do_not_give(jungels, hpc):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from commands import parity
 from conftest import TOP, shell
-from judging import Cell, Night, judge, judge_all
+from judging import Cell, Night, judge
 from mutations import examples
 from parity.base.errors import UsageError
 from parity.stats import judgement
@@ -72,8 +72,8 @@ def test_the_judgement_says_why():
     few = judge(after((35, 1), (4, 0.5)))
     assert 'night 40' in few.why and not few.alarm
     told = judge(after((60, 1), (3, 0.95)))
-    assert told.why.startswith('worse since n61 (3 nights): ') and told.value < told.low < told.baseline < told.high
-    assert told.value / told.baseline == pytest.approx(0.95, abs=0.015)
+    assert told.why.startswith('worse since n61 (3 nights): ') and told.value / told.baseline == pytest.approx(0.95, abs=0.015)
+    assert told.value < told.low < told.baseline < told.high
     assert judge(after((60, 1), (200, 0.95))).why.startswith('worse since n61 (200 nights)')
     assert ['is not over' in judge(after((60, 1), (200, 0.95), (n, 1))).why for n in (1, 2)] == [True, False]
     assert 'better than the median' in judge(after((60, 1), (3, 1.05))).why
@@ -112,7 +112,6 @@ def test_nights_of_a_special_kind_are_told_of():
 def test_many_cells_at_once_make_the_rules_stricter():
     cell = after((40, 1), (3, 0.978))
     assert judge(cell).verdict == 'regressed' and judge(cell, cells=1_000_000).verdict == 'ok'
-    assert judge_all([cell] * 3, at_once=1) == [judge(cell)] * 3
 
 
 def test_the_accepted_reference_is_held_against_the_last_nights():
@@ -123,22 +122,14 @@ def test_the_accepted_reference_is_held_against_the_last_nights():
         assert told.verdict == verdict and (f'accepted {reference[0]}' in told.why) == (verdict != 'ok')
 
 
-histories = st.builds(
-    lambda seed, step, at, cv: after((at, 1), (70 - at, 1 + step), cv=cv, seed=seed).nights,
-    st.integers(0, 10**6), st.sampled_from([0, -0.02, -0.05, -0.2, 0.1]), st.integers(41, 69), st.sampled_from([0.002, 0.01, 0.03]))
-
-
 @examples(40)
-@given(histories, st.sampled_from([2.0 ** -20, 0.25, 1024.0]))
-def test_unit_direction_and_order_of_runs_do_not_matter(past, unit):
-    def changed(change):
-        return tuple(n._replace(runs=tuple(map(change, n.runs)), reruns=tuple(map(change, n.reruns))) for n in past)
-
-    told, mirror = judge(Cell(past)), judge(Cell(changed(lambda v: -v), 'lower'))
-    assert judge(Cell(changed(lambda v: v * unit))).why == told.why
-    assert (mirror.verdict, mirror.why) == (told.verdict, told.why)
-    turned = tuple(n._replace(runs=n.runs[::-1], reruns=n.reruns[::-1]) for n in past)
-    assert judge(Cell(turned)).verdict == told.verdict
+@given(st.integers(0, 10**6), st.sampled_from([0, -0.02, -0.05, -0.2, 0.1]), st.integers(41, 69), st.sampled_from([0.002, 0.01, 0.03]),
+       st.sampled_from([2.0 ** -20, 0.25, 1024.0]))
+def test_unit_and_direction_do_not_matter(seed, step, at, cv, unit):
+    past = after((at, 1), (70 - at, 1 + step), cv=cv, seed=seed).nights
+    other, mirror = (tuple(n._replace(runs=tuple(by * v for v in n.runs), reruns=tuple(by * v for v in n.reruns)) for n in past) for by in (unit, -1))
+    told, turned = judge(Cell(past)), judge(Cell(mirror, 'lower'))
+    assert judge(Cell(other)).why == told.why and (turned.verdict, turned.why) == (told.verdict, told.why)
 
 
 HEAD, DIRECTED = 'series,night,kind,run,value\n', 'series,night,kind,run,value,direction\n'
@@ -161,10 +152,9 @@ def test_the_readmes_line_finds_the_slowdown_and_nothing_else():
     done = shell('. ci/activate; parity detect tests/data/slow.csv --json', TOP)
     assert done.returncode == 1, done.stderr
     series = json.loads(done.stdout)['series']
-    assert set(series) == {'stream.triad', 'osu.latency'}
-    assert series['stream.triad']['alarms'] == ['2026-11-10', '2026-11-11', '2026-11-12']
-    assert series['stream.triad']['verdict'] == 'regressed' and 'since 2026-11-09' in series['stream.triad']['why']
-    assert series['osu.latency']['alarms'] == [] and series['osu.latency']['verdict'] == 'ok'
+    triad, latency = series.pop('stream.triad'), series.pop('osu.latency')
+    assert not series and triad['alarms'] == ['2026-11-10', '2026-11-11', '2026-11-12']
+    assert triad['verdict'] == 'regressed' and 'since 2026-11-09' in triad['why'] and (latency['alarms'], latency['verdict']) == ([], 'ok')
     read = parity('detect', str(TOP / 'tests' / 'data' / 'slow.csv'))
     lines = read.stdout.splitlines()
     assert read.returncode == 1 and lines[0] == '1 regressed · 1 ok' and lines[1].startswith('stated false-alarm rate: 1 per 1000 nights')
@@ -223,9 +213,8 @@ def test_a_bad_file_is_refused_by_line_and_column(raw, where, said):
 @given(st.lists(st.lists(st.sampled_from(
     ['a', 'b', '1', '2', 'run', 'rerun', '5.5', 'nan', '', '"', '2026-11-20', '-1', 'é', '1e5']), max_size=6), max_size=6))
 def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):
-    raw = HEAD + ''.join(','.join(row) + '\n' for row in found)
     try:
-        judgement.of_file(raw.encode(), 'x.csv')
+        judgement.of_file((HEAD + '\n'.join(map(','.join, found))).encode(), 'x.csv')
     except UsageError as err:
         assert str(err).startswith('x.csv:'), 'a line is named'
 
