@@ -233,7 +233,7 @@ HEAD = 'benchmark,metric,value'
 
 @pytest.mark.parametrize('word, text, error, said', [
     *((word, '', error, said) for word, error, said in [
-        ('', UsageError, 'must be system:partition'), ('nope!', UsageError, 'none of these'), ('.', UsageError, 'none of these'),
+        ('', UsageError, 'must be system:partition'), ('a\0b', UsageError, 'none of these'), ('a/\0', UsageError, 'null'), ('nope!', UsageError, 'none of these'), ('.', UsageError, 'none of these'),
         ('local:defalt', UsageError, "did you mean 'local:default'"), ('a:b:c', UsageError, 'system:partition'), ('beef', UsageError, 'no session'),
         ('onebox:virtual', NothingMeasured, 'nothing is stored for it'), ('no.csv', UsageError, 'No such file'),
         ('bb', InfrastructureError, 'session bb is not one that parity can read')]),

@@ -45,8 +45,6 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
 
 
 def _side(word: str) -> Side:
-    if not word or '\0' in word:
-        raise UsageError(f'{word!r}: {_VALID}')
     if word.endswith(('.json', '.csv')) or '/' in word or Path(word).is_file():
         return of_file(word)
     if ':' in word:

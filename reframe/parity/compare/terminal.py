@@ -19,8 +19,6 @@ _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', '
 _SHORT = 44
 #: Characters in a line that most comparisons need.
 _WIDE = 120
-#: Sides of which it is known when they ran.
-_TIMED = ('partition', 'session')
 #: What stands in the head of its own accord, or says nothing there.
 _SAID = ('arguments', 'input', 'profiled', 'order', 'direction', 'unit', 'check', 'nodes')
 
@@ -114,7 +112,7 @@ def _footnotes(c: Comparison) -> list[str]:
     if any(r.paired for r in c.rows):
         said.append('pairs: the runs of both sides took turns; neighbours in time were divided by each other, and '
                     'the ratio is the median of these quotients')
-    elif c.baseline.kind in _TIMED and c.candidate.kind in _TIMED:
+    elif {c.baseline.kind, c.candidate.kind} <= {'partition', 'session'}:       # it is known when they ran
         said.append('the sides did not take turns: what else changed between their times is in the ratios, too')
     if counted := sum(r.low is not None for r in c.rows):
         misses = round((1 - c.confidence) * counted)
