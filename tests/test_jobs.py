@@ -198,8 +198,7 @@ def test_a_checkout_with_a_hostile_name_is_quoted(site, monkeypatch, tmp_path):
     ('example-pbs', 'nightly: {qos: high}', 'PBS has no QOS; name a queue'), ('example-pbs', 'build: {options: [-j oe]}', 'makes ReFrame wait for ever'),
     ('example-pbs', "build: {options: ['-l walltime=1:00,select=2']}", 'PBS ignores a second select'),
     ('example-pbs', 'campaign: {requeue: false}', 'PBS takes an array of jobs only if they may be requeued'),
-    ('example-pbs', 'nightly: {nodes: 4}', 'jobs.yaml:1: nightly.nodes: '),
-    *(('example-pbs', f'nightly: {{time: {time}}}', 'jobs.yaml:1: nightly.time: ') for time in ('8', '0h', '1h30')),
+    ('example-pbs', 'nightly: {nodes: 4}', 'jobs.yaml:1: nightly.nodes: '), ('example-pbs', 'nightly: {time: 8}', 'jobs.yaml:1: nightly.time: '),
     ('example-pbs', 'nightly: {acount: x}', "did you mean 'account'?")])
 def test_what_can_never_be_is_refused_with_the_reason(site, system, text, said):
     states(site, system, text)
@@ -208,19 +207,16 @@ def test_what_can_never_be_is_refused_with_the_reason(site, system, text, said):
     assert said in str(caught.value) and str(site) in str(caught.value)
 
 
-@pytest.mark.parametrize('job, system, given, said', [
-    ('nighty', 'local', {}, 'valid: build, nightly, campaign, workload'),
-    ('nightly', 'local', {'partitions': ['gpu']}, "local has no partition 'gpu'; valid: default"),
-    ('nightly', 'example-slurm', {'partitions': ['cpu', 'gpu']}, 'only campaign takes several'),
-    ('nightly', 'local', {'check': 'hpl'}, '--check is for workload and campaign'),
-    ('build', 'local', {'repeats': 2}, '--repeats, --nodes and --name are for campaign'), ('workload', 'local', {}, 'which one?'),
-    ('workload', 'local', {'check': 'hpl', 'after': '7'}, '--after is for build, nightly and campaign'),
-    ('workload', 'local', {'check': 'npb'}, "npb is 8 cases; name one, for instance 'Npb %benchmark=bt'"),
-    ('workload', 'local', {'check': 'nob'}, "no check 'nob'; valid: "),
-    ('campaign', 'example-pbs', {'nodes': [65]}, '65 nodes can never be had: partition cpu has 64')])
-def test_a_job_that_makes_no_sense_is_refused(site, job, system, given, said):
+@pytest.mark.parametrize('job, given, said', [
+    ('nighty', {}, 'valid: build, nightly, campaign, workload'), ('nightly', {'partitions': ['nosuch']}, "has no partition 'nosuch'; valid: cpu, "),
+    ('nightly', {'partitions': ['cpu', 'gpu']}, 'only campaign takes several'), ('nightly', {'check': 'hpl'}, '--check is for workload and campaign'),
+    ('build', {'repeats': 2}, '--repeats, --nodes and --name are for campaign'), ('workload', {}, 'which one?'),
+    ('workload', {'check': 'hpl', 'after': '7'}, '--after is for build, nightly and campaign'), ('workload', {'check': 'nob'}, "no check 'nob'; valid: "),
+    ('workload', {'check': 'npb'}, "npb is 8 cases; name one, for instance 'Npb %benchmark=bt'"),
+    ('campaign', {'nodes': [65]}, '65 nodes can never be had: partition cpu has 64')])
+def test_a_job_that_makes_no_sense_is_refused(site, job, given, said):
     with pytest.raises(ParityError) as caught:
-        script(job, system, **given)
+        script(job, 'example-slurm', **given)
     assert said in str(caught.value)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import sessions as made
 from commands import parity
+from nights import DAY
 from parity import plan
 from parity.base.errors import UsageError
 from parity.compare import resolve
@@ -54,33 +55,16 @@ class Elsewhere(Toy):
 '''
 
 
-@pytest.fixture
-def planned(results, tmp_path):
-    file = tmp_path / 'toys.py'
-    file.write_text(CHECKS)
-
-    def of(*options: str) -> dict[str, set[str]]:
-        """The environments of each planned case."""
-        found: dict[str, set[str]] = {}
-        for case in plan.of_command(['-c', str(file), '-r', '--system', 'local', *options]).cases:
-            assert case.environ not in found.setdefault(case.case, set())
-            found[case.case].add(case.environ)
-        return found
-    return of
-
-
 @pytest.mark.parametrize('options, names', [
     ('', {'Here %way=a', 'Here %way=b', 'Nowhere %way=a', 'Nowhere %way=b', 'After'}), ('-n Nowhere%way=b', {'Nowhere %way=b'}),
     ('-x Nowhere -x After', {'Here %way=a', 'Here %way=b'}),
     ('-n Nowhere%way=a -P length=1,2', {'Nowhere %way=a %length=1', 'Nowhere %way=a %length=2'}),
     ('-n Nowhere%way=a -n Here%way=a --repeat=3', {'Nowhere %way=a', 'Here %way=a'})])
-def test_a_case_that_no_environment_can_run_is_planned_without_one_as_it_was_selected(planned, options, names):
-    found = planned(*options.split())
-    assert found.keys() == names
-    assert all('' not in environs if name.startswith('Here') else environs == {''} for name, environs in found.items())
-
-
-DAY = 86400
+def test_a_case_that_no_environment_can_run_is_planned_without_one_as_it_was_selected(results, tmp_path, options, names):
+    (tmp_path / 'toys.py').write_text(CHECKS)
+    cases = plan.of_command(['-c', str(tmp_path / 'toys.py'), '-r', '--system', 'local', *options.split()]).cases
+    assert {c.case for c in cases} == names and len({(c.case, c.environ) for c in cases}) == len(cases)
+    assert all(bool(c.environ) is (c.check == 'Here') for c in cases)
 
 
 def moved(results: Path, uuid: str, number: str) -> Path:
@@ -96,30 +80,17 @@ def moved(results: Path, uuid: str, number: str) -> Path:
     return file
 
 
-@pytest.fixture
-def kept_apart(stored, results) -> Path:
-    """Two sessions; the file with the plan of the second."""
-    stored('aaaaaaaa-0', made.case(100.0))
-    stored('bbbbbbbb-0', made.case(100.0))
-    return moved(results, 'bbbbbbbb-0', '0123456789ab')
-
-
 def words(*arguments: str) -> list[str]:
     done = parity('verdict', '--json', *arguments)
     return [cell['verdict'] for cell in json.loads(done.stdout)['cells']]
 
 
-def test_a_session_is_judged_by_the_plan_in_its_file(kept_apart):
-    assert words() == words('--session', 'aaaaaaaa') == ['unreferenced', 'unreferenced']
-    kept = json.loads(kept_apart.read_text())
-    kept['plan']['cases'].append(made.planned('Absent'))
-    kept_apart.write_text(json.dumps(kept))
-    assert words().count('missing') == 2
-
-
 @pytest.mark.parametrize('text', [None, '{"plan": {', '{}', '[]', 'null', '{"id": "0123456789ab", "cells": 3}'])
-def test_a_session_whose_plan_is_lost_is_an_infrastructure_failure_that_names_the_file(kept_apart, text):
-    whole = kept_apart.read_text()
+def test_a_session_is_judged_by_the_plan_in_its_file_or_its_loss_is_an_infrastructure_failure(stored, results, text):
+    for uuid in ('aaaaaaaa-0', 'bbbbbbbb-0'):
+        stored(uuid, made.case(100.0))
+    kept_apart = moved(results, 'bbbbbbbb-0', '0123456789ab')
+    whole = json.loads(kept_apart.read_text())
     kept_apart.write_text(text) if text else kept_apart.unlink()
     for arguments in ([], ['--system', 'local'], ['--session', 'bbbbbbbb']):
         done = parity('verdict', *arguments)
@@ -128,8 +99,9 @@ def test_a_session_whose_plan_is_lost_is_an_infrastructure_failure_that_names_th
     assert words('--session', 'aaaaaaaa') == ['unreferenced', 'unreferenced'], 'other sessions are judged'
     assert history.load('local')['session'].n_unique() == 2, 'its figures stay in the history'
     assert database.newest('local').planned == ''
-    kept_apart.write_text(whole)
-    assert database.newest('local').planned != '' and words() == ['unreferenced', 'unreferenced']
+    whole['plan']['cases'].append(made.planned('Absent'))
+    kept_apart.write_text(json.dumps(whole))
+    assert database.newest('local').planned != '' and sorted(words()) == ['missing'] * 2 + ['unreferenced'] * 2
 
 
 def test_merge_takes_the_plans_along_and_refuses_a_session_without_and_prune_removes_them(results, tmp_path):

@@ -187,14 +187,11 @@ def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_p
 def test_what_a_writer_killed_in_mid_write_left_is_read(results):
     """SQLite then finds a journal that it must undo, and may not where it only reads."""
     store(paths.database(), 'a')
-    killed_in_a_transaction = f'''if True:
-        import os, sqlite3
-        conn = sqlite3.connect({str(paths.database())!r}, isolation_level=None)
-        conn.execute('PRAGMA cache_size = 2')
-        conn.execute('BEGIN')
-        for number in range(50):
-            conn.execute('INSERT INTO sessions VALUES (?, 0, 0, ?, NULL)', (str(number), 'x' * 10_000))
-        os.kill(os.getpid(), 9)'''
+    killed_in_a_transaction = f'''import os, sqlite3
+conn = sqlite3.connect({str(paths.database())!r}, isolation_level=None)
+conn.executescript('PRAGMA cache_size = 2; BEGIN')
+conn.executemany('INSERT INTO sessions VALUES (?, 0, 0, ?, NULL)', [(str(number), 'x' * 10_000) for number in range(50)])
+os.kill(os.getpid(), 9)'''
     assert subprocess.run([sys.executable, '-c', killed_in_a_transaction]).returncode == -9
     assert (results / 'results.db-journal').stat().st_size
     assert database.uuids() == ['a'] and database.holds('abc')
