@@ -30,18 +30,6 @@ def cpuinfo(count, flags, **fields):
     return '\n\n'.join('\n'.join(f'{k}\t: {v}' for k, v in {'processor': cpu, **fields}.items()) for cpu in range(count))
 
 
-def topology(cpu, siblings, package, llc):
-    found = ((0, 1, 'Data', '48K', siblings), (1, 1, 'Instruction', '32K', siblings), (3, 3, 'Unified', '61440K', llc))
-    caches = {f'{CPU}/cpu{cpu}/cache/index{index}/{key}': value for index, *values in found
-              for key, value in zip(('level', 'type', 'size', 'shared_cpu_list'), values, strict=True)}
-    return {f'{CPU}/cpu{cpu}/topology/core_cpus_list': siblings, f'{CPU}/cpu{cpu}/topology/physical_package_id': package, **caches}
-
-
-def turbo(cpu, khz=3700000, driver='intel_pstate'):
-    folder = f'{CPU}/cpu{cpu}/cpufreq'
-    return {f'{folder}/cpuinfo_max_freq': khz, f'{folder}/scaling_driver': driver, f'{folder}/scaling_governor': 'performance'}
-
-
 @pytest.fixture
 def server(tmp_path):
     """Two sockets of two cores with two threads, turbo to 3.8 GHz."""
@@ -55,8 +43,14 @@ def server(tmp_path):
         f'{CPU}/vulnerabilities/retbleed': 'Vulnerable', f'{CPU}/vulnerabilities/spectre_v1': 'Mitigation: usercopy barriers',
     }
     for cpu in range(8):
-        core, package = cpu % 4, (cpu % 4) // 2
-        files |= topology(cpu, f'{core},{core + 4}', package, ('0-1,4-5', '2-3,6-7')[package]) | turbo(cpu, 3700000 if cpu else 3800000)
+        core, package, folder = cpu % 4, (cpu % 4) // 2, f'{CPU}/cpu{cpu}'
+        siblings, near = f'{core},{core + 4}', ('0-1,4-5', '2-3,6-7')[package]
+        for index, *found in ((0, 1, 'Data', '48K', siblings), (1, 1, 'Instruction', '32K', siblings), (3, 3, 'Unified', '61440K', near)):
+            names = ('level', 'type', 'size', 'shared_cpu_list')
+            files |= {f'{folder}/cache/index{index}/{name}': value for name, value in zip(names, found, strict=True)}
+        files |= {f'{folder}/topology/core_cpus_list': siblings, f'{folder}/topology/physical_package_id': package,
+                  f'{folder}/cpufreq/cpuinfo_max_freq': 3700000 if cpu else 3800000, f'{folder}/cpufreq/scaling_driver': 'intel_pstate',
+                  f'{folder}/cpufreq/scaling_governor': 'performance'}
     return plant(tmp_path / 'server', files)
 
 

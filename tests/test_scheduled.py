@@ -98,10 +98,7 @@ def test_the_remote_shell_gives_pbs_a_shell_with_the_path_of_the_job(tmp_path):
     assert done.stdout == 'ssh pbs_rsh.sh\n'
 
 
-UML = pytest.mark.skipif('User Mode Linux' in Path('/proc/cpuinfo').read_text(), reason='a guest of User-mode Linux knows itself')
-
-
-@UML
+@pytest.mark.skipif('User Mode Linux' in Path('/proc/cpuinfo').read_text(), reason='a guest of User-mode Linux knows itself')
 @pytest.mark.parametrize('programs, said', [
     ({'systemd-detect-virt': 'echo none; exit 1'}, 'none'), ({'systemd-detect-virt': 'echo qemu', 'lscpu': 'echo "Hypervisor vendor: KVM"'}, 'qemu'),
     ({'lscpu': 'echo "Hypervisor vendor:                     KVM"'}, 'kvm')])
@@ -151,38 +148,16 @@ def test_any_other_file_is_no_note(tmp_path):
     assert found.told() == [{'rank': 0, 'node': 'a', 'cpus': '0-1,4'}]
 
 
-@pytest.fixture
-def rank(tmp_path):
-    (tmp_path / 'ranks').mkdir()
-
-    def run(*words, **env):
+def test_a_rank_notes_itself_and_becomes_the_program(tmp_path):
+    def rank(*words, **env):
         return subprocess.run([RANK_SH, *words], cwd=tmp_path, env={**os.environ, **env}, capture_output=True, text=True)
-    return run
-
-
-def test_a_rank_notes_itself_and_becomes_the_program(rank, tmp_path):
+    (tmp_path / 'ranks').mkdir()
     done = rank('sh', '-c', 'echo "$1"; exit 7', 'x', 'a b;c', OMPI_COMM_WORLD_RANK='3')
     assert (done.returncode, done.stdout) == (7, 'a b;c\n')
     found, = placement.read(tmp_path / 'ranks').ranks
     assert found.number == 3 and found.cpus == os.sched_getaffinity(0)
-
-
-def test_the_profiler_is_loaded_into_the_program_alone(rank):
+    # a profiler is loaded into the program alone
     done = rank('--preload', 'libnone.so', 'PROFILER=-k0,-e', 'sh', '-c', 'echo "$LD_PRELOAD $PROFILER $1"', 'x', 'y')
     assert done.stdout == 'libnone.so -k0,-e y\n'
     done = rank('--preload', '/no/lib.so', 'PROFILER=', 'true')
     assert done.returncode == 1 and '/no/lib.so: cannot be read' in done.stderr
-
-
-@pytest.mark.skipif(not shutil.which('mpirun'), reason='no mpirun here')
-@pytest.mark.parametrize('binding', ['core', 'none'])
-def test_open_mpi_does_as_it_is_asked(tmp_path, binding):
-    """One rank, so that it holds on one core too."""
-    from parity.software.programs import root_variables
-    (tmp_path / 'ranks').mkdir()
-    (tmp_path / 'ranks' / 'topology').write_text(subprocess.check_output(['lscpu', '-p=CPU,CORE,SOCKET'], text=True))
-    (tmp_path / 'ranks' / 'allowed').write_text(Path('/proc/self/status').read_text().split('Cpus_allowed_list:')[1].split()[0])
-    asked = Asked(1, 1, binding)
-    env = {**os.environ, **placement.variables(asked), **root_variables()}
-    subprocess.run(['mpirun', '-np', '1', RANK_SH, 'true'], cwd=tmp_path, env=env, check=True)
-    assert placement.problem(asked, placement.read(tmp_path / 'ranks')) == ''
