@@ -3,8 +3,6 @@
 Skipped unless it is up: PARITY_PBS=1 after ci/pbs up (root, and an OpenPBS that is installed).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

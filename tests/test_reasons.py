@@ -1,17 +1,13 @@
 """Why a case failed: the first line that tells an error, never so long that it costs the session."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest
 import yaml
 
-import sessions as made
 from conftest import TOP, shell
 from jobs import sessions_of, verdict_of
 from parity.base import reasons
-from parity.records import record
 
 RECORDED = TOP / 'tests' / 'recorded' / 'stderr'
 
@@ -33,12 +29,6 @@ def test_the_first_error_is_told(file):
     ('Traceback (most recent call last):\n  a\nE: x\n\nDuring handling of the above exception, x\n\n' * 20_000, 'E: x')])
 def test_what_tells_no_error_is_passed_over(text, told):
     assert reasons.complaint(text) == told
-
-
-@pytest.mark.parametrize('raw', [{'result': 'fail', 'fail_reason': 'x' * 10 ** 6}, {'result': 'fail', 'parity': {'reason': 'x' * 10 ** 6}}])
-def test_a_stored_reason_of_megabytes_is_cut_where_it_is_read(raw):
-    reason = record.of_report(made.report([{**made.ran(), 'parity': {}, **raw}], [])).runs[0].reason
-    assert len(reason) < 500 and 'cut: 1000000 characters' in reason
 
 
 LOUD = '''

@@ -1,7 +1,5 @@
 """ReFrame's internals that parity.rfm relies on: what may have changed."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """What is asked of a batch system for every case, what its node says of itself (programs/node.sh), how a job was ended, and where its ranks ran."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Who else had the CPUs of a job, what it left running: programs/watch.py, and what is made of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -27,10 +25,6 @@ PROGRAM = TOP / 'jobs' / 'programs' / 'watch.py'
 watch = import_module_from_file(str(PROGRAM))
 REFS = {'hpl': (100.0, -0.05, 0.05)}
 BUSY = {'parity': {'disturbed': 'processes outside the job took 1.00 of its 2 CPUs'}, 'hpl': 7.6}
-
-
-def alive(pid: int) -> bool:
-    return os.path.exists(f'/proc/{pid}')
 
 
 @pytest.fixture
@@ -78,7 +72,7 @@ def test_a_daemon_ends_with_its_job(job, script, code):
         os.killpg(run.pid, signal.SIGTERM)
     run.communicate()
     pid = int((job.folder / 'daemon').read_text())
-    assert run.returncode == code and not alive(pid)
+    assert run.returncode == code and not os.path.exists(f'/proc/{pid}')
     assert code < 0 or job.told()['left'] == [{'pid': pid, 'command': 'sleep 86399'}]
 
 
