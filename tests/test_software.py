@@ -58,8 +58,8 @@ def stocked(place):
     return place
 
 
-def find(place, *environments, system=''):
-    return discover.discover(place.root, [ModulesEnvironment.model_construct(**e) for e in environments], place.cache, system)
+def find(place, *environments):
+    return discover.discover(place.root, [ModulesEnvironment.model_construct(**e) for e in environments], place.cache)
 
 
 def offered(place):
@@ -235,7 +235,7 @@ def test_modules_offer_the_listed_codes_that_start(site):
     assert mine.software['programs']['hpcc']['path'] == str(site.home / 'site' / 'hpcc')
     assert 'gcc13 (hpcc 1.5.0, Open MPI 4.1.4)' in found.announcement
     other = {'name': 'gcc13', 'modules': ['gcc'], 'codes': ['hpcc']}
-    assert find(site, other, system='other').environs[1].modules == ['gcc'], 'what was found for another system is not taken'
+    assert find(site, other).environs[1].modules == ['gcc'], 'what was found for another entry is not taken'
 
 
 @pytest.mark.parametrize('module, code, note', [

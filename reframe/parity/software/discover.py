@@ -54,7 +54,7 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     code = max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob('*.py'))
     key = {'parity': __version__, 'code': code, 'codes': _digest(repr(codes.every())), 'user': os.geteuid(),
            'cpu': _digest(' '.join(sorted(flags))), 'variables': {name: env.get(name) for name in _VARIABLES},
-           'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'system': system, 'stated': stated,
+           'found': paths(programs(), env.get('PATH')), 'spack': spacks, 'stated': stated,
            'built': made and [made.stamp, made.view, newer, *map(manifest.changed, views.values())]}
     with contextlib.suppress(ValueError):       # none is kept, or another hand wrote it
         kept = _Kept.model_validate(store.read(cache_file, key))
