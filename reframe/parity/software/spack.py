@@ -127,7 +127,7 @@ class Spack(NamedTuple):
         """Return the builtin recipes that user, site or bundle configured; None where Spack is as released."""
         configured = _builtin(Path('spack config get repos'), self.say('--no-env', 'config', 'get', 'repos'))
         defaults = (self.home / 'etc' / 'spack' / 'defaults').rglob('repos.yaml')
-        return None if configured in (None, *(_builtin(f, f.read_text()) for f in defaults)) else configured
+        return None if configured in [_builtin(f, f.read_text()) for f in defaults] else configured
 
     def tools(self, place: Path) -> dict[str, str]:
         """Return the versions of Spack and of its builtin recipes, as the environment at ``place`` uses them."""
