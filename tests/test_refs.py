@@ -17,7 +17,7 @@ import sessions as made
 import stored
 from conftest import TOP
 from parity.base import paths
-from parity.base.errors import NothingMeasured, UsageError
+from parity.base.errors import UsageError
 from parity.plan import LoadedCheck, Plan
 from parity.refs import accept, propose, table
 from parity.refs.accepted import expired, lint
@@ -175,8 +175,7 @@ def test_accepted_references_stand_in_the_file_with_their_provenance(history):
         'hpl': [pytest.approx(100, rel=0.01), -0.03, 0.03, 'Gflop/s'], 'latency': [0, None, 0, 'us']}}}
     told = data['provenance']['Toy/quick/copy/hpl']
     assert (told['by'], told['why'], told['expires'], told['n']) == ('ana', 'first values', datetime.date(2027, 1, 31), 12)
-    with pytest.raises(NothingMeasured, match='nothing is proposed for local'):
-        accept.run('local', [], accept.reason('x', 'ana'))
+    assert propose.read('local') == []
 
 
 def test_what_was_accepted_is_replaced_in_its_place_and_told_where_it_gets_worse(history):
@@ -218,11 +217,13 @@ def test_several_environments_each_have_their_own(history):
     assert {p.cell: p.index['$environ'] for _, p in propose.run('local').found if p.metric == 'hpl'} == {
         'Toy.hpl@local:default+distro': 'distro', 'Toy.hpl@local:default+spack': 'spack'}
     assert set(accepted()['Toy']['quick']) == {'distro', 'spack'}
+    assert {said.rpartition(': ')[2] for said in lint('local')[0].warnings} == {'no case of the plan is of it'}, 'none in spack'
 
 
 def test_lint_is_content_until_the_software_or_the_plan_changes(history, monkeypatch):
     nights(history, quiet())
     accepted()
+    history.add(case(1.0, partition='other', parity={'software': {'identity': 'new'}}))
     assert table.linted(lint('local')) == ['local: 2 references, no error, 0 warnings']
     for planned, says in (([made.planned(), made.planned(environ='spack')], 'one value for distro and spack: put $environ into the $index'),
                           ([made.planned(environ='')], 'never applied: no environment offers hpcc'),
