@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import commands
-from conftest import PATIENCE, TOP, belong_to, copied
+from conftest import PATIENCE, TOP, belong_to, copied, run_python
 from parity import plan
 from parity.base import traps
 from parity.base.errors import ParityError, UsageError
@@ -284,3 +284,8 @@ def test_the_command_refuses(results, arguments, said):
     done = commands.parity('jobs', *arguments)
     assert done.returncode == 2 and said in done.stderr and not (TOP / 'pwned').exists()
     assert commands.parity('jobs', 'list').stdout == 'no job was submitted from here\n'
+
+
+def test_the_command_prints_a_script_wherever_it_is_called(results, tmp_path):
+    done = run_python("import sys; from parity import cli; sys.argv[1:] = 'jobs render nightly --system local'.split(); cli.main()", tmp_path)
+    assert done.stdout.startswith('#!/bin/bash'), done.stderr
