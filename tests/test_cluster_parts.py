@@ -216,11 +216,3 @@ def test_a_partition_is_up_once_two_ranks_ran_there(lib, script, why):
     srun = subprocess.Popen(['sh', '-c', script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = lib.trial.why_not('physical', srun, 60)
     assert said == why if why is None else why in said
-
-
-def test_a_trial_job_that_waits_is_cancelled_with_the_schedulers_reason(lib, tool, tmp_path):
-    tool('squeue', 'echo "PENDING (PartitionDown)"')
-    tool('scancel', f'echo "$@" >{tmp_path}/cancelled')
-    srun = subprocess.Popen(['sleep', '600'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert lib.trial.why_not('physical', srun, 0.1) == 'not ended after 0 s: PENDING (PartitionDown)'
-    assert '--name=parity-trial' in (tmp_path / 'cancelled').read_text() and srun.wait() == -9

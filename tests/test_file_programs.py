@@ -303,29 +303,6 @@ def test_clients_that_hang_or_die_or_cannot_write_leave_no_time(places, fault, e
         READ['filecopy'](done.stdout)
 
 
-@pytest.mark.full
-def test_a_disk_that_fills_up_and_empties_again(mounted):
-    full = mounted.with_name(f'{mounted.name}-full')        # there while the disk is full
-    wait = f"""
-def write(path, *rest):
-    while ('iteration-2/' in path) > os.path.exists({str(full)!r}) or 'iteration-3/' in path and os.path.exists({str(full)!r}):
-        time.sleep(0.01)
-    true_write(path, *rest)
-m.write = write
-"""
-    going = start(['--mode', 'small-write', '--destination', mounted, '--files', 40, '--iterations', 4], after=wait)
-    next(line for line in going.stdout if line.startswith('iteration 1 '))
-    filler = mounted / 'filler'
-    subprocess.run(['dd', 'if=/dev/zero', f'of={filler}', 'bs=64k'], capture_output=True)
-    full.touch()
-    assert next(line for line in going.stdout if re.search(r'failed [1-9]', line))
-    filler.unlink()
-    full.unlink()
-    done = ended(going)
-    assert done.returncode == 0 and re.search(r'iteration \d+: No space left on device\n', done.stderr)
-    assert re.search(r'failed_writes = [1-9]', done.stdout) and empty([mounted])
-
-
 # fileset: order and partners
 
 @settings(deadline=None)
@@ -388,24 +365,6 @@ m.Job.good = good
     assert metrics['rate'] > 0 and empty(places)
 
 
-def test_a_file_is_synchronised_and_read_in_chunks(places):
-    spy = '''
-true_readv, true_fsync = os.readv, os.fsync
-def readv(handle, buffers):
-    count = true_readv(handle, buffers)
-    print('readv', len(buffers[0]), count, file=sys.stderr)
-    return count
-def fsync(handle):
-    print('fsync', ascii(os.readlink(f'/proc/self/fd/{handle}').split('/')[-1]), file=sys.stderr)
-    true_fsync(handle)
-os.readv, os.fsync = readv, fsync
-'''
-    said = run(options(places, 'read-write', files=1, iterations=1), before=f'{ABSENT}\n{spy}').stderr.splitlines()
-    once = ['readv 32768 32768'] * 3 + ['readv 32768 1696', 'readv 32768 0']
-    assert said[:3] == ["fsync '0000000'", "fsync 'files'", "fsync 'rank-00000'"] and said[3].startswith("fsync 'parity-fileset-")
-    assert said[4:] == [*once, "fsync '0000000'", *once]                 # the copy is read back after the clock stopped
-
-
 # fileset: verification
 
 @pytest.mark.parametrize('mode, damage, wrong, ranks', [        # in two iterations; where it is copied, the copy is bad, too
@@ -418,19 +377,6 @@ def test_a_file_that_is_not_what_was_written_is_wrong(request, places, mode, dam
     assert done.stderr.startswith(f'fileset: {wrong} files read were not what was written\n')
     with pytest.raises(Wrong, match=f'wrong files: {wrong // 2}, not 0'):
         READ['fileset'](done.stdout)
-
-
-def test_a_bad_copy_is_wrong(places):
-    bad = f'''
-true_check = m.Job.check
-def check(self, number, writer):
-    with open(self.copied(number, 7), 'r+b') as file:
-        {FLIP}
-    return true_check(self, number, writer)
-m.Job.check = check
-'''
-    done = run(options(places, 'read-write', iterations=1), after=bad)
-    assert done.returncode == 1 and 'mismatches = 1\n' in done.stdout and empty(places)
 
 
 # fileset: trouble
@@ -471,16 +417,6 @@ def killed(places, files=20):
     ended(going)
     assert list(left.iterdir())
     return left
-
-
-def test_a_run_that_lives_is_left_alone(places):
-    going = start(options(places, iterations=3), after=SLOW['fileset'])
-    live, = eventually(sources(places))
-    going.send_signal(signal.SIGSTOP)       # it is there, however long the other takes
-    assert results(options(places, files=2)) and live.exists()
-    going.send_signal(signal.SIGCONT)
-    done = ended(going)
-    assert done.returncode == 0 and READ['fileset'](done.stdout)[0] and empty(places)
 
 
 @pytest.mark.parametrize('owner, days, removed', [

@@ -3,9 +3,8 @@
 from decimal import Decimal
 
 import pytest
-from pydantic import BaseModel, NonNegativeInt, field_validator
 
-from parity.check.reader import Incomplete, Lines, Wrong, agree, document, model, number, ordered, sealed
+from parity.check.reader import Incomplete, Lines, Wrong, agree, document, number, ordered, sealed
 
 OUT = Lines('job\r\nThreads  =   4\nRate =  12.50 MB/s\nBegin\n a 1\nEnd\nRate = 2\n')
 
@@ -81,31 +80,6 @@ def test_one_json_document_among_lines_of_the_job():
 def test_a_json_document_that_is_refused(text, error, message):
     with pytest.raises(error, match=message):
         document(text)
-
-
-class Sample(BaseModel, strict=True):
-    bytes: NonNegativeInt
-
-    @field_validator('bytes')
-    @classmethod
-    def even(cls, value: int) -> int:
-        if value % 2:
-            raise ValueError('odd')
-        return value
-
-
-class Run(BaseModel, strict=True):
-    samples: list[Sample]
-
-
-@pytest.mark.parametrize('values, error, message', [
-    ({}, Incomplete, '^samples is absent$'), ({'samples': [{'bytes': 2}, {}]}, Incomplete, r'^samples\[1\].bytes is absent$'),
-    ({'samples': [{'bytes': '2'}]}, Wrong, r"^samples\[0\].bytes is '2': .* integer"), ({'samples': [{'bytes': True}]}, Wrong, "'True'"),
-    ({'samples': [{'bytes': -2}]}, Wrong, "'-2': .* greater"), ({'samples': [{'bytes': 3}]}, Wrong, "'3': odd$")])
-def test_what_a_document_lacks_or_has_wrong_is_named_with_its_place(values, error, message):
-    assert model(Run, {'samples': [{'bytes': 2}]}).samples[0].bytes == 2
-    with pytest.raises(error, match=message):
-        model(Run, values)
 
 
 SEALED = 'job\nbegin 2\na \nb\ncrc32 b69e2d1e\nend\n'

@@ -1,8 +1,5 @@
 """Sizes of problems: worked examples, the bounds they keep, and an input that the real hpcc reads."""
 
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import PATIENCE
 from parity.check.sizing import Dense, cached, dense
 from parity.software.environment import array_elements
 from replay import room
@@ -79,17 +75,6 @@ def test_hpcc_input_has_every_value_in_its_line():
     assert [line.split()[0] for line in lines[4:31]] == (
         '1 1536 1 128 0 1 3 4 16.0 1 2 1 8 1 2 1 1 1 1 1 1 2 64 0 0 1 8'.split())
     assert [line.split()[0] for line in lines[32:]] == ['0', '0', '0', '0']
-
-
-@pytest.mark.skipif(not (shutil.which('hpcc') and shutil.which('mpirun')), reason='hpcc or mpirun is absent')
-def test_the_real_hpcc_runs_the_problem_it_was_given(tmp_path):
-    problem = dense(memory_bytes=4 * MIB, ranks=2, fraction=0.8, seconds_cap=10, gflops_guess=1, nb=32)
-    (tmp_path / 'hpccinf.txt').write_text(problem.into(HPCCINF))
-    subprocess.run(['mpirun', '--oversubscribe', '-np', '2', 'hpcc'], cwd=tmp_path, check=True, timeout=PATIENCE,
-                   env={**os.environ, 'OPENBLAS_NUM_THREADS': '1', 'OMPI_ALLOW_RUN_AS_ROOT': '1',
-                        'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'})
-    facts = hpcc.read((tmp_path / 'hpccoutf.txt').read_text())[1]
-    assert [facts[name] for name in ('n', 'nb', 'p', 'q')] == [problem.n, problem.nb, problem.p, problem.q]
 
 
 @pytest.mark.parametrize('iterations, ranks, expected', [
