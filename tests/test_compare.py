@@ -320,7 +320,7 @@ def test_a_pair_of_unknown_checks_metrics_and_parameters_is_refused(monkeypatch,
 @pytest.mark.parametrize('candidate, metric, bound, state', [
     ([97.5, 98.0, 97.9, 98.2, 97.7, 98.1], 'hpl', {'at_least': 0.97}, 'ok'), (SLOW, 'hpl', {'at_least': 0.97}, 'regressed'),
     ([96.0, 97.2, 96.8, 93.0, 99.0, 96.5], 'hpl', {'at_least': 0.97}, 'insufficient'), ([90.0], 'hpl', {'at_least': 0.97}, 'insufficient'),
-    ([1.5 * v for v in FAST], 'latency', {'at_most': 1.2}, 'regressed'),
+    ([1.5 * v for v in FAST], 'latency', {'at_most': 1.2}, 'regressed'), ([116.0, 122.5, 122, 117, 125, 121.6], 'latency', {'at_most': 1.2}, 'insufficient'),
 ])
 def test_an_expectation_is_broken_only_where_the_whole_interval_is_beyond(candidate, metric, bound, state):
     pair = pairs.Pair(baseline='a', candidate='b', expect=[{'metric': f'Toy.{metric}', 'parameters': {'where': 'between'}, **bound}])

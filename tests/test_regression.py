@@ -202,7 +202,7 @@ def test_rows_in_any_order_alarm_as_when_each_series_was_alone_and_each_night_th
         ('a,monday,run,1,5', 2, 'neither a whole number nor a date'), ('a,2026-02-30,run,1,5', 2, 'neither a whole number nor a date'),
         ('a,1,run,1,5\na,2026-11-20,run,1,5', 3, 'the order of both together is not known'), ('a,1,rerun,1,5', 2, 'has reruns but no run'),
         (',1,run,1,5', 2, 'series is empty'), ('a,1,run,1', 2, '4 fields; must have 5 columns'), ('a,1,run,1,5\n\na,2,run,1,5', 3, '0 fields'),
-        ('"a,1,run,1,5', 2, 'no CSV'), ('"a\nb",1,run,1,5\na,1,run,1,x', 4, "value 'x' is no number")])])
+        ('"a,1,run,1,5', 2, 'no CSV'), ('a,1,run,1,x\n,2,run,1,5\na,3,run,1,5', 2, "value 'x'"), ('"a\nb",1,run,1,5\na,1,run,1,x', 4, "value 'x' is no number")])])
 def test_a_bad_file_is_refused_by_line_and_column(raw, where, said):
     with pytest.raises(UsageError) as refused:
         judgement.of_file(raw if isinstance(raw, bytes) else raw.encode(), 'x.csv')
