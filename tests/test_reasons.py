@@ -29,6 +29,7 @@ def test_the_first_error_is_told(file):
     ('Traceback (most recent call last):\n  a\nE: x\n\nDuring handling of the above exception, x\n\n' * 20_000, 'E: x')])
 def test_what_tells_no_error_is_passed_over(text, told):
     assert reasons.complaint(text) == told
+    assert len(reasons.complaint(f'error: {"x" * 10 ** 6}')) <= reasons.COMPLAINT
 
 
 LOUD = '''
