@@ -17,7 +17,6 @@ from parity.refs import accept
 from parity.refs.accept import Line
 
 FILE = Path('systems/x/references/default.yaml')
-
 HAND = '''\
 # Agreed with the storage team in March.
 Toy:
