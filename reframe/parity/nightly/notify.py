@@ -234,7 +234,7 @@ class State(BaseModel, extra='forbid'):
         return 'reminder' if now - self.told_at >= reminder_seconds - _EARLY_SECONDS else ''
 
     def heard(self, at: float) -> State:
-        """Return the state after everything was sent, the last of it ``at`` this time."""
+        """Return the state after everything was sent; ``at`` is the time of the last notice."""
         told = {name: fault.word for name, fault in self.bad.items()}
         told |= {name: 'acknowledged' for name in self.acknowledged if name in self.told}
         return self.model_copy(update={'told': told, 'told_at': at})
