@@ -201,8 +201,8 @@ def test_rows_in_any_order_alarm_as_when_each_series_was_alone_and_each_night_th
         ('a,1,run,1,5\na,1,run,01,6', 3, "run 01 of series 'a', night 1, stands on an earlier line"), ('a,1,run,one,5', 2, "run 'one' is no whole number"),
         ('a,monday,run,1,5', 2, 'neither a whole number nor a date'), ('a,2026-02-30,run,1,5', 2, 'neither a whole number nor a date'),
         ('a,1,run,1,5\na,2026-11-20,run,1,5', 3, 'the order of both together is not known'), ('a,1,rerun,1,5', 2, 'has reruns but no run'),
-        (',1,run,1,5', 2, 'series is empty'), ('a,1,run,1', 2, '4 fields; must have 5 columns'), ('a,1,run,1,5\n\na,2,run,1,5', 3, '0 fields'),
-        ('"a,1,run,1,5', 2, 'no CSV'), ('a,1,run,1,x\n,2,run,1,5\na,3,run,1,5', 2, "value 'x'"), ('"a\nb",1,run,1,5\na,1,run,1,x', 4, "value 'x' is no number")])])
+        (',1,run,1,5', 2, 'series is empty'), ('a,1,run,1', 2, '4 fields; must have 5 columns'), ('"a,1,run,1,5', 2, 'no CSV'),
+        ('a,1,run,1,5\n\na,2,run,1,5', 3, '0 fields'), ('a,1,run,1,x\n,2,run,1,5', 2, "value 'x'"), ('"a\nb",1,run,1,5\na,1,run,1,x', 4, "value 'x' is no number")])])
 def test_a_bad_file_is_refused_by_line_and_column(raw, where, said):
     with pytest.raises(UsageError) as refused:
         judgement.of_file(raw if isinstance(raw, bytes) else raw.encode(), 'x.csv')
@@ -227,8 +227,7 @@ def test_the_command_ends_0_without_an_alarm_tonight_and_a_name_cannot_command_t
     told = json.loads(done.stdout)['series']['a']
     assert done.returncode == 0 and told['verdict'] == 'ok'
     assert told['alarms'] and set(told['alarms']) <= set(range(51, 57)), 'integers stay integers'
-    found = text(rows((3, 1), series='"a\x1b[31m,b"'))
-    done = parity('detect', '-', stdin=found)
+    done = parity('detect', '-', stdin=(found := text(rows((3, 1), series='"a\x1b[31m,b"'))))
     assert '\x1b' not in done.stdout and 'INSUFFICIENT' in done.stdout
     assert list(json.loads(parity('detect', '-', '--json', stdin=found).stdout)['series']) == ['a\x1b[31m,b']
 
