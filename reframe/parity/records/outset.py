@@ -1,4 +1,4 @@
-"""What a session set out to run: its selection, its plan with the facts of its machine, and the cells' names. The
+"""The outset of a session: its selection, its plan with the facts of its machine, and the cells' names. The
 plan is in results/sessions/<id>.json, written before the first case starts. The id is parity's own; each case's
 record has it as `journal`. Sessions of older versions carry the plan in their first case, recovered ones beside
 their cases."""
