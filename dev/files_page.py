@@ -136,7 +136,7 @@ def _kind(node: ast.expr, known: dict[str, Any]) -> str:
             return _kind(inner[0], known)
         if name == 'Literal':
             words = known[inner[0].id] if isinstance(inner[0], ast.Name) else [value.value for value in inner]
-            return ' or '.join(f'`{word}`' for word in words)
+            return (', ' if len(words) > 8 else ' or ').join(f'`{word}`' for word in words)
         if name == 'list':
             return f'list of {_kind(inner[0], known)}'
         if name == 'dict':
