@@ -119,7 +119,6 @@ def _refuse_old(command: Spack, system: System, place: Path) -> None:
     after = _roots(place)
     if before == after:
         return
-    shutil.copy(lock, place)
     asked, stale = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
     raise UsageError(f'{lock}: is not of the specs that spack.yaml, gpu.yaml and system.yaml ask for: '
                      f'{", ".join(asked) or "none"} instead of {", ".join(stale) or "none"}. It is left as it is. '
