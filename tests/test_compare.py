@@ -46,16 +46,6 @@ def test_runs_that_depend_on_one_another_make_the_interval_wider():
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low) and 'lag-1' in wide.notes[0] and not narrow.notes
 
 
-def test_the_limits_are_the_root_of_the_sum_of_squares_of_both_sides_distances():
-    """Worked by hand for 6 runs: k = 1, weight 5 J / (1 + 4 J) with J = (.96875 - .95) / (.96875 - .78125)."""
-    share = (0.96875 - 0.95) / (0.96875 - 0.78125)
-    half = 2.5 - 5 * share / (1 + 4 * share)        # from the middle of 0 to 5, 2.5, to the limit, the weight
-    one, two = (Sample(tuple(math.exp(by * x) for x in range(6)), step=0.0) for by in (0.01, 0.02))
-    found = ratio(one, two)
-    limits = [math.log(limit / found.ratio) for limit in (found.low, found.high)]
-    assert limits == pytest.approx([sign * math.hypot(0.01, 0.02) * half for sign in (-1, 1)], rel=1e-3)
-
-
 def test_few_runs_a_coarse_timer_and_odd_values_make_no_interval_or_a_wider_one():
     for n in (1, 2):
         found = ratio(Sample((2.0,) * n), Sample((3.0,) * 9))

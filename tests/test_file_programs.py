@@ -449,22 +449,6 @@ def test_too_little_space_is_refused_before_anything_is_written(mounted):
     assert results(options([mounted], files=11)) and not left.exists()                      # makes room first
 
 
-@pytest.mark.parametrize('why', ['EDQUOT', 'ENOSPC'])
-def test_what_a_quota_does_not_let_in_is_refused(places, why):
-    refuse = f'''
-class C:
-    mincore = m.libc.mincore
-    def fallocate(self, *rest):
-        m.ctypes.set_errno(m.errno.{why})
-        return -1
-m.libc = C()
-'''
-    done = run(options(places), after=refuse)
-    assert done.returncode == 2 and empty(places) and done.stdout == ''
-    assert re.fullmatch('fileset: not enough space: .* bytes on .*: (Disk quota exceeded|No space left on device)\n', done.stderr)
-    results(options(places), after=refuse.replace(why, 'EOPNOTSUPP'))       # nobody can say
-
-
 def test_a_folder_that_the_nodes_do_not_share_is_refused(mpi, places, tmp_path):
     (tmp_path / 'local').mkdir()
     own = f'{TWO_NODES % 1}\nif rank: sys.argv[sys.argv.index("--source") + 1] = {str(tmp_path / "local")!r}'

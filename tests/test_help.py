@@ -110,10 +110,3 @@ def test_a_commit_and_a_change_of_what_measures_are_told_and_docs_are_not(measur
     assert second.startswith(f'{first} + ') and third.startswith(f'{first} + ') and third != second
     partition = SimpleNamespace(extras={}, environs=[])
     assert current._facts(partition)['parity'] == third             # a session keeps it
-
-
-def test_without_git_the_version_stands_alone(measuring, monkeypatch):
-    monkeypatch.setenv('GIT_CEILING_DIRECTORIES', str(measuring.parent))
-    assert paths.version() == __version__
-    monkeypatch.setenv('PATH', '')
-    assert paths.version() == __version__

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from conftest import TOP, shell
+from conftest import TOP
 from nights import cell
 from parity import plan
 from parity.nightly import run
@@ -78,19 +78,6 @@ class Probe(rfm.RunOnlyRegressionTest, Workload):
     def parse(self, text):
         return {'rate': float(text)}
 '''
-
-
-def test_a_run_stores_the_cell_under_the_name_that_was_planned(tmp_path, results, checkout, monkeypatch):
-    """What a hook sets is no change; what -S sets is, also where a hook changes it further."""
-    file = tmp_path / 'mychecks' / 'compute' / 'probe.py'
-    file.parent.mkdir(parents=True)
-    file.write_text(CHECK)
-    monkeypatch.setenv('PARITY_RESULTS', str(results))
-    for arguments, name in (('', 'Probe'), ('-S where=b', 'Probe %where=b')):
-        done = shell(f'. ci/activate; reframe -c {file} -r {arguments}', checkout, PARITY_RESULTS=str(results))
-        assert 'PASSED' in done.stdout, done.stdout + done.stderr
-        assert [(cell.case, cell.verdict) for cell in judge.newest().cells] == [(name, 'unreferenced')]
-    assert history.load('local').select('case', 'changed').rows() == [('Probe', ''), ('Probe %where=b', 'where=b')]
 
 
 def test_a_changed_night_has_no_part_in_the_ordinary_history(results):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parity import machine
-from parity.machine.procfs import Tree
+from parity.machine.procfs import Tree, parse_dmi
 
 GIB = 1 << 30
 CPU, CGROUP = 'sys/devices/system/cpu', 'sys/fs/cgroup'
@@ -177,6 +177,25 @@ def test_the_operators_statement_wins(server):
     assert found['peak_flops_core'].value == pytest.approx(121.6)
 
 
+MODULE = '''Handle 0x{:04x}, DMI type 17, 92 bytes\nMemory Device\n\tData Width: 64 bits\n\tSize: {}\n\tLocator: DIMM 0\n\tBank Locator: {}
+\tType: DDR5\n\tConfigured Memory Speed: {}\n'''
+EIGHT = [('32 GB', f'P{p} CHANNEL {c}', '4800 MT/s') for p in (0, 1) for c in 'ABCD']
+
+
+@pytest.mark.parametrize('modules, channels, rate', [
+    ([*EIGHT, ('No Module Installed', 'P0 CHANNEL E', 'Unknown')], 8, 4.8e9),
+    ([('32 GB', f'P0_Node0_Channel{channel}_Dimm{slot}', '4400 MT/s') for channel in (0, 1) for slot in (0, 1)], 2, 4.4e9),
+    ([], None, None), ([('32 GB', 'BANK 0', '4800 MT/s')], None, None), ([('32 GB', 'P0 CHANNEL A', 'Unknown')], None, None),
+    ([EIGHT[0], ('32 GB', 'P0 CHANNEL B', '4400 MT/s')], None, None)])
+def test_memory_channels_from_firmware(server, modules, channels, rate):
+    tree = Tree()
+    found = parse_dmi(tree, '# dmidecode 3.4\n' + '\n'.join(MODULE.format(i, *module) for i, module in enumerate(modules)))
+    assert (found and (found.channels, found.transfers_per_s)) == (channels and (channels, rate))
+    assert bool(found) != any('memory channels unknown' in note for note in tree.notes)
+    bandwidth = limits(machine.detect(server).model_copy(update={'memory_channels': found})).get('memory_bandwidth')
+    assert (bandwidth and (bandwidth.value, bandwidth.unit, bandwidth.certain)) == (found and (pytest.approx(channels * rate * 8 / 1e9), 'GB/s', True))
+
+
 @pytest.mark.parametrize('change, again', [
     ({}, 0), ({'proc/sys/kernel/random/boot_id': 'second-boot'}, 1), ({'proc/sys/kernel/osrelease': '6.1.1-test'}, 1),
     ({f'{CPU}/online': '0-1'}, 1),
@@ -189,16 +208,6 @@ def test_load_looks_once_a_boot_and_reads_memory_each_time(server, monkeypatch, 
     now = machine.load(cache, plant(server, {'proc/meminfo': 'MemTotal: 8388608 kB\nMemAvailable: 1048576 kB', **change}))
     assert len(looks) == again and now.memory_available_bytes == GIB
     assert again or now.model_copy(update={'memory_available_bytes': 4 * GIB}) == first
-
-
-def test_a_corrupt_cache_is_ignored_and_replaced(server):
-    cache, here = server / 'machine.json', machine.detect(server)
-    machine.load(cache, server)
-    for rubbish in ('', '{', '[]', '{"key": {}}', json.dumps({**json.loads(cache.read_text()), 'value': {'hostname': 'only'}})):
-        cache.write_text(rubbish)
-        assert machine.load(cache, server) == here and json.loads(cache.read_text())['value']['kernel'] == '6.1.0-test'
-    # and one that cannot be written is no error
-    assert machine.load(server / 'proc/stat' / 'machine.json', server) == here
 
 
 def test_readings_and_the_share_of_stolen_time(server, tmp_path):

@@ -13,7 +13,7 @@ import time
 import pytest
 
 import sessions as made
-from conftest import TOP, eventually, shell
+from conftest import TOP, eventually
 from parity.base.files import Lock
 from parity.nightly import progress
 from parity.nightly import run as nightly_run
@@ -188,17 +188,6 @@ def test_a_file_that_cannot_be_written_ends_no_run(results, capsys):
     (results / 'heartbeat' / 'local.json').mkdir(parents=True)
     Heartbeat(['--system', 'local']).end(0)
     assert 'heartbeat/local.json: Is a directory' in capsys.readouterr().err
-
-
-def test_a_night_that_a_login_node_refuses_says_so(checkout, tmp_path):
-    (tmp_path / 'bin').mkdir()
-    (tmp_path / 'bin' / 'scontrol').write_text('#!/bin/sh\necho Slurmctld is UP\n')
-    (tmp_path / 'bin' / 'scontrol').chmod(0o755)
-    for option in ('--dry-run', ''):
-        done = shell(f'PATH="{tmp_path}/bin:$PATH" ci/nightly {option}', checkout)
-        assert done.returncode == 2 and 'looks like a login node' in done.stderr
-        assert (checkout / 'results' / 'heartbeat').exists() == (not option)
-    assert told(checkout / 'results')['exit_code'] == 2
 
 
 ASKED = '-c /c -r --system example-slurm -n Fileset -S size=nightly --repeat=3 -J qos=low'.split()

@@ -102,12 +102,3 @@ def test_a_session_that_was_killed_then_is_recovered(results):
     new, = set(stored(results)) - set(SESSIONS)
     words = [word for word, *_ in cells(answer('verdict', '--session', new, code=1)).values()]
     assert {word: words.count(word) for word in words} == {'unreferenced': 28, 'skipped': 8, 'impossible': 8, 'missing': 98}
-
-
-def test_merged_into_another_folder_without_a_cache_every_word_stays(results, tmp_path, monkeypatch):
-    monkeypatch.setenv('PARITY_RESULTS', str(tmp_path / 'other'))
-    (tmp_path / 'other').mkdir()
-    done = parity('merge', str(results / 'results.db'))
-    assert done.returncode == 0 and f'{len(SESSIONS)} of lab' in done.stdout, done.stdout + done.stderr
-    assert stored(tmp_path / 'other') == SESSIONS
-    assert cells(answer('verdict', '--session', NIGHTS[0], code=1)) == SAID['verdicts'][0]['cells']

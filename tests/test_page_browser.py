@@ -73,15 +73,6 @@ def test_a_word_shows_its_cells_only(opened):
     assert set(_shown(opened)) == {'metric-wrong'}
 
 
-def test_subsystem_partition_and_text_narrow_each_other(opened):
-    for name, value, count in (('text', 'r' * 400, 1), ('text', '', ALL), ('subsystem', 'storage', 2 * WORDS), ('partition', 'virtual', WORDS),   # r...: the table cuts it
-                               ('text', 'because WRONG', 1), ('text', 'nothing has this', 0), ('text', 'virtual1 storage', WORDS)):
-        opened.value(f'(e => {{ e.value = "{value}"; e.dispatchEvent(new Event("input", {{bubbles: true}})) }})'
-                     f'(document.querySelector("#filter [name={name}]"))')
-        assert len(_shown(opened)) == count and _text(opened, '#filter output') == (f'{count} of {ALL} cells' if count < ALL else f'{ALL} cells')
-        assert opened.value('document.querySelector("#none").checkVisibility()') == (count == 0)
-
-
 def _press(opened, *keys):
     """Press keys, and return the element that has the focus then."""
     for key in keys:

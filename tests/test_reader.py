@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from parity.check.reader import Incomplete, Lines, Wrong, agree, document, number, ordered, sealed
+from parity.check.reader import Incomplete, Lines, Wrong, agree, document, number, ordered
 
 OUT = Lines('job\r\nThreads  =   4\nRate =  12.50 MB/s\nBegin\n a 1\nEnd\nRate = 2\n')
 
@@ -80,17 +80,3 @@ def test_one_json_document_among_lines_of_the_job():
 def test_a_json_document_that_is_refused(text, error, message):
     with pytest.raises(error, match=message):
         document(text)
-
-
-SEALED = 'job\nbegin 2\na \nb\ncrc32 b69e2d1e\nend\n'
-
-
-@pytest.mark.parametrize('text, error, message', [
-    (SEALED.replace('b\nc', 'c\nc'), Incomplete, '^line 5: the checksum does not fit'), (SEALED.replace('begin 2', 'begin 3'), Incomplete, 'checksum'),
-    (SEALED.replace('begin', 'x'), Incomplete, 'ends without "begin ..."'), (SEALED.replace('crc32', 'x'), Incomplete, 'ends without "crc32 ..."'),
-    (SEALED * 2, Wrong, '2 lines "begin ..."'), ('crc32 00000000\nbegin 2\n', Incomplete, 'checksum')])
-def test_what_is_under_a_checksum_is_what_was_printed(text, error, message):
-    above, begin, own = sealed(SEALED.replace('\n', '\r\n'), r'begin (\d+)', r'crc32 (\w+)')
-    assert (above.lines, begin[1], own.lines, own.first) == (['job'], '2', ['a ', 'b'], 3)
-    with pytest.raises(error, match=message):
-        sealed(text, r'begin (\d+)', r'crc32 (\w+)')

@@ -299,19 +299,6 @@ def test_cells_that_became_worse_come_first_and_those_that_are_new_or_gone_apart
     assert [row.name for row in found.gone] == ['Stream%threads=all.old@onebox:virtual', 'Stream%threads=all.d@onebox:other']
 
 
-@pytest.mark.parametrize('judged, said', [
-    ({}, ''), ({'reference': 80000.0, 'low': 76000.0, 'high': 84000.0}, '-11.0 %'), ({'usual': 75000.0}, '-5.1 %'),
-    ({'reference': 72000.0, 'low': 68000.0, 'high': 76000.0, 'usual': 75000.0}, '-5.1 %'),
-])
-def test_a_change_tells_both_figures_and_how_far_it_is_from_what_judges_it(tmp_path, judged, said):
-    """Yesterday's figure judges nothing: a slow drift is never far from it."""
-    now = cell(value=71200.0, verdict='regressed', **judged)
-    page = page_of(verdict_of([now]), tmp_path, beside=Beside(before=verdict_of([cell(value=77500.0)])))
-    changed, = (section['text'] for section in page.all('section', id='changed'))
-    assert '71.2 GB/s' in changed and 'it was 77.5 GB/s' in changed
-    assert re.findall(r'[-+][\d.]+ %', changed) == ([said] if said else [])
-
-
 def _before(uuid, system='local'):
     found = beside.before(database.read(uuid), system)
     return found and found.uuid

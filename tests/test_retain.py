@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 
@@ -182,16 +180,3 @@ def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_p
     for uuid in 'ab':
         done = parity('verdict', '--session', uuid)
         assert done.returncode == 4 and f'session {uuid} is not one that parity can read' in done.stderr, done.stderr
-
-
-def test_what_a_writer_killed_in_mid_write_left_is_read(results):
-    """SQLite then finds a journal that it must undo, and may not where it only reads."""
-    store(paths.database(), 'a')
-    killed_in_a_transaction = f'''import os, sqlite3
-conn = sqlite3.connect({str(paths.database())!r}, isolation_level=None)
-conn.executescript('PRAGMA cache_size = 2; BEGIN')
-conn.executemany('INSERT INTO sessions VALUES (?, 0, 0, ?, NULL)', [(str(number), 'x' * 10_000) for number in range(50)])
-os.kill(os.getpid(), 9)'''
-    assert subprocess.run([sys.executable, '-c', killed_in_a_transaction]).returncode == -9
-    assert (results / 'results.db-journal').stat().st_size
-    assert database.uuids() == ['a'] and database.holds('abc')

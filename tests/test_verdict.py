@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 
 import pytest
 
@@ -194,23 +193,6 @@ def nights(stored):
 def hpl(session: str = ''):
     verdict = judge.newest(session)
     return next(c for c in verdict.cells if c.metric == 'hpl'), verdict
-
-
-@pytest.mark.parametrize('level, word, code', [(0.93, 'regressed', 1), (1.08, 'improved', 0)])
-def test_a_change_is_found_within_three_nights_and_the_nights_before_stay_as_they_were(nights, level, word, code):
-    nights(20)
-    cell, verdict = hpl()
-    assert cell.verdict == 'unreferenced' and '2 histories too short for that (40 nights)' in verdict.trust
-    nights(25)
-    before, verdict = hpl()
-    assert before.verdict == 'ok' and ' the median of ' in before.reason
-    assert 'at most 1 false alarm per 1000 cell-nights' in verdict.trust
-    nights(3, level)
-    cell, verdict = hpl()
-    assert (cell.verdict, verdict.exit_code) == (word, code) and hpl('night-0044')[0] == before
-    assert verdict.trust.startswith('2 of 2 judged: no reference has been accepted for these cells; 2 against their last')
-    if code:
-        assert 'worse than the median of the' in cell.reason and re.search('worse since 202[67]-', cell.reason)
 
 
 def test_accepted_bounds_are_counted_and_a_low_night_is_worth_another_run_that_is_no_night_of_its_own(stored, nights):

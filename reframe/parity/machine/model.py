@@ -30,6 +30,15 @@ class Clock(Strict):
     source: str
 
 
+class MemoryChannels(Strict):
+    """Populated memory channels, all alike."""
+
+    channels: int
+    transfers_per_s: float
+    bytes_per_transfer: int
+    source: str
+
+
 class Machine(Strict):
     """The part of a machine that this process may use. None: not known; see ``notes``."""
 
@@ -50,6 +59,7 @@ class Machine(Strict):
 
     memory_bytes: int | None = None
     memory_available_bytes: int | None = None
+    memory_channels: MemoryChannels | None = None
 
     kind: Literal['physical', 'virtual', 'unknown']
     backend: str | None = None          # of a virtual machine: kvm, uml, vmware ...
@@ -119,6 +129,9 @@ def bounds(machine: Machine, limits: Mapping[str, Any]) -> tuple[dict[str, Limit
     """Return the bounds, and why others are absent. ``limits`` of system.yaml win over what was detected."""
     stated = {name: Limit(**entry) for name, entry in limits.items()}
     found, notes = _peaks(machine, stated)
+    if m := machine.memory_channels:
+        found['memory_bandwidth'] = Limit(value=m.channels * m.transfers_per_s * m.bytes_per_transfer / 1e9,
+                                          unit='GB/s', source=m.source, certain=True)
     return found | {name: limit for name, limit in stated.items() if name not in _PARTS}, notes
 
 

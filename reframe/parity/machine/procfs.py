@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 import subprocess
 import time
 import warnings
@@ -14,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from parity.base.text import cpus as cpus_in
-from parity.machine.model import Cache, CpuSets
+from parity.machine.model import Cache, CpuSets, MemoryChannels
 
 T = TypeVar('T')
 
@@ -304,3 +305,30 @@ def _hypervisor(tree: Tree) -> tuple[str | None, tuple[str, ...]]:
         return None, ()
     flagged = 'hypervisor' in cpu['flags'].split()
     return ('unknown' if flagged else 'none'), (f'/proc/cpuinfo: {"" if flagged else "no "}flag hypervisor',)
+
+
+#: A locator that names processor and channel: 'P0 CHANNEL A', 'CPU1_CH3', 'P0_Node1_Channel2_Dimm0'.
+_CHANNEL = re.compile(r'\b(?:P|CPU|PROC)[ _]?(\d+)[ _](?:[^|]*[ _])?(?:CHANNEL|CH)[ _]?([A-Z]|\d+)(?![A-Z])',
+                      re.IGNORECASE)
+
+
+def channels(tree: Tree, kind: str) -> MemoryChannels | None:
+    """Ask dmidecode, as root on a physical machine; None wherever there is a doubt."""
+    program = shutil.which('dmidecode', path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')
+    able = program and kind == 'physical' and tree.real and os.geteuid() == 0
+    return parse_dmi(tree, tree.printed(program, '-t', '17')) if able else None
+
+
+def parse_dmi(tree: Tree, text: str) -> MemoryChannels | None:
+    """Read ``dmidecode -t 17``, if every module is DDR of one rate and 64 bits and says its place."""
+    slots = [dict(re.findall(r'^\s*([^:\n]+): *(.+)$', block, re.M)) for block in re.split(r'\n(?=Handle )', text)]
+    modules = [slot for slot in slots if re.match(r'[1-9]', slot.get('Size', ''))]
+    places = [_CHANNEL.search(f"{m.get('Bank Locator', '')} | {m.get('Locator', '')}") for m in modules]
+    kinds = {(m.get('Type', ''), m.get('Data Width'), m.get('Configured Memory Speed')) for m in modules}
+    name, width, speed = kinds.pop() if len(kinds) == 1 else ('', None, None)
+    rate = re.fullmatch(r'(\d+) M(?:T/s|Hz)', speed or '')
+    if not all(places) or not rate or width != '64 bits' or not name.startswith('DDR'):
+        return tree.unknown('memory channels unknown: dmidecode does not state place and rate of like DDR modules')
+    count = len({place.groups() for place in places})
+    return MemoryChannels(channels=count, transfers_per_s=int(rate[1]) * 1e6, bytes_per_transfer=8,
+                          source=f'dmidecode: {count} channels of {name}-{rate[1]}')

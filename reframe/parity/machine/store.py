@@ -75,6 +75,7 @@ def detect(root: Path | str = '/') -> Machine:
         'socket_sets': part('sockets', (), procfs.sockets, cpus),
         'numa_sets': part('NUMA nodes', (), procfs.numa_nodes, cpus),
         'caches': part('caches', (), procfs.caches, cpus),
+        'memory_channels': part('memory channels', None, procfs.channels, nature['kind']),
         'clock': part('maximum clock', None, clock, cpus, nature['kind']),
     }
     return Machine(**facts, notes=tuple(tree.notes))
