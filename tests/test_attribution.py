@@ -9,7 +9,8 @@ import pytest
 import nights
 import sessions as made
 from nights import cell, facts, figure, frame, rerun
-from parity.verdict import cause, judge, terminal
+from parity.report import answer
+from parity.verdict import cause, judge
 from parity.verdict.model import Attribution, Where
 
 #: Night 10 is the bad one in all that follows.
@@ -131,7 +132,7 @@ def test_machine_software_and_reframe_are_compared_and_the_head_node_is_not():
         assert [str(change) for change in told(figure(BAD, 71.0, node), sessions=sessions).changes] == said
 
 
-def test_a_verdict_says_where_and_what_changed_first_once_for_rows_that_follow_one_another(stored):
+def test_a_verdict_has_one_entry_for_cells_with_one_cause(stored):
     def night(uuid: str, fact: str, *figures: float) -> None:
         band = {'hpl': (100.0, -0.05, 0.05), 'latency': (1.5, -0.05, 0.05)}
         node = {'node': 'node01', **dict.fromkeys(cause.NODE[:6], fact)}
@@ -142,8 +143,8 @@ def test_a_verdict_says_where_and_what_changed_first_once_for_rows_that_follow_o
     night('bad', 'new', 80.0, 1.8)
     verdict = judge.newest()
     assert [str(c.cause.where) for c in verdict.cells] == ['cannot be told (only node01 was measured)'] * 2
-    told = [text.strip() for text, _ in terminal.lines(verdict)]
-    changed, *_, more = [text for text in told if text.startswith('changed: ')]
-    assert changed.startswith('changed: kernel old -> new on node01 since ') and more == 'changed: 2 facts more'
-    assert [told.index(changed) - i for i, text in enumerate(told) if text.startswith('Toy: ')] == [3, 2]
+    entry, = answer.of(verdict).entries
+    changed, *_, more = [text for text in entry.lines if text.startswith('changed: ')]
+    assert changed.startswith('changed: kernel old -> new on node01 since ') and more == 'changed: 3 facts more'
+    assert [row[0] for row in entry.figures] == ['Toy: latency', 'Toy: hpl'] and len(entry.cells) == 2
     assert json.loads(verdict.model_dump_json())['cells'][0]['cause']['changes'][-1]['new'] == 'new'

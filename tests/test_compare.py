@@ -22,6 +22,7 @@ from parity.compare.model import Measured, Side, Value
 from parity.compare.terminal import rendered
 from parity.plan import Plan, identity
 from parity.records import history, outset, record
+from parity.report import answer
 from parity.stats.interval import Sample, ratio
 from parity.system import systems
 from parity.verdict import judge, terminal
@@ -328,7 +329,9 @@ def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monke
     assert parity('compare', 'onebox:physical', 'onebox:virtual').returncode == 1
     verdict = judge.newest(newest)
     assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1
-    assert any('onebox:virtual / onebox:physical   Toy: hpl at least 0.97   regressed' in line for line, _ in terminal.lines(verdict))
+    assert any('onebox:virtual / onebox:physical   Toy: hpl at least 0.97   regressed' in line for line, _ in terminal.table(verdict))
+    *_, entry = answer.of(verdict).entries
+    assert entry.title == 'onebox:virtual / onebox:physical: Toy hpl' and entry.lines[0].startswith('expected at least 0.97: ')
 
 
 #: Runs, ratio and word of each code.

@@ -50,7 +50,7 @@ def words_of(node: ast.expr) -> str:
 def docstrings(tree: ast.Module) -> list[tuple[int, str]]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
     found = [(getattr(n, 'lineno', 1), ast.get_docstring(n)) for n in ast.walk(tree) if isinstance(n, kinds)]
-    return [(line, re.sub(r'^ {2,}.*$', '', d, flags=re.M)) for line, d in found if d]     # without tables and code
+    return [(line, re.sub(r'^ {2,}.*$|\x08\n(.+\n?)*', '', d, flags=re.M)) for line, d in found if d]     # without tables and code
 
 
 def messages(tree: ast.Module) -> list[tuple[int, str]]:

@@ -22,7 +22,7 @@ from parity.base import text
 from parity.compare.model import Outcome
 from parity.records import database, record
 from parity.records.record import Session as Stored
-from parity.report import beside, drawings, nights
+from parity.report import answer, beside, drawings, nights
 from parity.report.beside import Beside
 from parity.report.page import changes, key, of_cells
 from parity.verdict import judge, model
@@ -220,8 +220,8 @@ def test_json_is_the_verdict_again(tmp_path):
     verdict = verdict_of(every_word(), session={'facts': {'machine': {'cores': 2}}}, warnings=['Ω </script>'])
     files = report.write(verdict, tmp_path / 'new' / 'report', tmp_path)
     assert [f.name for f in files] == ['index.html', 'verdict.json', 'junit.xml']
-    assert Verdict.model_validate_json(files[1].read_text()) == verdict
-    read = Verdict.model_validate_json(report.write(hostile(), tmp_path, tmp_path)[1].read_bytes())
+    assert answer.Answered.model_validate_json(files[1].read_text()) == answer.answered(verdict)
+    read = answer.Answered.model_validate_json(report.write(hostile(), tmp_path, tmp_path)[1].read_bytes())
     assert [c.reason.replace('\\udc80', '\udc80') for c in read.cells] == [c.reason for c in hostile().cells]
 
 

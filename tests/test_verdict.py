@@ -11,6 +11,7 @@ import nights as made
 import sessions
 from parity.nightly import run as again_tonight
 from parity.records import history, record
+from parity.report import answer
 from parity.system import systems
 from parity.verdict import judge, terminal
 from parity.verdict import nights as by_series
@@ -133,16 +134,16 @@ def test_the_head_line_names_stand_ins_and_what_is_not_covered_and_a_failed_buil
     assert {code.code for code in coverage.codes if code.reason == 'not selected'} == {'HPL', 'STREAM', 'hpcc'}
 
 
-def test_the_terminal_lists_what_is_not_in_order_and_the_first_improved_cells_unless_asked():
+def test_the_answer_counts_what_is_in_order_and_the_table_lists_the_words_asked_for():
     improved = [ran(f'Toy{n:02}', hpl=120.0, latency='absent', refs={'hpl': BAND}) for n in range(12)]
     plan = [planned(f'Toy{n:02}', metrics=METRICS[:1]) for n in range(12)]
     found = verdict(ran(refs={'hpl': BAND}), *improved, plan=[planned(), planned('Never'), *plan])
-    short, full = (['\n'.join(text for text, _ in terminal.lines(found, everything)) for everything in (False, True)])
-    assert short.splitlines()[1] == '1 ok · 12 improved · 1 unreferenced · 2 missing'
-    assert 'MISSING  compute' in short and 'Never: 2 metrics' in short and 'OK  compute' not in short
-    assert 'IMPROVED  compute' in short and 'Toy09: hpl' in short and '+20.0 % of the reference' in short and 'Toy10: hpl' not in short
-    assert 'and 2 more improved: parity verdict --all' in short and 'more improved' not in full
-    assert 'OK  compute' in full and 'Toy: hpl' in full and 'Toy11: hpl' in full
+    said, (missing,) = dict(answer.of(found).notes), answer.of(found).entries
+    assert missing.title == 'local:default: Never: never ran' and len(missing.cells) == 2
+    assert said['improved'].endswith('Toy03: hpl and 8 more') and said['in order'] == '1 figures; 1 too new to judge'
+    full, few = ('\n'.join(text for text, _ in terminal.table(found, *words)) for words in ((), (['missing'],)))
+    assert 'OK  compute' in full and 'Toy: hpl' in full and 'Toy11: hpl' in full and '+20.0 % of the reference' in full
+    assert 'MISSING  compute' in few and 'Never: 2 metrics' in few and 'OK' not in few and 'Toy11' not in few
 
 
 def queued(submitted: float, waited: float, ran_for: float) -> dict:

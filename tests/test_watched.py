@@ -17,7 +17,7 @@ from parity.check import watched
 from parity.compare import resolve
 from parity.nightly import notify
 from parity.records import history
-from parity.report import show
+from parity.report import answer, show
 from parity.verdict import judge, terminal
 from sessions import case
 
@@ -136,9 +136,9 @@ def test_a_figure_of_a_busy_machine_is_shown_and_not_judged_and_calm_runs_are():
     verdict = of(case(refs=REFS, **BUSY))
     cell = verdict.cells[0]
     assert (cell.verdict, cell.value, verdict.exit_code) == ('disturbed', 7.6, 0) and '1.00 of its 2' in cell.reason
-    said = '\n'.join(line for line, _ in terminal.lines(verdict))
-    assert '2 disturbed' in said and 'DISTURBED  compute' in said and '0 of 2 judged' in said
-    assert '7.6' in '\n'.join(line for line, _ in terminal.lines(verdict, everything=True))
+    notes = dict(answer.of(verdict).notes)
+    assert notes['disturbed'].startswith('2 figures, while others used the CPUs') and notes['trust'].startswith('0 of 2 judged')
+    assert '7.6' in '\n'.join(line for line, _ in terminal.table(verdict))
     assert not notify.seen_in(verdict).keys() - {notify.WHOLE}, 'nothing is said to be well'
 
 

@@ -18,7 +18,8 @@ CODE = Code('hpcc', executable='hpcc', package='hpcc', beside=('mpirun',), blas=
             units={'hpl_residual': '', 'hpl_time': 's', '(hpl|dgemm_.*|fft_.*)': 'Gflop/s',
                    'randomaccess_.*': 'GUP/s', 'beff_.*latency.*': 'us', '(ptrans|stream_.*|beff_.*)': 'GB/s'},
             parts={'memory': (r'Hpcc\.(stream|randomaccess)_',), 'bound by memory': (r'Hpcc\.(hpl|fft_|ptrans)',),
-                   'compute': (r'Hpcc\.dgemm_',), 'within a node': (r'Hpcc\.beff_',)})
+                   'compute': (r'Hpcc\.dgemm_',), 'within a node': (r'Hpcc\.beff_',)},
+            headlines={r'Hpcc\.hpl': 'HPL (hpcc)'})
 
 STREAM = [Metric(f'stream_{how}_{kernel}', 'GB/s', 'higher', limit='memory_bandwidth')
           for how in ('single', 'star') for kernel in ('copy', 'scale', 'add', 'triad')]

@@ -11,7 +11,9 @@ from reframe.core.builtins import parameter, run_after
 
 from parity.check import KERNEL_FIGURES, Code, Incomplete, Kernel, Metric, Read, Wrong, kernel, kernel_rate
 
-CODE = Code('ops', beside=('cc',), feature='cc', units={'lowest_over_median': '', '.*': 'Gop/s'})
+CODE = Code('ops', beside=('cc',), feature='cc', units={'lowest_over_median': '', '.*': 'Gop/s'},
+            headlines={r'Ops%threads=all\.double': 'double precision, all cores',
+                       r'Ops%threads=one\.double': 'double precision, one core'})
 
 # seconds of each kind, samples of a second; by size
 SIZES = {'quick': (0.3, 3), 'nightly': (2, 60), 'acceptance': (10, 600)}

@@ -14,7 +14,9 @@ from parity.check import Code, Metric, Paired, Sweep, by_pair
 # its JSON before 3.9 lacks what is checked
 CODE = Code('iperf3', spack='iperf3@3.17.1', binaries=('iperf3',), executable='iperf3', package='iperf3',
             beside=('python3',), starts=('--version',), version=r'^iperf (\d+\.\d+)', least=(3, 9),
-            units={'.*rate': 'MB/s', 'rtt_.*|jitter': 'us', 'window': 'B', 'loss': '%'})
+            units={'.*rate': 'MB/s', 'rtt_.*|jitter': 'us', 'window': 'B', 'loss': '%'},
+            headlines={r'Tcp%where=between%protocol=tcp\.rate_4': 'TCP between two nodes, 4 streams',
+                       r'Tcp%where=within%protocol=tcp\.rate_4': 'TCP within a node, 4 streams'})
 
 
 STREAMS = (1, 2, 4, 8)

@@ -25,7 +25,10 @@ CODE = Code('OSU', spack='osu-micro-benchmarks@7.4', starts=('-h',), gpu=True,
             stand_in='pingpong', stands_for=('latency_', 'bandwidth_'),
             units={'message_rate_.*': '1/s', '(bw|bibw|mbw_mr)_.*': 'MB/s', '.*': 'us'},
             parts={'network': ('Osu.*%where=(between|all-nodes)', 'Pairs'), 'within a node':
-            ('Osu.*%where=within',)})
+            ('Osu.*%where=within',)},
+            headlines={r'OsuLatency%where=between%benchmark=latency\.latency_8B': '8 B between two nodes',
+                       r'OsuBandwidth%where=between%benchmark=bw\.bandwidth_1MiB': '1 MiB between two nodes',
+                       r'OsuLatency%where=within%benchmark=latency\.latency_8B': '8 B within a node'})
 
 LARGEST = 1 << 20
 JUDGED = {'8B': 8, '8KiB': 8192, '1MiB': LARGEST}

@@ -11,7 +11,10 @@ from reframe.core.builtins import parameter, run_after
 
 from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, number, table
 
-CODE = Code('pingpong', beside=('python3', 'mpirun'), units={'latency_.*': 'us', 'bandwidth_.*': 'MB/s'})
+CODE = Code('pingpong', beside=('python3', 'mpirun'), units={'latency_.*': 'us', 'bandwidth_.*': 'MB/s'},
+            headlines={r'Pingpong%where=between\.latency_8B': '8 B between two nodes',
+                       r'Pingpong%where=between\.bandwidth': '1 MiB between two nodes',
+                       r'Pingpong%where=within\.latency_8B': '8 B within a node'})
 
 LARGEST = 1 << 20
 # times to and fro of messages up to 16 KiB, and of larger ones; by size

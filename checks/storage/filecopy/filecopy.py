@@ -14,7 +14,8 @@ from reframe.core.builtins import parameter, run_after, variable
 from parity.check import Budget, Code, Metric, Workload
 
 CODE = Code('filecopy', executable='python3', units={'seconds.*': 's', 'rate': 'MB/s', 'file_rate': 'files/s'},
-            parts={'storage': ('FileCopy',)})
+            parts={'storage': ('FileCopy',)},
+            headlines={r'FileCopy%mode=large-copy%clients=one%sync=durable\.rate': 'large copy, durable'})
 
 
 # bytes of the large file, number of small files, iterations; by size

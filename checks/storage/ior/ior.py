@@ -16,7 +16,9 @@ from parity.check import Code, Metric, Storage, Wrong
 
 CODE = Code('IOR', spack='ior@4.0.0', binaries=('ior',), starts=('-b', '1k', '-t', '1k', '-o', 'file'),
             units={'(write|read)_iops': 'op/s', '(write|read)_seconds': 's', '(write|read).*': 'MiB/s'},
-            parts={'storage': ('Ior',)})
+            parts={'storage': ('Ior',)},
+            headlines={r'Ior%api=POSIX%access=file-per-process%span=2\.write': 'IOR write, two nodes',
+                       r'Ior%api=POSIX%access=file-per-process%span=1\.write': 'IOR write, one node'})
 
 
 MIB = 1 << 20

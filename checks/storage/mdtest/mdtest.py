@@ -13,7 +13,8 @@ from parity.check import Code, Metric, Storage, Wrong
 
 CODE = Code('mdtest', spack='ior@4.0.0', binaries=('mdtest',), starts=('-n', '1', '-d', 'folder'),
             units={'.*': 'op/s'},
-            parts={'storage': ('Mdtest',)})
+            parts={'storage': ('Mdtest',)},
+            headlines={r'Mdtest%directories=unique%clients=all%span=1\.file_create': 'mdtest create, one node'})
 
 
 KIB = 1024

@@ -40,8 +40,9 @@ class Code:
 
     ``blas``: figures depend on the BLAS. ``profile`` is set for a library that profiles MPI, which is no
     benchmark: the names of its reports, and its variable. ``parts`` gives, for patterns matched from the start of
-    a cell's name (Npb%benchmark=mg%....mops_total), the parts of a machine that move the cell. ``stand_in`` names
-    another code, whose metrics with the prefixes ``stands_for`` measure the same thing."""
+    a cell's name (Npb%benchmark=mg%....mops_total), the parts of a machine that move the cell. ``headlines`` has,
+    for such patterns, the names of the figures that a first screen shows. ``stand_in`` names another code, whose
+    metrics with the prefixes ``stands_for`` measure the same thing."""
 
     name: str
     spack: str = ''
@@ -63,6 +64,7 @@ class Code:
     stands_for: tuple[str, ...] = ()
     units: dict[str, str] = field(default_factory=dict, hash=False)     # by patterns of names: the first wins
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    headlines: dict[str, str] = field(default_factory=dict, hash=False)
     feature: str = ''                   # what checks need and `requires` names; the folder's name if not stated
     file: Path = Path()                 # set by every()
 
@@ -131,7 +133,7 @@ def _read(file: Path) -> tuple[Code, int]:
     if not file.is_file():
         raise UsageError(f'{file}: not here: the folder of a code must hold its check, with CODE = Code(...)')
     try:
-        tree = ast.parse(file.read_text())
+        tree = ast.parse(file.read_bytes())
     except SyntaxError as err:
         raise UsageError(f'{file}:{err.lineno}: {err.msg}') from None
     call = next((node.value for node in tree.body if isinstance(node, ast.Assign)

@@ -11,9 +11,23 @@ import typer.core
 from parity.base import errors
 from parity.cli import compare, files, jobs, keep, refs, software
 
+#: The commands as `parity --help` groups them.
+GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'report', 'notify'),
+          'References': ('refs', 'detect'),
+          'Comparing': ('compare', 'study', 'parse'),
+          'Software': ('facts', 'software'),
+          'Site': ('doctor', 'probe', 'jobs', 'prune', 'merge')}
+
 
 class Commands(typer.core.TyperGroup):
     """The commands; each returns its exit code, or nothing for 0."""
+
+    def format_options(self, ctx, formatter):
+        """List the commands by group, their sentences whole, then the options."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.get_command(ctx, name).get_short_help_str(200)) for name in names])
+        typer.core.TyperCommand.format_options(self, ctx, formatter)
 
     def invoke(self, ctx):
         try:
@@ -27,7 +41,8 @@ class Commands(typer.core.TyperGroup):
 app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
                   context_settings={'help_option_names': ['-h', '--help']})
 
-ALL = typer.Option(False, '--all', help='List the cells that are in order, too.')
+ALL = typer.Option(False, '--all', help='List all cells, too.')
+SKIPPED = typer.Option(False, '--skipped', help='List the skipped cells, too.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 MAX_AGE = typer.Option(None, '--max-age', metavar='TIME',
                        help="End with 3 where the system's newest session ended longer ago, such as 26h, 90m, 2d.")
@@ -59,16 +74,28 @@ def _version(asked: bool) -> None:
 @app.callback()
 def top(version: bool = typer.Option(False, '--version', callback=_version, is_eager=True,
                                      help='Print the version, and the commit of what measures and judges.')):
-    """Find what got slower and what never ran, and compare one partition with another."""
+    """Find what got slower and what never ran, and compare one partition with another.
+
+    \b
+    parity verdict                              what the last night says
+    parity show 'Stream%threads=all.triad'      all about one figure
+    parity compare onebox:physical onebox:virtual
+    parity refs propose --system onebox         values to accept, after 10 nights
+    """
 
 
 @app.command()
-def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION, system: str = OF_SYSTEM,
-            max_age: str = MAX_AGE):
-    """Judge a session: one word for every planned cell.
+def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSON, session: str = SESSION,
+            system: str = OF_SYSTEM, max_age: str = MAX_AGE):
+    """Judge a session: the answer first, one word for every planned cell.
+
+    \b
+    parity verdict --skipped                    also why cells were left out
+    parity verdict --system onebox --max-age 26h
 
     Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure."""
     from parity.base import console, strict
+    from parity.report import answer
     from parity.verdict import judge, terminal
     if session and system:
         raise errors.UsageError('--session and --system: give only one')
@@ -78,13 +105,22 @@ def verdict(everything: bool = ALL, as_json: bool = JSON, session: str = SESSION
         raise errors.UsageError(f'--max-age: {err}') from None
     judged = judge.newest(session, system)
     judged = judge.not_older(judged, oldest, max_age) if oldest else judged
-    print(judged.model_dump_json(indent=1)) if as_json else console.lines(terminal.lines(judged, everything))
+    if as_json:
+        print(answer.answered(judged).model_dump_json(indent=1))
+        return judged.exit_code
+    cells = terminal.table(judged) if everything else terminal.table(judged, ['skipped']) if skipped else []
+    console.lines([*answer.lines(judged), *cells])
     return judged.exit_code
 
 
 @app.command('show')
 def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION):
-    """Print all that is known of one cell: value, band, last nights, nodes, output, cause, how to rerun it."""
+    """Print all that is known of one cell: value, band, nights, nodes, output, cause, how to rerun it.
+
+    \b
+    parity show 'Stream%threads=all.triad@onebox:virtual'
+    parity show triad --session 5d5ec1ad
+    """
     from parity.base import console
     from parity.report import show
     found = show.of_cell(cell, session)
@@ -94,7 +130,12 @@ def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION)
 @app.command('ack')
 def acknowledge(cell: str = ACKED, until: str = UNTIL, why: str = WHY, by: str = BY, system: str = ACK_SYSTEM,
                 listed: bool = LIST):
-    """Acknowledge a known fault until a day: it stays in the verdict, but does not set the exit code."""
+    """Acknowledge a known fault until a day: it stays in the verdict, but does not set the exit code.
+
+    \b
+    parity ack triad@onebox:virtual --until 2026-12-01 --why 'DIMM ordered'
+    parity ack --list
+    """
     from parity.cli import ack as command
     command.listing(system) if listed else command.add(cell, until, why, by, system)
 
@@ -131,6 +172,9 @@ def facts(brief: bool = typer.Option(False, '--brief', help='Only the line that 
 def examine(system: str = typer.Option('', '--system', help="The system; this host's if not given."),
             as_json: bool = JSON):
     """Say what is there and what is lacking for the nightly, each with what mends it.
+
+    \b
+    parity doctor --system onebox
 
     Exit code: 0 the nightly could run, 2 configuration, 3 something is missing, 4 infrastructure."""
     from parity.cli import host

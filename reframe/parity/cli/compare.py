@@ -24,6 +24,10 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
         margin: float = MARGIN) -> int:
     """Compare two partitions, sessions or files: ratios with intervals, like for like.
 
+    \b
+    parity compare onebox:physical onebox:virtual
+    parity compare before.json after.csv --margin 5
+
     Exit code: 0 compared, 1 a declared expectation is broken, 2 usage or not like for like, 3 nothing in common.
     """
     if not 0 < margin < 50:

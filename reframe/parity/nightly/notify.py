@@ -23,9 +23,10 @@ from pydantic import BaseModel, ValidationError
 from parity.base import files, paths, strict
 from parity.base.errors import UsageError
 from parity.base.text import visible
+from parity.report import answer
 from parity.system import systems
 from parity.system.systems import Notify
-from parity.verdict import acks, judge, terminal
+from parity.verdict import acks, judge
 from parity.verdict.model import Verdict, rows
 
 TIMEOUT_SECONDS = 60.0
@@ -262,7 +263,7 @@ _NODES = 4
 
 def text(subject: str, lines: Iterable[str], verdict: Verdict | None) -> str:
     """Return subject, an empty line, ``lines``, and the verdict as the terminal shows it."""
-    shown = ['', *(line for line, _ in terminal.lines(verdict))] if verdict else []
+    shown = ['', *(line for line, _ in answer.lines(verdict))] if verdict else []
     return '\n'.join([f'Subject: {subject}', '', *map(visible, lines), *shown, ''])
 
 

@@ -22,9 +22,10 @@ from parity.nightly.notify import Notifier
 from parity.plan.identity import swept_apart
 from parity.records import database, outset
 from parity.records.outset import RERUN_OF
+from parity.report import answer
 from parity.system import systems
 from parity.system.systems import System
-from parity.verdict import judge, terminal
+from parity.verdict import judge
 from parity.verdict.model import Cell, Verdict
 
 #: Seconds that ReFrame gets to end its jobs and to store the session once it was told to stop.
@@ -66,7 +67,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     if not stopped:
         verdict = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))
     code = verdict.exit_code
-    console.lines(terminal.lines(verdict))
+    console.lines(answer.lines(verdict))
     if stopped:
         print(f'parity: {stopped}: what had finished is judged above', file=sys.stderr)
         code = INFRASTRUCTURE if code in (OK, MISSING) else code

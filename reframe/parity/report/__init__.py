@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError
 
 from parity.base import files, paths
 from parity.base.text import visible
+from parity.report import answer
 from parity.verdict import model
 from parity.verdict.model import Row, Verdict
 
@@ -37,11 +38,12 @@ def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None =
 
 
 def _json(verdict: Verdict) -> str:
+    full = answer.answered(verdict)
     try:
-        return verdict.model_dump_json(indent=1)
+        return full.model_dump_json(indent=1)
     except PydanticSerializationError:
         # Half a surrogate pair: Python's way to carry a path or an argument that is not UTF-8.
-        return Verdict.model_validate(_encodable(verdict.model_dump())).model_dump_json(indent=1)
+        return answer.Answered.model_validate(_encodable(full.model_dump())).model_dump_json(indent=1)
 
 
 def _encodable(value: Any) -> Any:

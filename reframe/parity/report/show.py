@@ -208,7 +208,7 @@ def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:
     yield 'band', '   '.join(filter(None, (figures.band(cell.low, cell.high, cell.unit), better)))
     yield 'limit', row.bound and f'{figures.percent(cell.efficiency)} of the {row.bound} ({cell.limit_source})'
     yield 'nights', _history(view)
-    yield 'runs', _runs(view)
+    yield 'runs', runs(view.cell, view.nights, view.session)
     yield 'nodes', ' · '.join(filter(None, (*cell.nodes, cell.virtualisation, cell.jobid and f'job {cell.jobid}')))
     yield 'output', ' · '.join(filter(None, (cell.outputdir, view.output_note)))
     if row.word == 'regressed':
@@ -230,12 +230,18 @@ def _history(view: View) -> str:
             + (f', {count} of them disturbed' if count else ''))
 
 
-def _runs(view: View) -> str:
+def stored_nights(cells: Sequence[Cell], session: str) -> list[list[Night]]:
+    """Return the newest nights of each cell up to the session."""
+    stored = history.load(cells[0].system, disturbed=True) if cells else None
+    return [_nights(stored, cell, session) for cell in cells]
+
+
+def runs(cell: Cell, nights: Sequence[Night], session: str) -> str:
     """Return the single runs of this session where there are several, and its reruns with their nodes."""
-    tonight = next((night for night in view.nights[-1:] if night.session == view.session), None)
+    tonight = next((night for night in nights[-1:] if night.session == session), None)
     if tonight is None or len(tonight.runs) + len(tonight.reruns) < 2:
         return ''
-    texts, unit = figures.alike(view.cell.unit, *tonight.runs, *(value for value, _ in tonight.reruns))
+    texts, unit = figures.alike(cell.unit, *tonight.runs, *(value for value, _ in tonight.reruns))
     first = len(tonight.runs)
     again = [f'{text} on {node}' if node else text
              for text, (_, node) in zip(texts[first:], tonight.reruns, strict=True)]

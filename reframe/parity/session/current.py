@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import time
 import uuid
@@ -83,7 +84,7 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
     files.write(current.journal, json.dumps({
         'id': number, 'host': socket.gethostname(), 'pid': os.getpid(), 'system': planned['system'],
         'time_start_unix': current.began, 'argv': sys.argv, 'session': {'id': number}}))
-    atexit.register(_close, current, os.getpid())
+    atexit.register(_close, current, os.getpid(), planned['system'])
     _current = current
 
 
@@ -102,9 +103,11 @@ def _facts(partition) -> dict[str, Any]:
             **{name: partition.extras.get(name, {}) for name in ('machine', 'limits', 'filesystems')}}
 
 
-def _close(current: Current, pid: int) -> None:
-    """End the session at exit. ReFrame has stored it; one in which nothing started is stored here, all missing. If
-    neither can be done (a full disk), the journal stays, and the next run recovers from it."""
+def _close(current: Current, pid: int, system: str) -> None:
+    """End the session at exit, and print its verdict, but for a run of ci/nightly, which prints it itself.
+
+    ReFrame has stored the session; one in which nothing started is stored here, all missing. If neither can be
+    done (a full disk), the journal stays, and the next run recovers from it. ReFrame's exit code stays."""
     if os.getpid() != pid:
         return
     try:
@@ -116,3 +119,8 @@ def _close(current: Current, pid: int) -> None:
         current.journal.unlink(missing_ok=True)
     except (ParityError, OSError) as err:
         print(f'parity: {err}: the next run recovers this session', file=sys.stderr)
+        return
+    if not any(word.startswith('parity_') for word in sys.argv):
+        print(flush=True)
+        subprocess.run([sys.executable, '-m', 'parity.cli', 'verdict', '--system', system],
+                       stdin=subprocess.DEVNULL)

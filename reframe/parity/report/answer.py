@@ -1,0 +1,303 @@
+"""The answer of a verdict: a sentence, figures, an entry for each cause, and a line for each kind of the rest. The
+terminal, the mail and the page print it."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import shlex
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+from parity.base import codes, figures
+from parity.base.strict import Strict
+from parity.base.text import brief, columns, visible
+from parity.verdict.model import WORDS, Attribution, Cell, Row, Verdict, rows, several
+
+#: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
+WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
+#: A machine with a higher load before the run was not idle.
+LOAD = 1.0
+#: Words that a person must act on.
+BAD = ('wrong', 'impossible', 'regressed', 'failed', 'missing')
+SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
+
+
+class Headline(Strict):
+    """A figure of a first screen, beside what the machine could do."""
+
+    subsystem: str
+    name: str
+    figure: str
+    could: str                       # the limit and its source; '' where none is known
+    share: float | None              # of the limit
+
+
+class Entry(Strict):
+    """Cells with one cause: a title, their figures, the evidence, what to do."""
+
+    word: str
+    title: str
+    cells: list[str]
+    figures: list[list[str]]         # name, before, now, change
+    lines: list[str]
+    next: str
+
+
+class Answer(Strict):
+    sentence: str
+    head: str
+    headlines: list[Headline]        # where no figure is judged yet
+    entries: list[Entry]
+    notes: list[tuple[str, str]]     # label, text
+
+
+class Answered(Verdict):
+    """A verdict with its answer: what `--json` and verdict.json have."""
+
+    answer: Answer
+
+
+def answered(verdict: Verdict) -> Answered:
+    return Answered(**dict(verdict), answer=of(verdict))
+
+
+def of(verdict: Verdict) -> Answer:
+    """Return the answer of a verdict."""
+    table = rows(verdict.cells)
+    entries = list(_entries(table, verdict))
+    judged = any(cell.judged_by for cell in verdict.cells)
+    return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
+                  headlines=[] if judged else list(_headlines(table)),
+                  notes=[(label, text) for label, text in _notes(verdict, table) if text])
+
+
+# ---- entries
+
+def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
+    """Yield an entry for each cause, the worst word first, then for each broken expectation of a pair."""
+    groups: dict[tuple, list[Row]] = defaultdict(list)
+    for row in table:
+        if row.word in BAD and not row.cell.acknowledged:
+            groups[_cause(row.cell)].append(row)
+    for group in sorted(groups.values(), key=lambda rows: (WORDS.index(rows[0].word), -len(rows))):
+        yield _entry(group, verdict.session.uuid)
+    for pair in verdict.pairs:
+        if pair.state == 'regressed':
+            yield Entry(word='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
+                        title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}',
+                        next=f'parity compare {pair.baseline} {pair.candidate}')
+
+
+def _cause(cell: Cell) -> tuple:
+    """Return what the cells of one entry have in common."""
+    if cell.verdict == 'regressed' and cell.cause and cell.cause.where.kind:
+        return cell.verdict, cell.cause.where.kind, cell.cause.where.name, cell.cause.subsystem.name
+    if cell.verdict in ('regressed', 'impossible'):
+        return cell.verdict, cell.partition, cell.subsystem
+    return cell.verdict, cell.partition, cell.reason
+
+
+def _entry(group: list[Row], session: str) -> Entry:
+    group = sorted(group, key=lambda row: -_loss(row.cell))
+    worst, shown = group[0], [row for row in group if row.cell.value is not None][:FIGURES]
+    known = worst.cell.cause
+    lines = [worst.reason, *(known.lines(3) if known else [])]
+    nights, again = _nights([row.cell for row in shown], session) if worst.word == 'regressed' else ([], [])
+    return Entry(word=worst.word, title=_title([row.cell for row in group]), cells=[row.name for row in group],
+                 figures=[_figure(row, told) for row, told in zip_longest(shown, nights, fillvalue='')],
+                 lines=[*filter(None, again[:1] + lines)],
+                 next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
+
+
+def _nights(cells: list[Cell], session: str) -> tuple[list[str], list[str]]:
+    """Return for each cell its last nights as blocks, and its runs of this night."""
+    from parity.report import show  # it loads polars, which a verdict without a slow cell does not need
+    found = show.stored_nights(cells, session)
+    return ([show.sparkline([night.value for night in nights]) if len(nights) > 1 else '' for nights in found],
+            [show.runs(cell, nights, session) for cell, nights in zip(cells, found, strict=True)])
+
+
+def _title(cells: list[Cell]) -> str:
+    first = cells[0]
+    place = f'{first.system}:{first.partition}' if first.partition else first.system
+    if first.verdict == 'regressed':
+        known = first.cause or Attribution()
+        by = f' {figures.percent(_loss(first))}' if _loss(first) else ''
+        parts = known.subsystem.name or ' and '.join(sorted({c.subsystem for c in cells}))
+        return f'{known.where.name or place}: {parts}{by} slower'
+    told = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'did not run',
+            'missing': 'never ran'}[first.verdict]
+    cases, checks = len({c.case for c in cells}), sorted({c.check for c in cells})
+    return f'{place}: {several(checks)}{f", {cases} cases" if cases > 1 else ""}: {told}'
+
+
+def _loss(cell: Cell) -> float:
+    """Return by which share of its expected value a cell is worse; 0 where nothing is known."""
+    if cell.value is None or not cell.expected:
+        return 0.0
+    share = (cell.value - cell.expected) / abs(cell.expected)
+    return share if cell.better == 'lower' else -share
+
+
+def _figure(row: Row, nights: str) -> list[str]:
+    """Return name, before -> now, change, and the last nights."""
+    cell = row.cell
+    (before, now), unit = figures.alike(cell.unit, cell.expected, cell.value)
+    return [row.title, f'{before} -> {now} {unit}' if cell.expected is not None else f'{now} {unit}',
+            figures.change(cell.value, cell.expected), nights]
+
+
+# ---- the first figures
+
+def _headlines(table: list[Row]) -> Iterator[Headline]:
+    """Yield the figures that the codes name for a first screen, a few of each subsystem."""
+    measured = [row for row in table if row.cell.value is not None and not row.cell.label]
+    places = {row.cell.partition for row in measured}
+    found: dict[str, dict[str, Headline]] = {}
+    for code in codes.every():
+        for pattern, name in code.headlines.items():
+            for row in measured:
+                cell = row.cell
+                own = f'{name}, {cell.partition}' if len(places) > 1 else name
+                if re.match(pattern, row.name.partition('@')[0]):
+                    limit = figures.figure(cell.limit, cell.unit) if cell.limit else ''
+                    found.setdefault(cell.subsystem, {}).setdefault(own, Headline(
+                        subsystem=cell.subsystem, name=own, figure=row.figure, share=cell.efficiency,
+                        could=brief(f'{limit}: {cell.limit_source}', 30) if limit else ''))
+    for subsystem in sorted(found, key=SUBSYSTEMS.index):
+        yield from list(found[subsystem].values())[:HEADLINES * len(places)]
+
+
+# ---- sentences
+
+def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
+    measured = sum(row.cell.value is not None for row in table)
+    judged = sum(bool(row.cell.judged_by) for row in table)
+    if entries:
+        rest = f'{len(entries) - 1} more below.' if entries[1:] else 'All else is as it was.' if judged else ''
+        return f'{entries[0].title}. {rest}'.strip()
+    if not measured:
+        why = Counter(row.reason for row in table if row.reason).most_common(1)
+        return f'Nothing was measured: {why[0][0] if why else "no case was planned"}.'
+    if not judged:
+        return f'This machine is measured: {measured} figures, none wrong, none beyond a physical bound.'
+    known = sum(bool(row.cell.acknowledged) for row in table)
+    better = sum(row.word == 'improved' for row in table)
+    told = [f'{count} {what}' for count, what in ((known, 'known faults'), (better, 'improved')) if count]
+    rest = f'{" and ".join(told)}, the others are' if told else 'all are'
+    return f'{judged} of {measured} figures are judged: {rest} as they were.'
+
+
+def _head(verdict: Verdict, table: list[Row]) -> str:
+    session = verdict.session
+    begin, end = map(datetime.datetime.fromisoformat, (session.start, session.end))
+    measured = sum(row.cell.value is not None for row in table)
+    nodes = {node for row in table for node in row.cell.ran_on or row.cell.nodes}
+    machine = session.facts.get('machine') or {}
+    here = nodes <= {machine.get('hostname')}
+    return ' · '.join(filter(None, (
+        session.system, _machine(machine) if here else f'{len(nodes)} node{"s" * (len(nodes) > 1)}',
+        f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}', f'{measured} figures', f'session {session.uuid[:8]}',
+        'interrupted' if session.interrupted else '')))
+
+
+def _machine(facts: dict[str, Any]) -> str:
+    """Return the cores, processor, memory and hypervisor of a machine, as far as they are known."""
+    cores, memory = len(facts.get('core_sets') or ()), facts.get('memory_bytes')
+    return ', '.join(filter(None, (
+        f'{cores} cores' if cores else '', facts.get('model_name'), memory and figures.figure(memory, 'B'),
+        f'{facts["backend"]} guest' if facts.get('kind') == 'virtual' else '')))
+
+
+def _notes(verdict: Verdict, table: list[Row]) -> Iterator[tuple[str, str]]:
+    """Yield a label and a sentence for each kind of the rest; '' where there is none."""
+    cells = [row.cell for row in table]
+    by_word = Counter(cell.verdict for cell in cells)
+    yield from (('careful', warning) for warning in verdict.warnings[:WARNINGS])
+    if len(verdict.warnings) > WARNINGS:
+        yield 'careful', f'{len(verdict.warnings) - WARNINGS} more warnings: parity verdict --all'
+    load = (verdict.session.facts.get('before') or {}).get('load_1min') or 0.0
+    if load >= LOAD:
+        yield 'careful', f'the load was {load:.1f} before: figures may be low; run it again on an idle machine'
+    if by_word['disturbed']:
+        yield 'disturbed', f'{by_word["disturbed"]} figures, while others used the CPUs: shown, not judged'
+    known = [row for row in table if row.cell.acknowledged]
+    for row in known[:KNOWN]:
+        yield 'known', f'{row.name}: acknowledged {row.reason.rpartition("acknowledged ")[2]}'
+    if len(known) > KNOWN:
+        yield 'known', f'{len(known) - KNOWN} more known faults: parity ack --list'
+    yield 'improved', several([row.title for row in table if row.word == 'improved'])
+    new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
+    if by_word['ok']:
+        yield 'in order', f'{by_word["ok"]} figures' + (f'; {new} too new to judge' if new else '')
+    skipped = Counter(_kind(c.reason) for c in cells if c.verdict == 'skipped')
+    if skipped:
+        kinds = ', '.join(f'{n} {kind}' for kind, n in skipped.most_common())
+        yield 'left out', f'{by_word["skipped"]} cells: {kinds} (parity verdict --skipped)'
+    states = Counter(pair.state for pair in verdict.pairs)
+    yield 'pairs', ' · '.join(f'{n} {state}' for state, n in sorted(states.items()))
+    yield 'covers', verdict.coverage.line
+    yield 'trust', verdict.trust
+    yield 'next', verdict.next
+
+
+#: What a reason to skip holds, in few words.
+_KINDS = {'no environment offers': 'without a program', 'cached': 'cached', 'size=': 'of a larger size',
+          'the same as': 'the same as others', 'one rank': 'of several ranks', 'nodes: needs': 'on more nodes',
+          'io_budget': 'beyond io_budget', 'waived': 'waived'}
+
+
+def _kind(reason: str) -> str:
+    return next((kind for word, kind in _KINDS.items() if word in reason), 'for other reasons')
+
+
+# ---- lines of text
+
+BLOCKS = ' ▏▎▍▌▋▊▉█'
+
+
+def lines(verdict: Verdict) -> list[tuple[str, str]]:
+    """Return (text, style) for each line of the answer."""
+    answer, code = of(verdict), verdict.exit_code
+    style = 'bold red' if code else 'bold green'
+    said = [(text, style) for text in _wrapped(answer.sentence + (f'  (exit code {code})' if code else ''))]
+    said += [(text, '') for text in _wrapped(answer.head)]
+    if answer.headlines:
+        shown = 5 if any(each.could for each in answer.headlines) else 3
+        table = [['', '', 'this machine', 'could do', 'share'][:shown], *_table(answer.headlines, shown)]
+        said += [('', ''), *((line[2:], '') for line in columns(table, right=(2,)))]
+    for entry in answer.entries[:ENTRIES]:
+        said += [('', ''), (entry.title, 'bold'), *((line, '') for line in columns(entry.figures))]
+        rest = len(entry.cells) - len(entry.figures)
+        said += [(f'  and {rest} more cells', '')] if rest > 0 < len(entry.figures) else []
+        said += [(text, '') for line in (*entry.lines, entry.next) if line for text in _wrapped(line, '  ')]
+    if len(answer.entries) > ENTRIES:
+        said.append((f'and {len(answer.entries) - ENTRIES} more causes: parity verdict --all', ''))
+    width = max(len(label) for label, _ in answer.notes) + 2
+    said.append(('', ''))
+    for label, text in answer.notes:
+        said += [(line, '') for line in _wrapped(text, f'{label:{width}}', ' ' * width)]
+    return [(visible(text), style) for text, style in said]     # nothing a job printed commands the terminal
+
+
+def _table(headlines: list[Headline], columns: int) -> Iterator[list[str]]:
+    before = ''
+    for each in headlines:
+        share = '' if each.share is None else f'{figures.percent(each.share):>5} {bar(each.share)}'
+        subsystem, before = '' if each.subsystem == before else each.subsystem, each.subsystem
+        yield [subsystem, each.name, each.figure, each.could, share][:columns]
+
+
+def _wrapped(text: str, first: str = '', other: str | None = None) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=first if other is None else other,
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def bar(share: float, width: int = 12) -> str:
+    """Return a bar of ``share``, in eighths of a character."""
+    eighths = round(8 * width * min(max(share, 0.0), 1.0))
+    return (BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8]).strip()

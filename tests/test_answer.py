@@ -1,0 +1,97 @@
+"""The answer of a verdict: the first lines that a person sees, in the terminal, the mail and the page."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+import stored as storing
+from commands import parity, process
+from parity.base import codes
+from parity.base.console import plain
+from parity.report import answer
+from parity.verdict import judge
+from sessions import case, planned, ran, report, verdict_on
+
+BAND = {'hpl': (100.0, -0.05, 0.05)}
+
+
+def said(verdict) -> list[str]:
+    return [text for text, _ in answer.lines(verdict)]
+
+
+def headline(monkeypatch, **patterns: str) -> None:
+    """Let one code name these figures of the toy check for a first screen."""
+    monkeypatch.setattr(codes, 'every', lambda: (codes.Code('Toy', headlines=patterns),))
+
+
+@pytest.fixture
+def nights(stored):
+    """Nights of three cases on a node each; from night ``slow`` on, two of them are slower on c3."""
+    def make(count: int = 45, slow: int = 42):
+        noise = random.Random(3).gauss
+        for night in range(count):
+            runs = []
+            for name in ('Stream%threads=all', 'Npb%benchmark=mg', 'Hpl'):
+                share = 0.915 if night >= slow and name != 'Hpl' else 1.0
+                runs.append(case(100 * share * (1 + noise(0, 0.004)), name=name, latency=1.5, job_nodelist=['c3']))
+            stored.add(*runs)
+        return judge.newest()
+    return make
+
+
+def test_a_first_night_shows_figures_beside_what_the_machine_could_do(monkeypatch):
+    headline(monkeypatch, **{r'Toy\.hpl': 'Linpack', 'Nothing': 'nothing'})
+    limit = {'hpl': {'limit': {'value': 160.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}}}
+    found = verdict_on(report([ran(parity={'metrics': limit})], [planned(), planned('Never', environ='', needs=['npb'])]))
+    lines = said(found)
+    assert lines[0] == 'This machine is measured: 2 figures, none wrong, none beyond a physical bound.'
+    row, = (line for line in lines if 'Linpack' in line)
+    assert row.split()[:2] == ['compute', 'Linpack'] and '100 Gflop/s' in row and '160 Gflop/s: data sheet' in row and '62 %' in row
+    assert dict(answer.of(found).notes)['left out'] == '2 cells: 2 without a program (parity verdict --skipped)' and len(lines) <= 24
+
+
+def test_cells_with_one_cause_are_one_entry_with_figures_nights_and_the_next_command(nights):
+    found = nights()
+    lines, (entry,) = said(found), answer.of(found).entries
+    assert entry.word == 'regressed' and {row[0] for row in entry.figures} == {'Npb%benchmark=mg: hpl', 'Stream%threads=all: hpl'}
+    assert all(row[2].startswith('-8.') and len(row[3]) == 14 for row in entry.figures)
+    assert lines[0].startswith(f'{entry.title}. All else is as it was.') and lines[0].endswith('(exit code 1)')
+    assert entry.next.startswith("parity show 'Npb") is ("'" in entry.next)
+    assert len(lines) <= 24 and max(map(len, lines)) <= answer.WIDTH
+
+
+def test_a_quiet_night_is_one_sentence_and_the_counts(nights):
+    found = nights(slow=99)
+    assert said(found)[0] == '6 of 6 figures are judged: all are as they were.' and not answer.of(found).entries
+
+
+@pytest.mark.parametrize('raw, sentence', [
+    ({'result': 'fail', 'fail_phase': 'run', 'perfvalues': {}, 'fail_reason': 'x', 'parity': {'status': 'failed', 'reason': 'disk full'}},
+     'local:default: Toy: did not run.'),
+    ({'result': 'skip', 'perfvalues': {}, 'parity': {'status': 'skipped', 'reason': 'nodes: needs 2'}}, 'Nothing was measured: nodes: needs 2.'),
+    ({'hpl': float('nan')}, 'local:default: Toy: a wrong answer.'), ({'hpl': 80.0, 'refs': BAND}, 'local:default: compute 20 % slower.')])
+def test_the_first_sentence_says_what_is_wrong_or_why_nothing_was_measured(raw, sentence):
+    assert said(verdict_on(report([ran(**raw)], [planned()])))[0].startswith(sentence)
+
+
+def test_causes_beyond_the_first_ones_are_counted():
+    runs = [ran(f'Toy{n}', hpl=80.0, refs=BAND, partition=f'p{n}') for n in range(9)]
+    runs = [{**run, 'perfvalues': {key.replace('default', run['partition']): v for key, v in run['perfvalues'].items()}} for run in runs]
+    lines = said(verdict_on(report(runs, [planned(f'Toy{n}', partition=f'p{n}') for n in range(9)])))
+    assert '8 more below' in lines[0] and 'and 3 more causes: parity verdict --all' in lines
+
+
+def test_nothing_that_a_job_printed_commands_the_terminal():
+    bad = ran(result='fail', fail_phase='sanity', parity={'status': 'wrong', 'reason': 'bad \x1b[31m\nresult'})
+    assert not [line for line in said(verdict_on(report([bad], [planned()]))) if '\x1b' in line or '\n' in line]
+
+
+def test_json_has_the_answer_and_ascii_is_enough(stored):
+    stored.add(storing.case(), facts={'machine': {'hostname': 'node01', 'core_sets': [[0], [1]], 'model_name': 'Zen·5', 'kind': 'virtual', 'backend': 'kvm'}})
+    assert '"sentence": "This machine is measured: 2 figures' in parity('verdict', '--json').stdout
+    done = process('verdict', env={**os.environ, 'PYTHONIOENCODING': 'ascii'})
+    assert done.returncode == 0 and 'local | 2 cores, Zen|5, kvm guest' in done.stdout and done.stdout.isascii()
+    assert plain('▁▄█ é 日') == '_.# e? ?'
