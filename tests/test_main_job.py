@@ -111,7 +111,7 @@ def test_a_run_applies_what_was_proposed_and_accepted(measured, monkeypatch, cap
     assert words['rate'] == ('regressed', 1e6, pytest.approx(0.97e6)) and words['hangs'] == ('ok', 0.0, None) and words['seconds'][0] == 'unreferenced'
     assert measured.code == 1 and {c['verdict'] for c in measured.verdict['cells']} <= {'regressed', 'ok', 'unreferenced', 'skipped'}
     said = shell('. ci/activate && parity verdict', measured.checkout).stdout
-    assert 'REGRESSED  storage' in said and 'of the reference' in said
+    assert 'storage 100 % slower' in said and 'of the reference' in said
     # an expired reference and other software are told before a run
     references = measured.checkout / 'systems' / 'local' / 'references' / 'default.yaml'
     monkeypatch.setenv('PARITY_ROOT', str(measured.checkout))
@@ -155,4 +155,4 @@ def test_without_an_mpi_hpcc_is_missing_not_skipped(checkout, tmp_path):
             (tools / name).symlink_to(found)
     done = shell(f"ci/nightly --repeats=1 -n 'Hpcc|{CASE}'", checkout, PATH=str(tools))
     assert done.returncode == 3, done.stdout[-1500:] + done.stderr
-    assert 'MISSING  compute' in done.stdout and 'no environment offers hpcc' in done.stdout
+    assert 'Hpcc: never ran' in done.stdout and 'no environment offers hpcc' in done.stdout

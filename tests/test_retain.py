@@ -169,7 +169,7 @@ def test_merge_makes_the_database_and_blames_a_damaged_one_of_ours(results, tmp_
         assert f'{paths.database()}: ' in done.stderr
     else:
         assert 'sessions added: 1 of local; 0 were here already' in done.stdout
-        assert parity('verdict', '--session', 'b').stdout.startswith('local')
+        assert parity('verdict', '--session', 'b').stdout.splitlines()[1].startswith('local · ')
 
 
 def test_a_damaged_session_does_not_keep_others_from_being_merged(results, tmp_path):

@@ -180,6 +180,8 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     if entries:
         rest = f'{len(entries) - 1} more below.' if entries[1:] else 'All else is as it was.' if judged else ''
         return f'{entries[0].title}. {rest}'.strip()
+    if verdict.exit_code and measured and verdict.warnings:
+        return f'{verdict.warnings[0][0].upper()}{verdict.warnings[0][1:]}.'
     if not measured:
         why = Counter(row.reason for row in table if row.reason).most_common(1)
         return f'Nothing was measured: {why[0][0] if why else "no case was planned"}.'
@@ -198,10 +200,11 @@ def _head(verdict: Verdict, table: list[Row]) -> str:
     measured = sum(row.cell.value is not None for row in table)
     nodes = {node for row in table for node in row.cell.ran_on or row.cell.nodes}
     machine = session.facts.get('machine') or {}
-    here = nodes <= {machine.get('hostname')}
+    here, age = nodes <= {machine.get('hostname')}, session.age
     return ' · '.join(filter(None, (
         session.system, _machine(machine) if here else f'{len(nodes)} node{"s" * (len(nodes) > 1)}',
-        f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}', f'{measured} figures', f'session {session.uuid[:8]}',
+        f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}' + (f' ({figures.duration(age)} old)' if age >= 0 else ''),
+        f'{measured} figures', f'session {session.uuid[:8]}',
         'interrupted' if session.interrupted else '')))
 
 
@@ -265,7 +268,8 @@ def lines(verdict: Verdict) -> list[tuple[str, str]]:
     answer, code = of(verdict), verdict.exit_code
     style = 'bold red' if code else 'bold green'
     said = [(text, style) for text in _wrapped(answer.sentence + (f'  (exit code {code})' if code else ''))]
-    said += [(text, '') for text in _wrapped(answer.head)]
+    parts = answer.head.replace(' ', '\xa0').replace('\xa0·\xa0', ' ·\xa0')       # a line ends between parts only
+    said += [(text.replace('\xa0', ' '), '') for text in _wrapped(parts)]
     if answer.headlines:
         shown = 5 if any(each.could for each in answer.headlines) else 3
         table = [['', '', 'this machine', 'could do', 'share'][:shown], *_table(answer.headlines, shown)]
