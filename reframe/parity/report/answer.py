@@ -19,8 +19,6 @@ from parity.verdict.model import WORDS, Attribution, Cell, Row, Verdict, rows, s
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
-#: A machine with a higher load before the run was not idle.
-LOAD = 1.0
 #: Words that a person must act on.
 BAD = ('wrong', 'impossible', 'regressed', 'failed', 'missing')
 SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
@@ -197,14 +195,13 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
 def _head(verdict: Verdict, table: list[Row]) -> str:
     session = verdict.session
     begin, end = map(datetime.datetime.fromisoformat, (session.start, session.end))
-    measured = sum(row.cell.value is not None for row in table)
     nodes = {node for row in table for node in row.cell.ran_on or row.cell.nodes}
     machine = session.facts.get('machine') or {}
     here, age = nodes <= {machine.get('hostname')}, session.age
     return ' · '.join(filter(None, (
         session.system, _machine(machine) if here else f'{len(nodes)} node{"s" * (len(nodes) > 1)}',
         f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}' + (f' ({figures.duration(age)} old)' if age >= 0 else ''),
-        f'{measured} figures', f'session {session.uuid[:8]}',
+        f'session {session.uuid[:8]}',
         'interrupted' if session.interrupted else '')))
 
 
@@ -223,8 +220,10 @@ def _notes(verdict: Verdict, table: list[Row]) -> Iterator[tuple[str, str]]:
     yield from (('careful', warning) for warning in verdict.warnings[:WARNINGS])
     if len(verdict.warnings) > WARNINGS:
         yield 'careful', f'{len(verdict.warnings) - WARNINGS} more warnings: parity verdict --all'
-    load = (verdict.session.facts.get('before') or {}).get('load_1min') or 0.0
-    if load >= LOAD:
+    facts = verdict.session.facts
+    load = (facts.get('before') or {}).get('load_1min')
+    cores = len((facts.get('machine') or {}).get('core_sets', ()))
+    if load and cores and load >= cores:        # the set-up before the run has a load of its own
         yield 'careful', f'the load was {load:.1f} before: figures may be low; run it again on an idle machine'
     if by_word['disturbed']:
         yield 'disturbed', f'{by_word["disturbed"]} figures, while others used the CPUs: shown, not judged'
