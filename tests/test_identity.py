@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 
 import pytest
@@ -11,11 +10,7 @@ from conftest import TOP
 from nights import cell
 from parity import plan
 from parity.nightly import run
-from parity.records import history
 from parity.system import systems
-from parity.verdict import judge
-from sessions import case
-from stored import Stored
 
 
 def names(check: str, *arguments: str) -> set[str]:
@@ -78,21 +73,6 @@ class Probe(rfm.RunOnlyRegressionTest, Workload):
     def parse(self, text):
         return {'rate': float(text)}
 '''
-
-
-def test_a_changed_night_has_no_part_in_the_ordinary_history(results):
-    store, noise, name = Stored(), random.Random(45), 'Toy %on=other'
-    for _ in range(46):
-        store.add(*[case(100.0 * noise.gauss(1, 0.01)) for _ in range(3)])
-    before = [(c.case, c.verdict, c.history) for c in judge.newest().cells]
-    uuid = store.add(*[case(30.0, name, parity={'changed': {'on': 'other'}})] * 3)
-    changed = judge.newest(uuid)
-    assert {(c.case, c.verdict, c.value) for c in changed.cells if c.metric == 'hpl'} == {(name, 'unreferenced', 30.0)}
-    assert changed.exit_code == 0 and not any(c.suspicious for c in changed.cells)
-    store.add(*[case(100.0) for _ in range(3)])
-    assert [(c.case, c.verdict, c.history) for c in judge.newest().cells] == before
-    assert history.load('local').filter(case='Toy', metric='hpl').height == 47 * 3
-    assert set(history.load('local').filter(case=name)['session']) == {uuid}
 
 
 @pytest.mark.parametrize('name, session, given', [

@@ -62,17 +62,6 @@ def test_a_kernel_computes_right_and_says_so(whole, name, threads):
     assert CODES[name].read(done.stdout)[1]['threads'] == threads and all(CODES[name].read(done.stdout)[0].values())
 
 
-@needs_cc
-@pytest.mark.parametrize('order', ['sequential', 'random'])
-@pytest.mark.parametrize('size', [4096, 40960, 1 << 20])
-def test_blocks_of_every_size_in_memory_of_any_size(whole, order, size):
-    """Sizes that are no power of two, blocks that do not divide them, several rounds and parts of one."""
-    runs = [f'{what}:{block}' for what in blocks.TOUCHES for block in (1, 8, 24, 64, 1000, 4096)]
-    done = whole('blocks', arguments=['--seconds', '0.002', '--bytes', str(size), '--order', order, *runs])
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(blocks.read(done.stdout)[0]) == len(runs)
-
-
 BROKEN = [
     ('ops', ('x##i = x##i * a + b;', 'x##i = x##i * a + b + b;')), ('ops', ('for (int i = 0; i < CHUNK; i++) {', 'for (int i = 1; i < CHUNK; i++) {')),
     ('ops', ('x##i = (x##i + a) ^ b;', 'x##i = (x##i + a) ^ b; if (i == 7) x##i ^= 1;')),

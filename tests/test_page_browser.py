@@ -95,17 +95,6 @@ def test_keys_walk_the_rows_and_open_them(opened):
     assert _press(opened, 'Escape') == 'BODY' and _text(opened, '#filter output') == f'{ALL} cells'
 
 
-def test_histories_are_drawn_with_their_band_when_they_come_into_view(opened):
-    opened.value('document.querySelector("#c1").scrollIntoView()')
-    _settle(opened)
-    button = 'document.querySelector("#c1 .h button")'
-    assert opened.value(f'{button}.title') == '4 nights, 69 to 71.2 GB/s'
-    assert opened.value(f'{button}.querySelectorAll(".line, .band, circle").length') == 3
-    opened.click('#c1 .h button')
-    assert opened.value(f'{button}.getAttribute("aria-expanded")') == 'true'
-    assert '4 nights from 2026-11-10 02:14: lowest 69, highest 71.2' in _text(opened, '.more')
-
-
 def test_every_word_of_a_run_leads_to_its_output(opened, page):
     words, case = (opened.value(f'[...document.querySelectorAll("{at}")].map(a => a.getAttribute("href"))') for at in ('#all td.w a', '#all .case a'))
     assert len(words) == ALL and set(words) == {'../run/rfm_job.out'}

@@ -99,16 +99,6 @@ def test_one_night_among_good_ones():
     assert not tonight(low, past=((60, 1), (9, 0.94))).needs_rerun, 'the slowdown is known already'
 
 
-def test_nights_of_a_special_kind_are_told_of():
-    levels = np.where(np.random.default_rng(5).random(80) < 0.15, 0.94, 1.0)
-    levels[-1] = 0.94
-    drifting = 1 + 0.02 * np.cumsum(np.random.default_rng(6).standard_normal(60)) / 8
-    slow, scattering, dependent = (judge(Cell(each)) for each in (
-        nights(levels), nights([1] * 60, cv=0.003, shared=0.01), nights(drifting, cv=0.002)))
-    assert slow.verdict == 'ok' and any('slow ones among good ones' in w for w in slow.warnings)
-    assert any('scatter' in w for w in scattering.warnings) and any('depend on the night before' in w for w in dependent.warnings)
-
-
 def test_many_cells_at_once_make_the_rules_stricter():
     cell = after((40, 1), (3, 0.978))
     assert judge(cell).verdict == 'regressed' and judge(cell, cells=1_000_000).verdict == 'ok'

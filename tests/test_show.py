@@ -15,8 +15,6 @@ from reframe.frontend.filters import have_any_name
 import sessions as made
 import stored as storing
 from commands import parity, process
-from conftest import TOP
-from parity import plan
 from parity.report import show
 from parity.verdict import judge
 from stored import case
@@ -153,15 +151,6 @@ def test_nodes_are_named_where_a_scheduler_takes_them(stored, system, partition,
     where = {'system': system, 'partition': partition}
     stored.add(case(100.0, **where), plan=[{**made.planned(), **where}], system=system)
     assert ('-J nodelist=node01' in shown('toy.hpl').stdout) == named
-
-
-def test_what_minus_p_swept_is_one_value_of_it(results, monkeypatch):
-    monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
-    name = 'FileCopy %mode=small-write %clients=one %sync=durable'
-    line = show.rerun_line(f'{name} %size=nightly', 'local', '', '', 'nightly', 'reframe -r -P size=quick,nightly')
-    assert line == f"ci/nightly --system local -n '^{name.replace(' ', '')}$' -P size=nightly"
-    planned = plan.of_command(['-c', str(TOP / 'checks/storage/filecopy/filecopy.py'), '-r', *shlex.split(line)[1:]])
-    assert [c.case for c in planned.cases] == [f'{name} %size=nightly']
 
 
 def test_the_verdict_on_an_older_session_names_it_in_the_next_command(stored):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity.check.sizing import Dense, cached, dense
+from parity.check.sizing import Dense, dense
 from parity.software.environment import array_elements
 from replay import room
 
@@ -57,16 +57,6 @@ def test_hpl_is_the_largest_problem_within_both_bounds(memory, ranks, fraction, 
     assert problem.n % nb == 0
     assert problem.n == nb or fits(problem.n, +1)
     assert not fits(problem.n + nb, -1)
-
-
-@pytest.mark.parametrize('vector_bytes, llc_bytes, expected', [
-    (4 * 32 * MIB, 32 * MIB, False),          # exactly four times is large enough
-    (4 * 32 * MIB - 8, 32 * MIB, True),
-    (8 * 393216 * 2, 260 * MIB, True),        # np2.txt: 6 MB an array on a 260 MB cache
-    (8 * 10_000_000, 20 * 10 ** 6, False),    # STREAM's own default of 10 million for 20 MB
-])
-def test_stream_needs_arrays_of_four_times_the_caches(vector_bytes, llc_bytes, expected):
-    assert bool(cached(vector_bytes, llc_bytes)) is expected
 
 
 def test_hpcc_input_has_every_value_in_its_line():
