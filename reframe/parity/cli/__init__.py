@@ -94,6 +94,7 @@ def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSO
     parity verdict --system onebox --max-age 26h
 
     Exit code: 0 all is well, 1 regressed, impossible or wrong, 2 usage, 3 missing or too old, 4 infrastructure."""
+    from parity import report
     from parity.base import console, strict
     from parity.report import answer
     from parity.verdict import judge, terminal
@@ -106,7 +107,7 @@ def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSO
     judged = judge.newest(session, system)
     judged = judge.not_older(judged, oldest, max_age) if oldest else judged
     if as_json:
-        print(answer.answered(judged).model_dump_json(indent=1))
+        print(report.as_json(judged))
         return judged.exit_code
     cells = terminal.table(judged) if everything else terminal.table(judged, ['skipped']) if skipped else []
     console.lines([*answer.lines(judged), *cells])

@@ -32,12 +32,13 @@ def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None =
     # Here and not above: Jinja2 is loaded only where a page is asked for.
     from parity.report import page
     contents = {'index.html': page.render(verdict, directory, root, beside).encode(),
-                'verdict.json': _json(verdict).encode() + b'\n', 'junit.xml': junit(verdict)}
+                'verdict.json': as_json(verdict).encode() + b'\n', 'junit.xml': junit(verdict)}
     files.write_all({directory / name: content for name, content in contents.items()})
     return [directory / name for name in contents]
 
 
-def _json(verdict: Verdict) -> str:
+def as_json(verdict: Verdict) -> str:
+    """Return the verdict with its answer."""
     full = answer.answered(verdict)
     try:
         return full.model_dump_json(indent=1)

@@ -21,7 +21,6 @@ from parity.verdict.model import WORDS, Attribution, Cell, Row, Verdict, rows, s
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
 #: Words that a person must act on.
 BAD = ('wrong', 'impossible', 'regressed', 'failed', 'missing')
-SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
 
 
 class Headline(Strict):
@@ -166,7 +165,7 @@ def _headlines(table: list[Row]) -> Iterator[Headline]:
                     found.setdefault(cell.subsystem, {}).setdefault(own, Headline(
                         subsystem=cell.subsystem, name=own, figure=row.figure, share=cell.efficiency,
                         could=brief(f'{limit}: {cell.limit_source}', 30) if limit else ''))
-    for subsystem in sorted(found, key=SUBSYSTEMS.index):
+    for subsystem in sorted(found):
         yield from list(found[subsystem].values())[:HEADLINES * len(places)]
 
 

@@ -17,14 +17,16 @@ CHANGES = 4
 
 
 def table(verdict: Verdict, words: Iterable[str] = WORDS) -> list[tuple[str, str]]:
-    """Return (text, style) for each line of the table of cells with these words, and of all pairs."""
-    said, everything = [], set(words) == set(WORDS)
+    """Return (text, style) for each line of the table of cells with these words; of all words, warnings and pairs,
+    too."""
+    everything = set(words) == set(WORDS)
+    said = [('', ''), *((f'warning: {w}', 'yellow') for w in verdict.warnings)] if everything else []
     found = rows(verdict.cells)
     for word in (word for word in WORDS if word in words):
         for subsystem in sorted({row.cell.subsystem for row in found if row.word == word}):
             own = [row for row in found if row.word == word and row.cell.subsystem == subsystem]
             said += [('', ''), (f'{word.upper()}  {subsystem}', STYLES[word])]
-            said += [(text, '') for text in _rows(own, everything)]
+            said += [(text, '') for text in _rows(own)]
     if everything and verdict.pairs:
         said += [('', ''), ('PAIRS', '')]
         said += [(f'  {p.candidate} / {p.baseline}   {p.benchmark}: {p.metric} {p.expected}   {p.state}: {p.why}',
@@ -32,14 +34,13 @@ def table(verdict: Verdict, words: Iterable[str] = WORDS) -> list[tuple[str, str
     return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
 
 
-def _rows(listed: list[Row], everything: bool) -> Iterator[str]:
-    """Yield one row a cell. Cells that were skipped, disturbed or gave no figure for one reason share a row;
-    ``everything`` tells the disturbed ones apart. Neighbours with one cause share its lines."""
-    by_reason = ('skipped',) if everything else ('skipped', 'disturbed')
+def _rows(listed: list[Row]) -> Iterator[str]:
+    """Yield one row a cell. Cells that were skipped or gave no figure for one reason share a row. Neighbours with
+    one cause share its lines."""
     groups: dict[tuple, list[Row]] = {}
     for row in listed:
         c = row.cell
-        alike = (c.check,) if row.word in by_reason else (c.case, '' if c.value is None else c.metric)
+        alike = (c.check,) if row.word == 'skipped' else (c.case, '' if c.value is None else c.metric)
         groups.setdefault((*alike, c.partition, c.environ, c.reason), []).append(row)
     causes = [c.cause.lines(CHANGES) if (c := group[0].cell).cause else [] for group in groups.values()]
     table = columns([_columns(group) for group in groups.values()], right=(2,))
