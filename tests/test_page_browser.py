@@ -36,8 +36,8 @@ def page(tmp_path_factory) -> Path:
     (folder / 'run').mkdir()
     for name in ('rfm_job.sh', 'rfm_job.out'):
         (folder / 'run' / name).write_text('said')
-    packed = nights.packed([0, 1, 2, 3], [70e3, 71e3, 69e3, 71.2e3], [68e3] * 4, [None] * 4, 'MB/s')
-    past = nights.Nights([(f'2026-11-1{n} 02:14', f's{n}') for n in range(4)], {cell_key(c): packed for c in cells})
+    own = nights.Past(range(10), [70e3, 71e3, 69e3, 71.2e3, 70e3, 71e3, 69e3, 71.2e3, 60e3, 71e3], [68e3] * 10, [None] * 10, '.......dR.')
+    past = nights.Nights([(f'2026-11-1{n} 02:14', f's{n}') for n in range(10)], {cell_key(c): own for c in cells})
     return report.write(verdict_of(cells), folder / 'report', folder, Beside(nights=past))[0]
 
 
@@ -51,7 +51,7 @@ def opened(browser, page):
 
 def _shown(opened):
     """The rows that a person sees, by metric."""
-    return opened.value('[...document.querySelectorAll("#all tr[id]")].filter(row => row.checkVisibility()).map(row => row.cells[0].firstChild.data)')
+    return opened.value('[...document.querySelectorAll("#all tr[id]")].filter(row => row.checkVisibility()).map(row => row.cells[0].firstChild.textContent)')
 
 
 def _settle(opened):
@@ -63,6 +63,7 @@ def _text(opened, selector):
 
 
 def test_a_word_shows_its_cells_only(opened):
+    opened.value('document.querySelector("#all").open = true')
     for word, shown in (('regressed', {'metric-regressed'}), ('failed', {'metric-regressed', 'metric-failed'}), ('regressed', {'metric-failed'})):
         opened.click(f'#filter button[value={word}]')
         assert set(_shown(opened)) == shown and _text(opened, '#filter output') == f'{4 * len(shown)} of {ALL} cells'
@@ -80,19 +81,41 @@ def _press(opened, *keys):
     return opened.value('document.activeElement.id || document.activeElement.name || document.activeElement.tagName')
 
 
-def test_keys_walk_the_rows_and_open_them(opened):
+def test_keys_walk_the_rows_and_open_a_figure(opened):
     assert _press(opened, '/') == 'text'
     row = _press(opened, *'alone', 'Enter')
     assert _text(opened, f'#{row} th').startswith('alone')
-    _press(opened, 'Enter')
-    assert 'r' * 500 in _text(opened, '.more') and opened.value('document.querySelector(".more svg .line") !== null')
-    assert _text(opened, '.more code') == "parity show 'Stream%a=b.alone@onebox:virtual'"
-    _press(opened, 'Enter')
-    assert opened.value('document.querySelector(".more")') is None
-    _press(opened, 'Escape')
-    assert _press(opened, 'k') == f'c{int(row[1:]) - 1}' and _press(opened, 'j', 'ArrowUp', 'ArrowDown') == row
+    assert _press(opened, 'Escape') == row and _press(opened, 'k') == f'c{int(row[1:]) - 1}' and _press(opened, 'j', 'ArrowUp', 'ArrowDown') == row
     assert _press(opened, '/', *'jk/') == 'text' and _text(opened, '#filter output') == f'0 of {ALL} cells'      # text is no command
     assert _press(opened, 'Escape') == 'BODY' and _text(opened, '#filter output') == f'{ALL} cells'
+    assert opened.value('document.querySelector("#all").open') is True
+    _press(opened, '/', *'alone', 'Enter', 'Enter')
+    opened.wait('Page.loadEventFired')
+    assert opened.value('location.pathname').endswith('/figures/Stream.html') and opened.value('location.hash') == f'#{row}'
+
+
+def test_a_link_to_a_folded_part_opens_it(opened):
+    assert opened.value('document.querySelector("#all").open') is False
+    opened.click('.counts .wrong')
+    _settle(opened)
+    assert opened.value('document.querySelector("#all").open') is True and set(_shown(opened)) == {'metric-wrong'}
+
+
+def test_a_figures_own_page_tells_a_night_and_zooms_by_keys_and_by_drag(browser, page):
+    browser.look(1400)
+    browser.open(page.parent / 'figures' / 'Stream.html')
+    one = 'document.querySelector(".plot")'
+    assert browser.value('document.querySelectorAll(".plot").length') == ALL
+    whole = browser.value(f'{one}.querySelector("svg").getAttribute("viewBox")')
+    browser.value(f'{one}.focus()')
+    for key, since, until in (('+', '2026-11-11', '2026-11-18'), ('ArrowRight', '2026-11-13', '2026-11-19'), ('0', '2026-11-10', '2026-11-19')):
+        browser.press(key)
+        assert [browser.value(f'{one}.querySelector(".{name}").textContent') for name in ('since', 'until')] == [since, until]
+    assert browser.value(f'{one}.querySelector("svg").getAttribute("viewBox")') == whole
+    browser.value(f"""(() => {{ const svg = {one}.querySelector('svg'), box = svg.getBoundingClientRect();
+        const at = (name, share) => svg.dispatchEvent(new PointerEvent(name, {{clientX: box.left + share * box.width, bubbles: true}}));
+        at('pointermove', .89); }})()""")
+    assert _text(browser, 'figcaption') == '2026-11-18 02:14, session s8: 60 GB/s'
 
 
 def test_every_word_of_a_run_leads_to_its_output(opened, page):
@@ -103,6 +126,7 @@ def test_every_word_of_a_run_leads_to_its_output(opened, page):
 
 
 def test_nothing_is_fetched_and_nothing_complains(opened, page):
+    opened.value('document.querySelectorAll("details").forEach(part => { part.open = true; })')
     opened.click('#filter button[value=regressed]')
     opened.value('scrollTo(0, 1e6)')
     _settle(opened)
@@ -120,19 +144,19 @@ def hostile_page(tmp_path_factory) -> Path:
 def test_hostile_text_runs_nothing_and_makes_no_elements(browser, hostile_page):
     browser.events.clear()
     browser.open(hostile_page)
-    browser.value('document.querySelectorAll("#all tr[id]").forEach(row => row.click())')
+    browser.value('document.querySelectorAll("details").forEach(part => { part.open = true; })')
     _settle(browser)
-    assert browser.value('document.querySelectorAll(".more").length') == len(hostile().cells)
     assert browser.value('document.querySelectorAll("img, iframe, [onerror], [onmouseover], [onfocus]").length') == 0
-    assert browser.value('document.scripts.length') == 2
+    assert browser.value('document.scripts.length') == 1
     assert not {e['method'] for e in browser.events} & {'Page.javascriptDialogOpening', 'Runtime.exceptionThrown', 'Log.entryAdded'}
 
 
 @pytest.mark.parametrize('width', [390, 768, 1400])
 def test_nothing_is_out_of_sight_to_the_right(browser, page, hostile_page, width):
     browser.look(width)
-    for file in (page, hostile_page):
+    for file in (page, hostile_page, page.parent / 'figures' / 'Stream.html', *sorted(hostile_page.parent.glob('figures/*'))):
         browser.open(file)
+        browser.value('document.querySelectorAll("details").forEach(part => { part.open = true; })')
         browser.value('document.querySelectorAll("#all .scroll").forEach(e => e.style.contentVisibility = "visible")')
         assert browser.value('document.documentElement.scrollWidth') <= width
         assert browser.value('''[...document.querySelectorAll(".scroll")].filter(

@@ -4,6 +4,7 @@ import base64
 import errno
 import functools
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -13,6 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
+import polars as pl
 import pytest
 
 import nights as made
@@ -21,6 +23,7 @@ from parity import report
 from parity.base import text
 from parity.compare.model import Outcome
 from parity.records import database, record
+from parity.records.outset import CELL
 from parity.records.record import Session as Stored
 from parity.report import answer, beside, drawings, nights
 from parity.report.beside import Beside
@@ -69,7 +72,8 @@ def hostile_beside(texts=HOSTILE):
     return Beside(
         before=verdict_of([c.model_copy(update={'verdict': 'ok'}) for c in cells]), differences=texts,
         nights=nights.Nights([(h, h) for h in texts], {
-            key(c): nights.packed([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, c.unit) for c in cells}),
+            key(c): nights.Past([0, 5], [1.0, 2.0], [None] * 2, [None] * 2, '.:RWXFMI-d ') for c in cells}, dict.fromkeys(texts, 1)),
+        changes={h: [Change(fact=h, old=h, new=h, nodes=[h], since=0.0)] for h in texts},
         plots={drawings.Plot(h, h, h, h, h, h, 'lower'): [drawings.Line(h, {1.0: 1.0, 2.0: 3.0})] for h in texts},
         facts=Stored('u', 0.0, 's', '', '', {}, {h: {'kernel': h, 'processor': g} for h, g in zip(texts, texts[::-1], strict=True)}))
 
@@ -109,6 +113,11 @@ def page_of(verdict, directory, root=Path('/runs'), beside=None):
     return Page(report.write(verdict, directory, root, beside)[0].read_text(encoding='utf-8'))
 
 
+def figures_of(directory):
+    """The pages of the figures, by check."""
+    return {file.stem: Page(file.read_text(encoding='utf-8')) for file in sorted((directory / 'figures').iterdir())}
+
+
 # What a page may contain
 
 @pytest.fixture(scope='module')
@@ -129,12 +138,16 @@ def test_nothing_that_a_job_printed_becomes_markup_and_all_of_it_can_be_read(hos
     page, words = hostile_page, [re.sub(r'\W', '_', text) for text in HOSTILE]
     harmless = page_of(hostile(words), tmp_path, beside=hostile_beside(words))
     assert [(e['tag'], set(e['attrs'])) for e in page.elements] == [(e['tag'], set(e['attrs'])) for e in harmless.elements]
-    assert [s['attrs'] for s in page.all('script')] == [{'type': 'application/json', 'id': 'data'}, {}] and len(page.all('style')) == 1
-    assert page.unbalanced == [] and page.open == []
+    assert [s['attrs'] for s in page.all('script')] == [{}] and len(page.all('style')) == 1
     assert all(re.fullmatch(r'--lines:\d+', e['attrs']['style']) for e in page.elements if 'style' in e['attrs'])
+    report.write(hostile(), tmp_path, Path('/runs'), hostile_beside())
+    assert sum(len(own.all('path', **{'class': 'line'})) for own in figures_of(tmp_path).values()) == len(HOSTILE)
+    for each in (page, *figures_of(tmp_path).values()):
+        assert each.unbalanced == [] and each.open == []
+        assert not each.all('img') and not any(name.startswith('on') for e in each.elements for name in e['attrs'])
+        assert not re.search('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]', each.source)
     body = page.all('body')[0]['text']
     assert all(text in body for text in HOSTILE[:8])
-    assert not re.search('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]', page.source)
     assert r'nul \x00 bell \x07 escape \x1b[31m c1 \x9b right-to-left \u202e half \udc80' in page.source
 
 
@@ -144,14 +157,14 @@ def test_every_address_is_inside_the_page_or_a_relative_file(tmp_path):
         folder.mkdir(parents=True)
     page = page_of(verdict_of([cell(metric=str(i), outputdir=str(f)) for i, f in enumerate(folders)]), tmp_path / 'report', tmp_path / 'runs')
     addresses = {e['attrs']['href'] for e in page.all('a')}
-    assert all(a.startswith('#') or re.fullmatch(r"[\w./%~-]+", a) for a in addresses), addresses
+    assert all(a.startswith('#') or re.fullmatch(r"[\w./%~-]+(#c\d+)?", a) for a in addresses), addresses
     linked = {Path(os.path.normpath(tmp_path / 'report' / unquote(a, errors='surrogateescape'))) for a in addresses if a.startswith('..')}
     assert linked == set(folders)
 
 
 def test_the_page_runs_its_own_script_only_and_asks_nothing_of_a_network(hostile_page, words):
     policy, = hostile_page.all('meta', **{'http-equiv': 'Content-Security-Policy'})
-    own = hostile_page.all('script')[1]['text']
+    own = hostile_page.all('script')[0]['text']
     digest = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
     assert policy['attrs']['content'] == (f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
                                           "base-uri 'none'; form-action 'none'")
@@ -177,33 +190,36 @@ def test_head_rows_tables_and_addresses_of_a_page(words):
     row, = (r['text'] for r in words.rows() if r['text'].startswith('metric-regressed'))
     assert all(said in row for said in ('71.2', 'GB/s', '-8.4 %', '77.7', '75.9 .. 79.5', '173.0', '41 %', 'regressed'))
     head = words.all('header')[0]['text']
-    for said in ('onebox · 2026-11-20 02:14', 'session 3f2a91b4 ', '1 of 2 codes (no Spack: NPB)', '11 cells', '1 h 12 min', 'interrupted',
-                 'no rate is stated', 'steal 2 %', '1 regressed'):
+    for said in ('onebox:virtual: Stream: a wrong answer. 5 more below.', 'onebox · 2026-11-20 02:14 to 03:26 · session 3f2a91b4 · interrupted · exit code 1', '1 regressed'):
         assert said in head
+    notes = words.all('dl', **{'class': 'notes'})[0]['text']
+    assert all(said in notes for said in ('1 of 2 codes (no Spack: NPB)', 'no rate is stated', 'steal 2 %', 'parity show'))
     ids = {e['attrs']['id'] for e in words.elements if 'id' in e['attrs']}
     assert {e['attrs']['href'][1:] for e in words.all('a') if e['attrs']['href'].startswith('#')} <= ids
     pair, = (r['text'] for r in words.all('tr') if r['text'].startswith('Stream: triad'))
     assert all(said in pair for said in ('onebox:virtual / onebox:physical', '0.900', '0.880 .. 0.920', 'at least 0.97', 'regressed'))
     assert len(words.all('caption')) == len(words.all('table')) == 3 and all('scope' in e['attrs'] for e in words.all('th'))
     assert '    unit: flop/s\n    source: archspec\n' in words.all('pre')[0]['text']
-    assert words.all('html')[0]['attrs']['lang'] == 'en' and words.all('a')[0]['attrs'] == {'class': 'skip', 'href': '#changed'}
+    assert words.all('html')[0]['attrs']['lang'] == 'en' and words.all('a')[0]['attrs'] == {'class': 'skip', 'href': '#causes'}
 
 
-def test_cells_that_are_not_ok_come_worst_first_and_a_long_reason_says_where_the_rest_is(tmp_path):
+def test_a_cause_is_a_card_the_worst_first_and_a_long_reason_says_where_the_rest_is(tmp_path):
     cells = [cell(subsystem=sub, verdict=word, metric=word, value=1.0 if word == 'wrong' else None, reason='x' * 10_000 if word == 'wrong' else '')
              for sub, word in (('compute', 'skipped'), ('compute', 'failed'), ('storage', 'wrong'), ('memory', 'ok'), ('gpu', 'improved'))]
     page = page_of(verdict_of(cells), tmp_path)
-    articles = page.all('article')
-    assert [a['attrs']['class'] for a in articles] == ['wrong', 'failed', 'skipped', 'improved']
-    assert [h['text'] for h in page.all('h3')][:2] == ['storage', 'compute']
-    assert '6000 more characters in verdict.json' in articles[0]['text'] and all(len(row['text']) < 400 for row in page.rows())
+    cards = page.all('article')
+    assert [card['attrs']['class'] for card in cards] == ['wrong', 'failed'] and page.all('h2')[0]['text'] == '2 causes'
+    assert page.all('h1')[0]['text'].startswith('onebox:virtual: Stream: a wrong answer. 1 more below.')
+    assert '6000 more characters in verdict.json' in cards[0]['text'] and all(len(row['text']) < 400 for row in page.rows())
+    left, = page.all('details', id='left')
+    assert '1 cell' in left['text'] and 'skipped' in left['text']
 
 
-@pytest.mark.parametrize('cells, said', [([], 'nothing was measured'), ([cell()], 'Every cell is ok.'),
+@pytest.mark.parametrize('cells, said', [([], 'Nothing was measured: no case was planned.'), ([cell()], '1 figures'),
                                          ([cell(outputdir='/elsewhere/run')], 'output in /elsewhere/run')])
 def test_a_page_without_anything_to_tell_or_to_link(tmp_path, cells, said):
     page = page_of(verdict_of(cells), tmp_path, tmp_path)
-    assert said in page.all('main')[0]['text'] and not any('elsewhere' in e['attrs']['href'] for e in page.all('a'))
+    assert said in page.all('body')[0]['text'] and not any('elsewhere' in e['attrs']['href'] for e in page.all('a'))
 
 
 @pytest.mark.parametrize('outside', ['', '/etc', '{root}/../other', '{root}x', 'with\0nul', '{root}/\ud800', '{root}/way/ssl'])
@@ -234,7 +250,7 @@ def test_a_value_that_is_not_finite_is_null_in_json_and_a_word_on_the_page(tmp_p
 @pytest.mark.parametrize('owner, name, call', [(Path, 'write_bytes', 1), (Path, 'write_bytes', 3), (os, 'replace', 1)])
 def test_a_write_that_fails_leaves_the_old_report_whole(tmp_path, monkeypatch, owner, name, call):
     report.write(verdict_of([cell()]), tmp_path, tmp_path)
-    before, real, calls = {f: f.read_bytes() for f in tmp_path.iterdir()}, getattr(owner, name), []
+    before, real, calls = {f: f.read_bytes() for f in tmp_path.rglob('*.*')}, getattr(owner, name), []
 
     def full(*arguments):
         calls.append(arguments)
@@ -244,7 +260,7 @@ def test_a_write_that_fails_leaves_the_old_report_whole(tmp_path, monkeypatch, o
     monkeypatch.setattr(owner, name, full)
     with pytest.raises(OSError, match='No space left'):
         report.write(verdict_of(every_word()), tmp_path, tmp_path)
-    assert {f: f.read_bytes() for f in tmp_path.iterdir()} == before
+    assert {f: f.read_bytes() for f in tmp_path.rglob('*.*')} == before
 
 
 # JUnit
@@ -293,7 +309,7 @@ def test_cells_that_became_worse_come_first_and_those_that_are_new_or_gone_apart
     words = {'a': ('ok', 'failed'), 'b': ('regressed', 'ok'), 'c': ('ok', 'wrong'), 'd': ('ok', 'ok'), 'e': ('unreferenced', 'ok')}
     before = [cell(metric='old'), cell(metric='d', partition='other'), *(cell(metric=m, verdict=was) for m, (was, _) in words.items())]
     now = [cell(metric='new'), *(cell(metric=m, verdict=word) for m, (_, word) in words.items())]
-    found = changes(of_cells(now)[0], verdict_of(before))
+    found = changes(of_cells(now, nights.Nights())[0], verdict_of(before))
     assert list(found.turns) == [('ok', 'wrong'), ('ok', 'failed'), ('regressed', 'ok'), ('unreferenced', 'ok')]
     assert [row.cell.metric for row in found.new] == ['new']
     assert [row.name for row in found.gone] == ['Stream%threads=all.old@onebox:virtual', 'Stream%threads=all.d@onebox:other']
@@ -319,10 +335,14 @@ def test_the_session_before_is_the_newest_earlier_one_of_the_same_system_and_sel
 def test_a_page_of_stored_sessions(stored):
     stored.add(case(100.0), uuid='a')
     stored.add(case(90.0, refs={'hpl': (100.0, -0.05, 0.1)}), uuid='b')
-    page = report.of_session(judge.newest())[0].read_text()
+    file = report.of_session(judge.newest())[0]
+    page, (own,) = file.read_text(), figures_of(file.parent).values()
     assert 'Changed since 2026-' in page and 'There is no earlier session' not in page
-    data = json.loads(page.split('id="data">')[1].split('</script>')[0])
-    assert [label[1] for label in data['nights']] == ['a', 'b'] and data['cells'][0][1:3] == [90.0, 100.0]
+    assert [label[1] for label in json.loads(own.all('script', id='nights')[0]['text'])] == ['a', 'b']
+    assert own.all('svg')[0]['attrs']['aria-label'] == '2 nights, 90.0 .. 100.0 Gflop/s, the last one 90 Gflop/s'
+    letters, = (td['text'] for td in Page(page).all('code', **{}) if td['text'] == ':R')
+    night, = own.all('li')                              # the map's letter leads to it
+    assert night['attrs']['id'] == 'c1-1' and 'regressed' in night['text'] and f'figures/{list(figures_of(file.parent))[0]}.html#c1-1' in page
     stored.add(case(), plan=[{'of': 'another version'}], uuid='c')      # tonight's page does not need it
     stored.add(case())
     assert 'session c is not one that parity can read' in report.of_session(judge.newest())[0].read_text()
@@ -335,32 +355,48 @@ def test_a_fact_that_changed_is_told_once_for_all_its_nodes_or_for_the_machine()
     assert [said.partition(' since ')[0] for said in beside.differences(before, now)] == ['kernel 6.1 -> 6.2 on v2, v3', 'xhpl 2.3 -> 2.4']
 
 
-def _unpacked(packed):
-    """What the page's script makes of it: {night: value}."""
-    first, least, most, marks, _, _ = packed
-    steps = [(first + i // 3, marks[i:i + 3]) for i in range(0, len(marks), 3)]
-    return {night: least + (most - least) * int(mark, 16) / 4095 for night, mark in steps if mark != '...'}
-
-
-def test_a_packed_series_is_read_back_within_a_step_in_the_unit_of_the_page_and_tells_each_band_once():
-    at, value = [0, 1, 2, 7], [71e3, 72e3, 71.2345e3, 71.2e3]
-    packed = nights.packed(at, value, [70e3, 70e3, None, None], [80e3, 80e3, None, None], 'MB/s')
-    assert [*packed[:3], *packed[4:]] == [0, 71.0, 72.0, [[0, 70.0, 80.0], [2, None, None]], 'GB/s']
-    assert _unpacked(packed) == pytest.approx(dict(zip(at, (v / 1e3 for v in value), strict=True)), abs=1 / 8190)
-    assert _unpacked(nights.packed([3], [5.0], [None], [None], 'x')) == {3: 5.0}
-
-
 def _history(figures):
     return made.frame(*(made.figure(n, v, **{'session': f's{n}', 'start': float(n), 'unit': 'MB/s', **other}) for n, v, other in figures))
 
 
-def test_a_night_is_the_median_of_its_runs_without_confirmations_and_ninety_are_the_most():
-    frame = _history([(0, 1.0, {}), (0, 2.0, {}), (0, 9.0, {}), (1, 7.0, {'rerun_of': 's0'}), (2, 4.0, {}), (4, 8.0, {})])
-    past = nights.of_recent(nights.recent(frame, 's2', 2.0))
-    assert past.labels == [('n0', 's0'), ('n2', 's2')]
-    assert {key: _unpacked(packed) for key, packed in past.cells.items()} == {key(cell()): {0: 2.0, 1: 4.0}}
-    many = nights.of_recent(nights.recent(_history([(n, 1.0 + n, {}) for n in range(200)]), 's150', 150.0))
-    assert len(many.labels) == 90 and many.labels[-1] == ('n150', 's150')
+def _past(frame, nights_, **given):
+    return nights.of_recent(frame, [(f's{n}', float(n)) for n in nights_], **given)
+
+
+def test_a_night_is_the_median_of_its_runs_without_confirmations():
+    past = _past(_history([(0, 1.0, {}), (0, 2.0, {}), (0, 9.0, {}), (1, 7.0, {'rerun_of': 's0'}), (2, 4.0, {}), (4, 8.0, {})]), (0, 2))
+    assert [uuid for _, uuid in past.labels] == ['s0', 's2'] and list(past.cells) == [key(cell())]
+    assert past.cells[key(cell())][:2] == ([0, 1], [2.0, 4.0])
+
+
+def test_a_letter_tells_each_night_and_the_accepted_bounds_go_before_the_history():
+    band = {'low': 9.0, 'high': 11.0}
+    frame = _history([(0, 5.0, {}), (1, 5.0, band), (2, 12.0, band), (3, 10.0, band), (4, 10.0, {}), (5, 10.0, band), (8, 10.0, {})])
+    own = frame.select(*CELL, 'start').unique()
+    words = own.with_columns(word=pl.col('start').replace_strict({4.0: 'improved', 5.0: 'regressed'}, default='insufficient'))
+    absent = own.head(1).select(CELL).join(pl.DataFrame({'session': ['s6', 's7'], 'reason': ['failed: it ended', 'wrong: x: y']}), how='cross')
+    past = _past(frame, range(10), words=words, absent=absent).cells[key(cell())]
+    assert past.letters == ':RI.IRFW: '
+    assert nights.tonight(cell(verdict='regressed', acknowledged='known'), past, 10) == ':RI.IRFW:r'
+
+
+def test_the_speed_of_a_subsystem_is_the_median_of_its_cells_the_right_way_up():
+    frame = _history([(n, v, {'metric': m, 'better': b}) for m, b, values in (('up', 'higher', (10.0, 8.0)), ('down', 'lower', (10.0, 20.0))) for n, v in enumerate(values)])
+    cells = [cell(metric='up', usual=10.0, history='ok'), cell(metric='down', better='lower', usual=10.0, history='ok')]
+    shares, count = nights.speed(cells, _past(frame, (0, 1)), map(key, cells))
+    assert shares == pytest.approx([1.0, 0.65]) and count == 2
+    assert nights.speed([cell(metric='else')], _past(frame, (0, 1)), [key(cell(metric='else'))]) == ([], 0)
+
+
+def test_a_history_is_drawn_in_its_box_with_a_gap_bridged_and_a_band_a_stretch():
+    drawn = drawings.history([0, 1, 2, 5], [70.0, 71.0, 69.0, 72.0], [68.0, 68.0, None, None], [75.0, 75.0, 74.0, 74.0], 6, 100)
+    start, *steps = [int(n) for n in re.findall(r'-?\d+', drawn.line)][1:]
+    assert steps[::2] == [1, 1, 3] and drawn.band.count('z') == 2 and drawn.end.startswith('M5 ')
+    values = [drawn.high - (drawn.high - drawn.low) * y / 100 for y in itertools.accumulate([start, *steps[1::2]])]
+    assert values == pytest.approx([70, 71, 69, 72], abs=0.05)
+    for values in ([5.0], [0.0, 0.0], [-1.0, 1e300]):
+        drawn = drawings.history(range(len(values)), values, [None] * 2, [None] * 2, 3, 24)
+        assert all(0 <= int(n) <= 24 for n in re.findall(r'(?<=M\d )\d+', drawn.line)) and drawn.band == drawn.end == ''
 
 
 # Curves

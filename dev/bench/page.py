@@ -45,7 +45,7 @@ def write(folder: Path) -> Path:
     rng = random.Random(2)
     before = _verdict([c.model_copy(update={'verdict': 'ok'}) if rng.random() < 0.5 else c for c in cells],
                       'yesterday', '2026-11-19')
-    history = nights.of_recent(nights.recent(_history(cells), 'night 89', float(NIGHTS)))
+    history = nights.of_recent(_history(cells), [(f'night {n}', 86400.0 * (20_590 + n)) for n in range(NIGHTS)])
     return report.write(today, folder, folder, Beside(before=before, nights=history))[0]
 
 

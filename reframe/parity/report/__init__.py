@@ -31,9 +31,13 @@ def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None =
     Raises OSError and leaves the old report as it was where a file cannot be written."""
     # Here and not above: Jinja2 is loaded only where a page is asked for.
     from parity.report import page
-    contents = {'index.html': page.render(verdict, directory, root, beside).encode(),
-                'verdict.json': as_json(verdict).encode() + b'\n', 'junit.xml': junit(verdict)}
-    files.write_all({directory / name: content for name, content in contents.items()})
+    pages = page.render(verdict, directory, root, beside)
+    contents = {'index.html': pages.pop('index.html').encode(), 'verdict.json': as_json(verdict).encode() + b'\n',
+                'junit.xml': junit(verdict)}
+    of_figures = {directory / name: content.encode() for name, content in pages.items()}
+    files.write_all({directory / name: content for name, content in contents.items()} | of_figures)
+    for old in set(directory.glob('figures/*.html')) - of_figures.keys():
+        old.unlink()
     return [directory / name for name in contents]
 
 

@@ -164,7 +164,7 @@ def _headlines(table: list[Row]) -> Iterator[Headline]:
                     limit = figures.figure(cell.limit, cell.unit) if cell.limit else ''
                     found.setdefault(cell.subsystem, {}).setdefault(own, Headline(
                         subsystem=cell.subsystem, name=own, figure=row.figure, share=cell.efficiency,
-                        could=brief(f'{limit}: {cell.limit_source}', 30) if limit else ''))
+                        could=f'{limit}: {cell.limit_source}' if limit else ''))
     for subsystem in sorted(found):
         yield from list(found[subsystem].values())[:HEADLINES * len(places)]
 
@@ -196,10 +196,10 @@ def _head(verdict: Verdict, table: list[Row]) -> str:
     begin, end = map(datetime.datetime.fromisoformat, (session.start, session.end))
     nodes = {node for row in table for node in row.cell.ran_on or row.cell.nodes}
     machine = session.facts.get('machine') or {}
-    here, age = nodes <= {machine.get('hostname')}, session.age
+    here = nodes <= {machine.get('hostname')}
     return ' · '.join(filter(None, (
         session.system, _machine(machine) if here else f'{len(nodes)} node{"s" * (len(nodes) > 1)}',
-        f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}' + (f' ({figures.duration(age)} old)' if age >= 0 else ''),
+        f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}',
         f'session {session.uuid[:8]}',
         'interrupted' if session.interrupted else '')))
 
@@ -266,7 +266,9 @@ def lines(verdict: Verdict) -> list[tuple[str, str]]:
     answer, code = of(verdict), verdict.exit_code
     style = 'bold red' if code else 'bold green'
     said = [(text, style) for text in _wrapped(answer.sentence + (f'  (exit code {code})' if code else ''))]
-    parts = answer.head.replace(' ', '\xa0').replace('\xa0·\xa0', ' ·\xa0')       # a line ends between parts only
+    age = f' ({figures.duration(verdict.session.age)} old)' if verdict.session.age >= 0 else ''
+    head = answer.head.replace(' · session ', f'{age} · session ')
+    parts = head.replace(' ', '\xa0').replace('\xa0·\xa0', ' ·\xa0')       # a line ends between parts only
     said += [(text.replace('\xa0', ' '), '') for text in _wrapped(parts)]
     if answer.headlines:
         shown = 5 if any(each.could for each in answer.headlines) else 3
@@ -291,7 +293,7 @@ def _table(headlines: list[Headline], columns: int) -> Iterator[list[str]]:
     for each in headlines:
         share = '' if each.share is None else f'{figures.percent(each.share):>5} {bar(each.share)}'
         subsystem, before = '' if each.subsystem == before else each.subsystem, each.subsystem
-        yield [subsystem, each.name, each.figure, each.could, share][:columns]
+        yield [subsystem, each.name, each.figure, brief(each.could, 30), share][:columns]
 
 
 def _wrapped(text: str, first: str = '', other: str | None = None) -> list[str]:

@@ -12,7 +12,7 @@ from parity.records.record import Session
 if TYPE_CHECKING:
     from parity.report.drawings import Line, Plot
     from parity.report.nights import Nights
-    from parity.verdict.model import Verdict
+    from parity.verdict.model import Change, Verdict
 
 #: Sessions that are searched for the one before: a month of nights, with a few runs by hand.
 FURTHEST = 40
@@ -28,6 +28,7 @@ class Beside:
     nights: Nights | None = None
     plots: dict[Plot, list[Line]] = field(default_factory=dict)
     facts: Session | None = None
+    changes: dict[str, list[Change]] = field(default_factory=dict)       # in the last nights, by environment
     speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
 
 
@@ -35,10 +36,13 @@ def of_session(verdict: Verdict) -> Beside:
     """Read from ReFrame's database what belongs to the verdict's session.
 
     Raises InfrastructureError where the database cannot be read."""
-    # Here and not above: these load polars, which a nightly does not need to start.
+    # Here and not above: a nightly does not need polars to start.
+    import polars as pl
+
     from parity.records import history
     from parity.report import drawings, nights
-    from parity.verdict import judge
+    from parity.verdict import cause, judge
+    from parity.verdict import nights as judging
     session = database.read(verdict.session.uuid)
     earlier, judged, unreadable = before(session, verdict.session.system), None, ''
     try:
@@ -47,13 +51,19 @@ def of_session(verdict: Verdict) -> Beside:
     except ParityError as err:          # an older parity stored it: tonight's page does not need it
         earlier, unreadable = None, str(err)
     frame = history.load(verdict.session.system)
-    recent = nights.recent(frame, verdict.session.uuid, database.starts()[verdict.session.uuid])
+    system, until = verdict.session.system, database.starts()[session.uuid]
+    stored = [night for night in database.sessions(system)
+              if not night.rerun_of and (night.start < until or night.uuid == session.uuid)][-nights.NIGHTS:]
+    known = [(night.uuid, night.start) for night in stored]
+    recent = frame.filter(pl.col('session').is_in([uuid for uuid, _ in known]))
+    absent = history.rows(uuid for uuid, _ in known).filter(pl.col('value').is_null(), system=system).collect()
     return Beside(
         before=judged, unreadable=unreadable,
         differences=differences(earlier, session) if earlier else [],
-        nights=nights.of_recent(recent),
+        nights=nights.of_recent(recent, known, judging.words(verdict.cells, system, session.uuid), absent),
         plots=drawings.of_sessions(session, earlier),
         facts=session,
+        changes={environ: cause.steps(stored, environ) for environ in {cell.environ for cell in verdict.cells}},
         speeds=nights.speeds(recent))
 
 

@@ -1,10 +1,10 @@
-"""Curves over message sizes, or along a parameter of a check."""
+"""Curves over message sizes, along a parameter of a check, and over the nights."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -213,3 +213,51 @@ def _said(plot: Plot, curves: list[Line]) -> str:
                                           for x in (min(line.points), max(line.points)))
              for line in curves if not line.earlier]
     return f'{plot.metric} by {plot.what}: ' + '; '.join(parts)
+
+
+# ---- the drawing of nights
+
+class Curve(NamedTuple):
+    """The paths of a history: a step a night across, ``height`` steps up; ``low`` and ``high`` are at its edges."""
+
+    line: str
+    band: str                        # '' where no bounds are accepted
+    end: str                         # a dot on the last night; '' where that has no figure
+    width: int
+    height: int
+    low: float
+    high: float
+
+    def y(self, value: float) -> int:
+        share = (self.high - min(max(value, self.low), self.high)) / (self.high - self.low)
+        return round(self.height * share)
+
+
+def history(at: Sequence[int], values: Sequence[float], low: Sequence[float | None], high: Sequence[float | None],
+            nights: int, height: int) -> Curve:
+    """Return the drawing of ``values`` in the nights ``at``, within their bounds.
+
+    A far wider band is cut: the line must not become flat."""
+    least, most = min(values), max(values)
+    room = (most - least) or abs(most) * .02 or 1.0
+    bounds = [bound for bound in {*low, *high} if bound is not None]
+    floor, top = max(least - room, min(least, *bounds, least)), min(most + room, max(most, *bounds, most))
+    edge = (top - floor) * .04 or room
+    curve = Curve('', '', '', max(nights - 1, 1), height, floor - edge, top + edge)
+    ys = list(map(curve.y, values))
+    steps = ''.join(f'{x - before} {y - above} ' for before, x, above, y in zip(at, at[1:], ys, ys[1:], strict=False))
+    return curve._replace(line=f'M{at[0]} {ys[0]}l{steps or "0 0"}'.strip().replace(' -', '-'),
+                          band=_band(curve, at, low, high),
+                          end=f'M{at[-1]} {ys[-1]}h0' if at[-1] == nights - 1 else '')
+
+
+def _band(curve: Curve, at: Sequence[int], low: Sequence[float | None], high: Sequence[float | None]) -> str:
+    """Return a box for each stretch of nights with the same bounds."""
+    changes = [(night, bounds) for night, bounds, before in zip(at, zip(low, high, strict=True),
+                                                                [None, *zip(low, high, strict=True)], strict=False)
+               if bounds != before]
+    ends = [night for night, _ in changes[1:]] + [curve.width]
+    return ''.join(f'M{start if n else 0} {0 if most is None else curve.y(most)}'
+                   f'H{end}V{curve.height if least is None else curve.y(least)}H{start if n else 0}z'
+                   for n, ((start, (least, most)), end) in enumerate(zip(changes, ends, strict=True))
+                   if least is not None or most is not None)

@@ -1,4 +1,6 @@
-// Filters and keys; nothing is kept.
+// Filters and keys of the table of figures; nothing is kept.
+const find = (selector, within = document) => within.querySelector(selector);
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const form = find('#filter');
 let known = null, texts = null;       // the rows, and what the text filter looks through: made when first used
 
@@ -9,7 +11,7 @@ const words = () => all('[aria-pressed=true]', form).map(button => button.value)
 function textOf(row, at) {
   texts ??= rows().map(each => {
     const place = each.closest('.sub').dataset.name, head = find('.case', each.parentElement).textContent;
-    return `${place} ${head} ${each.textContent} ${data.reasons[each.id.slice(1)] ?? ''}`.toLowerCase();
+    return `${place} ${head} ${each.textContent}`.toLowerCase();
   });
   return texts[at];
 }
@@ -24,7 +26,6 @@ function filter() {
       && (!partition.value || row.parentElement.dataset.p === partition.value)
       && wanted.every(word => textOf(row, at).includes(word));
     row.hidden = !fits;
-    if (!fits) more(row)?.remove();
     shown += fits;
   });
   const emptied = (outer, inner) => all(outer).forEach(box => { box.hidden = !find(inner, box); });
@@ -65,10 +66,11 @@ function key(event) {
     else if (event.key === 'Enter') { event.preventDefault(); event.target.blur(); step(0); }
     return;
   }
+  if ('/jk'.includes(event.key)) find('#all').open = true;
   if (event.key === '/') form.text.focus();
   else if (event.key === 'j' || (row && event.key === 'ArrowDown')) step(1);
   else if (event.key === 'k' || (row && event.key === 'ArrowUp')) step(-1);
-  else if (row && event.key === 'Enter') toggle(row);
+  else if (row && event.key === 'Enter') find('a', row)?.click();
   else if (event.key === 'Escape') { form.reset(); choose('', true); }
   else return;
   event.preventDefault();
@@ -85,9 +87,16 @@ if (form) {
     if (button) choose(button.value, false);
   });
   all('.counts a').forEach(link => link.addEventListener('click', () => choose(link.className.slice(2), true)));
-  find('#all').addEventListener('click', event => {
-    const row = event.target.closest('tr[id]');
-    if (row && !event.target.closest('a') && !String(getSelection())) toggle(row);
-  });
   document.addEventListener('keydown', key);
 }
+
+// A link to a folded part opens it.
+function unfold() {
+  for (let part = document.getElementById(location.hash.slice(1)); part; part = part.parentElement)
+    if (part.matches('details')) part.open = true;
+}
+addEventListener('hashchange', unfold);
+document.addEventListener('click', event => {
+  if (event.target.closest('a[href^="#"]')) setTimeout(unfold);
+});
+unfold();

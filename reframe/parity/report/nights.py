@@ -1,88 +1,111 @@
-"""The last nights of each cell, packed small enough for a page of thousands of cells, and how each node fared.
-
-A value is three hexadecimal digits: its place between the least and the most of the cell's nights, in 4095 steps.
-It is at most 1/8190 of that range off. The page's script reads them when they come into view."""
+"""The last nights of each cell: their figures, their words, and how each node fared."""
 
 from __future__ import annotations
 
-import json
+import datetime
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
-from parity.base import figures
 from parity.records.outset import CELL
 from parity.records.record import Session
 from parity.verdict.model import WORDS, Cell
 
 #: Nights on a page.
 NIGHTS = 90
-_STEPS = 0xfff
-#: Stands where a night has no value.
-_NONE = '...'
+#: A night's letter, by its word; ' ' where the case was not planned.
+LETTERS = {'ok': '.', 'regressed': 'R', 'wrong': 'W', 'impossible': 'X', 'failed': 'F', 'missing': 'M',
+           'improved': 'I', 'insufficient': ':', 'unreferenced': ':', 'disturbed': 'd', 'skipped': '-'}
+
+
+class Past(NamedTuple):
+    """The nights of a cell that have a figure: their places in Nights.labels, the medians of their runs, and the
+    accepted bounds, in the metric's unit. ``letters``: of every night."""
+
+    at: Sequence[int] = ()
+    values: Sequence[float] = ()
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+    letters: str = ''
 
 
 @dataclass(frozen=True)
 class Nights:
-    """``labels``: (start, session) of each night, oldest first; ``cells``: `packed`, by CELL."""
+    """``labels``: (start, session) of each night, oldest first. ``cells``: by CELL. ``nodes``: the last night in
+    which each node was measured."""
 
     labels: list[tuple[str, str]] = field(default_factory=list)
-    cells: dict[tuple, list[Any]] = field(default_factory=dict)
+    cells: dict[tuple, Past] = field(default_factory=dict)
+    nodes: dict[str, int] = field(default_factory=dict)
 
 
-def recent(frame: pl.DataFrame, session: str, start: float) -> pl.DataFrame:
-    """Return the rows of the last NIGHTS sessions up to ``session``, begun at ``start``, without confirmations.
+def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words: pl.DataFrame | None = None,
+              absent: pl.DataFrame | None = None) -> Nights:
+    """Return the nights of ``sessions``, (uuid, start) with the oldest first; a night's value is the median of its
+    runs, as it is judged.
 
-    ``frame``: of history.load."""
-    own = frame.filter((pl.col('rerun_of') == '')
-                       & ((pl.col('start') < start) | (pl.col('session') == session)))
-    last = own.unique('session').sort('start').tail(NIGHTS)['session']
-    return own.filter(pl.col('session').is_in(last.implode()))
-
-
-def of_recent(frame: pl.DataFrame) -> Nights:
-    """Return the nights in `recent` rows; a night's value is the median of its runs, as it is judged."""
-    if frame.is_empty():
-        return Nights()
-    nights = (frame.select('session', 'start', 'night').unique('session').sort('start')
-              .with_row_index('at').with_columns(pl.col('at').cast(pl.Int64)))
-    values = (frame.join(nights.select('session', 'at'), on='session')
-              .group_by(*CELL, 'at').agg(pl.col('value').median(), pl.col('unit', 'low', 'high').first())
-              .sort('at').group_by(*CELL).agg('at', 'value', 'low', 'high', pl.col('unit').last()))
-    cells = {tuple(row[:len(CELL)]): packed(*row[len(CELL):]) for row in values.iter_rows()}
-    return Nights([(row['night'], row['session'][:8]) for row in nights.iter_rows(named=True)], cells)
-
-
-def packed(at: list[int], value: list[float], low: list[float | None], high: list[float | None],
-           unit: str) -> list[Any]:
-    """Return [first night, least, most, values, bands, unit], all in that unit, which reads best tonight.
-
-    ``bands`` are [night, low, high]: the accepted band from that night on, null where it is open."""
-    factor, shown = figures.moved(value[-1], unit)
-    known = [v * factor for v in value]
-    least, most = min(known), max(known)
-    step = ((most - least) or 1.0) / _STEPS
-    marks = [_NONE] * (at[-1] - at[0] + 1)
-    for night, v in zip(at, known, strict=True):
-        marks[night - at[0]] = f'{round((v - least) / step):03x}'
-    bounds = [(None, None), *zip(low, high, strict=True)]
-    bands = [[night, *(None if b is None else _short(b * factor) for b in now)]
-             for night, before, now in zip(at, bounds, bounds[1:], strict=False) if now != before]
-    return [at[0], _short(least), _short(most), ''.join(marks), bands, shown]
+    ``frame``: of history.load. ``words``: of parity.verdict.nights.words. ``absent``: rows of history.rows without a
+    figure. A value beyond the accepted bounds of its night is regressed or improved, whatever its history says."""
+    nights = pl.DataFrame({'session': [uuid for uuid, _ in sessions], 'at': range(len(sessions))},
+                          schema={'session': pl.String, 'at': pl.Int64})
+    labels = [(f'{datetime.datetime.fromtimestamp(start):%Y-%m-%d %H:%M}', uuid[:8]) for uuid, start in sessions]
+    frame = frame.filter(pl.col('rerun_of') == '').join(nights, on='session')
+    values = frame.group_by(*CELL, 'at').agg(
+        pl.col('value').median(), pl.col('start', 'low', 'high', 'better').first())
+    if words is None:
+        words = values.select(*CELL, 'start', word=pl.lit(None, pl.String))
+    below, above = pl.col('value') < pl.col('low'), pl.col('value') > pl.col('high')
+    higher, bounded = pl.col('better') == 'higher', pl.any_horizontal(pl.col('low', 'high').is_not_null())
+    worse, better = pl.when(higher).then(below).otherwise(above), pl.when(higher).then(above).otherwise(below)
+    known = (values.join(words, on=[*CELL, 'start'], how='left').with_columns(
+        word=pl.when(worse.fill_null(False)).then(pl.lit('regressed'))
+        .when(better.fill_null(False) & (pl.col('word') != 'regressed').fill_null(True)).then(pl.lit('improved'))
+        .when(bounded & (pl.col('word') == 'insufficient').fill_null(True)).then(pl.lit('ok')).otherwise(pl.col('word').fill_null('insufficient')))
+        .sort('at').group_by(*CELL).agg('at', 'value', 'low', 'high', 'word'))
+    count, letters, cells = len(sessions), {}, {}
+    if absent is not None:
+        gone = absent.join(nights, on='session').select(*CELL, 'at', 'reason')
+        for *cell, at, reason in gone.iter_rows():
+            letters.setdefault(tuple(cell), {})[at] = reason.partition(':')[0]
+    for *cell, at, value, low, high, word in known.iter_rows():
+        cell, own = tuple(cell), dict(zip(at, word, strict=True))
+        cells[cell] = Past(at, value, low, high, _letters(letters.pop(cell, {}) | own, count))
+    cells |= {cell: Past(letters=_letters(own, count)) for cell, own in letters.items()}
+    last: dict[str, int] = {}
+    for names, at in frame.group_by('node').agg(pl.col('at').max()).iter_rows():
+        last |= {name: max(at, last.get(name, at)) for name in names.split(',') if name}
+    return Nights(labels, cells, last)
 
 
-def _short(value: float) -> float:
-    return float(f'{value:.6g}')
+def _letters(words: dict[int, str], count: int) -> str:
+    return ''.join(LETTERS.get(words.get(at, ''), ' ') for at in range(count))
 
 
-def as_json(nights: Nights, keys: list[tuple], reasons: dict[int, str]) -> str:
-    """Return what the page's script reads: nights, a series (or 0) for each of ``keys``, and reasons by row.
+def tonight(cell: Cell, past: Past, count: int) -> str:
+    """Return the letters of a cell with tonight's word as the last one; a small letter is a known fault."""
+    letter = LETTERS[cell.verdict]
+    return past.letters.ljust(count)[:-1] + (letter.lower() if cell.acknowledged else letter)
 
-    '<' is written as its number: nothing in it can end its element."""
-    told = {'nights': nights.labels, 'cells': [nights.cells.get(key, 0) for key in keys], 'reasons': reasons}
-    return json.dumps(told, separators=(',', ':')).replace('<', '\\u003c')
+
+def speed(cells: Iterable[Cell], nights: Nights, keys: Iterable[tuple]) -> tuple[list[float | None], int]:
+    """Return the speed of each night, the median over the cells of value over what is expected, and how many cells
+    count. Above 1 is better. A cell that nothing judges is held against the median of its own nights."""
+    import numpy as np
+    found = []
+    for cell, key in zip(cells, keys, strict=True):
+        past = nights.cells.get(key, Past())
+        if past.values and not cell.label and min(past.values) > 0:
+            shares = np.full(len(nights.labels), np.nan)
+            values = np.asarray(past.values) / (cell.expected or float(np.median(past.values)))
+            shares[list(past.at)] = values if cell.better == 'higher' else 1 / values
+            found.append(shares)
+    if not found:
+        return [], 0
+    table = np.array(found)
+    return [float(np.nanmedian(night)) if np.isfinite(night).any() else None for night in table.T], len(found)
 
 
 #: Words of cells that no node is to blame for.
@@ -98,6 +121,11 @@ class Node(NamedTuple):
     facts: list[str]                     # that other nodes do not state alike
     speed: float | None                  # of the last nights, as a share of what all nodes reach
     cells: int                           # `speed` is the median of so many
+
+    @property
+    def bad(self) -> bool:
+        """Return whether a word of it is one that a person looks at."""
+        return any(WORDS.index(word) < _HARMLESS for word, _ in self.words)
 
 
 def nodes(cells: list[Cell], session: Session | None, speeds: dict[str, tuple[float, int]]) -> list[Node]:

@@ -1,12 +1,14 @@
-"""The text of a verdict's page: the table of cells, what is not ok in it, and what changed."""
+"""The text of a verdict's pages: the answer, the nights, the table of figures, and each figure's own history."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
-from collections import Counter
-from collections.abc import Callable
+import re
+import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -20,21 +22,26 @@ from markupsafe import Markup
 from parity import __version__
 from parity.base import figures, text
 from parity.records.outset import CELL
-from parity.report import drawings, nights
+from parity.report import answer, drawings, nights
+from parity.report.answer import Entry
 from parity.report.beside import Beside
-from parity.verdict.model import WORDS, Cell, Row, Verdict, rows, several
+from parity.report.drawings import Curve
+from parity.report.nights import LETTERS, Nights, Past
+from parity.verdict.model import WORDS, Cell, Change, Row, Verdict, rows, several
 
 SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
-#: Words whose values say nothing yet: their cells are named, the table has the figures.
-QUIET = ('insufficient', 'disturbed', 'unreferenced', 'skipped')
-#: Characters of a reason in the table, and in an opened row; verdict.json has the whole.
-SHORT, _WHOLE = 140, 2000
+#: Characters of a reason in the table, and on a figure's own page; verdict.json has the whole.
+SHORT, WHOLE = 140, 2000
 #: Cases of one table: a browser lays out a table as a whole, and only those in view.
 CASES = 25
+#: Curves of an entry.
+CURVES = 3
 _HERE = Path(__file__).parent
-_SCRIPTS = ('spark.js', 'details.js', 'filter.js')
 #: Word on the page -> the file's name in the run's folder, as ReFrame names it.
 _FILES = {'output': 'rfm_job.out', 'errors': 'rfm_job.err', 'script': 'rfm_job.sh'}
+#: The word of a letter that a person looks at.
+_MARKED = {form: word for word, letter in LETTERS.items() if word in (*answer.BAD, 'improved', 'disturbed')
+           for form in {letter, letter.lower()}}
 
 #: (word, address) of what is left of a run.
 Links = list[tuple[str, str]]
@@ -44,18 +51,31 @@ _check = attrgetter('subsystem', 'check')
 _run = attrgetter('check', 'case', 'system', 'partition', 'environ', 'size', 'attempt', 'jobid', 'outputdir')
 
 
-def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None = None) -> str:
-    """Return the page, self-contained; everything that comes from the verdict is escaped."""
+def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None = None) -> dict[str, str]:
+    """Return the pages by their file below ``directory``: index.html, and one with the figures of each check.
+
+    Each is self-contained; everything that comes from the verdict is escaped."""
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_HERE), autoescape=True, finalize=_visible,
                                      undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters['brief'] = text.brief
-    # Our own script filters and draws; no other runs, by its hash. It holds nothing that a job printed.
-    parts = ''.join((_HERE / name).read_text(encoding='utf-8') for name in _SCRIPTS)
-    script = f"'use strict';\n(() => {{\n{parts}}})();\n"
+    environment.globals.update(figures=figures, drawings=drawings, version=__version__, count=_count)
+    beside = beside or Beside()
+    lines, sources = of_cells(verdict.cells, beside.nights or Nights())
+    _find(lines, directory, root)
+    shown = _shown(verdict, beside, lines, sources)
+    pages = {'index.html': environment.get_template('page.html.j2').render(v=shown, **_script('filter.js'))}
+    template, script = environment.get_template('figure.html.j2'), _script('zoom.js')
+    for file, same in groupby(sorted(filter(attrgetter('file'), lines), key=attrgetter('file')), attrgetter('file')):
+        told = [_figure(line, beside) for line in same]
+        pages[file] = template.render(v=shown, own=told, **script)
+    return pages
+
+
+def _script(name: str) -> dict[str, str]:
+    """Return our own script and its hash: no other runs. It holds nothing that a job printed."""
+    script = f"'use strict';\n(() => {{\n{(_HERE / name).read_text(encoding='utf-8')}}})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template('page.html.j2').render(
-        v=_shown(verdict, beside or Beside(), lambda folder: _links(folder, directory, root)), figures=figures,
-        drawings=drawings, version=__version__, script=Markup(script), script_hash=f'sha256-{digest}')
+    return {'script': Markup(script), 'script_hash': f'sha256-{digest}'}
 
 
 def _visible(value: object) -> object:
@@ -63,33 +83,55 @@ def _visible(value: object) -> object:
     return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _shown(verdict: Verdict, beside: Beside, links: Callable[[str], Links]) -> dict[str, Any]:
-    """Return what the page shows, as plain data."""
-    lines, sources = of_cells(verdict.cells)
-    history, facts = beside.nights or nights.Nights(), verdict.session.facts
-    reasons = {line.number: text.visible(line.reason[:_WHOLE]) for line in lines if len(line.reason) > SHORT}
+def _count(n: int, one: str, many: str) -> str:
+    return f'{n:,} {one if n == 1 else many}'
+
+
+def _shown(verdict: Verdict, beside: Beside, lines: list[Line], sources: list[str]) -> dict[str, Any]:
+    """Return what the pages show, as plain data."""
+    history, facts, told = beside.nights or Nights(), verdict.session.facts, answer.of(verdict)
     drawn = [found for plot in sorted(beside.plots, key=lambda plot: rank(plot.subsystem))
              if (found := drawings.draw(plot, beside.plots[plot]))]
     plots = groupby(drawn[:drawings.MOST], lambda d: d.plot.subsystem)
     columns = {'reference': any(line.reference for line in lines), 'limit': any(line.limit for line in lines),
                'history': len(history.labels) > 1}
+    here = nights.nodes(verdict.cells, beside.facts, beside.speeds)
+    named = {node.name for node in here}
+    left: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        if line.word in ('skipped', 'disturbed'):
+            left.setdefault((line.word, line.reason), []).append(line)
     return {
         'verdict': verdict,
+        'answer': told,
         'beside': beside,
         'when': verdict.session.start[:16].replace('T', ' '),
         'counts': [(word, verdict.counts[word]) for word in WORDS if verdict.counts.get(word)],
+        'nights': history.labels,
+        'data': Markup(json.dumps(history.labels, separators=(',', ':')).replace('<', '\\u003c')),
+        'tiles': list(_tiles(lines, history)),
+        'cards': list(_cards(told.entries, lines)),
+        'known': [line for line in lines if line.cell.acknowledged],
+        'map': _map(lines) if len(history.labels) > 1 else [],
         'changes': changes(lines, beside.before) if beside.before else None,
-        'attention': not_ok(lines),
-        'table': tables(lines, links),
+        'left': sorted(left.items(), key=lambda pair: (WORDS.index(pair[0][0]), -len(pair[1]))),
+        'table': tables(lines),
         'columns': {name for name, filled in columns.items() if filled},
         'partitions': sorted({c.partition for c in verdict.cells}),
         'sources': sources,
         'plots': [(subsystem, list(same)) for subsystem, same in plots],
         'plots_left_out': len(drawn[drawings.MOST:]),
-        'nodes': nights.nodes(verdict.cells, beside.facts, beside.speeds),
+        'nodes': here,
+        'away': sorted((name, history.labels[at][0]) for name, at in history.nodes.items() if name not in named),
         'facts': facts and yaml.safe_dump(facts, sort_keys=False, allow_unicode=True),
-        'data': Markup(nights.as_json(history, [key(line.cell) for line in lines], reasons)),
     }
+
+
+def _find(lines: list[Line], directory: Path, root: Path) -> None:
+    """Set each line's links to what is left of its run."""
+    left = {folder: _links(folder, directory, root) for folder in {line.cell.outputdir for line in lines}}
+    for line in lines:
+        line.links = left[line.cell.outputdir]
 
 
 def _links(outputdir: str, directory: Path, root: Path) -> Links:
@@ -116,6 +158,8 @@ class Line(Row):
 
     number: int = 0                  # on the page, from 1
     note: int = 0                    # number of the footnote with the limit's source; 0: none
+    past: Past = Past()
+    count: int = 0                   # nights of the page
     told: str = ''                   # the reason, cut; '' where the case tells it
     links: Links = field(default_factory=list)
 
@@ -128,12 +172,36 @@ class Line(Row):
         self.change = figures.change(c.value, c.expected)
         self.efficiency = '' if c.efficiency is None else figures.percent(c.efficiency)
         self.id = f'c{self.number}'
+        self.file = f'figures/{re.sub(r"[^A-Za-z0-9]+", "-", c.check)[:80]}.html' if c.value is not None or \
+            self.past.at else ''
+        self.page = f'{self.file}#{self.id}' if self.file else ''
+        self.letters = nights.tonight(c, self.past, self.count) if self.count else ''
 
     @property
     def href(self) -> str:
         """The address of what the job printed, else of the run's folder."""
         known = dict(self.links)
         return known.get('output') or known.get('run', '')
+
+    @property
+    def show(self) -> str:
+        return f'parity show {shlex.quote(self.name)}'
+
+    @property
+    def spark(self) -> Curve | None:
+        return self.curve(24)
+
+    def curve(self, height: int) -> Curve | None:
+        """Return the drawing of its nights; None where fewer than two have a figure."""
+        past = self.past
+        return drawings.history(past.at, past.values, past.low, past.high, self.count, height) if past.at[1:] else None
+
+    @property
+    def span(self) -> str:
+        """Return the number of its nights, the least and the greatest value, and the last one."""
+        values = self.past.values
+        return (f'{_count(len(values), "night", "nights")}, {figures.band(min(values), max(values), self.cell.unit)}, '
+                f'the last one {figures.figure(values[-1], self.cell.unit)}')
 
 
 class Case(NamedTuple):
@@ -149,7 +217,7 @@ def rank(subsystem: str) -> tuple[int, str]:
     return SUBSYSTEMS.index(subsystem) if subsystem in SUBSYSTEMS else len(SUBSYSTEMS), subsystem
 
 
-def of_cells(cells: list[Cell]) -> tuple[list[Line], list[str]]:
+def of_cells(cells: list[Cell], history: Nights) -> tuple[list[Line], list[str]]:
     """Return the rows in the page's order, and the sources of their limits.
 
     Subsystems come in their rank; checks and cases stay together, in the order of their first cells."""
@@ -161,8 +229,8 @@ def of_cells(cells: list[Cell]) -> tuple[list[Line], list[str]]:
                                                  first[_run(row.cell)]))
     sources = list(dict.fromkeys(filter(None, (_source(row.cell) for row in table))))
     notes = {'': 0} | {source: note for note, source in enumerate(sources, 1)}
-    lines = [Line(row.cell, row.several, number, notes[_source(row.cell)]) for number, row in enumerate(table, 1)]
-    return lines, sources
+    return [Line(row.cell, row.several, number, notes[_source(row.cell)], history.cells.get(key(row.cell), Past()),
+                 len(history.labels)) for number, row in enumerate(table, 1)], sources
 
 
 def _source(cell: Cell) -> str:
@@ -171,9 +239,9 @@ def _source(cell: Cell) -> str:
     return f'{cell.limit_source or "source not stated"} ({"certain" if cell.limit_certain else "a ceiling"})'
 
 
-def tables(lines: list[Line], links: Callable[[str], Links]) -> dict[str, list[list[Case]]]:
-    """Return the tables of each subsystem, each of cases of one check; ``links`` finds what is left of a run."""
-    cases = [_case(list(same), links) for _, same in groupby(lines, lambda line: _run(line.cell))]
+def tables(lines: list[Line]) -> dict[str, list[list[Case]]]:
+    """Return the tables of each subsystem, each of cases of one check."""
+    cases = [_case(list(same)) for _, same in groupby(lines, lambda line: _run(line.cell))]
     found: dict[str, list[list[Case]]] = {}
     for (subsystem, _), of_check in groupby(cases, lambda case: _check(case.rows[0].cell)):
         same = list(of_check)
@@ -181,34 +249,78 @@ def tables(lines: list[Line], links: Callable[[str], Links]) -> dict[str, list[l
     return found
 
 
-def _case(lines: list[Line], links: Callable[[str], Links]) -> Case:
+def _case(lines: list[Line]) -> Case:
     cell = lines[0].cell
     common = cell.reason if len(lines) > 1 and len({line.reason for line in lines}) == 1 else ''
-    left = links(cell.outputdir)
     for line in lines:
-        line.told, line.links = '' if common else text.brief(line.reason, SHORT), left
+        line.told = '' if common else text.brief(line.reason, SHORT)
     facts = [lines[0].place, cell.environ, cell.size, several(cell.nodes),
              '' if cell.virtualisation == 'none' else cell.virtualisation,
              f'job {cell.jobid}' if cell.jobid else '', f'attempt {cell.attempt}' if cell.attempt > 1 else '']
     return Case(cell.case, [text.brief(fact, 100) for fact in facts if fact], text.brief(common, 2 * SHORT), lines)
 
 
-# ---- what is not ok, and what changed
+# ---- the first screen
 
-#: Word, place, until when and why it is known, and the reason; '' where each cell tells its own.
-Alike = tuple[str, str, str, str]
+class Tile(NamedTuple):
+    """A subsystem's speed over the nights, 1 as expected, of so many figures."""
+
+    subsystem: str
+    speed: float | None              # tonight
+    curve: Curve | None
+    cells: int
 
 
-def not_ok(lines: list[Line]) -> dict[str, dict[Alike, list[Line]]]:
-    """Return the cells that are not ok by subsystem, those that are alike together; the worst word comes first."""
-    found: dict[str, dict[Alike, list[Line]]] = {}
-    count = Counter(line.reason for line in lines)
-    bad = [line for line in lines if line.word != 'ok']
-    for line in sorted(bad, key=lambda each: (WORDS.index(each.word), bool(each.cell.acknowledged))):
-        own = line.value and line.word not in QUIET and count[line.reason] == 1
-        alike = line.word, line.place, line.cell.acknowledged, '' if own else line.reason
-        found.setdefault(line.cell.subsystem, {}).setdefault(alike, []).append(line)
-    return found
+def _tiles(lines: list[Line], history: Nights) -> Iterator[Tile]:
+    for subsystem in sorted({line.cell.subsystem for line in lines}, key=rank):
+        cells = [line.cell for line in lines if line.cell.subsystem == subsystem]
+        shares, count = nights.speed(cells, history, map(key, cells)) if len(history.labels) > 1 else ([], 0)
+        known = [(at, share) for at, share in enumerate(shares) if share is not None]
+        if known:
+            at, values = zip(*known, strict=True)
+            spread = max(0.02, *(abs(value - 1) for value in values))      # noise is no landscape
+            none = [None] * (len(at) - 1)
+            yield Tile(subsystem, shares[-1], drawings.history(
+                at, values, [1 - spread, *none], [1 + spread, *none], len(shares), 60)._replace(band=''), count)
+
+
+class Card(NamedTuple):
+    """An entry of the answer with its lines: the first with their curves, and the rest."""
+
+    entry: Entry
+    shown: list[tuple[Line, Curve | None]]
+    rest: list[Line]
+
+
+def _cards(entries: list[Entry], lines: list[Line]) -> Iterator[Card]:
+    by_name = {line.name: line for line in lines}
+    for entry in entries:
+        own = [by_name[name] for name in entry.cells if name in by_name]
+        shown = [line for line in own if line.value][:CURVES]
+        yield Card(entry, [(line, line.curve(100)) for line in shown],
+                   [line for line in own if line not in shown])
+
+
+#: Letters, the word where a person looks at them, and the night of the first.
+Letters = list[tuple[str, str, int]]
+
+
+def _map(lines: list[Line]) -> list[tuple[Line, Letters]]:
+    """Return the letters of the figures that were not always in order: tonight's worst ones, then the newest."""
+    found = []
+    for line in lines:
+        if bad := [at for at, letter in enumerate(line.letters) if letter in _MARKED]:
+            word = WORDS.index(line.word) if line.word in answer.BAD else len(WORDS)
+            found.append((word, -bad[-1], line.number, line))
+    return [(line, list(_letters(line.letters))) for *_, line in sorted(found)]
+
+
+def _letters(letters: str) -> Iterator[tuple[str, str, int]]:
+    at = 0
+    for letter, same in groupby(letters, lambda letter: letter if letter in _MARKED else ''):
+        run = ''.join(letters[at:at + len(list(same))])
+        yield from ((each, _MARKED[each], at + n) for n, each in enumerate(run)) if letter else [(run, '', at)]
+        at += len(run)
 
 
 class Changes(NamedTuple):
@@ -236,3 +348,38 @@ def changes(lines: list[Line], before: Verdict) -> Changes:
 def _badness(words: tuple[str, str]) -> tuple:
     was, now = map(WORDS.index, words)
     return now > was, min(was, now), was
+
+
+# ---- a figure's own page
+
+class Told(NamedTuple):
+    """A figure with its nights: dots by word, the nights with another word than ok, and what changed."""
+
+    line: Line
+    curve: Curve | None
+    factor: float                    # brings the curve's edges to ``unit``
+    unit: str
+    low: str                         # of the curve's lower edge, and its upper one
+    high: str
+    dots: dict[str, str]             # paths by word
+    nights: list[tuple[int, str, str, str]]      # night, when, word, figure
+    changes: list[tuple[int, Change]]            # the first night with the new value
+
+
+def _figure(line: Line, beside: Beside) -> Told:
+    cell, past, labels = line.cell, line.past, (beside.nights or Nights()).labels
+    curve, dots, told = line.curve(1000), {}, []
+    value_of = dict(zip(past.at, past.values, strict=True))
+    for at, letter in enumerate(line.letters):
+        word = _MARKED.get(letter, '')
+        if curve and at in value_of:
+            dots[word] = dots.get(word, '') + f'M{at} {curve.y(value_of[at])}h0'
+        if word:
+            told.append((at, labels[at][0], word, figures.figure(value_of[at], cell.unit) if at in value_of else ''))
+    here = {node.partition('.')[0] for node in (*cell.nodes, *cell.ran_on)}
+    changed = [(at, change) for change in beside.changes.get(cell.environ, ())
+               if (not change.nodes or here & {node.partition('.')[0] for node in change.nodes})
+               and (at := next((n for n, (when, _) in enumerate(labels) if when >= change.when[:16]), 0))]
+    factor, unit = figures.moved(curve.high, cell.unit) if curve else (1.0, '')
+    edges = [f'{figures.number(edge * factor)} {unit}' for edge in (curve.low, curve.high)] if curve else ['', '']
+    return Told(line, curve, factor, unit, *edges, dots, told, changed)

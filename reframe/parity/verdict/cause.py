@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from statistics import fmean, median, quantiles
 from typing import Any, NamedTuple
 
@@ -109,18 +109,36 @@ def changes(nights: list[Session], bad: float, good: float, environ: str) -> lis
 
     ``nights``: sessions of one system, oldest first. ``environ``: the environment whose software counts. A change
     names all nodes that have it; none where it is of no node in particular."""
-    known: dict[tuple[str, str], list[tuple[float, str]]] = {}      # by node and fact
-    for night in nights:
-        if night.start <= bad:
-            for key, text in _facts(night, environ).items():
-                known.setdefault(key, []).append((night.start, text))
     changed: dict[tuple, list[str]] = {}
-    for (node, fact), values in known.items():
+    for (node, fact), values in _values((night for night in nights if night.start <= bad), environ).items():
         before = [text for start, text in values if start <= good]
         new = values[-1][1]
         if before and new != before[-1]:
             *_, (began, _) = takewhile(lambda value, new=new: value[1] == new, reversed(values))
             changed.setdefault((fact, before[-1], new, began), []).append(node)
+    return _changes(changed)
+
+
+def steps(nights: Iterable[Session], environ: str) -> list[Change]:
+    """Return every change between two nights, the oldest first; the arguments are those of `changes`."""
+    changed: dict[tuple, list[str]] = {}
+    for (node, fact), values in _values(nights, environ).items():
+        for (_, old), (began, new) in pairwise(values):
+            if new != old:
+                changed.setdefault((fact, old, new, began), []).append(node)
+    return sorted(_changes(changed), key=lambda change: change.since)
+
+
+def _values(nights: Iterable[Session], environ: str) -> dict[tuple[str, str], list[tuple[float, str]]]:
+    """Return when each night began, and its text, by node and fact."""
+    known: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for night in nights:
+        for key, text in _facts(night, environ).items():
+            known.setdefault(key, []).append((night.start, text))
+    return known
+
+
+def _changes(changed: dict[tuple, list[str]]) -> list[Change]:
     return [Change(fact=fact, old=old, new=new, since=began, nodes=sorted(filter(None, nodes)))
             for (fact, old, new, began), nodes in changed.items()]
 

@@ -41,10 +41,17 @@ class Change(Strict):
     nodes: list[str] = []            # where it changed; none: not a fact of a node
     since: float                     # when the first session began that had the new value (Unix time)
 
+    @property
+    def when(self) -> str:
+        """Return when that session began, local time."""
+        return f'{datetime.datetime.fromtimestamp(self.since):%Y-%m-%d %H:%M}'
+
+    @property
+    def what(self) -> str:
+        return f'{self.fact} {self.old} -> {self.new}' + (f' on {several(self.nodes)}' if self.nodes else '')
+
     def __str__(self) -> str:
-        day = datetime.datetime.fromtimestamp(self.since).date()
-        on = f' on {several(self.nodes)}' if self.nodes else ''
-        return f'{self.fact} {self.old} -> {self.new}{on} since {day}'
+        return f'{self.what} since {self.when[:10]}'
 
 
 class Where(Strict):

@@ -16,9 +16,9 @@ from parity.base.figures import duration
 from parity.records import history
 from parity.records.outset import parameters
 from parity.refs import accepted
-from parity.stats import bounds
+from parity.stats import bounds, search
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.noise import DEFAULT, Nights
+from parity.stats.noise import DEFAULT, Nights, of_nights
 from parity.verdict.cells import OPEN, sentence
 from parity.verdict.model import Cell
 
@@ -79,13 +79,29 @@ def of_cells(cells: list[Cell], system: str, session: str) -> list[Tonight | Non
         return found
     by_cell = (tonight.filter(again=again).group_by('cell', maintain_order=True) for again in (False, True))
     runs, reruns = (dict(group.agg('value').iter_rows()) for group in by_cell)
-    nights, labels = _table(frame.filter(pl.col('cell').is_in(here.implode())))
+    nights, rows = _table(frame.filter(pl.col('cell').is_in(here.implode())))
     own = [cells[i] for i in here]
     references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in own]
-    told, _ = judged(nights, _signs(own), labels, DEFAULT.for_cells(len(own)), references)
+    told, _ = judged(nights, _signs(own), rows['label'].to_list(), DEFAULT.for_cells(len(own)), references)
     for i, each in zip(here, told, strict=True):
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())))
     return found
+
+
+#: The word of a night by its state (parity.stats.search).
+_STATES = {search.SLOW: 'regressed', search.FAST: 'improved', search.TOO_FEW: 'insufficient'}
+
+
+def words(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
+    """Return the word that today's rule has for each night of each cell, by CELL and `start`, Unix time."""
+    frame = _up_to(cells, system, session)
+    if frame.is_empty():
+        return pl.DataFrame(schema={**dict.fromkeys(history.CELL, pl.String), 'start': pl.Float64, 'word': pl.String})
+    nights, rows = _table(frame)
+    rules = DEFAULT.for_cells(frame['cell'].n_unique())
+    state = search.follow(nights, of_nights(nights, rules), rules).state
+    return (rows.with_columns(word=pl.Series(state).replace_strict(_STATES, default='ok', return_dtype=pl.String))
+            .join(_named(cells), on='cell').select(*history.CELL, 'word', start='night'))
 
 
 def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
@@ -140,8 +156,8 @@ def _signs(cells: list[Cell]) -> list[int]:
     return [1 if cell.better == 'higher' else -1 for cell in cells]
 
 
-def _table(frame: pl.DataFrame) -> tuple[Nights, list[str]]:
-    """The nights of all cells of the frame, cell by cell, and the label of each."""
+def _table(frame: pl.DataFrame) -> tuple[Nights, pl.DataFrame]:
+    """The nights of all cells of the frame, cell by cell, and a row of each: cell, night, label."""
     if frame['again'].any():         # a night without a run of its own is none
         frame = frame.filter(~pl.col('again').all().over('cell', 'night'))
     frame = frame.with_columns(at=pl.struct('cell', 'night').rle_id())
@@ -153,7 +169,7 @@ def _table(frame: pl.DataFrame) -> tuple[Nights, list[str]]:
     elsewhere[reruns.join(ran, on=['at', 'node'], how='anti')['at'].to_numpy()] = True
     cells = frame['cell'].to_numpy()[first].astype(int)
     start = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(first))
-    return Nights.of(start, at, value, again, elsewhere), frame['label'].to_numpy()[first].tolist()
+    return Nights.of(start, at, value, again, elsewhere), frame[first].select('cell', 'night', 'label')
 
 
 def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
