@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -218,7 +219,7 @@ def _said(plot: Plot, curves: list[Line]) -> str:
 # ---- the drawing of nights
 
 class Curve(NamedTuple):
-    """The paths of a history: a step a night across, ``height`` steps up; ``low`` and ``high`` are at its edges."""
+    """The paths of a history, a step a night across and ``height`` steps up, from ``low`` to ``high``."""
 
     line: str
     band: str                        # '' where no bounds are accepted
@@ -245,7 +246,8 @@ def history(at: Sequence[int], values: Sequence[float], low: Sequence[float | No
     edge = (top - floor) * .04 or room
     curve = Curve('', '', '', max(nights - 1, 1), height, floor - edge, top + edge)
     ys = list(map(curve.y, values))
-    steps = ''.join(f'{x - before} {y - above} ' for before, x, above, y in zip(at, at[1:], ys, ys[1:], strict=False))
+    steps = ''.join(f'{x - before} {y - above} '
+                    for (before, above), (x, y) in pairwise(zip(at, ys, strict=True)))
     return curve._replace(line=f'M{at[0]} {ys[0]}l{steps or "0 0"}'.strip().replace(' -', '-'),
                           band=_band(curve, at, low, high),
                           end=f'M{at[-1]} {ys[-1]}h0' if at[-1] == nights - 1 else '')

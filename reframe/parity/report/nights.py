@@ -47,8 +47,8 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     """Return the nights of ``sessions``, (uuid, start) with the oldest first; a night's value is the median of its
     runs, as it is judged.
 
-    ``frame``: of history.load. ``words``: of parity.verdict.nights.words. ``absent``: rows of history.rows without a
-    figure. A value beyond the accepted bounds of its night is regressed or improved, whatever its history says."""
+    ``frame``: of history.load. ``words``: of parity.verdict.nights.words. ``absent``: rows of history.rows
+    without a figure. A value beyond the accepted bounds of its night is regressed or improved, whatever its history says."""
     nights = pl.DataFrame({'session': [uuid for uuid, _ in sessions], 'at': range(len(sessions))},
                           schema={'session': pl.String, 'at': pl.Int64})
     labels = [(f'{datetime.datetime.fromtimestamp(start):%Y-%m-%d %H:%M}', uuid[:8]) for uuid, start in sessions]
@@ -60,11 +60,12 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     below, above = pl.col('value') < pl.col('low'), pl.col('value') > pl.col('high')
     higher, bounded = pl.col('better') == 'higher', pl.any_horizontal(pl.col('low', 'high').is_not_null())
     worse, better = pl.when(higher).then(below).otherwise(above), pl.when(higher).then(above).otherwise(below)
-    known = (values.join(words, on=[*CELL, 'start'], how='left').with_columns(
-        word=pl.when(worse.fill_null(False)).then(pl.lit('regressed'))
-        .when(better.fill_null(False) & (pl.col('word') != 'regressed').fill_null(True)).then(pl.lit('improved'))
-        .when(bounded & (pl.col('word') == 'insufficient').fill_null(True)).then(pl.lit('ok')).otherwise(pl.col('word').fill_null('insufficient')))
-        .sort('at').group_by(*CELL).agg('at', 'value', 'low', 'high', 'word'))
+    word, new = pl.col('word'), (pl.col('word') == 'insufficient').fill_null(True)
+    judged = (pl.when(worse.fill_null(False)).then(pl.lit('regressed'))
+              .when(better.fill_null(False) & word.ne_missing('regressed')).then(pl.lit('improved'))
+              .when(bounded & new).then(pl.lit('ok')).otherwise(word.fill_null('insufficient')))
+    known = (values.join(words, on=[*CELL, 'start'], how='left').with_columns(word=judged).sort('at')
+             .group_by(*CELL).agg('at', 'value', 'low', 'high', 'word'))
     count, letters, cells = len(sessions), {}, {}
     if absent is not None:
         gone = absent.join(nights, on='session').select(*CELL, 'at', 'reason')
@@ -124,7 +125,7 @@ class Node(NamedTuple):
 
     @property
     def bad(self) -> bool:
-        """Return whether a word of it is one that a person looks at."""
+        """Return whether a person should look at the node."""
         return any(WORDS.index(word) < _HARMLESS for word, _ in self.words)
 
 

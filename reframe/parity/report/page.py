@@ -65,7 +65,8 @@ def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None 
     shown = _shown(verdict, beside, lines, sources)
     pages = {'index.html': environment.get_template('page.html.j2').render(v=shown, **_script('filter.js'))}
     template, script = environment.get_template('figure.html.j2'), _script('zoom.js')
-    for file, same in groupby(sorted(filter(attrgetter('file'), lines), key=attrgetter('file')), attrgetter('file')):
+    by_file = attrgetter('file')
+    for file, same in groupby(sorted(filter(by_file, lines), key=by_file), by_file):
         told = [_figure(line, beside) for line in same]
         pages[file] = template.render(v=shown, own=told, **script)
     return pages
@@ -193,15 +194,15 @@ class Line(Row):
 
     def curve(self, height: int) -> Curve | None:
         """Return the drawing of its nights; None where fewer than two have a figure."""
-        past = self.past
-        return drawings.history(past.at, past.values, past.low, past.high, self.count, height) if past.at[1:] else None
+        at, values, low, high, _ = self.past
+        return drawings.history(at, values, low, high, self.count, height) if at[1:] else None
 
     @property
     def span(self) -> str:
         """Return the number of its nights, the least and the greatest value, and the last one."""
-        values = self.past.values
-        return (f'{_count(len(values), "night", "nights")}, {figures.band(min(values), max(values), self.cell.unit)}, '
-                f'the last one {figures.figure(values[-1], self.cell.unit)}')
+        values, unit = self.past.values, self.cell.unit
+        return (f'{_count(len(values), "night", "nights")}, {figures.band(min(values), max(values), unit)}, '
+                f'the last one {figures.figure(values[-1], unit)}')
 
 
 class Case(NamedTuple):
@@ -375,7 +376,8 @@ def _figure(line: Line, beside: Beside) -> Told:
         if curve and at in value_of:
             dots[word] = dots.get(word, '') + f'M{at} {curve.y(value_of[at])}h0'
         if word:
-            told.append((at, labels[at][0], word, figures.figure(value_of[at], cell.unit) if at in value_of else ''))
+            value = figures.figure(value_of[at], cell.unit) if at in value_of else ''
+            told.append((at, labels[at][0], word, value))
     here = {node.partition('.')[0] for node in (*cell.nodes, *cell.ran_on)}
     changed = [(at, change) for change in beside.changes.get(cell.environ, ())
                if (not change.nodes or here & {node.partition('.')[0] for node in change.nodes})

@@ -96,7 +96,7 @@ def words(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     """Return the word that today's rule has for each night of each cell, by CELL and `start`, Unix time."""
     frame = _up_to(cells, system, session)
     if frame.is_empty():
-        return pl.DataFrame(schema={**dict.fromkeys(history.CELL, pl.String), 'start': pl.Float64, 'word': pl.String})
+        return pl.DataFrame(schema=dict.fromkeys((*history.CELL, 'word'), pl.String) | {'start': pl.Float64})
     nights, rows = _table(frame)
     rules = DEFAULT.for_cells(frame['cell'].n_unique())
     state = search.follow(nights, of_nights(nights, rules), rules).state
