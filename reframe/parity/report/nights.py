@@ -48,7 +48,7 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     runs, as it is judged.
 
     ``frame``: of history.load. ``words``: of parity.verdict.nights.words. ``absent``: rows of history.rows
-    without a figure. A value beyond the accepted bounds of its night is regressed or improved, whatever its history says."""
+    without a figure. The accepted bounds of a night go before the word of its history."""
     nights = pl.DataFrame({'session': [uuid for uuid, _ in sessions], 'at': range(len(sessions))},
                           schema={'session': pl.String, 'at': pl.Int64})
     labels = [(f'{datetime.datetime.fromtimestamp(start):%Y-%m-%d %H:%M}', uuid[:8]) for uuid, start in sessions]
