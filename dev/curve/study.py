@@ -17,12 +17,13 @@ _BLOCK = 2 * (RUNS + RERUNS)
 def series(which: str) -> list[np.ndarray]:
     """Return the repeats of each series over their median, higher is better; ``which``: hpc or fs."""
     found: dict[tuple, list[float]] = defaultdict(list)
-    with (paths.root() / 'studies' / 'jungels2012' / f'jungels2012_{which}.csv').open(newline='') as lines:
+    with (paths.root() / 'studies' / 'jungels2012' / 'published.csv').open(newline='') as lines:
         for row in csv.DictReader(lines):
-            if which == 'fs':
-                found[row['figure'],].append(-float(row['seconds']))
-            elif row['metric'] == 'total':
-                found[row['benchmark'], row['partition']].append(float(row['value']))
+            value = float(row['value'])
+            if row['metric'] == 'seconds' and which == 'fs' and not row['pass']:
+                found[row['where'],].append(-value)
+            elif row['metric'] != 'seconds' and which == 'hpc':
+                found[row['experiment'], row['code'], row['side']].append(value)
     values = [np.array(v) for v in found.values()]
     return [v / abs(np.median(v)) + (2 if v[0] < 0 else 0) for v in values]
 

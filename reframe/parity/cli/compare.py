@@ -47,7 +47,7 @@ def of_studies():
 @study.command('compare')
 def compare_study(name: str = NAME, as_json: bool = JSON):
     """Compare a study's two sides, benchmark by benchmark; name what its own averages do not match."""
-    from parity.study import of_study
+    from parity.study.figures import of_study
     _print(of_study(name), as_json)
 
 

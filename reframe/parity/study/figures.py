@@ -1,0 +1,162 @@
+"""The figures of a study, in print and as measured here, in one form; its sides compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import Literal
+
+from parity.base import files, paths
+from parity.base.errors import UsageError, unknown
+from parity.compare import join
+from parity.compare.model import Comparison, Measured, Side, Value
+from parity.study.model import Experiment, Study, filled
+
+_COLUMNS = ('experiment', 'metric', 'unit', 'better'), ('run', 'value', 'flag', 'where')
+
+
+@dataclass
+class Cell:
+    """The runs of one metric at one point of an experiment; ``flagged`` ones are shown, and used for nothing."""
+
+    experiment: str
+    metric: str
+    point: dict[str, str]
+    unit: str
+    better: Literal['higher', 'lower', '']
+    values: list[Value] = field(default_factory=list)
+    flagged: list[tuple[float, str]] = field(default_factory=list)
+    where: str = ''
+    reason: str = ''                # why it has no values
+    step: float | None = None       # what the timer resolves
+
+    @property
+    def median(self) -> float:
+        return median(v.value for v in self.values)
+
+    @property
+    def name(self) -> str:
+        return named(self.experiment, self.metric, self.point)
+
+
+def named(experiment: str, metric: str, point: dict[str, str]) -> str:
+    """Return `experiment.metric %axis=value ...`."""
+    return f'{experiment}.{metric}' + ''.join(f' %{axis}={value}' for axis, value in point.items())
+
+
+def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
+    """Return the cells of published.csv, in its order, and notes. UsageError with file, line and what is valid."""
+    file = paths.root() / 'studies' / name / 'published.csv'
+    cells: dict[tuple, tuple[Cell, dict[str, Value]]] = {}
+    seen: set[tuple] = set()
+    header = [*_COLUMNS[0], *study.axes, *_COLUMNS[1]]
+    for line, row in files.rows(files.read(file), str(file), lambda given: '' if list(given) == header else
+                                f'columns must be {",".join(header)}'):
+        where = f'{file}:{line}'
+        if why := _wrong(study, row):
+            raise UsageError(f'{where}: {why}')
+        experiment = study.experiments[row['experiment']]
+        point = {axis: row[axis] for axis in experiment.axes}
+        cell, runs = cells.setdefault((row['experiment'], row['metric'], *point.items()), (Cell(
+            row['experiment'], row['metric'], point, row['unit'], row['better'], where=row['where'],
+            step=experiment.step), {}))
+        if (cell.unit, cell.better) != (row['unit'], row['better']):
+            raise UsageError(f'{where}: {cell.name} is in {row["unit"]!r}, {row["better"]!r}; above it is in '
+                             f'{cell.unit!r}, {cell.better!r}')
+        if (run := (cell.name, row['run'])) in seen:
+            raise UsageError(f'{where}: {cell.name} has a run {row["run"]} before')
+        seen.add(run)
+        value, _ = files.number(row['value'], f'{where}: value'), files.number(row['run'], f'{where}: run')
+        if row['flag']:
+            cell.flagged.append((value, row['flag']))
+        else:
+            runs[row['run']] = Value(value)
+    return _joined(study, cells.values())
+
+
+def _wrong(study: Study, row: dict[str, str]) -> str:
+    """Return what is wrong with a row's names, and what is valid; '' for nothing."""
+    if row['experiment'] not in study.experiments:
+        return unknown('experiment', row['experiment'], list(study.experiments))
+    experiment = study.experiments[row['experiment']]
+    if row['metric'] not in experiment.metrics:
+        return unknown('metric', row['metric'], list(experiment.metrics))
+    if row['better'] not in ('higher', 'lower', ''):
+        return unknown('direction', row['better'], ['higher', 'lower', 'nothing'])
+    for axis in study.axes:
+        valid = study.values(row['experiment'], axis) if axis in experiment.axes else ['']
+        if row[axis] not in valid and not (axis not in experiment.axes and not row[axis]):
+            return f'{axis} {row[axis]!r}: ' + (f'valid: {", ".join(valid)}' if valid != [''] else
+                                                f'{row["experiment"]} has no such axis: leave it empty')
+    return ''
+
+
+def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tuple[list[Cell], list[str]]:
+    """Make one cell of series that ran together: a run is their mean, over those that all sides have."""
+    joint = [name for name, axis in study.axes.items() if axis.together]
+    found: dict[tuple, dict[tuple, tuple[Cell, dict[str, Value]]]] = {}
+    notes = []
+    for cell, of in cells:
+        point = {axis: value for axis, value in cell.point.items() if axis not in joint}
+        found.setdefault((cell.experiment, cell.metric, *point.items()), {})[
+            tuple((axis, cell.point[axis]) for axis in joint if axis in cell.point)] = cell, of
+    out = []
+    for (experiment, metric, *point), parts in found.items():
+        others = [set(more) for (e, m, *p), more in found.items() if (e, m) == (experiment, metric)
+                  and {**dict(p), study.contrast: ''} == {**dict(point), study.contrast: ''}]
+        both = set.intersection(*others)
+        if alone := [part for part in parts if part not in both]:
+            row, _ = labelled(study.experiments[experiment], experiment, metric, dict(point), study)
+            said = ', '.join(f'{axis} {value}' for part in alone for axis, value in part)
+            notes.append(f'{row} {metric}: {said} is on {dict(point)[study.contrast]} only, and left out')
+        kept = [each for part, each in parts.items() if part in both]
+        first, _ = kept[0] if kept else next(iter(parts.values()))
+        runs = [run for run in kept[0][1] if all(run in of for _, of in kept)] if kept else []
+        out.append(Cell(experiment, metric, dict(point), first.unit, first.better,
+                        [Value(fmean(of[run].value for _, of in kept)) for run in runs],
+                        [each for cell, _ in kept for each in cell.flagged],
+                        ', '.join(dict.fromkeys(cell.where for cell, _ in kept if cell.where)), step=first.step))
+    return out, notes
+
+
+def labelled(experiment: Experiment, name: str, metric: str, point: dict[str, str],
+             study: Study) -> tuple[str, str]:
+    """Return the name and the metric that a row of the table has."""
+    if experiment.row:
+        case, _, shown = filled(experiment.row, point).partition(': ')
+        return case, shown
+    rest = {axis: value for axis, value in point.items() if axis != study.contrast}
+    return named(name, '', rest).replace('.', '', 1), metric
+
+
+def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'session'],
+             notes: Sequence[str] = (), sessions: Sequence[str] = ()) -> Comparison:
+    """Compare the candidate with the baseline, point by point; figures without sides have no row."""
+    sides = {study.baseline: [], study.candidate: []}
+    for cell in cells:
+        side = cell.point.get(study.contrast)
+        if side in sides:
+            experiment = study.experiments[cell.experiment]
+            case, metric = labelled(experiment, cell.experiment, cell.metric, cell.point, study)
+            sides[side].append(Measured(
+                experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
+                step=cell.step, values=cell.values, reason=cell.reason))
+    found = join.compare(*(Side(side, kind, of, list(sessions)) for side, of in sides.items()))
+    return found.model_copy(update={'notes': [*head(study), *notes, *study.repairs]})
+
+
+def head(study: Study) -> Iterator[str]:
+    yield f'published: {study.source}: {study.title}'
+    if study.confounders:
+        differ = '; '.join(f'{c.what}: {c.why}' for c in study.confounders)
+        yield (f'each ratio is of these two clusters as a whole, and no measure of a single one of their '
+               f'differences; what differs beside {study.candidate} and {study.baseline}: {differ}')
+
+
+def of_study(name: str) -> Comparison:
+    """Compare what a study prints. UsageError where a file of the study is wrong."""
+    from parity.study import read
+    study = read(name)
+    cells, notes = published(study, name)
+    return compared(study, cells, 'published', notes)
