@@ -1,0 +1,242 @@
+"""Laws behind published figures: fits with intervals, outliers, clusters, limits to scaling, a solver's messages.
+
+Every function refuses what it cannot answer with ValueError, in one sentence; the caller adds where the figures
+stand. Results have the units of the arguments unless a docstring names others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.cluster.vq import ClusterError, kmeans2
+from scipy.special import stdtrit
+
+#: Starts of a clustering.
+STARTS = 50
+#: A doubling of nodes gains something from this share of the rate on.
+GAIN = 0.10
+#: Rounding that makes no difference of a slope or a gain.
+_ROUNDING = 1e-9
+
+
+class Fit(NamedTuple):
+    """y = a x^b. ``low`` and ``high`` are the 95 % interval of b (law 'power') or of a (law 'inverse', b = -1).
+
+    ``r2`` is of the logarithms, None where all y are equal. ``holds`` (inverse): a free b may be -1."""
+
+    law: str
+    a: float
+    b: float
+    low: float
+    high: float
+    r2: float | None
+    points: int
+    reason: str = ''
+    holds: bool | None = None
+
+
+class Moments(NamedTuple):
+    """Mean, and coefficient of variation: a share, None of one value or where the mean is 0."""
+
+    mean: float
+    cv: float | None
+
+
+class Outliers(NamedTuple):
+    """The values kept, in their order; ``reason`` says why none was dropped."""
+
+    kept: tuple[float, ...]
+    dropped: int
+    before: Moments
+    after: Moments
+    reason: str = ''
+
+
+class Cluster(NamedTuple):
+    """``rows`` are places in the argument; ``centroid`` and ``deviations`` have a value a column, in its unit."""
+
+    size: int
+    centroid: tuple[float, ...]
+    deviations: tuple[float, ...]
+    rows: tuple[int, ...]
+
+
+class Messages(NamedTuple):
+    """Receives of a rank in one run, and bytes of a message: means over all ranks."""
+
+    blocking: float
+    blocking_bytes: float
+    nonblocking: float
+    nonblocking_bytes: float
+
+
+def power(x: Sequence[float], y: Sequence[float]) -> Fit:
+    """Fit y = a x^b by least squares of the logarithms, with the 95 % interval of b.
+
+    ``a`` is y at x = 1. The interval is b +- t se(b) with n - 2 degrees of freedom (Draper and Smith, Applied
+    Regression Analysis, 1998, section 1.4). It assumes independent noise in proportion to y. 3 or 4 different x
+    are 'few points'. Raise ValueError for fewer, for lengths that differ, and for values not above 0."""
+    u, v, few = _logarithms(x, y)
+    du, dv = u - u.mean(), v - v.mean()
+    b = float(du @ dv / (du @ du))
+    rest, freedom = dv - b * du, len(u) - 2
+    half = float(stdtrit(freedom, 0.975)) * math.sqrt(rest @ rest / freedom / (du @ du))
+    return Fit('power', _exp(v.mean() - b * u.mean()), b, b - half, b + half, _r2(rest, dv), len(u), few)
+
+
+def inverse(p: Sequence[float], t: Sequence[float]) -> Fit:
+    """Fit t = a0 / p (the time t on p processors) by least squares of the logarithms; a0 is in t's unit.
+
+    a0 is the geometric mean of t p, its 95 % interval that of a mean of logarithms (t, n - 1 degrees of freedom).
+    Where ``r2`` is below 0, a constant t is nearer than the law. Raise ValueError as ``power`` does."""
+    u, v, few = _logarithms(p, t)
+    mean, rest, free = float((u + v).mean()), u + v - (u + v).mean(), power(p, t)
+    half = float(stdtrit(len(u) - 1, 0.975)) * math.sqrt(rest @ rest / (len(u) - 1) / len(u))
+    low, high = _exp(mean - half), _exp(mean + half)
+    return Fit('inverse', _exp(mean), -1.0, low, high, _r2(rest, v - v.mean()), len(u), few,
+               holds=free.low - _ROUNDING <= -1 <= free.high + _ROUNDING)
+
+
+def outliers(values: Sequence[float]) -> Outliers:
+    """Drop the values above the 99th percentile; of fewer than 100 values, none.
+
+    The percentile is linear between order statistics (Hyndman and Fan, Sample Quantiles, 1996, type 7).
+    Raise ValueError for no values, and for values that are not finite."""
+    x = _finite(values, 'values')
+    if not len(x):
+        raise ValueError('there are no values')
+    few = len(x) < 100
+    kept = x if few else x[x <= np.percentile(x, 99)]
+    return Outliers(tuple(kept.tolist()), len(x) - len(kept), _moments(x), _moments(kept),
+                    'fewer than 100 values: none dropped' if few else '')
+
+
+def clusters(rows: Sequence[Sequence[float]], k: int) -> tuple[Cluster, ...]:
+    """Divide ``rows`` (a row an observation, a column a quantity) into k clusters, the largest first.
+
+    Columns are whitened: each is divided by its standard deviation, so units do not matter. k-means (Lloyd, 1982;
+    starts of Arthur and Vassilvitskii, 2007) runs from 50 starts of one seed; the least sum of squared distances
+    wins. Centroids are means of their rows: weighted by size they are the means of all rows. Deviations divide by
+    the size. Raise ValueError for fewer different rows than k, and for rows that are uneven or not finite."""
+    x = _finite(rows, 'rows', dimensions=2)
+    if not x.size:
+        raise ValueError('there are no rows')
+    spread = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 0)
+    whitened = ((x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)).round(12)
+    different = len(np.unique(whitened, axis=0))
+    if not 1 <= k <= different:
+        raise ValueError(f'{k} clusters of {different} different rows: 1 to {different} are possible')
+    rng, tried = np.random.default_rng(1), []
+    for _ in range(STARTS):
+        try:
+            centres, of = kmeans2(whitened, k, iter=100, minit='++', missing='raise', rng=rng)
+        except ClusterError:        # a cluster lost its last row
+            continue
+        tried.append((float(((whitened - centres[of]) ** 2).sum()), of))
+    if not tried:
+        raise ValueError(f'no start of {STARTS} kept {k} clusters: ask for fewer')
+    of = min(tried, key=lambda start: start[0])[1]
+    found = [(tuple(np.flatnonzero(of == c).tolist()), x[of == c]) for c in range(k)]
+    return tuple(Cluster(len(at), tuple(own.mean(axis=0).tolist()), tuple(own.std(axis=0).tolist()), at)
+                 for at, own in sorted(found, key=lambda each: (-len(each[0]), each[0])))
+
+
+def extrapolate(one: float, n: int) -> float:
+    """Return the rate of ``n`` nodes if each has that of a single one. Raise ValueError for 0 or less."""
+    if not (0 < one < math.inf and n >= 1):
+        raise ValueError(f'a rate of {one} on {n} nodes: both must be above 0')
+    return one * n
+
+
+def knee(n: Sequence[float], rates: Sequence[float]) -> float | None:
+    """Return the nodes from where no doubling gains 10 % of the rate; None where the last doubling does.
+
+    ``rates`` are better when higher: of times, give 1 / t. The doubling of n is the first point at 2 n or more.
+    Farther ones count per doubling: (rate / rate)^(1 / log2(n / n)). Raise ValueError where no point doubles
+    another, for a repeated n, and for values not above 0."""
+    x, y = _positive(n, 'nodes'), _positive(rates, 'rates')
+    if len(x) != len(y) or len(set(x)) < len(x):
+        raise ValueError('each number of nodes needs one rate')
+    x, y, found = np.sort(x), y[np.argsort(x)], None
+    if not len(x) or x[-1] < 2 * x[0]:
+        raise ValueError('no number of nodes is twice another')
+    for here in reversed(np.flatnonzero(2 * x <= x[-1])):
+        there = np.searchsorted(x, 2 * x[here])
+        if math.log(y[there] / y[here]) / math.log2(x[there] / x[here]) >= math.log1p(GAIN) - _ROUNDING:
+            break
+        found = float(x[here])
+    return found
+
+
+def lu_messages(n: int, iterations: int, ranks: int, warm_up: int = 0) -> Messages:
+    """Count the receives of LU, a solver of the NAS Parallel Benchmarks, on n^3 points; messages in bytes.
+
+    Derived from version 3.4.3 (MPI). Ranks form a grid of X x Y, the squarest with X >= Y (proc_grid.f90): it has
+    (X-1) Y + X (Y-1) edges. A rank's block has all n planes (subdomain.f90).
+    Blocking (exchange_1.f90, ssor.f90): an iteration sweeps the n - 2 inner planes down and up. Each plane passes
+    one message an edge, of 5 doubles an inner point of the side: together 40 (n-2) (X+Y-2) bytes.
+    Non-blocking (exchange_3.f90): a right-hand side passes two messages an edge, of 10 doubles a point of the
+    side: one way together 80 n^2 (X+Y-2) bytes. There is one of the exact solution (erhs.f90), one before the
+    iterations, and one in each (ssor.f90). Left out is the surface integral after the timed part (pintgr.f90): 1
+    short receive an edge and 2 (X+Y-2) more.
+    Versions 2.x exchange the same, on powers of two. 3.4 also takes X <= 2 Y, and before the timed part it calls
+    ssor.f90 for one iteration: ``warm_up=1`` counts it, as a profiler does. Raise ValueError for ranks without
+    such a grid, for blocks narrower than 3 points, and for numbers below 1."""
+    if min(n, iterations, ranks) < 1 or warm_up < 0:
+        raise ValueError(f'{n} points, {iterations} iterations, {ranks} ranks: each must be at least 1')
+    narrow = next(side for side in range(math.isqrt(ranks), 0, -1) if ranks % side == 0)
+    wide = ranks // narrow
+    if wide > 2 * narrow:
+        raise ValueError(f'{ranks} ranks form no grid whose sides differ by a factor of 2 at most')
+    if n // wide < 3:
+        raise ValueError(f'{n} points over {wide} ranks: a block needs 3 points a side')
+    edges, sides = (wide - 1) * narrow + wide * (narrow - 1), wide + narrow - 2
+    sweeps = 2 * (n - 2) * (iterations + warm_up)
+    right_hand_sides = 1 + (1 + iterations) + (1 + warm_up if warm_up else 0)
+    return Messages(sweeps * edges / ranks, 40 * (n - 2) * sides / max(edges, 1),
+                    2 * right_hand_sides * edges / ranks, 80 * n * n * sides / max(edges, 1))
+
+
+def _finite(values, name: str, dimensions: int = 1):
+    try:
+        x = np.asarray(values, float)
+    except (TypeError, ValueError):     # text, or rows of unequal length
+        x = np.array(math.nan)
+    if x.ndim != dimensions or not np.isfinite(x).all():
+        raise ValueError(f'{name} must be finite numbers{", as many in each" if dimensions > 1 else ""}')
+    return x
+
+
+def _positive(values, name: str):
+    x = _finite(values, name)
+    if (x <= 0).any():
+        raise ValueError(f'{name} must be above 0, and one is {x.min():g}')
+    return x
+
+
+def _logarithms(x: Sequence[float], y: Sequence[float]):
+    """Return the logarithms of x and y, and what few points are called."""
+    u, v = np.log(_positive(x, 'x')), np.log(_positive(y, 'y'))
+    if len(u) != len(v):
+        raise ValueError(f'{len(u)} x and {len(v)} y: each x needs its y')
+    if (different := len(np.unique(u))) < 3:
+        raise ValueError(f'{different} different x: a law needs at least 3')
+    return u, v, 'few points' if different < 5 else ''
+
+
+def _r2(rest, around_mean) -> float | None:
+    total = float(around_mean @ around_mean)
+    return 1 - float(rest @ rest) / total if total else None
+
+
+def _exp(logarithm: float) -> float:
+    if abs(logarithm) > 700:        # beyond e^709 there is no number
+        raise ValueError('the values are too far apart for this law')
+    return math.exp(logarithm)
+
+
+def _moments(x) -> Moments:
+    mean = float(x.mean())
+    return Moments(mean, float(x.std(ddof=1)) / abs(mean) if len(x) > 1 and mean else None)
