@@ -5,14 +5,21 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 from statistics import fmean, median
 
 import pytest
+import yaml
 
 from commands import parity, process
 from conftest import TOP
+from parity import plan, study
 from parity.base.errors import UsageError
-from parity.study import figures
+from parity.compare.model import Value
+from parity.plan import Plan
+from parity.study import figures, findings, here
+from parity.study.model import Study
+from sessions import case, planned
 
 #: Runs, ratio and word of each code.
 CODES = {'BT': (35, 1.101, 'faster'), 'CG': (34, 0.735, 'slower'), 'EP': (35, 1.659, 'faster'), 'FT': (35, 0.476, 'slower'), 'IS': (32, 0.366, 'slower'),
@@ -115,9 +122,210 @@ ROW = 'one,rate,s,higher,a,X,1,2,,\n'
     ((', above: 1', ''), '', 'study.yaml:11: .*ratio needs bound'), (('ratio: ', 'order: a < b, ratio: '), '', 'study.yaml:11: .*2 kinds'),
     (('metrics:', "row: '{x}: y', metrics:"), '', "study.yaml:9: .*unknown axis 'x'"), (('metrics:', 'set: {nodes: 4}, metrics:'), '', 'study.yaml:9: .*need a check')])
 def test_a_bad_study_is_named_with_file_and_line(site, change, rows, said):
-    folder = site.parents[2] / 'studies' / 'trial'
-    folder.mkdir(parents=True)
-    (folder / 'published.csv').write_text(rows or HEAD + ROW)
-    (folder / 'study.yaml').write_text(STUDY.replace(*change) if change else STUDY)
+    trial(site, STUDY.replace(*change) if change else STUDY, rows or HEAD + ROW)
     with pytest.raises(UsageError, match=said):
         figures.of_study('trial')
+
+
+@pytest.mark.parametrize('change, said', [
+    (('one.rate %code=X b / a', 'one.rat b / a'), "study.yaml:11: findings.0.ratio: unknown metric of one 'rat'; did you mean 'rate'"),
+    (('one.rate %code=X b / a', 'one.rate %cod=X b / a'), "unknown axis of one 'cod'"), (('one.rate %code=X b / a', 'one.rate %code=Z b / a'), "unknown value of code 'Z'"),
+    (('one.rate %code=X b / a', 'one.rate b / c'), "'c' is a value of 0 axes that are left; valid: side=a,b; code=X,Y"), (('b / a', 'b'), 'must end in VALUE / VALUE'),
+    (('b / a', 'b / X'), "'X' is a value of 0 axes"), (('%code=X b / a', 'b / X'), 'all must be values of the same axes'),
+    (('ratio: one.rate %code=X b / a, above: 1', 'trend: one.rate, along: cod, goes: rising'), "unknown axis 'cod'"),
+    *((('findings:', f'numbers: [{{name: n, let: {{x: one.rate}}, formula: {formula}}}]\nfindings:'), said) for formula, said in [
+        ("'x +'", 'is no formula'), ('open(x)', "unknown function 'open'"), ('y', "unknown name 'y'"), ('x % 2', r'only \+ - \*'), ('x.real', r'only \+ - \*'), ('"sum(x, x)"', 'sum takes 1')])])
+def test_a_statement_that_names_nothing_is_refused(site, change, said):
+    trial(site, STUDY.replace(*change))
+    with pytest.raises(UsageError, match=said):
+        study.read('trial')
+
+
+def trial(site, text=STUDY, rows=HEAD + ROW):
+    folder = site.parents[2] / 'studies' / 'trial'
+    folder.mkdir(parents=True)
+    (folder / 'published.csv').write_text(rows)
+    (folder / 'study.yaml').write_text(text)
+    return folder
+
+
+def analysed(findings_, values, numbers=''):
+    """Judge findings on a study with the axes side (a, b) and n (1, 2, 4, 8); values by (side, n)."""
+    text = f'''{{title: t, source: s, what: w, contrast: side, axes: {{side: {{what: w, here: h, kind: partition, values: [a, b]}},
+      n: {{what: w, here: h, kind: value, values: [1, 2, 4, 8]}}}}, experiments: {{one: {{what: w, where: p, subsystem: compute,
+      axes: {{side: all, n: all}}, metrics: {{rate: []}}}}}}, findings: [{findings_}], {numbers}}}'''
+    made = Study.model_validate(yaml.safe_load(text))
+    assert not list(made.problems())
+    cells = [figures.Cell('one', 'rate', {'side': side, 'n': n}, 'x', 'higher', [Value(v) for v in of]) for (side, n), of in values.items()]
+    return findings.analysed(made, cells, figures.compared(made, cells, 'published'))
+
+
+RUNS = (99.0, 100.0, 101.0, 100.2, 99.7, 100.1)
+
+
+def runs(level):
+    return [level * v / 100 for v in RUNS]
+
+
+@pytest.mark.parametrize('statement, values, word, said', [
+    ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(2)}, 'holds', 'b/a 2'),
+    ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(0.5)}, 'does not hold', 'b/a 0.5'),
+    ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(1.001)}, 'not testable', 'straddles: about .* repeats would tell'),
+    ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): [2, 2]}, 'not testable', '2 runs: no interval, 3 are needed'),
+    ('ratio: one.rate b / a, above: 1', {('a', '1'): [1], ('b', '1'): [2]}, 'holds', 'printed once'),
+    ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(2), ('a', '2'): runs(1), ('b', '2'): runs(.5)}, 'does not hold', r'n 2 .*\(1 of 2\)'),
+    ('ratio: one.rate b / a, at_least: 1, at_most: 3', {('a', '1'): runs(1), ('b', '1'): runs(5)}, 'does not hold', 'b/a 5'),
+    ('ratio: one.rate b / a, above: 1', {('a', '1'): runs(1)}, 'not printed', ''),
+    ('equal: one.rate b / a, within: .1', {('a', '1'): runs(1), ('b', '1'): runs(1.02)}, 'holds', '1.02'),
+    ('order: one.rate %side=a 1 < 2 < 4', {('a', '1'): runs(1), ('a', '2'): runs(2), ('a', '4'): runs(3)}, 'holds', '1/2 0.5'),
+    ('order: one.rate %side=a 1 < 2 < 4', {('a', '1'): runs(1), ('a', '2'): runs(2), ('a', '4'): runs(1.5)}, 'does not hold', '2/4 1.3'),
+    ('trend: one.rate, along: n, goes: falling', {('a', '1'): runs(4), ('a', '2'): runs(2), ('a', '4'): runs(1)}, 'holds', 'side a 2/1 0.5'),
+    ('trend: one.rate, along: n, goes: rising', {('a', '1'): runs(4), ('a', '2'): runs(2)}, 'does not hold', ''),
+    ('fit: one.rate, along: n, law: power, above: .9, below: 1.1', {('a', str(n)): runs(3 * n * f) for n, f in ((1, 1), (2, 1.001), (4, 1), (8, 1))}, 'holds', 'side a 1'),
+    ('fit: one.rate, along: n, law: inverse, above: 11, below: 13', {('a', str(n)): runs(12 / n) for n in (1, 2, 4, 8)}, 'holds', 'side a 12'),
+    ('fit: one.rate, along: n, law: power, above: 1', {('a', '1'): runs(1), ('a', '2'): runs(2)}, 'not testable', 'needs at least 3'),
+    ('knee: one.rate, along: n, at_most: 4', {('a', str(n)): runs(min(n, 4)) for n in (1, 2, 4, 8)}, 'holds', 'knee at 4'),
+    ('knee: one.rate, along: n, at_most: 4', {('a', str(n)): runs(n) for n in (1, 2, 4, 8)}, 'does not hold', 'knee at inf'),
+    ('count: one.rate, at_most: 0', {('a', '1'): [0, 0, 0]}, 'holds', '0 in 3 runs'), ('count: one.rate, at_most: 0', {('a', '1'): [0, 1, 0]}, 'does not hold', '1 in 3')])
+def test_each_kind_of_finding_has_its_word(statement, values, word, said):
+    found, = analysed(f'{{id: f, says: s, where: p, {statement}}}', values).findings
+    assert found.published == word and re.search(said, found.why_published), found
+
+
+def test_findings_that_fail_on_their_own_figures_come_first_and_a_number_can_be_one():
+    found = analysed('''{id: good, says: s, where: p, ratio: one.rate b / a, above: 1}, {id: bad, says: s, where: p, ratio: twice, below: 1}''',
+                     {('a', '1'): runs(1), ('b', '1'): runs(2)}, "numbers: [{name: twice, let: {x: one.rate %side=b}, formula: sum(2 * x)}]")
+    assert [(f.id, f.published) for f in found.findings] == [('bad', 'does not hold'), ('good', 'holds')]
+    mean, twice = found.numbers
+    assert (mean.name, twice.name, twice.value) == ('geometric_mean.compute', 'twice', pytest.approx(4.0, rel=.01))
+
+
+def test_sentences_that_fail_on_the_figures_of_their_own_document_are_found():
+    told_ = json.loads(parity('study', 'compare', 'jungels2012', '--json').stdout)
+    words = {f['id']: f['published'] for f in told_['findings']}
+    assert {id for id, word in words.items() if word == 'does not hold'} == {'ep-nearly-doubles', 'lu-thousand', 'large-copy-any', 'large-copy-lustre-best'}
+    assert words['hpl-loses'] == 'holds' and words['writes-never-fail'] == 'not printed'
+    overwriting = next(f for f in told_['findings'] if f['id'] == 'overwriting-slower')
+    assert '3.64' in overwriting['why_published']
+    numbers = {n['name']: n['value'] for n in told_['numbers']}
+    assert numbers['geometric_mean.compute'] == pytest.approx(0.71071420)
+    fits = {f['name']: f for f in told_['fits']}
+    assert len(fits) == 17 and fits['small_copy.seconds %side=physical %filesystem=NFS']['b'] == pytest.approx(0.9035344)
+    assert {f['reason'] for f in fits.values()} == {'few points'}
+
+
+def test_the_numbers_of_tessera_follow_from_what_it_prints():
+    told_ = json.loads(parity('study', 'compare', 'tessera', '--json').stdout)
+    numbers = {n['name']: n for n in told_['numbers']}
+    value = {name: n['value'] for name, n in numbers.items()}
+    assert value['t_comp %kernel=LU %ranks=8'] == pytest.approx(934.971 / 8)
+    for kernel, mflop, a0 in (('BT', 168275.6, 1859.514), ('EP', 536.8, 154.556), ('LU', 119298.7, 934.971), ('MG', 3889.3, 46.212)):
+        assert value[f'mflops_a_processor %kernel={kernel}'] == pytest.approx(mflop / a0)
+    flagged = numbers['wall_over_fit %kernel=EP %network=Ethernet %ranks=32']
+    assert flagged['value'] == pytest.approx(3.452 / (154.556 / 32)) and 'below_own_fit' in flagged['note']
+    ethernet, myrinet = (408 * (14.25 + 24.54) + 48 * (30.57 + 953.30)), (384 * (5.43 + 3.38) + 72 * (30.20 + 210.58))
+    assert value['comm_ethernet_over_myrinet'] == pytest.approx(ethernet / myrinet)
+    printed = {(n['name'], n['published']) for n in told_['numbers'] if n['name'].startswith('lu_') and n['published']}
+    assert len(printed) == 6 and all(value[name] == pytest.approx(p, rel=0.01) for name, p in printed)
+    assert [c['size'] for c in told_['clusters']] == [384, 72, 408, 48]
+    assert {f['name']: f['a'] for f in told_['fits']}['kernels.computation %kernel=MG'] == 46.212
+    words = {f['id']: f['published'] for f in told_['findings']}
+    assert words['weather-five-times'] == words['weather-computation'] == 'does not hold' and words['lu-other-way'] == 'holds'
+
+
+MEASURED = STUDY.replace('metrics: {rate: [rate]}', '''metrics: {rate: [hpl, latency]}, check: Toy, parameters: {code: '{code}'}, set: {nodes: 2}, quick: {axes: {code: [X]}}''') \
+    .replace('values: [a, b]', 'values: {a: physical, b: virtual}')
+
+
+@pytest.fixture
+def measured(site, stored):
+    """Two campaigns of a trial study, full and quick: a session a side and repeat; and a night beside them."""
+    trial(site, MEASURED, HEAD + ''.join(ROW.replace(',a,X,1,2', f',{side},X,{run},{value}') for side, value in (('a', 200), ('b', 300)) for run in (1, 2, 3)))
+    for mode, level in (('full', 100.0), ('quick', 10.0)):
+        for repeat in (1, 2, 3):
+            for side, factor in (('a', 1.0), ('b', 1.5)):
+                stored.add(case(level * factor + repeat / 10, 'Toy', case='Toy %code=X %nodes=2', latency=level * factor), study='trial', mode=mode, run=mode, side=side, repeat=str(repeat),
+                           uuid=f'{mode[0]}{side}{repeat}-0')
+    stored.add(case(1.0), uuid='night-0')
+
+
+def test_a_campaign_is_compared_and_full_and_quick_are_never_joined(measured):
+    found = json.loads(parity('study', 'compare', 'trial', 'last', '--json').stdout)
+    assert found['here']['mode'] == 'quick' and len(found['here']['sessions']) == 6
+    rows = {r['metric']: r for r in found['here']['rows']}
+    hpl = rows['rate (hpl)']
+    assert hpl['n'] == 3 and hpl['ratio'] == pytest.approx(1.5, rel=.01) and hpl['baseline'] < 11
+    finding, = found['findings']
+    assert (finding['published'], finding['here']) == ('holds', 'holds') and 'figure hpl' in finding['why_here'] and 'figure latency' in finding['why_here']
+    full = json.loads(parity('study', 'compare', 'trial', 'fa1', '--json').stdout)
+    assert full['here']['mode'] == 'full' and full['here']['rows'][0]['baseline'] > 99
+    text = parity('study', 'compare', 'trial', 'last').stdout
+    assert 'in print: holds' in text and '  here: holds' in text and 'one %code=X: rate (latency)' in text and ' like' in text
+
+
+@pytest.mark.parametrize('words, code, said', [
+    (('trial', 'night'), 2, 'session night-0 is of no study, not of trial; valid: last, '), (('trial', 'beef'), 2, 'no session starts with'),
+    (('triall', 'last'), 2, "unknown study 'triall'; did you mean 'trial'")])
+def test_a_session_of_another_study_is_refused(measured, words, code, said):
+    done = parity('study', 'compare', *words)
+    assert done.returncode == code and said in done.stderr
+
+
+def test_a_study_that_was_never_measured_says_how_to_do_it(site, stored):
+    trial(site, MEASURED)
+    done = parity('study', 'compare', 'trial', 'last')
+    assert done.returncode == 3 and 'run: parity study run trial --system NAME' in done.stderr
+
+
+def loaded(problems=(), **changed):
+    metrics = [{'name': name, 'unit': 's', 'better': 'lower'} for name in ('hpl', 'latency')]
+    check = {'check': 'Toy', 'file': 'toy.py', 'needs': ['hpcc'], 'parameters': {'code': ['X', 'Y']}, 'metrics': metrics, **changed}
+    cases = [planned(partition=partition, environ=environ, system='onebox') for partition, environ in (('physical', 'distro'), ('virtual', ''))]
+    return Plan(system='onebox', cases=cases, checks=[check], problems=list(problems))
+
+
+@pytest.fixture
+def onebox(site, stored, monkeypatch):
+    trial(site, MEASURED)
+    (site.parents[1] / 'onebox').mkdir()
+    (site.parents[1] / 'onebox' / 'system.yaml').write_text((TOP / 'systems' / 'onebox' / 'system.yaml').read_text())
+    return lambda **changed: monkeypatch.setattr(plan, 'of_command', lambda _: loaded(**changed))
+
+
+def test_what_a_system_can_run_and_how_long_it_takes(onebox, stored):
+    onebox()
+    for seconds, uuid in ((4.0, 'x-0'), (6.0, 'y-0'), (5.0, 'z-0')):
+        stored.add(case(1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', time_run=seconds), uuid=uuid, system='onebox', study='trial', mode='full', side='a')
+    read = study.read('trial')
+    found = {(p.case.point['side'], p.case.point['code']): p for p in here.planned(read, 'trial', 'onebox')}
+    assert not found['a', 'X'].reason and found['b', 'X'].reason == 'no environment of virtual offers hpcc'
+    assert found['a', 'X'].partition == 'physical' and found['a', 'X'].case.variables == {'nodes': '2'} and found['a', 'X'].case.parameters == {'code': 'X'}
+    assert (found['a', 'Y'].seconds, found['a', 'Y'].guessed) == (70.0, True)
+    assert [p.case.point['code'] for p in here.planned(read, 'trial', 'onebox', quick=True)] == ['X', 'X']
+    turned = here.planned(read, 'trial', 'onebox', partitions=['virtual', 'physical'])
+    assert {p.case.point['side']: p.partition for p in turned} == {'a': 'virtual', 'b': 'physical'}
+    assert '1 experiments, 1 can run' in parity('study', 'list', '--system', 'onebox').stdout
+    shown = parity('study', 'show', 'trial', '--system', 'onebox').stdout
+    assert '2 of 4 cases not testable here: no environment of virtual offers hpcc' in shown and 'quick     code X; 3 repeats' in shown
+
+
+@pytest.mark.parametrize('changed, said', [
+    ({'check': 'Tod'}, "study.yaml:9: experiments.one.check: unknown check 'Toy'; did you mean 'Tod'"),
+    ({'metrics': [{'name': 'hpl', 'unit': '', 'better': ''}]}, "study.yaml:9: experiments.one.metrics.rate: unknown metric 'latency'; valid: hpl"),
+    ({'parameters': {}}, "study.yaml:9: experiments.one.parameters: unknown parameter 'code'"), ({'parameters': {'code': ['X']}}, "unknown value of code 'Y'"),
+    ({'problems': [{'file': 'command line', 'what': "-S Toy.nodes=2: no check 'Toy' with a variable 'nodes'"}]}, "study.yaml:9: experiments.one.set.nodes: no check 'Toy' with a variable 'nodes'")])
+def test_a_check_metric_or_variable_that_is_not_there_is_named_with_its_line(onebox, changed, said):
+    onebox(**changed)
+    done = parity('study', 'list')
+    assert done.returncode == 2 and said in done.stderr
+
+
+@pytest.mark.parametrize('partitions, said', [(['physcal', 'virtual'], "unknown partition 'physcal'; did you mean"), (['virtual', 'virtual'], 'is there twice'), (['virtual'], '1 given; must be two')])
+def test_wrong_partitions_are_refused(onebox, partitions, said):
+    onebox()
+    with pytest.raises(UsageError, match=said):
+        here.planned(study.read('trial'), 'trial', 'onebox', partitions=partitions)
+
+
+def test_this_checkouts_own_studies_fit_its_checks():
+    assert parity('study', 'list').returncode == 0

@@ -9,7 +9,7 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, files, jobs, keep, refs, software
+from parity.cli import compare, files, jobs, keep, refs, software, study
 
 #: The commands as `parity --help` groups them.
 GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'report', 'notify'),
@@ -192,7 +192,7 @@ def probe_site(name: str = typer.Argument(metavar='NAME', help='The new system: 
 app.add_typer(keep.app)
 app.add_typer(software.app, name='software')
 app.add_typer(jobs.app, name='jobs')
-app.add_typer(compare.study, name='study')
+app.add_typer(study.app, name='study')
 app.add_typer(refs.app, name='refs')
 
 

@@ -1,4 +1,4 @@
-"""`parity compare BASELINE CANDIDATE` and `parity study compare NAME`."""
+"""`parity compare BASELINE CANDIDATE`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from parity.base.errors import UsageError
 
 #: The width of lines that go to no terminal.
 _WIDE = 200
-study = typer.Typer(no_args_is_help=True)
-NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
 BASELINE = typer.Argument(help='system:partition (its last 14 days), a session, or a file (.json, .csv).')
 CANDIDATE = typer.Argument(help='The same; ratios are candidate / baseline.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
@@ -35,27 +33,12 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
     from parity.compare import join, resolve
     one, other = resolve.sides(baseline, candidate)
     found = join.marked(join.compare(one, other, margin / 100, label))
-    _print(found, as_json)
+    print(found.model_dump_json(indent=1)) if as_json else printed(found)
     return _code(found)
 
 
-@study.callback()
-def of_studies():
-    """Compare the figures of published experiments."""
-
-
-@study.command('compare')
-def compare_study(name: str = NAME, as_json: bool = JSON):
-    """Compare a study's two sides, benchmark by benchmark; name what its own averages do not match."""
-    from parity.study.figures import of_study
-    _print(of_study(name), as_json)
-
-
-def _print(found, as_json: bool) -> None:
-    """Print the comparison; colours only on a terminal."""
-    if as_json:
-        print(found.model_dump_json(indent=1))
-        return
+def printed(found) -> None:
+    """Print a comparison; colours only on a terminal."""
     from parity.base.console import Console
     from parity.compare import terminal
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)

@@ -13,6 +13,8 @@ from parity.compare import join
 from parity.compare.model import Comparison, Measured, Side, Value
 from parity.study.model import Experiment, Study, filled
 
+#: Stands among the axes of a figure where several metrics here stand for one in print: the metric's name.
+FIGURE = 'figure'
 _COLUMNS = ('experiment', 'metric', 'unit', 'better'), ('run', 'value', 'flag', 'where')
 
 
@@ -30,6 +32,7 @@ class Cell:
     where: str = ''
     reason: str = ''                # why it has no values
     step: float | None = None       # what the timer resolves
+    label: str = ''                 # 'cached: ...': it is not what it seems
 
     @property
     def median(self) -> float:
@@ -122,12 +125,13 @@ def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tup
 
 def labelled(experiment: Experiment, name: str, metric: str, point: dict[str, str],
              study: Study) -> tuple[str, str]:
-    """Return the name and the metric that a row of the table has."""
+    """Return the name and the metric that a row of the table has; behind it which of several figures it is."""
+    figure = f' ({point[FIGURE]})' if FIGURE in point else ''
     if experiment.row:
         case, _, shown = filled(experiment.row, point).partition(': ')
-        return case, shown
-    rest = {axis: value for axis, value in point.items() if axis != study.contrast}
-    return named(name, '', rest).replace('.', '', 1), metric
+        return case, shown + figure
+    rest = {axis: value for axis, value in point.items() if axis not in (study.contrast, FIGURE)}
+    return named(name, '', rest).replace('.', '', 1), metric + figure
 
 
 def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'session'],
@@ -136,12 +140,13 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
     sides = {study.baseline: [], study.candidate: []}
     for cell in cells:
         side = cell.point.get(study.contrast)
-        if side in sides:
-            experiment = study.experiments[cell.experiment]
+        experiment = study.experiments[cell.experiment]
+        if side in sides and experiment.compared:
             case, metric = labelled(experiment, cell.experiment, cell.metric, cell.point, study)
             sides[side].append(Measured(
                 experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
-                step=cell.step, values=cell.values, reason=cell.reason))
+                step=cell.step, values=cell.values, reason=cell.reason,
+                label=cell.label))
     found = join.compare(*(Side(side, kind, of, list(sessions)) for side, of in sides.items()))
     return found.model_copy(update={'notes': [*head(study), *notes, *study.repairs]})
 
@@ -150,7 +155,8 @@ def head(study: Study) -> Iterator[str]:
     yield f'published: {study.source}: {study.title}'
     if study.confounders:
         differ = '; '.join(f'{c.what}: {c.why}' for c in study.confounders)
-        yield (f'each ratio is of these two clusters as a whole, and no measure of a single one of their '
+        sides = 'clusters' if study.axes[study.contrast].kind == 'partition' else 'sides'
+        yield (f'each ratio is of these two {sides} as a whole, and no measure of a single one of their '
                f'differences; what differs beside {study.candidate} and {study.baseline}: {differ}')
 
 

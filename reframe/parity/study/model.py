@@ -1,6 +1,6 @@
-"""studies/NAME/study.yaml: what a published study asked, measured and found, and what stands for it here.
+"""The schema of studies/NAME/study.yaml: a published study, and its checks here.
 
-What a campaign needs of it: for a value of the contrasted axis, `Experiment.cases` lists the cases of one session.
+For a value of the contrasted axis, `Study.cases` lists the cases of one session.
 An axis says by ``kind`` what its values are here:
 
     partition   a partition that has this feature; the command line may name another
@@ -14,21 +14,26 @@ An axis says by ``kind`` what its values are here:
 An experiment's ``parameters`` select cases (`-n`), ``set`` gives variables: a plain value by `-S Check.name=`, one
 that holds {axis} by `-P Check.name=`, so that it stands in the name of every case (`Case.swept`). Cases of one
 check whose plain variables differ need ReFrame sessions of their own. ``quick`` replaces values, and names fewer
-of an axis. A campaign's sessions carry study=NAME, mode=full or quick, side=VALUE of the contrasted axis and
-repeat=N among their session extras."""
+of an axis. Session extras of a campaign: study=NAME, mode=full or quick, run=ID, side=VALUE of the
+contrasted axis, repeat=N, and as.AXIS.VALUE=NAME for each --as."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from parity.base.errors import unknown
 from parity.base.strict import Strict
+from parity.study import formula
 
+#: `experiment.metric %axis=value,value ...` and, behind it, values that stand against each other.
+SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')
 #: The name of an axis in braces.
 AXIS = re.compile(r'\{([a-z]\w*)\}')
 Name = Annotated[str, StringConstraints(pattern=r'^[a-z]\w*$')]
@@ -43,12 +48,14 @@ def _text(given: Any) -> Any:
 
 Text = Annotated[str, BeforeValidator(_text)]
 Texts = dict[Text, Text]
+#: Of published.csv, beside the axes.
+_COLUMNS = {'experiment', 'metric', 'unit', 'better', 'run', 'value', 'flag', 'where', 'figure'}
 #: Values of an axis, by its name: a point of an experiment.
 Point = Mapping[str, str]
 
 
 class Axis(Strict):
-    """What was varied. ``values``: in print -> here, in the order of print; the first is the baseline."""
+    """Something that was varied. ``values``: in print -> here, in the order of print; the baseline is first."""
 
     what: str
     here: str
@@ -64,11 +71,12 @@ class Axis(Strict):
 
 
 class Quick(Strict):
-    """What --quick replaces: variables, repeats, and the values of axes that it measures."""
+    """The variables, repeats and values of axes that --quick takes instead."""
 
     set: Texts = {}
     axes: dict[Name, list[Text]] = {}
     repeats: Annotated[int, Field(ge=1, le=1000)] = 3
+    seconds: Annotated[float, Field(gt=0, le=1e6)] = 10
 
 
 class Case(Strict):
@@ -107,9 +115,11 @@ class Experiment(Strict):
     set: Texts = {}
     quick: Quick | None = None          # None: --quick leaves it out
     repeats: Annotated[int, Field(ge=1, le=1000)] = 3
+    seconds: Annotated[float, Field(gt=0, le=1e6)] = 60     # that a case takes, where none was measured
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None      # what the timer in print resolves
     differs: list[str] = []
     row: str = ''
+    compared: bool = True               # False: its sides are not alike, or are compared elsewhere: it has no row
 
     @model_validator(mode='after')
     def _whole(self) -> Experiment:
@@ -177,6 +187,10 @@ class Finding(Strict):
         return next(kind for kind in KINDS if getattr(self, kind))
 
     @property
+    def text(self) -> str:
+        return getattr(self, self.kind)
+
+    @property
     def bounds(self) -> dict[str, float]:
         found = {name: getattr(self, name) for name in ('above', 'below', 'at_least', 'at_most')}
         return {name: value for name, value in found.items() if value is not None}
@@ -195,11 +209,13 @@ class Finding(Strict):
 
 
 class Fit(Strict):
-    """A law fitted to every series of this form, along an axis."""
+    """A law fitted to every series of this form, along an axis. ``printed``: the series of a law whose a, and not
+    its points, is in print."""
 
     series: str
     along: Name
     law: Literal['power', 'inverse']
+    printed: str = ''
 
 
 class Derived(Strict):
@@ -224,6 +240,17 @@ class Clusters(Strict):
     of: list[Name] = Field(min_length=1)
     sizes: Name
     each: Name
+
+
+@dataclass(frozen=True)
+class Series:
+    """Figures that a finding, a fit or a number names. ``fixed``: axis -> values; ``ends``: points that stand
+    against each other, such as those of `virtual / physical`."""
+
+    experiment: str
+    metric: str
+    fixed: dict[str, list[str]]
+    ends: list[dict[str, str]]
 
 
 class Study(Strict):
@@ -259,8 +286,89 @@ class Study(Strict):
         stated = asked.axes[axis]
         return list(self.axes[axis].values) if stated == 'all' else stated
 
+    def series(self, text: str) -> Series:
+        """Read `experiment.metric %axis=value ... VALUE / VALUE`. ValueError says what is wrong."""
+        if not (found := SERIES.fullmatch(text)):
+            raise ValueError(f'{text!r}: must be EXPERIMENT.METRIC, and perhaps %AXIS=VALUE')
+        name, metric, fixed, ends = found.groups()
+        if name not in self.experiments:
+            raise ValueError(unknown('experiment', name, list(self.experiments)))
+        experiment = self.experiments[name]
+        if metric not in experiment.metrics:
+            raise ValueError(unknown(f'metric of {name}', metric, list(experiment.metrics)))
+        chosen: dict[str, list[str]] = {}
+        for axis, values in (each.split('=', 1) for each in fixed.split(' %')[1:]):
+            if axis not in experiment.axes:
+                raise ValueError(unknown(f'axis of {name}', axis, list(experiment.axes)))
+            chosen[axis] = values.split(',')
+            for value in chosen[axis]:
+                if value not in (valid := self.values(name, axis)):
+                    raise ValueError(unknown(f'value of {axis}', value, valid))
+        points = [self._point(name, end, chosen) for end in re.split(' [/<] ', ends)] if ends else []
+        if len({tuple(sorted(point)) for point in points}) > 1:
+            raise ValueError(f'{ends!r}: all must be values of the same axes')
+        return Series(name, metric, chosen, points)
+
+    def _point(self, experiment: str, text: str, fixed: dict[str, list[str]]) -> dict[str, str]:
+        point = {}
+        for word in text.split(','):
+            free = {axis: self.values(experiment, axis) for axis in self.experiments[experiment].axes
+                    if axis not in fixed and axis not in point and not self.axes[axis].together}
+            stated, _, value = word.rpartition('=')
+            having = [axis for axis, values in free.items() if value in values and stated in ('', axis)]
+            if len(having) != 1:
+                valid = '; '.join(f'{axis}={",".join(values)}' for axis, values in free.items())
+                raise ValueError(f'{word!r} is a value of {len(having)} axes that are left; valid: {valid}')
+            point[having[0]] = value
+        return point
+
+    def _named(self) -> Iterator[tuple[tuple, str, int]]:
+        """Yield the series that findings, fits and numbers name: where, text, and how many ends it must have."""
+        derived = {number.name for number in self.numbers}
+        for i, finding in enumerate(self.findings):
+            ends = {'ratio': 2, 'equal': 2, 'order': -1}.get(finding.kind, 0)
+            if not (ends == 2 and finding.text in derived):
+                yield ('findings', i, finding.kind), finding.text, ends
+        for i, fit in enumerate(self.fits):
+            yield ('fits', i, 'series'), fit.series, 0
+            if fit.printed:
+                yield ('fits', i, 'printed'), fit.printed, 0
+        for i, number in enumerate(self.numbers):
+            first = {axis: values[0] for axis, values in number.over.items()}
+            for name, text in number.let.items():
+                yield ('numbers', i, 'let', name), filled(text, first), 0
+
+    def _references(self) -> Iterator[tuple[tuple, str]]:
+        for keys, text, ends in self._named():
+            try:
+                found = len(self.series(text).ends)
+            except ValueError as err:
+                yield keys, str(err)
+                continue
+            if found != ends and not (ends < 0 and found > 1):
+                valid = {0: 'be a series alone', 2: 'end in VALUE / VALUE', -1: 'end in VALUE < VALUE'}
+                yield keys, f'{text!r} must {valid[ends]}'
+        for i, number in enumerate(self.numbers):
+            if why := formula.wrong(number.formula, {*number.let, *number.over}):
+                yield ('numbers', i, 'formula'), why
+        for i, groups in enumerate(self.clusters):
+            for name in (*groups.of, groups.sizes):
+                with contextlib.suppress(ValueError):
+                    self.series(f'{groups.experiment}.{name}')
+                    continue
+                yield ('clusters', i), f'no figures {groups.experiment}.{name}'
+        seen = set()
+        for i, finding in enumerate(self.findings):
+            if finding.id in seen:
+                yield ('findings', i, 'id'), f'{finding.id!r} is there twice'
+            seen.add(finding.id)
+            if finding.along and finding.along not in self.axes:
+                yield ('findings', i, 'along'), unknown('axis', finding.along, list(self.axes))
+
     def problems(self) -> Iterator[tuple[tuple, str]]:
         """Yield (keys, sentence) for every name that means nothing."""
+        if taken := sorted({*self.axes} & _COLUMNS):
+            yield ('axes', taken[0]), f'{taken[0]} is a column of published.csv: name the axis otherwise'
         if self.contrast not in self.axes:
             yield ('contrast',), unknown('axis', self.contrast, list(self.axes))
         elif len(self.axes[self.contrast].values) < 2:
@@ -277,6 +385,7 @@ class Study(Strict):
                     for value in values if values != 'all' else ():
                         if value not in valid:
                             yield keys, unknown(f'value of {axis}', value, valid)
+        yield from self._references()
 
     def cases(self, names: Mapping[str, Mapping[str, str]] | None = None, quick: bool = False,
               only: Callable[[str, str], str] | None = None) -> Iterator[Case]:

@@ -1,0 +1,66 @@
+"""`parity study`: published studies, re-run on one's own partitions."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from parity.cli.compare import JSON, printed
+
+app = typer.Typer(no_args_is_help=True)
+NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
+SYSTEM = typer.Option('', '--system', help='Say what this system can run, and how long it takes.')
+SESSION = typer.Argument('', metavar='[SESSION|last]', help='What was measured: a uuid or its beginning, or last.')
+
+
+@app.callback()
+def of_studies():
+    """Re-run published studies; compare their figures with one's own."""
+
+
+@app.command('list')
+def list_studies(system: str = SYSTEM):
+    """List the studies; with --system, how much of each can run there and how long it takes."""
+    from parity import study
+    from parity.base import console
+    from parity.study import here, told
+    for name in study.names():
+        found = study.read(name)
+        asked = here.checked(found, name, system)
+        modes = {mode: here.planned(found, name, system, mode == 'quick', asked=asked)
+                 for mode in ('full', 'quick')} if system else {}
+        console.lines(told.listed(name, found, modes))
+
+
+@app.command('show')
+def show_study(name: str = NAME, system: str = SYSTEM):
+    """Print a study: its question, each experiment in print and here, its findings, what is dropped."""
+    from parity import study
+    from parity.base import console
+    from parity.study import figures, here, told
+    found = study.read(name)
+    cells, _ = figures.published(found, name)
+    asked = here.checked(found, name, system)
+    planned = here.planned(found, name, system, asked=asked) if system else None
+    console.lines(told.shown(name, found, cells, planned))
+
+
+@app.command('compare')
+def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON):
+    """Compare a study's sides in print and, with a session, as measured here; judge its findings on both.
+
+    \b
+    parity study compare jungels2012
+    parity study compare jungels2012 last --json
+
+    Exit code: 0 whatever the findings say, 2 usage, 3 no session."""
+    from parity.base import console
+    from parity.study import told
+    found = told.compared(name, session)
+    if as_json:
+        print(json.dumps(found.as_json(), indent=1))
+        return
+    if not found.ran:
+        printed(found.published)
+    console.lines(told.lines(found))

@@ -1,0 +1,361 @@
+"""Fits, numbers and clusters of a study's figures, and whether its findings hold.
+
+Everything is worked out twice: from the figures in print, and from those measured here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from parity.base.figures import number
+from parity.base.strict import Strict
+from parity.compare import join
+from parity.compare.model import Comparison, Measured, Row, Side
+from parity.stats import interval
+from parity.study import formula
+from parity.study.figures import Cell, named
+from parity.study.model import Derived, Finding, Point, Series, Study, filled
+
+Of = Literal['published', 'here']
+Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
+
+
+class FitRow(Strict):
+    """A law fitted to medians. ``low``, ``high``: of b (power), of a (inverse). A law in print has no points."""
+
+    of: Of
+    name: str
+    law: str
+    along: str
+    points: int
+    a: float | None = None
+    b: float | None = None
+    low: float | None = None
+    high: float | None = None
+    r2: float | None = None
+    reason: str = ''
+
+
+class NumberRow(Strict):
+    of: Of
+    name: str
+    value: float | None
+    unit: str
+    formula: str
+    published: float | None             # what print says
+    note: str
+
+
+class ClusterRow(Strict):
+    """A group; in print it has no deviations."""
+
+    of: Of
+    name: str
+    size: int
+    centroid: dict[str, float]
+    deviations: dict[str, float] = {}
+
+
+class Judged(Strict):
+    """A judged finding. ``published`` and ``here`` are its words, `why_...` the figures or the reason."""
+
+    id: str
+    says: str
+    where: str
+    kind: str
+    statement: str
+    published: Word
+    why_published: str
+    here: Word | Literal[''] = ''
+    why_here: str = ''
+
+
+class Analysis(Strict):
+    fits: list[FitRow]
+    numbers: list[NumberRow]
+    clusters: list[ClusterRow]
+    findings: list[Judged]
+
+
+class _Part(NamedTuple):
+    """One of the ratios, fits ... that must all agree. ``holds``: None where it is not testable."""
+
+    holds: bool | None
+    said: str
+
+
+def analysed(study: Study, published: Sequence[Cell], compared: Comparison,
+             here: Sequence[Cell] | None = None, measured: Comparison | None = None) -> Analysis:
+    """Return what follows from the figures in print and, where there are any, from those measured here."""
+    sources: list[tuple[Of, Sequence[Cell], Comparison]] = [('published', published, compared)]
+    sources += [('here', here, measured)] if here is not None and measured else []
+    numbers = [row for of, cells, comparison in sources for row in (
+        *(NumberRow(of=of, name=f'geometric_mean.{mean.subsystem}', value=mean.speed, unit='', published=None,
+                    formula=f'geometric mean of {len(mean.checks)} speeds',
+                    note=f'speed of {study.candidate}; {study.baseline}: 1') for mean in comparison.means),
+        *_numbers(study, of, cells))]
+    findings = [_judged(study, finding, sources, numbers) for finding in study.findings]
+    findings.sort(key=lambda f: f.published != 'does not hold')
+    return Analysis(numbers=numbers, findings=findings,
+                    fits=[row for of, cells, _ in sources for row in _fits(study, of, cells)],
+                    clusters=[row for of, cells, _ in sources for row in _clusters(study, of, cells)])
+
+
+def chosen(cells: Sequence[Cell], series: Series) -> list[Cell]:
+    """Return the cells of a series."""
+    return [cell for cell in cells if (cell.experiment, cell.metric) == (series.experiment, series.metric)
+            and all(cell.point.get(axis) in values for axis, values in series.fixed.items())]
+
+
+def _grouped(cells: Sequence[Cell], axes: Sequence[str]) -> dict[tuple, list[Cell]]:
+    """Return the cells by their point without ``axes``."""
+    found: dict[tuple, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(tuple((a, v) for a, v in cell.point.items() if a not in axes), []).append(cell)
+    return found
+
+
+def _along(study: Study, cells: Sequence[Cell], axis: str) -> list[Cell]:
+    """Return the cells that have values, in the order of an axis."""
+    order = list(study.axes[axis].values)
+    return sorted((c for c in cells if c.values), key=lambda c: order.index(c.point[axis]))
+
+
+def quotient(above: Cell, below: Cell) -> Row:
+    """Return above / below: one row of a comparison, with its interval."""
+    sides = [Side('', 'session', [Measured('', '', '', '', c.unit, c.better, values=c.values, step=c.step,
+                                           label=c.label)])
+             for c in (below, above)]
+    return join.compare(*sides, label=True).rows[0]
+
+
+# ---- fits, numbers, clusters
+
+def _fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
+    for fit in study.fits:
+        series = study.series(fit.series)
+        for point, group in _grouped(chosen(cells, series), [fit.along]).items():
+            name = named(series.experiment, series.metric, dict(point))
+            yield fitted(study, of, name, fit.law, group, fit.along)
+        for cell in chosen(cells, study.series(fit.printed)) if fit.printed else ():
+            yield FitRow(of=of, name=named(series.experiment, series.metric, cell.point), law=fit.law,
+                         along=fit.along, points=0, a=cell.median, b=-1 if fit.law == 'inverse' else None,
+                         reason='the law is printed, its points are not')
+
+
+def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], along: str) -> FitRow:
+    """Fit a law to the medians along an axis; ``reason`` says why there is none."""
+    from parity.stats import laws
+    points = _along(study, cells, along)
+    try:
+        found = getattr(laws, law)([float(c.point[along]) for c in points], [c.median for c in points])
+    except ValueError as err:
+        return FitRow(of=of, name=name, law=law, along=along, points=len(points), reason=str(err))
+    fields = {name: value for name, value in found._asdict().items() if name in FitRow.model_fields}
+    if found.holds is False:
+        fields['reason'] = '; '.join(filter(None, (found.reason, 'a free exponent is not -1')))
+    return FitRow(**{**fields, 'of': of, 'name': name, 'along': along})
+
+
+def _numbers(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[NumberRow]:
+    for derived in study.numbers:
+        if of == 'here' and not derived.let:    # it needs no figures, and stands among those in print
+            continue
+        for values in itertools.product(*derived.over.values()):
+            over = dict(zip(derived.over, values, strict=True))
+            value, why = _value(study, derived, over, cells)
+            if value is not None or of == 'published':
+                name = derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items())
+                yield NumberRow(
+                    of=of, name=name, value=value, unit=derived.unit, formula=derived.formula,
+                    note='; '.join(filter(None, (derived.note, why))),
+                    published=derived.published.get(' '.join(values)))
+
+
+def _value(study: Study, derived: Derived, over: dict[str, str],
+           cells: Sequence[Cell]) -> tuple[float | None, str]:
+    """Return a number, and a note: which of its figures are flagged, or why there is none."""
+    names: dict[str, object] = {axis: float(v) for axis, v in over.items() if v.replace('.', '', 1).isdigit()}
+    said = []
+    for name, text in derived.let.items():
+        series = study.series(filled(text, over))
+        found = [c for c in chosen(cells, series) if c.values or c.flagged]
+        if not found:
+            return None, f'no {filled(text, over)}'
+        figures = [c.median if c.values else c.flagged[0][0] for c in found]
+        said += [f'{c.name} is flagged: {c.flagged[0][1]}' for c in found if not c.values]
+        whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
+        names[name] = figures[0] if whole else figures
+    try:
+        return formula.value(derived.formula, names), '; '.join(said)
+    except (ArithmeticError, ValueError) as err:
+        return None, str(err)
+
+
+def _clusters(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[ClusterRow]:
+    for wanted in study.clusters:
+        columns = [chosen(cells, study.series(f'{wanted.experiment}.{name}'))
+                   for name in (wanted.sizes, *wanted.of)]
+        for sizes in columns[0]:
+            found = [c for column in columns for c in column if c.point == sizes.point and c.values]
+            if len(found) == len(columns):
+                centroid = dict(zip(wanted.of, (c.median for c in found[1:]), strict=True))
+                yield ClusterRow(of=of, name=named(wanted.experiment, '', sizes.point).replace('.', '', 1),
+                                 size=round(sizes.median), centroid=centroid)
+
+
+# ---- findings
+
+def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence[Cell], Comparison]],
+            numbers: Sequence[NumberRow]) -> Judged:
+    words: dict[Of, tuple[Word, str]] = {}
+    for of, cells, _ in sources:
+        parts = list(_number_parts(finding, [n for n in numbers if n.of == of]) if _is_number(study, finding)
+                     else _KINDS[finding.kind](study, finding, of, chosen(cells, study.series(finding.text))))
+        words[of] = _word(of, parts)
+    bounds = ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in finding.bounds.items())
+    more = (bounds, finding.along and f'along {finding.along}', finding.goes, finding.law,
+            finding.within and f'within {100 * finding.within:g} %')
+    word, why = words.get('here', ('', ''))
+    return Judged(id=finding.id, says=finding.says, where=finding.where, kind=finding.kind,
+                  statement=' '.join(filter(None, (finding.text, *more))), published=words['published'][0],
+                  why_published=words['published'][1], here=word, why_here=why)
+
+
+def _word(of: Of, parts: list[_Part]) -> tuple[Word, str]:
+    """Return the word of all parts together: each must hold. Name the parts that decide."""
+    if not parts:
+        return ('not printed', '') if of == 'published' else ('not testable', 'not measured')
+    for state, word in ((False, 'does not hold'), (None, 'not testable'), (True, 'holds')):
+        if deciding := [part.said for part in parts if part.holds is state]:
+            more = f'; and {len(deciding) - 3} more' if len(deciding) > 3 else ''
+            share = f' ({len(deciding)} of {len(parts)})' if len(deciding) < len(parts) else ''
+            return word, '; '.join(deciding[:3]) + more + share
+    raise AssertionError(parts)
+
+
+def _is_number(study: Study, finding: Finding) -> bool:
+    return finding.text in {derived.name for derived in study.numbers}
+
+
+def _inside(bounds: dict[str, float], low: float, high: float) -> bool | None:
+    """Return whether an interval is wholly inside the bounds (True), wholly outside one (False), or straddles."""
+    over, under = max(bounds.get('above', -math.inf), bounds.get('at_least', -math.inf)), \
+        min(bounds.get('below', math.inf), bounds.get('at_most', math.inf))
+
+    def fits(value: float) -> bool:
+        return over <= value <= under and value not in (bounds.get('above'), bounds.get('below'))
+
+    if fits(low) and fits(high):
+        return True
+    return False if not fits(low) and not fits(high) and (high <= over or low >= under) else None
+
+
+def _ratio(of: Of, above: Cell, below: Cell, bounds: dict[str, float], name: str) -> _Part | None:
+    """Judge a quotient; None where print has no such figures."""
+    if not (above.values and below.values):
+        missing = above if not above.values else below
+        reason = missing.reason or (f'flagged: {missing.flagged[0][1]}' if missing.flagged else 'not measured')
+        return _Part(None, f'{name}: {reason}') if of == 'here' else None
+    row = quotient(above, below)
+    if row.ratio is None:
+        return _Part(None, f'{name}: {row.reason}')
+    if row.low is None or row.high is None:
+        said = f'{name} {number(row.ratio)}'
+        if of == 'published' and row.n == 1:
+            return _Part(_inside(bounds, row.ratio, row.ratio), f'{said}, printed once: no interval')
+        return _Part(None, f'{said}: {row.reason}')
+    said = f'{name} {number(row.ratio)} [{number(row.low)}, {number(row.high)}]'
+    holds = _inside(bounds, row.low, row.high)
+    return _Part(holds, said if holds is not None else f'{said} straddles: {_repeats(row, bounds)}')
+
+
+def _repeats(row: Row, bounds: dict[str, float]) -> str:
+    """Say how many runs of a side would end the straddling: an interval's width falls with their root."""
+    far = min(abs(math.log(row.ratio / bound)) for bound in bounds.values() if bound > 0)
+    half = math.log(row.high / row.low) / 2
+    needed = max(interval.FEWEST, math.ceil(row.n * (half / far) ** 2)) if far else math.inf
+    return f'about {needed} repeats would tell' if needed <= 10_000 else 'no number of repeats would tell'
+
+
+def _short(point: Point) -> str:
+    return ' '.join(f'{axis} {value}' for axis, value in point.items())
+
+
+def _ends(study: Study, finding: Finding, of: Of, cells: list[Cell], bounds: dict[str, float]) -> Iterator[_Part]:
+    """Judge the quotient of each two neighbours among a finding's ends, group by group."""
+    ends = study.series(finding.text).ends
+    for point, group in _grouped(cells, list(ends[0])).items():
+        at = [next((c for c in group if {**c.point, **end} == c.point), None) for end in ends]
+        for (one, other), (end, against) in zip(itertools.pairwise(at), itertools.pairwise(ends), strict=True):
+            name = f'{_short(dict(point))} {",".join(end.values())}/{",".join(against.values())}'.strip()
+            if one and other and (part := _ratio(of, one, other, bounds, name)):
+                yield part
+
+
+def _trend(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
+    bounds = {'above': 1.0} if finding.goes == 'rising' else {'below': 1.0}
+    for point, group in _grouped(cells, [finding.along]).items():
+        for before, after in itertools.pairwise(_along(study, group, finding.along)):
+            name = f'{_short(dict(point))} {after.point[finding.along]}/{before.point[finding.along]}'.strip()
+            if part := _ratio(of, after, before, bounds, name):
+                yield part
+
+
+def _fit(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
+    for point, group in _grouped(cells, [finding.along]).items():
+        if any(c.values for c in group):
+            row = fitted(study, of, _short(dict(point)), finding.law, group, finding.along)
+            if row.low is None or row.high is None:
+                yield _Part(None, f'{row.name}: {row.reason}')
+            else:
+                value = row.b if finding.law == 'power' else row.a
+                said = f'{row.name} {number(value)} [{number(row.low)}, {number(row.high)}] {row.reason}'
+                yield _Part(_inside(finding.bounds, row.low, row.high), said.strip())
+
+
+def _knee(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
+    from parity.stats import laws
+    for point, group in _grouped(cells, [finding.along]).items():
+        points = _along(study, group, finding.along)
+        rates = [1 / c.median if c.better == 'lower' else c.median for c in points if c.median > 0]
+        try:
+            at = laws.knee([float(c.point[finding.along]) for c in points], rates) if points else None
+        except ValueError as err:
+            yield _Part(None, f'{_short(dict(point))} {err}'.strip())
+            continue
+        if points:
+            at = math.inf if at is None else at
+            yield _Part(_inside(finding.bounds, at, at), f'{_short(dict(point))} knee at {at:g}'.strip())
+
+
+def _count(_: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
+    if values := [v.value for c in cells for v in c.values]:
+        total = sum(values)
+        yield _Part(_inside(finding.bounds, total, total), f'{total:g} in {len(values)} runs')
+
+
+def _number_parts(finding: Finding, numbers: list[NumberRow]) -> Iterator[_Part]:
+    for row in numbers:
+        if row.name == finding.text and row.value is not None:
+            holds = _inside(_bounds(finding), row.value, row.value)
+            yield _Part(holds, f'{number(row.value)}, without an interval')
+
+
+def _bounds(finding: Finding) -> dict[str, float]:
+    if finding.kind == 'order':
+        return {'below': 1.0}
+    if finding.within:
+        return {'at_least': 1 - finding.within, 'at_most': 1 + finding.within}
+    return finding.bounds
+
+
+def _of_ends(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
+    yield from _ends(study, finding, of, cells, _bounds(finding))
+
+
+_KINDS: dict[str, Callable[[Study, Finding, Of, list[Cell]], Iterator[_Part]]] = {
+    'ratio': _of_ends, 'equal': _of_ends, 'order': _of_ends, 'trend': _trend, 'fit': _fit, 'knee': _knee,
+    'count': _count}

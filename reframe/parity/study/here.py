@@ -1,0 +1,271 @@
+"""A study on one's own partitions: what can be measured there, how long it takes, and what was measured."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import polars as pl
+
+from parity import plan
+from parity.base import paths
+from parity.base.errors import NothingMeasured, UsageError, unknown
+from parity.base.figures import NOTHING
+from parity.compare import resolve
+from parity.compare.model import Measured, Side
+from parity.plan import LoadedCheck, Plan
+from parity.records import database, history, outset
+from parity.study import refuse
+from parity.study.figures import FIGURE, Cell
+from parity.study.model import AXIS, Case, Study, filled
+from parity.system import systems
+from parity.system.systems import Partition, System
+
+#: Seconds that a job costs beside its case: a guess, used where a case was never measured.
+JOB = 10.0
+#: What separates a key of session extras from an axis and a value: as.filesystem.NFS=scratch.
+AS = 'as.'
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A case of a study on a partition; ``reason`` says why it is not testable, '' where it is."""
+
+    case: Case
+    partition: str
+    reason: str
+    seconds: float
+    guessed: bool               # nothing like it was measured: the study's own figure, and a job's cost
+
+
+def checked(study: Study, name: str, system: str = '') -> Plan:
+    """Return the plan of the study's checks. UsageError, with file and line, for a check, a parameter, a variable
+    or a metric that does not exist."""
+    given, of = {}, {}
+    for key, experiment in study.experiments.items():
+        first = {axis: study.axes[axis].values[study.values(key, axis)[0]] for axis in experiment.axes}
+        for variable, text in {**(experiment.quick.set if experiment.quick else {}), **experiment.set}.items():
+            where = ('set',) if variable in experiment.set else ('quick', 'set')
+            of.setdefault(f'{experiment.check}.{variable}', ('experiments', key, *where, variable))
+            if text := filled(text, first):
+                given[f'{experiment.check}.{variable}'] = text
+    asked = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', *(['--system', system] if system else []),
+                             *(word for pair in given.items() for word in ('-S', '='.join(pair)))])
+    checks = {check.check: check for check in asked.checks}
+    wrong = [(keys, why) for key, experiment in study.experiments.items() if experiment.check
+             for keys, why in _unknown(study, key, checks)]
+    for problem in asked.problems:
+        variable = next((v for v in of if problem.what.startswith(f'-S {v}=')), '')
+        if variable and not any(keys[1] == of[variable][1] for keys, _ in wrong):
+            wrong.append((of[variable], problem.what.partition(': ')[2]))
+    refuse(name, wrong)
+    if asked.problems:
+        raise UsageError('\n'.join(map(str, asked.problems)))
+    return asked
+
+
+def _unknown(study: Study, key: str, checks: Mapping[str, LoadedCheck]) -> Iterator[tuple[tuple, str]]:
+    experiment, at = study.experiments[key], ('experiments', key)
+    if experiment.check not in checks:
+        yield (*at, 'check'), unknown('check', experiment.check, list(checks))
+        return
+    check = checks[experiment.check]
+    for parameter, text in experiment.parameters.items():
+        values = [text] if not (axes := AXIS.findall(text)) else [
+            study.axes[axes[0]].values[value] for value in study.values(key, axes[0])]
+        if parameter not in check.parameters:
+            yield (*at, 'parameters'), unknown('parameter', parameter, list(check.parameters))
+        elif lost := [v for v in values if v not in (valid := check.parameters[parameter])]:
+            yield (*at, 'parameters', parameter), unknown(f'value of {parameter}', lost[0], valid)
+    valid = [metric.name for metric in check.metrics]
+    for metric, names in experiment.metrics.items():
+        for name in (name for _, of in _named(study, key, names) for name in of):
+            if name not in valid:
+                yield (*at, 'metrics', metric), unknown('metric', name, valid)
+                break
+
+
+def _named(study: Study, key: str, names: Sequence[str]) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """Yield the points of an experiment's axes that one case measures, and the check's metrics of each."""
+    axes = [axis for axis in study.experiments[key].axes if study.axes[axis].kind == 'metric']
+    for values in itertools.product(*(study.values(key, axis) for axis in axes)):
+        point = dict(zip(axes, values, strict=True))
+        here = {axis: study.axes[axis].values[value] for axis, value in point.items()}
+        yield point, [filled(name, here) for name in names]
+
+
+def planned(study: Study, name: str, system: str, quick: bool = False, partitions: Sequence[str] = (),
+            names: Mapping[str, Mapping[str, str]] | None = None, asked: Plan | None = None) -> list[Planned]:
+    """Return the study's cases on a system. ``partitions``: baseline and candidate, by default by their features.
+
+    UsageError for an unknown system or partition, and for a study whose files are wrong."""
+    site = systems.read(system)
+    asked = asked or checked(study, name, system)
+    sides, lost = _sides(study, site, partitions)
+    able = {(c.check, c.partition): c for c in asked.cases if c.environ}
+    times = _times(name)
+    found = []
+    for case in study.cases(names, quick):
+        side = case.point.get(study.contrast, '')
+        part = sides.get(side) or sides.get('')
+        experiment = study.experiments[case.experiment]
+        if not part:
+            found.append(Planned(case, '', lost.get(side, ''), 0.0, True))
+            continue
+        reason = case.reason or _lacking(study, case, part, names or {}) or (
+            '' if (case.check, part.name) in able else _not_able(asked, case.check, part.name))
+        measured = [s for partition, check, having, s in times
+                    if partition == f'{system}:{part.name}' and case.is_case(check, having)]
+        guess = JOB + (experiment.quick.seconds if quick and experiment.quick else experiment.seconds)
+        found.append(Planned(case, part.name, reason, median(measured) if measured else guess, not measured))
+    return found
+
+
+def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, Partition], dict[str, str]]:
+    """Return the partition of each value of the contrasted axis, '' where it is not of partitions; and why not."""
+    by_name = {part.name: part for part in site.partitions}
+    for partition in named:
+        if partition not in by_name:
+            raise UsageError(unknown('partition', partition, list(by_name)))
+    if len(set(named)) < len(named):
+        raise UsageError(f'--partition {named[0]}: is there twice; a side needs a partition of its own')
+    axis = study.axes[study.contrast]
+    if axis.kind != 'partition':
+        return {'': by_name[named[0]] if named else site.partitions[0]}, {}
+    if named and len(named) != 2:
+        raise UsageError(f'--partition: {len(named)} given; must be two, baseline and candidate')
+    if named:
+        return dict(zip(axis.values, (by_name[each] for each in named), strict=False)), {}
+    found = {value: next((p for p in site.partitions if feature in p.features), None)
+             for value, feature in axis.values.items()}
+    return ({value: part for value, part in found.items() if part},
+            {value: f'no partition of {site.name} has the feature {axis.values[value]}'
+             for value, part in found.items() if not part})
+
+
+def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapping[str, str]]) -> str:
+    """Return what a partition lacks for a case, as far as that is known before it runs."""
+    for axis, value in case.point.items():
+        kind = study.axes[axis].kind
+        if kind in ('network', 'filesystem'):
+            wanted = names.get(axis, {}).get(value) or study.axes[axis].values[value]
+            there = getattr(part.extras, f'{kind}s', None) or ()
+            valid = [each if isinstance(each, str) else getattr(each, 'name', '') for each in there]
+            if wanted not in valid:
+                return f'{value}: {part.name} names no {kind} {wanted} ({", ".join(valid) or "none"})'
+    for variable in ('nodes', 'client_nodes'):
+        nodes = int(case.variables.get(variable, 1))
+        if part.extras.nodes and nodes > part.extras.nodes:
+            return f'needs {nodes} nodes, {part.name} has {part.extras.nodes}'
+    each, cores = case.variables.get('ranks_a_node', '1'), part.extras.cores
+    return f'{each} ranks a node, a node of {part.name} has {cores}' if each == '2' and cores and cores < 2 else ''
+
+
+def _not_able(asked: Plan, check: str, partition: str) -> str:
+    needs = next((c.needs for c in asked.cases if (c.check, c.partition) == (check, partition)), None)
+    return f'{partition} cannot run {check}' if needs is None else \
+        f'no environment of {partition} offers {", ".join(needs)}'
+
+
+def _times(name: str) -> list[tuple[str, str, dict[str, str], float]]:
+    """Return system:partition, check, parameters and seconds of what the study's sessions ran."""
+    uuids = [uuid for uuid, info in database.studies() if info.get('study') == name]
+    rows = history.rows(uuids).filter(pl.col('seconds').is_not_null()).select(
+        'session', 'run', 'system', 'partition', 'check', 'case', 'seconds').unique().collect()
+    return [(f'{system}:{partition}', check, outset.parameters(case), seconds)
+            for _, _, system, partition, check, case, seconds in rows.iter_rows()]
+
+
+# ---- what was measured
+
+@dataclass
+class Ran:
+    """The figures of one campaign of a study. ``labels`` say what it ran on."""
+
+    uuids: list[str]
+    mode: str
+    system: str
+    cells: list[Cell]
+    labels: list[str] = field(default_factory=list)
+    facts: dict[str, dict[str, list[str]]] = field(default_factory=dict)     # by side
+
+
+def ran(study: Study, name: str, word: str) -> Ran:
+    """Return what the session ``word`` (a uuid's beginning, or `last`) and the others of its campaign measured.
+
+    NothingMeasured where the study has none; UsageError for an unknown session, and one of another study."""
+    known = database.studies()
+    own = [(uuid, info) for uuid, info in known if info.get('study') == name]
+    if word == 'last':
+        if not own:
+            raise NothingMeasured(f'no session of the study {name} is stored; run: '
+                                  f'parity study run {name} --system NAME')
+        chosen = own[-1]
+    else:
+        uuid = database.uuid(word)
+        chosen = next(((u, info) for u, info in known if u == uuid), (uuid, {}))
+        if chosen[1].get('study') != name:
+            of = f'is of the study {chosen[1]["study"]}' if chosen[1].get('study') else 'is of no study'
+            raise UsageError(f'session {uuid[:8]} {of}, not of {name}; valid: last, '
+                             f'{", ".join(u[:8] for u, _ in own[-5:]) or "and none is stored"}')
+    key = chosen[1].get('mode'), chosen[1].get('run')
+    together = [(u, info) for u, info in own if (info.get('mode'), info.get('run')) == key]
+    found = Ran([u for u, _ in together], str(key[0] or 'full'), '', [])
+    names = _names([info for _, info in together])
+    cases = list(study.cases(names, found.mode == 'quick'))
+    for side in study.axes[study.contrast].values:
+        uuids = [u for u, info in together if str(info.get('side')) == side]
+        if uuids:
+            of = resolve.of_rows(side, 'session', history.rows(uuids).lazy())
+            found.facts[side] = of.facts
+            found.system = next((cell.place.partition(':')[0] for cell in of.cells), found.system)
+        else:
+            of = Side(side, 'session', [])
+        mine = [case for case in cases if case.point.get(study.contrast, side) == side]
+        found.cells += _cells(study, mine, of.cells)
+    found.labels = _labels(found)
+    return found
+
+
+def _names(infos: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return what --as said, axis -> value -> name, of session extras as.AXIS.VALUE=NAME."""
+    found: dict[str, dict[str, str]] = {}
+    for info in infos:
+        for key, name in info.items():
+            if key.startswith(AS):
+                axis, _, value = key.removeprefix(AS).partition('.')
+                found.setdefault(axis, {})[value] = str(name)
+    return found
+
+
+def _cells(study: Study, cases: Sequence[Case], measured: Sequence[Measured]) -> Iterator[Cell]:
+    """Yield the study's cells of one side. Several metrics that stand for one in print are cells of their own."""
+    stored = [(cell, outset.parameters(cell.case)) for cell in measured]
+    for case in cases:
+        mine = [cell for cell, having in stored if case.is_case(cell.check, having)]
+        for metric, names in study.experiments[case.experiment].metrics.items():
+            for point, wanted in _named(study, case.experiment, names):
+                for name in wanted:
+                    cell = next((c for c in mine if c.metric == name), None)
+                    at = {**case.point, **point}
+                    at |= {FIGURE: name} if len(wanted) > 1 else {}
+                    yield Cell(case.experiment, metric, at, cell.unit if cell else '', cell.better if cell else '',
+                               list(cell.values) if cell else [], label=cell.label if cell else '',
+                               reason=case.reason or (cell.reason if cell else 'not measured'))
+
+
+def _labels(found: Ran) -> list[str]:
+    """Say what the figures are of, where they are no figures of a cluster."""
+    facts = {fact: {v for side in found.facts.values() for v in side.get(fact, ())}
+             for fact in ('virtualisation', 'file system')}
+    said = ['User-mode Linux'] if 'uml' in facts['virtualisation'] else []
+    if found.system in systems.names():
+        shared = [p for p in systems.read(found.system).partitions if p.extras.nodes_share_cpus]
+        machine = database.read(found.uuids[-1]).facts.get('machine') or {}
+        if shared:
+            said.append(f'{shared[0].extras.nodes or "its"} nodes on '
+                        f'{len(machine.get("core_sets", ())) or NOTHING} cores: no figures of a cluster')
+    return said + (['local disk is memory'] if {'tmpfs', 'ramfs'} & facts['file system'] else [])

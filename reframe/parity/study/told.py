@@ -1,0 +1,201 @@
+"""A study as a person reads it: in a list, by itself, and compared with what was measured here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parity.base.figures import NOTHING, duration, number
+from parity.base.text import brief, columns, visible
+from parity.compare.model import Comparison, Row
+from parity.study import figures, findings, here
+from parity.study.findings import Analysis
+from parity.study.here import Planned, Ran
+from parity.study.model import Study
+
+#: (text, style)
+Line = tuple[str, str]
+_STYLES = {'holds': 'green', 'does not hold': 'bold red'}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A study's figures in print, and those measured here where there are any."""
+
+    name: str
+    study: Study
+    cells: list[figures.Cell]
+    published: Comparison
+    analysis: Analysis
+    ran: Ran | None = None
+    measured: Comparison | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the comparison in print with fits, numbers, clusters and findings; `here`: rows measured."""
+        found = {**self.published.model_dump(), **self.analysis.model_dump()}
+        if self.ran and self.measured:
+            found['here'] = {'sessions': self.ran.uuids, 'mode': self.ran.mode, 'system': self.ran.system,
+                             'labels': self.ran.labels,
+                             **self.measured.model_dump(include={'rows', 'means', 'differs'})}
+        return found
+
+
+def compared(name: str, session: str = '') -> Compared:
+    """Compare a study's sides in print and, with a session's uuid or `last`, as its campaign measured them."""
+    from parity.study import read
+    study = read(name)
+    cells, notes = figures.published(study, name)
+    published = figures.compared(study, cells, 'published', notes)
+    if not session:
+        return Compared(name, study, cells, published, findings.analysed(study, cells, published))
+    ran = here.ran(study, name, session)
+    measured = figures.compared(study, ran.cells, 'session', sessions=ran.uuids)
+    analysis = findings.analysed(study, cells, published, ran.cells, measured)
+    return Compared(name, study, cells, published, analysis, ran, measured)
+
+
+def title(of: Compared) -> str:
+    """Return the study's name and what ran: `jungels2012, quick on onebox: User-mode Linux`."""
+    if not of.ran:
+        return f'{of.name}, as published'
+    what = '; '.join(of.ran.labels)
+    return f'{of.name}, {of.ran.mode} on {of.ran.system or NOTHING}' + (f': {what}' if what else '')
+
+
+def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
+    """Return each row in print and here, and whether both are like: whether their intervals meet."""
+    ours: dict[tuple[str, str], list[Row]] = {}
+    for row in of.measured.rows if of.measured else ():
+        ours.setdefault((row.benchmark, row.metric.partition(' (')[0]), []).append(row)
+    both: list[tuple[Row | None, Row | None]] = [
+        (row, other) for row in of.published.rows for other in ours.pop((row.benchmark, row.metric), [None])]
+    both += [(None, row) for rows in ours.values() for row in rows]
+    return [(one, other, _like(one, other)) for one, other in both]
+
+
+def _like(one: Row | None, other: Row | None) -> str:
+    if not one or not other or one.low is None or one.high is None or other.low is None or other.high is None:
+        return ''
+    return 'like' if one.low <= other.high and other.low <= one.high else 'unlike'
+
+
+def _sides(row: Row | None) -> list[str]:
+    if not row:
+        return [NOTHING] * 3
+    limits = f' [{number(row.low)}, {number(row.high)}]' if row.low is not None else ''
+    return [number(row.baseline), f'{number(row.candidate)} {row.unit}'.strip(), number(row.ratio) + limits]
+
+
+def lines(of: Compared) -> Iterator[Line]:
+    """Say the comparison with what was measured: table, findings, fits, numbers, what differs, what is dropped."""
+    yield f'{title(of)} ({of.study.candidate} / {of.study.baseline})', 'bold'
+    if of.ran and of.measured:
+        head = ['', 'in print', '', 'ratio', 'here', '', 'ratio', '']
+        rows = [[f'{(other or one).benchmark}: {(other or one).metric}', *_sides(one), *_sides(other), like]
+                for one, other, like in pairs(of) if one or other]
+        yield from ((line, '') for line in columns([head, *rows], {1, 3, 4, 6}))
+        for why, count in Counter(row.reason for row in of.measured.rows if row.ratio is None).items():
+            yield f'  {count} not measured: {visible(why)}', ''
+    yield from analysed(of)
+
+
+def analysed(of: Compared) -> Iterator[Line]:
+    """Say the findings, those that fail on their own figures first; then fits, numbers and groups."""
+    labels = f' ({"; ".join(of.ran.labels)})' if of.ran and of.ran.labels else ''
+    for finding in of.analysis.findings:
+        yield from (('', ''), (f'{finding.id}: "{finding.says}" ({finding.where})', ''))
+        yield f'  in print: {finding.published}{_why(finding.why_published)}', _STYLES.get(finding.published, '')
+        if of.ran:
+            yield f'  here{labels}: {_here(finding.here)}{_why(finding.why_here)}', _STYLES.get(finding.here, '')
+    of_here = {'published': '', 'here': ' here'}
+    if of.analysis.fits:
+        yield from (('', ''), ('fits', 'bold'))
+        yield from ((line, '') for line in columns([
+            [f'{f.name}{of_here[f.of]}', _law(f), f.reason] for f in of.analysis.fits]))
+    if of.analysis.numbers:
+        yield from (('', ''), ('numbers', 'bold'))
+        yield from ((line, '') for line in columns([
+            [f'{n.name}{of_here[n.of]}', f'{number(n.value)} {n.unit}'.strip(),
+             '' if n.published is None else f'in print {number(n.published)}', brief(n.note, 90)]
+            for n in of.analysis.numbers]))
+    if of.analysis.clusters:
+        yield from (('', ''), ('groups', 'bold'))
+        yield from ((line, '') for line in columns([
+            [f'{c.name}{of_here[c.of]}', str(c.size), ', '.join(f'{k} {number(v)}' for k, v in c.centroid.items())]
+            for c in of.analysis.clusters]))
+
+
+def _why(why: str) -> str:
+    return f': {visible(why)}' if why else ''
+
+
+def _here(word: str) -> str:
+    return 'not testable here' if word in ('not testable', '') else word
+
+
+def _law(fit: findings.FitRow) -> str:
+    if fit.a is None:
+        return ''
+    limits = '' if fit.low is None else f' [{number(fit.low)}, {number(fit.high)}]'
+    r2 = '' if fit.r2 is None else f', R2 {fit.r2:.3f}'
+    law = f'{number(fit.a)} / {fit.along}{limits}' if fit.law == 'inverse' else \
+        f'{number(fit.a)} {fit.along}^{number(fit.b)}{limits}'
+    return f'{law}{r2}, {fit.points} points'
+
+
+# ---- before anything is measured
+
+def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iterator[Line]:
+    """Say a study in three lines: title, experiments, and the time that a system needs; ``cases``: by mode."""
+    yield f'{name}: {study.title}', 'bold'
+    able = {p.case.experiment for p in cases.get('full', ()) if not p.reason}
+    total = len(study.experiments)
+    can = f'{len(able)} can run' if cases else '--system says how many can run'
+    yield f'  {total} experiments, {can}', ''
+    for mode, planned in cases.items():
+        ready = [p for p in planned if not p.reason]
+        if ready:
+            yield (f'  {mode}: {len(ready)} cases, {_time(study, ready, mode == "quick")}'
+                   + (' (a guess where nothing was measured yet)' if any(p.guessed for p in ready) else '')), ''
+
+
+def _time(study: Study, planned: Sequence[Planned], quick: bool) -> str:
+    def repeats(experiment: str) -> int:
+        asked = study.experiments[experiment]
+        return asked.quick.repeats if quick and asked.quick else asked.repeats
+    return duration(sum(p.seconds * repeats(p.case.experiment) for p in planned))
+
+
+def shown(name: str, study: Study, cells: Sequence[figures.Cell],
+          planned: Sequence[Planned] | None) -> Iterator[Line]:
+    """Say a study: its question, each experiment in print and here, its findings, and what is dropped."""
+    yield f'{name}: {study.title}', 'bold'
+    yield from ((study.source, ''), (study.what, ''), ('', ''), ('axes', 'bold'))
+    yield from ((line, '') for line in columns([
+        [axis, ' '.join(of.values), of.what, f'here: {of.here}'] for axis, of in study.axes.items()]))
+    for key, experiment in study.experiments.items():
+        yield from (('', ''), (key, 'bold'))
+        runs = sum(len(c.values) + len(c.flagged) for c in cells if c.experiment == key)
+        flagged = sum(len(c.flagged) for c in cells if c.experiment == key)
+        yield f'  in print  {experiment.what} ({experiment.where}); {runs} figures' + (
+            f', {flagged} flagged' if flagged else ''), ''
+        settings = ' '.join(f'{k}={v}' for k, v in {**experiment.parameters, **experiment.set}.items())
+        yield f'  here      {experiment.check or "nothing measures it"} {settings}'.rstrip(), ''
+        if experiment.quick:
+            quick = experiment.quick
+            said = [*(f'{k}={v}' for k, v in quick.set.items()),
+                    *(f'{k} {" ".join(v)}' for k, v in quick.axes.items())]
+            yield '  quick     ' + '; '.join([*said, f'{quick.repeats} repeats']), ''
+        yield from ((f'  differs   {each}', '') for each in experiment.differs)
+        mine = [p for p in planned or () if p.case.experiment == key]
+        for reason, count in Counter(p.reason for p in mine).items():
+            word = f'not testable here: {reason}' if reason else 'can run'
+            yield f'  {count} of {len(mine)} cases {word}', ''
+    yield from (('', ''), ('findings', 'bold'))
+    yield from ((f'  {f.id}: "{f.says}" ({f.where}): {f.kind} {f.text}', '') for f in study.findings)
+    for heading, entries in (('confounders', study.confounders), ('dropped', study.dropped)):
+        if entries:
+            yield from (('', ''), (heading, 'bold'))
+            yield from ((f'  {each.what}: {each.why}', '') for each in entries)
