@@ -17,6 +17,7 @@ from parity import plan, study
 from parity.base.errors import UsageError
 from parity.compare.model import Value
 from parity.plan import Plan
+from parity.report import drawings
 from parity.study import figures, findings, here
 from parity.study.model import Study
 from sessions import case, planned
@@ -329,3 +330,29 @@ def test_wrong_partitions_are_refused(onebox, partitions, said):
 
 def test_this_checkouts_own_studies_fit_its_checks():
     assert parity('study', 'list').returncode == 0
+
+
+def test_the_report_of_a_study_shows_both_and_holds_no_script(measured, results):
+    done = parity('study', 'report', 'trial')
+    folder = results / 'report' / 'studies'
+    assert done.returncode == 0 and sorted(done.stdout.splitlines()) == sorted(str(folder / f'trial.{ending}') for ending in ('html', 'csv', 'json'))
+    text, rows = (folder / 'trial.html').read_text(), list(csv.DictReader((folder / 'trial.csv').open()))
+    assert '<script' not in text and "default-src 'none'" in text and "script-src 'none'" in text
+    assert '<h1>trial, quick on local</h1>' in text and '<b>holds</b>' in text and {r['of'] for r in rows} == {'published', 'here'}
+    assert json.loads((folder / 'trial.json').read_text())['here']['mode'] == 'quick'
+
+
+def test_points_in_print_are_hollow_and_have_the_colour_of_the_measured_ones():
+    at = {1.0: (10.0, 9.0, 11.0), 2.0: (20.0, 20.0, 20.0), 64.0: (640.0, 600.0, 700.0)}
+    drawn = drawings.scatter(drawings.Plot('', 't', 'clients', '', 'seconds', 's', ''), [
+        drawings.Points('a', at, True, lambda x: 10 * x), drawings.Points('b', {}, True), drawings.Points('a', {2.0: (21.0, 21.0, 21.0)}, False)])
+    assert [(m.colour, m.hollow, m.intervals.count('M')) for m in drawn.marks] == [(0, True, 2), (0, False, 0)] and len(drawn.paths) == 1
+    places = [float(n) for m in drawn.marks for n in re.findall(r'M([\d.]+)', m.points)]
+    assert len(places) == 4 and all(0 <= x <= drawings.WIDTH for x in places)
+    assert drawings.scatter(drawn.plot, []) is None
+
+
+def test_the_report_escapes_what_a_study_says(site, stored, results):
+    trial(site, STUDY.replace('title: t', "title: '<script>x</script>'"))
+    parity('study', 'report')
+    assert '<script>' not in (results / 'report' / 'studies' / 'trial.html').read_text()

@@ -11,6 +11,7 @@ from parity.cli.compare import JSON, printed
 app = typer.Typer(no_args_is_help=True)
 NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
 SYSTEM = typer.Option('', '--system', help='Say what this system can run, and how long it takes.')
+STUDY = typer.Argument('', metavar='[NAME]', help='A folder of studies/; all if not given.')
 SESSION = typer.Argument('', metavar='[SESSION|last]', help='What was measured: a uuid or its beginning, or last.')
 
 
@@ -64,3 +65,16 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
     if not found.ran:
         printed(found.published)
     console.lines(told.lines(found))
+
+
+@app.command('report')
+def report_study(name: str = STUDY):
+    """Write the page, the CSV and the JSON of a study, or of all, with what was measured last."""
+    from parity import study
+    from parity.records import database
+    from parity.report import study as page
+    from parity.study import told
+    measured = {info.get('study') for _, info in database.studies()}
+    for each in [name] if name else study.names():
+        for file in page.write(told.compared(each, 'last' if each in measured else '')):
+            print(file)

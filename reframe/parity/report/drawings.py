@@ -137,6 +137,16 @@ class Path(NamedTuple):
     name: str
 
 
+class Mark(NamedTuple):
+    """The points of one series with their intervals, as paths; ``hollow``: in print."""
+
+    points: str
+    intervals: str
+    colour: int
+    hollow: bool
+    name: str
+
+
 class Drawn(NamedTuple):
     plot: Plot
     unit: str                        # of the labels up the side
@@ -144,6 +154,7 @@ class Drawn(NamedTuple):
     across: list[Tick]
     up: list[Tick]
     said: str                        # in words, for those who do not see it
+    marks: list[Mark] = []
 
 
 class _Axis(NamedTuple):
@@ -174,6 +185,42 @@ def draw(plot: Plot, curves: list[Line]) -> Drawn | None:
     factor, unit = figures.moved(max(up.ticks), plot.unit)
     return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot.x_unit)),
                  up.labels(lambda y: f'{y * factor:g}'), _said(plot, curves))
+
+
+class Points(NamedTuple):
+    """Points of one series: x to (y, low, high); ``law``: the fitted line, None where there is none."""
+
+    name: str
+    at: dict[float, tuple[float, float, float]]
+    hollow: bool
+    law: Callable[[float], float] | None = None
+
+
+def scatter(plot: Plot, series: list[Points]) -> Drawn | None:
+    """Return points with intervals and fitted lines, on logarithmic axes where they are far apart; a series in
+    print and the one measured, of the same name, have one colour. None for no points."""
+    series = [each for each in series if each.at]
+    if not series:
+        return None
+    xs = [x for each in series for x in each.at]
+    laws = {id(each): {x: y for x in sorted({*xs}) if math.isfinite(y := each.law(x)) and y > 0}
+            for each in series if each.law}
+    ys = [y for each in series for point in each.at.values() for y in point]
+    across = _axis(xs, LEFT, WIDTH - _RIGHT, _FAR_X, 2.0, False)
+    ys += [y for law in laws.values() for y in law.values()]
+    up = _axis(ys, HEIGHT - _BOTTOM, _TOP, _FAR_Y, 10.0, True)
+    names = list(dict.fromkeys(each.name for each in series))
+    marks = [Mark(''.join(f'M{across.place(x) - 3:.1f} {up.place(y):.1f}a3 3 0 1 0 6 0a3 3 0 1 0-6 0'
+                          for x, (y, _, _) in each.at.items()),
+                  ''.join(f'M{across.place(x):.1f} {up.place(low):.1f}V{up.place(high):.1f}'
+                          for x, (_, low, high) in each.at.items() if low < high),
+                  names.index(each.name), each.hollow, each.name) for each in series]
+    paths = [Path('M' + 'L'.join(f'{across.place(x):.1f} {up.place(y):.1f}' for x, y in laws[id(each)].items()),
+                  names.index(each.name), each.hollow, each.name) for each in series if laws.get(id(each))]
+    factor, unit = figures.moved(max(up.ticks), plot.unit)
+    said = _said(plot, [Line(each.name, {x: y for x, (y, _, _) in each.at.items()}) for each in series])
+    return Drawn(plot, unit, paths, across.labels(lambda x: _size(x, plot.x_unit)),
+                 up.labels(lambda y: f'{y * factor:g}'), said, marks)
 
 
 def _axis(values: Iterable[float], start: float, end: float, far: float, base: float, from_zero: bool) -> _Axis:

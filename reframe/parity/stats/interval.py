@@ -87,6 +87,14 @@ def ratio(baseline: Sample, candidate: Sample, pairs: bool = False) -> Ratio:
     return Ratio(at, low, high, notes=notes)
 
 
+def limits(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the interval of the median; None of fewer than FEWEST values, and of values at or below 0."""
+    if len(values) < FEWEST or min(values) <= 0:
+        return None
+    (below, above, _), at = _of_median(values), median(values)
+    return (at * math.exp(-below), at * math.exp(above)) if max(below, above) < _FARTHEST else None
+
+
 def spread(values: Sequence[float]) -> float | None:
     """Return the robust standard deviation 0.7413 x IQR as a share of the median; None of one value, or at 0."""
     middle = median(values)

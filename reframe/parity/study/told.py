@@ -81,11 +81,13 @@ def _like(one: Row | None, other: Row | None) -> str:
     return 'like' if one.low <= other.high and other.low <= one.high else 'unlike'
 
 
-def _sides(row: Row | None) -> list[str]:
+def sides(row: Row | None) -> list[str]:
+    """Return baseline, candidate, and ratio with its interval, as text."""
     if not row:
         return [NOTHING] * 3
     limits = f' [{number(row.low)}, {number(row.high)}]' if row.low is not None else ''
-    return [number(row.baseline), f'{number(row.candidate)} {row.unit}'.strip(), number(row.ratio) + limits]
+    unit = row.unit if row.candidate is not None else ''
+    return [number(row.baseline), f'{number(row.candidate)} {unit}'.strip(), number(row.ratio) + limits]
 
 
 def lines(of: Compared) -> Iterator[Line]:
@@ -93,7 +95,7 @@ def lines(of: Compared) -> Iterator[Line]:
     yield f'{title(of)} ({of.study.candidate} / {of.study.baseline})', 'bold'
     if of.ran and of.measured:
         head = ['', 'in print', '', 'ratio', 'here', '', 'ratio', '']
-        rows = [[f'{(other or one).benchmark}: {(other or one).metric}', *_sides(one), *_sides(other), like]
+        rows = [[f'{(other or one).benchmark}: {(other or one).metric}', *sides(one), *sides(other), like]
                 for one, other, like in pairs(of) if one or other]
         yield from ((line, '') for line in columns([head, *rows], {1, 3, 4, 6}))
         for why, count in Counter(row.reason for row in of.measured.rows if row.ratio is None).items():
@@ -113,7 +115,7 @@ def analysed(of: Compared) -> Iterator[Line]:
     if of.analysis.fits:
         yield from (('', ''), ('fits', 'bold'))
         yield from ((line, '') for line in columns([
-            [f'{f.name}{of_here[f.of]}', _law(f), f.reason] for f in of.analysis.fits]))
+            [f'{f.name}{of_here[f.of]}', law(f), f.reason] for f in of.analysis.fits]))
     if of.analysis.numbers:
         yield from (('', ''), ('numbers', 'bold'))
         yield from ((line, '') for line in columns([
@@ -135,14 +137,15 @@ def _here(word: str) -> str:
     return 'not testable here' if word in ('not testable', '') else word
 
 
-def _law(fit: findings.FitRow) -> str:
+def law(fit: findings.FitRow) -> str:
+    """Return a fitted law as text; '' where there is none."""
     if fit.a is None:
         return ''
     limits = '' if fit.low is None else f' [{number(fit.low)}, {number(fit.high)}]'
     r2 = '' if fit.r2 is None else f', R2 {fit.r2:.3f}'
-    law = f'{number(fit.a)} / {fit.along}{limits}' if fit.law == 'inverse' else \
+    text = f'{number(fit.a)} / {fit.along}{limits}' if fit.law == 'inverse' else \
         f'{number(fit.a)} {fit.along}^{number(fit.b)}{limits}'
-    return f'{law}{r2}, {fit.points} points'
+    return f'{text}{r2}, {fit.points} points'
 
 
 # ---- before anything is measured

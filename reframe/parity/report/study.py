@@ -1,0 +1,101 @@
+"""The page, the CSV and the JSON of a study: results/report/studies/NAME."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from parity.base import files, paths, text
+from parity.base.figures import number
+from parity.report import drawings
+from parity.report.drawings import Drawn, Plot, Points
+from parity.stats import interval
+from parity.study import findings, told
+from parity.study.figures import Cell
+from parity.study.told import Compared
+
+_COLUMNS = ('benchmark', 'metric', 'unit', 'better', 'of', 'n_baseline', 'n_candidate', 'baseline', 'candidate',
+            'ratio', 'low', 'high', 'like')
+
+
+def write(of: Compared) -> list[Path]:
+    """Write the files of a study, and return them."""
+    file = paths.results() / 'report' / 'studies' / f'{of.name}.html'
+    contents = {file: page(of), file.with_suffix('.csv'): _table(of),
+                file.with_suffix('.json'): json.dumps(of.as_json(), indent=1) + '\n'}
+    files.write_all({path: content.encode() for path, content in contents.items()})
+    return list(contents)
+
+
+def page(of: Compared) -> str:
+    """Return the page. It has no script, and all that it prints is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, finalize=lambda value: text.visible(value)
+        if isinstance(value, str) and not isinstance(value, Markup) else value)
+    environment.filters.update(brief=text.brief, zip=zip)
+    environment.globals.update(drawings=drawings)
+    rows = [(f'{(other or one).benchmark}: {(other or one).metric}', told.sides(one), told.sides(other), like,
+             ((other if of.ran else one) or other or one).reason) for one, other, like in told.pairs(of)]
+    groups = [(c.name, c.of, str(c.size), ', '.join(f'{k} {number(v)}' for k, v in c.centroid.items()))
+              for c in of.analysis.clusters]
+    tables = [('Laws', [(f.name, f.of, told.law(f), f.reason) for f in of.analysis.fits]),
+              ('Numbers', [(n.name, n.of, f'{number(n.value)} {n.unit}',
+                            '' if n.published is None else f'in print {number(n.published)}', n.note)
+                           for n in of.analysis.numbers]),
+              ('Groups', groups),
+              ('What else differs between the sides', [(c.what, c.why) for c in of.study.confounders]),
+              ('What differs here', [(key, each) for key, experiment in of.study.experiments.items()
+                                     for each in experiment.differs]),
+              ('Repairs', [(each,) for each in of.study.repairs]),
+              ('Left out', [(c.what, c.why) for c in of.study.dropped])]
+    return environment.get_template('study.html.j2').render(
+        c=of, title=told.title(of), rows=rows, tables=tables, plots=list(_plots(of)))
+
+
+def _plots(of: Compared) -> Iterator[Drawn]:
+    """Yield a plot for each fitted series, with all values of the contrasted axis in it."""
+    sources = [(of.cells, True), *([(of.ran.cells, False)] if of.ran else [])]
+    for fit in of.study.fits:
+        series, axis = of.study.series(fit.series), of.study.contrast
+        found: dict[tuple, dict[tuple[str, bool], list[Cell]]] = {}
+        for cells, hollow in sources:
+            for cell in findings.chosen(cells, series):
+                key = tuple((a, v) for a, v in cell.point.items() if a not in (fit.along, axis))
+                found.setdefault(key, {}).setdefault((cell.point.get(axis, ''), hollow), []).append(cell)
+        for key, lines in found.items():
+            unit = next((c.unit for group in lines.values() for c in group if c.values), '')
+            plot = Plot('', ' '.join([series.experiment, *(f'{a} {v}' for a, v in key)]), fit.along, '',
+                        series.metric, unit, '')
+            points = [_points(of, fit.law, fit.along, name, hollow, group)
+                      for (name, hollow), group in lines.items()]
+            if drawn := drawings.scatter(plot, points):
+                yield drawn
+
+
+def _points(of: Compared, law: str, along: str, name: str, hollow: bool, cells: list[Cell]) -> Points:
+    row = findings.fitted(of.study, 'published' if hollow else 'here', '', law, cells, along)
+    at = {float(c.point[along]): (c.median, *(interval.limits([v.value for v in c.values]) or (c.median,) * 2))
+          for c in cells if c.values and c.median > 0}
+    if row.a is None or row.b is None:
+        return Points(name, at, hollow)
+    a, b = row.a, row.b
+    return Points(name, at, hollow, lambda x: a * x ** b if x > 0 else 0.0)
+
+
+def _table(of: Compared) -> str:
+    """Return the rows in print and here as CSV."""
+    out = io.StringIO()
+    lines = csv.DictWriter(out, _COLUMNS, lineterminator='\n', extrasaction='ignore')
+    lines.writeheader()
+    for one, other, like in told.pairs(of):
+        for row, source in ((one, 'published'), (other, 'here')):
+            if row:
+                lines.writerow({**row.model_dump(), 'of': source, 'like': like})
+    return out.getvalue()
