@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import re
+import types
 from statistics import fmean, median
 
 import pytest
@@ -18,8 +19,8 @@ from parity.base.errors import UsageError
 from parity.compare.model import Value
 from parity.plan import Plan
 from parity.report import drawings
-from parity.study import figures, findings, here
-from parity.study.model import Study
+from parity.study import figures, findings, here, told
+from parity.study.model import Case, Study
 from sessions import case, planned
 
 #: Runs, ratio and word of each code.
@@ -29,7 +30,7 @@ CODES = {'BT': (35, 1.101, 'faster'), 'CG': (34, 0.735, 'slower'), 'EP': (35, 1.
 
 @pytest.fixture(scope='module')
 def jungels():
-    return figures.of_study('jungels2012')
+    return told.compared('jungels2012').published
 
 
 @pytest.fixture(scope='module')
@@ -125,7 +126,7 @@ ROW = 'one,rate,s,higher,a,X,1,2,,\n'
 def test_a_bad_study_is_named_with_file_and_line(site, change, rows, said):
     trial(site, STUDY.replace(*change) if change else STUDY, rows or HEAD + ROW)
     with pytest.raises(UsageError, match=said):
-        figures.of_study('trial')
+        told.compared('trial')
 
 
 @pytest.mark.parametrize('change, said', [
@@ -202,22 +203,22 @@ def test_findings_that_fail_on_their_own_figures_come_first_and_a_number_can_be_
 
 
 def test_sentences_that_fail_on_the_figures_of_their_own_document_are_found():
-    told_ = json.loads(parity('study', 'compare', 'jungels2012', '--json').stdout)
-    words = {f['id']: f['published'] for f in told_['findings']}
+    printed = json.loads(parity('study', 'compare', 'jungels2012', '--json').stdout)
+    words = {f['id']: f['published'] for f in printed['findings']}
     assert {id for id, word in words.items() if word == 'does not hold'} == {'ep-nearly-doubles', 'lu-thousand', 'large-copy-any', 'large-copy-lustre-best'}
     assert words['hpl-loses'] == 'holds' and words['writes-never-fail'] == 'not printed'
-    overwriting = next(f for f in told_['findings'] if f['id'] == 'overwriting-slower')
+    overwriting = next(f for f in printed['findings'] if f['id'] == 'overwriting-slower')
     assert '3.64' in overwriting['why_published']
-    numbers = {n['name']: n['value'] for n in told_['numbers']}
+    numbers = {n['name']: n['value'] for n in printed['numbers']}
     assert numbers['geometric_mean.compute'] == pytest.approx(0.71071420)
-    fits = {f['name']: f for f in told_['fits']}
+    fits = {f['name']: f for f in printed['fits']}
     assert len(fits) == 17 and fits['small_copy.seconds %side=physical %filesystem=NFS']['b'] == pytest.approx(0.9035344)
     assert {f['reason'] for f in fits.values()} == {'few points'}
 
 
 def test_the_numbers_of_tessera_follow_from_what_it_prints():
-    told_ = json.loads(parity('study', 'compare', 'tessera', '--json').stdout)
-    numbers = {n['name']: n for n in told_['numbers']}
+    printed = json.loads(parity('study', 'compare', 'tessera', '--json').stdout)
+    numbers = {n['name']: n for n in printed['numbers']}
     value = {name: n['value'] for name, n in numbers.items()}
     assert value['t_comp %kernel=LU %ranks=8'] == pytest.approx(934.971 / 8)
     for kernel, mflop, a0 in (('BT', 168275.6, 1859.514), ('EP', 536.8, 154.556), ('LU', 119298.7, 934.971), ('MG', 3889.3, 46.212)):
@@ -226,11 +227,11 @@ def test_the_numbers_of_tessera_follow_from_what_it_prints():
     assert flagged['value'] == pytest.approx(3.452 / (154.556 / 32)) and 'below_own_fit' in flagged['note']
     ethernet, myrinet = (408 * (14.25 + 24.54) + 48 * (30.57 + 953.30)), (384 * (5.43 + 3.38) + 72 * (30.20 + 210.58))
     assert value['comm_ethernet_over_myrinet'] == pytest.approx(ethernet / myrinet)
-    printed = {(n['name'], n['published']) for n in told_['numbers'] if n['name'].startswith('lu_') and n['published']}
-    assert len(printed) == 6 and all(value[name] == pytest.approx(p, rel=0.01) for name, p in printed)
-    assert [c['size'] for c in told_['clusters']] == [384, 72, 408, 48]
-    assert {f['name']: f['a'] for f in told_['fits']}['kernels.computation %kernel=MG'] == 46.212
-    words = {f['id']: f['published'] for f in told_['findings']}
+    in_print = {(n['name'], n['published']) for n in printed['numbers'] if n['name'].startswith('lu_') and n['published']}
+    assert len(in_print) == 6 and all(value[name] == pytest.approx(p, rel=0.01) for name, p in in_print)
+    assert [c['size'] for c in printed['clusters']] == [384, 72, 408, 48]
+    assert {f['name']: f['a'] for f in printed['fits']}['kernels.computation %kernel=MG'] == 46.212
+    words = {f['id']: f['published'] for f in printed['findings']}
     assert words['weather-five-times'] == words['weather-computation'] == 'does not hold' and words['lu-other-way'] == 'holds'
 
 
@@ -352,7 +353,34 @@ def test_points_in_print_are_hollow_and_have_the_colour_of_the_measured_ones():
     assert drawings.scatter(drawn.plot, []) is None
 
 
+def test_a_flagged_figure_is_shown_and_used_for_nothing(site, stored):
+    trial(site, rows=HEAD + ''.join(f'one,rate,s,higher,{side},X,1,{value},{flag},p. 9\n' for side, value, flag in (('a', 1, ''), ('b', 2, 'below_own_fit'))))
+    printed = json.loads(parity('study', 'compare', 'trial', '--json').stdout)
+    assert printed['rows'][0]['ratio'] is None and printed['findings'][0]['published'] == 'not printed'
+    told_ = told.shown('trial', study.read('trial'), figures.published(study.read('trial'), 'trial')[0], None)
+    assert '  flagged   one.rate %side=b %code=X: 2 s: below_own_fit' in [text for text, _ in told_]
+
+
+def test_a_finding_on_a_cached_figure_says_so():
+    ours = [figures.Cell('one', 'rate', {'side': side}, 's', '', [Value(v) for v in runs(level)], label='cached: in memory') for side, level in (('a', 1), ('b', 2))]
+    assert '(cached: in memory)' in findings._ratio('here', ours[1], ours[0], {'above': 1}, 'b/a').said
+
+
 def test_the_report_escapes_what_a_study_says(site, stored, results):
     trial(site, STUDY.replace('title: t', "title: '<script>x</script>'"))
     parity('study', 'report')
     assert '<script>' not in (results / 'report' / 'studies' / 'trial.html').read_text()
+
+
+def test_the_repeats_needed_grow_with_the_square_of_the_interval():
+    row = types.SimpleNamespace(ratio=1.1, low=1.0, high=1.21, n=4)
+    assert findings._repeats(row, {'above': 1.05}) == 'about 17 repeats would tell'      # 4 (ln 1.21 / 2 / ln(1.1 / 1.05))^2 = 16.8
+    assert findings._repeats(row, {'above': 1.1}) == 'no number of repeats would tell'
+
+
+@pytest.mark.parametrize('having, fits', [
+    ({'mode': 'x', 'clients': '2'}, True), ({'mode': 'x', 'clients': '2', 'files': '9'}, True), ({'mode': 'x'}, False), ({'clients': '2'}, False),
+    ({'mode': 'x', 'clients': '1'}, False), ({'mode': 'x', 'clients': '2', 'files': '8'}, False), ({'mode': 'x', 'clients': '2', 'other': '1'}, False)])
+def test_a_stored_case_stands_for_a_point_where_its_name_says_so(having, fits):
+    wanted = Case(experiment='e', check='C', parameters={'mode': 'x'}, variables={'clients': '2', 'files': '9'}, swept=['clients'], point={})
+    assert wanted.is_case('C', having) is fits and not wanted.is_case('D', having)

@@ -53,6 +53,7 @@ def page(of: Compared) -> str:
               ('What else differs between the sides', [(c.what, c.why) for c in of.study.confounders]),
               ('What differs here', [(key, each) for key, experiment in of.study.experiments.items()
                                      for each in experiment.differs]),
+              ('Flagged figures in print', [(each,) for each in told.flagged(of.cells)]),
               ('Repairs', [(each,) for each in of.study.repairs]),
               ('Left out', [(c.what, c.why) for c in of.study.dropped])]
     return environment.get_template('study.html.j2').render(

@@ -158,11 +158,3 @@ def head(study: Study) -> Iterator[str]:
         sides = 'clusters' if study.axes[study.contrast].kind == 'partition' else 'sides'
         yield (f'each ratio is of these two {sides} as a whole, and no measure of a single one of their '
                f'differences; what differs beside {study.candidate} and {study.baseline}: {differ}')
-
-
-def of_study(name: str) -> Comparison:
-    """Compare what a study prints. UsageError where a file of the study is wrong."""
-    from parity.study import read
-    study = read(name)
-    cells, notes = published(study, name)
-    return compared(study, cells, 'published', notes)

@@ -211,8 +211,9 @@ def _clusters(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[ClusterRo
 def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence[Cell], Comparison]],
             numbers: Sequence[NumberRow]) -> Judged:
     words: dict[Of, tuple[Word, str]] = {}
+    derived = {number.name for number in study.numbers}
     for of, cells, _ in sources:
-        parts = list(_number_parts(finding, [n for n in numbers if n.of == of]) if _is_number(study, finding)
+        parts = list(_number_parts(finding, [n for n in numbers if n.of == of]) if finding.text in derived
                      else _KINDS[finding.kind](study, finding, of, chosen(cells, study.series(finding.text))))
         words[of] = _word(of, parts)
     bounds = ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in finding.bounds.items())
@@ -234,10 +235,6 @@ def _word(of: Of, parts: list[_Part]) -> tuple[Word, str]:
             share = f' ({len(deciding)} of {len(parts)})' if len(deciding) < len(parts) else ''
             return word, '; '.join(deciding[:3]) + more + share
     raise AssertionError(parts)
-
-
-def _is_number(study: Study, finding: Finding) -> bool:
-    return finding.text in {derived.name for derived in study.numbers}
 
 
 def _inside(bounds: dict[str, float], low: float, high: float) -> bool | None:
@@ -267,7 +264,8 @@ def _ratio(of: Of, above: Cell, below: Cell, bounds: dict[str, float], name: str
         if of == 'published' and row.n == 1:
             return _Part(_inside(bounds, row.ratio, row.ratio), f'{said}, printed once: no interval')
         return _Part(None, f'{said}: {row.reason}')
-    said = f'{name} {number(row.ratio)} [{number(row.low)}, {number(row.high)}]'
+    label = f' ({row.label})' if row.label else ''
+    said = f'{name} {number(row.ratio)} [{number(row.low)}, {number(row.high)}]{label}'
     holds = _inside(bounds, row.low, row.high)
     return _Part(holds, said if holds is not None else f'{said} straddles: {_repeats(row, bounds)}')
 
@@ -284,14 +282,14 @@ def _short(point: Point) -> str:
     return ' '.join(f'{axis} {value}' for axis, value in point.items())
 
 
-def _ends(study: Study, finding: Finding, of: Of, cells: list[Cell], bounds: dict[str, float]) -> Iterator[_Part]:
+def _ends(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
     """Judge the quotient of each two neighbours among a finding's ends, group by group."""
     ends = study.series(finding.text).ends
     for point, group in _grouped(cells, list(ends[0])).items():
         at = [next((c for c in group if {**c.point, **end} == c.point), None) for end in ends]
         for (one, other), (end, against) in zip(itertools.pairwise(at), itertools.pairwise(ends), strict=True):
             name = f'{_short(dict(point))} {",".join(end.values())}/{",".join(against.values())}'.strip()
-            if one and other and (part := _ratio(of, one, other, bounds, name)):
+            if one and other and (part := _ratio(of, one, other, _bounds(finding), name)):
                 yield part
 
 
@@ -352,10 +350,6 @@ def _bounds(finding: Finding) -> dict[str, float]:
     return finding.bounds
 
 
-def _of_ends(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
-    yield from _ends(study, finding, of, cells, _bounds(finding))
-
-
 _KINDS: dict[str, Callable[[Study, Finding, Of, list[Cell]], Iterator[_Part]]] = {
-    'ratio': _of_ends, 'equal': _of_ends, 'order': _of_ends, 'trend': _trend, 'fit': _fit, 'knee': _knee,
+    'ratio': _ends, 'equal': _ends, 'order': _ends, 'trend': _trend, 'fit': _fit, 'knee': _knee,
     'count': _count}

@@ -148,6 +148,11 @@ def law(fit: findings.FitRow) -> str:
     return f'{text}{r2}, {fit.points} points'
 
 
+def flagged(cells: Sequence[figures.Cell]) -> list[str]:
+    """Return the figures in print that are shown and used for nothing."""
+    return [f'{c.name}: {number(value)} {c.unit}: {why}' for c in cells for value, why in c.flagged]
+
+
 # ---- before anything is measured
 
 def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iterator[Line]:
@@ -180,10 +185,9 @@ def shown(name: str, study: Study, cells: Sequence[figures.Cell],
         [axis, ' '.join(of.values), of.what, f'here: {of.here}'] for axis, of in study.axes.items()]))
     for key, experiment in study.experiments.items():
         yield from (('', ''), (key, 'bold'))
-        runs = sum(len(c.values) + len(c.flagged) for c in cells if c.experiment == key)
-        flagged = sum(len(c.flagged) for c in cells if c.experiment == key)
-        yield f'  in print  {experiment.what} ({experiment.where}); {runs} figures' + (
-            f', {flagged} flagged' if flagged else ''), ''
+        runs = sum(len(c.values) for c in cells if c.experiment == key)
+        yield f'  in print  {experiment.what} ({experiment.where}); {runs} figures', ''
+        yield from ((f'  flagged   {each}', '') for each in flagged(cells) if each.startswith(f'{key}.'))
         settings = ' '.join(f'{k}={v}' for k, v in {**experiment.parameters, **experiment.set}.items())
         yield f'  here      {experiment.check or "nothing measures it"} {settings}'.rstrip(), ''
         if experiment.quick:
