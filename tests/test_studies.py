@@ -275,6 +275,7 @@ def test_a_session_of_another_study_is_refused(measured, words, code, said):
 
 def test_a_study_that_was_never_measured_says_how_to_do_it(site, stored):
     trial(site, MEASURED)
+    assert parity('study', 'compare', 'trial', 'beef').returncode == 3
     done = parity('study', 'compare', 'trial', 'last')
     assert done.returncode == 3 and 'run: parity study run trial --system NAME' in done.stderr
 
@@ -320,6 +321,13 @@ def test_a_check_metric_or_variable_that_is_not_there_is_named_with_its_line(one
     onebox(**changed)
     done = parity('study', 'list')
     assert done.returncode == 2 and said in done.stderr
+
+
+def test_an_unknown_system_or_study_names_the_nearest(onebox):
+    onebox()
+    for words, said in ((('list', '--system', 'onbox'), "unknown system 'onbox'; did you mean 'onebox'"), (('show', 'tral'), "did you mean 'trial'"), (('report', 'tral'), "did you mean 'trial'")):
+        done = parity('study', *words)
+        assert done.returncode == 2 and said in done.stderr
 
 
 @pytest.mark.parametrize('partitions, said', [(['physcal', 'virtual'], "unknown partition 'physcal'; did you mean"), (['virtual', 'virtual'], 'is there twice'), (['virtual'], '1 given; must be two')])

@@ -44,6 +44,8 @@ class Planned:
 def checked(study: Study, name: str, system: str = '') -> Plan:
     """Return the plan of the study's checks. UsageError, with file and line, for a check, a parameter, a variable
     or a metric that does not exist."""
+    if system:
+        systems.read(system)
     given, of = {}, {}
     for key, experiment in study.experiments.items():
         first = {axis: study.axes[axis].values[study.values(key, axis)[0]] for axis in experiment.axes}
@@ -199,7 +201,7 @@ def ran(study: Study, name: str, word: str) -> Ran:
     NothingMeasured where the study has none; UsageError for an unknown session, and one of another study."""
     known = database.studies()
     own = [(uuid, info) for uuid, info in known if info.get('study') == name]
-    if word == 'last':
+    if word == 'last' or not database.uuids():
         if not own:
             raise NothingMeasured(f'no session of the study {name} is stored; run: '
                                   f'parity study run {name} --system NAME')
