@@ -325,7 +325,7 @@ def test_a_check_metric_or_variable_that_is_not_there_is_named_with_its_line(one
 
 def test_an_unknown_system_or_study_names_the_nearest(onebox):
     onebox()
-    for words, said in ((('list', '--system', 'onbox'), "unknown system 'onbox'; did you mean 'onebox'"), (('show', 'tral'), "did you mean 'trial'"), (('report', 'tral'), "did you mean 'trial'")):
+    for words, said in ((('list', '--system', 'onbox'), "unknown system 'onbox'; valid: onebox"), (('show', 'tral'), "did you mean 'trial'"), (('report', 'tral'), "did you mean 'trial'")):
         done = parity('study', *words)
         assert done.returncode == 2 and said in done.stderr
 
