@@ -392,3 +392,14 @@ def test_the_repeats_needed_grow_with_the_square_of_the_interval():
 def test_a_stored_case_stands_for_a_point_where_its_name_says_so(having, fits):
     wanted = Case(experiment='e', check='C', parameters={'mode': 'x'}, variables={'clients': '2', 'files': '9'}, swept=['clients'], point={})
     assert wanted.is_case('C', having) is fits and not wanted.is_case('D', having)
+
+
+def test_the_title_says_what_the_figures_are_of(onebox, stored):
+    for side, partition, kind in (('a', 'physical', 'none'), ('b', 'virtual', 'uml')):
+        for repeat in '123':
+            ran = case(1.0 + int(repeat) / 100, case='Toy %code=X %nodes=2', system='onebox', partition=partition, parity={'node': {'node': 'n1', 'virtualisation': kind}, 'facts': {'destination filesystem': 'tmpfs'}})
+            ran['perfvalues'] = {f'onebox:{partition}:{name.rpartition(":")[2]}': value for name, value in ran['perfvalues'].items()}
+            stored.add(ran, system='onebox', facts={'machine': {'core_sets': [[0], [1]]}}, study='trial', mode='quick', run='1', side=side, repeat=repeat)
+    said = 'trial, quick on onebox: User-mode Linux; 4 nodes on 2 cores: no figures of a cluster; local disk is memory (b / a)'
+    text = parity('study', 'compare', 'trial', 'last').stdout.splitlines()
+    assert text[0] == said and any(line.startswith('  here (User-mode Linux; 4 nodes on 2 cores') for line in text)

@@ -223,7 +223,7 @@ def ran(study: Study, name: str, word: str) -> Ran:
         if uuids:
             of = resolve.of_rows(side, 'session', history.rows(uuids).lazy())
             found.facts[side] = of.facts
-            found.system = next((cell.place.partition(':')[0] for cell in of.cells), found.system)
+            found.system = next((c.place.partition(':')[0] for c in of.cells if c.values), found.system)
         else:
             of = Side(side, 'session', [])
         mine = [case for case in cases if case.point.get(study.contrast, side) == side]
