@@ -472,3 +472,22 @@ def test_speed_is_beside_the_median_of_three_nodes_or_more_whichever_way_is_bett
     assert found['c'] == (pytest.approx(0.8), 2) and found['a'] == (1.0, 2)
     for first, second in (('a', 'b'), ('a,b', '')):      # of two nodes nobody says which is slow
         assert nights.speeds(_history([(0, 1.0, {'node': first}), (0, 2.0, {'node': second})])) == {}
+
+
+def _contrast(one, other):
+    """The contrast of two colours #rrggbb (WCAG 2.2, relative luminance)."""
+    def light(colour):
+        parts = [int(colour[at:at + 2], 16) / 255 for at in (1, 3, 5)]
+        return sum(share * (c / 12.92 if c <= .04045 else ((c + .055) / 1.055) ** 2.4) for share, c in zip((.2126, .7152, .0722), parts, strict=True))
+    dark, bright = sorted(map(light, (one, other)))
+    return (bright + .05) / (dark + .05)
+
+
+def test_every_text_can_be_read_in_light_and_dark():
+    light, dark = (dict(re.findall(r'--([\w-]+): (#\w{6})', part)) for part in (Path(report.__file__).parent / 'page.css').read_text().split('@media (prefers')[:2])
+    assert light.keys() == dark.keys()
+    for colours in (light, dark):
+        pairs = [(name, ground) for name in ('fg', 'soft', 'link') for ground in ('bg', 'panel')] + [
+            (name, f'{name}-bg') for name in ('bad', 'broken', 'quiet', 'better', 'good')]
+        assert [pair for pair in pairs if _contrast(*(colours[name] for name in pair)) < 4.5] == []
+        assert [name for name in colours if name.startswith('k-') and _contrast(colours[name], colours['bg']) < 3] == []
