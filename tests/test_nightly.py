@@ -12,26 +12,25 @@ import time
 
 import pytest
 
-import sessions as made
 from conftest import TOP, eventually
 from parity.base.files import Lock
 from parity.nightly import progress
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
-from parity.nightly.progress import Earlier, Progress
-from parity.records import record
+from parity.nightly.progress import Progress
 from parity.scheduler import command
 from parity.system import systems
 from parity.verdict.model import Cell
+from stored import case
 
 RUN = '[ \x1b[32mRUN     \x1b[0m ] Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
 OK = '[ \x1b[32m      OK\x1b[0m ] ({:>2}/{}) Stream %threads={} %.repeat_no=0 /5e9ecbc{} @local:default+distro\n'
 SKIP = '[     SKIP ] ({:>3}/{}) Npb %c=A /bb{} @local:default+distro [no reason]\n'
 
 
-def begun(folder, cases: int = 0, earlier: Earlier | None = None) -> Progress:
-    """The progress of a run since 0.0 whose cases 1..``cases`` have begun."""
-    state = Progress(folder, last=0.0, earlier=earlier)
+def begun(folder, cases: int = 0, usual: dict | None = None, step: str = '') -> Progress:
+    """The progress of a run since 0.0 whose cases 1..``cases`` have begun; ``usual``: seconds by number."""
+    state = Progress(folder, 0.0, {f'Stream %threads={n} @local:default+distro': seconds for n, seconds in (usual or {}).items()}, step)
     for n in range(1, cases + 1):
         state.read(RUN.format(n, n), 1.0)
     return state
@@ -61,13 +60,13 @@ def test_a_case_runs_once_its_job_has_an_output_and_what_has_ended_is_counted(tm
     for line in ('[==========] Running 3 check(s)\n', OK.format(1, 3, 2, 2), '[     FAIL ] ( 2/3) Hpl /aa @local:default+spack\n',
                  '[  PASSED  ] Ran 3/3 test case(s)\n', '[     SKIP ] (3/3) Npb %c=A /bb @a:b+c [why]\n'):
         state.read(line, 5.0)
-    assert state.told(5.0) == '3 of 3 done' and state.ran == 2
+    assert state.told(5.0) == '3 of 3 done' and state.last == 5.0
 
 
 def test_a_case_that_waits_in_a_queue_is_told_with_the_time_and_the_scheduler_s_reason(tmp_path):
-    state = begun(tmp_path, 5, Earlier(1.2, [1.2]))
+    state = begun(tmp_path, 5, {1: 1.2})
     stage(tmp_path, 1, waits=True, since=400.0, reason='Not Running: Dedicated time conflict')
-    assert state.told(1000.0) == ('nothing done yet; about 1.2 s left, once a job starts; waiting in the queue: '
+    assert state.told(1000.0) == ('nothing done yet; about 1.2 s left, once a job starts, and 4 new cases; waiting in the queue: '
                                   'Stream %threads=1 (10 min, Not Running: Dedicated time conflict)')
     stage(tmp_path, 1, waits=False, since=1000.0, reason='pbs1 is down (communication closed)')
     assert state.told(1010.0).endswith('running: Stream %threads=1 (10 s, pbs1 is down (communication closed))')
@@ -92,34 +91,31 @@ def test_a_wait_is_told_once_it_is_long_and_again_when_its_reason_changes(tmp_pa
                      ('waiting in the queue', '90', 'Licenses'), ('running', '5', 'pbs1 is down')]
 
 
-THEN = Earlier(110.0, [10.0, 40.0, 100.0])
-#: Of 100 cases 90 are skipped in a second: the 10 that run take all of the time.
-MANY = Earlier(600.0, [60.0 * n for n in range(1, 11)], skipped=90)
+#: Seconds that cases 1, 2, 3 took before.
+THEN = {1: 10.0, 2: 30.0, 3: 60.0}
 
 
-@pytest.mark.parametrize('earlier, events, now, left', [
-    (THEN, [], 4.0, 106.0), (THEN, [(end, 1, 3, 20.0)], 20.0, 100.0), (THEN, [], 5000.0, 100.0),        # a slow case leaves the others their time
-    (THEN, [(end, 3, 3, 100.0)], 100.0, None), (None, [(end, 1, 40, 10.0)], 10.0, None),
-    (Earlier(100.0, [50.0, 100.0]), [(end, 1, 6, 10.0), (end, 2, 6, 20.0), (end, 3, 6, 150.0)], 150.0, 150.0),      # three repeats instead of one
-    (MANY, [], 0.0, 600.0), (MANY, [(skip, 1, 90, 100, 1.0), (end, 91, 100, 60.0)], 60.0, 540.0), (MANY, [(end, 1, 100, 60.0)], 60.0, 540.0)])
-def test_what_is_left_is_what_was_left_of_the_session_before(tmp_path, earlier, events, now, left):
-    state = begun(tmp_path, earlier=earlier)
+@pytest.mark.parametrize('usual, events, running, now, left', [
+    (THEN, [], None, 4.0, 100.0), (THEN, [], 1, 4.0, 96.0), (THEN, [], 1, 5000.0, 90.0),       # a slow case leaves the others their time
+    (THEN, [(end, 1, 3, 20.0)], None, 20.0, 180.0), (THEN, [(end, 1, 3, 5.0)], None, 5.0, 45.0),      # at the pace of what has ended
+    (THEN, [(end, 1, 3, 10.0), (end, 2, 3, 40.0), (end, 3, 3, 100.0)], None, 100.0, None), ({}, [(end, 1, 40, 10.0)], None, 10.0, None),
+    ({2: 7.0}, [(skip, 1, 90, 100, 1.0)], None, 1.0, 7.0)])
+def test_what_is_left_is_what_the_open_cases_took_before_at_today_s_pace(tmp_path, usual, events, running, now, left):
+    state = begun(tmp_path, 3, usual)
     for happened, *given in events:
         happened(state, *given)
+    if running:
+        stage(tmp_path, running, waits=False, since=0.0)
+        state.told(now)                                   # it looks at the stage directories
     assert state.left(now) == (left and pytest.approx(left)) and (', until ' in state.told(now)) is bool(left)
+    assert begun(tmp_path, step='rerun 1 of 2').told(0.0) == 'rerun 1 of 2: nothing done yet'
 
 
-JOB = {'submitted': 1795190000.0, 'waited': 3600.0, 'ran': 10.0}
-AFTER = {'submitted': 1795193610.0, 'waited': 20.0, 'ran': 30.0}
-
-
-@pytest.mark.parametrize('cases, elapsed, told', [
-    ([{'job_completion_time_unix': 1795190060.0}, {'job_completion_time_unix': None}, {'result': 'skip'}], 100.0, Earlier(100.0, [0.0, 60.0], 1)),
-    # the time that its jobs waited is no time that is left
-    ([{'parity': {'job': job}} for job in (JOB, AFTER, AFTER | {'ran': 5.0}, {})], 3700.0, Earlier(80.0, [0.0, 10.0, 15.0, 40.0]))])
-def test_a_session_tells_when_its_cases_ended(cases, elapsed, told):
-    session = record.of_report(made.report([made.ran(**case) for case in cases], [], time_elapsed=elapsed))
-    assert progress.of_session(session) == told
+def test_the_usual_time_of_a_case_is_the_median_of_its_runs(stored):
+    assert progress.usual('local') == {}
+    for seconds in (10.0, 20.0, 60.0):
+        stored.add(case(parity={'job': {'submitted': 1.0, 'waited': 500.0, 'ran': seconds}}))
+    assert progress.usual('local') == {'Toy @local:default+distro': 20.0}
 
 
 def test_what_is_printed_is_handed_on_and_an_output_that_stays_open_is_not_waited_for(results, monkeypatch, capfd):

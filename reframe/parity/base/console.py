@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
+import threading
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import rich.console
 from rich.text import Text
@@ -34,3 +37,42 @@ def plain(text: str) -> str:
     """Return the text in ASCII: signs of ours by others, letters without accents, anything else as `?`."""
     text = re.sub(r'[^\x00-\x7f]', lambda sign: _ASCII.get(sign[0], sign[0]), text)
     return unicodedata.normalize('NFKD', text).encode('ascii', 'replace').decode()
+
+
+#: Without a terminal a line tells the progress so often.
+EVERY_SECONDS = 60.0
+#: How much is done, of how much (0: not known), and a line on it.
+Told = tuple[int, int, str]
+
+
+@contextlib.contextmanager
+def progress(told: Callable[[], Told]) -> Iterator[Callable[[Text], None]]:
+    """Show the progress that ``told`` returns: the last line of a terminal, elsewhere a line a minute.
+
+    Yields a function that prints a text above it."""
+    if not sys.stdout.isatty():
+        ended = threading.Event()
+        threading.Thread(target=_tell, args=(told, ended), daemon=True).start()
+        try:
+            yield lambda text: print(text.plain, flush=True)
+        finally:
+            ended.set()
+        return
+    from rich.progress import BarColumn, Progress, ProgressColumn
+
+    class Line(ProgressColumn):
+        def render(self, task):
+            done, total, text = told()
+            bar.update(task.id, completed=done, total=total or None)
+            return Text(text, style='dim', overflow='ellipsis', no_wrap=True)
+
+    console = Console(soft_wrap=True, highlight=False, emoji=False)
+    with Progress(BarColumn(20), Line(), console=console, transient=True, refresh_per_second=1) as bar:
+        bar.add_task('', total=None)
+        yield bar.console.print
+
+
+def _tell(told: Callable[[], Told], ended: threading.Event) -> None:
+    while not ended.wait(EVERY_SECONDS):
+        with contextlib.suppress(OSError, ValueError):      # nobody reads on: that does not end the work
+            print(f'parity: {told()[2]}', flush=True)

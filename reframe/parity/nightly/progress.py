@@ -15,51 +15,53 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-from parity.base import paths
+from parity.base import console, paths
 from parity.base.errors import ParityError
 from parity.base.figures import duration
-from parity.records import database, record
-from parity.records.record import Session
-from parity.report import beside
+from parity.records import database
 from parity.scheduler import command
 from parity.scheduler.command import Standing
 from parity.system import systems
 
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 _BEGUN = re.compile(r'\[ RUN +\] (.+) /(\w+) @(\S+)')
-_ENDED = re.compile(r'\[ *([A-Z]+) *\] \( *(\d+)/(\d+)\) .* /(\w+) @\S+')
+_ENDED = re.compile(r'\[ *([A-Z]+) *\] \( *(\d+)/(\d+)\) .* /(\w+) @(\S+)')
 #: At most so many cases are named.
 _NAMED = 3
 #: Without a terminal a line tells the progress so often.
-EVERY_SECONDS = 600.0
+EVERY_SECONDS = console.EVERY_SECONDS
 #: A wait of this length is printed at once, and so is a new reason; how often parity looks for one.
 _WAIT_SECONDS, _LOOK_SECONDS = 60.0, 15.0
 
 
-class Earlier(NamedTuple):
-    """A session with the same selection: its length, and when its cases ended, in seconds from its start."""
+def usual(system: str) -> dict[str, float]:
+    """Return the seconds that each case of the system took, the median of its nights, as ReFrame names the case.
 
-    elapsed: float
-    ends: list[float]
-    skipped: int = 0        # cases that ended at once are only counted
+    Empty without a history."""
+    if not database.uuids():
+        return {}
+    import polars as pl  # here and not above: a first night does without it
 
-
-def of_session(session: Session) -> Earlier:
-    """Return a stored session's length and ends, without the time in which all its jobs waited in a queue."""
-    runs = [run for run in session.runs if not run.fixture]
-    ran = [run for run in runs if run.status != 'skipped']
-    return Earlier(session.elapsed - record.ran_and_waited(runs)[1], record.ends(ran, session.start),
-                   len(runs) - len(ran))
+    from parity.records import history
+    frame = history.load(system).filter(pl.col('seconds').is_not_null())
+    runs = frame.group_by('case', 'partition', 'environ', 'session', 'run').agg(pl.col('seconds').first())
+    cases = runs.group_by('case', 'partition', 'environ').agg(pl.col('seconds').median())
+    return {f'{case} @{system}:{partition}+{environ}': seconds
+            for case, partition, environ, seconds in cases.iter_rows()}
 
 
 @dataclass
 class _Case:
     name: str
     pattern: str                        # of its folder, below ReFrame's stage directory
+    usual: float | None = None          # seconds that it took before
     folder: Path | None = None          # once it is there
     standing: Standing | None = None    # once its job waits or runs
+
+    def ran(self, now: float) -> float:
+        """Return the seconds that its job has run."""
+        return now - self.standing.since if self.standing and not self.standing.waits else 0.0
 
     def told(self, now: float) -> str:
         reason = f', {self.standing.reason}' if self.standing.reason else ''
@@ -68,14 +70,16 @@ class _Case:
 
 @dataclass
 class Progress:
-    """The state of a run. ``stage`` is where ReFrame's cases run. ``last`` and every ``now`` are Unix times."""
+    """The state of a run. ``stage`` is where ReFrame's cases run. ``began`` and every ``now`` are Unix times."""
 
     stage: Path
-    last: float                      # when the newest case that ran ended; the run's start before that
-    earlier: Earlier | None = None
+    began: float
+    usual: dict[str, float] = field(default_factory=dict)       # seconds by case
+    step: str = ''                   # of the night, such as `rerun 1 of 2`
     done: int = 0
-    ran: int = 0                     # of those that are done; the others were skipped
     total: int = 0
+    last: float = 0.0                # when the newest case that ran ended
+    worth: float = 0.0               # usual seconds of the cases that ran
     _open: dict[str, _Case] = field(default_factory=dict)
 
     def read(self, line: str, now: float) -> None:
@@ -83,13 +87,14 @@ class Progress:
         line = _COLOUR.sub('', line)
         if begun := _BEGUN.search(line):
             name, digest, place = begun.groups()
-            folder = re.sub(r'[:+]', '/', place)
-            self._open[digest] = _Case(re.sub(r' %\.repeat_no=\d+', '', name), f'{folder}/*{digest}*')
+            folder, name = re.sub(r'[:+]', '/', place), re.sub(r' %\.repeat_no=\d+', '', name)
+            usual = self.usual.get(f'{name} @{place}')
+            self._open[f'{digest} {place}'] = _Case(name, f'{folder}/*{digest}*', usual)
         elif ended := _ENDED.search(line):
             self.done, self.total = int(ended[2]), int(ended[3])
+            case = self._open.pop(f'{ended[4]} {ended[5]}', None)
             if ended[1] != 'SKIP':
-                self.ran, self.last = self.ran + 1, now
-            self._open.pop(ended[4], None)
+                self.last, self.worth = now, self.worth + ((case and case.usual) or 0.0)
 
     def _seen(self, now: float) -> list[_Case]:
         """Return the cases that wait or run, the oldest first, after a look at their stage directories."""
@@ -107,26 +112,26 @@ class Progress:
         return {s.reason for s in found if (now - s.since >= _WAIT_SECONDS if s.waits else s.reason)}
 
     def left(self, now: float) -> float | None:
-        """Return the seconds that the earlier session had left when as many of its cases had run."""
-        if not self.earlier or not self.earlier.ends or self.total and self.done >= self.total:
+        """Return the seconds that the open cases took before, at the pace of those that have ended."""
+        known = [case for case in self._open.values() if case.usual is not None]
+        if not known:
             return None
-        whole, ends, skipped = self.earlier
-        share = len(ends) / (len(ends) + skipped)       # of all cases then, those that ran
-        longer = max(1, round(share * self.total)) / len(ends) if self.total else 1
-        at = min(int(self.ran / longer), len(ends) - 1)
-        then = (ends[at - 1] if at else 0.0) + (now - self.last) / longer
-        # a case that takes longer than it did then cannot use up what is left for the others
-        return max(0.0, whole - min(then, ends[at])) * longer
+        # a case that takes longer than before does not use up what is left for the others
+        left = sum(max(0.0, case.usual - case.ran(now)) for case in known)
+        return left * ((self.last - self.began) / self.worth if self.worth else 1.0)
 
     def told(self, now: float) -> str:
         """Return one line on the progress."""
         cases = self._seen(now)
         running, waiting = ([c for c in cases if c.standing.waits is waits] for waits in (False, True))
         held = bool(waiting and not running)
-        said = [f'{self.done} of {self.total} done' if self.total else 'nothing done yet']
-        if (left := self.left(self.last if held else now)) is not None:
+        said = [f'{self.step}: ' if self.step else '']
+        said[0] += f'{self.done} of {self.total} done' if self.total else 'nothing done yet'
+        if (left := self.left(now)) is not None:
             end = time.strftime('until %a %H:%M', time.localtime(now + left))
-            said.append(f'about {duration(left)} left, {"once a job starts" if held else end}')
+            new = sum(case.usual is None for case in self._open.values())
+            said.append(f'about {duration(left)} left, {"once a job starts" if held else end}'
+                        + (f', and {new} new cases' if new else ''))
         for what, group in (('running', running), ('waiting in the queue', waiting)):
             if group:
                 more = [f'{len(group) - _NAMED} more'] if len(group) > _NAMED else []
@@ -143,17 +148,16 @@ def start(command: list[str]) -> subprocess.Popen:
                             env={**os.environ, **plain})
 
 
-def follow(process: subprocess.Popen, arguments: list[str]) -> threading.Thread:
+def follow(process: subprocess.Popen, arguments: list[str], step: str = '') -> threading.Thread:
     """Hand on a process's output in a thread of its own: signals are the main thread's.
 
-    A terminal's last line tells the progress; elsewhere a line does so now and then. What cannot be known of an
-    earlier session refuses no run."""
+    A terminal's last line tells the progress; elsewhere a line a minute does so. What cannot be known of earlier
+    nights refuses no run."""
     try:
-        known = beside.newest(database.uuids(), systems.named(arguments), arguments)
-        earlier = of_session(database.read(known.uuid)) if known else None
+        known = usual(systems.named(arguments))
     except (ParityError, ValueError):
-        earlier = None
-    state = Progress(paths.results() / 'stage', time.time(), earlier)
+        known = {}
+    state = Progress(paths.results() / 'stage', time.time(), known, step)
     show = _on_terminal if sys.stdout.isatty() else _in_lines
     thread = threading.Thread(target=show, args=(process.stdout, state), daemon=True)
     thread.start()
@@ -187,15 +191,8 @@ def _say(text: str) -> None:
 
 
 def _on_terminal(output: Iterable[str], state: Progress) -> None:
-    from rich.console import Console
-    from rich.live import Live
     from rich.text import Text
-
-    def newest() -> Text:
-        return Text(state.told(time.time()), style='dim', overflow='ellipsis', no_wrap=True)
-
-    console = Console(soft_wrap=True, highlight=False, emoji=False)
-    with Live(console=console, get_renderable=newest, transient=True, refresh_per_second=1) as live:
+    with console.progress(lambda: (state.done, state.total, state.told(time.time()))) as say:
         for line in output:
             state.read(line, time.time())
-            live.console.print(Text.from_ansi(line.rstrip('\n')))
+            say(Text.from_ansi(line.rstrip('\n')))

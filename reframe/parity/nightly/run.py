@@ -87,10 +87,11 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> Verdic
     suspicious = [cell for cell in verdict.cells if cell.suspicious]
     names = sorted({cell.case.replace(' ', '') for cell in suspicious})
     named = ', '.join(names[:3]) + (f' and {len(names) - 3} more cases' if len(names) > 3 else '')
-    for more in runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments):
-        began = time.monotonic()
-        print(f'parity: measured again before the verdict: {named}', flush=True)
-        if seconds <= 0 or _run(more, seconds):
+    again = runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments)
+    for number, more in enumerate(again, 1):
+        began, step = time.monotonic(), f'rerun {number} of {len(again)}'
+        print(f'parity: {step} before the verdict: {named}', flush=True)
+        if seconds <= 0 or _run(more, seconds, step):
             print('parity: what was not measured again is judged by its first runs', file=sys.stderr)
             break
         seconds -= time.monotonic() - began
@@ -106,10 +107,10 @@ def _overhead(ran: float, waited: float, wall: float) -> str:
             f'overhead {100 * (wall - ran - waited) / ran:.1f} %')
 
 
-def _run(arguments: list[str], limit_seconds: float) -> str:
+def _run(arguments: list[str], limit_seconds: float, step: str = '') -> str:
     """Run ReFrame to its end or to the limit; return '' or why it was stopped."""
     process = progress.start(_reframe(arguments))
-    following = progress.follow(process, arguments)
+    following = progress.follow(process, arguments, step)
     previous = signal.signal(signal.SIGTERM, _stop)
     why = ''
     try:

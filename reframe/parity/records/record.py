@@ -283,14 +283,6 @@ def ran_and_waited(runs: Iterable[Run]) -> tuple[float, float]:
     return _seconds_of(ran), _seconds_of(whole) - _seconds_of(ran)
 
 
-def ends(runs: list[Run], start: float) -> list[float]:
-    """Return when each run ended, in seconds from ``start`` (Unix time), without those in which jobs merely waited
-    in a queue. A run without a job (it was skipped) ended at once."""
-    ran, whole = _spans(runs)
-    known = [run.times[2] if run.times else run.ended for run in runs]
-    return sorted(end - start - (_seconds_of(whole, end) - _seconds_of(ran, end)) if end else 0.0 for end in known)
-
-
 def _spans(runs: Iterable[Run]) -> tuple[Spans, Spans]:
     """The spans in which jobs ran, and those in which they waited or ran."""
     times = [run.times for run in runs if run.times]

@@ -74,16 +74,10 @@ def before(session: Session, system: str) -> Session | None:
     since yesterday does not make yesterday another thing."""
     known = database.uuids()
     until = known.index(session.uuid) if session.uuid in known else len(known)
-    return newest(known[:until], system, outset.words(session.cmdline), session.cases)
-
-
-def newest(known: list[str], system: str, arguments: list[str], cases: str = '') -> Session | None:
-    """Return the newest session among ``known`` that ran on ``system`` what these arguments of reframe select, or
-    these ``cases``."""
-    chosen = outset.of_arguments(arguments)
-    for other in filter(None, map(database.brief, reversed(known[-FURTHEST:]))):
+    chosen = outset.of_arguments(outset.words(session.cmdline))
+    for other in filter(None, map(database.brief, reversed(known[:until][-FURTHEST:]))):
         if other.system == system and other.cases and not other.rerun_of and (
-                other.cases == cases or outset.of_arguments(outset.words(other.cmdline)) == chosen):
+                other.cases == session.cases or outset.of_arguments(outset.words(other.cmdline)) == chosen):
             return other
     return None
 

@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -23,10 +24,13 @@ from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
+from rich.text import Text
 
-from parity.base import files, paths, yamlfile
+from parity.base import console, files, paths, yamlfile
 from parity.base.errors import InfrastructureError, UsageError
+from parity.base.figures import duration
 from parity.base.strict import Strict
+from parity.base.text import visible
 from parity.software.blas import attempt
 
 #: Spack starts a Python of its own and reads its configuration, perhaps from a shared file system.
@@ -87,16 +91,26 @@ class Spack(NamedTuple):
         log = place / 'build.log'
         print(f'parity: spack {arguments[0]} ({log})', flush=True)
         said: list[str] = []
+        began, count, now = time.monotonic(), (0, 0), f'spack {arguments[0]}'
         command = [self.program, '-e', str(place), *arguments]
+
+        def told() -> console.Told:
+            seconds, (at, total) = time.monotonic() - began, count
+            left = f', about {duration(seconds / (at - 1) * (total - at + 1))} left at this pace' if at > 1 else ''
+            return max(at - 1, 0), total, f'{now}, {duration(seconds)} so far{left}'
+
         with log.open('a') as out, subprocess.Popen(
                 command, env=self.environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process, console.progress(told) as say:
             for line in process.stdout:
                 out.write(line)
                 said = [*said[-60:], line.rstrip()]
                 for pattern, words in _TOLD:
                     if found := pattern.search(line):
-                        print(f'parity: {words.format(*found.groups())}', flush=True)
+                        now = visible(words.format(*found.groups()))
+                        if found.re.groups > 2:
+                            count = int(found[3]), int(found[4])
+                        say(Text(f'parity: {now}'))
         if process.returncode:
             raise InfrastructureError(f'spack {arguments[0]} fails: {_error(said)} (see {log})')
 
