@@ -17,7 +17,8 @@ CODE = Code('hpcc', executable='hpcc', package='hpcc', beside=('mpirun',), blas=
             version=r'VersionMajor=(\d+)\nVersionMinor=(\d+)\nVersionMicro=(\d+)',
             units={'hpl_residual': '', 'hpl_time': 's', '(hpl|dgemm_.*|fft_.*)': 'Gflop/s',
                    'randomaccess_.*': 'GUP/s', 'beff_.*latency.*': 'us', '(ptrans|stream_.*|beff_.*)': 'GB/s'},
-            parts={'memory': (r'Hpcc\.(stream|randomaccess)_',), 'bound by memory': (r'Hpcc\.(hpl|fft_|ptrans)',),
+            parts={'memory': (r'Hpcc\.(stream|randomaccess)_',),
+                   'memory-bound codes': (r'Hpcc\.(hpl|fft_|ptrans)',),
                    'compute': (r'Hpcc\.dgemm_',), 'within a node': (r'Hpcc\.beff_',)},
             headlines={r'Hpcc\.hpl': 'HPL (hpcc)'})
 

@@ -10,7 +10,7 @@ from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, half, sam
 
 CODE = Code('HPCG', spack='hpcg@3.1', binaries=('xhpcg',), starts=('--nx=16', '--rt=0'),
             units={'gflops': 'Gflop/s', 'bandwidth': 'GB/s'},
-            parts={'bound by memory': ('Hpcg',)},
+            parts={'memory-bound codes': ('Hpcg',)},
             headlines={r'Hpcg\.gflops': 'HPCG'})
 
 # points along the edge of each rank's cube, more where caches would hold them, up to LARGEST; seconds; by size

@@ -10,7 +10,7 @@ from parity.check import Code, Metric, Mpi, Wrong
 
 CODE = Code('HPL', spack='hpl@2.3', binaries=('xhpl',), files=('HPL.dat',), blas=True,
             stand_in='hpcc', stands_for=('hpl',), units={'gflops': 'Gflop/s', 'seconds': 's'},
-            parts={'bound by memory': ('Hpl',)},
+            parts={'memory-bound codes': ('Hpl',)},
             headlines={r'Hpl\.gflops': 'HPL'})
 
 # share of memory, and seconds, by size

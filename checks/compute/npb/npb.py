@@ -9,7 +9,8 @@ from parity.check import Code, Metric, Mpi
 
 CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C', binaries=('{names}.{classes}.x',),
             units={'mops_.*': 'Mop/s', 'seconds': 's'},
-            parts={'bound by memory': ('Npb%benchmark=(bt|cg|ft|is|lu|mg|sp)',), 'compute': ('Npb%benchmark=ep',)},
+            parts={'memory-bound codes': ('Npb%benchmark=(bt|cg|ft|is|lu|mg|sp)',),
+                   'compute': ('Npb%benchmark=ep',)},
             headlines={r'Npb%benchmark=ep\.mops_total': 'NPB EP',
                        r'Npb%benchmark=cg\.mops_total': 'NPB CG'})
 

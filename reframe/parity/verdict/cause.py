@@ -261,14 +261,17 @@ def _all_nodes(figures: Iterable[Figure]) -> list[str]:
 
 
 def _apart(node: str, own: list[Figure]) -> Where | None:
-    """The node, if its figures are slow tonight and those without it were not since its own became so."""
+    """The node, if its figures are slow tonight and most of those without it were not since its own became so."""
     with_it = [f for f in own if node in f.nodes]
     fine_until = max((f.start for f in with_it if not f.slow), default=float('-inf'))
     since = min((f.start for f in with_it if f.start > fine_until), default=float('inf'))
     others = [f for f in own if f.nodes and node not in f.nodes and f.start >= since]
-    if not others or any(f.slow for f in others) or not all(f.slow for f in with_it if f.tonight):
+    slow = sum(f.slow for f in others)
+    if 2 * slow >= len(others) or not all(f.slow for f in with_it if f.tonight):
         return None
-    return Where(kind='node', name=node, why=f'not slow on {several(_all_nodes(others))}')
+    where = several(_all_nodes(others))
+    return Where(kind='node', name=node, why=f'slow in {slow} of {len(others)} figures on {where}' if slow
+                 else f'not slow on {where}')
 
 
 def _partitions(found: list[Figure], partition: str) -> Where:
@@ -296,12 +299,12 @@ def _partitions(found: list[Figure], partition: str) -> Where:
 #: which one was judged and none is slower. A group is a part that a code names for its cells (CODE, parts). The
 #: first rule that fits counts.
 RULES = (
-    ('memory', ['memory'], ['bound by memory', 'within a node'], ['compute', 'network']),
-    ('compute clock', ['compute'], ['bound by memory'], ['memory']),
-    ('compute and memory alike', ['compute', 'memory'], ['bound by memory', 'within a node'],
+    ('memory', ['memory'], ['memory-bound codes', 'within a node'], ['compute', 'network']),
+    ('compute clock', ['compute'], ['memory-bound codes'], ['memory']),
+    ('compute and memory alike', ['compute', 'memory'], ['memory-bound codes', 'within a node'],
      ['network', 'storage']),
-    ('network', ['network'], [], ['compute', 'memory', 'bound by memory', 'within a node']),
-    ('storage', ['storage'], [], ['compute', 'memory', 'bound by memory', 'network']),
+    ('network', ['network'], [], ['compute', 'memory', 'memory-bound codes', 'within a node']),
+    ('storage', ['storage'], [], ['compute', 'memory', 'memory-bound codes', 'network']),
 )
 
 
