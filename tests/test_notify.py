@@ -132,7 +132,7 @@ def test_the_command_gets_subject_and_verdict_once_a_change(notifier, capsys):
     got = notifier.got()
     assert got.startswith('Subject: parity: local: 1 regressed, 1 failed\n\n'
                           f'now regressed: {HPL}\nnow failed: {MG}\n\n')
-    assert r'<b>-8 %\x1b[0m' in got and got.endswith('next    parity show x\n')
+    assert r'<b>-8 %\x1b[0m' in got and got.endswith('trust   no rate is stated\n')
     assert capsys.readouterr().out == 'notice sent: parity: local: 1 regressed, 1 failed\n'
     own.judged(verdict(hpl('regressed'), mg('failed')))
     assert notifier.got() == got

@@ -193,7 +193,7 @@ def test_head_rows_tables_and_addresses_of_a_page(words):
     for said in ('onebox:virtual: Stream: a wrong answer. 5 more below.', 'onebox · 2026-11-20 02:14 to 03:26 · session 3f2a91b4 · interrupted · exit code 1', '1 regressed'):
         assert said in head
     notes = words.all('dl', **{'class': 'notes'})[0]['text']
-    assert all(said in notes for said in ('1 of 2 codes (no Spack: NPB)', 'no rate is stated', 'steal 2 %', 'parity show'))
+    assert all(said in notes for said in ('1 of 2 codes (no Spack: NPB)', 'no rate is stated', 'steal 2 %'))
     ids = {e['attrs']['id'] for e in words.elements if 'id' in e['attrs']}
     assert {e['attrs']['href'][1:] for e in words.all('a') if e['attrs']['href'].startswith('#')} <= ids
     pair, = (r['text'] for r in words.all('tr') if r['text'].startswith('Stream: triad'))

@@ -69,7 +69,7 @@ def of(verdict: Verdict) -> Answer:
     judged = any(cell.judged_by for cell in verdict.cells)
     return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
                   headlines=[] if judged else list(_headlines(table)),
-                  notes=[(label, text) for label, text in _notes(verdict, table) if text])
+                  notes=[(label, text) for label, text in _notes(verdict, table, entries) if text])
 
 
 # ---- entries
@@ -212,7 +212,7 @@ def _machine(facts: dict[str, Any]) -> str:
         f'{facts["backend"]} guest' if facts.get('kind') == 'virtual' else '')))
 
 
-def _notes(verdict: Verdict, table: list[Row]) -> Iterator[tuple[str, str]]:
+def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator[tuple[str, str]]:
     """Yield a label and a sentence for each kind of the rest; '' where there is none."""
     cells = [row.cell for row in table]
     by_word = Counter(cell.verdict for cell in cells)
@@ -243,7 +243,7 @@ def _notes(verdict: Verdict, table: list[Row]) -> Iterator[tuple[str, str]]:
     yield 'pairs', ' · '.join(f'{n} {state}' for state, n in sorted(states.items()))
     yield 'covers', verdict.coverage.line
     yield 'trust', verdict.trust
-    yield 'next', verdict.next
+    yield 'next', '' if any(entry.next for entry in entries) else verdict.next     # an entry ends with its own
 
 
 #: What a reason to skip holds, in few words.
