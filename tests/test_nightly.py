@@ -50,13 +50,15 @@ def stage(folder, number, **standing):
     own = folder / 'local' / 'default' / 'distro' / f'Stream_5e9ecbc{number}'
     own.mkdir(parents=True, exist_ok=True)
     (own / (command.FILE if standing else 'rfm_job.out')).write_text(json.dumps(standing))
+    (own / 'rfm_job.sh').touch()
+    os.utime(own / 'rfm_job.sh', (2.5, 2.5))
 
 
 def test_a_case_runs_once_its_job_has_an_output_and_what_has_ended_is_counted(tmp_path):
     state = begun(tmp_path, 2)
     assert state.told(2.0) == 'nothing done yet'
     stage(tmp_path, 2)
-    assert state.told(3.0) == 'nothing done yet; running: Stream %threads=2 (0.0 s)' and state.told(93.0).endswith('running: Stream %threads=2 (90 s)')
+    assert state.told(3.0) == 'nothing done yet; running: Stream %threads=2 (0.5 s)' and state.told(92.5).endswith('running: Stream %threads=2 (90 s)')
     for line in ('[==========] Running 3 check(s)\n', OK.format(1, 3, 2, 2), '[     FAIL ] ( 2/3) Hpl /aa @local:default+spack\n',
                  '[  PASSED  ] Ran 3/3 test case(s)\n', '[     SKIP ] (3/3) Npb %c=A /bb @a:b+c [why]\n'):
         state.read(line, 5.0)

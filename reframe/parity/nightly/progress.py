@@ -102,8 +102,7 @@ class Progress:
         for case in cases:
             case.folder = case.folder or next(self.stage.glob(case.pattern), None)
             if case.folder:
-                case.standing = command.read_standing(case.folder) or case.standing or (
-                    Standing(False, now) if (case.folder / 'rfm_job.out').exists() else None)
+                case.standing = command.read_standing(case.folder) or case.standing or _started(case.folder)
         return sorted((c for c in cases if c.standing), key=lambda c: c.standing.since)
 
     def held_up(self, now: float) -> set[str]:
@@ -137,6 +136,14 @@ class Progress:
                 more = [f'{len(group) - _NAMED} more'] if len(group) > _NAMED else []
                 said.append(f'{what}: {", ".join([c.told(now) for c in group[:_NAMED]] + more)}')
         return '; '.join(said)
+
+
+def _started(folder: Path) -> Standing | None:
+    """Return since when a case without a queue runs: ReFrame writes its script as it starts it."""
+    with contextlib.suppress(OSError):          # the case has ended and its directory is gone
+        if (folder / 'rfm_job.out').exists():
+            return Standing(False, (folder / 'rfm_job.sh').stat().st_mtime)
+    return None
 
 
 def start(command: list[str]) -> subprocess.Popen:
