@@ -92,6 +92,7 @@ def test_nothing_that_a_job_printed_commands_the_terminal():
 def test_json_has_the_answer_and_ascii_is_enough(stored):
     stored.add(storing.case(), facts={'machine': {'hostname': 'node01', 'core_sets': [[0], [1]], 'model_name': 'Zen·5', 'kind': 'virtual', 'backend': 'kvm'}})
     assert '"sentence": "This machine is measured: 2 figures' in parity('verdict', '--json').stdout
-    done = process('verdict', env={**os.environ, 'PYTHONIOENCODING': 'ascii'})
-    assert done.returncode == 0 and 'local | 2 cores, Zen|5, kvm guest' in done.stdout and done.stdout.isascii()
+    for given in ({'PYTHONIOENCODING': 'ascii'}, {'LC_ALL': 'C'}):
+        done = process('verdict', env={**os.environ, **given})
+        assert done.returncode == 0 and 'local | 2 cores, Zen|5, kvm guest' in done.stdout and done.stdout.isascii()
     assert plain('▁▄█ é 日') == '_.# e? ?'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import threading
@@ -23,7 +24,8 @@ class Console(rich.console.Console):
 def lines(said: Iterable[tuple[str, str]]) -> None:
     """Print (text, style) a line; colours only on a terminal, lines never cut, signs that the terminal has."""
     console = Console(soft_wrap=True, highlight=False, emoji=False)
-    known = 'utf' in console.encoding.lower()
+    # Python writes UTF-8 in the C locale, which promises ASCII
+    known = 'utf' in console.encoding.lower() and os.environ.get('LC_ALL') not in ('C', 'POSIX')
     for text, style in said:
         console.print(Text(text if known else plain(text), style=style))
 
