@@ -30,7 +30,7 @@ SET = {
     'Imb.ranks_a_node': ('1', ' %ranks_a_node=1'),
     'OsuBandwidth.binding': ('none', ' %binding=none'),             # OsuAtOnce is made of it: nothing is set there
     'Hpl.dat': ('/x/HPL.dat', ' %dat=/x/HPL.dat'),
-    'Npb.profile': ('true', ' %profile=yes'),
+    'Npb.npb_class': ('W', ' %npb_class=W %profile=yes'), 'Npb.profile': ('true', ' %npb_class=W %profile=yes'),
     'Ior.on': ('home', ' %on=home'), 'Mdtest.on': ('home', ' %on=home'), 'Fio.on': ('home', ' %on=home'),
     'Stream.env_vars': ('A:1', ' %env_vars=A:1 %exclusive_access=yes'), 'Stream.exclusive_access': ('yes', ' %env_vars=A:1 %exclusive_access=yes'),
     'Hpcc.time_limit': ('10m', ''), 'Hpcc.tags': ('a,b', ''), 'Hpcc.maintainers': ('me', ''), 'Hpcc.size': ('nightly', ''),
