@@ -5,7 +5,11 @@ Gflop/s, as HPL's own rules have it; ``results`` has all lines."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
+from itertools import product
+from math import prod
+from statistics import median
 
 from parity.check import Incomplete, Lines, Read, Wrong, agree, number, whole
 
@@ -30,10 +34,13 @@ class HplResult:
 
 def read(text: str) -> Read:
     """gflops (Gflop/s), seconds and residual of the best line, once every line passed.
+    gflops_median, gflops_worst: of all lines.
     Facts: its variant, n, nb, p, q and processes; the number of tests; HPL's version."""
     lines = results(text)
     best = max(lines, key=lambda each: each.gflops)
-    return {'gflops': best.gflops, 'seconds': best.seconds, 'residual': best.residual}, {
+    rates = [each.gflops for each in lines]
+    return {'gflops': best.gflops, 'gflops_median': median(rates), 'gflops_worst': min(rates),
+            'seconds': best.seconds, 'residual': best.residual}, {
         'variant': best.variant, 'n': best.n, 'nb': best.nb, 'p': best.p, 'q': best.q,
         'processes': best.p * best.q, 'tests': len(lines), 'version': _version(Lines(text))}
 
@@ -59,6 +66,27 @@ def results(text: str) -> list[HplResult]:
     if (passed, failed, skipped) != (tests, 0, 0):
         raise Wrong(f'{tests} tests, {passed} passed, {failed} failed, {skipped} skipped by HPL\'s count')
     return found
+
+
+def check(text: str, dat: str) -> None:
+    """Raise Wrong unless the lines of an output are all that its input file asks for, and no others."""
+    words = [line.split() for line in dat.splitlines()]
+    try:
+        # how many N, NB, grids, PFACT, NBMIN, NDIV, RFACT, BCAST, DEPTH: testing/ptest/HPL_pdinfo.c of HPL 2.3
+        counts = [int(words[at][0]) for at in (4, 6, 9, 13, 15, 17, 19, 21, 23)]
+        n, nb, p, q = ([int(word) for word in words[at][:counts[of]]]
+                       for at, of in ((5, 0), (7, 1), (10, 2), (11, 2)))
+        grids = list(zip(p, q, strict=True))
+    except (IndexError, ValueError):
+        raise Wrong('dat: this is no HPL.dat') from None
+    asked = Counter({(*sizes, *grid): prod(counts[3:]) for *sizes, grid in product(n, nb, grids)})
+    ran = Counter((line.n, line.nb, line.p, line.q) for line in results(text))
+    if ran != asked:
+        raise Wrong(f'ran {_told(ran)}, asked for {_told(asked)}')
+
+
+def _told(lines: Counter) -> str:
+    return '; '.join(f'{count} of N, NB, P, Q {each}' for each, count in lines.items())
 
 
 def _version(out: Lines) -> str:
