@@ -133,7 +133,7 @@ def options(places, mode='read', **more):
              'files': 20, 'iterations': 2, **more}
     if mode == 'read' and 'destination' not in more:
         del given['destination']
-    flags = ['--durable'] if given.pop('durable', False) else []
+    flags = [f'--{name}' for name in ('durable', 'overwrite', 'process-a-file') if given.pop(name.replace('-', '_'), False)]
     return [part for name, value in given.items() for part in (f'--{name}'.replace('_', '-'), value)] + flags
 
 
@@ -158,7 +158,7 @@ def test_it_needs_python_3_9_and_its_standard_library_only_but_for_mpi4py(name):
     tree = ast.parse(PROGRAM[name].read_text() + FILETOOLS.read_text(), feature_version=(3, 9))
     names = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     names |= {node.module.split('.')[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert names <= sys.stdlib_module_names | {'filetools'} | ({'mpi4py'} if name == 'fileset' else set())
+    assert names <= sys.stdlib_module_names | {'filetools', 'mpi4py'}
 
 
 @pytest.mark.parametrize('mode, more, line', [
@@ -180,6 +180,8 @@ def test_a_run_that_cannot_be_is_refused_in_one_line(places, mode, more, line):
 
 @pytest.mark.parametrize('mode, more', [
     *(('small-copy', more) for more in ({'files': 0}, {'clients': -1}, {'hang_seconds': 'nan'}, {'source': ''}, {'iterations': 'x'})),
+    *(('small-copy', more) for more in ({'pause': -1}, {'nodes': -1}, {'overwrite': True, 'iterations': 1})),
+    ('large-copy', {'overwrite': True}), ('large-copy', {'process_a_file': True}),
     *(('read', more) for more in ({'files': 0}, {'bytes': -1}, {'bytes': 1.5}, {'bytes': '1e999'}, {'bytes': 'nan'}, {'chunk': 0},
                                   {'iterations': 'x'}, {'seed': -1}, {'destination': '/tmp'})),
     ('read-write', {'destination': ''}), ('tiny', {})])
@@ -299,6 +301,51 @@ def test_clients_that_hang_or_die_or_cannot_write_leave_no_time(places, fault, e
     after = fault if 'setrlimit' in fault else f'def write(path, *rest):\n    {fault}\n    true_write(path, *rest)\nm.write = write'
     done = run(options(places, 'small-write', clients=2, hang_seconds=0.5 if 'sleep' in fault else 300), after=after)
     assert done.returncode == 1 and done.stderr.startswith(error) and empty(places)
+    with pytest.raises(Incomplete, match=why):
+        READ['filecopy'](done.stdout)
+
+
+@pytest.mark.parametrize('process', [False, True])
+@pytest.mark.parametrize('mode', COPIES[1:])
+def test_passes_that_overwrite_stand_apart_from_the_first(places, mode, process):
+    """The first pass is slow, the others write into its files; the pauses between them are not timed."""
+    slow = """
+def put(self, path, *rest):
+    with open(self.options.destination + '/log', 'a') as log:
+        print(os.path.basename(os.path.dirname(os.path.dirname(path))), os.path.exists(path), file=log)
+    os.path.exists(path) or time.sleep(0.1)
+    true_put(self, path, *rest)
+true_put, m.Job.put = m.Job.put, put"""
+    begun = time.monotonic()
+    metrics, said = results(options(places, mode, files=3, iterations=3, overwrite=True, process_a_file=process, pause=0.5), after=slow)
+    log = places[1] / 'log'
+    assert log.read_text().splitlines() == ['iteration-1 False'] * 3 + ['iteration-1 True'] * 6
+    assert metrics['first_seconds'] > 0.3 > metrics['seconds_max'] and time.monotonic() - begun > 1
+    assert (said['overwrite'], said.get('process a file'), said['pause']) == ('yes', 'yes' if process else None, '0.5')
+    log.unlink()
+    assert empty(places)
+
+
+@pytest.mark.parametrize('mode', COPIES)
+def test_clients_on_nodes_begin_together_and_each_tells_its_seconds(mpi, places, mode):
+    slow = "def put(self, *rest):\n    self.team.rank and time.sleep(0.4)\n    true_put(self, *rest)\ntrue_put, m.Job.put = m.Job.put, put"
+    metrics, said = results(options(places, mode, files=1, nodes=2), ranks=2, before=TWO_NODES % 1, after=slow)
+    rows = [[float(word) for word in row.split()] for row in said['client seconds']]
+    assert said['nodes'] == '2' and len(rows) == 2 and empty(places)
+    assert all(one < 0.4 <= other for one, other in rows)
+    assert metrics['client_seconds'] == pytest.approx(sum(map(sum, rows)) / 4) and metrics['seconds'] >= 0.4
+
+
+@pytest.mark.parametrize('before, fault, code, error, why', [
+    (TWO_NODES % 1, 'time.sleep(7777)', 1, '', 'no iteration wrote all: 2 hangs, 0 failed writes'),
+    (TWO_NODES % 1, 'os._exit(3)', 1, 'filecopy: a client died\n', 'the output ends without'),
+    (TWO_NODES % 1, 'raise OSError(28, "No space left on device")', 1, 'iteration 1: No space left on device\n', '0 hangs, 40 failed writes'),
+    (TWO_NODES % 2, 'pass', 2, 'filecopy: 2 ranks on 1 nodes, asked for one on each of 2\n', 'the output ends without')])
+def test_a_node_in_trouble_ends_the_run_on_all_nodes(mpi, places, before, fault, code, error, why):
+    after = f'def put(self, *rest):\n    if self.team.rank:\n        {fault}\n    true_put(self, *rest)\ntrue_put, m.Job.put = m.Job.put, put'
+    hang = 0.5 if 'sleep' in fault else 300
+    done = run(options(places, 'small-write', nodes=2, hang_seconds=hang), ranks=2, before=before, after=after)
+    assert done.returncode == code and error in done.stderr and empty(places)
     with pytest.raises(Incomplete, match=why):
         READ['filecopy'](done.stdout)
 

@@ -23,8 +23,8 @@ def names(check: str, *arguments: str) -> set[str]:
 
 #: TEST.VARIABLE -> what is set, and the end of the names of that check's cases.
 SET = {
-    'FileCopy.destination': ('other', ' %destination=other %source=a%20b%7Cc%25d'),
-    'FileCopy.source': ('a b|c%d', ' %destination=other %source=a%20b%7Cc%25d'),    # one word, in names and perflogs
+    'FileCopy.destination': ('other', ' %destination=other %pause=0.25 %source=a%20b%7Cc%25d'), 'FileCopy.overwrite': ('no', ''), 'FileCopy.pause': ('.25', ''),
+    'FileCopy.source': ('a b|c%d', ' %destination=other %pause=0.25 %source=a%20b%7Cc%25d'),    # one word, in names and perflogs
     'Fileset.destination': ('scratch', ''),                         # the default, in words
     'Fileset.ranks_a_node': ('1', ''),                              # the default of Fileset, not of its base
     'Imb.ranks_a_node': ('1', ' %ranks_a_node=1'),

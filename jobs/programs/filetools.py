@@ -1,20 +1,27 @@
 """Common parts of filecopy.py and fileset.py: troubles, sealed lines, file systems, the page cache, removal.
 
-It lies beside them wherever they run (Linux, Python 3.9, standard library).
+It lies beside them wherever they run (Linux, Python 3.9, standard library; mpi4py
+where there is more than one rank).
 """
 import contextlib
 import ctypes
+import io
 import math
 import mmap
 import os
+import pickle
 import platform
 import re
 import signal
+import sys
+import time
 import zlib
 
 BLOCK = 4096                            # what a small file occupies on the usual file systems
 MARGIN = 1.05                           # what cannot fit with 5 % to spare is refused
 STOPS = (signal.SIGTERM, signal.SIGINT)
+TASKS = ('OMPI_COMM_WORLD_SIZE', 'MV2_COMM_WORLD_SIZE', 'PMI_SIZE', 'SLURM_STEP_NUM_TASKS')
+PATIENCE = 20.0                         # s, for other ranks to clean up
 libc = ctypes.CDLL(None, use_errno=True)
 sealed = []                             # the lines under the checksum: none with a host or a path
 
@@ -120,3 +127,85 @@ def remove(tree, tick=lambda: None):
             tick()
         with contextlib.suppress(OSError):
             os.rmdir(folder)
+
+
+class Team:
+    """The ranks of this run. All wait by polling: within MPI, a signal would be seen too late to clean up."""
+
+    def __init__(self, mpi=True):
+        self.comm, self.rank, self.size, self.met, self.left = None, 0, 1, 0.0, False
+        self.mpi4py = self.mpi = 'none'
+        self.launch, self.apart = 'one rank', ''
+        if not mpi:
+            return
+        tasks = next((int(os.environ[name]) for name in TASKS if os.environ.get(name, '').isdecimal()), 0)
+        why = 'no launcher'
+        try:
+            import mpi4py
+            from mpi4py import MPI
+            self.comm, self.mpi4py = MPI.COMM_WORLD, mpi4py.__version__
+            self.mpi = ' '.join(re.split('[,\n]', MPI.Get_library_version())[0].split())
+            self.rank, self.size = self.comm.rank, self.comm.size
+            self.farewell = self.comm.Dup()
+        except ImportError:
+            why = 'mpi4py is absent'
+        except RuntimeError:                            # a wheel of mpi4py looks for MPI when it is imported
+            why = 'mpi4py finds no MPI library'
+        self.launch = 'mpi' if self.comm and (tasks or self.size > 1) else f'one rank, {why}'
+        self.apart = tasks > 1 and self.size == 1 and (
+            f'the launcher started {tasks} tasks, but each is a run of its own: '
+            f'{"mpi4py is built for the MPI of another launcher" if self.comm else why}')
+
+    def wait(self, request, pause=1e-4):
+        """Wait for the other ranks; Trouble when one has left."""
+        while not request.Test():
+            if self.farewell.Iprobe():
+                self.left = True
+                raise Trouble(1, f'rank {self.rank} ends because another one did')
+            time.sleep(pause)
+        self.met = time.perf_counter()
+
+    def meet(self, pause=1e-4):
+        if self.comm:
+            self.wait(self.comm.Ibarrier(), pause)
+        self.met = time.perf_counter()
+
+    def gather(self, answer):
+        """The answers of all ranks, on every rank; nobody has them before all have answered."""
+        if not self.comm:
+            self.meet()
+            return [answer]
+        data, sizes = pickle.dumps(answer), bytearray(8 * self.size)
+        self.wait(self.comm.Iallgather(len(data).to_bytes(8, sys.byteorder), sizes))
+        met, counts = self.met, list(memoryview(sizes).cast('Q'))
+        every = bytearray(sum(counts))
+        self.wait(self.comm.Iallgatherv(data, [every, counts]))
+        self.met, stream = met, io.BytesIO(every)
+        return [pickle.load(stream) for _ in counts]
+
+    def step(self, work, *arguments):
+        """The answers of all ranks; what fails on one is Trouble on all, so that none waits for ever."""
+        answer, trouble = None, None
+        try:
+            answer = work(*arguments)
+        except Trouble as error:
+            trouble = error.args
+        except (OSError, MemoryError) as error:
+            trouble = 1, plain(f'rank {self.rank} on {platform.node()}: {str(error) or type(error).__name__}')
+        said = self.gather((answer, trouble))
+        for _, trouble in said:
+            if trouble:
+                raise Trouble(*trouble)
+        return [answer for answer, _ in said]
+
+    def leave(self, status):
+        """End out of step with the other ranks: tell them, and give them time to clean up."""
+        if self.size > 1:
+            told = [self.farewell.isend(None, other) for other in range(self.size) if other != self.rank]
+            request, until = self.farewell.Ibarrier(), time.monotonic() + PATIENCE
+            while not request.Test():
+                time.sleep(0.01)
+                if time.monotonic() > until:
+                    self.comm.Abort(status)
+            del told
+            os._exit(status)            # MPI's own end would wait for barriers that were left

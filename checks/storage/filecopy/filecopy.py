@@ -3,17 +3,21 @@
 The study of 2012 on physical and virtual nodes timed these on PVFS and Lustre with 1 to n clients.
 `durable` stops the clock after fsync of files and folders; `as-is` stops where `cp` would, and
 measures the page cache as much as the storage: it is labelled so.
+
+    reframe -c checks/ -n FileCopy -P client_nodes=1,2,3,4 -S destination=local -r     # a client a node
 """
 
 import shlex
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from filecopy_output import read
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Budget, Code, Metric, Workload
+from parity.check import Budget, Code, Metric, Workload, Wrong
+from parity.scheduler import placement
 
-CODE = Code('filecopy', executable='python3', units={'seconds.*': 's', 'rate': 'MB/s', 'file_rate': 'files/s'},
+CODE = Code('filecopy', executable='python3', units={'.*seconds.*': 's', 'rate': 'MB/s', 'file_rate': 'files/s'},
             parts={'storage': ('FileCopy',)},
             headlines={r'FileCopy%mode=large-copy%clients=one%sync=durable\.rate': 'large copy, durable'})
 
@@ -24,7 +28,12 @@ SIZES = {'quick': (64 << 20, 300, 3), 'nightly': (1 << 30, 4000, 10), 'acceptanc
 
 @rfm.simple_test
 class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
-    """Copy or write files between two named file systems, 1 or more clients at once."""
+    """Copy or write files between two named file systems, 1 or more clients at once.
+
+    ``client_nodes`` starts them together on so many nodes, and gives the mean of every client's own seconds.
+    ``bytes``, ``files`` and ``passes`` replace what the size states. ``overwrite`` writes the small files of the
+    first pass again in the others; ``process_a_file`` starts cp or dd for each; ``pause`` seconds between passes
+    are not timed."""
 
     programs = ('filetools.py', 'filecopy.py')
     executable = 'python3'
@@ -33,6 +42,13 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
     sync = parameter(['durable', 'as-is'])
     source = variable(str, value='scratch')
     destination = variable(str, value='scratch')
+    client_nodes = variable(typ.Str[r'([1-9]\d{0,5})?'], value='')
+    bytes = variable(typ.Str[r'([1-9]\d{0,14})?'], value='')
+    files = variable(typ.Str[r'([1-9]\d{0,7})?'], value='')
+    passes = variable(typ.Str[r'([1-9]\d{0,5})?'], value='')
+    overwrite = variable(typ.Bool, value=False)
+    process_a_file = variable(typ.Bool, value=False)
+    pause = variable(float, value=0.0)
     metrics = (
         Metric('seconds', 's', 'lower'),
         Metric('rate', 'MB/s', 'higher'),
@@ -40,28 +56,58 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
         Metric('failed_writes', 'count', 'lower', zero=True),
     )
 
+    @run_after('init')
+    def declare_clients(self):
+        names = ['client_seconds'] if self.client_nodes else []
+        names += [f'first_{name}' for name in ('seconds', *names)] if self.overwrite else []
+        self.metrics = (*self.metrics, *(Metric(name, 's', 'lower') for name in names))
+
     @run_after('setup')
     def place(self):
         cores = self.extra('cores') or 1
         if self.clients == 'all' and cores == 1:
             self.skip_case('one core: the same as clients=one')
-        self.without_launcher()
+        if self.mode == 'large-copy' and (self.overwrite or self.process_a_file):
+            self.skip_case('overwrite and process_a_file are of small files')
+        nodes = int(self.client_nodes or 1)
+        if nodes > 1:
+            self.launch(placement.Asked(nodes, nodes, 'none'))
+            self.executable = self.python()
+        else:
+            self.without_launcher()
         self.num_cpus_per_task = cores if self.clients == 'all' else 1
-        size, files, iterations = SIZES[self.size]
+        size, files, iterations = (int(given or by_size) for given, by_size in zip(
+            (self.bytes, self.files, self.passes), SIZES[self.size], strict=True))
         clients = cores if self.clients == 'all' else 1
-        one = clients * (size if self.mode == 'large-copy' else 4096 * files)       # small files: a block each
+        large = self.mode == 'large-copy'
+        one = nodes * clients * (size if large else 4096 * files)                   # small files: a block each
         written_first = 0 if self.mode == 'small-write' else 1                      # what is copied
         plan = self.plan_bytes([one], iterations, self.destination, written_first)
+        if self.overwrite and plan.repetitions < 2:
+            self.skip_case(f'overwrite needs 2 passes: {plan.why}')
+        self.wanted = {'mode': self.mode, 'iterations': plan.repetitions, 'clients': clients,
+                       'files': 1 if large else files, 'file bytes': size if large else 1024,
+                       'nodes': self.client_nodes, 'overwrite': 'yes' if self.overwrite else '',
+                       'process a file': 'yes' if self.process_a_file else '', 'pause': self.pause or ''}
         options = {'mode': self.mode, 'bytes': size, 'files': files, 'iterations': plan.repetitions,
-                   'clients': clients,
+                   'clients': clients, 'pause': self.pause, 'nodes': self.client_nodes or 0,
                    'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
         self.executable_opts = ['filecopy.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
-        self.executable_opts += ['--durable'] if self.sync == 'durable' else []
+        self.executable_opts += [f'--{flag}' for flag, there in (
+            ('durable', self.sync == 'durable'), ('overwrite', self.overwrite),
+            ('process-a-file', self.process_a_file)) if there]
 
     def parse(self, text):
         values, facts = read(text)
+        for name, asked in self.wanted.items():
+            if facts.get(name, '') != str(asked):
+                raise Wrong(f'{name}: ran {facts.get(name, "none")}, asked for {asked or "none"}')
+        if self.overwrite and 'first_seconds' not in values:
+            first = [m.name for m in self.metrics if m.name.startswith('first_')]
+            self.leave_out(first, 'the first pass did not write all')
         self.note(facts)
         for end in ('destination', 'source'):
             if facts.get(f'{end} cached') == 'yes':
-                self.label(['seconds', 'rate'], 'cached', f'the {end} is in the page cache')
+                timed = [m.name for m in self.metrics if m.name.endswith(('seconds', 'rate'))]
+                self.label(timed, 'cached', f'the {end} is in the page cache')
         return values

@@ -1,23 +1,28 @@
 """Output of programs/filecopy.py: files copied or written by several clients, of which some may hang. Under the
-checksum stand the options, the seconds of every iteration, and the medians, which follow from them."""
+checksum stand the options, the seconds of every iteration, and the medians, which follow from them. If the first
+iteration makes files that the others overwrite, they are of the others."""
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import mean, median
 
 from parity.check import Incomplete, Lines, Read, Wrong, number, sealed
 
 START, SEAL = 'filecopy: start of results, format 1', 'crc32 = ([0-9a-f]{8})'
 _ABOVE = ('host', 'source', 'source device', 'destination', 'destination device')
 _ROW = r'iteration (\d+) client-max-seconds (\S+) aggregate-rate (\S+) MB/s hung (\d+) failed (\d+)'
+_CLIENTS = r'iteration (\d+) clients (.+)'
 _NEAR = 1e-5        # rates have six digits
 
 
 def read(text: str) -> Read:
     """Seconds and rates over the iterations that wrote everything; hangs and failed writes over all.
+    client_seconds, of clients on nodes: the median of their means. first_...: of the iteration before overwriting.
     Facts: the parameters and what is known of caches: `source cached` is a word, `source cached why` the rest."""
     above, _, out = sealed(text, START, SEAL)
-    files = out.count('files: (.+)') * out.count('clients: (.+)')
+    nodes = out.count('nodes: (.+)') if out.maybe('nodes: .*') else 0
+    clients = out.count('clients: (.+)') * (nodes or 1)
+    files = out.count('files: (.+)') * clients
     megabytes = files * out.count('file bytes: (.+)') / 1e6
     rows, asked = out.every(_ROW), out.count('iterations: (.+)')
     if [row[1] for row in rows] != [str(at) for at in range(1, asked + 1)]:
@@ -29,7 +34,10 @@ def read(text: str) -> Read:
     for row in rows:
         if (row[2], row[3]) == ('-', '-') if row[4] == row[5] == '0' else (row[2], row[3]) != ('-', '-'):
             raise Wrong(f'a time although not all was written, or none although it was: {row[0][:120]}')
-    seconds = [float(number(row[2], 'seconds')) for row in rows if row[2] != '-']
+    every = [float(number(row[2], 'seconds')) if row[2] != '-' else 0 for row in rows]
+    means = _means(out, every, clients) if nodes else []
+    first = 1 if out.maybe('overwrite: yes') else 0
+    seconds = [each for each in every[first:] if each]
     if not seconds:
         hangs, failed = counts.values()
         raise Incomplete(f'no iteration wrote all: {hangs} hangs, {failed} failed writes')
@@ -38,7 +46,25 @@ def read(text: str) -> Read:
     if out.one('mode: (.+)')[1] != 'large-copy':
         figures['file_rate'] = median(files / each for each in seconds)
     return {**{name: _figure(out, name, expected) for name, expected in figures.items()},
+            **({'client_seconds': median(filter(None, means[first:]))} if means else {}),
+            **{f'first_{name}': of[0] for name, of in (('seconds', every), ('client_seconds', means))
+               if first and of and of[0]},
             **{name: float(count) for name, count in counts.items()}}, _facts(above, out)
+
+
+def _means(out: Lines, every: list[float], clients: int) -> list[float]:
+    """The clients' mean seconds by iteration, 0 where not all wrote all. The longest is that of the iteration."""
+    rows = out.every(_CLIENTS)
+    if [row[1] for row in rows] != [str(at) for at in range(1, len(every) + 1)]:
+        raise Incomplete(f'line {out.end}: the clients of {len(rows)} iterations of {len(every)}, or out of order')
+    means = []
+    for row, longest in zip(rows, every, strict=True):
+        told = row[2].split()
+        of = [float(number(word, 'seconds of a client')) for word in told if word != '-']
+        if len(told) != clients or (max(of) if len(of) == clients else 0) != longest:
+            raise Wrong(f'{len(told)} clients, the longest {max(of, default=0):g} s: {row[0][:120]}')
+        means.append(mean(of) if longest else 0)
+    return means
 
 
 def _figure(out: Lines, name: str, expected: float) -> float:
@@ -51,6 +77,7 @@ def _figure(out: Lines, name: str, expected: float) -> float:
 def _facts(above: Lines, out: Lines) -> dict[str, str]:
     found = {name: line[1] for name in _ABOVE if (line := above.maybe(f'{name}: (.+)'))}
     found |= {row[1]: row[2] for row in out.every('([a-z ]+): (.+)')}
+    found |= {'client seconds': [row[2] for row in out.every(_CLIENTS)]} if 'nodes' in found else {}
     for name in ('source cached', 'destination cached'):
         word, comma, why = found.get(name, '').partition(', ')
         if comma:

@@ -66,19 +66,14 @@ class Mpi(Workload):
 
     def place_ranks(self, ranks=None, nodes=None):
         """Ask for ``ranks`` of one thread each, evenly on ``nodes``; by default for all cores."""
-        nodes, have = nodes or int(self.nodes), self.extra('nodes')
-        if have and nodes > have:
-            self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}')
+        nodes = nodes or int(self.nodes)
         ranks = ranks or self.ranks_on(nodes)
         if ranks % nodes:
             self.skip_case(f'{ranks} ranks cannot be spread evenly over {nodes} nodes')
-        self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = ranks, ranks // nodes, 1
         self.asked = placement.Asked(nodes, ranks, self.binding, self.order)
-        node_file = nodes > 1 and placement.needs_node_file(self.current_partition)
-        self.env_vars.update(OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1,
-                             **placement.variables(self.asked, node_file))
-        if node_file:
-            self.job.launcher.options += ['--hostfile "$PBS_NODEFILE"']
+        self.env_vars.update(OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1)
+        self.launch(self.asked)
+        self.num_cpus_per_task = 1
 
     def dense_problem(self, fraction, seconds):
         """Return the dense system for a share of the memory and so many seconds (`sizing.dense`)."""

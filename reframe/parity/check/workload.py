@@ -30,7 +30,7 @@ from parity.check import sizing, watched
 from parity.check.reader import Incomplete, Wrong
 from parity.plan import identity
 from parity.rfm import variables
-from parity.scheduler import scheduled
+from parity.scheduler import placement, scheduled
 
 
 class Workload(rfm.RegressionTestPlugin):
@@ -179,6 +179,17 @@ class Workload(rfm.RegressionTestPlugin):
         said = 'PYTHON: name a Python that has mpi4py, for instance PYTHON=/opt/python/bin/python3'
         self.prerun_cmds = [f"{named} -c 'import mpi4py' || {{ echo '{said}' >&2; exit 2; }}", *self.prerun_cmds]
         return named
+
+    def launch(self, asked):
+        """Ask for these ranks, or skip the case where the partition has too few nodes."""
+        nodes, have = asked.nodes, self.extra('nodes')
+        if have and nodes > have:
+            self.skip_case(f'nodes: needs {nodes}, {self.current_partition.fullname} has {have}')
+        self.num_tasks, self.num_tasks_per_node = asked.ranks, asked.each
+        node_file = nodes > 1 and placement.needs_node_file(self.current_partition)
+        self.env_vars.update(placement.variables(asked, node_file))
+        if node_file:
+            self.job.launcher.options += ['--hostfile "$PBS_NODEFILE"']
 
     def without_launcher(self):
         """Run the program itself, not through mpirun or srun: it is no MPI program."""

@@ -3,7 +3,9 @@
 
 Standalone (Linux, Python 3.9, standard library): it runs on compute nodes that have nothing else.
 One large file copied, many 1 KiB files copied, or many 1 KiB files written. With --durable the clock stops
-after fsync of every file and directory; without, where that of cp would. Each run first
+after fsync of every file and directory; without, where that of cp would. With --overwrite every pass but the first
+writes into the files of the first, and what the last one wrote is read back. With --nodes N an MPI launcher starts
+it on each of N nodes (needs mpi4py), and all clients begin together. Each run first
 removes the folders of killed runs of this host. Exit status: 0 results; 1 trouble on the way, wrong files,
 nothing timed; 2 refused.
 """
@@ -20,10 +22,11 @@ import signal
 import statistics
 import sys
 import time
+import traceback
 from multiprocessing.connection import Pipe, wait
 
 import filetools
-from filetools import BLOCK, STOPS, Trouble, drop, mount, opened, plain, remove, resident, room, say, sync
+from filetools import BLOCK, STOPS, Team, Trouble, drop, mount, opened, plain, remove, resident, room, say, sync
 
 CHUNK, SMALL = 1 << 20, 1024            # bytes of a read or write; of a small file
 IN_MEMORY = ('tmpfs', 'ramfs', 'devtmpfs')
@@ -87,25 +90,34 @@ def collect(pipes, progress, patience):
     return said
 
 
-def together(work, clients, patience):
-    """{client: answer} of work(client, meet, tick) in forked clients, without those that hung."""
+def together(work, clients, patience, team):
+    """{client: answer} of work(client, meet, tick) in forked clients, without those that hung. The clients of all
+    nodes of a team meet."""
     progress, pids, running, answers = memoryview(mmap.mmap(-1, 8 * clients)).cast('Q'), [], {}, {}
+
+    def advance():
+        try:
+            words = collect(running, progress, patience)
+        except (EOFError, ConnectionError):
+            raise Trouble(1, 'a client died') from None
+        answers.update((index, word[0]) for index, word in words.items() if word)
+        for index in list(running):
+            if words.get(index, True):                  # it answered, or hangs
+                del running[index]
+        return bool(running)
+
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         for index in range(clients):
             pid, running[index] = fork(work, index, progress)
             pids.append(pid)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-        while running:
-            words = collect(running, progress, patience)
-            answers.update((index, word[0]) for index, word in words.items() if word)
-            running = {index: running[index] for index, word in words.items() if not word}
+        while any(team.step(advance)):
             start = time.perf_counter() + 0.005         # CLOCK_MONOTONIC: one clock for all processes
             for pipe in running.values():
-                pipe.send(start)
+                with contextlib.suppress(ConnectionError):      # a client died: the next step tells all nodes
+                    pipe.send(start)
         return answers
-    except (EOFError, ConnectionError):
-        raise Trouble(1, 'a client died') from None
     finally:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         for pid in pids:
@@ -126,8 +138,8 @@ def pool(seed, client):
 def content(job, client, index):
     if not job.large:
         start = index * 4099 % CHUNK                    # an odd step: a million files before one repeats
-        return [pool(job.options.seed, client)[start:start + SMALL]]
-    stream = random.Random(f'{job.options.seed}/{client}')
+        return [pool(job.seed, client)[start:start + SMALL]]
+    stream = random.Random(f'{job.seed}/{client}')
     return (stream.randbytes(min(CHUNK, job.size - start)) for start in range(0, job.size, CHUNK))
 
 
@@ -141,14 +153,20 @@ def read(path, buffer):
             count = reader.readinto(buffer)
 
 
-def write(path, pieces, durable, tick):
-    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
+def write(path, pieces, durable, tick, flag=os.O_EXCL):
+    with opened(path, os.O_WRONLY | os.O_CREAT | flag) as handle:
         for piece in pieces:
             filetools.write(handle, piece)
             tick()
         if durable:
             os.fsync(handle)
     tick()
+
+
+def spawn(*command):
+    """Run a program, as the loop of a shell does; OSError where it fails."""
+    if status := os.waitpid(os.posix_spawnp(command[0], command, os.environ), 0)[1]:
+        raise OSError(f'{command[0]} ended with {os.waitstatus_to_exitcode(status)}')
 
 
 def digested(pieces, digest, tick):
@@ -161,23 +179,29 @@ def digested(pieces, digest, tick):
 class Job:
     """One run: its work and its places. The methods that take a client are its work."""
 
-    def __init__(self, options):
+    def __init__(self, options, team):
+        self.team, self.seed = team, f'{options.seed}/{team.rank}'
         self.options, self.large = options, options.mode == 'large-copy'
         self.copies = options.mode != 'small-write'
         self.files, self.size = (1, options.bytes) if self.large else (options.files, SMALL)
-        self.data = self.files * self.size * options.clients            # of one iteration
+        self.data = self.files * self.size * options.clients * (options.nodes or 1)  # of one iteration
         self.places = [options.source, options.destination] if self.copies else [options.destination]
         self.own = {place: os.path.join(place, f'{NAME}{LEADER}') for place in self.places}
         self.sums = {}                                                  # of the large sources
 
     def together(self, work):
-        return together(work, self.options.clients, self.options.hang_seconds)
+        return together(work, self.options.clients, self.options.hang_seconds, self.team)
+
+    def alone(self, work):
+        """Answers of a work of one client of this node, which no other node waits for."""
+        return together(work, 1, self.options.hang_seconds, Team(mpi=False))
 
     def source(self, client, index):
         return os.path.join(self.own[self.options.source], f'source-{client}', f'{index:07d}')
 
     def target(self, iteration, client):
-        return os.path.join(self.own[self.options.destination], f'iteration-{iteration}', f'client-{client}')
+        folder = f'iteration-{1 if self.options.overwrite else iteration}'
+        return os.path.join(self.own[self.options.destination], folder, f'client-{client}')
 
     def prepare(self, client, meet, tick):
         digest, folder = hashlib.blake2b(), os.path.dirname(self.source(client, 0))
@@ -199,9 +223,9 @@ class Job:
             except OSError as error:
                 failed.setdefault(index, error.strerror or str(error))
 
-        attempt('folder', os.makedirs, target)
+        attempt('folder', functools.partial(os.makedirs, exist_ok=True), target)
         attempt('folder', sync, os.path.dirname(target))
-        pool(self.options.seed, client)
+        pool(self.seed, client)
         for index in range(self.files if self.copies else 0):
             with contextlib.suppress(OSError):
                 drop(self.source(client, index))
@@ -209,16 +233,30 @@ class Job:
             tick()
         start = meet()
         for index in range(self.files):
-            pieces = read(self.source(client, index), buffer) if self.copies else content(self, client, index)
-            attempt(index, write, os.path.join(target, f'{index:07d}'), pieces, durable, tick)
+            attempt(index, self.put, os.path.join(target, f'{index:07d}'), client, index, buffer, tick)
         if durable:
             attempt('folder', sync, target)
         seconds = time.perf_counter() - start
         meet()                                          # nobody verifies while another is timed
+        last = iteration == self.options.iterations or not self.options.overwrite     # to read warms a cache
         wrong = sum(not self.good(os.path.join(target, f'{index:07d}'), client, index, buffer, tick)
-                    for index in range(self.files) if index not in failed)
-        remove(target, tick)
+                    for index in range(self.files) if last and index not in failed)
+        if last:
+            remove(target, tick)
         return seconds, list(failed.values()), wrong, *map(sum, zip(*kept))     # noqa: B905 (Python 3.9)
+
+    def put(self, path, client, index, buffer, tick):
+        """Make or overwrite one file."""
+        source, durable = self.source(client, index) if self.copies else '', self.options.durable
+        if not self.options.process_a_file:
+            pieces = read(source, buffer) if self.copies else content(self, client, index)
+            write(path, pieces, durable, tick, os.O_TRUNC if self.options.overwrite else os.O_EXCL)
+            return
+        spawn(*(('cp', '-f', source, path) if self.copies else
+                ('dd', 'if=/dev/urandom', f'of={path}', f'bs={SMALL}', 'count=1', 'status=none')))
+        if durable:
+            sync(path)
+        tick()
 
     def good(self, path, client, index, buffer, tick):
         digest = hashlib.blake2b()
@@ -226,6 +264,8 @@ class Job:
             size = sum(map(len, digested(read(path, buffer), digest, tick)))
         except OSError:
             return False
+        if self.options.process_a_file and not self.copies:
+            return size == self.size                    # what dd takes from /dev/urandom nobody knows
         wanted = self.sums.get(client) or hashlib.blake2b(content(self, client, index)[0]).digest()
         return size == self.size and digest.digest() == wanted
 
@@ -259,23 +299,35 @@ def occupy(job):
             os.mkdir(own, 0o700)
         except OSError as error:
             raise Trouble(2, f'cannot write in {plain(place)}: {error.strerror}') from None
-    clients, size = job.options.clients, job.size if job.large else job.files * BLOCK
-    for place in job.places:
+
+
+def fit(job, tops):
+    """Refuse what has no room. The clients of all nodes whose folders are here, of ``tops``, share it."""
+    size = job.size if job.large else job.files * BLOCK
+    for index, place in enumerate(job.own):
+        clients = job.options.clients * sum(os.path.isdir(top[index]) for top in tops)
         room(place, job.places, clients * size, clients * (job.files + 2))
 
 
 def iterate(job, number):
     """Print one iteration; (seconds, 0 unless all was written; hung; failed; wrong; share cached)."""
-    answers = list(job.together(functools.partial(job.transfer, number)).values())
-    hung, reasons = job.options.clients - len(answers), [why for answer in answers for why in answer[1]]
-    if hung:                                            # what it left must not fill the disk
-        together(lambda client, meet, tick: remove(job.target(number, ''), tick), 1, job.options.hang_seconds)
+    if number > 1:
+        time.sleep(job.options.pause)
+    mine, clients = job.together(functools.partial(job.transfer, number)), range(job.options.clients)
+    if len(mine) < len(clients):                        # what a client that hangs left must not fill the disk
+        job.alone(lambda client, meet, tick: remove(job.target(number, ''), tick))
+    every = [answer for node in job.team.gather([mine.get(client) for client in clients]) for answer in node]
+    answers = [answer for answer in every if answer]
+    hung, reasons = len(every) - len(answers), [why for answer in answers for why in answer[1]]
     for why in sorted(set(reasons)):
         print(f'iteration {number}: {plain(why)}', file=sys.stderr)
     seconds = 0 if hung or reasons else round(max(answer[0] for answer in answers), 9)
     took, rate = (f'{seconds:.9f}', f'{job.data / seconds / 1e6:.6g}') if seconds else '--'
     say(f'iteration {number} client-max-seconds {took} aggregate-rate {rate} MB/s '
         f'hung {hung} failed {len(reasons)}')
+    if job.options.nodes:
+        told = (f'{answer[0]:.9f}' if answer and not answer[1] else '-' for answer in every)
+        say(f'iteration {number} clients {" ".join(told)}')
     wrong, stayed, pages = (sum(answer[column] for answer in answers) for column in (2, 3, 4))
     return seconds, hung, len(reasons), wrong, stayed / pages if pages else -1
 
@@ -298,7 +350,7 @@ def caches(job, kinds, share):
 
 
 def results(job, rows):
-    seconds = [row[0] for row in rows if row[0]]
+    seconds = [row[0] for row in rows[job.options.overwrite:] if row[0]]
     say(f'timed = {len(seconds)}')
     if seconds:
         for name, pick in (('seconds', statistics.median), ('seconds_min', min), ('seconds_max', max)):
@@ -321,10 +373,14 @@ def measure(job):
         'mode': options.mode, 'variant': 'durable' if options.durable else 'as-is', 'clients': options.clients,
         'iterations': options.iterations, 'files': job.files, 'file bytes': job.size, 'seed': options.seed,
         'hang seconds': options.hang_seconds, 'source filesystem': kinds[0] if job.copies else 'none',
-        'destination filesystem': kinds[-1]})
+        'destination filesystem': kinds[-1],
+        **({'nodes': options.nodes} if options.nodes else {}),
+        **({'overwrite': 'yes'} if options.overwrite else {}),
+        **({'process a file': 'yes'} if options.process_a_file else {}),
+        **({'pause': options.pause} if options.pause else {})})
     if job.copies:
         sums = job.together(job.prepare)
-        if len(sums) < options.clients:
+        if min(job.team.gather(len(sums))) < options.clients:
             raise Trouble(1, f'no progress for {options.hang_seconds} s while the source was written')
         job.sums = sums if job.large else {}
     rows = [iterate(job, number) for number in range(1, options.iterations + 1)]
@@ -342,6 +398,11 @@ def arguments():
     parser.add_argument('--files', type=int, default=1000, help='1 KiB files of each client (1000)')
     parser.add_argument('--iterations', type=int, default=5)
     parser.add_argument('--clients', type=int, default=1, help='processes at once on this host')
+    parser.add_argument('--nodes', type=int, default=0, help='an MPI launcher starts it on each, if above 1; '
+                        'the seconds of every client are told')
+    parser.add_argument('--overwrite', action='store_true', help='write into the files of the first iteration')
+    parser.add_argument('--process-a-file', action='store_true', help='a process for each file: cp -f, or dd')
+    parser.add_argument('--pause', type=float, default=0.0, help='seconds between iterations, not timed (0)')
     parser.add_argument('--durable', action='store_true', help='stop the clock after fsync')
     parser.add_argument('--hang-seconds', type=float, default=300.0, help='a client without progress for so '
                         'long hangs and is killed; longer than any one fsync may take (300)')
@@ -350,6 +411,13 @@ def arguments():
     for name in ('bytes', 'files', 'iterations', 'clients', 'hang_seconds'):
         if not 0 < getattr(options, name) < 1 << (60 if name == 'bytes' else 31):
             parser.error(f'--{name.replace("_", "-")} {getattr(options, name)} is out of range')
+    for name in ('nodes', 'pause'):
+        if not 0 <= getattr(options, name) < 1 << 17:
+            parser.error(f'--{name} {getattr(options, name)} is out of range')
+    if options.overwrite and options.iterations < 2:
+        parser.error('--overwrite needs at least 2 iterations')
+    if options.mode == 'large-copy' and (options.overwrite or options.process_a_file):
+        parser.error('--overwrite and --process-a-file are of small files')
     for name in ('source', 'destination')[1 if options.mode == 'small-write' else 0:]:
         if not getattr(options, name):
             parser.error(f'{options.mode} needs --{name}')
@@ -357,28 +425,52 @@ def arguments():
     return options
 
 
+def gathered(job):
+    """Refuse another number of nodes than asked for."""
+    team, nodes = job.team, job.options.nodes or 1
+    if team.apart:
+        raise Trouble(2, team.apart)
+    hosts = team.gather(platform.node())
+    if (len(set(hosts)), len(hosts)) != (nodes, nodes):
+        raise Trouble(2, f'{len(hosts)} ranks on {len(set(hosts))} nodes, asked for one on each of {nodes}')
+
+
 def main():
-    job = Job(arguments())
+    options = arguments()
+    team = Team(mpi=options.nodes > 1)
+    job, status, alone = Job(options, team), 1, True
+    if team.rank:
+        sys.stdout = open(os.devnull, 'w')              # what rank 0 says is enough
     for number in STOPS:
         signal.signal(number, stop)
     try:
-        occupy(job)
-        return measure(job)
+        gathered(job)
+        team.step(occupy, job)
+        team.step(fit, job, team.gather(list(job.own.values())))
+        status, alone = measure(job), False
     except Trouble as trouble:
-        print(f'filecopy: {trouble.args[1]}', file=sys.stderr)
-        return trouble.args[0]
+        status, alone = trouble.args[0], team.left
+        if team.rank == 0 or alone:
+            print(f'filecopy: {trouble.args[1]}', file=sys.stderr)
+    except SystemExit as stopped:
+        status = stopped.code
     except OSError as error:
         sys.stdout = None               # if it is what failed, the interpreter would fail again at its exit
         print(f'filecopy: {error}', file=sys.stderr)
-        return 1
     finally:
         for number in STOPS:
             signal.signal(number, signal.SIG_IGN)
         left = list(job.own.values())
         with contextlib.suppress(Trouble, OSError, KeyError):
-            left = together(job.clean, 1, job.options.hang_seconds)[0]
+            left = job.alone(job.clean)[0]
         for own in left:
             print(f'filecopy: could not remove {plain(own)}', file=sys.stderr)
+        if alone and team.size > 1:
+            if sys.exc_info()[0]:
+                traceback.print_exc()   # a fault of this program, which must not make other ranks wait
+            team.leave(status)
+    team.meet()
+    return status
 
 
 if __name__ == '__main__':

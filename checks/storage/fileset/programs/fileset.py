@@ -14,9 +14,7 @@ import argparse
 import contextlib
 import ctypes
 import errno
-import io
 import os
-import pickle
 import platform
 import random
 import re
@@ -34,93 +32,13 @@ from filetools import BLOCK, STOPS, Trouble, drop, libc, mount, opened, plain, r
 POOL, STEP = 1048573, 4099              # primes: no two blocks of a file and no two of a million files are alike
 LARGE = 1_000_000                       # bytes from which on the inode of a file hardly counts
 SAMPLE = 16                             # files of a rank looked up in the page cache: a look warms the inode
-AGE, PATIENCE = 7 * 86400, 20.0         # s
+AGE = 7 * 86400                         # s
 OWN_CACHE = re.compile('gpfs|beegfs.*|fuse.*|panfs|wekafs|9p|virtiofs|unknown')     # mincore does not know
-TASKS = ('OMPI_COMM_WORLD_SIZE', 'MV2_COMM_WORLD_SIZE', 'PMI_SIZE', 'SLURM_STEP_NUM_TASKS')
 NAME = 'parity-fileset-'
 
 
 def stop(number, frame):
     raise SystemExit(128 + number)
-
-
-class Team:
-    """The ranks of this run. All wait by polling: within MPI, a signal would be seen too late to clean up."""
-
-    def __init__(self):
-        self.comm, self.rank, self.size, self.met, self.left = None, 0, 1, 0.0, False
-        self.mpi4py = self.mpi = 'none'
-        tasks = next((int(os.environ[name]) for name in TASKS if os.environ.get(name, '').isdecimal()), 0)
-        why = 'no launcher'
-        try:
-            import mpi4py
-            from mpi4py import MPI
-            self.comm, self.mpi4py = MPI.COMM_WORLD, mpi4py.__version__
-            self.mpi = ' '.join(re.split('[,\n]', MPI.Get_library_version())[0].split())
-            self.rank, self.size = self.comm.rank, self.comm.size
-            self.farewell = self.comm.Dup()
-        except ImportError:
-            why = 'mpi4py is absent'
-        except RuntimeError:                            # a wheel of mpi4py looks for MPI when it is imported
-            why = 'mpi4py finds no MPI library'
-        self.launch = 'mpi' if self.comm and (tasks or self.size > 1) else f'one rank, {why}'
-        self.apart = tasks > 1 and self.size == 1 and (
-            f'the launcher started {tasks} tasks, but each is a run of its own: '
-            f'{"mpi4py is built for the MPI of another launcher" if self.comm else why}')
-
-    def wait(self, request, pause=1e-4):
-        """Wait for the other ranks; Trouble when one has left."""
-        while not request.Test():
-            if self.farewell.Iprobe():
-                self.left = True
-                raise Trouble(1, f'rank {self.rank} ends because another one did')
-            time.sleep(pause)
-        self.met = time.perf_counter()
-
-    def meet(self, pause=1e-4):
-        if self.comm:
-            self.wait(self.comm.Ibarrier(), pause)
-        self.met = time.perf_counter()
-
-    def gather(self, answer):
-        """The answers of all ranks, on every rank; nobody has them before all have answered."""
-        if not self.comm:
-            self.meet()
-            return [answer]
-        data, sizes = pickle.dumps(answer), bytearray(8 * self.size)
-        self.wait(self.comm.Iallgather(len(data).to_bytes(8, sys.byteorder), sizes))
-        met, counts = self.met, list(memoryview(sizes).cast('Q'))
-        every = bytearray(sum(counts))
-        self.wait(self.comm.Iallgatherv(data, [every, counts]))
-        self.met, stream = met, io.BytesIO(every)
-        return [pickle.load(stream) for _ in counts]
-
-    def step(self, work, *arguments):
-        """The answers of all ranks; what fails on one is Trouble on all, so that none waits for ever."""
-        answer, trouble = None, None
-        try:
-            answer = work(*arguments)
-        except Trouble as error:
-            trouble = error.args
-        except (OSError, MemoryError) as error:
-            trouble = 1, plain(f'rank {self.rank} on {platform.node()}: {str(error) or type(error).__name__}')
-        said = self.gather((answer, trouble))
-        for _, trouble in said:
-            if trouble:
-                raise Trouble(*trouble)
-        return [answer for answer, _ in said]
-
-    def leave(self, status):
-        """End out of step with the other ranks: tell them, and give them time to clean up."""
-        if self.size > 1:
-            told = [self.farewell.isend(None, other) for other in range(self.size) if other != self.rank]
-            request, until = self.farewell.Ibarrier(), time.monotonic() + PATIENCE
-            while not request.Test():
-                time.sleep(0.01)
-                if time.monotonic() > until:
-                    self.comm.Abort(status)
-            del told
-            os._exit(status)            # MPI's own end would wait for barriers that were left
 
 
 def partners(hosts):
@@ -413,7 +331,7 @@ def arguments():
 
 
 def main():
-    team = Team()
+    team = filetools.Team()
     if team.rank:
         sys.stdout = open(os.devnull, 'w')              # what rank 0 says is enough
     with contextlib.redirect_stderr(sys.stdout) if team.rank else contextlib.nullcontext():
