@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import lzma
 import os
@@ -49,7 +50,7 @@ def asked(words: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.parametrize('words, said', [
     ('', 'VERB'), ('begin', 'invalid choice'), ('up --nodes 0', 'valid are 1 to 16 nodes'), ('up --nodes 2;id', 'valid are 1 to 16'),
-    ('up --cpus 99', 'valid are 1 to'), ('up --virtual-rate fast', 'valid are 1mbit to 100gbit'), ('up --physical-rate 0kbit', 'valid are'),
+    ('up --cpus 99', 'valid are 1 to'), ('up --virtual-rate fast', 'valid are 1mbit to 100gbit'), ('up --physical-rate 0kbit', 'valid are'), ('up --second-network 1', 'valid are'),
     ('up --shared /etc', 'a folder of the system'), ('up --shared /tmp/a,b', 'a comma')])
 def test_a_bad_option_is_refused_before_anything_starts(words, said):
     done = asked(words)
@@ -106,6 +107,15 @@ def test_guests_are_the_best_that_this_machine_has(lib, monkeypatch, capsys, abs
 def made(lib, virtual: int, backend: str):
     return lib.model.Cluster(nodes=2, virtual_nodes=virtual, cpus=2, physical_rate=None, virtual_rate=None, shared='/srv/results',
                              backend=backend, network='10.77.61', files='virtio')
+
+
+def test_a_second_network_is_a_second_link_of_each_node(lib):
+    cluster = dataclasses.replace(made(lib, 1, 'uml'), second_network='100mbit')
+    node, guest = cluster.node('p2'), cluster.node('v1')
+    assert [tuple(link) for link in node.links] == [('p2', 'eth0', '10.77.61.12', None), ('p2-2', 'eth1', '10.77.62.12', '100mbit')]
+    assert [link.bridge for link in node.links] == ['br0', 'br1'] and len({link.mac for n in (node, guest) for link in n.links}) == 4
+    assert ['ifname=v1-2' in word for word in lib.uml.guest(guest) if word.startswith('vec')] == [False, True]
+    assert len(made(lib, 1, 'uml').node('p2').links) == 1
 
 
 def test_without_guests_there_is_no_partition_virtual(lib):
@@ -197,7 +207,7 @@ def test_a_guest_sees_this_machine_read_only_and_has_its_own_link(lib):
     words = ' '.join(lib.qemu.guest('kvm', made(lib, 1, 'kvm').node('v1'), '/srv/results'))
     assert 'path=/,mount_tag=root' in words and 'readonly=on' in words.split('mount_tag=root')[1].split()[0]
     assert 'path=/srv/results,mount_tag=shared' in words and words.count('readonly=on') == 1
-    for part in ('-accel kvm -cpu host -smp 2', 'ifname=v1', '02:70:61:72:00:1f', 'node=v1'):
+    for part in ('-accel kvm -cpu host -smp 2', 'ifname=v1', '02:70:61:72:3d:1f', 'node=v1'):
         assert part in words
 
 

@@ -145,6 +145,23 @@ def test_a_hostile_name_or_value_is_refused(path, value):
         System.model_validate(site(path, value))
 
 
+@pytest.mark.parametrize('network, said', [
+    ({'interface': 'eth0; id', 'env_vars': [['A', 'b']]}, 'should match'), ({'interface': 'eth0', 'env_vars': [['A', '$(id)']]}, 'should match'),
+    ({'interface': 'eth0', 'env_vars': []}, 'at least 1 item'), ({'interface': 'eth0', 'env_vars': [['A', 'b']], 'device': 'x'}, 'not permitted'),
+    ({'interface': 'eth0', 'env_vars': [['A', 'b']], 'limits': {'link_bandwidth': {'value': 1, 'unit': 'GB/s', 'source': 'sheet'}}}, 'valid: MB/s')])
+def test_a_network_names_its_interface_and_what_makes_mpi_take_it(network, said):
+    with pytest.raises(ValidationError, match=said):
+        System.model_validate(site('partitions.0.extras.networks', {'slow': network}))
+
+
+def test_a_case_takes_the_network_that_it_is_asked_to(checkout):
+    shell(". ci/activate && reframe -c checks/network/pingpong --system onebox:physical -S network=slow --dry-run", checkout)
+    text, = scripts(checkout, 'onebox').values()
+    assert 'export OMPI_MCA_btl_tcp_if_include=eth1' in text
+    before, after = (text.index(f'>network.{when} ') for when in ('before', 'after'))
+    assert before < text.index('mpi4py.bench') < after
+
+
 @pytest.mark.parametrize('path, value', [
     ('partitions.0.access.0', '--constraint=(icelake|rome)&ib'), ('partitions.0.access.0', '-l place=scatter:excl'),
     ('partitions.0.env_vars.0.1', '${HOME}/x:$PATH'), ('environments.0.modules.0', 'gcc/13.2.0-abc+mpi')])

@@ -19,6 +19,7 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument('--cpus', type=options.cpus, metavar='N', help='CPUs a node (default 1; UML guests have one)')
     up.add_argument('--physical-rate', type=options.rate, metavar='RATE', help="link of p nodes, such as 1gbit")
     up.add_argument('--virtual-rate', type=options.rate, metavar='RATE', help='link of v nodes')
+    up.add_argument('--second-network', type=options.rate, metavar='RATE', help='eth1 on a network of its own')
     logs = sub.add_parser('logs', help='list the logs, or print the end of one')
     logs.add_argument('name', nargs='?', metavar='NODE', help='a node or a daemon')
     kill = sub.add_parser('kill', help='kill -9 a node, or slurmctld, slurmdbd, mariadbd, to try a fault')

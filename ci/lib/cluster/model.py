@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 #: All processes keep their files here; `down` removes the folder. ci/pbs has its own.
 STATE = Path(os.environ.get('PARITY_CLUSTER_STATE', '/run/parity-cluster'))
@@ -16,6 +17,24 @@ MEMORY_MIB = 1200
 GUEST_MIB = 1400
 
 
+class Link(NamedTuple):
+    """A node's connection with a bridge."""
+
+    port: str               # the bridge's end
+    device: str             # the node's end
+    address: str
+    rate: str | None
+
+    @property
+    def bridge(self) -> str:
+        return f'br{self.device[-1]}'
+
+    @property
+    def mac(self) -> str:
+        network, node = self.address.split('.')[2:]
+        return f'02:70:61:72:{int(network):02x}:{int(node):02x}'
+
+
 @dataclass(frozen=True)
 class Node:
     name: str
@@ -24,10 +43,12 @@ class Node:
     cpus: int
     cores: list[int]        # of this machine; nodes may share them
     rate: str | None
+    second: str | None = None       # rate of its link to the second network, where there is one
 
     @property
-    def mac(self) -> str:
-        return f'02:70:61:72:00:{int(self.address.rpartition(".")[2]):02x}'
+    def links(self) -> list[Link]:
+        own = Link(self.name, 'eth0', self.address, self.rate)
+        return [own, Link(f'{self.name}-2', 'eth1', second(self.address), self.second)] if self.second else [own]
 
 
 @dataclass(frozen=True)
@@ -42,16 +63,19 @@ class Cluster:
     files: str              # how guests reach the shared folder: virtio, 9p or hostfs
     network: str            # the first three numbers of its addresses
     why: str = ''           # the reason against a better backend
+    second_network: str | None = None       # the rate of eth1; None: the nodes have eth0 only
 
     def head(self) -> Node:
         return Node('head', 'head', f'{self.network}.1', 1, self._cores(0, 1), None)
 
     def computes(self) -> list[Node]:
         physical = [Node(f'p{i + 1}', 'physical', f'{self.network}.{10 + i + 1}', self.cpus,
-                         self._cores(i * self.cpus, self.cpus), self.physical_rate) for i in range(self.nodes)]
+                         self._cores(i * self.cpus, self.cpus), self.physical_rate, self.second_network)
+                    for i in range(self.nodes)]
         cpus = 1 if self.backend == 'uml' else self.cpus  # a User-mode Linux kernel has no more
         virtual = [Node(f'v{i + 1}', 'virtual', f'{self.network}.{30 + i + 1}', cpus,
-                        self._cores(i * cpus, cpus), self.virtual_rate) for i in range(self.virtual_nodes)]
+                        self._cores(i * cpus, cpus), self.virtual_rate, self.second_network)
+                   for i in range(self.virtual_nodes)]
         return physical + virtual
 
     def all(self) -> list[Node]:
@@ -90,6 +114,12 @@ class Cluster:
         new = RECORD.with_suffix('.new')
         new.write_text(json.dumps(record, indent=2) + '\n')
         new.replace(RECORD)
+
+
+def second(address: str) -> str:
+    """Return the address on the second network that belongs to one on the first."""
+    one, two, three, rest = address.split('.', 3)
+    return f'{one}.{two}.{int(three) + 1}.{rest}'
 
 
 def load() -> Cluster | None:

@@ -11,7 +11,7 @@ import subprocess
 
 import options
 import process
-from model import Cluster, Node
+from model import Cluster, Link, Node
 from told import Told
 
 LINK = 'parity0'  # this machine's end
@@ -22,16 +22,18 @@ def free() -> str:
     routes = json.loads(process.run('ip', '-j', '-4', 'route', 'show', 'table', 'all') or '[]')
     used = [ipaddress.ip_network(route['dst'], strict=False) for route in routes
             if route['dst'][0].isdigit() and route.get('dev') != LINK]
-    for candidate in ('10.77.61', '172.29.61', '192.168.61', '10.203.61'):
-        if not any(ipaddress.ip_network(f'{candidate}.0/24').overlaps(net) for net in used):
+    for candidate in ('10.77.60', '172.29.60', '192.168.60', '10.203.60'):      # and the next, the second network
+        if not any(ipaddress.ip_network(f'{candidate}.0/23').overlaps(net) for net in used):
             return candidate
-    raise Told(4, 'no free private network here: 10.77.61.0/24 and three others are all routed somewhere')
+    raise Told(4, 'no free private network here: 10.77.60.0/23 and three others are all routed somewhere')
 
 
 def ensure(cluster: Cluster) -> None:
     if process.alive('switch'):
         return
     switch = new_switch()
+    if cluster.second_network:
+        _batch(switch, 'link add br1 type bridge', 'link set br1 up')
     subprocess.run(['ip', 'link', 'del', LINK], capture_output=True)
     _batch(None, f'link add {LINK} type veth peer name host netns {switch}',
            f'addr add {cluster.host}/24 dev {LINK}', f'link set {LINK} up')
@@ -47,20 +49,24 @@ def new_switch() -> int:
 
 
 def plug_namespace(node: Node, pid: int) -> None:
-    """Connect a node of namespaces: one end at the bridge, the other as its eth0."""
-    switch = _unplugged(node)
-    _batch(None, f'link add {node.name} netns {switch} type veth peer name eth0 netns {pid}')
-    _port(node)
-    _batch(pid, 'link set lo up', f'addr add {node.address}/24 dev eth0', 'link set eth0 up')
-    if node.rate:
-        _shape(pid, 'eth0', node.rate)
+    """Connect a node of namespaces: one end at the bridge, the other as its eth0; the same for eth1.
+
+    The node goes on once eth0 has its address, so that comes last."""
+    for link in reversed(node.links):
+        switch = _unplugged(link)
+        _batch(None, f'link add {link.port} netns {switch} type veth peer name {link.device} netns {pid}')
+        _port(link)
+        _batch(pid, 'link set lo up', f'addr add {link.address}/24 dev {link.device}',
+               f'link set {link.device} up')
+        if link.rate:
+            _shape(pid, link.device, link.rate)
 
 
 def plug_guest(node: Node) -> None:
-    """Connect a guest: an end at the bridge that its kernel opens."""
-    switch = _unplugged(node)
-    _batch(switch, f'tuntap add dev {node.name} mode tap')
-    _port(node)
+    """Connect a guest: ends at the bridges that its kernel opens."""
+    for link in node.links:
+        _batch(_unplugged(link), f'tuntap add dev {link.port} mode tap')
+        _port(link)
 
 
 def burst(rate: str) -> int:
@@ -68,18 +74,18 @@ def burst(rate: str) -> int:
     return max(options.bits(rate) // 8 // 250, 131072)
 
 
-def _unplugged(node: Node) -> int:
+def _unplugged(link: Link) -> int:
     """Return the switch, without a former node's port of that name."""
     switch = process.alive('switch')
-    subprocess.run([*process.inside(switch, 'net'), 'ip', 'link', 'del', node.name], capture_output=True)
+    subprocess.run([*process.inside(switch, 'net'), 'ip', 'link', 'del', link.port], capture_output=True)
     return switch
 
 
-def _port(node: Node) -> None:
+def _port(link: Link) -> None:
     switch = process.alive('switch')
-    _batch(switch, f'link set {node.name} master br0', f'link set {node.name} up')
-    if node.rate:
-        _shape(switch, node.name, node.rate)
+    _batch(switch, f'link set {link.port} master {link.bridge}', f'link set {link.port} up')
+    if link.rate:
+        _shape(switch, link.port, link.rate)
 
 
 def _shape(pid: int, device: str, rate: str) -> None:

@@ -85,7 +85,11 @@ def _facts(cluster: Cluster, node: Node) -> None:
     """Write the facts that a node's own start script reads."""
     facts = {'backend': cluster.backend, 'checkout': str(CHECKOUT), 'shared': cluster.shared,
              'files': cluster.files, 'server': cluster.files_address, 'address': node.address,
-             'rate': node.rate or '', 'burst': str(network.burst(node.rate)) if node.rate else ''}
+             'second': '', 'second_rate': '', 'second_burst': ''}
+    for link, name in zip(node.links, ('', 'second_'), strict=False):
+        burst = network.burst(link.rate) if link.rate else ''
+        facts |= {f'{name}rate': link.rate or '', f'{name}burst': str(burst)}
+        facts['second' if name else 'address'] = link.address
     lines = [f'{name}={shlex.quote(value)}\n' for name, value in facts.items()]
     (STATE / 'nodes' / node.name).write_text(''.join(lines))
 

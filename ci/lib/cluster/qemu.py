@@ -25,8 +25,9 @@ def guest(accelerator: str, node: Node, shared: str) -> list[str]:
     """Return the words that start a node: root read-only, two writable folders, a link, its console on stdin."""
     return [*_machine(accelerator, FILES, f'node={node.name} quiet panic=-1', GUEST_MIB, node.cpus),
             *_folder('shared', shared), *_folder('mail', f'{STATE}/mail/{node.name}'),
-            '-netdev', f'tap,id=link,ifname={node.name},script=no,downscript=no',
-            '-device', f'virtio-net-pci,netdev=link,mac={node.mac},romfile=']
+            *(word for i, link in enumerate(node.links) for word in (
+                '-netdev', f'tap,id=link{i},ifname={link.port},script=no,downscript=no',
+                '-device', f'virtio-net-pci,netdev=link{i},mac={link.mac},romfile='))]
 
 
 def why_none_boots(accelerator: str) -> str | None:

@@ -19,7 +19,8 @@ def status() -> int:
     print(f'virtual backend  {cluster.backend}{f" ({cluster.why})" if cluster.why else ""}')
     print(f'shared folder    {cluster.shared}')
     print(f'link rates       physical {cluster.physical_rate or "unlimited"}, '
-          f'virtual {cluster.virtual_rate or "unlimited"}')
+          f'virtual {cluster.virtual_rate or "unlimited"}' + (
+              f", second network {cluster.second_network}" if cluster.second_network else ""))
     daemons = [_daemon(name) for name in ('munged', 'switch', *(['files'] if cluster.files == '9p' else []),
                                             'head', *head.DAEMONS)]
     states = nodes.slurm_states()

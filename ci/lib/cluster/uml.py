@@ -40,9 +40,10 @@ def guest(node: Node) -> list[str]:
     place = STATE / 'uml' / node.name
     shutil.rmtree(place, ignore_errors=True)  # a former guest's; it would refuse to start
     place.mkdir(parents=True)
-    net = f'vec0:transport=tap,ifname={node.name},depth=128,gro=1,mac={node.mac}'
-    return [*_kernel(GUEST_MIB, f'{STATE}/bin/guest-init', f'{place}/', node.name), UNUSED, net, 'con0=fd:0,fd:1',
-            f'node={node.name}']
+    nets = [f'vec{i}:transport=tap,ifname={link.port},depth=128,gro=1,mac={link.mac}'
+            for i, link in enumerate(node.links)]
+    return [*_kernel(GUEST_MIB, f'{STATE}/bin/guest-init', f'{place}/', node.name), UNUSED, *nets,
+            'con0=fd:0,fd:1', f'node={node.name}']
 
 
 def _kernel(mib: int, init: str, folder: str, name: str) -> list[str]:

@@ -31,7 +31,8 @@ def up(args: Namespace) -> int:
         host.check()
         cluster = model.load()
         if cluster:
-            machine.demand_same(ME, cluster, args, ('nodes', 'cpus', 'physical_rate', 'virtual_rate', 'shared'))
+            machine.demand_same(ME, cluster, args, ('nodes', 'cpus', 'physical_rate', 'virtual_rate', 'shared',
+                                                    'second_network'))
             if not process.alive('switch'):
                 say('its network is gone: starting it anew')
                 cluster = _new(cluster)
@@ -93,6 +94,7 @@ def _stated(args: Namespace) -> Cluster:
         say('virtual nodes: one CPU each: a User-mode Linux kernel has no more')
     return Cluster(nodes=wanted, virtual_nodes=virtual.count, cpus=args.cpus or 1,
                    physical_rate=args.physical_rate, virtual_rate=args.virtual_rate, shared=str(shared),
+                   second_network=args.second_network,
                    backend=virtual.backend, network=network.free(), files=fileserver.how(virtual.backend),
                    why=virtual.why)
 

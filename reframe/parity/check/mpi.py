@@ -3,8 +3,10 @@
     reframe -c checks/ -n Npb -S ranks_a_node=1 -r             # one rank a node
     reframe -c checks/ -n Npb -P ranks_a_node=1,2,all -r       # a sweep
     reframe -c checks/ -n Npb -S profile=yes -r                # time and bytes by MPI call
+    reframe -c checks/ -n Npb -S nodes=2 -S network=slow -r    # one of the partition's `networks`
 
-A case that is placed otherwise, or profiled, is another case: its name says so (parity.plan.identity)."""
+A case that is placed otherwise, profiled, or takes a network by name is another case: its name says so
+(parity.plan.identity)."""
 
 from __future__ import annotations
 
@@ -18,17 +20,21 @@ from parity.base import codes
 from parity.check import sizing
 from parity.check.reader import Incomplete, Wrong, room
 from parity.check.workload import Workload
-from parity.scheduler import placement
+from parity.scheduler import placement, traffic
 
 
 class Mpi(Workload):
-    """``ranks_a_node`` 1, 2 or all cores of ``nodes`` nodes; ``profile`` runs under the code that profiles MPI."""
+    """``ranks_a_node`` 1, 2 or all cores of ``nodes`` nodes; ``profile`` runs under the code that profiles MPI;
+    ``network`` names one of the partition's: the case is `wrong` where its data took another."""
 
     nodes = variable(typ.Str[r'[1-9][0-9]{0,5}'], value='1')
     ranks_a_node = variable(typ.Str[r'1|2|all'], value='all')
     binding = variable(typ.Str['|'.join(placement.BINDINGS)], value='core')
     order = variable(typ.Str['|'.join(placement.ORDERS)], value='block')
     profile = variable(typ.Bool, value=False)
+    network = variable(typ.Str[r'[A-Za-z0-9_-]*'], value='')
+    #: Bytes that the ranks of the first node sent to other nodes, at least, as the program tells.
+    sent_bytes = 0
 
     @run_after('init', always_last=True)
     def parity_declare_placement(self):
@@ -41,6 +47,24 @@ class Mpi(Workload):
         self.metrics = (*self.metrics, *room(self.profiler).METRICS)
         self.keep_files = [*self.keep_files, self.profiler.profile[0]]
         self.parity_claim()
+
+    @property
+    def parity_networks(self):
+        return self.current_partition.extras.get('networks') or {}
+
+    @run_after('setup')
+    def parity_choose_network(self):
+        if self.network and self.network not in self.parity_networks:
+            self.skip_case(f'network: {self.current_partition.name} names no network {self.network} '
+                           f'({", ".join(self.parity_networks) or "none"})')
+        if self.network:
+            self.env_vars.update(self.parity_networks[self.network]['env_vars'])
+
+    def extra(self, key):
+        """A fact of the partition; of its limits, those of the network that the case takes."""
+        found = super().extra(key)
+        own = self.parity_networks.get(self.network, {}).get('limits') if key == 'limits' else None
+        return {**(found or {}), **own} if own else found
 
     def ranks_on(self, nodes):
         """Ranks of ``nodes`` nodes with ``ranks_a_node`` on each; the case is skipped where they cannot be."""
@@ -89,6 +113,9 @@ class Mpi(Workload):
         self.stage_program('rank.sh')
         self.prerun_cmds = [*self.prerun_cmds, 'mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology',
                             'grep Cpus_allowed_list /proc/self/status >ranks/allowed']
+        if self.network and self.asked.nodes > 1:
+            self.prerun_cmds = [*self.prerun_cmds, traffic.command(traffic.BEFORE)]
+            self.postrun_cmds = [traffic.command(traffic.AFTER), *self.postrun_cmds]
         preload = []
         if self.profile:
             preload = ['--preload', self.program(self.profiler.binaries[0]), self.profiler.profile[1]]
@@ -101,6 +128,10 @@ class Mpi(Workload):
         self.parity['placement'] = {**vars(self.asked), 'ran': ran.told()}
         if why := placement.problem(self.asked, ran):
             raise Wrong(f'placement: {why}')
+        if self.network and self.asked.nodes > 1:
+            self.parity['traffic'] = traffic.told(Path(self.stagedir))
+            if why := traffic.problem(self.network, self.parity_networks, self.parity['traffic'], self.sent_bytes):
+                raise Wrong(why)
         return self._parity_profile() if self.profile else {}
 
     def _parity_profile(self):

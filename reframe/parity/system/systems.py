@@ -164,12 +164,22 @@ class StatedLimit(Strict):
     certain: bool = True
 
 
+class Network(Strict):
+    """A network between the nodes of a partition, which `-S network=NAME` makes MPI programs take."""
+
+    #: As the nodes name it: eth0, or mlx5_0:1 for a port of InfiniBand. A case reads its byte counters.
+    interface: Annotated[str, StringConstraints(pattern=r'^[A-Za-z0-9_.-]+(:[0-9]+)?$')]
+    env_vars: EnvVars = Field(min_length=1)     # that make Open MPI, UCX or Intel MPI take it
+    limits: dict[LimitName, StatedLimit] = {}   # those that are not the partition's
+
+
 class Extras(BaseModel):
     """A partition's `extras`: free in ReFrame; these keys mean something to parity's checks."""
 
     model_config = ConfigDict(extra='allow', frozen=True)
 
     filesystems: dict[Name, Annotated[str, AfterValidator(_absolute)]] = {}     # absolute, or from a $VARIABLE
+    networks: dict[Name, Network] = {}          # several between the same nodes
     limits: dict[LimitName, StatedLimit] = {}   # what no figure can exceed
     nodes: PositiveInt | None = None            # that one job may have; None: not known
     memory_bytes: PositiveInt | None = None     # of a node; required where nothing is detected
@@ -181,9 +191,10 @@ class Extras(BaseModel):
 
     @model_validator(mode='after')
     def _units_and_spelling(self) -> Extras:
-        for name, limit in self.limits.items():
-            if limit.unit not in UNITS[name]:
-                raise ValueError(f'limits: {name}: unit {limit.unit!r}; valid: {", ".join(UNITS[name])}')
+        for limits in (self.limits, *(network.limits for network in self.networks.values())):
+            for name, limit in limits.items():
+                if limit.unit not in UNITS[name]:
+                    raise ValueError(f'limits: {name}: unit {limit.unit!r}; valid: {", ".join(UNITS[name])}')
         known = list(type(self).model_fields)
         for key in self.model_extra or ():
             if near := get_close_matches(key, known, n=1, cutoff=0.75):
