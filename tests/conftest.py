@@ -32,7 +32,7 @@ hypothesis.settings.register_profile('any machine', deadline=None, derandomize='
 hypothesis.settings.load_profile('any machine')
 
 #: Files of long tests: begun first, so that no worker ends with one of them alone.
-LONG = ('test_main_job.py', 'test_interruptions.py', 'test_sites.py', 'test_guards.py')
+LONG = ('test_main_job.py', 'test_interruptions.py', 'test_study_run.py', 'test_sites.py', 'test_guards.py')
 
 
 def pytest_configure():

@@ -21,6 +21,7 @@ class Stored:
     """``PARITY_RESULTS`` names a folder of the test's own; each session begins a day after the one before."""
 
     def __init__(self):
+        paths.database().parent.mkdir(parents=True, exist_ok=True)
         self.database = sqlite3.connect(paths.database())
         self.database.executescript(
             'CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, json_blob TEXT);'

@@ -124,7 +124,7 @@ def test_what_is_printed_is_handed_on_and_an_output_that_stays_open_is_not_waite
     monkeypatch.setattr(nightly_run, 'REST_SECONDS', 0.2)
     monkeypatch.setattr(progress, '_LOOK_SECONDS', 0.01)
     monkeypatch.setattr(nightly_run, '_reframe', lambda _: ['bash', '-c', 'echo said; sleep 7777 &'])
-    assert nightly_run._run(['-r'], 7777) == '' and threading.active_count() > 1
+    assert nightly_run.reframe(['-r'], 7777) == '' and threading.active_count() > 1
     said = ''
 
     def printed():

@@ -15,6 +15,7 @@ import yaml
 from commands import parity, process
 from conftest import TOP
 from parity import plan, study
+from parity.base import paths
 from parity.base.errors import UsageError
 from parity.compare.model import Value
 from parity.plan import Plan
@@ -22,6 +23,7 @@ from parity.report import drawings
 from parity.study import figures, findings, here, told
 from parity.study.model import Case, Study
 from sessions import case, planned
+from stored import Stored
 
 #: Runs, ratio and word of each code.
 CODES = {'BT': (35, 1.101, 'faster'), 'CG': (34, 0.735, 'slower'), 'EP': (35, 1.659, 'faster'), 'FT': (35, 0.476, 'slower'), 'IS': (32, 0.366, 'slower'),
@@ -240,13 +242,20 @@ MEASURED = STUDY.replace('metrics: {rate: [rate]}', '''metrics: {rate: [hpl, lat
 
 
 @pytest.fixture
-def measured(site, stored):
+def kept(results):
+    """The sessions of the study trial."""
+    with paths.of_study('trial'):
+        return Stored()
+
+
+@pytest.fixture
+def measured(site, stored, kept):
     """Two campaigns of a trial study, full and quick: a session a side and repeat; and a night beside them."""
     trial(site, MEASURED, HEAD + ''.join(ROW.replace(',a,X,1,2', f',{side},X,{run},{value}') for side, value in (('a', 200), ('b', 300)) for run in (1, 2, 3)))
     for mode, level in (('full', 100.0), ('quick', 10.0)):
         for repeat in (1, 2, 3):
             for side, factor in (('a', 1.0), ('b', 1.5)):
-                stored.add(case(level * factor + repeat / 10, 'Toy', case='Toy %code=X %nodes=2', latency=level * factor), study='trial', mode=mode, run=mode, side=side, repeat=str(repeat),
+                kept.add(case(level * factor + repeat / 10, 'Toy', case='Toy %code=X %nodes=2', latency=level * factor), study='trial', mode=mode, run=mode, side=side, repeat=str(repeat),
                            uuid=f'{mode[0]}{side}{repeat}-0')
     stored.add(case(1.0), uuid='night-0')
 
@@ -266,7 +275,7 @@ def test_a_campaign_is_compared_and_full_and_quick_are_never_joined(measured):
 
 
 @pytest.mark.parametrize('words, code, said', [
-    (('trial', 'night'), 2, 'session night-0 is of no study, not of trial; valid: last, '), (('trial', 'beef'), 2, 'no session starts with'),
+    (('trial', 'night'), 2, "no session of the study trial starts with 'night'; valid: last, "),
     (('triall', 'last'), 2, "unknown study 'triall'; did you mean 'trial'")])
 def test_a_session_of_another_study_is_refused(measured, words, code, said):
     done = parity('study', 'compare', *words)
@@ -295,10 +304,10 @@ def onebox(site, stored, monkeypatch):
     return lambda **changed: monkeypatch.setattr(plan, 'of_command', lambda _: loaded(**changed))
 
 
-def test_what_a_system_can_run_and_how_long_it_takes(onebox, stored):
+def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
     onebox()
     for seconds, uuid in ((4.0, 'x-0'), (6.0, 'y-0'), (5.0, 'z-0')):
-        stored.add(case(1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', time_run=seconds), uuid=uuid, system='onebox', study='trial', mode='full', side='a')
+        kept.add(case(1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', time_run=seconds), uuid=uuid, system='onebox', study='trial', mode='full', side='a')
     read = study.read('trial')
     found = {(p.case.point['side'], p.case.point['code']): p for p in here.planned(read, 'trial', 'onebox')}
     assert not found['a', 'X'].reason and found['b', 'X'].reason == 'no environment of virtual offers hpcc'
@@ -394,12 +403,12 @@ def test_a_stored_case_stands_for_a_point_where_its_name_says_so(having, fits):
     assert wanted.is_case('C', having) is fits and not wanted.is_case('D', having)
 
 
-def test_the_title_says_what_the_figures_are_of(onebox, stored):
+def test_the_title_says_what_the_figures_are_of(onebox, kept):
     for side, partition, kind in (('a', 'physical', 'none'), ('b', 'virtual', 'uml')):
         for repeat in '123':
             ran = case(1.0 + int(repeat) / 100, case='Toy %code=X %nodes=2', system='onebox', partition=partition, parity={'node': {'node': 'n1', 'virtualisation': kind}, 'facts': {'destination filesystem': 'tmpfs'}})
             ran['perfvalues'] = {f'onebox:{partition}:{name.rpartition(":")[2]}': value for name, value in ran['perfvalues'].items()}
-            stored.add(ran, system='onebox', facts={'machine': {'core_sets': [[0], [1]]}}, study='trial', mode='quick', run='1', side=side, repeat=repeat)
+            kept.add(ran, system='onebox', facts={'machine': {'core_sets': [[0], [1]]}}, study='trial', mode='quick', run='1', side=side, repeat=repeat)
     said = 'trial, quick on onebox: User-mode Linux; 4 nodes on 2 cores: no figures of a cluster; local disk is memory (b / a)'
     text = parity('study', 'compare', 'trial', 'last').stdout.splitlines()
     assert text[0] == said and any(line.startswith('  here (User-mode Linux; 4 nodes on 2 cores') for line in text)

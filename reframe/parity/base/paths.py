@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from parity import __version__
@@ -34,9 +36,27 @@ def results() -> Path:
     return folder
 
 
+#: Names the study whose results database this process uses, and all that it starts.
+STUDY = 'PARITY_STUDY'
+
+
 def database() -> Path:
-    """Return the file of ReFrame's results database."""
-    return results() / 'results.db'
+    """Return the file of ReFrame's results database. A study has its own: nothing else reads its sessions."""
+    study = os.environ.get(STUDY)
+    return (results() / 'studies' / study if study else results()) / 'results.db'
+
+
+@contextlib.contextmanager
+def of_study(name: str) -> Iterator[Path]:
+    """Use the results database of a study, that of no study for ''; yields its folder."""
+    before = os.environ.get(STUDY)
+    os.environ[STUDY] = name
+    try:
+        yield database().parent
+    finally:
+        os.environ.pop(STUDY)
+        if before is not None:
+            os.environ[STUDY] = before
 
 
 #: These folders measure and judge; other files (docs, a system's references) change no figure.

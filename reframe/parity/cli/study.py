@@ -12,6 +12,8 @@ app = typer.Typer(no_args_is_help=True)
 NAME = typer.Argument(metavar='NAME', help='A folder of studies/.')
 SYSTEM = typer.Option('', '--system', help='Say what this system can run, and how long it takes.')
 STUDY = typer.Argument('', metavar='[NAME]', help='A folder of studies/; all if not given.')
+PARTITION = typer.Option([], '--partition', help='Baseline, then candidate; else by the features of the study.')
+AS = typer.Option([], '--as', metavar='AXIS.VALUE=NAME', help='The network or file system that stands for VALUE.')
 SESSION = typer.Argument('', metavar='[SESSION|last]', help='What was measured: a uuid or its beginning, or last.')
 
 
@@ -47,6 +49,23 @@ def show_study(name: str = NAME, system: str = SYSTEM):
     console.lines(told.shown(name, found, cells, planned))
 
 
+@app.command('run')
+def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help='The system to measure.'),
+              quick: bool = typer.Option(False, '--quick', help='Small problems, few repeats.'),
+              partition: list[str] = PARTITION, given: list[str] = AS,
+              dry_run: bool = typer.Option(False, '--dry-run', help='Say what would be done.'),
+              again: bool = typer.Option(False, '--again', help='Measure anew what was measured.')):
+    """Measure what a system can run of a study: its sides take turns. Interrupted, the same command goes on.
+
+    \b
+    parity study run jungels2012 --system onebox --quick
+    parity study run jungels2012 --system NAME --partition phys --partition virt --as filesystem.NFS=scratch
+
+    Exit code: 0 measured, 2 usage, 3 nothing testable, 4 infrastructure; what failed is measured again."""
+    from parity.nightly import study
+    return study.measure(name, system, quick, partition, given, dry_run, again)
+
+
 @app.command('compare')
 def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON):
     """Compare a study's sides in print and, with a session, as measured here; judge its findings on both.
@@ -71,10 +90,12 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
 def report_study(name: str = STUDY):
     """Write the page, the CSV and the JSON of a study, or of all, with what was measured last."""
     from parity import study
+    from parity.base import paths
     from parity.records import database
     from parity.report import study as page
     from parity.study import told
-    measured = {info.get('study') for _, info in database.studies()}
     for each in [name] if name else study.names():
-        for file in page.write(told.compared(each, 'last' if each in measured else '')):
+        with paths.of_study(each):
+            measured = database.uuids()
+        for file in page.write(told.compared(each, 'last' if measured else '')):
             print(file)

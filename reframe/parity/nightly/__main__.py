@@ -17,20 +17,12 @@ def nightly(beat: Heartbeat | None) -> None:
     own, options = read(sys.argv[1:])
     from parity import plan
     from parity.base import paths
-    from parity.base.files import Lock
     from parity.nightly import guard, notify, run
-    from parity.records import database
-    from parity.session import current, recovery
+    from parity.session import recovery
     os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
-    in_use = current.lock_of(options)
-    guard.folders()
-    lock = Lock(paths.results() / '.nightly.lock', 'ci/nightly')
-    lock.acquire()
-    in_use.acquire()    # a run of ours or of somebody else is refused here, in one line
-    in_use.release()
+    guard.alone('ci/nightly', options)
     if beat:
         beat.write()
-    database.discard_unmade()
     recovery.recover_all()
     checks = ['-c', str(paths.root() / 'checks')]
     planned = plan.of_command([*checks, '-r', *options])

@@ -7,18 +7,24 @@ import datetime
 import os
 import sys
 import tempfile
+import time
 
 from parity.base import errors, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base.files import Lock
 from parity.compare import pairs
 from parity.plan import Plan
+from parity.records import database
 from parity.refs import accepted
 from parity.rfm import capture
+from parity.session import current, recovery
 from parity.system import systems
 from parity.verdict import acks
 
 #: Bytes for a session's database, perflogs, outputs and report.
 ROOM_BYTES = 16 << 20
+#: Seconds between two looks at whether a session has ended.
+_PAUSE = 0.5
 
 
 def folders() -> None:
@@ -32,6 +38,24 @@ def folders() -> None:
             os.fsync(probe.fileno())
     except OSError as err:
         raise InfrastructureError(f'{folder}: {err.strerror}: results cannot be kept') from None
+
+
+def alone(what: str, options: list[str], study: str = '') -> Lock:
+    """Return the lock that ``what`` holds on results/ until it releases it, or its process ends. Raises
+    InfrastructureError where there is no room, or another run measures; ``options`` are ReFrame's, and name the
+    system. A session of ``study`` whose run was killed may end first."""
+    in_use = current.lock_of(options)
+    folders()
+    lock = Lock(paths.results() / '.nightly.lock', what)
+    lock.acquire()
+    if in_use.held_elsewhere() and recovery.measures(study):
+        print(f'parity: a session of {study} is still running: waiting for its end', flush=True)
+        while in_use.held_elsewhere():
+            time.sleep(_PAUSE)
+    in_use.acquire()    # a run of ours or of somebody else is refused here, in one line
+    in_use.release()
+    database.discard_unmade()
+    return lock
 
 
 def everything(plan: Plan, options: list[str]) -> None:

@@ -55,7 +55,7 @@ def rehearse(arguments: list[str]) -> None:
 def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier, beat: Heartbeat) -> int:
     """Run, judge, report and notify; return the exit code. ``began``: the Unix time at which the set-up began."""
     before = set(database.uuids())
-    stopped = _run([*arguments, *outset.NIGHT], limit_seconds)
+    stopped = reframe([*arguments, *outset.NIGHT], limit_seconds)
     new = [u for u in database.uuids() if u not in before]
     if not new:
         notice.judged(None)
@@ -91,7 +91,7 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> Verdic
     for number, more in enumerate(again, 1):
         began, step = time.monotonic(), f'rerun {number} of {len(again)}'
         print(f'parity: {step} before the verdict: {named}', flush=True)
-        if seconds <= 0 or _run(more, seconds, step):
+        if seconds <= 0 or reframe(more, seconds, step):
             print('parity: what was not measured again is judged by its first runs', file=sys.stderr)
             break
         seconds -= time.monotonic() - began
@@ -107,8 +107,8 @@ def _overhead(ran: float, waited: float, wall: float) -> str:
             f'overhead {100 * (wall - ran - waited) / ran:.1f} %')
 
 
-def _run(arguments: list[str], limit_seconds: float, step: str = '') -> str:
-    """Run ReFrame to its end or to the limit; return '' or why it was stopped."""
+def reframe(arguments: list[str], limit_seconds: float | None = None, step: str = '') -> str:
+    """Run ReFrame to its end or to the limit; return '' or why it was stopped. ``step`` heads its progress."""
     process = progress.start(_reframe(arguments))
     following = progress.follow(process, arguments, step)
     previous = signal.signal(signal.SIGTERM, _stop)

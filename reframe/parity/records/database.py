@@ -122,11 +122,10 @@ def confirms(uuid: str) -> bool:
     return bool(_query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, wanted))
 
 
-def studies() -> list[tuple[str, dict[str, Any]]]:
-    """Return uuid and `session_info` of every session that measured for a published study, the newest last."""
+def infos() -> list[tuple[str, dict[str, Any]]]:
+    """Return uuid and `session_info` of every session that can be read, the newest last."""
     return [(uuid, json.loads(info)) for uuid, info in _query(
-        "SELECT uuid, json_extract(json_blob, '$.session_info') FROM sessions WHERE CASE WHEN "
-        "json_valid(json_blob) THEN json_extract(json_blob, '$.session_info.study') END IS NOT NULL "
+        "SELECT uuid, json_extract(json_blob, '$.session_info') FROM sessions WHERE json_valid(json_blob) "
         'ORDER BY session_start_unix')]
 
 

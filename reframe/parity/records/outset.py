@@ -91,6 +91,12 @@ def of_arguments(arguments: list[str]) -> list[str]:
     return sorted(kept)
 
 
+def extras(arguments: list[str]) -> dict[str, str]:
+    """Return the `--session-extras` of a command line, whose values are words of their own."""
+    stated = [text for option, text in zip(arguments, arguments[1:], strict=False) if option == '--session-extras']
+    return dict(each.split('=', 1) for text in stated for each in text.split(',') if '=' in each)
+
+
 def selection(cmdline: str) -> str:
     """Return the selection of a night's command line as one text; '' for a session that is no night."""
     given = words(cmdline)

@@ -83,7 +83,8 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
                   'announcement': extras.get('announcement', '')})
     files.write(current.journal, json.dumps({
         'id': number, 'host': socket.gethostname(), 'pid': os.getpid(), 'system': planned['system'],
-        'time_start_unix': current.began, 'argv': sys.argv, 'session': {'id': number}}))
+        'time_start_unix': current.began, 'argv': sys.argv, 'session': {'id': number},
+        'study': os.environ.get(paths.STUDY, '')}))
     atexit.register(_close, current, os.getpid(), planned['system'])
     _current = current
 
@@ -104,7 +105,7 @@ def _facts(partition) -> dict[str, Any]:
 
 
 def _close(current: Current, pid: int, system: str) -> None:
-    """End the session at exit, and print its verdict, but for a run of ci/nightly, which prints it itself.
+    """End the session at exit, and print its verdict. ci/nightly prints it itself; a study is not judged.
 
     ReFrame has stored the session; one in which nothing started is stored here, all missing. If neither can be
     done (a full disk), the journal stays, and the next run recovers from it. ReFrame's exit code stays."""
@@ -120,7 +121,7 @@ def _close(current: Current, pid: int, system: str) -> None:
     except (ParityError, OSError) as err:
         print(f'parity: {err}: the next run recovers this session', file=sys.stderr)
         return
-    if not any(word.startswith('parity_') for word in sys.argv):
+    if paths.STUDY not in os.environ and not any(word.startswith('parity_') for word in sys.argv):
         print(flush=True)
         subprocess.run([sys.executable, '-m', 'parity.cli', 'verdict', '--system', system],
                        stdin=subprocess.DEVNULL)

@@ -22,7 +22,7 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.base.files import Lock, lock_of
-from parity.records import database
+from parity.records import database, outset
 from parity.rfm import store
 
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
@@ -57,6 +57,11 @@ def take(name: str) -> str:
     return said if _is_here(state) else f'{said}; what it left running elsewhere is not ended'
 
 
+def measures(study: str) -> bool:
+    """Return whether a session of the study (not '') was begun, and has not ended or was not recovered."""
+    return bool(study) and any(state['study'] == study for state in _journals())
+
+
 def _folder() -> Path:
     return paths.results() / 'running'
 
@@ -70,7 +75,7 @@ def _journals() -> list[dict[str, Any]]:
             if not isinstance(state, dict) or not all(isinstance(state.get(k), t) for k, t in _KEYS.items()):
                 raise ValueError
             # an older journal names no host
-            found.append({'system': 'unknown', 'host': 'an unknown host', **state, 'file': journal})
+            found.append({'system': 'unknown', 'host': 'an unknown host', 'study': '', **state, 'file': journal})
         except FileNotFoundError:   # its session has just ended
             pass
         except OSError as err:
@@ -110,7 +115,7 @@ def _unknown(state: dict[str, Any]) -> str:
 
 def _recover(state: dict[str, Any]) -> str:
     """Store the session as far as it is found, remove its journal, and say so in a sentence."""
-    with _lock(state).held():
+    with _lock(state).held(), paths.of_study(state['study']):
         ended = end_processes(state['id'])
         left = f'; ended {ended} processes that it had left running' if ended else ''
         if database.holds(state['id']):
@@ -120,7 +125,8 @@ def _recover(state: dict[str, Any]) -> str:
             database.discard_unmade()
             began, command = state['time_start_unix'], shlex.join(state['argv'])
             end = max([began, *(case['job_completion_time_unix'] or 0 for case in cases)])
-            store.store(store.as_report(state['session'], cases, began, end, interrupted=True, cmdline=command))
+            info = {**outset.extras(state['argv']), 'interrupted': True, 'cmdline': command}
+            store.store(store.as_report(state['session'], cases, began, end, **info))
             said = (f'session {state["id"]} was killed: recovered {len(cases)} finished '
                     f'case{"" if len(cases) == 1 else "s"} from the perflogs{left}')
         state['file'].unlink(missing_ok=True)

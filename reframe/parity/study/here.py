@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -18,7 +19,7 @@ from parity.compare import resolve
 from parity.compare.model import Measured, Side
 from parity.plan import LoadedCheck, Plan
 from parity.records import database, history, outset
-from parity.study import refuse
+from parity.study import campaign, refuse
 from parity.study.figures import FIGURE, Cell
 from parity.study.model import AXIS, Case, Study, filled
 from parity.system import systems
@@ -26,8 +27,10 @@ from parity.system.systems import Partition, System
 
 #: Seconds that a job costs beside its case: a guess, used where a case was never measured.
 JOB = 10.0
-#: What separates a key of session extras from an axis and a value: as.filesystem.NFS=scratch.
-AS = 'as.'
+#: Seconds that a session of ReFrame costs beside its cases: a guess.
+SESSION = 5.0
+#: What --as takes.
+AXIS_VALUE = re.compile(r'(\w+)\.([^=]+)=(.+)')
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def planned(study: Study, name: str, system: str, quick: bool = False, partition
     times = _times(name)
     found = []
     for case in study.cases(names, quick):
-        side = case.point.get(study.contrast, '')
+        side = study.side(case)
         part = sides.get(side) or sides.get('')
         experiment = study.experiments[case.experiment]
         if not part:
@@ -126,6 +129,12 @@ def planned(study: Study, name: str, system: str, quick: bool = False, partition
     return found
 
 
+def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float:
+    """Return how long these sessions take."""
+    by_case = {id(p.case): p.seconds for p in planned}
+    return sum(SESSION + sum(by_case[id(case)] for case in step.cases) for step in steps)
+
+
 def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, Partition], dict[str, str]]:
     """Return the partition of each value of the contrasted axis, '' where it is not of partitions; and why not."""
     by_name = {part.name: part for part in site.partitions}
@@ -135,6 +144,8 @@ def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, 
     if len(set(named)) < len(named):
         raise UsageError(f'--partition {named[0]}: is there twice; a side needs a partition of its own')
     axis = study.axes[study.contrast]
+    if axis.kind != 'partition' and named[1:]:
+        raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition')
     if axis.kind != 'partition':
         return {'': by_name[named[0]] if named else site.partitions[0]}, {}
     if named and len(named) != 2:
@@ -154,9 +165,7 @@ def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapp
         kind = study.axes[axis].kind
         if kind in ('network', 'filesystem'):
             wanted = names.get(axis, {}).get(value) or study.axes[axis].values[value]
-            there = getattr(part.extras, f'{kind}s', None) or ()
-            valid = [each if isinstance(each, str) else getattr(each, 'name', '') for each in there]
-            if wanted not in valid:
+            if wanted not in (valid := _there(part, kind)):
                 return f'{value}: {part.name} names no {kind} {wanted} ({", ".join(valid) or "none"})'
     for variable in ('nodes', 'client_nodes'):
         nodes = int(case.variables.get(variable, 1))
@@ -164,6 +173,32 @@ def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapp
             return f'needs {nodes} nodes, {part.name} has {part.extras.nodes}'
     each, cores = case.variables.get('ranks_a_node', '1'), part.extras.cores
     return f'{each} ranks a node, a node of {part.name} has {cores}' if each == '2' and cores and cores < 2 else ''
+
+
+def _there(part: Partition, kind: str) -> list[str]:
+    """Return the names of a partition's networks or file systems."""
+    there = getattr(part.extras, f'{kind}s', None) or ()
+    return [each if isinstance(each, str) else getattr(each, 'name', '') for each in there]
+
+
+def named(study: Study, system: str, given: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return what --as says, axis -> value in print -> name here. UsageError, with what is valid."""
+    found: dict[str, dict[str, str]] = {}
+    for text in given:
+        axis, value, name = said.groups() if (said := AXIS_VALUE.fullmatch(text)) else ('', '', '')
+        axes = [each for each, of in study.axes.items() if of.kind in ('network', 'filesystem')]
+        if not axis:
+            raise UsageError(f'--as {text!r}: must be AXIS.VALUE=NAME; axes: {", ".join(axes) or "none"}')
+        if axis not in axes:
+            raise UsageError(f'--as {text}: ' + unknown('axis', axis, axes or ['none']))
+        if value not in study.axes[axis].values:
+            raise UsageError(f'--as {text}: ' + unknown(f'value of {axis}', value, list(study.axes[axis].values)))
+        kind = study.axes[axis].kind
+        valid = sorted({each for part in systems.read(system).partitions for each in _there(part, kind)})
+        if name not in valid:
+            raise UsageError(f'--as {text}: ' + unknown(f'{kind} of {system}', name, valid or ['none']))
+        found.setdefault(axis, {})[value] = name
+    return found
 
 
 def _not_able(asked: Plan, check: str, partition: str) -> str:
@@ -174,14 +209,34 @@ def _not_able(asked: Plan, check: str, partition: str) -> str:
 
 def _times(name: str) -> list[tuple[str, str, dict[str, str], float]]:
     """Return system:partition, check, parameters and seconds of what the study's sessions ran."""
-    uuids = [uuid for uuid, info in database.studies() if info.get('study') == name]
-    rows = history.rows(uuids).filter(pl.col('seconds').is_not_null()).select(
-        'session', 'run', 'system', 'partition', 'check', 'case', 'seconds').unique().collect()
+    with paths.of_study(name):
+        rows = history.rows(database.uuids()).filter(pl.col('seconds').is_not_null()).select(
+            'session', 'run', 'system', 'partition', 'check', 'case', 'seconds').unique().collect()
     return [(f'{system}:{partition}', check, outset.parameters(case), seconds)
             for _, _, system, partition, check, case, seconds in rows.iter_rows()]
 
 
 # ---- what was measured
+
+def outcomes(study: Study, name: str, run: str, planned: Sequence[Planned]) -> dict[campaign.Key, str]:
+    """Return what became of a campaign's cases in each repeat: '' where there are figures, else the reason."""
+    found: dict[campaign.Key, str] = {}
+    with paths.of_study(name):
+        for uuid, info in database.infos():
+            if info.get('run') != run:
+                continue
+            side = [p for p in planned if study.side(p.case) == info['side']]
+            rows = history.rows([uuid]).filter(pl.col('partition').is_in({p.partition for p in side}))
+            ran = [(check, outset.parameters(case), value, reason) for check, case, value, reason in
+                   rows.select('check', 'case', 'value', 'reason').collect().iter_rows()]
+            for _, cases in (each for each in _as_stated([(uuid, info)], [p.case for p in side]) if each[0]):
+                for case in cases:
+                    own = [(value, reason) for check, having, value, reason in ran if case.is_case(check, having)]
+                    key = campaign.key(info['side'], info['repeat'], case)
+                    if own and found.get(key, 'none'):
+                        found[key] = '' if any(value is not None for value, _ in own) else own[0][1]
+    return found
+
 
 @dataclass
 class Ran:
@@ -198,38 +253,48 @@ class Ran:
 def ran(study: Study, name: str, word: str) -> Ran:
     """Return what the session ``word`` (a uuid's beginning, or `last`) and the others of its campaign measured.
 
-    NothingMeasured where the study has none; UsageError for an unknown session, and one of another study."""
-    known = database.studies()
-    own = [(uuid, info) for uuid, info in known if info.get('study') == name]
-    if word == 'last' or not database.uuids():
-        if not own:
-            raise NothingMeasured(f'no session of the study {name} is stored; run: '
-                                  f'parity study run {name} --system NAME')
-        chosen = own[-1]
-    else:
-        uuid = database.uuid(word)
-        chosen = next(((u, info) for u, info in known if u == uuid), (uuid, {}))
-        if chosen[1].get('study') != name:
-            of = f'is of the study {chosen[1]["study"]}' if chosen[1].get('study') else 'is of no study'
-            raise UsageError(f'session {uuid[:8]} {of}, not of {name}; valid: last, '
-                             f'{", ".join(u[:8] for u, _ in own[-5:]) or "and none is stored"}')
-    key = chosen[1].get('mode'), chosen[1].get('run')
+    NothingMeasured where the study has none; UsageError for a session that is none of this study's."""
+    with paths.of_study(name):
+        return _ran(study, name, word)
+
+
+def _ran(study: Study, name: str, word: str) -> Ran:
+    own = database.infos()
+    if not own:
+        raise NothingMeasured(f'no session of the study {name} is stored; '
+                              f'run: parity study run {name} --system NAME')
+    chosen = own[-1][1] if word == 'last' else next((info for u, info in own if u.startswith(word)), None)
+    if chosen is None:
+        raise UsageError(f'no session of the study {name} starts with {word!r}; valid: last, '
+                         + ', '.join(u[:8] for u, _ in own[-5:]))
+    key = chosen.get('mode'), chosen.get('run')
     together = [(u, info) for u, info in own if (info.get('mode'), info.get('run')) == key]
     found = Ran([u for u, _ in together], str(key[0] or 'full'), '', [])
     names = _names([info for _, info in together])
     cases = list(study.cases(names, found.mode == 'quick'))
     for side in study.axes[study.contrast].values:
-        uuids = [u for u, info in together if str(info.get('side')) == side]
-        if uuids:
-            of = resolve.of_rows(side, 'session', history.rows(uuids).lazy())
-            found.facts[side] = of.facts
-            found.system = next((c.place.partition(':')[0] for c in of.cells if c.values), found.system)
-        else:
+        mine = [(u, info) for u, info in together if str(info.get('side')) == side]
+        for uuids, of_them in _as_stated(mine, [case for case in cases if study.side(case) == side]):
             of = Side(side, 'session', [])
-        mine = [case for case in cases if case.point.get(study.contrast, side) == side]
-        found.cells += _cells(study, mine, of.cells)
+            if uuids:
+                of = resolve.of_rows(side, 'session', history.rows(uuids).lazy())
+            facts = found.facts.setdefault(side, {})
+            for fact, values in of.facts.items():
+                facts[fact] = [*dict.fromkeys([*facts.get(fact, ()), *values])]
+            measured_on = [c.place.partition(':')[0] for c in sorted(of.cells, key=lambda c: not c.values)]
+            found.system = next(iter(measured_on), found.system)
+            found.cells += _cells(study, of_them, of.cells)
     found.labels = _labels(found)
     return found
+
+
+def _as_stated(sessions: Sequence[tuple[str, dict[str, Any]]],
+               cases: Sequence[Case]) -> Iterator[tuple[list[str], list[Case]]]:
+    """Yield the sessions that measured an experiment as study.yaml states it now, and its cases."""
+    digests = campaign.digests(cases)
+    for experiment, digest in digests.items():
+        yield ([u for u, info in sessions if info.get(f'{campaign.OF}{experiment}', digest) == digest],
+               [case for case in cases if case.experiment == experiment])
 
 
 def _names(infos: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
@@ -237,8 +302,8 @@ def _names(infos: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for info in infos:
         for key, name in info.items():
-            if key.startswith(AS):
-                axis, _, value = key.removeprefix(AS).partition('.')
+            if key.startswith(campaign.AS):
+                axis, _, value = key.removeprefix(campaign.AS).partition('.')
                 found.setdefault(axis, {})[value] = str(name)
     return found
 

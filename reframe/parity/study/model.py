@@ -13,9 +13,8 @@ An axis says by ``kind`` what its values are here:
 
 An experiment's ``parameters`` select cases (`-n`), ``set`` gives variables: a plain value by `-S Check.name=`, one
 that holds {axis} by `-P Check.name=`, so that it stands in the name of every case (`Case.swept`). Cases of one
-check whose plain variables differ need ReFrame sessions of their own. ``quick`` replaces values, and names fewer
-of an axis. Session extras of a campaign: study=NAME, mode=full or quick, run=ID, side=VALUE of the
-contrasted axis, repeat=N, and as.AXIS.VALUE=NAME for each --as."""
+check whose plain variables differ need ReFrame sessions of their own (parity.study.campaign). ``quick`` replaces
+values, and names fewer of an axis."""
 
 from __future__ import annotations
 
@@ -277,6 +276,10 @@ class Study(Strict):
     @property
     def candidate(self) -> str:
         return list(self.axes[self.contrast].values)[1]
+
+    def side(self, case: Case) -> str:
+        """Return the side that measures a case: one without the contrasted axis is the baseline's."""
+        return case.point.get(self.contrast, self.baseline)
 
     def values(self, experiment: str, axis: str, quick: bool = False) -> list[str]:
         """Return the values of an axis that an experiment has, in the order of print."""

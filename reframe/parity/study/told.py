@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from parity.base.figures import NOTHING, duration, number
 from parity.base.text import brief, columns, visible
 from parity.compare.model import Comparison, Row
 from parity.study import figures, findings, here
+from parity.study.campaign import Key, Step
 from parity.study.findings import Analysis
 from parity.study.here import Planned, Ran
 from parity.study.model import Study
@@ -154,6 +155,37 @@ def flagged(cells: Sequence[figures.Cell]) -> list[str]:
 
 
 # ---- before anything is measured
+
+def not_testable(planned: Sequence[Planned]) -> Iterator[Line]:
+    """Say which cases cannot be measured, and why."""
+    cases = Counter(p.case.experiment for p in planned)
+    for (experiment, why), count in Counter((p.case.experiment, p.reason) for p in planned if p.reason).items():
+        yield f'  not testable here: {experiment} ({count} of {cases[experiment]} cases): {visible(why)}', ''
+
+
+def ahead(head: str, planned: Sequence[Planned], steps: Sequence[Step], done: int,
+          seconds: float) -> Iterator[Line]:
+    """Say what a campaign is about to measure. ``done``: runs of cases that were measured before."""
+    yield head, 'bold'
+    yield from not_testable(planned)
+    if steps:
+        left = {id(case) for step in steps for case in step.cases}
+        new = sum(p.guessed for p in planned if id(p.case) in left)
+        guess = f' (a guess for {new} of {len(left)} cases)' if new else ''
+        before = f', {done} runs were measured before' if done else ''
+        yield (f'  {sum(len(step.cases) for step in steps)} runs of {len(left)} cases in {len(steps)} sessions'
+               f'{before}; about {duration(seconds)}{guess}'), ''
+
+
+def behind(name: str, lost: Mapping[Key, str], total: int, seconds: float, said: float) -> Iterator[Line]:
+    """Say what a campaign has measured. ``lost``: runs without a figure, with the reason."""
+    yield '', ''
+    measured = f'{total - len(lost)} of {total} runs measured'
+    yield f'{measured} in {duration(seconds)} (about {duration(said)} said)', 'bold'
+    for (experiment, why), count in Counter((key[2], why) for key, why in lost.items()).items():
+        yield f'  {experiment}: {count} runs without a figure: {visible(why)}', ''
+    yield f'next: parity study compare {name} last', ''
+
 
 def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iterator[Line]:
     """Say a study in three lines: title, experiments, and the time that a system needs; ``cases``: by mode."""

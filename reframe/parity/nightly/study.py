@@ -1,0 +1,117 @@
+"""Measure a study: one session of ReFrame after another, and from where the last run of the same command stopped.
+
+results/studies/NAME/run.json has the id of each command's campaign. How far one is, its sessions say
+(parity.study.here)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from parity import study
+from parity.base import console, files, paths
+from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, NothingMeasured, UsageError
+from parity.base.figures import figure
+from parity.nightly import guard, run
+from parity.records import database
+from parity.session import recovery
+from parity.study import campaign, here, told
+
+_RUNS = TypeAdapter(dict[str, str])
+#: Begins what became of a case that the same command measures again.
+_AGAIN = ('missing', 'failed')
+
+
+def measure(name: str, system: str, quick: bool = False, partitions: Sequence[str] = (), given: Sequence[str] = (),
+            dry_run: bool = False, again: bool = False) -> int:
+    """Measure what the system can run of a study; return the exit code. ``given``: of --as. ``dry_run``: only say
+    what would be done; ``again``: measure anew what was measured.
+
+    Raises UsageError for a name that is not there, and NothingMeasured where nothing can be measured. Another run
+    beside it, too little space and a session that was not stored are an InfrastructureError."""
+    began, found, mode = time.time(), study.read(name), 'quick' if quick else 'full'
+    names = here.named(found, system, given)
+    asked = here.checked(found, name, system)
+    planned = here.planned(found, name, system, quick, partitions, names, asked)
+    ready = [p for p in planned if not p.reason]
+    if not ready:
+        console.lines(told.not_testable(planned))
+        raise NothingMeasured(f'{system} can measure nothing of {name} ({mode})')
+    with paths.of_study(name) as folder, contextlib.ExitStack() as stack:
+        if not dry_run:
+            stack.callback(guard.alone(f'parity study run {name}', ['--system', system], name).release)
+            recovery.recover_all()
+        known, command = _known(folder / 'run.json'), ' '.join([mode, system, *partitions, *sorted(given)])
+        number = uuid.uuid4().hex[:8] if again or command not in known else known[command]
+        before = here.outcomes(found, name, number, planned)
+        done = [key for key, why in before.items() if not why.startswith(_AGAIN)]
+        steps = campaign.steps(found, [p.case for p in ready], quick, done)
+        seconds = here.seconds(steps, ready)
+        sides = {found.side(p.case): p.partition for p in ready}
+        console.lines(told.ahead(f'{name}, {mode} on {system}: '
+                                 + ', '.join(f'{side} {part}' for side, part in sides.items()),
+                                 planned, steps, len(done), seconds))
+        if not steps:
+            print(f'all was measured before (run {number}); --again measures it anew\n'
+                  f'next: parity study compare {name} last')
+            return OK
+        _demand_room(len(steps))
+        if dry_run:
+            return OK
+        files.write(folder / 'run.json', _RUNS.dump_json({**known, command: number}, indent=1))
+        extras = {'study': name, 'mode': mode, 'run': number,
+                  **{f'{campaign.AS}{axis}.{value}': to for axis, of in names.items() for value, to in of.items()}}
+        sources = {check.check: check.file for check in asked.checks}
+        for i, step in enumerate(steps, 1):
+            stated = campaign.digests(p.case for p in planned if found.side(p.case) == step.side)
+            _session(campaign.arguments(step, sources, f'{system}:{sides[step.side]}', extras, stated),
+                     f'session {i} of {len(steps)}, {step.side}, repeat {step.repeat}')
+        after = here.outcomes(found, name, number, planned)
+    wanted = [campaign.key(step.side, step.repeat, case) for step in steps for case in step.cases]
+    lost = {key: why for key in wanted if (why := after.get(key, 'failed: ReFrame left it out'))}
+    console.lines(told.behind(name, lost, len(wanted), time.time() - began, seconds))
+    if all(after.values()):
+        raise NothingMeasured(f'{name} has no figure')
+    if failed := sum(why.startswith(_AGAIN) for why in lost.values()):
+        print(f'parity: {failed} runs failed: the same command measures them again', file=sys.stderr)
+        return INFRASTRUCTURE
+    return OK
+
+
+def _known(file: Path) -> dict[str, str]:
+    """Return the campaign of each command. UsageError for a file that another hand wrote."""
+    try:
+        return _RUNS.validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except ValidationError:
+        raise UsageError(f'{file}: must have ids of runs as parity study run writes them; remove it') from None
+
+
+def _demand_room(sessions: int) -> None:
+    """Say how much space the results of so many sessions take, and demand it."""
+    folder = next(f for f in (paths.results(), *paths.results().parents) if f.exists())
+    needed, free = guard.ROOM_BYTES * sessions, shutil.disk_usage(folder).free
+    print(f'  at most {figure(needed, "B")} in {paths.results()}: {figure(free, "B")} are free', flush=True)
+    if needed > free:
+        raise InfrastructureError(f'{paths.results()}: no space for the results of {sessions} sessions')
+
+
+def _session(arguments: list[str], step: str) -> None:
+    """Run a session of ReFrame. InfrastructureError where it was stopped, or stored nothing."""
+    print(f'parity: {step}', flush=True)
+    os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
+    stored = len(database.uuids())
+    stopped = run.reframe(arguments, step=step)
+    if stopped or len(database.uuids()) == stored:
+        guard.folders()     # a disk that filled in the meantime is named
+        raise InfrastructureError(f'{stopped or "ReFrame stored no session"} ({paths.results() / "reframe.log"}): '
+                                  'the same command goes on from here')

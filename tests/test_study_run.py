@@ -1,0 +1,220 @@
+"""A study that is run: its sessions, where they stop and go on, and all that they leave alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from commands import parity
+from conftest import eventually, shell
+from jobs import start
+from parity.base import files, paths
+from parity.nightly import run as nightly_run
+from parity.study import campaign
+from parity.study.model import Case, Study
+from sessions import case, planned
+from stored import Stored
+from test_studies import HEAD, MEASURED, ROW, onebox, trial
+
+__all__ = ['onebox']
+
+PROBE = '''
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
+from parity.check.workload import Metric, Workload
+
+@rfm.simple_test
+class Probe(rfm.RunOnlyRegressionTest, Workload):
+    executable = 'echo'
+    speed = parameter(['low', 'high'])
+    code = variable(int, value=1)
+    level = variable(int, value=1)
+    metrics = (Metric('rate', 'MB/s', 'higher'),)
+
+    @run_after('setup')
+    def say(self):
+        self.executable_opts = [str({'low': 1, 'high': 2}[self.speed] * self.code * self.level)]
+
+    def parse(self, text):
+        return {'rate': float(text)}
+'''
+PROBED = '''
+title: t
+source: s
+what: w
+contrast: speed
+axes:
+  speed: {what: w, here: h, kind: value, values: [low, high]}
+  code: {what: w, here: h, kind: value, values: [3, 5]}
+experiments:
+  swept: {what: w, where: p, subsystem: compute, axes: {speed: all, code: all}, metrics: {rate: [rate]}, check: Probe, parameters: {speed: '{speed}'}, set: {code: '{code}'}, quick: {repeats: 2}}
+  plain: {what: w, where: p, subsystem: compute, axes: {speed: all}, metrics: {rate: [rate]}, check: Probe, parameters: {speed: '{speed}'}, set: {level: 7}, quick: {repeats: 2}}
+'''
+RUN = '. ci/activate && parity study run trial --system local --quick'
+
+
+def stored(checkout) -> list[dict]:
+    """The extras of the study's sessions, oldest first, with the figures of each."""
+    with sqlite3.connect(checkout / 'results' / 'studies' / 'trial' / 'results.db') as conn:
+        reports = [json.loads(blob) for blob, in conn.execute('SELECT json_blob FROM sessions ORDER BY rowid')]
+    return [{**report['session_info'], 'rates': sorted(next(iter(c['perfvalues'].values()))[0] for c in report['runs'][0]['testcases'] if c['perfvalues'])}
+            for report in reports]
+
+
+def rates(sessions: list[dict]) -> Counter:
+    """How often each figure was measured on each side in each repeat."""
+    return Counter((s['side'], s['repeat'], rate) for s in sessions for rate in s['rates'])
+
+
+def test_a_study_is_run_in_turns_killed_goes_on_and_is_measured_anew_where_it_was_edited(checkout):
+    (checkout / 'checks' / 'compute' / 'probe.py').write_text(PROBE)
+    folder = trial(checkout / 'systems' / 'local' / 'system.yaml', PROBED, HEAD.replace('side', 'speed') + ROW.replace('one', 'plain').replace('a,X', 'low,'))
+    database = checkout / 'results' / 'studies' / 'trial' / 'results.db'
+    first = start(RUN, checkout)
+    eventually(lambda: first.poll() is not None or database.exists() and len(stored(checkout)) >= 2)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    before = len(stored(checkout))
+
+    done = shell(RUN, checkout)
+    assert done.returncode == 0 and 'runs were measured before' in done.stdout and 'runs measured in' in done.stdout, done.stdout + done.stderr
+    sessions = stored(checkout)
+    assert before < len(sessions) and len({s['run'] for s in sessions}) == 1
+    assert rates(sessions) == Counter({(side, str(repeat), factor * value): 1 for side, factor in (('low', 1.0), ('high', 2.0)) for repeat in (1, 2) for value in (3, 5, 7)})
+    turns = [(s['side'], s['repeat']) for s in sessions]
+    assert list(dict.fromkeys(turns)) == [('low', '1'), ('high', '1'), ('high', '2'), ('low', '2')]
+
+    again = shell(RUN, checkout)
+    assert again.returncode == 0 and 'all was measured before' in again.stdout and len(stored(checkout)) == len(sessions)
+    (folder / 'study.yaml').write_text(PROBED.replace('level: 7', 'level: 11'))
+    said = shell(f'{RUN} --dry-run', checkout)
+    assert '4 runs of 2 cases in 4 sessions, 8 runs were measured before' in said.stdout and len(stored(checkout)) == len(sessions)
+    edited = shell(f'{RUN}; parity study compare trial last --json >figures.json; parity verdict', checkout)
+    assert rates(stored(checkout)[len(sessions):]).keys() == {(side, repeat, factor * 11.0) for side, factor in (('low', 1), ('high', 2)) for repeat in '12'}
+    assert edited.returncode == 3 and 'no session is stored' in edited.stderr, 'a study is no night'
+    rows = json.loads((checkout / 'figures.json').read_text())['here']['rows']
+    assert {(r['benchmark'], r['baseline'], r['n']) for r in rows} == {('swept %code=3', 3.0, 2), ('swept %code=5', 5.0, 2), ('plain', 11.0, 2)}
+
+
+CASES = dict(check='C', parameters={}, swept=[], variables={})
+
+
+def cases(study: Study, **axes) -> list[Case]:
+    return [Case(**{**CASES, **each}, experiment='one', point={'side': side, 'code': str(i)}) for side in 'ab' for i, each in enumerate(axes['of'])]
+
+
+@pytest.mark.parametrize('of, groups', [
+    ([{}, {'parameters': {'x': '1'}}], 1),                                                                          # selected by -n
+    ([{'variables': {'n': '1'}}, {'variables': {'n': '2'}}], 2), ([{'variables': {'n': '1'}}, {'variables': {'n': '2'}, 'check': 'D'}], 1),
+    ([{'variables': {'n': v}, 'swept': ['n']} for v in '123'], 1),                                                  # -P C.n=1,2,3
+    ([{'variables': {'n': v, 'm': v}, 'swept': ['n', 'm']} for v in '12'], 2),                                      # no product
+    ([{'variables': {'n': v, 'm': w}, 'swept': ['n', 'm']} for v in '12' for w in '34'], 1),
+    ([{'variables': {'n': v}, 'swept': ['n'], 'parameters': {'x': v}} for v in '12'], 2)])                          # -P takes each selected case
+def test_a_session_runs_the_cases_that_one_command_line_can_say(of, groups):
+    study = Study.model_validate(yaml.safe_load(MEASURED))
+    wanted = cases(study, of=of)
+    found = campaign.steps(study, wanted, quick=True)
+    assert [s.side for s in found] == ['a', 'b'] * groups + ['b', 'a'] * groups + ['a', 'b'] * groups
+    assert sorted(id(c) for s in found for c in s.cases) == sorted(3 * [id(c) for c in wanted])
+    left = [campaign.key('a', 1, c) for c in wanted]
+    assert len(campaign.steps(study, wanted, True, left)) == 5 * groups
+
+
+def test_arguments_select_exactly_the_cases():
+    stated = {'one': '1a2b'}
+    of = [Case(experiment='one', check='C', parameters={'x': v}, swept=['n'], variables={'n': w, 'size': 'quick'}, point={}) for v in 'ab' for w in '12']
+    words = campaign.arguments(campaign.Step('left', 2, of), {'C': 'checks/c.py'}, 's:p', {'study': 't'}, stated)
+    assert words == ['-c', 'checks/c.py', '-r', '--system', 's:p', '-n', '^C(?=.*%x=a(%|$))(%|$)|^C(?=.*%x=b(%|$))(%|$)', '-S', 'C.size=quick',
+                     '-P', 'C.n=1,2', '--session-extras', 'study=t,side=left,repeat=2,of.one=1a2b']
+
+
+@pytest.mark.parametrize('words, code, said', [
+    (['tral', '--system', 'onebox'], 2, "unknown study 'tral'; did you mean 'trial'"), (['trial', '--system', 'onbox'], 2, "unknown system 'onbox'; valid: onebox"),
+    (['trial', '--system', 'onebox', '--partition', 'physcal', '--partition', 'virtual'], 2, "unknown partition 'physcal'; did you mean 'physical'"),
+    (['trial', '--system', 'onebox', '--partition', 'virtual', '--partition', 'virtual'], 2, 'is there twice'), (['trial', '--system', 'onebox', '--partition', 'virtual'], 2, 'must be two'),
+    (['trial', '--system', 'onebox', '--as', 'fs'], 2, "--as 'fs': must be AXIS.VALUE=NAME; axes: fs"), (['trial', '--system', 'onebox', '--as', 'f.N=scratch'], 2, "unknown axis 'f'"),
+    (['trial', '--system', 'onebox', '--as', 'fs.M=scratch'], 2, "unknown value of fs 'M'; valid: N, O"), (['trial', '--system', 'onebox', '--as', 'fs.N=scrtch'], 2, "unknown filesystem of onebox 'scrtch'; did you mean 'scratch'"),
+    (['trial', '--system', 'onebox', '--as', 'code.X=scratch'], 2, "unknown axis 'code'"),
+    (['trial', '--system', 'onebox', '--partition', 'virtual', '--partition', 'physical', '--quick'], 4, 'no session')])
+def test_what_cannot_be_run_is_refused_with_what_is_valid(onebox, site, monkeypatch, words, code, said):
+    onebox()
+    text = MEASURED.replace('  code:', '  fs: {what: w, here: h, kind: filesystem, values: {N: "", O: ""}}\n  code:')
+    trial_folder = site.parents[2] / 'studies' / 'trial'
+    (trial_folder / 'study.yaml').write_text(text)
+    monkeypatch.setattr(nightly_run, 'reframe', lambda *_, **__: '')
+    done = parity('study', 'run', *words)
+    assert done.returncode == code and said in done.stderr, done.stdout + done.stderr
+
+
+def test_nothing_testable_no_space_and_a_second_run_are_told(onebox, site, results, monkeypatch):
+    onebox()
+    line = 'study', 'run', 'trial', '--system', 'onebox', '--quick'
+    (site.parents[1] / 'onebox' / 'system.yaml').write_text((site.parents[1] / 'onebox' / 'system.yaml').read_text().replace('nodes: 4 ', 'nodes: 1 '))
+    none = parity(*line)
+    assert none.returncode == 3 and 'needs 2 nodes, physical has 1' in none.stdout and 'can measure nothing of trial (quick)' in none.stderr
+    (site.parents[1] / 'onebox' / 'system.yaml').write_text((site.parents[1] / 'onebox' / 'system.yaml').read_text().replace('nodes: 1 ', 'nodes: 4 '))
+    said = parity(*line, '--dry-run')
+    assert said.returncode == 0 and '3 runs of 1 cases in 3 sessions; about 75 s (a guess for 1 of 1 cases)' in said.stdout
+    assert 'not testable here: one (1 of 2 cases): no environment of virtual offers hpcc' in said.stdout and not (results / 'studies').exists()
+    with files.Lock(results / '.nightly.lock', 'ci/nightly').held(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, '_ours', set())
+        refused = parity(*line)
+    assert refused.returncode == 4 and 'held by ci/nightly' in refused.stderr
+    monkeypatch.setattr(shutil, 'disk_usage', lambda _: SimpleNamespace(free=1 << 20))
+    full = parity(*line)
+    assert full.returncode == 4 and 'no space for the results of 3 sessions' in full.stderr and not (results / 'studies' / 'trial').exists()
+    (results / 'studies' / 'trial').mkdir(parents=True)
+    (results / 'studies' / 'trial' / 'run.json').write_text('[]')
+    assert parity(*line).returncode == 2
+
+
+def test_a_failed_case_is_measured_again_and_the_exit_code_says_so(onebox, results, monkeypatch):
+    onebox()
+    line = 'study', 'run', 'trial', '--system', 'onebox', '--quick'
+    figure = [None]
+
+    def session(arguments, step):
+        with paths.of_study('trial'):
+            extras = dict(each.split('=', 1) for each in arguments[-1].split(','))
+            ran = case(figure[0], case='Toy %code=X %nodes=2', system='onebox', partition='physical', **({'result': 'fail', 'fail_phase': 'run', 'fail_reason': 'node down'} if figure[0] is None else {}))
+            store.add(ran, plan=[planned('Toy %code=X %nodes=2', system='onebox', partition='physical')], system='onebox', **extras)
+        return ''
+    with paths.of_study('trial'):
+        store = Stored()
+        store.database.execute('CREATE TABLE metadata(schema_version)')     # else it is no whole database
+    monkeypatch.setattr(nightly_run, 'reframe', session)
+    failed = parity(*line)
+    assert failed.returncode == 3 and 'one: 3 runs without a figure: failed: node down' in failed.stdout, failed.stdout + failed.stderr
+    figure[0] = 1.0
+    assert parity(*line).returncode == 0 and store.count == 6
+    assert 'all was measured before' in parity(*line).stdout and store.count == 6
+    assert parity(*line, '--again').returncode == 0 and store.count == 9
+
+
+def test_sessions_of_a_study_change_no_verdict_no_history_and_no_report(site, stored_nights, results):
+    def everything() -> list[str]:
+        texts = [re.sub(r'"age": .*', '', parity(*words).stdout) for words in (('verdict', '--all'), ('verdict', '--json'), ('show',), ('refs', 'propose', '--system', 'local'), ('report',))]
+        pages = sorted((results / 'report').rglob('*.html'))
+        return texts + [f'{page.name} {page.stat().st_size}' for page in pages]
+    before = everything()
+    trial(site, MEASURED)
+    with paths.of_study('trial'):
+        Stored().add(case(1.0), uuid='study-0', study='trial', mode='full', run='1', side='a', repeat='1', time_start_unix=1.9e9)
+    assert everything() == before and len(before) > 5
+    assert parity('verdict', '--session', 'study').returncode == 2
+
+
+@pytest.fixture
+def stored_nights(stored):
+    for night in range(12):
+        stored.add(case(100.0 + night / 10))
+    return stored
