@@ -167,6 +167,9 @@ def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapp
             wanted = names.get(axis, {}).get(value) or study.axes[axis].values[value]
             if wanted not in (valid := _there(part, kind)):
                 return f'{value}: {part.name} names no {kind} {wanted} ({", ".join(valid) or "none"})'
+    for role in (case.variables[name] for name in ('source', 'destination', 'on') if name in case.variables):
+        if role not in part.extras.filesystems:
+            return f'{part.name} names no filesystem {role} ({", ".join(part.extras.filesystems) or "none"})'
     for variable in ('nodes', 'client_nodes'):
         nodes = int(case.variables.get(variable, 1))
         if part.extras.nodes and nodes > part.extras.nodes:
