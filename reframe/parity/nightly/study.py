@@ -37,7 +37,7 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
 
     Raises UsageError for a name that is not there, and NothingMeasured where nothing can be measured. Another run
     beside it, too little space and a session that was not stored are an InfrastructureError."""
-    began, found, mode = time.time(), study.read(name), 'quick' if quick else 'full'
+    found, mode = study.read(name), 'quick' if quick else 'full'
     names = here.named(found, system, given)
     asked = here.checked(found, name, system)
     planned = here.planned(found, name, system, quick, partitions, names, asked)
@@ -67,6 +67,7 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
         if dry_run:
             return OK
         files.write(folder / 'run.json', _RUNS.dump_json({**known, command: number}, indent=1))
+        began = time.monotonic()
         extras = {'study': name, 'mode': mode, 'run': number,
                   **{f'{campaign.AS}{axis}.{value}': to for axis, of in names.items() for value, to in of.items()}}
         sources = {check.check: check.file for check in asked.checks}
@@ -77,12 +78,12 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
         after = here.outcomes(found, name, number, planned)
     wanted = [campaign.key(step.side, step.repeat, case) for step in steps for case in step.cases]
     lost = {key: why for key in wanted if (why := after.get(key, 'failed: ReFrame left it out'))}
-    console.lines(told.behind(name, lost, len(wanted), time.time() - began, seconds))
-    if all(after.values()):
-        raise NothingMeasured(f'{name} has no figure')
+    console.lines(told.behind(name, lost, len(wanted), time.monotonic() - began, seconds))
     if failed := sum(why.startswith(_AGAIN) for why in lost.values()):
         print(f'parity: {failed} runs failed: the same command measures them again', file=sys.stderr)
         return INFRASTRUCTURE
+    if all(after.values()):
+        raise NothingMeasured(f'{name} has no figure')
     return OK
 
 

@@ -111,7 +111,7 @@ def planned(study: Study, name: str, system: str, quick: bool = False, partition
     asked = asked or checked(study, name, system)
     sides, lost = _sides(study, site, partitions)
     able = {(c.check, c.partition): c for c in asked.cases if c.environ}
-    times = _times(name)
+    times, costs = _times(name)
     found = []
     for case in study.cases(names, quick):
         side = study.side(case)
@@ -122,10 +122,11 @@ def planned(study: Study, name: str, system: str, quick: bool = False, partition
             continue
         reason = case.reason or _lacking(study, case, part, names or {}) or (
             '' if (case.check, part.name) in able else _not_able(asked, case.check, part.name))
-        measured = [s for partition, check, having, s in times
-                    if partition == f'{system}:{part.name}' and case.is_case(check, having)]
-        guess = JOB + (experiment.quick.seconds if quick and experiment.quick else experiment.seconds)
-        found.append(Planned(case, part.name, reason, median(measured) if measured else guess, not measured))
+        place = f'{system}:{part.name}'
+        measured = [s for at, check, having, s in times if at == place and case.is_case(check, having)]
+        guess = experiment.quick.seconds if quick and experiment.quick else experiment.seconds
+        seconds = costs.get(place, 0.0 if measured else JOB) + (median(measured) if measured else guess)
+        found.append(Planned(case, part.name, reason, seconds, not measured))
     return found
 
 
@@ -210,13 +211,23 @@ def _not_able(asked: Plan, check: str, partition: str) -> str:
         f'no environment of {partition} offers {", ".join(needs)}'
 
 
-def _times(name: str) -> list[tuple[str, str, dict[str, str], float]]:
-    """Return system:partition, check, parameters and seconds of what the study's sessions ran."""
+def _times(name: str) -> tuple[list[tuple[str, str, dict[str, str], float]], dict[str, float]]:
+    """Return system:partition, check, parameters and seconds of what the study's sessions ran; and the seconds
+    that a job costs beside its case on each system:partition, the median of the sessions."""
     with paths.of_study(name):
-        rows = history.rows(database.uuids()).filter(pl.col('seconds').is_not_null()).select(
+        elapsed = {u: info.get('time_elapsed') for u, info in database.infos() if not info.get('interrupted')}
+        rows = history.rows(elapsed).filter(pl.col('seconds').is_not_null()).select(
             'session', 'run', 'system', 'partition', 'check', 'case', 'seconds').unique().collect()
-    return [(f'{system}:{partition}', check, outset.parameters(case), seconds)
-            for _, _, system, partition, check, case, seconds in rows.iter_rows()]
+    found = [(session, f'{system}:{partition}', check, outset.parameters(case), seconds)
+             for session, _, system, partition, check, case, seconds in rows.iter_rows()]
+    ran: dict[tuple[str, str], list[float]] = {}
+    for session, place, *_, seconds in found:
+        ran.setdefault((session, place), []).append(seconds)
+    costs: dict[str, list[float]] = {}
+    for (session, place), of in ran.items():
+        if elapsed[session]:
+            costs.setdefault(place, []).append(max(0.0, elapsed[session] - sum(of)) / len(of))
+    return [each for _, *each in found], {place: median(of) for place, of in costs.items()}
 
 
 # ---- what was measured
