@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import subprocess
 from collections import Counter
 from types import SimpleNamespace
 
@@ -15,10 +16,11 @@ import pytest
 import yaml
 
 from commands import parity
-from conftest import eventually, shell
+from conftest import TOP, eventually, shell
 from jobs import start
 from parity.base import files, paths
 from parity.nightly import run as nightly_run
+from parity.scheduler import command, slurm
 from parity.study import campaign
 from parity.study.model import Case, Study
 from sessions import case, planned
@@ -201,6 +203,22 @@ def test_a_failed_case_is_measured_again_and_the_exit_code_says_so(onebox, resul
     assert parity(*line).returncode == 0 and store.count == 6
     assert 'all was measured before' in parity(*line).stdout and store.count == 6
     assert parity(*line, '--again').returncode == 0 and store.count == 9
+
+
+def test_a_study_is_sent_as_a_job_that_runs_it(onebox, site, results, monkeypatch):
+    onebox()
+    line = 'study', 'run', 'trial', '--system', 'onebox', '--quick', '--submit', '--partition', 'physical', '--partition', 'virtual'
+    shutil.copytree(TOP / 'jobs', site.parents[2] / 'jobs')
+    monkeypatch.setattr(slurm, 'submit', lambda file: '17')
+    monkeypatch.setattr(slurm, 'states', lambda job: [command.State(job, 'running', 'RUNNING')])
+    sent = parity(*line)
+    assert sent.returncode == 0 and sent.stdout.splitlines()[-1] == '17' and '3 runs of 1 cases' in sent.stdout, sent.stderr
+    text = next((results / 'jobs').glob('*.sh')).read_text()
+    assert 'exec .venv/bin/parity study run trial --system onebox --quick --partition physical --partition virtual\n' in text and 'steps=(' not in text
+    assert subprocess.run(['bash', '-n'], input=text, text=True).returncode == 0
+    known = (results / 'studies' / 'trial' / 'run.json').read_text()
+    second = parity(*line, '--again')
+    assert second.returncode == 2 and 'campaign 17 measures onebox' in second.stderr and (results / 'studies' / 'trial' / 'run.json').read_text() == known
 
 
 def test_sessions_of_a_study_change_no_verdict_no_history_and_no_report(site, stored_nights, results):

@@ -54,6 +54,7 @@ def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help
               quick: bool = typer.Option(False, '--quick', help='Small problems, few repeats.'),
               partition: list[str] = PARTITION, given: list[str] = AS,
               dry_run: bool = typer.Option(False, '--dry-run', help='Say what would be done.'),
+              submit: bool = typer.Option(False, '--submit', help='Send it as a job, which measures it.'),
               again: bool = typer.Option(False, '--again', help='Measure anew what was measured.')):
     """Measure what a system can run of a study: its sides take turns. Interrupted, the same command goes on.
 
@@ -63,7 +64,7 @@ def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help
 
     Exit code: 0 measured, 2 usage, 3 nothing testable, 4 infrastructure; what failed is measured again."""
     from parity.nightly import study
-    return study.measure(name, system, quick, partition, given, dry_run, again)
+    return study.measure(name, system, quick, partition, given, dry_run, again, submit)
 
 
 @app.command('compare')

@@ -44,8 +44,9 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
     """Send the script from results/jobs. UsageError for no scheduler, or a second campaign of the same cases."""
     scheduler = SCHEDULERS.get(request.scheduler)
     if scheduler is None:
-        raise errors.UsageError(f'{system} has no scheduler to submit to; '
-                                f'parity jobs render {job} --system {system} | bash runs it here')
+        raise errors.UsageError(f'{system} has no scheduler to submit to; ' + (
+            'without --submit it runs here' if request.campaign.startswith('study-') else
+            f'parity jobs render {job} --system {system} | bash runs it here'))
     if request.after:
         try:        # Slurm takes a dependency on a job that it never heard of for met
             scheduler.states(request.after)

@@ -18,8 +18,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from parity import study
 from parity.base import console, files, paths
-from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, NothingMeasured, UsageError
+from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, NothingMeasured, ParityError, UsageError
 from parity.base.figures import figure
+from parity.jobs import sent, write
 from parity.nightly import guard, run
 from parity.records import database
 from parity.session import recovery
@@ -31,9 +32,9 @@ _AGAIN = ('missing', 'failed')
 
 
 def measure(name: str, system: str, quick: bool = False, partitions: Sequence[str] = (), given: Sequence[str] = (),
-            dry_run: bool = False, again: bool = False) -> int:
+            dry_run: bool = False, again: bool = False, submit: bool = False) -> int:
     """Measure what the system can run of a study; return the exit code. ``given``: of --as. ``dry_run``: only say
-    what would be done; ``again``: measure anew what was measured.
+    what would be done; ``again``: measure anew what was measured; ``submit``: send it as a job.
 
     Raises UsageError for a name that is not there, and NothingMeasured where nothing can be measured. Another run
     beside it, too little space and a session that was not stored are an InfrastructureError."""
@@ -46,7 +47,7 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
         console.lines(told.not_testable(planned))
         raise NothingMeasured(f'{system} can measure nothing of {name} ({mode})')
     with paths.of_study(name) as folder, contextlib.ExitStack() as stack:
-        if not dry_run:
+        if not (dry_run or submit):
             stack.callback(guard.alone(f'parity study run {name}', ['--system', system], name).release)
             recovery.recover_all()
         known, command = _known(folder / 'run.json'), ' '.join([mode, system, *partitions, *sorted(given)])
@@ -67,6 +68,16 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
         if dry_run:
             return OK
         files.write(folder / 'run.json', _RUNS.dump_json({**known, command: number}, indent=1))
+        if submit:
+            words = [name, '--system', system, *(['--quick'] if quick else []),
+                     *(word for part in partitions for word in ('--partition', part)),
+                     *(word for text in given for word in ('--as', text))]
+            try:
+                print(sent.submit('campaign', system, *write.of_study(name, system, words)).id)
+            except ParityError:
+                files.write(folder / 'run.json', _RUNS.dump_json(known, indent=1))
+                raise
+            return OK
         began = time.monotonic()
         extras = {'study': name, 'mode': mode, 'run': number,
                   **{f'{campaign.AS}{axis}.{value}': to for axis, of in names.items() for value, to in of.items()}}
