@@ -13,7 +13,8 @@ from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, number, sealed, 
 
 CODE = Code('comms', beside=('python3', 'mpirun'), units={'time_.*': 'us', 'bandwidth_.*': 'MB/s'})
 
-DECADES = {'1B': 1, '10B': 10, '100B': 100, '1KB': 1000, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6, '10MB': 10**7}
+DECADES = {'1B': 1, '10B': 10, '100B': 100, '1KB': 1000, '10KB': 10**4, '100KB': 10**5, '1MB': 10**6,
+           '10MB': 10**7}
 LEAST = 3
 # most repeats of a size, and bytes that pass one way before there are fewer; by size
 REPEATS = {'quick': (200, 10**7), 'nightly': (1000, 10**8), 'acceptance': (10000, 10**9)}
@@ -26,7 +27,8 @@ class Comms(rfm.RunOnlyRegressionTest, Mpi):
     programs = ('comms.py',)
     where = parameter(['within', 'between'])
     call = parameter(['send', 'sendrecv'])
-    metrics = (*(Metric(f'time_{size}', 'us', 'lower') for size in DECADES), Metric('bandwidth_10MB', 'MB/s', 'higher'))
+    metrics = (*(Metric(f'time_{size}', 'us', 'lower') for size in DECADES),
+               Metric('bandwidth_10MB', 'MB/s', 'higher'))
 
     @run_after('init')
     def bound(self):
@@ -70,7 +72,7 @@ def read(text: str) -> Read:
             raise Wrong(f'{len(taken)} times of {name}; must be {row[2]}')
         kept = laws.outliers(taken)
         values[f'time_{name}'] = kept.after.mean
-        times[name] = {'repeats': len(taken), 'dropped': kept.dropped, 'mean': kept.before.mean, 'cv': kept.before.cv,
-                       'cv_after': kept.after.cv}
+        times[name] = {'repeats': len(taken), 'dropped': kept.dropped, 'mean': kept.before.mean,
+                       'cv': kept.before.cv, 'cv_after': kept.after.cv}
     values['bandwidth_10MB'] = DECADES['10MB'] / values['time_10MB']
     return values, {'call': first[1], 'mpi': first[2], 'nodes': nodes.split(), 'times': times}

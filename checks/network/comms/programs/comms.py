@@ -3,9 +3,10 @@
 
     mpirun -np 2 python3 comms.py send|sendrecv BYTES:REPEATS ...
 
-`send`: MPI_Send to the other rank, which sends the message back; a time is that of both ways. `sendrecv`: both ranks
-call MPI_Sendrecv; a time is that of the call. The first message of each size is not timed. Prints every time of rank
-0, and a checksum of all. Needs Python 3.9 and mpi4py. Exit status: 1 if a message arrives altered, 2 if it is refused.
+`send`: MPI_Send to the other rank, which sends the message back; a time is that of both ways. `sendrecv`: both
+ranks call MPI_Sendrecv; a time is that of the call. The first message of each size is not timed. Prints every time
+of rank 0, and a checksum of all. Needs Python 3.9 and mpi4py. Exit status: 1 if a message arrives altered, 2 if it
+is refused.
 """
 import sys
 import zlib
