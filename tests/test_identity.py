@@ -87,3 +87,9 @@ def test_a_rerun_measures_the_very_case_again(name, session, given):
     selection = [arguments[i:i + 2] for i, word in enumerate(arguments) if word in ('-n', '-S', '-P')]
     settings = [word for word in arguments if word.startswith('-SHpl')]
     assert names(name.split()[0], *(w for pair in selection for w in pair), *settings) == {name}
+
+
+def test_a_swept_variable_declares_its_metrics_as_a_set_one_does():
+    for option in '-P', '-S':
+        made = plan.of_command(['-c', str(TOP / 'checks/storage/filecopy/filecopy.py'), '-r', option, 'client_nodes=2', '-S', 'overwrite=yes'])
+        assert {'client_seconds', 'first_seconds', 'first_client_seconds'} < {m.name for m in made.checks[0].metrics}

@@ -31,7 +31,7 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
         Metric('seconds', 's', 'lower'),
     )
 
-    @run_after('init')
+    @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare_lines(self):
         if self.dat:
             self.metrics = (*self.metrics, *(Metric(f'gflops_{which}', 'Gflop/s', 'higher', limit='peak_flops')

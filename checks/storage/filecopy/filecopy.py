@@ -56,7 +56,7 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
         Metric('failed_writes', 'count', 'lower', zero=True),
     )
 
-    @run_after('init')
+    @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare_clients(self):
         names = ['client_seconds'] if self.client_nodes else []
         names += [f'first_{name}' for name in ('seconds', *names)] if self.overwrite else []
