@@ -1,0 +1,96 @@
+"""ecTrans (ECMWF): the spectral transforms of a weather model, from waves to its grid and back; no time stepping.
+
+A step is an inverse and a direct transform: Legendre and Fourier transforms, and four transpositions between the
+ranks, which are its communication."""
+
+from decimal import Decimal
+
+import reframe as rfm
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, variable
+
+from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, half, number, same, whole
+
+CODE = Code('ecTrans', executable='ectrans-benchmark-dp', package='ectrans-utils', beside=('mpirun',),
+            starts=('-t', '21', '-g', 'F16', '-n', '1'), says='===-=== END   OF TIMING STATISTICS ===-===', units={'.*': 's'},
+            parts={'memory-bound codes': ('Ectrans',)}, headlines={r'Ectrans%truncation=170\.step': 'ecTrans, T170'})
+
+# latitudes between equator and pole, twice as many along each: the grids of 128x64, 256x128 and 512x256 points
+GRIDS = {'42': 32, '85': 64, '170': 128}
+# steps of T170; of a smaller truncation more
+STEPS = {'quick': 10, 'nightly': 50, 'acceptance': 500}
+MOST_ERROR = Decimal('1e-10')       # ecTrans repeats the transforms of one field: its rounding errors add up
+STEP = {'INV_TRANS': 'Inverse transform', 'DIR_TRANS': 'Direct transform'}
+TRANSPOSITIONS = ('M to L', 'L to M', 'L to G', 'G to L')
+
+
+@rfm.simple_test
+class Ectrans(rfm.RunOnlyRegressionTest, Mpi):
+    """A rank a core. ``truncation`` is the largest wave number, ``levels`` the fields above one another."""
+
+    truncation = parameter(list(GRIDS))
+    levels = variable(typ.Str[r'[1-9][0-9]{0,2}'], value='16')
+    steps = variable(typ.Str[r'([1-9][0-9]{0,4})?'], value='')
+    metrics = (Metric('step', 's', 'lower'), Metric('computation', 's', 'lower'),
+               Metric('transposition', 's', 'lower'))
+
+    @run_after('setup')
+    def place(self):
+        self.place_ranks()
+        waves, rings = int(self.truncation), GRIDS[self.truncation]
+        if self.num_tasks > rings:
+            self.skip_case(f'{self.num_tasks} ranks: T{waves} is for at most {rings}')
+        self.ran_steps = int(self.steps or STEPS[self.size] * 170 // waves)
+        self.executable = self.program('ectrans-benchmark-dp')
+        self.executable_opts = [f'-t {waves} -g F{rings} -l {self.levels} -n {self.ran_steps} --norms']
+
+    def parse(self, text):
+        values, facts = read(text)
+        asked = {'truncation': int(self.truncation), 'latitudes': 2 * GRIDS[self.truncation],
+                 'levels': int(self.levels), 'ranks': self.num_tasks, 'threads': 1, 'steps': self.ran_steps}
+        if (ran := {name: facts[name] for name in asked}) != asked:
+            raise Wrong(f'ran {ran}, asked for {asked}')
+        self.note(facts)
+        return values
+
+
+def read(text: str) -> Read:
+    """Seconds of a step, the mean over ranks and steps: of both transforms, of their four transpositions, and of
+    the rest, which is computation. Facts: truncation, latitudes, levels, ranks, threads, steps, error."""
+    out = Lines(text)
+    out.refuse(r'ABORT|ABOR1')
+    error = out.figure(r'max error combined = = (\S+)', zero=True)
+    same('the largest max error', max(number(row[1], 'max error', zero=True)
+                                      for row in out.every(r'max error z\S+ = (\S+)')), error)
+    if error > MOST_ERROR:
+        raise Wrong(f'max error combined is {error}: beyond {MOST_ERROR}')
+    facts = {name: out.count(rf'{word} (\d+)') for name, word in (
+        ('truncation', 'nsmax'), ('latitudes', 'ndgl'), ('levels', 'nlev'), ('ranks', 'nproc'),
+        ('threads', 'nthread'))}
+    steps = [whole(row[1], 'a step') for row in out.every(r'time step (\d+) took .*')]
+    same('the numbers of the steps', steps, list(range(1, len(steps) + 1)))
+    stats = out.part('STATS FOR ALL TASKS', 'TOTAL MEASURED IMBALANCE = .*')
+    out.one('===-=== END OF TIMING STATISTICS ===-===')
+    total = _row(stats, 'PROGRAM', 'Total', 1)
+    transforms = [_row(stats, name, what, len(steps), total) for name, what in STEP.items()]
+    moves = [_row(stats, r'\w+_CTL', f'{what} transposition', len(steps), total) for what in TRANSPOSITIONS]
+    step, moved = sum(transforms), sum(moves)
+    if moved > step:
+        raise Wrong(f'{moved} ms of transpositions in a step of {step} ms')
+    return {'step': float(step) / 1e3, 'computation': float(step - moved) / 1e3, 'transposition': float(moved) / 1e3}, {
+        **facts, 'steps': len(steps), 'error': float(error)}
+
+
+def _row(stats: Lines, name: str, what: str, calls: int, total: Decimal | None = None) -> Decimal:
+    """Return MEAN(ms) of a routine, or of the whole program MAX(ms) as 100 %. A routine's MAX and its distance from
+    MEAN, of all calls, are FRAC(%) and UNBAL(%) of the program's time."""
+    row = stats.one(rf'\d+ {name} - {what} (\d+) (\S+) (\S+) (\S+) (\S+)', f'{what} of {name}')
+    same(f'calls of {what}', whole(row[1], 'CALLS'), calls)
+    mean, most, share, unbalanced = (number(row[i], f'{what}: {column}', i == 5, places) for i, column, places in (
+        (2, 'MEAN(ms)', 3), (3, 'MAX(ms)', 3), (4, 'FRAC(%)', 2), (5, 'UNBAL(%)', 2)))
+    base = float(total or most / share * 100)
+    for column, told, shown in (('FRAC(%)', most, share), ('UNBAL(%)', most - mean, unbalanced)):
+        percent = 100 * calls * float(told) / base
+        if abs(percent - float(shown)) > half(shown) + 100 * calls * half(most) * 2 / base + 1e-4 * percent:
+            raise Wrong(f'{what}: {column} is {shown}, MAX(ms) and {calls} calls make {percent:.2f}')
+    return mean if total else Decimal(base)
