@@ -237,6 +237,17 @@ def test_the_numbers_of_tessera_follow_from_what_it_prints():
     assert words['weather-five-times'] == words['weather-computation'] == 'does not hold' and words['lu-other-way'] == 'holds'
 
 
+def test_what_was_measured_is_divided_into_groups_of_each_side():
+    tessera = study.read('tessera')
+    cells = [figures.Cell('transforms', metric, {'network': network, 'grid': '128x64', 'levels': str(level), 'ranks': '4'}, 's', 'lower', [] if level == 9 else
+                  [Value(times * (100 if level > 6 else 1) * (1 + level / 100))])
+             for network in ('Myrinet', 'Ethernet') for level in (1, 2, 3, 7, 8, 9) for metric, times in (('computation', 1), ('transposition', 2))]
+    large, small = [row for row in findings._clusters(tessera, 'here', cells) if 'Ethernet' in row.name]
+    assert (large.size, small.size, large.name) == (3, 2, 'transforms %network=Ethernet %group=1')
+    assert large.centroid['transposition'] == pytest.approx(2.04) and small.centroid['computation'] == pytest.approx(107.5)
+    assert not list(findings._clusters(tessera, 'here', cells[:2]))
+
+
 MEASURED = STUDY.replace('metrics: {rate: [rate]}', '''metrics: {rate: [hpl, latency]}, check: Toy, parameters: {code: '{code}'}, set: {nodes: 2}, quick: {axes: {code: [X]}}''') \
     .replace('values: [a, b]', 'values: {a: physical, b: virtual}')
 

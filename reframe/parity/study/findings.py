@@ -4,6 +4,7 @@ Everything is worked out twice: from the figures in print, and from those measur
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from parity.compare.model import Comparison, Measured, Row, Side
 from parity.stats import interval
 from parity.study import formula
 from parity.study.figures import Cell, named
-from parity.study.model import Derived, Finding, Point, Series, Study, filled
+from parity.study.model import Clusters, Derived, Finding, Point, Series, Study, filled
 
 Of = Literal['published', 'here']
 Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
@@ -196,6 +197,9 @@ def _value(study: Study, derived: Derived, over: dict[str, str],
 
 def _clusters(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[ClusterRow]:
     for wanted in study.clusters:
+        if of == 'here':
+            yield from _divided(study, wanted, cells)
+            continue
         columns = [chosen(cells, study.series(f'{wanted.experiment}.{name}'))
                    for name in (wanted.sizes, *wanted.of)]
         for sizes in columns[0]:
@@ -204,6 +208,23 @@ def _clusters(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[ClusterRo
                 centroid = dict(zip(wanted.of, (c.median for c in found[1:]), strict=True))
                 yield ClusterRow(of=of, name=named(wanted.experiment, '', sizes.point).replace('.', '', 1),
                                  size=round(sizes.median), centroid=centroid)
+
+
+def _divided(study: Study, wanted: Clusters, cells: Sequence[Cell]) -> Iterator[ClusterRow]:
+    """Divide the points that were measured on each side; fewer than k different ones are no groups."""
+    from parity.stats import laws           # scipy, which most commands do without
+    columns = [chosen(cells, study.series(f'{wanted.here}.{name}')) for name in wanted.of_here]
+    for side in study.axes[study.contrast].values:
+        points = [c.point for c in columns[0] if c.point.get(study.contrast) == side]
+        rows = [[c.median for column in columns for c in column if c.point == point and c.values]
+                for point in points]
+        with contextlib.suppress(ValueError):
+            found = laws.clusters([row for row in rows if len(row) == len(columns)], wanted.k)
+            for number, each in enumerate(found, 1):
+                centroid, deviations = (dict(zip(wanted.of_here, values, strict=True))
+                                        for values in (each.centroid, each.deviations))
+                yield ClusterRow(of='here', size=each.size, centroid=centroid, deviations=deviations,
+                                 name=f'{wanted.here} %{study.contrast}={side} %{wanted.each}={number}')
 
 
 # ---- findings

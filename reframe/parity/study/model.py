@@ -232,13 +232,16 @@ class Derived(Strict):
 
 class Clusters(Strict):
     """Observations of an experiment, divided by k-means, for every value of the contrasted axis. In print they are
-    centroids already: ``sizes`` is the metric that counts their members, ``each`` the axis that numbers them."""
+    centroids already: ``sizes`` is the metric that counts their members, ``each`` the axis that numbers them. Here
+    they are of the metrics ``of_here`` of the experiment ``here``: each of its points is an observation."""
 
     experiment: str
     k: Annotated[int, Field(ge=1, le=20)]
     of: list[Name] = Field(min_length=1)
     sizes: Name
     each: Name
+    here: Name
+    of_here: list[Name] = Field(min_length=1)
 
 
 @dataclass(frozen=True)
@@ -355,11 +358,12 @@ class Study(Strict):
             if why := formula.wrong(number.formula, {*number.let, *number.over}):
                 yield ('numbers', i, 'formula'), why
         for i, groups in enumerate(self.clusters):
-            for name in (*groups.of, groups.sizes):
+            for name in (*(f'{groups.experiment}.{name}' for name in (*groups.of, groups.sizes)),
+                         *(f'{groups.here}.{name}' for name in groups.of_here)):
                 with contextlib.suppress(ValueError):
-                    self.series(f'{groups.experiment}.{name}')
+                    self.series(name)
                     continue
-                yield ('clusters', i), f'no figures {groups.experiment}.{name}'
+                yield ('clusters', i), f'no figures {name}'
         seen = set()
         for i, finding in enumerate(self.findings):
             if finding.id in seen:
