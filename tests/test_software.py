@@ -301,7 +301,7 @@ def test_the_hpcc_and_the_openblas_of_this_machine(tmp_path, monkeypatch):
     found = discover.discover(tmp_path, [], tmp_path / 'software.json')
     distro = found.environs[0]
     assert {'hpcc', 'mpi'} <= set(distro.features) and ('cc' in distro.features) == bool(shutil.which('cc'))
-    assert found.announcement.startswith('software: distro (hpcc ') and '\n' not in found.announcement
+    assert found.announcement.startswith('software: distro (ectrans-benchmark-dp ') and '\n' not in found.announcement
     if distro.software['blas']['name'] == 'OpenBLAS':
         assert distro.env_vars['OPENBLAS_NUM_THREADS'] == '1' and distro.software['blas']['version']
         assert not blas.better(distro.software['blas']['core'], procfs.flags(Tree('/'))) or 'none better' in ' '.join(found.notes)
