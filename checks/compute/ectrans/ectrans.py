@@ -12,8 +12,9 @@ from reframe.core.builtins import parameter, run_after, variable
 from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, half, number, same, whole
 
 CODE = Code('ecTrans', executable='ectrans-benchmark-dp', package='ectrans-utils', beside=('mpirun',),
-            starts=('-t', '21', '-g', 'F16', '-n', '1'), says='===-=== END   OF TIMING STATISTICS ===-===', units={'.*': 's'},
-            parts={'memory-bound codes': ('Ectrans',)}, headlines={r'Ectrans%truncation=170\.step': 'ecTrans, T170'})
+            starts=('-t', '21', '-g', 'F16', '-n', '1'), says='===-=== END   OF TIMING STATISTICS ===-===',
+            units={'.*': 's'}, parts={'memory-bound codes': ('Ectrans',)},
+            headlines={r'Ectrans%truncation=170\.step': 'ecTrans, T170'})
 
 # latitudes between equator and pole, twice as many along each: the grids of 128x64, 256x128 and 512x256 points
 GRIDS = {'42': 32, '85': 64, '170': 128}
@@ -77,13 +78,14 @@ def read(text: str) -> Read:
     step, moved = sum(transforms), sum(moves)
     if moved > step:
         raise Wrong(f'{moved} ms of transpositions in a step of {step} ms')
-    return {'step': float(step) / 1e3, 'computation': float(step - moved) / 1e3, 'transposition': float(moved) / 1e3}, {
-        **facts, 'steps': len(steps), 'error': float(error)}
+    facts |= {'steps': len(steps), 'error': float(error)}
+    of = {'step': step, 'computation': step - moved, 'transposition': moved}
+    return {name: float(milliseconds) / 1e3 for name, milliseconds in of.items()}, facts
 
 
 def _row(stats: Lines, name: str, what: str, calls: int, total: Decimal | None = None) -> Decimal:
-    """Return MEAN(ms) of a routine, or of the whole program MAX(ms) as 100 %. A routine's MAX and its distance from
-    MEAN, of all calls, are FRAC(%) and UNBAL(%) of the program's time."""
+    """Return MEAN(ms) of a routine, or of the whole program MAX(ms) as 100 %. A routine's MAX and its
+    distance from MEAN, of all calls, are FRAC(%) and UNBAL(%) of the program's time."""
     row = stats.one(rf'\d+ {name} - {what} (\d+) (\S+) (\S+) (\S+) (\S+)', f'{what} of {name}')
     same(f'calls of {what}', whole(row[1], 'CALLS'), calls)
     mean, most, share, unbalanced = (number(row[i], f'{what}: {column}', i == 5, places) for i, column, places in (

@@ -212,7 +212,7 @@ def _clusters(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[ClusterRo
 
 def _divided(study: Study, wanted: Clusters, cells: Sequence[Cell]) -> Iterator[ClusterRow]:
     """Divide the points that were measured on each side; fewer than k different ones are no groups."""
-    from parity.stats import laws           # scipy, which most commands do without
+    from parity.stats import laws  # scipy, which most commands do without
     columns = [chosen(cells, study.series(f'{wanted.here}.{name}')) for name in wanted.of_here]
     for side in study.axes[study.contrast].values:
         points = [c.point for c in columns[0] if c.point.get(study.contrast) == side]
