@@ -169,7 +169,7 @@ def test_nothing_testable_no_space_and_a_second_run_are_told(onebox, site, resul
     (site.parents[1] / 'onebox' / 'system.yaml').write_text((site.parents[1] / 'onebox' / 'system.yaml').read_text().replace('nodes: 1 ', 'nodes: 4 '))
     said = parity(*line, '--dry-run')
     assert said.returncode == 0 and '3 runs of 1 cases in 3 sessions; about 75 s (a guess for 1 of 1 cases)' in said.stdout
-    assert 'not testable here: one (1 of 2 cases): no environment of virtual offers hpcc' in said.stdout and not (results / 'studies').exists()
+    assert 'not testable here: 1 of one: no environment of virtual offers hpcc' in said.stdout and not (results / 'studies').exists()
     with files.Lock(results / '.nightly.lock', 'ci/nightly').held(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, '_ours', set())
         refused = parity(*line)

@@ -78,6 +78,8 @@ def _unknown(study: Study, key: str, checks: Mapping[str, LoadedCheck]) -> Itera
         yield (*at, 'check'), unknown('check', experiment.check, list(checks))
         return
     check = checks[experiment.check]
+    if lost := sorted({*check.parameters} - {*experiment.parameters}):
+        yield (*at, 'parameters'), f'must name {lost[0]}, one of {", ".join(check.parameters[lost[0]])}'
     for parameter, text in experiment.parameters.items():
         values = [text] if not (axes := AXIS.findall(text)) else [
             study.axes[axes[0]].values[value] for value in study.values(key, axes[0])]

@@ -158,9 +158,10 @@ def flagged(cells: Sequence[figures.Cell]) -> list[str]:
 
 def not_testable(planned: Sequence[Planned]) -> Iterator[Line]:
     """Say which cases cannot be measured, and why."""
-    cases = Counter(p.case.experiment for p in planned)
-    for (experiment, why), count in Counter((p.case.experiment, p.reason) for p in planned if p.reason).items():
-        yield f'  not testable here: {experiment} ({count} of {cases[experiment]} cases): {visible(why)}', ''
+    for why in dict.fromkeys(p.reason for p in planned if p.reason):
+        counts = Counter(p.case.experiment for p in planned if p.reason == why)
+        said = ', '.join(f'{count} of {experiment}' for experiment, count in counts.items())
+        yield f'  not testable here: {said}: {visible(why)}', ''
 
 
 def ahead(head: str, planned: Sequence[Planned], steps: Sequence[Step], done: int,
