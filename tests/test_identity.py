@@ -92,4 +92,4 @@ def test_a_rerun_measures_the_very_case_again(name, session, given):
 def test_a_swept_variable_declares_its_metrics_as_a_set_one_does():
     for option in '-P', '-S':
         made = plan.of_command(['-c', str(TOP / 'checks/storage/filecopy/filecopy.py'), '-r', option, 'client_nodes=2', '-S', 'overwrite=yes'])
-        assert {'client_seconds', 'first_seconds', 'first_client_seconds'} < {m.name for m in made.checks[0].metrics}
+        assert {'client_seconds', 'first_seconds', 'first_client_seconds'} < {m.name for m in made.cases[0].metrics}
