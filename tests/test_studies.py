@@ -218,6 +218,11 @@ def test_sentences_that_fail_on_the_figures_of_their_own_document_are_found():
     assert {f['reason'] for f in fits.values()} == {'few points'}
 
 
+def test_two_ranks_within_a_node_of_one_core_are_not_testable():
+    shown = parity('study', 'show', 'tessera', '--system', 'onebox').stdout
+    assert '4 of 8 cases not testable here: 2 ranks a node, a node of physical has 1' in shown
+
+
 def test_the_numbers_of_tessera_follow_from_what_it_prints():
     printed = json.loads(parity('study', 'compare', 'tessera', '--json').stdout)
     numbers = {n['name']: n for n in printed['numbers']}
