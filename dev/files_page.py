@@ -46,7 +46,9 @@ error names the file, the line, the key and the valid values, and ends with exit
 here is an error, and so is a repeated key. A file has at most 16 million characters and 63 levels, and its aliases
 repeat at most a million characters. [Accepted values](references.md) have their own page.
 
-A name has letters, digits, `_` and `-`. A code is one of {codes}.
+A name has letters, digits, `_` and `-`. These are the codes:
+
+    {codes}
 """
 #: Python's types in plain words.
 _WORDS = {'str': 'text', 'bool': 'true or false', 'int': 'whole number', 'float': 'number', 'Any': 'anything',

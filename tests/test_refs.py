@@ -144,7 +144,7 @@ def test_a_change_within_the_nights_is_refused_and_since_leaves_out_what_was_bef
 
 
 @pytest.mark.parametrize('arguments, code, says', [
-    ('propose --system local', 3, 'no figure of local is stored'), (f'{ACCEPT} x', 3, 'nothing is proposed for local'),
+    ('propose --system local', 3, 'no figure of local that nobody disturbed is stored'), (f'{ACCEPT} x', 3, 'nothing is proposed for local'),
     ('propose --system locla', 2, "unknown system 'locla'"), ('propose --system local --check Toi', 2, "did you mean 'Toy'"),
     ('propose --system local --partition gpu', 2, "unknown partition 'gpu'"), ('lint --system nosuch', 2, "unknown system 'nosuch'"),
     ('propose --system local --since 20.11', 2, "--since '20.11': must be a date"), ('accept --all --system local', 2, "Missing option '--why'"),

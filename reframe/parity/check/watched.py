@@ -52,4 +52,4 @@ def disturbed(seen: dict[str, Any], allowed: float | None) -> str:
     cpus = 'its CPU' if seen['cpus'] == 1 else f'its {seen["cpus"]} CPUs'
     by = [f'processes outside the job took {others / seconds:.2f} of {cpus}' if others >= UNIT * seconds else '',
           f'the hypervisor took {steal / seconds:.2f} of one CPU' if steal >= UNIT * seconds else '']
-    return f'{", ".join(filter(None, by))}, for {seconds:.1f} s ({most:.2g} is allowed)'
+    return f'{", ".join(filter(None, by))}, for {seconds:.1f} s (allowed: {most:.2g} CPUs)'

@@ -32,7 +32,7 @@ def propose(system: str = SYSTEM, partition: str = PARTITION, check: str = CHECK
 @app.command()
 def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTEM, why: str = WHY,
            by: str = BY, expires: str = EXPIRES):
-    """Accept proposals: merge them all into the system's files, or none."""
+    """Merge all proposals into the system's files, or none."""
     from parity.refs import accept as command
     from parity.refs import table
     if bool(cells) == everything:
@@ -43,14 +43,14 @@ def accept(cells: list[str] = CELLS, everything: bool = ALL, system: str = SYSTE
 
 @app.command()
 def show(system: str = ANY_SYSTEM):
-    """Print every accepted reference: value, bounds, by whom and why, age, expiry, when it was last applied."""
+    """Print every accepted reference. Value, bounds, by whom and why, age, expiry, when last applied."""
     from parity.refs import table
     typer.echo('\n'.join(table.shown(system)))
 
 
 @app.command()
 def lint(system: str = ANY_SYSTEM):
-    """Print what is wrong with accepted references (exit code 2), and what deserves a look (0)."""
+    """Print what is wrong with accepted references. Exit code 2 then, 0 where something deserves a look."""
     from parity.refs import accepted, table
     linted = accepted.lint(system)
     typer.echo('\n'.join(table.linted(linted)))

@@ -20,7 +20,7 @@ JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 @app.command()
 def build(system: str = SYSTEM):
-    """Build the codes for a system from its lock, and prove that every binary is there and starts."""
+    """Build the codes for a system from its lock. Prove that every binary is there and starts."""
     from parity.software import build as builder
     from parity.system import systems
     found = systems.read(system)
@@ -29,7 +29,7 @@ def build(system: str = SYSTEM):
 
 @app.command()
 def status(system: str = SYSTEM, as_json: bool = JSON) -> int:
-    """Print what is built: spec, DAG hash, compiler, MPI, target; exit code 3 if something is missing."""
+    """Print what is built. Spec, DAG hash, compiler, MPI, target; exit code 3 if something is missing."""
     from parity.software import manifest
     from parity.system import systems
     systems.read(system)
@@ -72,7 +72,7 @@ def facts(system: System) -> dict[str, Any]:
 
 @app.command()
 def mirror(directory: Path, system: str = SYSTEM):
-    """Make a bundle from which a machine without a network builds: Spack, recipes, sources."""
+    """Make a bundle to build from without a network. It has Spack, recipes, sources."""
     from parity.software import build as builder
     from parity.software import spack
     from parity.system import systems

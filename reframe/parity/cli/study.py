@@ -24,7 +24,7 @@ def of_studies():
 
 @app.command('list')
 def list_studies(system: str = SYSTEM):
-    """List the studies; with --system, how much of each can run there and how long it takes."""
+    """List the studies. With --system: how much of each can run there, and how long it takes."""
     from parity import study
     from parity.base import console
     from parity.study import here, told
@@ -38,7 +38,9 @@ def list_studies(system: str = SYSTEM):
 
 @app.command('show')
 def show_study(name: str = NAME, system: str = SYSTEM):
-    """Print a study: its question, each experiment in print and here, its findings, what is dropped."""
+    """Print what a study asked, and what runs here.
+
+    Each experiment in print and here, findings, confounders, what is dropped."""
     from parity import study
     from parity.base import console
     from parity.study import figures, here, told
@@ -69,7 +71,9 @@ def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help
 
 @app.command('compare')
 def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON):
-    """Compare a study's sides in print and, with a session, as measured here; judge its findings on both.
+    """Compare a study's sides, in print and as measured here.
+
+    Judge its findings on both. Without a session: in print only.
 
     \b
     parity study compare jungels2012
@@ -89,7 +93,7 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
 
 @app.command('report')
 def report_study(name: str = STUDY):
-    """Write the page, the CSV and the JSON of a study, or of all, with what was measured last."""
+    """Write page, CSV and JSON of a study, or of all. They have what was measured last."""
     from parity import study
     from parity.base import paths
     from parity.records import database

@@ -30,7 +30,8 @@ def nightly(beat: Heartbeat | None) -> None:
     guard.warn(planned)
     notice = notify.prepared(planned.system)
     cases = {(c.case, c.partition, c.environ): len(c.metrics) for c in planned.cases}    # repeats are one case
-    print(f'parity: {planned.system}: {len(cases)} cases, {sum(cases.values())} cells planned', flush=True)
+    plural = 's' * (len(cases) != 1)
+    print(f'parity: {planned.system}: {len(cases)} case{plural}, {sum(cases.values())} cells planned', flush=True)
     if beat:
         sys.exit(run.judged([*checks, '-r', *options], own.time_limit * 3600, began, notice, beat))
     run.rehearse([*checks, '--dry-run', *options])

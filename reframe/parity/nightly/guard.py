@@ -116,5 +116,12 @@ def read(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return own, reframe_options
 
 
+def _before_set_up(given: list[str]) -> None:
+    """Raise UsageError for a wrong option and an unknown system."""
+    _, options = read(given)
+    if name := systems.stated(options):
+        systems.read(name)
+
+
 if __name__ == '__main__':
-    errors.told(lambda: read(sys.argv[1:]))
+    errors.told(lambda: _before_set_up(sys.argv[1:]))

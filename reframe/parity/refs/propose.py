@@ -72,7 +72,7 @@ def _chosen(system: System, known: list[Cell], partition: str, check: str) -> li
     if partition and partition not in (valid := [p.name for p in system.partitions]):
         raise UsageError(unknown('partition', partition, valid))
     if not known:
-        raise NothingMeasured(f'{paths.database()}: no figure of {system.name} is stored; '
+        raise NothingMeasured(f'{paths.database()}: no figure of {system.name} that nobody disturbed is stored; '
                               f'run: ci/nightly --system {system.name}')
     wanted, cases = check.replace(' ', ''), {c.case.replace(' ', ''): c.check for c in known}
     if wanted and wanted not in (*cases, *cases.values()):

@@ -15,6 +15,7 @@ from typing import Any
 from parity.base import codes, figures
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
+from parity.verdict import judge
 from parity.verdict.model import WORDS, Attribution, Cell, Row, Verdict, rows, several
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
@@ -66,10 +67,14 @@ def of(verdict: Verdict) -> Answer:
     """Return the answer of a verdict."""
     table = rows(verdict.cells)
     entries = list(_entries(table, verdict))
-    judged = any(cell.judged_by for cell in verdict.cells)
+    judged = any(_is_judged(cell) for cell in verdict.cells)
     return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
                   headlines=[] if judged else list(_headlines(table)),
                   notes=[(label, text) for label, text in _notes(verdict, table, entries) if text])
+
+
+def _is_judged(cell: Cell) -> bool:
+    return bool(cell.judged_by) and cell.verdict != 'disturbed'
 
 
 # ---- entries
@@ -173,7 +178,7 @@ def _headlines(table: list[Row]) -> Iterator[Headline]:
 
 def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     measured = sum(row.cell.value is not None for row in table)
-    judged = sum(bool(row.cell.judged_by) for row in table)
+    judged = sum(_is_judged(row.cell) for row in table)
     if entries:
         rest = f'{len(entries) - 1} more below.' if entries[1:] else 'All else is as it was.' if judged else ''
         return f'{entries[0].title}. {rest}'.strip()
@@ -182,8 +187,14 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     if not measured:
         why = Counter(row.reason for row in table if row.reason).most_common(1)
         return f'Nothing was measured: {why[0][0] if why else "no case was planned"}.'
+    if often := judge.too_often(verdict.cells):
+        return (f'{len(often)} of {measured} figures were disturbed {judge.TOO_OFTEN} times in a row: '
+                'others use the CPUs.')
     if not judged:
-        return f'This machine is measured: {measured} figures, none wrong, none beyond a physical bound.'
+        bounds = ', none beyond a physical bound' if any(row.cell.limit_certain for row in table) else ''
+        disturbed = sum(row.word == 'disturbed' for row in table)
+        others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
+        return f'This machine is measured: {measured} figures, none wrong{bounds}.{others}'
     known = sum(bool(row.cell.acknowledged) for row in table)
     better = sum(row.word == 'improved' for row in table)
     told = [f'{count} {what}' for count, what in ((known, 'known faults'), (better, 'improved')) if count]

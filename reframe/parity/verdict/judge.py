@@ -185,7 +185,8 @@ def _trust(cells: list[Cell]) -> str:
     said = f'{often} disturbed for {TOO_OFTEN} nights in a row or more; ' if often else ''
     said += f'{judged} of {len(cells)} judged'
     said += f': {sum(bounded)}' if judged > sum(bounded) > 0 else ''
-    said += ' against accepted bounds' if any(bounded) else ': no reference has been accepted for these cells'
+    said += ' against accepted bounds' if any(bounded) else \
+        ': no reference has been accepted for these cells' if all(c.reference is None for c in cells) else ''
     if by_history:
         said += (f'; {by_history} against their last nights: at most {1000 * RATE:g} false alarm per 1000 '
                  f'cell-nights, {WHOLE_NIGHT:g} in all (docs/regression.md)')
