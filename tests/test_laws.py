@@ -7,6 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import replay
+from parity.check import Wrong
 from parity.stats.laws import clusters, extrapolate, inverse, knee, lu_messages, outliers, power
 
 RANKS = (4, 8, 16, 32, 64, 128)
@@ -173,3 +175,11 @@ def test_messages_of_lu_are_those_that_mpip_counts(ranks, receives, irecvs, sent
     assert round(m.blocking * ranks) == receives and round(m.nonblocking * ranks) + edges + 2 * sides == irecvs
     assert ranks * (m.blocking * m.blocking_bytes + m.nonblocking * m.nonblocking_bytes) == pytest.approx(sent, rel=2e-4)
     assert lu_messages(64, 250, 1) == (0, 0, 0, 0)
+
+
+def test_a_profile_of_lu_gives_its_time_in_receives_and_refuses_another_count():
+    calls = replay.room('mpip').read((replay.recorded('mpip') / 'lu.A.4.txt').read_text())[1]['calls']
+    receive_seconds = replay.room('npb').receive_seconds
+    assert receive_seconds(calls, 'A', 4) == pytest.approx(35.783578 / 4, abs=1e-6)
+    with pytest.raises(Wrong, match='124496 receives of LU class A on 8 ranks: must be 310000 or 311240'):
+        receive_seconds(calls, 'A', 8)

@@ -2,7 +2,7 @@
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from npb_output import check, read
+from npb_output import check, read, receive_seconds
 from npb_sizes import CLASS_BY_SIZE, memory_bytes, most_ranks
 from reframe.core.builtins import parameter, run_after, variable
 
@@ -14,6 +14,10 @@ CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C,W', binari
                    'compute': ('Npb%benchmark=ep',)},
             headlines={r'Npb%benchmark=ep\.mops_total': 'NPB EP',
                        r'Npb%benchmark=cg\.mops_total': 'NPB CG'})
+
+
+#: Of LU with profile=yes: how long a rank is in MPI_Recv.
+RECEIVES = Metric('receive_seconds', 's', 'lower', zero=True)
 
 
 @rfm.simple_test
@@ -28,6 +32,11 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
         Metric('mops_per_process', 'Mop/s', 'higher'),
         Metric('seconds', 's', 'lower'),
     )
+
+    @run_after('init')
+    def profile_receives(self):
+        if self.profile and self.benchmark == 'lu':
+            self.metrics = (*self.metrics, RECEIVES)
 
     @run_after('setup')
     def place(self):
@@ -47,4 +56,11 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
         values, facts = read(text)
         check(facts, self.benchmark, self.letter, self.num_tasks)
         self.note(facts)
+        return values
+
+    def parity_beside(self):
+        values = super().parity_beside()
+        if RECEIVES in self.metrics:
+            calls = self.parity['profile']['calls']
+            values[RECEIVES.name] = receive_seconds(calls, self.letter, self.num_tasks)
         return values

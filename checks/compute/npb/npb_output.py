@@ -9,8 +9,8 @@ Sizes and iterations of the classes: sys/setparams.c and IS/is.c of NPB 3.4.3; N
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from parity.check import Incomplete, Lines, Read, Wrong, agree, half
 
@@ -60,6 +60,20 @@ def check(facts: dict[str, int | str], benchmark: str, npb_class: str, ranks: in
     for name, expected in asked.items():
         if facts[name] != expected:
             raise Wrong(f'{name.replace("_", " ")}: ran {facts[name]}, asked for {expected}')
+
+
+def receive_seconds(calls: Sequence[Mapping[str, Any]], npb_class: str, ranks: int) -> float:
+    """Return the mean time of a rank in MPI_Recv (s), of a profile of LU. Raise Wrong for any other number of
+    receives than LU's messages ask for (`parity.stats.laws.lu_messages`)."""
+    from parity.stats import laws  # scipy, which no other case needs
+    problem = PROBLEMS['lu', npb_class]
+    needed = {round(ranks * laws.lu_messages(problem.size[0], problem.iterations, ranks, warm_up).blocking)
+              for warm_up in (0, 1)}
+    found = next((call for call in calls if call['call'] == 'Recv'), {'count': 0, 'mean_seconds': 0.0})
+    if found['count'] not in needed:
+        raise Wrong(f'{found["count"]} receives of LU class {npb_class} on {ranks} ranks: must be '
+                    + ' or '.join(map(str, sorted(needed))))
+    return found['mean_seconds']
 
 
 def _active_of_33(out: Lines, total: int) -> int:
