@@ -138,6 +138,8 @@ def _fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
     for fit in study.fits:
         series = study.series(fit.series)
         for point, group in _grouped(chosen(cells, series), [fit.along]).items():
+            if of == 'here' and not any(c.values for c in group):
+                continue
             name = named(series.experiment, series.metric, dict(point))
             yield fitted(study, of, name, fit.law, group, fit.along)
         for cell in chosen(cells, study.series(fit.printed)) if fit.printed else ():
@@ -234,8 +236,11 @@ def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence
     words: dict[Of, tuple[Word, str]] = {}
     derived = {number.name for number in study.numbers}
     for of, cells, _ in sources:
+        mine = [] if finding.text in derived else chosen(cells, study.series(finding.text))
         parts = list(_number_parts(finding, [n for n in numbers if n.of == of]) if finding.text in derived
-                     else _KINDS[finding.kind](study, finding, of, chosen(cells, study.series(finding.text))))
+                     else _KINDS[finding.kind](study, finding, of, mine))
+        if of == 'here' and not parts:
+            parts = [_Part(None, reason) for reason in dict.fromkeys(c.reason for c in mine if c.reason)]
         words[of] = _word(of, parts)
     bounds = ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in finding.bounds.items())
     more = (bounds, finding.along and f'along {finding.along}', finding.goes, finding.law,
