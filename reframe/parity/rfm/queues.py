@@ -292,7 +292,8 @@ class _Told(Patient):
             ids, reasons = ','.join(job.jobid for job in waits), {}
             done = self.tried(*self._squeue.split(), '-h', '-j', ids, '-o', '%i|%r')
             for name, _, reason in (line.partition('|') for line in done.stdout.splitlines()) if done else ():
-                reasons.setdefault(re.split('[_+]', name)[0], []).append(reason)     # of each element of an array
+                if reason != 'None':        # it was not looked at yet; an array has a reason for each element
+                    reasons.setdefault(re.split('[_+]', name)[0], []).append(reason)
         for job in waits if reasons else ():
             command.note_standing(job, True, ', '.join(reasons.get(job.jobid, [])))
         if reasons:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from parity.base.figures import number
@@ -240,8 +240,9 @@ def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence
         parts = list(_number_parts(finding, [n for n in numbers if n.of == of]) if finding.text in derived
                      else _KINDS[finding.kind](study, finding, of, mine))
         if of == 'here' and not parts:
-            parts = [_Part(None, reason) for reason in dict.fromkeys(c.reason for c in mine if c.reason)]
-        words[of] = _word(of, parts)
+            parts = [_Part(None, reason) for reason in dict.fromkeys(c.reason for c in mine if c.reason)] or [
+                _Part(None, _unmeasured(study, finding, derived))]
+        words[of] = _word(parts)
     bounds = ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in finding.bounds.items())
     more = (bounds, finding.along and f'along {finding.along}', finding.goes, finding.law,
             finding.within and f'within {100 * finding.within:g} %')
@@ -251,10 +252,18 @@ def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence
                   why_published=words['published'][1], here=word, why_here=why)
 
 
-def _word(of: Of, parts: list[_Part]) -> tuple[Word, str]:
+def _unmeasured(study: Study, finding: Finding, derived: Collection[str]) -> str:
+    """Say why no case of a finding was planned."""
+    experiment = None if finding.text in derived else study.experiments[study.series(finding.text).experiment]
+    if experiment and experiment.check and not experiment.quick:
+        return '--quick leaves it out'
+    return 'not measured' if experiment and experiment.check else 'nothing here measures it'
+
+
+def _word(parts: list[_Part]) -> tuple[Word, str]:
     """Return the word of all parts together: each must hold. Name the parts that decide."""
     if not parts:
-        return ('not printed', '') if of == 'published' else ('not testable', 'not measured')
+        return 'not printed', ''
     for state, word in ((False, 'does not hold'), (None, 'not testable'), (True, 'holds')):
         if deciding := [part.said for part in parts if part.holds is state]:
             more = f'; and {len(deciding) - 3} more' if len(deciding) > 3 else ''

@@ -298,10 +298,11 @@ def _ran(study: Study, name: str, word: str) -> Ran:
             facts = found.facts.setdefault(side, {})
             for fact, values in of.facts.items():
                 facts[fact] = [*dict.fromkeys([*facts.get(fact, ()), *values])]
-            measured_on = [c.place.partition(':')[0] for c in sorted(of.cells, key=lambda c: not c.values)]
-            found.system = next(iter(measured_on), found.system)
-            found.cells += _cells(study, of_them, of.cells)
-    found.labels = _labels(found)
+            places = [c.place for c in sorted(of.cells, key=lambda c: not c.values)]
+            found.system, _, name = next(iter(places), found.system).partition(':')
+            part = next((p for p in _partitions(found.system) if p.name == name), None)
+            found.cells += _cells(study, of_them, of.cells, part, names)
+    found.labels = _labels(study, found)
     return found
 
 
@@ -325,11 +326,13 @@ def _names(infos: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _cells(study: Study, cases: Sequence[Case], measured: Sequence[Measured]) -> Iterator[Cell]:
+def _cells(study: Study, cases: Sequence[Case], measured: Sequence[Measured], part: Partition | None,
+           names: Mapping[str, Mapping[str, str]]) -> Iterator[Cell]:
     """Yield the study's cells of one side. Several metrics that stand for one in print are cells of their own."""
     stored = [(cell, outset.parameters(cell.case)) for cell in measured]
     for case in cases:
         mine = [cell for cell, having in stored if case.is_case(cell.check, having)]
+        none = case.reason or (part and not mine and _lacking(study, case, part, names)) or 'not measured'
         for metric, names in study.experiments[case.experiment].metrics.items():
             for point, wanted in _named(study, case.experiment, names):
                 for name in wanted:
@@ -338,18 +341,23 @@ def _cells(study: Study, cases: Sequence[Case], measured: Sequence[Measured]) ->
                     at |= {FIGURE: name} if len(wanted) > 1 else {}
                     yield Cell(case.experiment, metric, at, cell.unit if cell else '', cell.better if cell else '',
                                list(cell.values) if cell else [], label=cell.label if cell else '',
-                               reason=case.reason or (cell.reason if cell else 'not measured'))
+                               reason=cell.reason if cell else none)
 
 
-def _labels(found: Ran) -> list[str]:
+def _partitions(system: str) -> Sequence[Partition]:
+    """Return the partitions of a system; none where it is no longer described."""
+    return systems.read(system).partitions if system in systems.names() else ()
+
+
+def _labels(study: Study, found: Ran) -> list[str]:
     """Say what the figures are of, where they are no figures of a cluster."""
     facts = {fact: {v for side in found.facts.values() for v in side.get(fact, ())}
              for fact in ('virtualisation', 'file system')}
     said = ['User-mode Linux'] if 'uml' in facts['virtualisation'] else []
-    if found.system in systems.names():
-        shared = [p for p in systems.read(found.system).partitions if p.extras.nodes_share_cpus]
+    if shared := [p for p in _partitions(found.system) if p.extras.nodes_share_cpus]:
         machine = database.read(found.uuids[-1]).facts.get('machine') or {}
-        if shared:
-            said.append(f'{shared[0].extras.nodes or "its"} nodes on '
-                        f'{len(machine.get("core_sets", ())) or NOTHING} cores: no figures of a cluster')
+        said.append(f'{shared[0].extras.nodes or "its"} nodes on '
+                    f'{len(machine.get("core_sets", ())) or NOTHING} cores: no figures of a cluster')
+        if study.axes[study.contrast].kind == 'network':
+            said.append('the networks differ in their rates only')
     return said + (['local disk is memory'] if {'tmpfs', 'ramfs'} & facts['file system'] else [])
