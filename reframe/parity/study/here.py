@@ -327,12 +327,12 @@ def _names(infos: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
 
 
 def _cells(study: Study, cases: Sequence[Case], measured: Sequence[Measured], part: Partition | None,
-           names: Mapping[str, Mapping[str, str]]) -> Iterator[Cell]:
+           said: Mapping[str, Mapping[str, str]]) -> Iterator[Cell]:
     """Yield the study's cells of one side. Several metrics that stand for one in print are cells of their own."""
     stored = [(cell, outset.parameters(cell.case)) for cell in measured]
     for case in cases:
         mine = [cell for cell, having in stored if case.is_case(cell.check, having)]
-        none = case.reason or (part and not mine and _lacking(study, case, part, names)) or 'not measured'
+        none = case.reason or (part and not mine and _lacking(study, case, part, said)) or 'not measured'
         for metric, names in study.experiments[case.experiment].metrics.items():
             for point, wanted in _named(study, case.experiment, names):
                 for name in wanted:
