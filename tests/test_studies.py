@@ -22,6 +22,7 @@ from parity.plan import Plan
 from parity.report import drawings
 from parity.study import figures, findings, here, told
 from parity.study.model import Case, Study
+from parity.system import systems
 from sessions import case, planned
 from stored import Stored
 
@@ -153,15 +154,16 @@ def trial(site, text=STUDY, rows=HEAD + ROW):
     return folder
 
 
-def analysed(findings_, values, numbers=''):
+def analysed(findings_, values, numbers='', experiment='metrics: {rate: []}', here=None):
     """Judge findings on a study with the axes side (a, b) and n (1, 2, 4, 8); values by (side, n)."""
     text = f'''{{title: t, source: s, what: w, contrast: side, axes: {{side: {{what: w, here: h, kind: partition, values: [a, b]}},
       n: {{what: w, here: h, kind: value, values: [1, 2, 4, 8]}}}}, experiments: {{one: {{what: w, where: p, subsystem: compute,
-      axes: {{side: all, n: all}}, metrics: {{rate: []}}}}}}, findings: [{findings_}], {numbers}}}'''
+      axes: {{side: all, n: all}}, {experiment}}}}}, findings: [{findings_}], {numbers}}}'''
     made = Study.model_validate(yaml.safe_load(text))
     assert not list(made.problems())
     cells = [figures.Cell('one', 'rate', {'side': side, 'n': n}, 'x', 'higher', [Value(v) for v in of]) for (side, n), of in values.items()]
-    return findings.analysed(made, cells, figures.compared(made, cells, 'published'))
+    compared = figures.compared(made, cells, 'published')
+    return findings.analysed(made, cells, compared, here, compared)
 
 
 RUNS = (99.0, 100.0, 101.0, 100.2, 99.7, 100.1)
@@ -221,6 +223,16 @@ def test_sentences_that_fail_on_the_figures_of_their_own_document_are_found():
 def test_two_ranks_within_a_node_of_one_core_are_not_testable():
     shown = parity('study', 'show', 'tessera', '--system', 'onebox').stdout
     assert '4 of 8 cases not testable here: 2 ranks a node, a node of physical has 1' in shown
+    tessera = study.read('tessera')
+    part, cases = systems.read('onebox').partitions[0], [c for c in tessera.cases(None, True) if c.experiment == 'messages']
+    said = {c.point['place']: c.reason for c in here._cells(tessera, cases, [], part, {})}
+    assert said == {'within': '2 ranks a node, a node of physical has 1', 'between': 'not measured'}
+
+
+@pytest.mark.parametrize('experiment, said', [('metrics: {rate: []}', 'nothing here measures it'), ('check: C, metrics: {rate: [r]}', '--quick leaves it out')])
+def test_a_finding_that_no_case_was_planned_for_says_why(experiment, said):
+    found = analysed('{id: f, says: s, where: p, ratio: one.rate b / a, above: 1}', {('a', '1'): runs(1), ('b', '1'): runs(2)}, experiment=experiment, here=[]).findings[0]
+    assert (found.published, found.here, found.why_here) == ('holds', 'not testable', said)
 
 
 def test_the_numbers_of_tessera_follow_from_what_it_prints():
