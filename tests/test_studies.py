@@ -369,7 +369,7 @@ def test_an_unknown_system_or_study_names_the_nearest(onebox):
         assert done.returncode == 2 and said in done.stderr
 
 
-@pytest.mark.parametrize('partitions, said', [(['physcal', 'virtual'], "unknown partition 'physcal'; did you mean"), (['virtual', 'virtual'], 'is there twice'), (['virtual'], '1 given; must be two')])
+@pytest.mark.parametrize('partitions, said', [(['physcal', 'virtual'], "unknown partition 'physcal'; did you mean"), (['virtual', 'virtual'], 'given twice'), (['virtual'], '1 given; must be two')])
 def test_wrong_partitions_are_refused(onebox, partitions, said):
     onebox()
     with pytest.raises(UsageError, match=said):

@@ -145,7 +145,7 @@ def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, 
         if partition not in by_name:
             raise UsageError(unknown('partition', partition, list(by_name)))
     if len(set(named)) < len(named):
-        raise UsageError(f'--partition {named[0]}: is there twice; a side needs a partition of its own')
+        raise UsageError(f'--partition {named[0]}: given twice; each side needs its own partition')
     axis = study.axes[study.contrast]
     if axis.kind != 'partition' and named[1:]:
         raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition')
