@@ -13,6 +13,7 @@ from reframe.utility import import_module_from_file
 
 import sessions
 from conftest import TOP
+from nights import start
 from parity.check import watched
 from parity.compare import resolve
 from parity.nightly import notify
@@ -180,6 +181,9 @@ def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored)
     verdict = judge.newest('f')
     assert verdict.exit_code == 0 and not any(seen.word for seen in notify.seen_in(verdict).values())
     assert judge.newest('c').cells[0].disturbed_nights == 2
+    for number, session in enumerate('xyz'):
+        stored(session, case(**BUSY), time_start_unix=start(9) + number)
+    assert judge.newest('z').cells[0].disturbed_nights == 1      # sessions of one day are one night
 
 
 def test_throttling_and_processes_left_running_disturb_nothing_and_are_told(stored):

@@ -20,6 +20,8 @@ from parity.verdict.model import WORDS, Attribution, Cell, Row, Verdict, rows, s
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
+#: What a ceiling's source says beside its metric.
+_SAME = re.compile(r' of the same (?:run|session)|, measured')
 #: Words that a person must act on.
 BAD = ('wrong', 'impossible', 'regressed', 'failed', 'missing')
 
@@ -169,7 +171,7 @@ def _headlines(table: list[Row]) -> Iterator[Headline]:
                     limit = figures.figure(cell.limit, cell.unit) if cell.limit else ''
                     found.setdefault(cell.subsystem, {}).setdefault(own, Headline(
                         subsystem=cell.subsystem, name=own, figure=row.figure, share=cell.efficiency,
-                        could=f'{limit}: {cell.limit_source}' if limit else ''))
+                        could=f'{limit}: {_SAME.sub("", cell.limit_source)}' if limit else ''))
     for subsystem in sorted(found):
         yield from list(found[subsystem].values())[:HEADLINES * len(places)]
 
@@ -188,7 +190,7 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
         why = Counter(row.reason for row in table if row.reason).most_common(1)
         return f'Nothing was measured: {why[0][0] if why else "no case was planned"}.'
     if often := judge.too_often(verdict.cells):
-        return (f'{len(often)} of {measured} figures were disturbed {judge.TOO_OFTEN} times in a row: '
+        return (f'{len(often)} of {measured} figures were disturbed {judge.TOO_OFTEN} nights in a row: '
                 'others use the CPUs.')
     if not judged:
         bounds = ', none beyond a physical bound' if any(row.cell.limit_certain for row in table) else ''
@@ -304,7 +306,7 @@ def _table(headlines: list[Headline], columns: int) -> Iterator[list[str]]:
     for each in headlines:
         share = '' if each.share is None else f'{figures.percent(each.share):>5} {bar(each.share)}'
         subsystem, before = '' if each.subsystem == before else each.subsystem, each.subsystem
-        yield [subsystem, each.name, each.figure, brief(each.could, 30), share][:columns]
+        yield [subsystem, each.name, each.figure, brief(each.could, 35), share][:columns]
 
 
 def _wrapped(text: str, first: str = '', other: str | None = None) -> list[str]:

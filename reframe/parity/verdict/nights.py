@@ -107,7 +107,7 @@ def words(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
 def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
     """Return for each cell in how many nights in a row, up to the session, every run was disturbed.
 
-    A night in which the cell did not run does not count."""
+    A night in which the cell did not run does not count; sessions of one day are one night."""
     if not cells:
         return []
     frame = history.load(system, disturbed=True).filter(rerun_of='')
@@ -117,7 +117,8 @@ def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
     calm = nights.filter(~pl.col('disturbed')).group_by('cell').agg(calm=pl.col('start').max())
     since = nights.join(calm, on='cell', how='left').filter(
         pl.col('start') > pl.col('calm').fill_null(float('-inf')))
-    counts = dict(since.group_by('cell').len().iter_rows())
+    days = since.with_columns(day=pl.from_epoch(pl.col('start').cast(pl.Int64)).dt.date())
+    counts = dict(days.group_by('cell').agg(pl.col('day').n_unique()).iter_rows())
     return [counts.get(i, 0) for i in range(len(cells))]
 
 
