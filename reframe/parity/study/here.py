@@ -176,7 +176,7 @@ def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapp
     for variable in ('nodes', 'client_nodes'):
         nodes = int(case.variables.get(variable, 1))
         if part.extras.nodes and nodes > part.extras.nodes:
-            return f'needs {nodes} nodes, {part.name} has {part.extras.nodes}'
+            return f'needs more nodes than {part.name} has ({part.extras.nodes})'
     within = case.parameters.get('where') == 'within'
     each, cores = '2' if within else case.variables.get('ranks_a_node', '1'), part.extras.cores
     return f'{each} ranks a node, a node of {part.name} has {cores}' if each == '2' and cores and cores < 2 else ''
