@@ -17,6 +17,7 @@ from conftest import TOP
 from parity import plan, study
 from parity.base import paths
 from parity.base.errors import UsageError
+from parity.base.figures import NOTHING
 from parity.compare.model import Value
 from parity.plan import Plan
 from parity.report import drawings
@@ -300,6 +301,68 @@ def test_a_campaign_is_compared_and_full_and_quick_are_never_joined(measured):
     assert full['here']['mode'] == 'full' and full['here']['rows'][0]['baseline'] > 99
     text = parity('study', 'compare', 'trial', 'last').stdout
     assert 'in print: holds' in text and '  here: holds' in text and 'one %code=X: rate (latency)' in text and ' like' in text
+
+
+ONE = '''title: t
+source: s
+what: w
+contrast: node
+axes:
+  node: {what: w, here: h, kind: partition, values: {node: ''}}
+  threads: {what: w, here: h, kind: value, values: [1, 2]}
+experiments:
+  one: {what: w, where: p, subsystem: compute, axes: {threads: all}, metrics: {rate: [hpl], table: [hpl], cached: [hpl], time: [latency], odd: [hpl]}, check: Toy, set: {threads: '{threads}'}}
+findings:
+  - {id: f, says: s, where: p, ratio: one.rate 2 / 1, above: 1}
+numbers: [{name: n, let: {x: one.rate %threads=1}, formula: x}]
+'''
+ONES = '''experiment,metric,unit,better,threads,run,value,flag,use,where
+one,rate,MB/s,higher,1,1,10,,,p
+one,rate,MB/s,higher,2,1,20,,,p
+one,table,MB/s,higher,1,1,5e9,,ratio_only,p
+one,table,MB/s,higher,2,1,6e9,,ratio_only,p
+one,cached,MB/s,higher,1,1,900,,page_cache,p
+one,time,s,lower,1,1,3,,derived,p
+one,odd,MB/s,higher,1,1,7,N_35,,p
+'''
+
+
+@pytest.fixture
+def one_side(site, stored, kept):
+    trial(site, ONE, ONES)
+    for run, sides in (('alone', ('node',)), ('both', ('node', 'other'))):
+        for repeat in '123':
+            for side in sides:
+                for threads in (1, 2):
+                    rate = (100.0 if side == 'node' else 300.0) * threads + int(repeat)
+                    kept.add(case(rate, case=f'Toy %threads={threads}', latency=1 / rate), study='trial', mode='full', run=run, side=side, repeat=repeat, uuid=f'{run}{side}{threads}{repeat}-0')
+
+
+def test_a_study_of_one_side_has_each_figure_in_print_beside_the_measured_one(one_side):
+    found = json.loads(parity('study', 'compare', 'trial', 'alone', '--json').stdout)
+    rows, ours = ({(r['benchmark'], r['metric']): r for r in of} for of in (found['rows'], found['here']['rows']))
+    measured = ours['one %threads=1', 'rate']
+    assert measured['baseline'] == 102 and measured['ratio'] is None and measured['low'] < 102 < measured['high'] and measured['n'] == 3
+    table, here_too = rows['one %threads=2', 'table'], ours['one %threads=2', 'table']
+    assert (table['baseline'], table['ratio']) == (None, 1.2) and here_too['ratio'] == pytest.approx(202 / 102)
+    assert rows['one %threads=1', 'odd']['reason'] == '7 MB/s, flagged N_35'
+    assert {(n['of'], n['value']) for n in found['numbers']} == {('published', 10), ('here', 102)} and found['findings'][0]['here'] == 'holds'
+    text = parity('study', 'compare', 'trial', 'alone').stdout
+    lines = [re.split('  +', line.strip()) for line in text.splitlines()]
+    assert ['one %threads=2: table', '1.2 of the first', '202 Gflop/s, 1.980 of the first [1.913, 2.05]'] in lines
+    assert ['one %threads=1: time', '3 s (derived)', '0.00980 us [0.00957, 0.01005]'] in lines
+    assert ['one %threads=1: cached', '900 MB/s (cached)', NOTHING] in lines, 'beside a cached figure stands a cached one only'
+    assert ['one %threads=1: odd', '7 MB/s, flagged N_35', '102 Gflop/s [99.5, 104.5]'] in lines
+    printed = parity('study', 'compare', 'trial').stdout
+    assert '20 MB/s' in printed and '6e+09' not in printed and 'trial, as published\n' in printed
+
+
+def test_two_partitions_of_a_study_of_one_side_are_compared(one_side):
+    found = json.loads(parity('study', 'compare', 'trial', 'both', '--json').stdout)
+    row = next(r for r in found['here']['rows'] if (r['benchmark'], r['metric']) == ('one %threads=1', 'rate'))
+    assert (row['baseline'], row['candidate']) == (102, 302) and row['ratio'] == pytest.approx(302 / 102, rel=.01)
+    assert {n['value'] for n in found['numbers'] if n['name'] == 'n'} == {10, 102} and '(2 of' not in found['findings'][0]['why_here']
+    assert '(other / node)' in parity('study', 'compare', 'trial', 'both').stdout and parity('study', 'report', 'trial').returncode == 0
 
 
 @pytest.mark.parametrize('words, code, said', [

@@ -86,7 +86,7 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
     if as_json:
         print(json.dumps(found.as_json(), indent=1))
         return
-    if not found.ran:
+    if not found.ran and found.study.candidate:
         printed(found.published)
     console.lines(told.lines(found))
 

@@ -48,6 +48,18 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
         notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *unknown])
 
 
+def alone(side: Side) -> Comparison:
+    """Return the figures of a side that stands beside none: a row for each, without a ratio."""
+    rows = []
+    for cell in side.cells:
+        low, high = interval.limits([v.value for v in cell.values]) or (None, None)
+        rows.append(Row(subsystem=cell.subsystem, check=cell.check, benchmark=cell.case, metric=cell.metric,
+                        unit=cell.unit, better=cell.better, label=cell.label, reason=cell.reason, low=low,
+                        high=high, **{**_sides(cell.values, []), 'n': len(cell.values)}))
+    return Comparison(baseline=side, candidate=Side('', side.kind, []), confidence=CONFIDENCE, margin=MARGIN,
+                      alike={}, differs=[], labelled=False, rows=rows, means=[], notes=list(side.notes))
+
+
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
     """Yield cells of the same case and metric, first in the same environment, then in the only one each side has.
 

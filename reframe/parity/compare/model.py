@@ -44,7 +44,7 @@ class Row(Strict):
     spread_baseline: float | None = None        # robust standard deviation as a share of the median
     spread_candidate: float | None = None
     ratio: float | None = None       # candidate / baseline
-    low: float | None = None         # its interval
+    low: float | None = None         # its interval; of a side alone, that of its median
     high: float | None = None
     paired: bool = False
     verdict: Word = 'undecided'

@@ -39,6 +39,8 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
     Raises UsageError for a name that is not there, and NothingMeasured where nothing can be measured. Another run
     beside it, too little space and a session that was not stored are an InfrastructureError."""
     found, mode = study.read(name), 'quick' if quick else 'full'
+    if len(partitions) == 2 and not found.candidate:
+        found = found.against(partitions[1])
     names = here.named(found, system, given)
     asked = here.checked(found, name, system)
     planned = here.planned(found, name, system, quick, partitions, names, asked)

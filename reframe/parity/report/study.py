@@ -41,7 +41,8 @@ def page(of: Compared) -> str:
         if isinstance(value, str) and not isinstance(value, Markup) else value)
     environment.filters.update(brief=text.brief, zip=zip)
     environment.globals.update(drawings=drawings)
-    rows = [(f'{(other or one).benchmark}: {(other or one).metric}', told.sides(one), told.sides(other), like,
+    said = told.sides if of.study.candidate else told.alone
+    rows = [(f'{(other or one).benchmark}: {(other or one).metric}', said(one), said(other), like,
              ((other if of.ran else one) or other or one).reason) for one, other, like in told.pairs(of)]
     groups = [(c.name, c.of, str(c.size), ', '.join(f'{k} {number(v)}' for k, v in c.centroid.items()))
               for c in of.analysis.clusters]
@@ -69,7 +70,8 @@ def _plots(of: Compared) -> Iterator[Drawn]:
         for cells, hollow in sources:
             for cell in findings.chosen(cells, series):
                 key = tuple((a, v) for a, v in cell.point.items() if a not in (fit.along, axis))
-                found.setdefault(key, {}).setdefault((cell.point.get(axis, ''), hollow), []).append(cell)
+                side = cell.point.get(axis, of.study.baseline)
+                found.setdefault(key, {}).setdefault((side, hollow), []).append(cell)
         for key, lines in found.items():
             unit = next((c.unit for group in lines.values() for c in group if c.values), '')
             plot = Plot('', ' '.join([series.experiment, *(f'{a} {v}' for a, v in key)]), fit.along, '',

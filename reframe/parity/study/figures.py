@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Literal
 
 from parity.base import files, paths
 from parity.base.errors import UsageError, unknown
+from parity.base.figures import number
 from parity.compare import join
-from parity.compare.model import Comparison, Measured, Side, Value
-from parity.study.model import Experiment, Study, filled
+from parity.compare.model import Comparison, Measured, Row, Side, Value
+from parity.study.model import Experiment, Point, Study, filled
 
 #: Stands among the axes of a figure where several metrics here stand for one in print: the metric's name.
 FIGURE = 'figure'
 _COLUMNS = ('experiment', 'metric', 'unit', 'better'), ('run', 'value', 'flag', 'where')
+#: The column `use`: how far a figure in print can be used -> the label that it has.
+USES = {'': '', 'ratio_only': 'ratio_only', 'page_cache': 'cached: by the page cache', 'derived': 'derived'}
 
 
 @dataclass
@@ -32,7 +35,7 @@ class Cell:
     where: str = ''
     reason: str = ''                # why it has no values
     step: float | None = None       # what the timer resolves
-    label: str = ''                 # 'cached: ...': it is not what it seems
+    label: str = ''                 # 'cached: ...': it is not what it seems; in print as `use` says
 
     @property
     def median(self) -> float:
@@ -53,9 +56,11 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
     file = paths.root() / 'studies' / name / 'published.csv'
     cells: dict[tuple, tuple[Cell, dict[str, Value]]] = {}
     seen: set[tuple] = set()
-    header = [*_COLUMNS[0], *study.axes, *_COLUMNS[1]]
-    for line, row in files.rows(files.read(file), str(file), lambda given: '' if list(given) == header else
-                                f'columns must be {",".join(header)}'):
+    axes = [axis for axis in study.axes if axis != study.contrast or study.candidate]
+    header = [*_COLUMNS[0], *axes, *_COLUMNS[1]]
+    for line, row in files.rows(
+            files.read(file), str(file), lambda given: '' if [n for n in given if n != 'use'] == header else
+            f'columns must be {",".join(header)}, and perhaps use'):
         where = f'{file}:{line}'
         if why := _wrong(study, row):
             raise UsageError(f'{where}: {why}')
@@ -63,7 +68,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
         point = {axis: row[axis] for axis in experiment.axes}
         cell, runs = cells.setdefault((row['experiment'], row['metric'], *point.items()), (Cell(
             row['experiment'], row['metric'], point, row['unit'], row['better'], where=row['where'],
-            step=experiment.step), {}))
+            step=experiment.step, label=USES[row.get('use', '')]), {}))
         if (cell.unit, cell.better) != (row['unit'], row['better']):
             raise UsageError(f'{where}: {cell.name} is in {row["unit"]!r}, {row["better"]!r}; above it is in '
                              f'{cell.unit!r}, {cell.better!r}')
@@ -87,7 +92,9 @@ def _wrong(study: Study, row: dict[str, str]) -> str:
         return unknown('metric', row['metric'], list(experiment.metrics))
     if row['better'] not in ('higher', 'lower', ''):
         return unknown('direction', row['better'], ['higher', 'lower', 'nothing'])
-    for axis in study.axes:
+    if row.get('use', '') not in USES:
+        return unknown('use', row['use'], list(USES)[1:])
+    for axis in (axis for axis in study.axes if axis in row):
         valid = study.values(row['experiment'], axis) if axis in experiment.axes else ['']
         if row[axis] not in valid and not (axis not in experiment.axes and not row[axis]):
             return f'{axis} {row[axis]!r}: ' + (f'valid: {", ".join(valid)}' if valid != [''] else
@@ -119,7 +126,8 @@ def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tup
         out.append(Cell(experiment, metric, dict(point), first.unit, first.better,
                         [Value(fmean(of[run].value for _, of in kept)) for run in runs],
                         [each for cell, _ in kept for each in cell.flagged],
-                        ', '.join(dict.fromkeys(cell.where for cell, _ in kept if cell.where)), step=first.step))
+                        ', '.join(dict.fromkeys(cell.where for cell, _ in kept if cell.where)), step=first.step,
+                        label=first.label))
     return out, notes
 
 
@@ -135,25 +143,68 @@ def labelled(experiment: Experiment, name: str, metric: str, point: dict[str, st
 
 
 def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'session'],
-             notes: Sequence[str] = (), sessions: Sequence[str] = ()) -> Comparison:
-    """Compare the candidate with the baseline, point by point; figures without sides have no row."""
-    sides = {study.baseline: [], study.candidate: []}
+             notes: Sequence[str] = (), sessions: Sequence[str] = (),
+             tables: Mapping[tuple[str, str], Point] | None = None) -> Comparison:
+    """Compare the candidate with the baseline, point by point; figures without sides have no row. A study of one
+    side has a row for each figure, and ``tables`` are those in which it is divided by the first one."""
+    sides: dict[str, list[Measured]] = {study.baseline: []} | ({study.candidate: []} if study.candidate else {})
+    shown = []
     for cell in cells:
-        side = cell.point.get(study.contrast)
+        side = cell.point.get(study.contrast) if study.candidate else study.baseline
         experiment = study.experiments[cell.experiment]
-        if side in sides and experiment.compared:
+        if side in sides and experiment.compared and not (study.candidate and cell.label == 'ratio_only'):
+            shown.append(cell)
             case, metric = labelled(experiment, cell.experiment, cell.metric, cell.point, study)
             sides[side].append(Measured(
                 experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
-                step=cell.step, values=cell.values, reason=cell.reason,
-                label=cell.label))
-    found = join.compare(*(Side(side, kind, of, list(sessions)) for side, of in sides.items()))
+                step=cell.step, values=cell.values, reason=cell.reason or _flags(cell), label=cell.label))
+    both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
+    found = join.compare(*both) if study.candidate else join.alone(*both)
+    if tables and not study.candidate:
+        found = found.model_copy(update={'rows': list(_divided(found.rows, shown, tables))})
     return found.model_copy(update={'notes': [*head(study), *notes, *study.repairs]})
+
+
+def _flags(cell: Cell) -> str:
+    return '; '.join(f'{number(value)} {cell.unit}, flagged {why}' for value, why in cell.flagged)
+
+
+def tables(cells: Iterable[Cell]) -> dict[tuple[str, str], Point]:
+    """Return the tables in print of which no figure stands by itself: experiment and metric, and the point of the
+    first figure."""
+    found: dict[tuple[str, str], Point] = {}
+    for cell in cells:
+        if cell.label == 'ratio_only':
+            found.setdefault((cell.experiment, cell.metric), cell.point)
+    return found
+
+
+def _divided(rows: Sequence[Row], cells: Sequence[Cell],
+             tables: Mapping[tuple[str, str], Point]) -> Iterator[Row]:
+    """Yield the rows; one of a table has its ratio to the first figure, and in print nothing else."""
+    firsts = {(c.experiment, c.metric): c for c in cells if tables.get((c.experiment, c.metric)) == c.point}
+    for row, cell in zip(rows, cells, strict=True):
+        first = firsts.get((cell.experiment, cell.metric))
+        if not first or not first.values or not cell.values:
+            yield row
+            continue
+        found = quotient(cell, first)
+        limits = (None, None) if cell is first else (found.low, found.high)
+        absolute = {'baseline': None, 'unit': ''} if cell.label == 'ratio_only' else {}
+        yield row.model_copy(update={**absolute, 'ratio': found.ratio, 'low': limits[0], 'high': limits[1]})
+
+
+def quotient(above: Cell, below: Cell) -> Row:
+    """Return above / below: one row of a comparison, with its interval."""
+    sides = [Side('', 'session', [Measured('', '', '', '', c.unit, c.better, values=c.values, step=c.step,
+                                           label=c.label)])
+             for c in (below, above)]
+    return join.compare(*sides, label=True).rows[0]
 
 
 def head(study: Study) -> Iterator[str]:
     yield f'published: {study.source}: {study.title}'
-    if study.confounders:
+    if study.confounders and study.candidate:
         differ = '; '.join(f'{c.what}: {c.why}' for c in study.confounders)
         sides = 'clusters' if study.axes[study.contrast].kind == 'partition' else 'sides'
         yield (f'each ratio is of these two {sides} as a whole, and no measure of a single one of their '

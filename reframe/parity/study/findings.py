@@ -12,11 +12,10 @@ from typing import Literal, NamedTuple
 
 from parity.base.figures import number
 from parity.base.strict import Strict
-from parity.compare import join
-from parity.compare.model import Comparison, Measured, Row, Side
+from parity.compare.model import Comparison, Row
 from parity.stats import interval
 from parity.study import formula
-from parity.study.figures import Cell, named
+from parity.study.figures import Cell, named, quotient
 from parity.study.model import Clusters, Derived, Finding, Point, Series, Study, filled
 
 Of = Literal['published', 'here']
@@ -122,14 +121,6 @@ def _along(study: Study, cells: Sequence[Cell], axis: str) -> list[Cell]:
     """Return the cells that have values, in the order of an axis."""
     order = list(study.axes[axis].values)
     return sorted((c for c in cells if c.values), key=lambda c: order.index(c.point[axis]))
-
-
-def quotient(above: Cell, below: Cell) -> Row:
-    """Return above / below: one row of a comparison, with its interval."""
-    sides = [Side('', 'session', [Measured('', '', '', '', c.unit, c.better, values=c.values, step=c.step,
-                                           label=c.label)])
-             for c in (below, above)]
-    return join.compare(*sides, label=True).rows[0]
 
 
 # ---- fits, numbers, clusters

@@ -151,11 +151,12 @@ def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, 
         raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition')
     if axis.kind != 'partition':
         return {'': by_name[named[0]] if named else site.partitions[0]}, {}
-    if named and len(named) != 2:
-        raise UsageError(f'--partition: {len(named)} given; must be two, baseline and candidate')
+    if named and len(named) != len(axis.values):
+        valid = 'two, baseline and candidate' if study.candidate else 'one, or two to compare'
+        raise UsageError(f'--partition: {len(named)} given; must be {valid}')
     if named:
         return dict(zip(axis.values, (by_name[each] for each in named), strict=False)), {}
-    found = {value: next((p for p in site.partitions if feature in p.features), None)
+    found = {value: next((p for p in site.partitions if feature in ('', *p.features)), None)
              for value, feature in axis.values.items()}
     return ({value: part for value, part in found.items() if part},
             {value: f'no partition of {site.name} has the feature {axis.values[value]}'
@@ -265,6 +266,7 @@ class Ran:
     cells: list[Cell]
     labels: list[str] = field(default_factory=list)
     facts: dict[str, dict[str, list[str]]] = field(default_factory=dict)     # by side
+    candidate: str = ''             # the partition that stands beside the only side of a study
 
 
 def ran(study: Study, name: str, word: str) -> Ran:
@@ -287,6 +289,10 @@ def _ran(study: Study, name: str, word: str) -> Ran:
     key = chosen.get('mode'), chosen.get('run')
     together = [(u, info) for u, info in own if (info.get('mode'), info.get('run')) == key]
     found = Ran([u for u, _ in together], str(key[0] or 'full'), '', [])
+    if not study.candidate:
+        found.candidate = next((str(info['side']) for _, info in together
+                                if str(info.get('side')) != study.baseline), '')
+        study = study.against(found.candidate) if found.candidate else study
     names = _names([info for _, info in together])
     cases = list(study.cases(names, found.mode == 'quick'))
     for side in study.axes[study.contrast].values:

@@ -48,7 +48,7 @@ def _text(given: Any) -> Any:
 Text = Annotated[str, BeforeValidator(_text)]
 Texts = dict[Text, Text]
 #: Of published.csv, beside the axes.
-_COLUMNS = {'experiment', 'metric', 'unit', 'better', 'run', 'value', 'flag', 'where', 'figure'}
+_COLUMNS = {'experiment', 'metric', 'unit', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}
 #: Values of an axis, by its name: a point of an experiment.
 Point = Mapping[str, str]
 
@@ -256,7 +256,8 @@ class Series:
 
 
 class Study(Strict):
-    """A study. ``contrast`` names the axis whose first value is the baseline, and whose others stand beside it."""
+    """A study. ``contrast`` names the axis whose first value is the baseline, and whose others stand beside it. Of
+    one value it is the only side, which no experiment names among its axes."""
 
     title: str
     source: str
@@ -278,7 +279,19 @@ class Study(Strict):
 
     @property
     def candidate(self) -> str:
-        return list(self.axes[self.contrast].values)[1]
+        """Return the second value of the contrasted axis; '' where it has one: the study has one side."""
+        return (*self.axes[self.contrast].values, '')[1]
+
+    def against(self, candidate: str) -> Study:
+        """Return this study of one side with a second one, which is this partition."""
+        axis, own = self.axes[self.contrast], f' %{self.contrast}={self.baseline}'
+        both = axis.model_copy(update={'values': {**axis.values, candidate: ''}})
+        return self.model_copy(update={
+            'axes': {**self.axes, self.contrast: both},
+            'experiments': {name: of.model_copy(update={'axes': {self.contrast: 'all', **of.axes}})
+                            for name, of in self.experiments.items()},
+            'numbers': [of.model_copy(update={'let': {name: text + own for name, text in of.let.items()}})
+                        for of in self.numbers]})
 
     def side(self, case: Case) -> str:
         """Return the side that measures a case: one without the contrasted axis is the baseline's."""
@@ -378,9 +391,9 @@ class Study(Strict):
             yield ('axes', taken[0]), f'{taken[0]} is a column of published.csv: name the axis otherwise'
         if self.contrast not in self.axes:
             yield ('contrast',), unknown('axis', self.contrast, list(self.axes))
-        elif len(self.axes[self.contrast].values) < 2:
-            yield ('axes', self.contrast, 'values'), 'the contrasted axis needs at least two values'
         for name, experiment in self.experiments.items():
+            if self.contrast in experiment.axes and not self.candidate:
+                yield ('experiments', name, 'axes'), f'{self.contrast} has one value: no experiment names it'
             quick = experiment.quick.axes if experiment.quick else {}
             for where, axes in ((('axes',), experiment.axes), (('quick', 'axes'), quick)):
                 for axis, values in axes.items():

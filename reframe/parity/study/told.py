@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parity.base.figures import NOTHING, duration, number
@@ -48,11 +48,15 @@ def compared(name: str, session: str = '') -> Compared:
     from parity.study import read
     study = read(name)
     cells, notes = figures.published(study, name)
-    published = figures.compared(study, cells, 'published', notes)
-    if not session:
+    tables = figures.tables(cells)
+    ran = here.ran(study, name, session) if session else None
+    if ran and ran.candidate:
+        study = study.against(ran.candidate)
+        cells = [replace(cell, point={study.contrast: study.baseline, **cell.point}) for cell in cells]
+    published = figures.compared(study, cells, 'published', notes, tables=tables)
+    if not ran:
         return Compared(name, study, cells, published, findings.analysed(study, cells, published))
-    ran = here.ran(study, name, session)
-    measured = figures.compared(study, ran.cells, 'session', sessions=ran.uuids)
+    measured = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
     analysis = findings.analysed(study, cells, published, ran.cells, measured)
     return Compared(name, study, cells, published, analysis, ran, measured)
 
@@ -66,14 +70,18 @@ def title(of: Compared) -> str:
 
 
 def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
-    """Return each row in print and here, and whether both are like: whether their intervals meet."""
+    """Return each row in print and here, and whether both are like: whether the intervals of their ratios meet.
+    Beside a cached figure in print stands a cached one only."""
     ours: dict[tuple[str, str], list[Row]] = {}
     for row in of.measured.rows if of.measured else ():
         ours.setdefault((row.benchmark, row.metric.partition(' (')[0]), []).append(row)
-    both: list[tuple[Row | None, Row | None]] = [
-        (row, other) for row in of.published.rows for other in ours.pop((row.benchmark, row.metric), [None])]
+    both: list[tuple[Row | None, Row | None]] = []
+    for row in of.published.rows:
+        for other in ours.pop((row.benchmark, row.metric), [None]):
+            apart = other and row.label.startswith('cached') and other.n and not other.label.startswith('cached')
+            both += [(row, None), (None, other)] if apart else [(row, other)]
     both += [(None, row) for rows in ours.values() for row in rows]
-    return [(one, other, _like(one, other)) for one, other in both]
+    return [(one, other, _like(one, other) if of.study.candidate else '') for one, other in both]
 
 
 def _like(one: Row | None, other: Row | None) -> str:
@@ -91,17 +99,35 @@ def sides(row: Row | None) -> list[str]:
     return [number(row.baseline), f'{number(row.candidate)} {unit}'.strip(), number(row.ratio) + limits]
 
 
+def alone(row: Row | None) -> list[str]:
+    """Return the figure of a study of one side, with its interval and what it can be used for."""
+    if not row or (row.baseline is None and row.ratio is None):
+        return [row.reason if row and ', flagged ' in row.reason else NOTHING]
+    limits = f' [{number(row.low)}, {number(row.high)}]' if row.low is not None else ''
+    figure = [] if row.baseline is None else [f'{number(row.baseline)} {row.unit}'.strip()]
+    figure += [] if row.ratio is None else [f'{number(row.ratio)} of the first']
+    label = row.label.partition(':')[0].replace('ratio_only', '')
+    return [', '.join(figure) + limits + (f' ({label})' if label else '')]
+
+
 def lines(of: Compared) -> Iterator[Line]:
     """Say the comparison with what was measured: table, findings, fits, numbers, what differs, what is dropped."""
-    yield f'{title(of)} ({of.study.candidate} / {of.study.baseline})', 'bold'
-    if of.ran and of.measured:
-        head = ['', 'in print', '', 'ratio', 'here', '', 'ratio', '']
-        rows = [[f'{(other or one).benchmark}: {(other or one).metric}', *sides(one), *sides(other), like]
+    two = of.study.candidate
+    yield title(of) + (f' ({two} / {of.study.baseline})' if two else ''), 'bold'
+    if not two or of.ran:
+        head = ['', 'in print', '', 'ratio', 'here', '', 'ratio', ''] if two else ['', 'in print', 'here']
+        said = sides if two else alone
+        rows = [[f'{(other or one).benchmark}: {(other or one).metric}', *said(one), *said(other), like]
                 for one, other, like in pairs(of) if one or other]
-        yield from ((line, '') for line in columns([head, *rows], {1, 3, 4, 6}))
-        for why, count in Counter(row.reason for row in of.measured.rows if row.ratio is None).items():
+        right = {1, 3, 4, 6} if two else {1, 2}
+        yield from ((line, '') for line in columns([head, *(r[:len(head)] for r in rows)], right))
+        lost = [row.reason for row in (of.measured.rows if of.measured else ())
+                if (row.ratio if two else row.baseline) is None]
+        for why, count in Counter(lost).items():
             yield f'  {count} not measured: {visible(why)}', ''
     yield from analysed(of)
+    if not two and not of.ran:
+        yield from (('', ''), *((f'note: {visible(note)}', '') for note in of.published.notes))
 
 
 def analysed(of: Compared) -> Iterator[Line]:
