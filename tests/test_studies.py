@@ -193,6 +193,11 @@ def runs(level):
     ('fit: one.rate, along: n, law: power, above: 1', {('a', '1'): runs(1), ('a', '2'): runs(2)}, 'not testable', 'needs at least 3'),
     ('knee: one.rate, along: n, at_most: 4', {('a', str(n)): runs(min(n, 4)) for n in (1, 2, 4, 8)}, 'holds', 'knee at 4'),
     ('knee: one.rate, along: n, at_most: 4', {('a', str(n)): runs(n) for n in (1, 2, 4, 8)}, 'does not hold', 'knee at inf'),
+    ('knee: one.rate, along: n, at_most: 8', {('a', str(n)): runs(min(n, 2)) for n in (1, 2, 4)}, 'not testable', 'side a knee at 8: 4 n'),
+    ('variation: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): [90 + 3 * v for v in range(6)]}, 'holds', r'n 1 b/a 8\.'),
+    ('variation: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): runs(7)}, 'not testable', r'b/a 1\.000 \[0.37'),
+    ('variation: one.rate b / a, above: 1', {('a', '1'): runs(1), ('b', '1'): [1, 2]}, 'not testable', '2 runs: no coefficient of variation, 3 are needed'),
+    ('variation: one.rate b / a, above: 1', {('a', '1'): runs(1)}, 'not printed', ''),
     ('count: one.rate, at_most: 0', {('a', '1'): [0, 0, 0]}, 'holds', '0 in 3 runs'), ('count: one.rate, at_most: 0', {('a', '1'): [0, 1, 0]}, 'does not hold', '1 in 3')])
 def test_each_kind_of_finding_has_its_word(statement, values, word, said):
     found, = analysed(f'{{id: f, says: s, where: p, {statement}}}', values).findings
@@ -253,6 +258,35 @@ def test_the_numbers_of_tessera_follow_from_what_it_prints():
     assert {f['name']: f['a'] for f in printed['fits']}['kernels.computation %kernel=MG'] == 46.212
     words = {f['id']: f['published'] for f in printed['findings']}
     assert words['weather-five-times'] == words['weather-computation'] == 'does not hold' and words['lu-other-way'] == 'holds'
+
+
+def test_the_local_rates_of_raicu_follow_from_what_is_extrapolated():
+    printed = json.loads(parity('study', 'compare', 'raicu', '--json').stdout)
+    numbers = {n['name']: n['value'] for n in printed['numbers']}
+    assert numbers == numbers | {
+        'local.rate_one_node %mode=read': pytest.approx(76 / 64), 'local.rate_one_node %mode=read-write': pytest.approx(25 / 64),
+        'local.ns_per_byte %mode=read': pytest.approx(8 * 64 / 76), 'local.nodes_to_match_shared %mode=read': pytest.approx(3.4 * 64 / 76),
+        'local.extrapolated %mode=read %nodes=64': pytest.approx(76)}
+    assert {(f['points'], f['reason']) for f in printed['fits']} == {(0, 'not printed')}
+    words = {f['id']: f['published'] for f in printed['findings']}
+    assert {words.pop(id) for id in ('read-beyond-twice', 'local-passes-shared', 'local-above-shared')} == {'holds'} and {*words.values()} == {'not printed'}
+
+
+def test_a_study_of_file_systems_is_compared_with_its_own_figures():
+    raicu = study.read('raicu')
+    cells = [figures.Cell('files', 'rate', {'filesystem': side, 'mode': 'read', 'file': size, 'nodes': str(n)}, 'Mb/s', 'higher', [Value(v) for v in runs(rate * n)])
+             for side, rate in (('shared', 100), ('local', 200)) for size in ('1B', '10KB', '1MB') for n in (1, 2, 4)]
+    of = figures.compared(raicu, cells, 'session')
+    found = findings.analysed(raicu, [], of, cells, of)
+    numbers = {n.name: n.value for n in found.numbers if n.of == 'here'}
+    assert numbers['local.rate_one_node %mode=read'] == pytest.approx(.2, rel=.01) and numbers['local.nodes_to_match_shared %mode=read'] == pytest.approx(2)
+    assert numbers['local.measured %mode=read %nodes=4'] == pytest.approx(numbers['local.extrapolated %mode=read %nodes=4'])
+    by = {(f.name, f.along): f for f in found.fits if f.of == 'here'}
+    assert by['files.rate %filesystem=local %mode=read %file=1B', 'nodes'].b == pytest.approx(1) and len(by) == 12
+    assert by['files.rate %filesystem=shared %mode=read %nodes=2', 'file'] == by['files.rate %filesystem=shared %mode=read %nodes=2', 'file'].model_copy(update={'b': pytest.approx(0, abs=1e-9), 'reason': 'few points'})
+    words = {f.id: (f.here, f.why_here) for f in found.findings}
+    assert words['local-twice'][0] == words['local-is-linear'][0] == 'holds' and words['large-files-saturate'] == (
+        'not testable', 'filesystem shared mode read file 1MB knee at 8: 4 nodes')
 
 
 def test_what_was_measured_is_divided_into_groups_of_each_side():

@@ -22,6 +22,9 @@ _RATE = re.compile(r'([kKMGTPE]?)([Bb]/s|bit/s|(?i:flop/s|flops|ops?/s|up/s)|Hz)
 _TIME = re.compile(r'([pnuµμm]?)(s)')
 _SIZE = re.compile(r'((?:[KMGTPE]i)?)(B|B/s)')
 
+_BYTES = {'B': 1, 'KB': 1e3, 'MB': 1e6, 'GB': 1e9, 'KiB': 2 ** 10, 'MiB': 2 ** 20, 'GiB': 2 ** 30, 'TiB': 2 ** 40}
+_AMOUNT = re.compile(rf'(\d+(?:\.\d+)?)\s?({"|".join(_BYTES)})?')
+
 # A figure leaves its unit at five digits or below a tenth; it then stops between 1 and 1000.
 _LARGE = 10_000
 _SMALL = 0.1
@@ -55,6 +58,12 @@ def alike(unit: str, *values: float | None) -> tuple[list[str], str]:
     step, moves, unit = _moved(known, unit)
     pad = sum(v is not None for v in values) > 1
     return [number(v if v is None else _shift(v, step, moves), pad) for v in values], unit
+
+
+def amount(text: str) -> tuple[float, str] | None:
+    """Return a parameter as a number and its unit: '64KiB' is (65536.0, 'B'), '4' is (4.0, ''); else None."""
+    found = _AMOUNT.fullmatch(text)
+    return (float(found[1]) * _BYTES.get(found[2], 1), 'B' if found[2] else '') if found else None
 
 
 def moved(value: float, unit: str) -> tuple[float, str]:

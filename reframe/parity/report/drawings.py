@@ -18,8 +18,6 @@ MOST = 60
 #: Fewer points are no curve.
 FEWEST = 3
 
-_BYTES = {'B': 1, 'KB': 1e3, 'MB': 1e6, 'GB': 1e9, 'KiB': 2 ** 10, 'MiB': 2 ** 20, 'GiB': 2 ** 30, 'TiB': 2 ** 40}
-_NUMBER = re.compile(rf'(\d+(?:\.\d+)?)\s?({"|".join(_BYTES)})?')
 _SIZED = re.compile(r'(.+)_(\d+)')
 
 
@@ -104,18 +102,18 @@ def _swept(cases: list[tuple[str, dict[str, str], Run]]) -> str:
 
 def _number(name: str, parameters: dict[str, str], run: Run) -> float | None:
     """Return a parameter as a number: '64KiB' is 65536, and of threads=all the case noted how many there were."""
-    if found := _NUMBER.fullmatch(parameters[name]):
-        return float(found[1]) * _BYTES.get(found[2], 1)
+    if found := figures.amount(parameters[name]):
+        return found[0]
     noted = run.noted.get(name)
     return float(noted) if isinstance(noted, int | float) and not isinstance(noted, bool) else None
 
 
 def _along(axis: str, check: str, line: str, parameters: dict[str, str], run: Run) -> Iterator[Point]:
-    x, size = _number(axis, parameters, run), _NUMBER.fullmatch(parameters[axis])
+    x, size = _number(axis, parameters, run), figures.amount(parameters[axis])
     others = ' '.join(f'%{name}={value}' for name, value in parameters.items() if name != axis)
     for metric, value in run.values().items():
         figure = run.figures[metric]
-        yield Plot(run.subsystem, f'{check} {others}'.strip(), axis, 'B' if size and size[2] else '', metric,
+        yield Plot(run.subsystem, f'{check} {others}'.strip(), axis, size[1] if size else '', metric,
                    figure.unit, figure.better), line, x, value
 
 

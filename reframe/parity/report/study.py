@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from parity.base import files, paths, text
-from parity.base.figures import number
+from parity.base.figures import amount, number
 from parity.report import drawings
 from parity.report.drawings import Drawn, Plot, Points
 from parity.stats import interval
@@ -74,8 +74,9 @@ def _plots(of: Compared) -> Iterator[Drawn]:
                 found.setdefault(key, {}).setdefault((side, hollow), []).append(cell)
         for key, lines in found.items():
             unit = next((c.unit for group in lines.values() for c in group if c.values), '')
-            plot = Plot('', ' '.join([series.experiment, *(f'{a} {v}' for a, v in key)]), fit.along, '',
-                        series.metric, unit, '')
+            size = amount(next(iter(lines.values()))[0].point[fit.along])
+            plot = Plot('', ' '.join([series.experiment, *(f'{a} {v}' for a, v in key)]), fit.along,
+                        size[1] if size else '', series.metric, unit, '')
             points = [_points(of, fit.law, fit.along, name, hollow, group)
                       for (name, hollow), group in lines.items()]
             if drawn := drawings.scatter(plot, points):
@@ -84,7 +85,8 @@ def _plots(of: Compared) -> Iterator[Drawn]:
 
 def _points(of: Compared, law: str, along: str, name: str, hollow: bool, cells: list[Cell]) -> Points:
     row = findings.fitted(of.study, 'published' if hollow else 'here', '', law, cells, along)
-    at = {float(c.point[along]): (c.median, *(interval.limits([v.value for v in c.values]) or (c.median,) * 2))
+    at = {findings.numeric(c, along): (c.median, *(
+              interval.limits([v.value for v in c.values]) or (c.median,) * 2))
           for c in cells if c.values and c.median > 0}
     if row.a is None or row.b is None:
         return Points(name, at, hollow)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.vq import ClusterError, kmeans2
-from scipy.special import stdtrit
+from scipy.special import fdtri, stdtrit
 
 #: Starts of a clustering.
 STARTS = 50
@@ -42,6 +42,14 @@ class Moments(NamedTuple):
 
     mean: float
     cv: float | None
+
+
+class Variation(NamedTuple):
+    """A ratio of coefficients of variation, and its 95 % interval."""
+
+    ratio: float
+    low: float
+    high: float
 
 
 class Outliers(NamedTuple):
@@ -148,6 +156,23 @@ def extrapolate(one: float, n: int) -> float:
     if not (0 < one < math.inf and n >= 1):
         raise ValueError(f'a rate of {one} on {n} nodes: both must be above 0')
     return one * n
+
+
+def variation(above: Sequence[float], below: Sequence[float]) -> Variation:
+    """Return how many times as variable ``above`` is as ``below``: the ratio of coefficients of variation.
+
+    The 95 % interval takes their squares as chi-square over n - 1, so their ratio follows F (McKay, 1932; Vangel,
+    The American Statistician 50, 1996): for values that are normal, and coefficients below 1/3. Raise ValueError
+    for fewer than 3 values, and where a mean or the spread of ``below`` is 0."""
+    x, y = _finite(above, 'values'), _finite(below, 'values')
+    if (fewest := min(len(x), len(y))) < 3:
+        raise ValueError(f'{fewest} runs: no coefficient of variation, 3 are needed')
+    of_x, of_y = _moments(x).cv, _moments(y).cv
+    if of_x is None or not of_y:
+        raise ValueError('a mean or a spread of 0 has no ratio')
+    ratio, n, m = of_x / of_y, len(x) - 1, len(y) - 1
+    low, high = (math.sqrt(float(fdtri(*freedom, 0.975))) for freedom in ((n, m), (m, n)))
+    return Variation(ratio, ratio / low, ratio * high)
 
 
 def knee(n: Sequence[float], rates: Sequence[float]) -> float | None:

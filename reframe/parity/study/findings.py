@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from parity.base.figures import number
+from parity.base.figures import amount, number
 from parity.base.strict import Strict
 from parity.compare.model import Comparison, Row
 from parity.stats import interval
 from parity.study import formula
 from parity.study.figures import Cell, named, quotient
-from parity.study.model import Clusters, Derived, Finding, Point, Series, Study, filled
+from parity.study.model import Clusters, Finding, Formula, Point, Series, Study, filled
 
 Of = Literal['published', 'here']
 Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
@@ -128,7 +128,10 @@ def _along(study: Study, cells: Sequence[Cell], axis: str) -> list[Cell]:
 def _fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
     for fit in study.fits:
         series = study.series(fit.series)
-        for point, group in _grouped(chosen(cells, series), [fit.along]).items():
+        found = chosen(cells, series)
+        if of == 'published' and not (found or fit.printed):
+            yield FitRow(of=of, name=fit.series, law=fit.law, along=fit.along, points=0, reason='not printed')
+        for point, group in _grouped(found, [fit.along]).items():
             if of == 'here' and not any(c.values for c in group):
                 continue
             name = named(series.experiment, series.metric, dict(point))
@@ -139,12 +142,19 @@ def _fits(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[FitRow]:
                          reason='the law is printed, its points are not')
 
 
+def numeric(cell: Cell, axis: str) -> float:
+    """Return the value of an axis as a number, bytes for a size. ValueError where it is none."""
+    if not (found := amount(cell.point[axis])):
+        raise ValueError(f'{axis} {cell.point[axis]} is no number')
+    return found[0]
+
+
 def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], along: str) -> FitRow:
     """Fit a law to the medians along an axis; ``reason`` says why there is none."""
     from parity.stats import laws
     points = _along(study, cells, along)
     try:
-        found = getattr(laws, law)([float(c.point[along]) for c in points], [c.median for c in points])
+        found = getattr(laws, law)([numeric(c, along) for c in points], [c.median for c in points])
     except ValueError as err:
         return FitRow(of=of, name=name, law=law, along=along, points=len(points), reason=str(err))
     fields = {name: value for name, value in found._asdict().items() if name in FitRow.model_fields}
@@ -155,25 +165,26 @@ def fitted(study: Study, of: Of, name: str, law: str, cells: Sequence[Cell], alo
 
 def _numbers(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[NumberRow]:
     for derived in study.numbers:
-        if of == 'here' and not derived.let:    # it needs no figures, and stands among those in print
+        worked = derived.here if of == 'here' and derived.here else derived
+        if not worked.formula or of == 'here' and not worked.let:    # of no figures: it is among those in print
             continue
         for values in itertools.product(*derived.over.values()):
             over = dict(zip(derived.over, values, strict=True))
-            value, why = _value(study, derived, over, cells)
+            value, why = _value(study, worked, over, cells)
             if value is not None or of == 'published':
                 name = derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items())
                 yield NumberRow(
-                    of=of, name=name, value=value, unit=derived.unit, formula=derived.formula,
+                    of=of, name=name, value=value, unit=derived.unit, formula=worked.formula,
                     note='; '.join(filter(None, (derived.note, why))),
                     published=derived.published.get(' '.join(values)))
 
 
-def _value(study: Study, derived: Derived, over: dict[str, str],
+def _value(study: Study, worked: Formula, over: dict[str, str],
            cells: Sequence[Cell]) -> tuple[float | None, str]:
     """Return a number, and a note: which of its figures are flagged, or why there is none."""
     names: dict[str, object] = {axis: float(v) for axis, v in over.items() if v.replace('.', '', 1).isdigit()}
     said = []
-    for name, text in derived.let.items():
+    for name, text in worked.let.items():
         series = study.series(filled(text, over))
         found = [c for c in chosen(cells, series) if c.values or c.flagged]
         if not found:
@@ -183,7 +194,7 @@ def _value(study: Study, derived: Derived, over: dict[str, str],
         whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
         names[name] = figures[0] if whole else figures
     try:
-        return formula.value(derived.formula, names), '; '.join(said)
+        return formula.value(worked.formula, names), '; '.join(said)
     except (ArithmeticError, ValueError) as err:
         return None, str(err)
 
@@ -346,13 +357,42 @@ def _knee(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator
         points = _along(study, group, finding.along)
         rates = [1 / c.median if c.better == 'lower' else c.median for c in points if c.median > 0]
         try:
-            at = laws.knee([float(c.point[finding.along]) for c in points], rates) if points else None
+            beyond = _beyond(finding, points)
+            knee = laws.knee([numeric(c, finding.along) for c in points], rates) if points and not beyond else None
         except ValueError as err:
             yield _Part(None, f'{_short(dict(point))} {err}'.strip())
             continue
-        if points:
-            at = math.inf if at is None else at
-            yield _Part(_inside(finding.bounds, at, at), f'{_short(dict(point))} knee at {at:g}'.strip())
+        if beyond:
+            yield _Part(None, f'{_short(dict(point))} {beyond}'.strip())
+        elif points:
+            knee = math.inf if knee is None else knee
+            yield _Part(_inside(finding.bounds, knee, knee), f'{_short(dict(point))} knee at {knee:g}'.strip())
+
+
+def _beyond(finding: Finding, points: list[Cell]) -> str:
+    """Say that no point lies beyond the bounds of a knee; '' where one does."""
+    bound, most = max(finding.bounds.values()), max((numeric(c, finding.along) for c in points), default=math.inf)
+    return f'knee at {bound:g}: {most:g} {finding.along}' if most < bound else ''
+
+
+def _variation(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
+    """Judge the quotient of two coefficients of variation, group by group."""
+    from parity.stats import laws
+    ends = study.series(finding.text).ends
+    for point, group in _grouped(cells, list(ends[0])).items():
+        sides = [[c for c in group if {**c.point, **end} == c.point] for end in ends]
+        above, below = ([v.value for c in side for v in c.values] for side in sides)
+        name = f'{_short(dict(point))} {"/".join(",".join(end.values()) for end in ends)}'.strip()
+        if not (above and below) and of == 'published':
+            continue
+        try:
+            found = laws.variation(above, below)
+        except ValueError as err:
+            yield _Part(None, f'{name}: {err}')
+            continue
+        label = next((f' ({c.label})' for side in sides for c in side if c.label), '')
+        yield _Part(_inside(finding.bounds, found.low, found.high),
+                    f'{name} {number(found.ratio)} [{number(found.low)}, {number(found.high)}]{label}')
 
 
 def _count(_: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
@@ -378,4 +418,4 @@ def _bounds(finding: Finding) -> dict[str, float]:
 
 _KINDS: dict[str, Callable[[Study, Finding, Of, list[Cell]], Iterator[_Part]]] = {
     'ratio': _ends, 'equal': _ends, 'order': _ends, 'trend': _trend, 'fit': _fit, 'knee': _knee,
-    'count': _count}
+    'count': _count, 'variation': _variation}

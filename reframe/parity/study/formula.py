@@ -21,9 +21,22 @@ def _lu(which: str) -> Callable[[float, float, float], float]:
     return messages
 
 
-#: `sum` is of a list; the others take points a side, iterations and ranks, and give receives of a rank, and bytes.
+def _of_list(which: str) -> Callable[[Any], float]:
+    def reduced(values: Any) -> float:
+        import numpy as np
+        return float(getattr(np, which)(values))
+    return reduced
+
+
+def _extrapolate(one: float, nodes: float) -> float:
+    from parity.stats import laws
+    return laws.extrapolate(one, int(nodes))
+
+
+#: `sum` and `max` are of a list, `extrapolate` of the rate of a node and the nodes. The others take
+#: points a side, iterations and ranks, and give receives of a rank, and bytes.
 FUNCTIONS: dict[str, tuple[int, Callable[..., float]]] = {
-    'sum': (1, lambda values: float(values.sum())),
+    'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'extrapolate': (2, _extrapolate),
     'lu_receives': (3, _lu('blocking')), 'lu_receive_bytes': (3, _lu('blocking_bytes')),
     'lu_nonblocking_bytes': (3, _lu('nonblocking_bytes'))}
 

@@ -366,4 +366,6 @@ def _labels(study: Study, found: Ran) -> list[str]:
                     f'{len(machine.get("core_sets", ())) or NOTHING} cores: no figures of a cluster')
         if study.axes[study.contrast].kind == 'network':
             said.append('the networks differ in their rates only')
+        if study.axes[study.contrast].kind == 'filesystem':
+            said.append(f'{" and ".join(study.axes[study.contrast].values)} are one machine')
     return said + (['local disk is memory'] if {'tmpfs', 'ramfs'} & facts['file system'] else [])

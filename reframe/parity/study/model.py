@@ -145,7 +145,7 @@ class Confounder(Strict):
 #: What a finding of each kind needs beside its series. A bound is one of above, below, at_least, at_most.
 KINDS: dict[str, tuple[str, ...]] = {
     'ratio': ('bound',), 'order': (), 'trend': ('along', 'goes'), 'fit': ('along', 'law', 'bound'),
-    'knee': ('along', 'bound'), 'equal': ('within',), 'count': ('bound',)}
+    'knee': ('along', 'bound'), 'equal': ('within',), 'count': ('bound',), 'variation': ('bound',)}
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -160,7 +160,8 @@ class Finding(Strict):
         trend: SERIES                   `along` an axis it `goes` rising or falling
         fit: SERIES                     `law` power: the bound is on b, inverse: on a
         knee: SERIES                    `along` an axis, from where no doubling gains 10 %
-        count: SERIES                   of all its runs, the sum"""
+        count: SERIES                   of all its runs, the sum
+        variation: SERIES VALUE / VALUE quotient of the coefficients of variation"""
 
     id: Annotated[str, StringConstraints(pattern=r'^[a-z0-9][a-z0-9-]*$')]
     says: str
@@ -172,6 +173,7 @@ class Finding(Strict):
     knee: str = ''
     equal: str = ''
     count: str = ''
+    variation: str = ''
     along: str = ''
     goes: Literal['rising', 'falling', ''] = ''
     law: Literal['power', 'inverse', ''] = ''
@@ -217,15 +219,22 @@ class Fit(Strict):
     printed: str = ''
 
 
-class Derived(Strict):
-    """A figure that follows from others. ``let`` names series, whose free axes make lists; ``formula`` is
-    arithmetic on these names and those of ``over``, the values of axes for which it is worked out."""
+class Formula(Strict):
+    """``let`` names series, whose free axes make lists; ``formula`` is arithmetic on these names and those of
+    `over`."""
+
+    formula: str = ''
+    let: dict[Name, str] = {}
+
+
+class Derived(Formula):
+    """A figure that follows from others. ``over`` has the values of axes for which it is worked out. ``here`` has
+    the formula of what is measured, where print has other figures; without ``formula`` print has none."""
 
     name: str
-    formula: str
     unit: str = ''
     over: dict[Name, list[Text]] = {}
-    let: dict[Name, str] = {}
+    here: Formula | None = None
     published: dict[Text, Number] = {}      # what print says, by the values of `over` joined by blanks
     note: str = ''
 
@@ -345,7 +354,7 @@ class Study(Strict):
         """Yield the series that findings, fits and numbers name: where, text, and how many ends it must have."""
         derived = {number.name for number in self.numbers}
         for i, finding in enumerate(self.findings):
-            ends = {'ratio': 2, 'equal': 2, 'order': -1}.get(finding.kind, 0)
+            ends = {'ratio': 2, 'equal': 2, 'variation': 2, 'order': -1}.get(finding.kind, 0)
             if not (ends == 2 and finding.text in derived):
                 yield ('findings', i, finding.kind), finding.text, ends
         for i, fit in enumerate(self.fits):
@@ -354,8 +363,17 @@ class Study(Strict):
                 yield ('fits', i, 'printed'), fit.printed, 0
         for i, number in enumerate(self.numbers):
             first = {axis: values[0] for axis, values in number.over.items()}
-            for name, text in number.let.items():
-                yield ('numbers', i, 'let', name), filled(text, first), 0
+            for keys, of in self._formulas(i):
+                for name, text in of.let.items():
+                    yield (*keys, 'let', name), filled(text, first), 0
+
+    def _formulas(self, i: int) -> Iterator[tuple[tuple, Formula]]:
+        """Yield the formulas of a number, each with its keys in study.yaml."""
+        number = self.numbers[i]
+        if number.formula or not number.here:
+            yield ('numbers', i), number
+        if number.here:
+            yield ('numbers', i, 'here'), number.here
 
     def _references(self) -> Iterator[tuple[tuple, str]]:
         for keys, text, ends in self._named():
@@ -368,8 +386,9 @@ class Study(Strict):
                 valid = {0: 'be a series alone', 2: 'end in VALUE / VALUE', -1: 'end in VALUE < VALUE'}
                 yield keys, f'{text!r} must {valid[ends]}'
         for i, number in enumerate(self.numbers):
-            if why := formula.wrong(number.formula, {*number.let, *number.over}):
-                yield ('numbers', i, 'formula'), why
+            for keys, of in self._formulas(i):
+                if why := formula.wrong(of.formula, {*of.let, *number.over}):
+                    yield (*keys, 'formula'), why
         for i, groups in enumerate(self.clusters):
             for name in (*(f'{groups.experiment}.{name}' for name in (*groups.of, groups.sizes)),
                          *(f'{groups.here}.{name}' for name in groups.of_here)):
