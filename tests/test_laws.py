@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 import replay
 from parity.check import Wrong
-from parity.stats.laws import clusters, extrapolate, inverse, knee, lu_messages, outliers, power, variation
+from parity.stats.laws import (
+    clusters,
+    extrapolate,
+    geometric_mean,
+    inverse,
+    knee,
+    lu_messages,
+    outliers,
+    power,
+    variation,
+)
 
 RANKS = (4, 8, 16, 32, 64, 128)
 #: The study tessera, section 3: computation time a0 / p of NPB class A, seconds.
@@ -46,6 +56,16 @@ def test_the_intervals_hold_the_truth_19_times_in_20(points):
         free, fixed = power(x, 5 * x ** 0.7 * noise), inverse(x, 5 / x * noise)
         held += free.low <= 0.7 <= free.high, fixed.low <= 5 <= fixed.high, fixed.holds
     assert (abs(held / 1000 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 1000)).all(), held / 1000
+
+
+def test_a_geometric_mean_has_the_t_interval_of_the_logarithms():
+    found = geometric_mean([1, 2, 4])
+    half = 4.302653 * math.log(2) / math.sqrt(3)
+    assert found.value == pytest.approx(2) and (found.low, found.high) == pytest.approx((2 * math.exp(-half), 2 * math.exp(half)), rel=1e-6)
+    assert geometric_mean([3])[0] == pytest.approx(3) and geometric_mean([3])[1:] == (None, None)
+    for wrong in ([], [1, 0], [1, math.nan]):
+        with pytest.raises(ValueError):
+            geometric_mean(wrong)
 
 
 def test_another_law_than_inverse_is_noticed():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 import re
 import types
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 
 import pytest
 import yaml
@@ -287,6 +288,44 @@ def test_a_study_of_file_systems_is_compared_with_its_own_figures():
     words = {f.id: (f.here, f.why_here) for f in found.findings}
     assert words['local-twice'][0] == words['local-is-linear'][0] == 'holds' and words['large-files-saturate'] == (
         'not testable', 'filesystem shared mode read file 1MB knee at 8: 4 nodes')
+
+
+def test_the_numbers_of_murphy2007_follow_from_its_tables_and_slips_are_named():
+    printed = json.loads(parity('study', 'compare', 'murphy2007', '--json').stdout)
+    numbers = {n['name']: n for n in printed['numbers']}
+    value = {name: n['value'] for name, n in numbers.items()}
+    frame = {mtu: (mtu + 26) * 8 / 1000 for mtu in (1500, 9000)}
+    for mtu in frame:
+        assert value[f'tcp_path.frame_us %mtu={mtu} %switch=no'] == pytest.approx(frame[mtu])
+        assert value[f'tcp_path.rtt_us %mtu={mtu} %switch=yes'] == pytest.approx(2 * (frame[mtu] + .528 + 6.1 * 5.48e-3))
+        assert value[f'tcp_path.bdp_bytes %mtu={mtu} %switch=no'] == pytest.approx(125 * (frame[mtu] + .528 + 2 * 6.1 * 5.48e-3))
+        assert value[f'tcp_path.window_segments %mtu={mtu} %switch=yes'] == 3
+    assert value['tcp_path.queue_us %mtu=1500 %switch=yes'] == pytest.approx(3 * (12.208 - .528) - 25.539, abs=1e-3)
+    slips = {name: re.search('in print: (\\w+)', n['note'])[1] for name, n in numbers.items() if 'in print: ' in n['note']}
+    assert slips == {'tcp_path.frame_us %mtu=1500 %switch=yes': 'misprint_of_12', 'tcp_path.rtt_us %mtu=9000 %switch=no': 'truncated',
+                     'tcp_path.bdp_bytes %mtu=9000 %switch=no': 'from_truncated', 'tcp_path.bdp_bytes %mtu=9000 %switch=yes': 'misprint_of_18192',
+                     'tcp_path.queue_us %mtu=1500 %switch=yes': 'does_not_follow_from_eq13', 'tcp_path.queue_jumbo_over_standard': 'uses_dq_max_standard',
+                     'little.advertised_rtt_us': 'below_the_idle_ping'}
+    assert all(n['value'] == pytest.approx(n['published'], rel=1e-3) for name, n in numbers.items()
+               if n['published'] and name not in slips and name not in ('little.rtt_us', 'tcp_path.stop_and_wait_waste %mtu=9000 %switch=no'))
+    assert value['little.rtt_us'] == pytest.approx(55745 / 117.640771) and value['throughput_over_ceiling'] == pytest.approx(.99962, abs=1e-5)
+    rows = {tuple(r[a] for a in ('mode', 'GiB', 'direction', 'pair')): float(r['value']) for r in csv.DictReader((TOP / 'studies' / 'murphy2007' / 'published.csv').open())
+            if r['experiment'] == 'transfer'}
+    ratios = [math.log(rows['alone', '20', 'outbound', str(p)] / rows['alone', '20', 'inbound', str(p)]) for p in range(1, 11)]
+    half, out = 2.262157 * stdev(ratios) / math.sqrt(10), numbers['transfer.out_over_in %GiB=20']
+    assert (out['low'], out['value'], out['high']) == pytest.approx([math.exp(fmean(ratios) + k * half) for k in (-1, 0, 1)], rel=1e-5)
+    assert value['transfer.at_once_over_alone %GiB=1.5 %direction=outbound'] == pytest.approx(1.01400, abs=1e-5)
+    words = {f['id']: f['published'] for f in printed['findings']}
+    assert words['window-of-4'] == 'does not hold' and words['out-slower-large'] == words['out-not-slower-small'] == 'holds'
+
+
+def test_lists_of_a_number_count_the_points_that_all_have():
+    values = {('a', '1'): [2.0], ('a', '2'): [3.0], ('b', '2'): [6.0], ('b', '4'): [9.0]}
+    found = analysed('', values, "numbers: [{name: n, let: {x: 'one.rate %side=a', y: 'one.rate %side=b'}, formula: geometric_mean(y / x)}]").numbers
+    assert [(n.value, n.low) for n in found if n.name == 'n'] == [(pytest.approx(2), None)]
+    judged, = analysed('{id: f, says: s, where: p, equal: n %n=2, within: .1}', values, """numbers: [{name: n, over: {n: [2, 4]},
+      let: {x: 'one.rate %side=b %n={n}'}, formula: x / 6}]""").findings
+    assert (judged.published, judged.why_published) == ('holds', 'n 2 1, without an interval')
 
 
 def test_what_was_measured_is_divided_into_groups_of_each_side():

@@ -47,7 +47,7 @@ def page(of: Compared) -> str:
     groups = [(c.name, c.of, str(c.size), ', '.join(f'{k} {number(v)}' for k, v in c.centroid.items()))
               for c in of.analysis.clusters]
     tables = [('Laws', [(f.name, f.of, told.law(f), f.reason) for f in of.analysis.fits]),
-              ('Numbers', [(n.name, n.of, f'{number(n.value)} {n.unit}',
+              ('Numbers', [(n.name, n.of, f'{number(n.value)}{told.within(n)} {n.unit}',
                             '' if n.published is None else f'in print {number(n.published)}', n.note)
                            for n in of.analysis.numbers]),
               ('Groups', groups),

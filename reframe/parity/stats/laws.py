@@ -71,6 +71,14 @@ class Cluster(NamedTuple):
     rows: tuple[int, ...]
 
 
+class Mean(NamedTuple):
+    """``low`` and ``high`` are the 95 % interval, None of one value."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
 class Messages(NamedTuple):
     """Receives of a rank in one run, and bytes of a message: means over all ranks."""
 
@@ -105,6 +113,19 @@ def inverse(p: Sequence[float], t: Sequence[float]) -> Fit:
     low, high = _exp(mean - half), _exp(mean + half)
     return Fit('inverse', _exp(mean), -1.0, low, high, _r2(rest, v - v.mean()), len(u), few,
                holds=free.low - _ROUNDING <= -1 <= free.high + _ROUNDING)
+
+
+def geometric_mean(values: Sequence[float]) -> Mean:
+    """Return the geometric mean, with the 95 % t interval of the mean of the logarithms.
+
+    Raise ValueError for no values, and for values not above 0."""
+    v = np.log(_positive(values, 'values'))
+    if not len(v):
+        raise ValueError('there are no values')
+    if len(v) == 1:
+        return Mean(_exp(v[0]))
+    half = float(stdtrit(len(v) - 1, 0.975)) * float(v.std(ddof=1)) / math.sqrt(len(v))
+    return Mean(_exp(v.mean()), _exp(v.mean() - half), _exp(v.mean() + half))
 
 
 def outliers(values: Sequence[float]) -> Outliers:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from parity.base.figures import amount, number
 from parity.base.strict import Strict
@@ -16,7 +16,10 @@ from parity.compare.model import Comparison, Row
 from parity.stats import interval
 from parity.study import formula
 from parity.study.figures import Cell, named, quotient
-from parity.study.model import Clusters, Finding, Formula, Point, Series, Study, filled
+from parity.study.model import Clusters, Derived, Finding, Formula, Point, Series, Study, filled
+
+if TYPE_CHECKING:
+    from parity.stats.laws import Mean
 
 Of = Literal['published', 'here']
 Word = Literal['holds', 'does not hold', 'not testable', 'not printed']
@@ -42,6 +45,8 @@ class NumberRow(Strict):
     of: Of
     name: str
     value: float | None
+    low: float | None = None            # of a geometric mean: its 95 % interval
+    high: float | None = None
     unit: str
     formula: str
     published: float | None             # what print says
@@ -171,28 +176,53 @@ def _numbers(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[NumberRow]
         for values in itertools.product(*derived.over.values()):
             over = dict(zip(derived.over, values, strict=True))
             value, why = _value(study, worked, over, cells)
-            if value is not None or of == 'published':
+            if value or of == 'published' and why:
                 name = derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items())
+                printed, flag = _printed(study, derived, over, cells)
                 yield NumberRow(
-                    of=of, name=name, value=value, unit=derived.unit, formula=worked.formula,
-                    note='; '.join(filter(None, (derived.note, why))),
-                    published=derived.published.get(' '.join(values)))
+                    of=of, name=name, value=value.value if value else None, low=value.low if value else None,
+                    high=value.high if value else None, unit=derived.unit, formula=worked.formula,
+                    note='; '.join(filter(None, (derived.note, why, flag))),
+                    published=derived.published.get(' '.join(values), printed))
+
+
+def _printed(study: Study, derived: Derived, over: dict[str, str],
+             cells: Sequence[Cell]) -> tuple[float | None, str]:
+    """Return a number as it stands in print, and a note where that figure is flagged."""
+    if derived.printed:
+        for cell in chosen(cells, study.series(filled(derived.printed, over))):
+            if cell.values or cell.flagged:
+                value, flag = cell.flagged[0] if not cell.values else (cell.median, '')
+                return value, f'in print: {flag}' if flag else ''
+    return None, ''
 
 
 def _value(study: Study, worked: Formula, over: dict[str, str],
-           cells: Sequence[Cell]) -> tuple[float | None, str]:
-    """Return a number, and a note: which of its figures are flagged, or why there is none."""
-    names: dict[str, object] = {axis: float(v) for axis, v in over.items() if v.replace('.', '', 1).isdigit()}
+           cells: Sequence[Cell]) -> tuple[Mean | None, str]:
+    """Return a number, and a note: which of its figures are flagged, or why there is none ('': they are absent).
+    Of several lists over the same axes, only the points that all have count."""
+    names: dict[str, object] = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
+                                if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
     said = []
+    lists: dict[str, dict[tuple, float]] = {}
     for name, text in worked.let.items():
         series = study.series(filled(text, over))
         found = [c for c in chosen(cells, series) if c.values or c.flagged]
         if not found:
-            return None, f'no {filled(text, over)}'
+            return None, ''
         figures = [c.median if c.values else c.flagged[0][0] for c in found]
         said += [f'{c.name} is flagged: {c.flagged[0][1]}' for c in found if not c.values]
         whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
-        names[name] = figures[0] if whole else figures
+        if whole:
+            names[name] = figures[0]
+            continue
+        free = [axis for axis in found[0].point if len(series.fixed.get(axis, ())) != 1]
+        lists[name] = {tuple((axis, c.point[axis]) for axis in free): v
+                       for c, v in zip(found, figures, strict=True)}
+    for name, of in lists.items():
+        axes = [axis for axis, _ in next(iter(of))]
+        alike = [other for other in lists.values() if [axis for axis, _ in next(iter(other))] == axes]
+        names[name] = [v for point, v in of.items() if all(point in other for other in alike)]
     try:
         return formula.value(worked.formula, names), '; '.join(said)
     except (ArithmeticError, ValueError) as err:
@@ -236,14 +266,14 @@ def _divided(study: Study, wanted: Clusters, cells: Sequence[Cell]) -> Iterator[
 def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence[Cell], Comparison]],
             numbers: Sequence[NumberRow]) -> Judged:
     words: dict[Of, tuple[Word, str]] = {}
-    derived = {number.name for number in study.numbers}
+    derived = study.number(finding.text)
     for of, cells, _ in sources:
-        mine = [] if finding.text in derived else chosen(cells, study.series(finding.text))
-        parts = list(_number_parts(finding, [n for n in numbers if n.of == of]) if finding.text in derived
+        mine = [] if derived else chosen(cells, study.series(finding.text))
+        parts = list(_number_parts(finding, [n for n in numbers if n.of == of]) if derived
                      else _KINDS[finding.kind](study, finding, of, mine))
         if of == 'here' and not parts:
             parts = [_Part(None, reason) for reason in dict.fromkeys(c.reason for c in mine if c.reason)] or [
-                _Part(None, _unmeasured(study, finding, derived))]
+                _Part(None, _unmeasured(study, finding))]
         words[of] = _word(parts)
     bounds = ' and '.join(f'{name.replace("_", " ")} {value:g}' for name, value in finding.bounds.items())
     more = (bounds, finding.along and f'along {finding.along}', finding.goes, finding.law,
@@ -254,12 +284,17 @@ def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence
                   why_published=words['published'][1], here=word, why_here=why)
 
 
-def _unmeasured(study: Study, finding: Finding, derived: Collection[str]) -> str:
+def _unmeasured(study: Study, finding: Finding) -> str:
     """Say why no case of a finding was planned."""
-    experiment = None if finding.text in derived else study.experiments[study.series(finding.text).experiment]
-    if experiment and experiment.check and not experiment.quick:
-        return '--quick leaves it out'
-    return 'not measured' if experiment and experiment.check else 'nothing here measures it'
+    if derived := study.number(finding.text):
+        first = {axis: values[0] for axis, values in derived.over.items()}
+        texts = [filled(text, first) for text in (derived.here or derived).let.values()]
+    else:
+        texts = [finding.text]
+    of = [study.experiments[study.series(text).experiment] for text in texts]
+    if not of or any(not experiment.check for experiment in of):
+        return 'nothing here measures it'
+    return '--quick leaves it out' if any(not experiment.quick for experiment in of) else 'not measured'
 
 
 def _word(parts: list[_Part]) -> tuple[Word, str]:
@@ -403,9 +438,11 @@ def _count(_: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_P
 
 def _number_parts(finding: Finding, numbers: list[NumberRow]) -> Iterator[_Part]:
     for row in numbers:
-        if row.name == finding.text and row.value is not None:
-            holds = _inside(_bounds(finding), row.value, row.value)
-            yield _Part(holds, f'{number(row.value)}, without an interval')
+        if {*finding.text.split(' %')} <= {*row.name.split(' %')} and row.value is not None:
+            low, high = (row.value, row.value) if row.low is None or row.high is None else (row.low, row.high)
+            over = ' '.join(row.name.split(' %')[1:]).replace('=', ' ')
+            limits = ', without an interval' if row.low is None else f' [{number(low)}, {number(high)}]'
+            yield _Part(_inside(_bounds(finding), low, high), f'{over} {number(row.value)}{limits}'.strip())
 
 
 def _bounds(finding: Finding) -> dict[str, float]:

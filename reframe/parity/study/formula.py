@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parity.base.errors import unknown
+from parity.stats import tcp_path
+
+if TYPE_CHECKING:
+    from parity.stats.laws import Mean
 
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
               ast.Pow: operator.pow}
@@ -33,12 +37,36 @@ def _extrapolate(one: float, nodes: float) -> float:
     return laws.extrapolate(one, int(nodes))
 
 
-#: `sum` and `max` are of a list, `extrapolate` of the rate of a node and the nodes. The others take
-#: points a side, iterations and ranks, and give receives of a rank, and bytes.
-FUNCTIONS: dict[str, tuple[int, Callable[..., float]]] = {
-    'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'extrapolate': (2, _extrapolate),
+def _path(which: str) -> Callable[..., float]:
+    """Return what `parity.stats.tcp_path.Path` calls ``which``, as a function of `_along`'s arguments."""
+    return lambda *sizes: getattr(_along(*sizes), which)
+
+
+def _along(mtu: float, switch: float, rate: float) -> tcp_path.Path:
+    """Return the path with this MTU in bytes, 1 switch or 0, and so many bits a second."""
+    return tcp_path.Path(mtu_bytes=mtu, switch=bool(switch), rate_bits=rate)
+
+
+def _geometric_mean(values: Any) -> Mean:
+    from parity.stats import laws
+    return laws.geometric_mean(values)
+
+
+#: Name -> how many arguments it takes, and the function. The first three are of a list, `extrapolate` is of the
+#: rate of a node and the nodes.
+FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
+    'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'geometric_mean': (1, _geometric_mean),
+    'extrapolate': (2, _extrapolate),
+    # of points a side, iterations and ranks: receives of a rank, and bytes
     'lu_receives': (3, _lu('blocking')), 'lu_receive_bytes': (3, _lu('blocking_bytes')),
-    'lu_nonblocking_bytes': (3, _lu('nonblocking_bytes'))}
+    'lu_nonblocking_bytes': (3, _lu('nonblocking_bytes')),
+    # of MTU, switch and bits a second; queue_us of the segments of a window, too
+    **{name: (3, _path(name)) for name in ('frame_us', 'ack_us', 'propagation_us', 'rtt_us', 'bdp_bytes',
+                                           'segment_bytes', 'window_segments', 'stop_and_wait_share')},
+    'queue_us': (4, lambda mtu, switch, rate, segments: _along(mtu, switch, rate).queue(segments).us),
+    'payload_bytes_s': (2, tcp_path.payload_bytes_s),       # of MTU and bits a second
+    # of bytes not yet acknowledged and bytes a second
+    'little_us': (2, lambda unacked, rate: tcp_path.little(unacked, rate).us)}
 
 
 def wrong(text: str, names: Collection[str]) -> str:
@@ -66,28 +94,35 @@ def wrong(text: str, names: Collection[str]) -> str:
     return ''
 
 
-def value(text: str, names: Mapping[str, Any]) -> float:
-    """Return the value of a formula that `wrong` finds nothing in. ``names``: numbers and lists.
-
-    ArithmeticError and ValueError where it has none."""
+def value(text: str, names: Mapping[str, Any]) -> Mean:
+    """Return the value of a formula that `wrong` finds nothing in, with an interval where the whole formula is a
+    geometric mean. ``names``: numbers and lists. ArithmeticError and ValueError where it has none."""
     import numpy as np
+
+    from parity.stats.laws import Mean
     known = {name: np.asarray(of, float) if isinstance(of, list) else of for name, of in names.items()}
 
     def of(node: ast.expr) -> Any:
         match node:
             case ast.BinOp():
-                return _OPERATORS[type(node.op)](of(node.left), of(node.right))
+                return _OPERATORS[type(node.op)](plain(node.left), plain(node.right))
             case ast.UnaryOp():
-                return -of(node.operand)
+                return -plain(node.operand)
             case ast.Call(func=ast.Name(id=name)):
-                return FUNCTIONS[name][1](*map(of, node.args))
+                return FUNCTIONS[name][1](*map(plain, node.args))
             case ast.Name(id=name):
                 return known[name]
             case ast.Constant(value=number):
                 return float(number)
         raise ValueError(ast.dump(node))
 
+    def plain(node: ast.expr) -> Any:
+        found = of(node)
+        return found.value if isinstance(found, Mean) else found
+
     found = of(ast.parse(text, mode='eval').body)
+    if isinstance(found, Mean):
+        return found
     if getattr(found, 'ndim', 0):
         raise ValueError(f'{text!r} is a list, not a number: use sum()')
-    return float(found)
+    return Mean(float(found))

@@ -34,8 +34,8 @@ from parity.study import formula
 #: `experiment.metric %axis=value,value ...` and, behind it, values that stand against each other.
 SERIES = re.compile(r'(\w+)\.(\w+)((?: %\w+=\S+)*)(?: (?!%)(.+))?')
 #: The name of an axis in braces.
-AXIS = re.compile(r'\{([a-z]\w*)\}')
-Name = Annotated[str, StringConstraints(pattern=r'^[a-z]\w*$')]
+AXIS = re.compile(r'\{([A-Za-z]\w*)\}')
+Name = Annotated[str, StringConstraints(pattern=r'^[A-Za-z]\w*$')]
 
 
 def _text(given: Any) -> Any:
@@ -221,7 +221,7 @@ class Fit(Strict):
 
 class Formula(Strict):
     """``let`` names series, whose free axes make lists; ``formula`` is arithmetic on these names and those of
-    `over`."""
+    `over`, where yes is 1 and no is 0."""
 
     formula: str = ''
     let: dict[Name, str] = {}
@@ -229,13 +229,15 @@ class Formula(Strict):
 
 class Derived(Formula):
     """A figure that follows from others. ``over`` has the values of axes for which it is worked out. ``here`` has
-    the formula of what is measured, where print has other figures; without ``formula`` print has none."""
+    the formula of what is measured, where print has other figures; without ``formula`` print has none. ``printed``
+    names the series that has it in print."""
 
     name: str
     unit: str = ''
     over: dict[Name, list[Text]] = {}
     here: Formula | None = None
     published: dict[Text, Number] = {}      # what print says, by the values of `over` joined by blanks
+    printed: str = ''
     note: str = ''
 
 
@@ -329,8 +331,9 @@ class Study(Strict):
             if axis not in experiment.axes:
                 raise ValueError(unknown(f'axis of {name}', axis, list(experiment.axes)))
             chosen[axis] = values.split(',')
+            valid = list(dict.fromkeys([*self.values(name, axis), *self.values(name, axis, quick=True)]))
             for value in chosen[axis]:
-                if value not in (valid := self.values(name, axis)):
+                if value not in valid:
                     raise ValueError(unknown(f'value of {axis}', value, valid))
         points = [self._point(name, end, chosen) for end in re.split(' [/<] ', ends)] if ends else []
         if len({tuple(sorted(point)) for point in points}) > 1:
@@ -350,22 +353,28 @@ class Study(Strict):
             point[having[0]] = value
         return point
 
+    def number(self, text: str) -> Derived | None:
+        """Return the number that a finding names: by its name, or with values of `over`."""
+        return next((n for n in self.numbers if n.name == text.partition(' %')[0]), None)
+
     def _named(self) -> Iterator[tuple[tuple, str, int]]:
         """Yield the series that findings, fits and numbers name: where, text, and how many ends it must have."""
-        derived = {number.name for number in self.numbers}
         for i, finding in enumerate(self.findings):
             ends = {'ratio': 2, 'equal': 2, 'variation': 2, 'order': -1}.get(finding.kind, 0)
-            if not (ends == 2 and finding.text in derived):
+            if not (ends == 2 and self.number(finding.text)):
                 yield ('findings', i, finding.kind), finding.text, ends
         for i, fit in enumerate(self.fits):
             yield ('fits', i, 'series'), fit.series, 0
             if fit.printed:
                 yield ('fits', i, 'printed'), fit.printed, 0
         for i, number in enumerate(self.numbers):
-            first = {axis: values[0] for axis, values in number.over.items()}
-            for keys, of in self._formulas(i):
-                for name, text in of.let.items():
-                    yield (*keys, 'let', name), filled(text, first), 0
+            for values in itertools.product(*number.over.values()):
+                over = dict(zip(number.over, values, strict=True))
+                for keys, of in self._formulas(i):
+                    for name, text in of.let.items():
+                        yield (*keys, 'let', name), filled(text, over), 0
+                if number.printed:
+                    yield ('numbers', i, 'printed'), filled(number.printed, over), 0
 
     def _formulas(self, i: int) -> Iterator[tuple[tuple, Formula]]:
         """Yield the formulas of a number, each with its keys in study.yaml."""

@@ -146,7 +146,7 @@ def analysed(of: Compared) -> Iterator[Line]:
     if of.analysis.numbers:
         yield from (('', ''), ('numbers', 'bold'))
         yield from ((line, '') for line in columns([
-            [f'{n.name}{of_here[n.of]}', f'{number(n.value)} {n.unit}'.strip(),
+            [f'{n.name}{of_here[n.of]}', f'{number(n.value)}{within(n)} {n.unit}'.strip(),
              '' if n.published is None else f'in print {number(n.published)}', brief(n.note, 90)]
             for n in of.analysis.numbers]))
     if of.analysis.clusters:
@@ -154,6 +154,11 @@ def analysed(of: Compared) -> Iterator[Line]:
         yield from ((line, '') for line in columns([
             [f'{c.name}{of_here[c.of]}', str(c.size), ', '.join(f'{k} {number(v)}' for k, v in c.centroid.items())]
             for c in of.analysis.clusters]))
+
+
+def within(of: findings.NumberRow) -> str:
+    """Return the interval of a number as text; '' where it has none."""
+    return '' if of.low is None else f' [{number(of.low)}, {number(of.high)}]'
 
 
 def _why(why: str) -> str:
