@@ -8,7 +8,7 @@ import json
 import math
 import re
 import types
-from statistics import fmean, median, stdev
+from statistics import fmean, geometric_mean, median, stdev
 
 import pytest
 import yaml
@@ -326,6 +326,24 @@ def test_lists_of_a_number_count_the_points_that_all_have():
     judged, = analysed('{id: f, says: s, where: p, equal: n %n=2, within: .1}', values, """numbers: [{name: n, over: {n: [2, 4]},
       let: {x: 'one.rate %side=b %n={n}'}, formula: x / 6}]""").findings
     assert (judged.published, judged.why_published) == ('holds', 'n 2 1, without an interval')
+
+
+def test_the_figures_of_liu2017_are_used_as_far_as_they_go():
+    printed = json.loads(parity('study', 'compare', 'liu2017', '--json').stdout)
+    numbers, fits = ({n['name']: n for n in printed[key]} for key in ('numbers', 'fits'))
+    report = [r for r in csv.DictReader((TOP / 'studies' / 'liu2017' / 'published.csv').open()) if r['experiment'] == 'iozone' and not r['flag']]
+    writer, rewriter = ({(r['file'], r['record']): float(r['value']) for r in report if r['report'] == which} for which in ('writer', 're-writer'))
+    quotients = [rewriter[size] / rate for size, rate in writer.items()]
+    assert len(quotients) == 126 and numbers['iozone.rewriter_over_writer']['value'] == pytest.approx(geometric_mean(quotients))
+    assert numbers['udp_over_tcp %path=2_nodes']['value'] == pytest.approx(geometric_mean([80.21079625 / 98.19761525, 109.2866996 / 83.68993172, 94.79908392 / 74.25600443, 68.13947354 / 50.52308312]))
+    assert fits['ops.rate %unit=GFLOPS']['b'] < 0 > fits['ops.rate %unit=GIOPS']['high']
+    rows = {(r['benchmark'], r['metric']): r for r in printed['rows']}
+    ratio = rows['memory_update %threads=2 %block=1KB', 'rate']
+    assert ratio['baseline'] is None and ratio['ratio'] == pytest.approx(8.95e7 / 9.06e6), 'no figure that cannot be in MB/s'
+    assert rows['hpl', 'gflops']['reason'] == '0.1179 Gflop/s, flagged N_35; 0.1399 Gflop/s, flagged N_35' and rows['network %protocol=TCP %path=2_nodes %at_once=1', 'rate']['baseline'] == 98.19761525
+    words = {f['id']: f['published'] for f in printed['findings']}
+    assert {id for id, word in words.items() if word != 'holds'} == {'memory-falls', 'udp-above-tcp', 'rewriter-above-everywhere'}
+    assert '(1 of 8)' in next(f['why_published'] for f in printed['findings'] if f['id'] == 'udp-above-tcp')
 
 
 def test_what_was_measured_is_divided_into_groups_of_each_side():

@@ -56,7 +56,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
     file = paths.root() / 'studies' / name / 'published.csv'
     cells: dict[tuple, tuple[Cell, dict[str, Value]]] = {}
     seen: set[tuple] = set()
-    axes = [axis for axis in study.axes if axis != study.contrast or study.candidate]
+    axes = [axis for axis in study.axes if axis != 'unit' and (axis != study.contrast or study.candidate)]
     header = [*_COLUMNS[0], *axes, *_COLUMNS[1]]
     for line, row in files.rows(
             files.read(file), str(file), lambda given: '' if [n for n in given if n != 'use'] == header else
@@ -94,7 +94,7 @@ def _wrong(study: Study, row: dict[str, str]) -> str:
         return unknown('direction', row['better'], ['higher', 'lower', 'nothing'])
     if row.get('use', '') not in USES:
         return unknown('use', row['use'], list(USES)[1:])
-    for axis in (axis for axis in study.axes if axis in row):
+    for axis in (axis for axis in study.axes if axis in row and (axis != 'unit' or axis in experiment.axes)):
         valid = study.values(row['experiment'], axis) if axis in experiment.axes else ['']
         if row[axis] not in valid and not (axis not in experiment.axes and not row[axis]):
             return f'{axis} {row[axis]!r}: ' + (f'valid: {", ".join(valid)}' if valid != [''] else

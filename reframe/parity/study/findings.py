@@ -200,19 +200,19 @@ def _printed(study: Study, derived: Derived, over: dict[str, str],
 def _value(study: Study, worked: Formula, over: dict[str, str],
            cells: Sequence[Cell]) -> tuple[Mean | None, str]:
     """Return a number, and a note: which of its figures are flagged, or why there is none ('': they are absent).
-    Of several lists over the same axes, only the points that all have count."""
+    A list has no flagged figure; of several lists over the same axes, only the points that all have count."""
     names: dict[str, object] = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
                                 if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
     said = []
     lists: dict[str, dict[tuple, float]] = {}
     for name, text in worked.let.items():
         series = study.series(filled(text, over))
-        found = [c for c in chosen(cells, series) if c.values or c.flagged]
+        whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
+        found = [c for c in chosen(cells, series) if c.values or whole and c.flagged]
         if not found:
             return None, ''
         figures = [c.median if c.values else c.flagged[0][0] for c in found]
         said += [f'{c.name} is flagged: {c.flagged[0][1]}' for c in found if not c.values]
-        whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
         if whole:
             names[name] = figures[0]
             continue

@@ -47,8 +47,8 @@ def _text(given: Any) -> Any:
 
 Text = Annotated[str, BeforeValidator(_text)]
 Texts = dict[Text, Text]
-#: Of published.csv, beside the axes.
-_COLUMNS = {'experiment', 'metric', 'unit', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}
+#: Of published.csv, beside the axes; an axis `unit` is the column of this name.
+_COLUMNS = {'experiment', 'metric', 'better', 'run', 'value', 'flag', 'use', 'where', 'figure'}
 #: Values of an axis, by its name: a point of an experiment.
 Point = Mapping[str, str]
 

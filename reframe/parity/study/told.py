@@ -115,7 +115,8 @@ def lines(of: Compared) -> Iterator[Line]:
     two = of.study.candidate
     yield title(of) + (f' ({two} / {of.study.baseline})' if two else ''), 'bold'
     if not two or of.ran:
-        head = ['', 'in print', '', 'ratio', 'here', '', 'ratio', ''] if two else ['', 'in print', 'here']
+        alone_ = ['', 'in print', *(['here'] if of.ran else [])]
+        head = ['', 'in print', '', 'ratio', 'here', '', 'ratio', ''] if two else alone_
         said = sides if two else alone
         rows = [[f'{(other or one).benchmark}: {(other or one).metric}', *said(one), *said(other), like]
                 for one, other, like in pairs(of) if one or other]
