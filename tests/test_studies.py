@@ -499,7 +499,7 @@ def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
     assert [p.case.point['code'] for p in here.planned(read, 'trial', 'onebox', quick=True)] == ['X', 'X']
     turned = here.planned(read, 'trial', 'onebox', partitions=['virtual', 'physical'])
     assert {p.case.point['side']: p.partition for p in turned} == {'a': 'virtual', 'b': 'physical'}
-    assert '1 experiments, 1 can run' in parity('study', 'list', '--system', 'onebox').stdout
+    assert '  1 experiments, 1 can run, 1 measured here' in parity('study', 'list', '--system', 'onebox').stdout
     shown = parity('study', 'show', 'trial', '--system', 'onebox').stdout
     assert '2 of 4 cases not testable here: no environment of virtual offers hpcc' in shown and 'quick     code X; 3 repeats' in shown
 
@@ -596,3 +596,11 @@ def test_the_title_says_what_the_figures_are_of(onebox, kept):
     said = 'trial, quick on onebox: User-mode Linux; 4 nodes on 2 cores: no figures of a cluster; local disk is memory (b / a)'
     text = parity('study', 'compare', 'trial', 'last').stdout.splitlines()
     assert text[0] == said and any(line.startswith('  here (User-mode Linux; 4 nodes on 2 cores') for line in text)
+
+
+def test_a_list_says_why_an_experiment_cannot_be_tested():
+    tessera = study.read('tessera')
+    planned = here.planned(tessera, 'tessera', 'onebox')
+    text = '\n'.join(line for line, _ in told.listed('tessera', tessera, {'full': planned}))
+    assert '  not testable here: placement, placement_bt: needs more nodes than physical has (4)\n' in text
+    assert '  in print only: overhead, problem, ' in text and '--system' not in text

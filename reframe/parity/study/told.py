@@ -221,12 +221,23 @@ def behind(name: str, lost: Mapping[Key, str], total: int, seconds: float, said:
 
 
 def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iterator[Line]:
-    """Say a study in three lines: title, experiments, and the time that a system needs; ``cases``: by mode."""
+    """Say a study: title, experiments, what cannot be tested and why, and the time that a system needs.
+
+    ``cases``: of that system, by mode."""
     yield f'{name}: {study.title}', 'bold'
-    able = {p.case.experiment for p in cases.get('full', ()) if not p.reason}
-    total = len(study.experiments)
-    can = f'{len(able)} can run' if cases else '--system says how many can run'
-    yield f'  {total} experiments, {can}', ''
+    full = cases.get('full', ())
+    able = {p.case.experiment for p in full if not p.reason}
+    measured = {p.case.experiment for planned in cases.values() for p in planned if not p.guessed}
+    can = f'{len(able)} can run, {len(measured)} measured here' if cases else '--system says how many can run'
+    yield f'  {len(study.experiments)} experiments, {can}', ''
+    lost: dict[str, list[str]] = {}
+    for planned in full:
+        if planned.case.experiment not in able:
+            lost.setdefault(planned.reason, []).append(planned.case.experiment)
+    for reason, names in lost.items():
+        yield f'  not testable here: {", ".join(dict.fromkeys(names))}: {visible(reason)}', ''
+    if cases and (printed := [key for key, each in study.experiments.items() if not each.check]):
+        yield f'  in print only: {", ".join(printed)}', ''
     for mode, planned in cases.items():
         ready = [p for p in planned if not p.reason]
         if ready:
