@@ -4,14 +4,16 @@ A kernel of ours (programs/ops.c), compiled by the job for the node's own proces
 vector is compared with its closed form. Integers have no limit: no table of their pipes is vouched for.
 """
 
+from dataclasses import replace
 from statistics import median
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import KERNEL_FIGURES, Code, Incomplete, Kernel, Metric, Read, Wrong, kernel, kernel_rate
 
-CODE = Code('ops', beside=('cc',), feature='cc', units={'lowest_over_median': '', '.*': 'Gop/s'},
+CODE = Code('ops', beside=('cc',), feature='cc', units={'lowest_over_median': '', 'dips': 'count', '.*': 'Gop/s'},
             headlines={r'Ops%threads=all\.double': 'double precision, all cores',
                        r'Ops%threads=one\.double': 'double precision, one core'})
 
@@ -20,6 +22,8 @@ SIZES = {'quick': (0.3, 3), 'nightly': (2, 60), 'acceptance': (10, 600)}
 
 #: Kinds of numbers and their bits.
 KINDS = {'double': 64, 'int64': 64, 'int32': 32, 'int16': 16, 'int8': 8}
+#: A sample below this share of the median is a dip.
+DIP = 0.95
 _OPERATIONS = 2             # of an iteration, on every lane
 _KIND = '|'.join(KINDS)
 _FIGURES = rf'iterations (?P<iterations>\d+) {KERNEL_FIGURES} Gop/s'
@@ -58,21 +62,34 @@ class Ops(Counted):
 
 @rfm.simple_test
 class OpsOverTime(Counted):
-    """Double precision on all cores, once a second: shows a falling clock, a neighbour, a throttled socket."""
+    """Double precision on all cores, once a second: shows a falling clock, a neighbour, a throttled socket.
+
+    ``kind`` takes integers instead. ``samples`` replaces their number, and counts as dips those below a share of
+    the median."""
 
     threads = parameter(['all'])
+    kind = variable(typ.Str['|'.join(KINDS)], value='double')
+    samples = variable(typ.Str[r'([1-9]\d{0,4})?'], value='')
     metrics = (Metric('median', 'Gflop/s', 'higher'), Metric('lowest', 'Gflop/s', 'higher'),
                Metric('lowest_over_median', '', 'higher'))
 
+    @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
+    def declare(self):
+        if self.kind != 'double':
+            self.metrics = tuple(replace(m, unit=m.unit.replace('flop', 'op'), limit=None) for m in self.metrics)
+        if self.samples:
+            self.metrics += (Metric('dips', 'count', 'lower', zero=True),)
+
     @run_after('setup')
     def place(self):
-        self.run_kernel('--samples', SIZES[self.size][1], 'double')
+        self.wanted = int(self.samples or SIZES[self.size][1])
+        self.run_kernel('--samples', self.wanted, self.kind)
 
     def parse(self, text):
-        values = super().parse(text)
-        if (told := len(read(text)[1].get('samples', ()))) != SIZES[self.size][1]:
-            raise Wrong(f'{told} samples, asked for {SIZES[self.size][1]}')
-        return values
+        values, taken = Counted.parse(self, text), read(text)[1].get('samples', ())
+        if self.kind not in values or len(taken) != self.wanted:
+            raise Wrong(f'{len(taken)} samples of {next(iter(values))}, asked for {self.wanted} of {self.kind}')
+        return values | {'dips': sum(rate < DIP * values['median'] for rate in taken)}
 
 
 def read(text: str) -> Read:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from reframe.core.builtins import parameter
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, variable
 
 from parity.check.reader import Incomplete, Lines, Wrong, sections
 from parity.check.workload import Workload
@@ -14,9 +15,11 @@ from parity.scheduler import placement
 
 
 class Threaded(Workload):
-    """``count`` threads of OpenMP, bound and spread over the cores of one node."""
+    """``count`` threads of OpenMP, bound and spread over the cores of one node. ``thread_count`` is a number of
+    them, which threads=all takes instead."""
 
     threads = parameter(['one', 'half', 'all'])
+    thread_count = variable(typ.Str[r'([1-9]\d{0,3})?'], value='')
 
     def spread_threads(self):
         """Set ``count``, and the job that has room for it; skips what another case runs already."""
@@ -24,6 +27,12 @@ class Threaded(Workload):
         self.count = {'one': 1, 'half': max(1, cores // 2), 'all': cores}[self.threads]
         if self.threads != 'one' and self.count == 1:
             self.skip_case(f'{cores} cores: the same as threads=one')
+        if self.thread_count:
+            self.count = int(self.thread_count)
+            if self.threads != 'all':
+                self.skip_case('thread_count: a case of threads=all takes it')
+            if self.count > cores:
+                self.skip_case(f'{self.count} threads: a node has {cores} cores')
         self.num_tasks, self.num_cpus_per_task = 1, cores  # all cores, or a scheduler packs the threads
         self.without_launcher()
         self.env_vars.update(OMP_NUM_THREADS=self.count, OMP_PROC_BIND='spread', OMP_PLACES='cores')

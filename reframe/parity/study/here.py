@@ -109,7 +109,7 @@ def planned(study: Study, name: str, system: str, quick: bool = False, partition
     """Return the study's cases on a system. ``partitions``: baseline and candidate, by default by their features.
 
     UsageError for an unknown system or partition, and for a study whose files are wrong."""
-    site = systems.read(system)
+    site = _site(system)
     asked = asked or checked(study, name, system)
     sides, lost = _sides(study, site, partitions)
     able = {(c.check, c.partition): c for c in asked.cases if c.environ}
@@ -130,6 +130,18 @@ def planned(study: Study, name: str, system: str, quick: bool = False, partition
         seconds = costs.get(place, 0.0 if measured else JOB) + (median(measured) if measured else guess)
         found.append(Planned(case, part.name, reason, seconds, not measured))
     return found
+
+
+def _site(system: str) -> System:
+    """Return a system; one that is this machine has its cores, as each case will find them."""
+    site = systems.read(system)
+    if site.detect is not True:
+        return site
+    from parity import machine
+    found = {'nodes': 1, 'cores': machine.load(paths.results() / 'cache' / 'machine.json').cores}
+    return site.model_copy(update={'partitions': [part.model_copy(update={'extras': part.extras.model_copy(
+        update={key: getattr(part.extras, key) or value for key, value in found.items()})})
+        for part in site.partitions]})
 
 
 def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float:
@@ -178,7 +190,12 @@ def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapp
         nodes = int(case.variables.get(variable, 1))
         if part.extras.nodes and nodes > part.extras.nodes:
             return f'needs more nodes than {part.name} has ({part.extras.nodes})'
+    if case.parameters.get('where') == 'between' and part.extras.nodes == 1:
+        return f'needs 2 nodes, {part.name} has 1'
     within = case.parameters.get('where') == 'within'
+    threads, cores = int(case.variables.get('thread_count', 1)), part.extras.cores
+    if cores and threads > cores:
+        return f'{threads} threads, a node of {part.name} has {cores} cores'
     each, cores = '2' if within else case.variables.get('ranks_a_node', '1'), part.extras.cores
     return f'{each} ranks a node, a node of {part.name} has {cores}' if each == '2' and cores and cores < 2 else ''
 
@@ -343,7 +360,8 @@ def _cells(study: Study, cases: Sequence[Case], measured: Sequence[Measured], pa
             for point, wanted in _named(study, case.experiment, names):
                 for name in wanted:
                     cell = next((c for c in mine if c.metric == name), None)
-                    at = {**case.point, **point}
+                    at = {axis: value for axis in study.experiments[case.experiment].axes
+                          for value in [{**case.point, **point}.get(axis)] if value is not None}
                     at |= {FIGURE: name} if len(wanted) > 1 else {}
                     yield Cell(case.experiment, metric, at, cell.unit if cell else '', cell.better if cell else '',
                                list(cell.values) if cell else [], label=cell.label if cell else '',
@@ -352,7 +370,7 @@ def _cells(study: Study, cases: Sequence[Case], measured: Sequence[Measured], pa
 
 def _partitions(system: str) -> Sequence[Partition]:
     """Return the partitions of a system; none where it is no longer described."""
-    return systems.read(system).partitions if system in systems.names() else ()
+    return _site(system).partitions if system in systems.names() else ()
 
 
 def _labels(study: Study, found: Ran) -> list[str]:
