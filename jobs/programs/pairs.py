@@ -1,9 +1,10 @@
 """A two-rank program between every two nodes of a job, so many pairs at once; python3 alone, 3.9 or later.
 
-    python3 pairs.py --launcher srun|mpirun --in-flight N [--nodes a,b,c] [--cpus N] -- PROGRAM ARGUMENTS
+    python3 pairs.py --launcher srun|mpirun --in-flight N [--nodes a,b,c] [--disjoint] -- PROGRAM ARGUMENTS
 
 The nodes are those of the job (Slurm, PBS) unless named. Pairs come in rounds, as in a tournament: in
-a round every node is in one pair at most, so that pairs in flight share no node. In the arguments {pair}
+a round every node is in one pair at most, so that pairs in flight share no node. With --disjoint there is one
+round: each node of the first half with the one of the second half in its place. In the arguments {pair}
 stands for the names of the two nodes, with a comma. Prints what the program prints of each pair between
 two lines of its own. rank.sh, which notes where ranks run, lies beside it. Exit codes: 0, 1 if a pair
 failed, 2 for what it cannot start with.
@@ -99,6 +100,7 @@ def main(arguments):
     parser.add_argument('--in-flight', type=int, required=True)
     parser.add_argument('--limit', type=int, default=120, help='seconds that a pair may take (120)')
     parser.add_argument('--cpus', type=int, default=1, help='of a rank (1)')
+    parser.add_argument('--disjoint', action='store_true', help='each node in one pair')
     parser.add_argument('--nodes', type=lambda names: names.split(','), default=[])
     parser.add_argument('program', nargs='+')
     options = parser.parse_args(arguments)
@@ -108,7 +110,8 @@ def main(arguments):
     print(f'parity-pairs 1 nodes {len(nodes)} in-flight {options.in_flight}', flush=True)
     failed = 0
     with ThreadPoolExecutor(options.in_flight) as pool:
-        for pairs in rounds(nodes):
+        half = len(nodes) // 2
+        for pairs in [list(zip(nodes[:half], nodes[half:]))] if options.disjoint else rounds(nodes):     # noqa: B905
             ended = pool.map(lambda pair: one(options, pair), pairs)
             for code, said in ended:
                 failed += code != 0

@@ -5,11 +5,12 @@ On one machine its loopback, else between two nodes, and between every two nodes
 """
 
 import reframe as rfm
-from iperf3_output import THREADING, read_ends
+import reframe.utility.typecheck as typ
+from iperf3_output import THREADING, of_path, read_ends
 from iperf3_output import read as read
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Code, Metric, Paired, Sweep, by_pair
+from parity.check import Code, Incomplete, Metric, Paired, Sweep, by_pair
 
 # its JSON before 3.9 lacks what is checked
 CODE = Code('iperf3', spack='iperf3@3.17.1', binaries=('iperf3',), executable='iperf3', package='iperf3',
@@ -20,6 +21,11 @@ CODE = Code('iperf3', spack='iperf3@3.17.1', binaries=('iperf3',), executable='i
 
 
 STREAMS = (1, 2, 4, 8)
+# of TcpPairs with `pairs`
+OF_PATH = (Metric('window', 'B', 'higher'), Metric('window_mean', 'B', 'higher'), Metric('mtu', 'B', 'higher'),
+           *(Metric(f'rtt_{which}', 'us', 'lower') for which in ('idle', 'min', 'mean', 'max')),
+           Metric('retransmits', '1/GB', 'lower', zero=True), Metric('link', 'MB/s', 'higher'))
+BUSY = 80           # % of a core, above which nodes that share it disturb each other
 # streams that are run, seconds of each run; by size
 SIZES = {'quick': ((1, 4), 1), 'nightly': (STREAMS, 5), 'acceptance': (STREAMS, 30)}
 
@@ -33,10 +39,10 @@ class Iperf3(rfm.RunOnlyRegressionTest, Paired):
     def command(self, runs, seconds, *options):
         return [*options, f'--runs {",".join(runs)} --seconds {seconds}', '--', self.program('iperf3')]
 
-    def at_both_ends(self, nodes, in_flight, runs, seconds, *options):
+    def at_both_ends(self, nodes, in_flight, runs, seconds, *options, disjoint=False):
         limit = 120 + 2 * seconds * (2 + len(runs))
         self.pair_up(nodes, in_flight, ["python3 tcp.py --pair '{pair}'", *self.command(runs, seconds, *options)],
-                     binding='none', cpus=self.extra('cores') or 1, limit=limit)
+                     binding='none', cpus=self.extra('cores') or 1, limit=limit, disjoint=disjoint)
 
 
 @rfm.simple_test
@@ -94,20 +100,54 @@ class Tcp(Iperf3):
 
 @rfm.simple_test
 class TcpPairs(Iperf3):
-    """Four streams from one node to the other of every pair: one pair after another, and all nodes at once."""
+    """Four streams from one node to the other of every pair: one pair after another, and all nodes at once.
+
+    ``streams`` and ``seconds`` (of each measurement) replace what the size states. ``pairs`` is a number: at most
+    so many pairs, each node in one, the first half of the nodes against the second. Each pair has a metric; beside
+    them stand the kernel's window, round trips and retransmits, the link and its MTU."""
 
     how = parameter(['one-by-one', 'at-once'])
+    streams = variable(typ.Str[r'([1-9]\d{0,2})?'], value='')
+    seconds = variable(typ.Str[r'([1-9]\d{0,4})?'], value='')
+    pairs = variable(typ.Str[r'([1-9]\d{0,2})?'], value='')
     metrics = (Metric('median', 'MB/s', 'higher', limit='link_bandwidth'),
                Metric('worst', 'MB/s', 'higher', limit='link_bandwidth'), Metric('worst_over_median', '', 'lower'))
 
+    @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
+    def declare(self):
+        self.runs = [f'tcp:{self.streams or 4}']
+        if self.pairs:
+            self.metrics += (*(Metric(f'pair_{n}', 'MB/s', 'higher', limit='link_bandwidth')
+                               for n in range(1, int(self.pairs) + 1)), *OF_PATH)
+
     @run_after('setup')
     def place(self):
-        self.at_both_ends(*self.all_pairs(self.how == 'one-by-one'), ['tcp:4'], SIZES[self.size][1])
+        alone = self.how == 'one-by-one'
+        nodes, in_flight = self.disjoint_pairs(int(self.pairs), alone) if self.pairs else self.all_pairs(alone)
+        options = ['--idle'] if self.pairs and alone else []
+        self.at_both_ends(nodes, in_flight, self.runs, int(self.seconds or SIZES[self.size][1]), *options,
+                          disjoint=bool(self.pairs))
 
     def parse(self, text):
-        found = {pair: read_ends(own, ['tcp:4']) for pair, own in by_pair(text).items()}
+        run, = self.runs
+        found = {pair: read_ends(own, self.runs) for pair, own in by_pair(text, bool(self.pairs)).items()}
         self.variant(threading='+'.join(sorted({ends.threading for ends in found.values()})))
-        sweep = Sweep({pair: ends.metrics['tcp:4']['rate'] for pair, ends in found.items()}, is_time=False)
+        sweep = Sweep({pair: ends.metrics[run]['rate'] for pair, ends in found.items()}, is_time=False)
         self.note({'slowest': ' '.join(sweep.slowest()[1]),
-                   'pairs': {' '.join(pair): ends.metrics['tcp:4'] for pair, ends in found.items()}})
-        return sweep.metrics()
+                   'pairs': {' '.join(pair): ends.metrics[run] for pair, ends in found.items()}})
+        return sweep.metrics() | (self.of_path(found, run) if self.pairs else {})
+
+    def of_path(self, found, run):
+        """The figures with ``pairs``: medians over the pairs, and the rate of each; their seconds are facts."""
+        series = {' '.join(pair): ends.series[run].rates for pair, ends in found.items()}
+        self.parity['facts'] |= {'series': series, 'link': next(iter(found.values())).link}
+        busiest = max(ends.busiest or 0 for ends in found.values())
+        if self.how == 'at-once' and self.extra('nodes_share_cpus') and busiest > BUSY:
+            raise Incomplete(f'a core was {busiest:.0f} % busy: nodes that share it need it below {BUSY} %')
+        values = {f'pair_{n}': ends.metrics[run]['rate'] for n, ends in enumerate(found.values(), 1)}
+        values |= of_path(list(found.values()), run)
+        none = [m.name for m in self.metrics if m.name.startswith('pair_') and m.name not in values]
+        self.leave_out(none, f'there are {len(found)} pairs')
+        self.leave_out({'rtt_idle'} - values.keys(), 'while other pairs send no path is idle')
+        self.leave_out({'link'} - values.keys(), 'the kernel does not say how fast the link is')
+        return values

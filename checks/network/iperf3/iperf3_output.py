@@ -6,7 +6,7 @@ then holds an `error`."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Literal
 
 from pydantic import AliasPath, BaseModel, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -75,6 +75,21 @@ class _Run(BaseModel, strict=True):
     cpu: dict[str, NonNegativeFloat] = _at('end.cpu_utilization_percent')
 
 
+class _Window(BaseModel, strict=True):
+    snd_cwnd: NonNegativeInt
+    pmtu: NonNegativeInt
+
+
+class _Second(BaseModel, strict=True):
+    sum: _Sum
+    streams: list[_Window]
+
+
+class _Seconds(BaseModel, strict=True):
+    intervals: list[_Second] = Field(min_length=1)
+    sent: _Sum = _at('end.sum_sent')
+
+
 class _Tcp(_Run):
     streams: list[_Stream] = _at('end.streams')
     sent: _Sent = _at('end.sum_sent')
@@ -118,6 +133,29 @@ def read(text: str) -> Read:
         **({'congestion': tcp.congestion} if tcp else {}),
         'local': first.get('local_host'), 'remote': first.get('remote_host'),
         'cpu_local': run.cpu.get('host_total'), 'cpu_remote': run.cpu.get('remote_total')}
+
+
+@dataclass(frozen=True)
+class Series:
+    """MB/s (10^6 bytes) that all streams sent in each second, as iperf3 counts them; ``window``: the mean
+    congestion window of a stream, bytes; ``mtu`` of the path, bytes."""
+
+    rates: list[float]
+    window: float
+    mtu: int
+
+
+def series(text: str) -> Series:
+    """Read the seconds of a transfer over TCP. Raises as ``read`` does; seconds must add up to the whole."""
+    run = model(_Seconds, document(text))
+    total = sum(each.sum.bytes for each in run.intervals)
+    streams = [stream for each in run.intervals for stream in each.streams]
+    if abs(total - run.sent.bytes) > _SHORT * run.sent.bytes:
+        raise Wrong(f'the seconds have {total} bytes, the whole has {run.sent.bytes}')
+    if not streams:
+        raise Incomplete('the seconds have no streams')
+    return Series([_rate(each.sum) if each.sum.bytes else 0.0 for each in run.intervals],
+                  fmean(each.snd_cwnd for each in streams), max(each.pmtu for each in streams))
 
 
 def threading(version: str) -> str:
@@ -188,8 +226,23 @@ def _long_enough(told: _Sum, run: _Run) -> None:
         raise Incomplete(f'the transfer ended after {told.seconds:g} s of {run.duration:g} s')
 
 
+def of_path(pairs: list[Ends], run: str) -> dict[str, float]:
+    """Return the medians over pairs: window and window_mean (bytes), round trips (us), mtu (bytes), retransmits (a
+    GB sent), link (MB/s). rtt_idle and link are absent where they were not measured."""
+    metrics = [ends.metrics[run] for ends in pairs]
+    found = {name: median(each[name] for each in metrics) for name in ('window', 'rtt_min', 'rtt_mean', 'rtt_max')}
+    found |= {'window_mean': median(ends.series[run].window for ends in pairs),
+              'mtu': float(min(ends.series[run].mtu for ends in pairs)),
+              'retransmits': median(1e3 * each['retransmits'] / (each['sent_rate'] * ends.facts[run]['seconds'])
+                                    for each, ends in zip(metrics, pairs, strict=True))}
+    idle = [ends.trips['idle']['median'] for ends in pairs if 'idle' in ends.trips]
+    rates = [ends.link['rate'] for ends in pairs if 'rate' in ends.link]
+    return found | ({'rtt_idle': median(idle)} if idle else {}) | ({'link': min(rates)} if rates else {})
+
+
 _HEAD, _SEAL = r'parity-tcp 1 \S+ seconds (\d+) runs (\S+)', 'parity-tcp-crc32 ([0-9a-f]{8})'
 _RUN, _END = r'parity-tcp-run (\S+)', r'parity-tcp-end (\S+) exit (?P<exit>-?\d+)'
+_LINK = r'parity-tcp-link (\S+) driver (\S+) rate (\d+|-) (shaped|whole)'
 _TRIPS = r'samples (\d+) min (\S+) median (\S+) p99 (\S+) max (\S+) us'
 
 
@@ -200,6 +253,9 @@ class Ends:
     metrics: dict[str, dict[str, float]]
     facts: dict[str, dict[str, float | str]]
     trips: dict[str, dict[str, float]]      # idle and loaded: samples, min, median, p99, max
+    series: dict[str, Series]               # of the runs over TCP
+    link: dict[str, float | str]            # interface, driver, shaped; rate: MB/s where it is known
+    busiest: float | None                   # % of the busiest core of the first end, in the runs
 
     @property
     def threading(self) -> str:
@@ -212,7 +268,11 @@ def read_ends(text: str, runs: list[str]) -> Ends:
     _, head, out = sealed(text, _HEAD, _SEAL)
     if head[2] != ','.join(runs):
         raise Wrong(f'ran {head[2].replace(",", ", ")}, asked for {", ".join(runs)}')
-    found = Ends({}, {}, {})
+    busiest = out.maybe(r'parity-tcp-busiest (\S+) %')
+    found = Ends({}, {}, {}, {}, {}, float(number(busiest[1], 'the busiest core')) if busiest else None)
+    if link := out.maybe(_LINK):
+        found.link.update(interface=link[1], driver=link[2], shaped=link[4])
+        found.link.update({} if link[3] == '-' else {'rate': int(link[3]) / 1e6})
     for begin, own in sections(out, _RUN, _END):
         if begin[1] in ('idle', 'loaded'):
             words = Lines(own).one(_TRIPS, 'samples of round trips').groups()
@@ -224,6 +284,8 @@ def read_ends(text: str, runs: list[str]) -> Ends:
         if ran != begin[1].removeprefix('load-') or facts['seconds'] != int(head[1]):
             raise Wrong(f'ran {ran} for {facts["seconds"]:g} s, asked for {begin[1]} for {head[1]} s')
         found.metrics[begin[1]], found.facts[begin[1]] = metrics, facts
+        if facts['protocol'] == 'tcp':
+            found.series[begin[1]] = series(own)
     failed = out.count(r'parity-tcp-last failed (\d+)', zero=True)
     if [name for name in found.metrics if name in runs] != runs or failed:
         raise Incomplete(f'{failed} runs failed; asked for {", ".join(runs)}, found {", ".join(found.metrics)}')

@@ -61,9 +61,10 @@ class Paired(Workload):
 
     programs = ('pairs.py', 'rank.sh')
 
-    def pair_up(self, nodes, in_flight, command, binding='core', cpus=1, limit=120):
+    def pair_up(self, nodes, in_flight, command, binding='core', cpus=1, limit=120, disjoint=False):
         """Run ``command`` (words of the job script) between every two of ``nodes``, so many pairs at once. Each
-        rank has ``cpus`` of its node's CPUs; a pair that takes longer than ``limit`` seconds has failed."""
+        rank has ``cpus`` of its node's CPUs; a pair that takes longer than ``limit`` seconds has failed. With
+        ``disjoint`` each node of the first half has one partner, in the second half."""
         have = self.extra('nodes') or 1
         if have < nodes or nodes < 2:
             self.skip_case(f'nodes: needs {max(nodes, 2)}, {self.current_partition.fullname} has {have}, '
@@ -74,7 +75,8 @@ class Paired(Workload):
         launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
         self.executable = 'python3'
         self.executable_opts = [f'pairs.py --launcher {launcher}', f'--in-flight {in_flight}',
-                                f'--cpus {cpus} --limit {limit}', '--', *command]
+                                f'--cpus {cpus} --limit {limit}', *(['--disjoint'] if disjoint else []), '--',
+                                *command]
 
     def all_pairs(self, one_by_one):
         """Every two nodes of the partition: (nodes, pairs in flight). Skips what would take a night."""
@@ -83,6 +85,12 @@ class Paired(Workload):
         if one_by_one and count > MOST and self.size != 'acceptance':
             self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
         return nodes, 1 if one_by_one else nodes // 2
+
+
+    def disjoint_pairs(self, most, one_by_one):
+        """Return (nodes, pairs in flight) of at most so many pairs, each node in one."""
+        pairs = max(1, min(most, (self.extra('nodes') or 1) // 2))
+        return 2 * pairs, 1 if one_by_one else pairs
 
 
 _PAIR = r'parity-pair (\S+) (\S+)'
@@ -107,9 +115,9 @@ class Sweep:
                 'worst_over_median': worst / middle if self.is_time else middle / worst}
 
 
-def by_pair(text: str) -> dict[tuple[str, str], str]:
-    """Return what the program printed for each pair of nodes. Raises Incomplete where a pair or the end is absent,
-    or a pair failed, Wrong where one came twice."""
+def by_pair(text: str, disjoint: bool = False) -> dict[tuple[str, str], str]:
+    """Return what the program printed for each pair of nodes; of ``disjoint`` pairs a node has one partner. Raises
+    Incomplete where a pair or the end is absent, or a pair failed, Wrong where one came twice."""
     out = Lines([line.rstrip('\r') for line in text.split('\n')])     # a checksum may be of any blank
     nodes = out.count(r'parity-pairs 1 nodes (\d+) in-flight \d+')
     failed = out.count(r'parity-pairs-end failed (\d+)', zero=True)
@@ -122,6 +130,6 @@ def by_pair(text: str) -> dict[tuple[str, str], str]:
     if failed:
         raise Incomplete(f'line {out.end}: {failed} pairs failed')
     names = {name for pair in found for name in pair}
-    if len(names) != nodes or len(found) != len(list(combinations(names, 2))):
+    if len(names) != nodes or len(found) != (nodes // 2 if disjoint else len(list(combinations(names, 2)))):
         raise Incomplete(f'line {out.end}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')
     return found

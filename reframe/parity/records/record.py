@@ -337,7 +337,7 @@ def _alike(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]
 
 
 def _context(record: dict[str, Any], machine: dict[str, Any]) -> dict[str, str]:
-    """Return the facts named beside the figures: the node, its kernel and hypervisor, the file systems."""
+    """Return the facts named beside the figures: node, kernel and hypervisor, file systems, link."""
     node, said = record.get('node') or {}, record.get('facts') or {}
     known = {fact: node.get(fact) for fact in _OF_NODE}
     if not node and machine:        # the case ran on this very machine
@@ -345,6 +345,8 @@ def _context(record: dict[str, Any], machine: dict[str, Any]) -> dict[str, str]:
         known['virtualisation'] = machine.get('backend') or \
             {'physical': 'none', 'virtual': 'unknown'}.get(machine.get('kind', ''))
     known['file system'] = said.get('destination filesystem')
+    if isinstance(link := said.get('link'), dict):
+        known['link'] = f'{link.get("driver")}, {link.get("shaped")}'
     return {fact: ' '.join(str(value).split()) for fact, value in known.items() if value}
 
 

@@ -376,7 +376,7 @@ def _partitions(system: str) -> Sequence[Partition]:
 def _labels(study: Study, found: Ran) -> list[str]:
     """Say what the figures are of, where they are no figures of a cluster."""
     facts = {fact: {v for side in found.facts.values() for v in side.get(fact, ())}
-             for fact in ('virtualisation', 'file system')}
+             for fact in ('virtualisation', 'file system', 'link')}
     said = ['User-mode Linux'] if 'uml' in facts['virtualisation'] else []
     if shared := [p for p in _partitions(found.system) if p.extras.nodes_share_cpus]:
         machine = database.read(found.uuids[-1]).facts.get('machine') or {}
@@ -386,4 +386,7 @@ def _labels(study: Study, found: Ran) -> list[str]:
             said.append('the networks differ in their rates only')
         if study.axes[study.contrast].kind == 'filesystem':
             said.append(f'{" and ".join(study.axes[study.contrast].values)} are one machine')
+    if links := [words for link in facts['link'] if (words := [
+            *(['kernel links'] if 'veth' in link else []), *(['rate shaped'] if 'shaped' in link else [])])]:
+        said.append(', '.join(links[0]))
     return said + (['local disk is memory'] if {'tmpfs', 'ramfs'} & facts['file system'] else [])

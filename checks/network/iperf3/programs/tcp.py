@@ -10,12 +10,16 @@ others. Exit codes: 0, 1 if a run failed, 2 for what it cannot start with.
 """
 
 import argparse
+import array
 import contextlib
 import ctypes
+import fcntl
+import json
 import os
 import platform
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -25,6 +29,7 @@ import zlib
 PATIENCE = 60                           # seconds that the other end, or the end of a run, may be late
 DOORS = 16                              # ports that the server may be behind, if others use the first
 LOAD, SETTLE = 4, 0.3                   # streams that are the load of round trips, seconds until they flow
+IDLE = 5                                # seconds at most of round trips before the runs
 sealed = []
 
 
@@ -171,15 +176,63 @@ def told(name, code, said):
     return code != 0
 
 
+def link(conn):
+    """Describe the interface of a connection: its name and driver, its bytes a second, shaped or not."""
+    name = next((name for _, name in socket.if_nameindex() if address(name) == conn.getsockname()[0]), '-')
+    driven, shaped = driver(name), shaping(name)
+    speed = shaped
+    if not shaped and driven not in ('veth', '-'):
+        with contextlib.suppress(OSError, ValueError), open(f'/sys/class/net/{name}/speed') as said:
+            speed = max(0, int(said.read())) * 125_000         # Mb/s; -1 where the card does not know
+    return f'parity-tcp-link {name} driver {driven} rate {speed or "-"} {"shaped" if shaped else "whole"}'
+
+
+def address(interface):
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        asked = fcntl.ioctl(sock, 0x8915, struct.pack('256s', interface.encode()[:15]))       # SIOCGIFADDR
+        return socket.inet_ntoa(asked[20:24])
+
+
+def driver(interface):
+    """Return the driver of an interface: veth has no card behind it."""
+    info = array.array('B', struct.pack('I', 3) + bytes(192))          # ETHTOOL_GDRVINFO
+    asked = struct.pack('16sP', interface.encode()[:15], info.buffer_info()[0])
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, 0x8946, asked)                                # SIOCETHTOOL
+        return info.tobytes()[4:36].rstrip(b'\0').decode() or '-'
+    return '-'
+
+
+def shaping(interface):
+    """Return the bytes a second that the kernel lets through an interface; None where it does not limit them."""
+    with contextlib.suppress(OSError, ValueError, KeyError, subprocess.SubprocessError):
+        done = subprocess.run(['tc', '-j', 'qdisc', 'show', 'dev', interface], capture_output=True, timeout=10)
+        found = [each['options']['rate'] for each in json.loads(done.stdout) if each.get('kind') == 'tbf']
+        return found[0] if found else None
+
+
+def ticks():
+    """Busy and all time of each core so far."""
+    with open('/proc/stat') as said:
+        rows = [list(map(int, line.split()[1:9])) for line in said if line[:3] == 'cpu' and line[3:4].isdigit()]
+    return [(sum(row) - row[3] - row[4], sum(row)) for row in rows]
+
+
 def measure(options, host):
     conn, serving, echoing = find(host, options.token)
     with conn:
         say(f'parity-tcp 1 {host} seconds {options.seconds} runs {",".join(options.runs)}')
+        say(link(conn))
         failed = 0
         if options.round_trips:
             failed += told('idle', *round_trips(host, echoing, options.seconds / 2))
+        if options.idle:
+            failed += told('idle', *round_trips(host, echoing, min(options.seconds / 2, IDLE)))
+        before = ticks()
         for run in options.runs:
             failed += told(run, *transfer(options, host, serving, run))
+        busy = max((100 * (b - a) / max(1, d - c) for (a, c), (b, d) in zip(before, ticks())), default=0)   # noqa: B905
+        say(f'parity-tcp-busiest {busy:.1f} %')
         if options.round_trips:
             failed += loaded(options, host, serving, echoing)
         say(f'parity-tcp-last failed {failed}')
@@ -203,7 +256,8 @@ def main(arguments):
     parser.add_argument('--pair', type=lambda names: names.split(','), help='client and server, by their names')
     parser.add_argument('--runs', type=lambda names: names.split(','), required=True)
     parser.add_argument('--seconds', type=int, default=1, help='of one run (1)')
-    parser.add_argument('--round-trips', action='store_true')
+    parser.add_argument('--round-trips', action='store_true', help='before the runs, and while streams flow')
+    parser.add_argument('--idle', action='store_true', help='round trips before the runs')
     parser.add_argument('--serve', action='store_true', help=argparse.SUPPRESS)
     parser.add_argument('iperf3')
     options = parser.parse_args(arguments)
