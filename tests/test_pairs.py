@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from reframe.utility import import_module_from_file
 
 from conftest import PATIENCE, TOP
+from parity.check import by_pair
 from parity.check.reader import Incomplete, Wrong
 from replay import recorded, room
 
@@ -46,14 +47,14 @@ def test_rounds_pair_every_two_nodes_once_and_no_node_twice_in_a_round(count):
 @pytest.fixture
 def launched(tmp_path):
     """Run the program with an mpirun that answers as OSU does: (what it did, what was in flight)."""
-    def run(nodes, in_flight=1, limit=PATIENCE, mpirun=MPIRUN):
+    def run(nodes, in_flight=1, limit=PATIENCE, mpirun=MPIRUN, options=()):
         fake, log = tmp_path / 'mpirun', tmp_path / 'log'
         fake.write_text(mpirun)
         fake.chmod(0o755)
         log.touch()
         env = {**os.environ, 'FLIGHT': str(in_flight), 'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'LOG': str(log), 'NODE': 'n'}
         env.pop('SLURM_JOB_NODELIST', None)
-        done = subprocess.run([sys.executable, PROGRAM, '--launcher=mpirun', f'--in-flight={in_flight}', f'--limit={limit}', f'--nodes={nodes}',
+        done = subprocess.run([sys.executable, PROGRAM, '--launcher=mpirun', f'--in-flight={in_flight}', f'--limit={limit}', f'--nodes={nodes}', *options,
                                '--', 'osu_latency'], env=env, cwd=tmp_path, capture_output=True, text=True)
         return done, log.read_text().splitlines()
     return run
@@ -68,6 +69,15 @@ def test_as_many_pairs_are_in_flight_as_asked_and_fewer_than_two_nodes_are_refus
     assert pairs.read_pairs(done.stdout, 8).metrics() == {'median': 1.25, 'worst': 1.25, 'worst_over_median': 1.0}
     for done, _ in map(launched, ('a', 'a,a', '')):
         assert done.returncode == 2 and 'needs two nodes' in done.stderr
+
+
+def test_a_node_has_one_partner_in_the_other_half(launched):
+    done, log = launched('a,b,c,d', 2, options=['--disjoint'])
+    assert done.returncode == 0 and len(log) == 4 and re.findall('^parity-pair (.*)', done.stdout, re.M) == ['a c', 'b d']
+    assert list(by_pair(done.stdout, disjoint=True)) == [('a', 'c'), ('b', 'd')]
+    for text, disjoint in ((done.stdout, False), (done.stdout.replace('nodes 4', 'nodes 6'), True)):
+        with pytest.raises(Incomplete, match='2 pairs of 4 nodes'):
+            by_pair(text, disjoint)
 
 
 @pytest.mark.parametrize('mpirun, why', [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,20 @@ def test_an_iperf3_that_does_not_serve_is_told(tmp_path, iperf3, why, monkeypatc
     """The client would wait a minute for the server: it is the server that is asked here."""
     done = run(tmp_path, '--serve', '--runs', 'tcp:1', '--', iperf3)
     assert done.returncode == 1 and why in done.stderr
+
+
+def test_the_seconds_of_a_transfer_add_up_and_the_link_is_told():
+    text = TEXTS['pairs-disjoint-one-by-one']
+    first = text[text.index('parity-tcp 1'):text.index('parity-pair-end')]
+    ends = tcp.read_ends(first, ['tcp:1'])
+    seconds = ends.series['tcp:1']
+    assert len(seconds.rates) == 5 and sum(seconds.rates) / 5 == pytest.approx(ends.metrics['tcp:1']['sent_rate'], rel=.01)
+    assert (seconds.mtu, ends.link) == (1500, {'interface': 'eth0', 'driver': 'veth', 'shaped': 'shaped', 'rate': 125.0})
+    assert 0 < seconds.window <= ends.metrics['tcp:1']['window'] and 0 < ends.busiest <= 100 and list(ends.trips) == ['idle']
+    values = json.loads(first[first.index('{\n'):first.rindex('\n}') + 2])
+    values['intervals'].pop()
+    with pytest.raises(Wrong, match='the seconds have'):
+        tcp.series(json.dumps(values, indent=1))
 
 
 def test_a_node_that_is_no_end_of_the_pair_is_refused(tmp_path):

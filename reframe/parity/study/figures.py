@@ -159,7 +159,8 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
                 experiment.subsystem, case.partition(' %')[0], case, metric, cell.unit, cell.better,
                 step=cell.step, values=cell.values, reason=cell.reason or _flags(cell), label=cell.label))
     both = [Side(side, kind, of, list(sessions)) for side, of in sides.items()]
-    found = join.compare(*both) if study.candidate else join.alone(*both)
+    found = join.alone(*both) if not study.candidate else \
+        join.compare(*both, label=study.axes[study.contrast].kind == 'value')      # its cases have other arguments
     if tables and not study.candidate:
         found = found.model_copy(update={'rows': list(_divided(found.rows, shown, tables))})
     return found.model_copy(update={'notes': [*head(study), *notes, *study.repairs]})

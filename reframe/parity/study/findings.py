@@ -178,7 +178,7 @@ def _numbers(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[NumberRow]
             value, why = _value(study, worked, over, cells)
             if value or of == 'published' and why:
                 name = derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items())
-                printed, flag = _printed(study, derived, over, cells)
+                printed, flag = _printed(study, derived, over, cells) if of == 'published' else (None, '')
                 yield NumberRow(
                     of=of, name=name, value=value.value if value else None, low=value.low if value else None,
                     high=value.high if value else None, unit=derived.unit, formula=worked.formula,
