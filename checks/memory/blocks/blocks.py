@@ -2,18 +2,21 @@
 
 A kernel of ours (programs/blocks.c), compiled by the job; every thread has memory of its own, together four
 times the caches. What was read is added up and what was written read back, and both compared. In random
-order the next block does not depend on what was read: several misses are under way at once.
+order the next block does not depend on what was read: several misses are under way at once. `latency` is the time
+of a block in a chain, where it does depend.
 """
 
 from dataclasses import dataclass
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, variable
 
 from parity.base.codes import CACHE_MULTIPLE
+from parity.base.figures import amount, figure
 from parity.check import KERNEL_FIGURES, Code, Kernel, Metric, Read, Wrong, kernel, kernel_rate
 
-CODE = Code('blocks', beside=('cc',), feature='cc', units={'.*': 'GB/s'},
+CODE = Code('blocks', beside=('cc',), feature='cc', units={'latency_.*': 'ns', '.*': 'GB/s'},
             headlines={r'Blocks%threads=all%order=sequential\.read_1MB': 'read, 1 MB, all cores',
                        r'Blocks%threads=all%order=random\.read_64B': 'read, 64 B at random',
                        r'Blocks%threads=one%order=sequential\.read_1MB': 'read, 1 MB, one core'})
@@ -25,7 +28,7 @@ SIZES = {'quick': (('1B', '64B', '1MB'), 0.1), 'nightly': (tuple(BLOCKS), 0.5), 
 
 #: How often an operation touches each byte of a block.
 TOUCHES = {'read': 1, 'write': 1, 'update': 2}
-_ROW = (rf'(?P<what>{"|".join(TOUCHES)}) (?P<order>sequential|random) block (?P<block>\d+) '
+_ROW = (rf'(?P<what>{"|".join(TOUCHES)}|chain) (?P<order>sequential|random) block (?P<block>\d+) '
         rf'threads (?P<threads>\d+) blocks (?P<blocks>\d+) {KERNEL_FIGURES} GB/s wrong 0')
 LEAST = 64 << 20            # bytes of a thread: several blocks of the largest size, 10 MB
 SHARE = 0.25                # of the memory, at most, for all threads
@@ -34,29 +37,44 @@ _PAGE = 4096
 
 @rfm.simple_test
 class Blocks(rfm.RunOnlyRegressionTest, Kernel):
-    """Rates of all threads together; `update` reads and writes a block, and both count."""
+    """Rates of all threads together; `update` reads and writes a block, and both count.
+
+    ``blocks`` names the sizes to run. ``bytes`` is the memory of each thread, `4xcaches` what no cache holds.
+    ``latency`` measures the time of each block in a chain of dependent loads, too."""
 
     kernel = 'blocks'
     order = parameter(['sequential', 'random'])
+    blocks = variable(typ.Str[rf'(({"|".join(BLOCKS)})(,({"|".join(BLOCKS)}))*)?'], value='')
+    bytes = variable(typ.Str[r'4xcaches|[1-9]\d{0,8}(KB|MB|GB|KiB|MiB|GiB)'], value='4xcaches')
+    latency = variable(typ.Bool, value=False)
 
-    @run_after('init')
+    @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare(self):
         # in random order, a cache may have held what comes again
         limit = 'memory_bandwidth' if self.order == 'sequential' else None
         self.metrics = tuple(Metric(f'{what}_{block}', 'GB/s', 'higher', limit=limit)
                              for what in TOUCHES for block in BLOCKS)
+        if self.latency:
+            self.metrics += tuple(Metric(f'latency_{block}', 'ns', 'lower') for block in BLOCKS)
+        self.sizes = self.blocks.split(',') if self.blocks else SIZES[self.size][0]
 
     def not_run(self):
-        run, why = SIZES[self.size][0], f'size={self.size} runs blocks of {", ".join(SIZES[self.size][0])}'
-        return {m.name: why for m in self.metrics if m.name.partition('_')[2] not in run}
+        by = f'blocks={self.blocks}' if self.blocks else f'size={self.size}'
+        why = f'{by} runs blocks of {", ".join(self.sizes)}'
+        return {m.name: why for m in self.metrics if m.name.partition('_')[2] not in self.sizes}
 
     @run_after('setup')
     def place(self):
-        self.blocks, seconds = SIZES[self.size]
-        runs = [f'{what}:{BLOCKS[block]}' for what in TOUCHES for block in self.blocks]
-        self.run_kernel('--seconds', seconds, '--order', self.order, *runs)
+        runs = [f'{what}:{BLOCKS[block]}' for what in (*TOUCHES, *(['chain'] if self.latency else ()))
+                for block in self.sizes]
+        self.run_kernel('--seconds', SIZES[self.size][1], '--order', self.order, *runs)
         self.caches = (self.extra('llc_one_bytes') if self.count == 1 else None) or self.extra('llc_bytes')
-        self.walk = walk(self.count, self.caches, self.extra('memory_bytes'))
+        memory, asked = self.extra('memory_bytes'), amount(self.bytes)
+        self.walk = walk(self.count, self.caches, memory, int(asked[0]) if asked else None)
+        if asked and memory and self.count * self.walk.bytes > memory:
+            self.skip_case(f'bytes: {self.count} x {self.bytes}, a node has {figure(memory, "B")} of memory')
+        if largest := [block for block in self.sizes if BLOCKS[block] > self.walk.bytes]:
+            self.skip_case(f'bytes: {self.bytes} holds no block of {largest[0]}')
         self.derive('walk', self.walk)
         self.executable_opts = ['--bytes', str(self.walk.bytes), *self.executable_opts]
 
@@ -68,18 +86,21 @@ class Blocks(rfm.RunOnlyRegressionTest, Kernel):
         self.note(facts)
         self.label_cached([m.name for m in self.metrics], self.count * self.walk.bytes, self.caches)
         return {f'{what}_{block}': values.get(f'{what}_{BLOCKS[block]}')
-                for what in TOUCHES for block in self.blocks}
+                for what in (*TOUCHES, 'latency') for block in self.sizes}
 
 
 def read(text: str) -> Read:
     """<read|write|update>_<block> in GB/s (10^9 bytes) of all threads, block in bytes; an update counts twice.
+    latency_<block> in ns, of a block to each thread.
     Facts: compiler, flags, order, threads, bytes (of each thread)."""
     head, rows, compiled = kernel(text, 'blocks', 'bytes', _ROW)
     names = [f'{row["what"]}_{row["block"]}' for row in rows]
     if len(set(names)) < len(names) or len({(row['order'], row['threads']) for row in rows}) != 1:
         raise Wrong('the results are not of different runs in one order with as many threads')
-    return {name: kernel_rate(row, TOUCHES[row['what']] * int(row['blocks']) * int(row['block']))
-            for name, row in zip(names, rows, strict=True)}, {
+    values = {name: kernel_rate(row, TOUCHES.get(row['what'], 1) * int(row['blocks']) * int(row['block']))
+              for name, row in zip(names, rows, strict=True)}
+    return {name.replace('chain', 'latency'): int(row['threads']) * int(row['block']) / values[name]
+            if row['what'] == 'chain' else values[name] for name, row in zip(names, rows, strict=True)}, {
                 **compiled, 'order': rows[0]['order'], 'threads': int(rows[0]['threads']), 'bytes': head}
 
 
@@ -91,13 +112,17 @@ class Walk:
     why: str
 
 
-def walk(threads: int, cache_bytes: int | None, memory_bytes: int | None) -> Walk:
-    """Return the memory of each thread: all ``threads`` together walk over four times the caches that they use.
+def walk(threads: int, cache_bytes: int | None, memory_bytes: int | None, asked: int | None = None) -> Walk:
+    """Return the memory of each thread: all ``threads`` together walk over four times the caches that they use, or
+    each over as many bytes as ``asked``, in whole pages.
 
     A power of two, in which blocks of powers of two come in random order without a search for the next.
     At most a quarter of the memory: where that is less than four times the caches, the figures are no
     figures of memory, and the check labels them. None: not known."""
     cache = cache_bytes or 0
+    if asked:
+        size = asked // _PAGE * _PAGE
+        return Walk(size, f'{threads} x {size / 1e6:.4g} MB: as asked for')
     size = 1 << (max(LEAST, -(-CACHE_MULTIPLE * cache // threads)) - 1).bit_length()
     why = f'at least {CACHE_MULTIPLE} x {cache / 1e6:.4g} MB of last-level caches, 64 MiB a thread'
     if memory_bytes and threads * size > SHARE * memory_bytes:

@@ -18,7 +18,8 @@ from parity.study.model import Experiment, Point, Study, filled
 FIGURE = 'figure'
 _COLUMNS = ('experiment', 'metric', 'unit', 'better'), ('run', 'value', 'flag', 'where')
 #: The column `use`: how far a figure in print can be used -> the label that it has.
-USES = {'': '', 'ratio_only': 'ratio_only', 'page_cache': 'cached: by the page cache', 'derived': 'derived'}
+USES = {'': '', 'ratio_only': 'ratio_only', 'ratio_only derived': 'ratio_only: derived',
+        'page_cache': 'cached: by the page cache', 'derived': 'derived'}
 
 
 @dataclass
@@ -152,7 +153,7 @@ def compared(study: Study, cells: Iterable[Cell], kind: Literal['published', 'se
     for cell in cells:
         side = cell.point.get(study.contrast) if study.candidate else study.baseline
         experiment = study.experiments[cell.experiment]
-        if side in sides and experiment.compared and not (study.candidate and cell.label == 'ratio_only'):
+        if side in sides and experiment.compared and not (study.candidate and _is_ratio(cell)):
             shown.append(cell)
             case, metric = labelled(experiment, cell.experiment, cell.metric, cell.point, study)
             sides[side].append(Measured(
@@ -170,12 +171,16 @@ def _flags(cell: Cell) -> str:
     return '; '.join(f'{number(value)} {cell.unit}, flagged {why}' for value, why in cell.flagged)
 
 
+def _is_ratio(cell: Cell) -> bool:
+    return cell.label.startswith('ratio_only')
+
+
 def tables(cells: Iterable[Cell]) -> dict[tuple[str, str], Point]:
     """Return the tables in print of which no figure stands by itself: experiment and metric, and the point of the
     first figure."""
     found: dict[tuple[str, str], Point] = {}
     for cell in cells:
-        if cell.label == 'ratio_only':
+        if _is_ratio(cell):
             found.setdefault((cell.experiment, cell.metric), cell.point)
     return found
 
@@ -191,7 +196,7 @@ def _divided(rows: Sequence[Row], cells: Sequence[Cell],
             continue
         found = quotient(cell, first)
         limits = (None, None) if cell is first else (found.low, found.high)
-        absolute = {'baseline': None, 'unit': ''} if cell.label == 'ratio_only' else {}
+        absolute = {'baseline': None, 'unit': ''} if _is_ratio(cell) else {}
         yield row.model_copy(update={**absolute, 'ratio': found.ratio, 'low': limits[0], 'high': limits[1]})
 
 

@@ -106,7 +106,7 @@ def alone(row: Row | None) -> list[str]:
     limits = f' [{number(row.low)}, {number(row.high)}]' if row.low is not None else ''
     figure = [] if row.baseline is None else [f'{number(row.baseline)} {row.unit}'.strip()]
     figure += [] if row.ratio is None else [f'{number(row.ratio)} of the first']
-    label = row.label.partition(':')[0].replace('ratio_only', '')
+    label = row.label.removeprefix('ratio_only').removeprefix(': ').partition(':')[0]
     return [', '.join(figure) + limits + (f' ({label})' if label else '')]
 
 

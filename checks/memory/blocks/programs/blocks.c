@@ -2,8 +2,8 @@
 
        blocks [--seconds S] --bytes B --order sequential|random OPERATION:BLOCK...
 
-   OPERATION is read, write or update (read and written: both count); BLOCK is 1 or a multiple of 8, in
-   bytes. Every thread has B bytes of its own, which it touched first. Random order comes from a linear
+   OPERATION is read, write, update (read and written: both count) or chain (read, and where the next block
+   is depends on what was read: one after another, never two at once); BLOCK is 1 or a multiple of 8, in bytes. Every thread has B bytes of its own, which it touched first. Random order comes from a linear
    congruential generator whose period is the number of blocks: each block once before one comes again.
    What a block has to hold, or what its words have to add up to, follows from its place: after the clock
    has stopped, the same sequence is walked again and all of it compared.
@@ -15,8 +15,11 @@
 #include <string.h>
 #include "kernel.h"
 
-enum operation { READ, WRITE, UPDATE };
-static const char *const operations[] = {"read", "write", "update"};
+enum operation { READ, WRITE, UPDATE, CHAIN };
+static const char *const operations[] = {"read", "write", "update", "chain"};
+
+/* 0, which the compiler cannot know. */
+static volatile uint64_t zero = 0;
 
 /* No block is merged with the next one, and none is left out. */
 #define APART __asm__ volatile("" ::: "memory")
@@ -63,14 +66,14 @@ static inline __attribute__((always_inline)) uint64_t visit(enum operation what,
 {
     if (count == 0) {               /* a block of one byte */
         uint8_t *byte = (uint8_t *)words + block;
-        if (what == READ)
+        if (what == READ || what == CHAIN)
             return sum + *byte;
         *byte = what == WRITE ? (uint8_t)written(block) : (uint8_t)(*byte + 1);
         return sum;
     }
     uint64_t *first = words + block * count, value = written(block);
     for (uint64_t i = 0; i < count; i++)
-        if (what == READ)
+        if (what == READ || what == CHAIN)
             sum += first[i];
         else
             first[i] = what == WRITE ? value : first[i] + 1;
@@ -80,8 +83,11 @@ static inline __attribute__((always_inline)) uint64_t visit(enum operation what,
 static inline __attribute__((always_inline)) uint64_t visits(enum operation what, uint64_t *words, uint64_t count,
                                                              struct walk *walk, uint64_t many, uint64_t sum)
 {
+    uint64_t nothing = zero;
     while (many--) {
         sum = visit(what, words, next(walk), count, sum);
+        if (what == CHAIN)
+            walk->at ^= sum & nothing;
         APART;
     }
     return sum;
@@ -95,7 +101,8 @@ static inline __attribute__((always_inline)) uint64_t visits(enum operation what
 static __attribute__((noinline)) uint64_t some(enum operation what, uint64_t *words, uint64_t count,
                                                struct walk *walk, uint64_t many, uint64_t sum)
 {
-    return what == READ ? BY_COUNT(READ) : what == WRITE ? BY_COUNT(WRITE) : BY_COUNT(UPDATE);
+    return what == READ ? BY_COUNT(READ) : what == WRITE ? BY_COUNT(WRITE)
+        : what == UPDATE ? BY_COUNT(UPDATE) : BY_COUNT(CHAIN);
 }
 
 /* Whether the sum, or what stands in the blocks, is what `done` visits of this walk make. */
@@ -109,7 +116,7 @@ static int right(enum operation what, const uint64_t *words, uint64_t count, str
         uint64_t block = next(&walk), times = rounds + (step < rest);
         if (block == 0 && step > 0)
             return 0;               /* back at the start before every block was visited */
-        if (what == READ) {
+        if (what == READ || what == CHAIN) {
             expected += times * (count ? count * (block * count) + count * (count - 1) / 2 : byte_at(block));
             continue;
         }
@@ -122,7 +129,7 @@ static int right(enum operation what, const uint64_t *words, uint64_t count, str
             if (words[i] != (what == WRITE ? written(block) : i + times))
                 return 0;
     }
-    return what == READ ? sum == expected : 1;
+    return what == READ || what == CHAIN ? sum == expected : 1;
 }
 
 static int measure(enum operation what, uint64_t block, uint64_t bytes, int random, double seconds,
@@ -159,7 +166,7 @@ static int measure(enum operation what, uint64_t block, uint64_t bytes, int rand
 static int refuse(const char *what)
 {
     fprintf(stderr, "blocks: %s; usage: blocks [--seconds S] --bytes B --order sequential|random "
-                    "read|write|update:BLOCK ...\n", what);
+                    "read|write|update|chain:BLOCK ...\n", what);
     return 2;
 }
 
@@ -188,10 +195,10 @@ int main(int count, char **words)
             random = !strcmp(words[++i], "random");
         else {
             enum operation what = READ;
-            while (what <= UPDATE && (!colon || strncmp(words[i], operations[what], (size_t)(colon - words[i]))))
+            while (what <= CHAIN && (!colon || strncmp(words[i], operations[what], (size_t)(colon - words[i]))))
                 what++;
             uint64_t block = colon ? strtoull(colon + 1, NULL, 10) : 0;
-            if (what > UPDATE || block == 0 || (block != 1 && block % 8) || block > bytes || !(seconds > 0))
+            if (what > CHAIN || block == 0 || (block != 1 && block % 8) || block > bytes || !(seconds > 0))
                 return refuse(words[i]);
             if (!memory && !(memory = allocate(threads, bytes)))
                 return refuse("not enough memory");
