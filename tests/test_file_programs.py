@@ -56,7 +56,7 @@ def no_mpi():
         return 'mpirun is absent'
     probe = 'from mpi4py import MPI; print(MPI.COMM_WORLD.size)'
     done = subprocess.run([*mpirun(2), sys.executable, '-c', probe], capture_output=True, text=True, timeout=PATIENCE)
-    return '' if done.stdout.split() == ['2', '2'] else f'mpirun and mpi4py start no two ranks: {(done.stderr + done.stdout)[-300:]!r}'
+    return '' if ''.join(done.stdout.split()) == '22' else f'mpirun and mpi4py start no two ranks: {(done.stderr + done.stdout)[-300:]!r}'
 
 
 @pytest.fixture
@@ -412,6 +412,37 @@ m.Job.good = good
     assert metrics['rate'] > 0 and empty(places)
 
 
+def test_no_file_is_read_twice_and_no_two_populations_are_alike(places, tmp_path):
+    log = tmp_path / 'log'
+    spy = f"""
+def good(self, path, *rest):
+    with open({str(log)!r}, 'a') as log, open(path, 'rb') as file:
+        log.write(f'{{path.rpartition("/rank-")[2]}} {{file.read(8).hex()}}\\n')
+    return true_good(self, path, *rest)
+m.Job.good = good
+"""
+    results(options(places, iterations=3), after=spy)
+    paths, contents = zip(*map(str.split, log.read_text().splitlines()), strict=True)
+    assert len(paths) == len(set(paths)) == len(set(contents)) == 60
+
+
+def test_a_time_limit_ends_an_iteration_after_the_file_that_is_being_read(places):
+    metrics, said = results(options(places, 'read-write', files=900, iterations=2, seconds=1), after=SLOW['fileset'])
+    assert said['time limit'] == 1 and 2 <= said['files_read'] < 1800 and 1 <= said['seconds_min'] <= said['seconds_max'] < 2
+    assert metrics['ns_per_byte'] == pytest.approx(8000 / metrics['rate'], rel=.01) and empty(places)
+    assert results(options(places, seconds=60))[1]['files_read'] == 40
+
+
+@pytest.mark.parametrize('mode', SETS)
+def test_nodes_that_do_not_see_one_another_read_their_own_files_if_they_are_asked_to(mpi, places, tmp_path, mode):
+    (tmp_path / 'local').mkdir()
+    own = f'{TWO_NODES % 1}\nif rank: sys.argv[sys.argv.index("--source") + 1] = {str(tmp_path / "local")!r}'
+    _, said = results([*options(places, mode), '--own-files'], ranks=2, before=own)
+    assert said == said | {'nodes': 2, 'ranks': 2, 'read_from': 'own'} and empty([*places, tmp_path / 'local'])
+    _, said = results([*options(places, mode), '--own-files'], ranks=2, before=TWO_NODES % 1)
+    assert said['read_from'] == 'other node' and empty(places)
+
+
 # fileset: verification
 
 @pytest.mark.parametrize('mode, damage, wrong, ranks', [        # in two iterations; where it is copied, the copy is bad, too
@@ -430,7 +461,7 @@ def test_a_file_that_is_not_what_was_written_is_wrong(request, places, mode, dam
 
 def sources(places, count=20):
     """Something to wait for: the files of a run that is under way."""
-    return lambda: len(list(places[0].glob('*/rank-*/files/*'))) >= count and list(places[0].iterdir())
+    return lambda: len(list(places[0].glob('*/rank-*/files-*/*'))) >= count and list(places[0].iterdir())
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)])

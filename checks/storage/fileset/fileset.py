@@ -3,15 +3,19 @@
     reframe -c checks/ -n Fileset -P nodes=1,2,4,8,16,32,64 -r         # the study's sweep
 
 Every node reads, in chunks of 32 KiB and no file twice, what another node wrote; between any two file
-systems that the partition names (-S source=home -S destination=scratch).
+systems that the partition names (-S source=home -S destination=scratch). On the nodes' local disks:
+
+    reframe -c checks/ -n Fileset -P nodes=1,2,4 -S source=local -S destination=local -S own_files=yes -r
 """
 
 import shlex
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from fileset_output import read
 from reframe.core.builtins import parameter, run_after, variable
 
+from parity.base.figures import amount, figure
 from parity.check import Budget, Code, Metric, Mpi, Wrong
 
 CODE = Code('fileset', executable='python3', beside=('mpirun',),
@@ -29,7 +33,11 @@ SIZES = {'quick': (('1B', '10KB', '1MB'), 64 * 10**6, 500),
 
 @rfm.simple_test
 class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
-    """One reader a node; aggregate rate in Mb/s (10^6 bit/s), and what a byte costs a reader in ns."""
+    """One reader a node; aggregate rate in Mb/s (10^6 bit/s), and what a byte costs a reader in ns.
+
+    ``chunk`` is what a read or write moves. ``repeats`` gives the median over so many populations of files, each
+    read once; ``seconds`` ends each of them at a time, if all files are not read before. With ``own_files`` a node
+    that does not see the others' files reads its own."""
 
     programs = ('filetools.py', 'fileset.py')
     ranks_a_node = '1'
@@ -37,6 +45,10 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
     mode = parameter(['read', 'read-write'])
     source = variable(str, value='scratch')
     destination = variable(str, value='scratch')
+    chunk = variable(typ.Str[r'[1-9]\d{0,2}(B|KiB|MiB)'], value='32KiB')
+    repeats = variable(typ.Str[r'[1-9]\d{0,3}'], value='1')
+    seconds = variable(typ.Str[r'([1-9]\d{0,4})?'], value='')
+    own_files = variable(typ.Bool, value=False)
     metrics = (
         Metric('rate', 'Mb/s', 'higher'),
         Metric('ns_per_byte', 'ns/byte', 'lower'),
@@ -49,25 +61,35 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
         if self.file not in run:
             self.skip_case(f'size={self.size} runs files of {", ".join(run)}')
         self.place_ranks()
+        self.chunk_bytes, memory = int(amount(self.chunk)[0]), self.extra('memory_bytes')
+        if memory and self.chunk_bytes * self.num_tasks_per_node > memory:
+            self.skip_case(f'chunk: {self.chunk} a rank, a node has {figure(memory, "B")} of memory')
         most = max(2, min(most, total // BYTES[self.file]))
         # what each rank writes, as blocks of 4 KiB: the population, and its copies
         one = self.num_tasks * max(BYTES[self.file], 4096) * (2 if self.mode == 'read-write' else 1)
         wanted = [one * files for files in dict.fromkeys((most, max(2, most // 10), 2))]
-        self.files = self.plan_bytes(wanted, 1, self.source).repetition_bytes // one
-        # once: a second time the reader's own cache would answer; --repeat makes a new population
-        options = {'iterations': 1, 'mode': self.mode, 'bytes': BYTES[self.file], 'files': self.files,
+        plan = self.plan_bytes(wanted, int(self.repeats), self.source)
+        self.files, self.populations = plan.repetition_bytes // one, plan.repetitions
+        options = {'iterations': self.populations, 'mode': self.mode, 'bytes': BYTES[self.file],
+                   'files': self.files, 'chunk': self.chunk_bytes, 'seconds': self.seconds or 0,
                    'source': self.filesystem(self.source)}
         if self.mode == 'read-write':
             options['destination'] = self.filesystem(self.destination)
         self.executable = self.python()
-        self.executable_opts = ['fileset.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items())]
+        self.executable_opts = ['fileset.py', *(shlex.quote(f'--{k}={v}') for k, v in options.items()),
+                                *(['--own-files'] if self.own_files else [])]
 
     def parse(self, text):
         values, facts = read(text)
-        asked = (self.mode, BYTES[self.file], self.files, self.num_tasks)
-        if (ran := tuple(facts[name] for name in ('mode', 'bytes', 'files', 'ranks'))) != asked:
-            raise Wrong(f'ran mode, bytes, files, ranks {ran}, asked for {asked}')
+        asked = {'mode': self.mode, 'bytes': BYTES[self.file], 'files': self.files, 'ranks': self.num_tasks,
+                 'chunk': self.chunk_bytes, 'iterations': self.populations, 'time limit': int(self.seconds or 0)}
+        if (ran := {name: facts.get(name, 0) for name in asked}) != asked:
+            raise Wrong(f'ran {ran}, asked for {asked}')
+        if facts['nodes'] > 1 and facts['read_from'] == 'own' and not self.own_files:
+            raise Wrong('the nodes read their own files, and were not asked to')
         self.note(facts)
+        if facts['nodes'] > 1 and facts['read_from'] == 'own':
+            self.label(values, 'own files', 'no node sees what another wrote')
         if facts['source cached'] == 'yes' or (facts['source cached'], facts['read_from']) == ('unknown', 'own'):
             self.label(values, 'cached',
                        f'source in the page cache: {facts["source cached"]}, {facts["source cached why"]}')

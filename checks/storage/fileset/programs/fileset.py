@@ -4,7 +4,9 @@
 Standalone (Linux, Python 3.9, standard library; mpi4py where there is more than one rank), after the study of
 GPFS by Raicu: mpirun -n 64 fileset.py --mode read --source FOLDER --bytes 1e6. Every rank writes its files,
 then reads those of a rank on the next node (in one node: its own), or copies them to --destination with fsync
-of each. The clock runs from barrier to barrier: the longest that any rank saw. A byte copied counts once.
+of each. Every iteration has files of its own: none is read twice. With --seconds an iteration ends with the first
+file after so many seconds. With --own-files a node that does not see the others' files reads its own.
+The clock runs from barrier to barrier: the longest that any rank saw. A byte copied counts once.
 Everything is removed again. The next run in the same folder removes what a killed run left. It does so at
 once on the host, boot and space of process ids where rank 0 of that run lived and is gone: the file `owner` has
 its id and start. Any other host waits until 7 days after that run began, since it might live.
@@ -14,6 +16,7 @@ import argparse
 import contextlib
 import ctypes
 import errno
+import math
 import os
 import platform
 import random
@@ -90,18 +93,25 @@ class Job:
 
     def __init__(self, options, team):
         self.options, self.team, self.copies = options, team, options.mode == 'read-write'
-        self.hosts = [platform.node()]
+        self.hosts, self.number, self.own = [platform.node()], 0, False
         self.places = [options.source, options.destination] if self.copies else [options.source]
         self.pools, self.tops, self.buffer = {}, {}, bytearray(options.chunk)
 
     def folder(self, place, rank, name):
         return os.path.join(self.tops[place], f'rank-{rank:05d}', name)
 
-    def source(self, rank, index):
-        return os.path.join(self.folder(self.options.source, rank, 'files'), f'{index:07d}')
+    def population(self, rank):
+        return self.folder(self.options.source, rank, f'files-{self.number}')
 
-    def copied(self, number, index):
-        name = f'copies-{number}'
+    def source(self, rank, index):
+        return os.path.join(self.population(rank), f'{index:07d}')
+
+    def begin(self, index):
+        """Where a file of this iteration begins in the pool."""
+        return ((self.number - 1) * self.options.files + index) * STEP % POOL
+
+    def copied(self, index):
+        name = f'copies-{self.number}'
         return os.path.join(self.folder(self.options.destination, self.team.rank, name), f'{index:07d}')
 
     def pool(self, rank):
@@ -120,11 +130,15 @@ class Job:
                 if name.startswith(NAME) and stale(os.path.join(place, name)):
                     remove(os.path.join(place, name))
 
-    def occupy(self):
-        """Rank 0: refuse what cannot fit with 5 % to spare, then make the folders of the run."""
-        files, ranks = self.options.files, self.team.size
+    def unseen(self):
+        """Which places (0: source, 1: destination) have nothing of rank 0's here: a path may differ by node."""
+        return [at for at, place in enumerate(self.places) if not os.path.isdir(self.tops[place])]
+
+    def occupy(self, which, ranks):
+        """Refuse what cannot fit with 5 % to spare for so many ranks, then make the folders of the run."""
+        files = self.options.files
         size = files * -(-self.options.bytes // BLOCK) * BLOCK
-        for place in self.places:
+        for place in [self.places[at] for at in which]:
             need = room(place, self.places, ranks * size, ranks * (files + 3))
             top = self.tops[place]
             try:
@@ -146,40 +160,40 @@ class Job:
         if why in (errno.EDQUOT, errno.ENOSPC):
             raise Trouble(2, f'not enough space: {need} bytes on {plain(top)}: {os.strerror(why)}')
 
-    def populate(self):
-        options, rank = self.options, self.team.rank
+    def enter(self):
+        """Make this rank's folders."""
         for place in self.tops:
             try:
-                os.mkdir(os.path.dirname(self.folder(place, rank, '')))
+                os.mkdir(os.path.dirname(self.folder(place, self.team.rank, '')))
             except FileNotFoundError:
                 raise Trouble(2, f'{plain(platform.node())} does not see in {plain(place)} what '
                                  f'{plain(self.hosts[0])} made there: it must be shared by the nodes') from None
-        folder, pool = self.folder(options.source, rank, 'files'), self.pool(rank)
+
+    def populate(self):
+        """Make the files of an iteration."""
+        options, rank = self.options, self.team.rank
+        folder, pool = self.population(rank), self.pool(rank)
         os.mkdir(folder)
         for index in range(options.files):
             with opened(self.source(rank, index), os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
                 for position in range(0, options.bytes, options.chunk):
-                    at = (index * STEP + position) % POOL
+                    at = (self.begin(index) + position) % POOL
                     write(handle, pool[at:at + min(options.chunk, options.bytes - position)])
                 os.fsync(handle)                        # a dirty page cannot be dropped
                 os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         for tree in (folder, os.path.dirname(folder), self.tops[options.source]):
             filetools.sync(tree)
 
-    def ready(self, number, writer):
-        """(pages cached, pages, files looked at) of the files to be read; drops what was read before."""
-        if number > 1:
-            for index in range(self.options.files):
-                drop(self.source(writer, index))
+    def ready(self, writer, indices):
+        """(pages cached, pages, files looked at) of the files to be read."""
         if self.copies:
-            os.mkdir(os.path.dirname(self.copied(number, 0)))
-        first = order(self.options.seed, number, self.team.rank, self.options.files)[:SAMPLE]
-        found = [resident(self.source(writer, index)) for index in first]
+            os.mkdir(os.path.dirname(self.copied(0)))
+        found = [resident(self.source(writer, index)) for index in indices[:SAMPLE]]
         return sum(there for there, _ in found), sum(pages for _, pages in found), len(found)
 
     def good(self, path, writer, index, copy=None):
         """Read a file in chunks and write them to the copy; whether it has exactly what the writer wrote."""
-        pool, buffer, at, length, same = self.pool(writer), self.buffer, index * STEP % POOL, 0, True
+        pool, buffer, at, length, same = self.pool(writer), self.buffer, self.begin(index), 0, True
         with opened(path) as handle:
             count = os.readv(handle, [buffer])
             while count:
@@ -190,27 +204,29 @@ class Job:
                 count = os.readv(handle, [buffer])
         return same and length == self.options.bytes
 
-    def transfer(self, number, writer, indices):
-        """The timed work: the number of files that were not what was written."""
-        wrong = 0
+    def transfer(self, writer, indices):
+        """The timed work: (files that were not what was written, files read or copied)."""
+        wrong, done, until = 0, 0, self.team.met + (self.options.seconds or math.inf)
         for index in indices:
             if self.copies:
-                with opened(self.copied(number, index), os.O_WRONLY | os.O_CREAT | os.O_EXCL) as copy:
+                with opened(self.copied(index), os.O_WRONLY | os.O_CREAT | os.O_EXCL) as copy:
                     wrong += not self.good(self.source(writer, index), writer, index, copy)
                     os.fsync(copy)
             else:
                 wrong += not self.good(self.source(writer, index), writer, index)
-        return wrong
+            done += 1
+            if time.perf_counter() >= until:
+                break
+        return wrong, done
 
-    def check(self, number, writer):
+    def check(self, writer, indices):
         """Read the copies back, from the disk if the page cache lets go; the number of wrong ones."""
-        if not self.copies:
-            return 0
         wrong = 0
-        for index in range(self.options.files):
-            drop(self.copied(number, index))
-            wrong += not self.good(self.copied(number, index), writer, index)
-        remove(os.path.dirname(self.copied(number, 0)))
+        for index in indices if self.copies else ():
+            drop(self.copied(index))
+            wrong += not self.good(self.copied(index), writer, index)
+        if self.copies:
+            remove(os.path.dirname(self.copied(0)))
         return wrong
 
     def clean(self):
@@ -227,22 +243,24 @@ class Job:
 
 def iterate(job, number, writer):
     """Print one iteration: (seconds, rate, ns a byte, files/s), wrong files, what was cached before."""
-    options, team = job.options, job.team
+    options, team, job.number = job.options, job.team, number
     indices = order(options.seed, number, team.rank, options.files)
     job.pool(writer)
-    cached = team.step(job.ready, number, writer)
+    team.step(job.populate)
+    cached = team.step(job.ready, writer, indices)
     team.meet(0)                        # without a pause: all ranks start as one
     start = team.met
-    wrong = team.step(job.transfer, number, writer, indices)
+    ends = team.step(job.transfer, writer, indices)
     seconds = round(max(team.step(lambda: team.met - start)), 9)
-    wrong = sum(wrong) + sum(team.step(job.check, number, writer))
-    files = options.files * team.size
+    wrong, files = (sum(column) for column in zip(*ends))               # noqa: B905 (Python 3.9)
+    wrong += sum(team.step(job.check, writer, indices[:ends[team.rank][1]]))
+    team.step(remove, job.population(team.rank))                        # its reader is done, the next needs its room
     moved = files * options.bytes
     figures = seconds, moved * 8 / seconds / 1e6, seconds * team.size / moved * 1e9, files / seconds
     if team.rank == 0:
         say('iteration {} bytes {} files {} seconds {:.9f} rate {:.6f} Mb/s ns-per-byte {:.6f} file-rate {:.6f} '
             'wrong {}'.format(number, moved, files, *figures, wrong))
-    return figures, wrong, [sum(column) for column in zip(*cached)]     # noqa: B905 (Python 3.9)
+    return figures, wrong, [sum(column) for column in zip(*cached)]     # noqa: B905
 
 
 def caches(job, kind, rows):
@@ -264,7 +282,8 @@ def header(job, nodes):
     filetools.begin('fileset', {name: (place, device) for name, place, (_, device) in places}, {
         'mode': options.mode, 'bytes': options.bytes, 'files': options.files, 'chunk': options.chunk,
         'seed': options.seed, 'iterations': options.iterations, 'ranks': team.size, 'nodes': nodes,
-        'launch': team.launch, 'read from': 'other node' if nodes > 1 else 'own',
+        **({'time limit': options.seconds} if options.seconds else {}),
+        'launch': team.launch, 'read from': 'other node' if nodes > 1 and not job.own else 'own',
         'python': platform.python_version(), 'mpi4py': team.mpi4py, 'mpi': team.mpi,
         'source filesystem': kinds[0][0], 'destination filesystem': kinds[1][0] if job.copies else 'none'})
     return kinds[0][0]
@@ -284,13 +303,14 @@ def run(job):
     if team.apart:
         raise Trouble(2, team.apart)
     job.hosts = team.step(platform.node)
-    nodes, reads = partners(job.hosts)
-    team.step(job.sweep if job.hosts.index(job.hosts[team.rank]) == team.rank else bool)
+    first = job.hosts.index(job.hosts[team.rank]) == team.rank          # of its node
+    team.step(job.sweep if first else bool)
     unique = team.step(uuid.uuid4)[0]
     job.tops = {place: os.path.join(place, f'{NAME}{unique}') for place in job.places}
-    team.step(job.occupy if team.rank == 0 else bool)
+    settle(job, first)
+    nodes, reads = (len(set(job.hosts)), range(team.size)) if job.own else partners(job.hosts)
     kind = header(job, nodes) if team.rank == 0 else ''
-    team.step(job.populate)
+    team.step(job.enter)
     rows = [iterate(job, number, reads[team.rank]) for number in range(1, job.options.iterations + 1)]
     if team.rank == 0:
         caches(job, kind, rows)
@@ -299,6 +319,19 @@ def run(job):
     if wrong:
         raise Trouble(1, f'{wrong} files read were not what was written')
     return 0
+
+
+def settle(job, first):
+    """Make the folders of the run: rank 0 for all, and the first rank of each node where its node sees none."""
+    team, every, apart = job.team, range(len(job.places)), set()
+    if job.options.own_files:
+        mine = job.hosts.count(job.hosts[team.rank])
+        team.step(lambda: team.rank == 0 and job.occupy(every, mine))
+        unseen = job.unseen()
+        apart.update(*team.step(lambda: unseen))
+        team.step(lambda: first and job.occupy(unseen, mine))
+        job.own = 0 in apart
+    team.step(lambda: team.rank == 0 and job.occupy([at for at in every if at not in apart], team.size))
 
 
 def whole(token):
@@ -316,11 +349,13 @@ def arguments():
     parser.add_argument('--bytes', type=whole, required=True, help='size of every file')
     parser.add_argument('--files', type=whole, default=100, help='files of each rank (100)')
     parser.add_argument('--chunk', type=whole, default=32768, help='bytes of one read or write (32768)')
-    parser.add_argument('--iterations', type=whole, default=3)
+    parser.add_argument('--iterations', type=whole, default=3, help='each has files of its own (3)')
+    parser.add_argument('--seconds', type=whole, default=0, help='end an iteration then (0: at the last file)')
+    parser.add_argument('--own-files', action='store_true', help="read one's own files if no other's are seen")
     parser.add_argument('--seed', type=int, default=1)
     options = parser.parse_args()
     for name, least, most in (('bytes', 1, 1 << 50), ('files', 1, 10**6), ('chunk', 1, 1 << 30),
-                              ('iterations', 1, 10**6), ('seed', 0, 1 << 53)):
+                              ('iterations', 1, 10**6), ('seconds', 0, 10**6), ('seed', 0, 1 << 53)):
         if not least <= getattr(options, name) <= most:
             parser.error(f'--{name} {getattr(options, name)}: must be {least} to {most}')
     if bool(options.destination) != (options.mode == 'read-write'):
