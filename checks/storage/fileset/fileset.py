@@ -36,7 +36,7 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
     """One reader a node; aggregate rate in Mb/s (10^6 bit/s), and what a byte costs a reader in ns.
 
     ``chunk`` is what a read or write moves. ``repeats`` gives the median over so many populations of files, each
-    read once; ``seconds`` ends each of them at a time, if all files are not read before. With ``own_files`` a node
+    read once; ``seconds`` ends a population early, if not all files are read by then. With ``own_files`` a node
     that does not see the others' files reads its own."""
 
     programs = ('filetools.py', 'fileset.py')
@@ -86,7 +86,7 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
         if (ran := {name: facts.get(name, 0) for name in asked}) != asked:
             raise Wrong(f'ran {ran}, asked for {asked}')
         if facts['nodes'] > 1 and facts['read_from'] == 'own' and not self.own_files:
-            raise Wrong('the nodes read their own files, and were not asked to')
+            raise Wrong('the nodes read their own files: own_files was not asked for')
         self.note(facts)
         if facts['nodes'] > 1 and facts['read_from'] == 'own':
             self.label(values, 'own files', 'no node sees what another wrote')

@@ -51,6 +51,7 @@ class NumberRow(Strict):
     formula: str
     published: float | None             # what print says
     note: str
+    label: str = ''                     # 'cached figures': it is not what it seems
 
 
 class ClusterRow(Strict):
@@ -175,14 +176,14 @@ def _numbers(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[NumberRow]
             continue
         for values in itertools.product(*derived.over.values()):
             over = dict(zip(derived.over, values, strict=True))
-            value, why = _value(study, worked, over, cells)
+            value, why, label = _value(study, worked, over, cells)
             if value or of == 'published' and why:
                 name = derived.name + ''.join(f' %{axis}={v}' for axis, v in over.items())
                 printed, flag = _printed(study, derived, over, cells) if of == 'published' else (None, '')
                 yield NumberRow(
                     of=of, name=name, value=value.value if value else None, low=value.low if value else None,
                     high=value.high if value else None, unit=derived.unit, formula=worked.formula,
-                    note='; '.join(filter(None, (derived.note, why, flag))),
+                    note='; '.join(filter(None, (label, derived.note, why, flag))), label=label,
                     published=derived.published.get(' '.join(values), printed))
 
 
@@ -198,19 +199,21 @@ def _printed(study: Study, derived: Derived, over: dict[str, str],
 
 
 def _value(study: Study, worked: Formula, over: dict[str, str],
-           cells: Sequence[Cell]) -> tuple[Mean | None, str]:
-    """Return a number, and a note: which of its figures are flagged, or why there is none ('': they are absent).
-    A list has no flagged figure; of several lists over the same axes, only the points that all have count."""
+           cells: Sequence[Cell]) -> tuple[Mean | None, str, str]:
+    """Return a number, a note: which of its figures are flagged, or why there is none ('': they are absent), and
+    the label of its figures. A list has no flagged figure; of several lists over the same axes, only the points
+    that all have count."""
     names: dict[str, object] = {axis: float({'yes': '1', 'no': '0'}.get(v, v)) for axis, v in over.items()
                                 if v in ('yes', 'no') or v.replace('.', '', 1).isdigit()}
-    said = []
+    said, used = [], []
     lists: dict[str, dict[tuple, float]] = {}
     for name, text in worked.let.items():
         series = study.series(filled(text, over))
         whole = all(len(series.fixed.get(axis, ())) == 1 for axis in study.experiments[series.experiment].axes)
         found = [c for c in chosen(cells, series) if c.values or whole and c.flagged]
         if not found:
-            return None, ''
+            return None, '', ''
+        used += found
         figures = [c.median if c.values else c.flagged[0][0] for c in found]
         said += [f'{c.name} is flagged: {c.flagged[0][1]}' for c in found if not c.values]
         if whole:
@@ -224,9 +227,15 @@ def _value(study: Study, worked: Formula, over: dict[str, str],
         alike = [other for other in lists.values() if [axis for axis, _ in next(iter(other))] == axes]
         names[name] = [v for point, v in of.items() if all(point in other for other in alike)]
     try:
-        return formula.value(worked.formula, names), '; '.join(said)
+        return formula.value(worked.formula, names), '; '.join(said), _labels(used)
     except (ArithmeticError, ValueError) as err:
-        return None, str(err)
+        return None, str(err), ''
+
+
+def _labels(cells: Sequence[Cell]) -> str:
+    """Return what figures are not what they seem, as `cached figures`; '' where all are."""
+    words = dict.fromkeys(c.label.partition(':')[0] for c in cells if c.label)
+    return f'{", ".join(words)} figures' if words else ''
 
 
 def _clusters(study: Study, of: Of, cells: Sequence[Cell]) -> Iterator[ClusterRow]:
@@ -350,6 +359,10 @@ def _repeats(row: Row, bounds: dict[str, float]) -> str:
     return f'about {needed} repeats would tell' if needed <= 10_000 else 'no number of repeats would tell'
 
 
+def _with(said: str, label: str) -> str:
+    return f'{said} ({label})' if label else said
+
+
 def _short(point: Point) -> str:
     return ' '.join(f'{axis} {value}' for axis, value in point.items())
 
@@ -383,7 +396,7 @@ def _fit(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[
             else:
                 value = row.b if finding.law == 'power' else row.a
                 said = f'{row.name} {number(value)} [{number(row.low)}, {number(row.high)}] {row.reason}'
-                yield _Part(_inside(finding.bounds, row.low, row.high), said.strip())
+                yield _Part(_inside(finding.bounds, row.low, row.high), _with(said.strip(), _labels(group)))
 
 
 def _knee(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
@@ -401,7 +414,8 @@ def _knee(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator
             yield _Part(None, f'{_short(dict(point))} {beyond}'.strip())
         elif points:
             knee = math.inf if knee is None else knee
-            yield _Part(_inside(finding.bounds, knee, knee), f'{_short(dict(point))} knee at {knee:g}'.strip())
+            said = f'{_short(dict(point))} knee at {knee:g}'.strip()
+            yield _Part(_inside(finding.bounds, knee, knee), _with(said, _labels(points)))
 
 
 def _beyond(finding: Finding, points: list[Cell]) -> str:
@@ -425,9 +439,8 @@ def _variation(study: Study, finding: Finding, of: Of, cells: list[Cell]) -> Ite
         except ValueError as err:
             yield _Part(None, f'{name}: {err}')
             continue
-        label = next((f' ({c.label})' for side in sides for c in side if c.label), '')
-        yield _Part(_inside(finding.bounds, found.low, found.high),
-                    f'{name} {number(found.ratio)} [{number(found.low)}, {number(found.high)}]{label}')
+        said = f'{name} {number(found.ratio)} [{number(found.low)}, {number(found.high)}]'
+        yield _Part(_inside(finding.bounds, found.low, found.high), _with(said, _labels(sides[0] + sides[1])))
 
 
 def _count(_: Study, finding: Finding, of: Of, cells: list[Cell]) -> Iterator[_Part]:
@@ -442,7 +455,8 @@ def _number_parts(finding: Finding, numbers: list[NumberRow]) -> Iterator[_Part]
             low, high = (row.value, row.value) if row.low is None or row.high is None else (row.low, row.high)
             over = ' '.join(row.name.split(' %')[1:]).replace('=', ' ')
             limits = ', without an interval' if row.low is None else f' [{number(low)}, {number(high)}]'
-            yield _Part(_inside(_bounds(finding), low, high), f'{over} {number(row.value)}{limits}'.strip())
+            said = f'{over} {number(row.value)}{limits}'.strip()
+            yield _Part(_inside(_bounds(finding), low, high), _with(said, row.label))
 
 
 def _bounds(finding: Finding) -> dict[str, float]:

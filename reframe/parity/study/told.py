@@ -171,9 +171,9 @@ def _here(word: str) -> str:
 
 
 def law(fit: findings.FitRow) -> str:
-    """Return a fitted law as text; '' where there is none."""
+    """Return a fitted law as text; along which axis it is, where there is none."""
     if fit.a is None:
-        return ''
+        return f'by {fit.along}'
     limits = '' if fit.low is None else f' [{number(fit.low)}, {number(fit.high)}]'
     r2 = '' if fit.r2 is None else f', R2 {fit.r2:.3f}'
     text = f'{number(fit.a)} / {fit.along}{limits}' if fit.law == 'inverse' else \

@@ -107,7 +107,7 @@ class Job:
         return os.path.join(self.population(rank), f'{index:07d}')
 
     def begin(self, index):
-        """Where a file of this iteration begins in the pool."""
+        """Return where in the pool a file of this iteration begins."""
         return ((self.number - 1) * self.options.files + index) * STEP % POOL
 
     def copied(self, index):
@@ -131,7 +131,7 @@ class Job:
                     remove(os.path.join(place, name))
 
     def unseen(self):
-        """Which places (0: source, 1: destination) have nothing of rank 0's here: a path may differ by node."""
+        """Return the places (0: source, 1: destination) where this node sees nothing of rank 0."""
         return [at for at, place in enumerate(self.places) if not os.path.isdir(self.tops[place])]
 
     def occupy(self, which, ranks):
@@ -254,7 +254,7 @@ def iterate(job, number, writer):
     seconds = round(max(team.step(lambda: team.met - start)), 9)
     wrong, files = (sum(column) for column in zip(*ends))               # noqa: B905 (Python 3.9)
     wrong += sum(team.step(job.check, writer, indices[:ends[team.rank][1]]))
-    team.step(remove, job.population(team.rank))                        # its reader is done, the next needs its room
+    team.step(remove, job.population(team.rank))            # its reader is done, and the next needs its room
     moved = files * options.bytes
     figures = seconds, moved * 8 / seconds / 1e6, seconds * team.size / moved * 1e9, files / seconds
     if team.rank == 0:
