@@ -83,7 +83,7 @@ def test_a_node_has_one_partner_in_the_other_half(launched):
 @pytest.mark.parametrize('mpirun, why', [
     ('echo no route to b; exit 3', 'pair a b: exit code 3: no route to b'),
     ('exec sleep 7777', 'pair a b: exit code 124: ended after 1 s'),
-    ('for r in 0 1; do echo "$r a 0" >"$7/$r"; done', 'exit code 125: the two ranks did not run on two nodes'),
+    ('for r in 0 1; do echo "$r a 0" >"$7/$r"; done', 'exit code 125: the 2 ranks did not run on 2 nodes'),
 ])
 def test_a_pair_that_fails_or_hangs_is_named(launched, mpirun, why):
     done, _ = launched('a,b', 1, 1 if 'sleep' in mpirun else PATIENCE, f'#!/bin/sh\n[ "$1" = --version ] && exec echo "Open MPI"\n{mpirun}\n')

@@ -17,7 +17,7 @@ from replay import recorded, room
 pairs = room('osu')
 tcp = room('iperf3')
 
-PROGRAM = TOP / 'checks' / 'network' / 'iperf3' / 'programs' / 'tcp.py'
+PROGRAM = TOP / 'jobs' / 'programs' / 'tcp.py'
 TEXTS = {file.stem: file.read_text() for file in sorted((recorded('iperf3') / 'tcp').glob('*.txt'))}
 WITHIN = TEXTS['within-tcp']
 
@@ -51,10 +51,11 @@ def test_the_seconds_of_a_transfer_add_up_and_the_link_is_told():
     assert len(seconds.rates) == 5 and sum(seconds.rates) / 5 == pytest.approx(ends.metrics['tcp:1']['sent_rate'], rel=.01)
     assert (seconds.mtu, ends.link) == (1500, {'interface': 'eth0', 'driver': 'veth', 'shaped': 'shaped', 'rate': 125.0})
     assert 0 < seconds.window <= ends.metrics['tcp:1']['window'] and 0 < ends.busiest <= 100 and list(ends.trips) == ['idle']
-    values = json.loads(first[first.index('{\n'):first.rindex('\n}') + 2])
+    printed = first[first.index('{\n'):first.rindex('\n}') + 2]
+    values = json.loads(printed)
     values['intervals'].pop()
     with pytest.raises(Wrong, match='the seconds have'):
-        tcp.series(json.dumps(values, indent=1))
+        tcp.read_ends(sealed(first.replace(printed, json.dumps(values, indent=1))), ['tcp:1'])
 
 
 def test_a_node_that_is_no_end_of_the_pair_is_refused(tmp_path):

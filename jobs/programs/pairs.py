@@ -4,10 +4,10 @@
 
 The nodes are those of the job (Slurm, PBS) unless named. Pairs come in rounds, as in a tournament: in
 a round every node is in one pair at most, so that pairs in flight share no node. With --disjoint there is one
-round: each node of the first half with the one of the second half in its place. In the arguments {pair}
-stands for the names of the two nodes, with a comma. Prints what the program prints of each pair between
-two lines of its own. rank.sh, which notes where ranks run, lies beside it. Exit codes: 0, 1 if a pair
-failed, 2 for what it cannot start with.
+round: each node of the first half with the one of the second half in its place. With --three there is one group:
+the first three nodes. In the arguments {pair} stands for the names of the nodes, with commas. Prints what the
+program prints of each pair between two lines of its own. rank.sh, which notes where ranks run, lies beside it.
+Exit codes: 0, 1 if a pair failed, 2 for what it cannot start with.
 """
 
 import argparse
@@ -41,13 +41,14 @@ def job_nodes():
 
 
 def command(launcher, pair, program, cpus):
-    """One rank on each of the two nodes, with so many CPUs where srun gives them out."""
+    """One rank on each of the nodes, with so many CPUs where srun gives them out."""
+    count = str(len(pair))
     if launcher == 'srun':
-        return ['srun', '--overlap', '--nodes=2', '--ntasks=2', '--ntasks-per-node=1', f'--cpus-per-task={cpus}',
-                f'--nodelist={",".join(pair)}', *program]
+        return ['srun', '--overlap', f'--nodes={count}', f'--ntasks={count}', '--ntasks-per-node=1',
+                f'--cpus-per-task={cpus}', f'--nodelist={",".join(pair)}', *program]
     if is_open_mpi():
-        return ['mpirun', '-np', '2', '--host', ','.join(f'{node}:1' for node in pair), *program]
-    return ['mpirun', '-np', '2', '-ppn', '1', '-hosts', ','.join(pair), *program]      # Hydra: MPICH, Intel MPI
+        return ['mpirun', '-np', count, '--host', ','.join(f'{node}:1' for node in pair), *program]
+    return ['mpirun', '-np', count, '-ppn', '1', '-hosts', ','.join(pair), *program]    # Hydra: MPICH, Intel MPI
 
 
 @functools.cache
@@ -59,17 +60,17 @@ def is_open_mpi():
 def one(options, pair):
     """(exit code, what it printed) of a pair: 124 after the limit, 125 if the ranks shared a node."""
     start = time.perf_counter()
-    ranks = f'ranks-{pair[0]}-{pair[1]}'
+    names = ' '.join(pair)
+    ranks = f'ranks-{"-".join(pair)}'
     os.makedirs(ranks, exist_ok=True)
     program = [word.replace('{pair}', ','.join(pair)) for word in options.program]
     program = ['./rank.sh', '--into', ranks, *program]
     code, said = run(command(options.launcher, pair, program, options.cpus), options.limit)
-    if code == 0 and len({words[1] for words in noted(ranks)}) != 2:
-        code, said = 125, said + 'the two ranks did not run on two nodes\n'
+    if code == 0 and len({words[1] for words in noted(ranks)}) != len(pair):
+        code, said = 125, said + f'the {len(pair)} ranks did not run on {len(pair)} nodes\n'
     seconds = time.perf_counter() - start
     said = said if said.endswith('\n') or not said else said + '\n'
-    return code, (f'parity-pair {pair[0]} {pair[1]}\n{said}'
-                  f'parity-pair-end {pair[0]} {pair[1]} exit {code} seconds {seconds:.3f}\n')
+    return code, f'parity-pair {names}\n{said}parity-pair-end {names} exit {code} seconds {seconds:.3f}\n'
 
 
 def run(arguments, limit):
@@ -101,6 +102,7 @@ def main(arguments):
     parser.add_argument('--limit', type=int, default=120, help='seconds that a pair may take (120)')
     parser.add_argument('--cpus', type=int, default=1, help='of a rank (1)')
     parser.add_argument('--disjoint', action='store_true', help='each node in one pair')
+    parser.add_argument('--three', action='store_true', help='no pairs, but the first three nodes')
     parser.add_argument('--nodes', type=lambda names: names.split(','), default=[])
     parser.add_argument('program', nargs='+')
     options = parser.parse_args(arguments)
@@ -111,7 +113,8 @@ def main(arguments):
     failed = 0
     with ThreadPoolExecutor(options.in_flight) as pool:
         half = len(nodes) // 2
-        for pairs in [list(zip(nodes[:half], nodes[half:]))] if options.disjoint else rounds(nodes):     # noqa: B905
+        disjoint = list(zip(nodes[:half], nodes[half:]))        # noqa: B905 (Python 3.9)
+        for pairs in [[nodes[:3]]] if options.three else [disjoint] if options.disjoint else rounds(nodes):
             ended = pool.map(lambda pair: one(options, pair), pairs)
             for code, said in ended:
                 failed += code != 0

@@ -31,7 +31,7 @@ SIZES = {'quick': ((1, 4), 1), 'nightly': (STREAMS, 5), 'acceptance': (STREAMS, 
 
 
 class Iperf3(rfm.RunOnlyRegressionTest, Paired):
-    """programs/tcp.py at both ends; all CPUs of a node are free for it."""
+    """tcp.py at both ends; all CPUs of a node are free for it."""
 
     programs = ('tcp.py', *Paired.programs)
     variants = {'threading': THREADING}
@@ -39,10 +39,10 @@ class Iperf3(rfm.RunOnlyRegressionTest, Paired):
     def command(self, runs, seconds, *options):
         return [*options, f'--runs {",".join(runs)} --seconds {seconds}', '--', self.program('iperf3')]
 
-    def at_both_ends(self, nodes, in_flight, runs, seconds, *options, disjoint=False):
+    def at_both_ends(self, nodes, in_flight, runs, seconds, *options, group=''):
         limit = 120 + 2 * seconds * (2 + len(runs))
         self.pair_up(nodes, in_flight, ["python3 tcp.py --pair '{pair}'", *self.command(runs, seconds, *options)],
-                     binding='none', cpus=self.extra('cores') or 1, limit=limit, disjoint=disjoint)
+                     binding='none', cpus=self.extra('cores') or 1, limit=limit, group=group)
 
 
 @rfm.simple_test
@@ -126,7 +126,7 @@ class TcpPairs(Iperf3):
         nodes, in_flight = self.disjoint_pairs(int(self.pairs), alone) if self.pairs else self.all_pairs(alone)
         options = ['--idle'] if self.pairs and alone else []
         self.at_both_ends(nodes, in_flight, self.runs, int(self.seconds or SIZES[self.size][1]), *options,
-                          disjoint=bool(self.pairs))
+                          group='disjoint' if self.pairs else '')
 
     def parse(self, text):
         run, = self.runs

@@ -61,10 +61,11 @@ class Paired(Workload):
 
     programs = ('pairs.py', 'rank.sh')
 
-    def pair_up(self, nodes, in_flight, command, binding='core', cpus=1, limit=120, disjoint=False):
+    def pair_up(self, nodes, in_flight, command, binding='core', cpus=1, limit=120, group=''):
         """Run ``command`` (words of the job script) between every two of ``nodes``, so many pairs at once. Each
-        rank has ``cpus`` of its node's CPUs; a pair that takes longer than ``limit`` seconds has failed. With
-        ``disjoint`` each node of the first half has one partner, in the second half."""
+        rank has ``cpus`` of its node's CPUs; a pair that takes longer than ``limit`` seconds has failed.
+        ``group`` disjoint: each node of the first half has one partner, in the second half. three: no pairs, but
+        the first three nodes."""
         have = self.extra('nodes') or 1
         if have < nodes or nodes < 2:
             self.skip_case(f'nodes: needs {max(nodes, 2)}, {self.current_partition.fullname} has {have}, '
@@ -75,7 +76,7 @@ class Paired(Workload):
         launcher = 'srun' if self.current_partition.launcher_type.registered_name == 'srun' else 'mpirun'
         self.executable = 'python3'
         self.executable_opts = [f'pairs.py --launcher {launcher}', f'--in-flight {in_flight}',
-                                f'--cpus {cpus} --limit {limit}', *(['--disjoint'] if disjoint else []), '--',
+                                f'--cpus {cpus} --limit {limit}', *([f'--{group}'] if group else []), '--',
                                 *command]
 
     def all_pairs(self, one_by_one):
@@ -85,7 +86,6 @@ class Paired(Workload):
         if one_by_one and count > MOST and self.size != 'acceptance':
             self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
         return nodes, 1 if one_by_one else nodes // 2
-
 
     def disjoint_pairs(self, most, one_by_one):
         """Return (nodes, pairs in flight) of at most so many pairs, each node in one."""

@@ -136,10 +136,11 @@ def find(host, token):
     sys.exit(f'tcp.py: no server on {host} within {PATIENCE} s: is its port closed to this node?')
 
 
-def transfer(options, host, port, run):
-    """(exit code, iperf3's JSON) of one run, such as tcp:4."""
+def transfer(options, host, port, run, *more):
+    """(exit code, iperf3's JSON) of one run, such as tcp:4, with ``more`` arguments."""
     protocol, _, streams = run.partition(':')
-    command = [options.iperf3, '-c', host, '-p', port, '-J', '-t', str(options.seconds), '-P', streams]
+    command = [options.iperf3, '-c', host, '-p', port, '-J', '-t', str(options.seconds), '-P', streams,
+               *more]
     try:
         done = subprocess.run(command + (['-u', '-b', '0'] if protocol == 'udp' else []), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace',
