@@ -21,7 +21,7 @@ import zlib
 import tcp
 
 REST = 1.5              # seconds between two transfers of the first client
-FEWEST = 4              # seconds of a transfer: the other one takes half of it
+FEWEST = 4              # seconds of a transfer: the second client sends for half as long
 
 
 def serve(options):
