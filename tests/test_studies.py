@@ -573,6 +573,15 @@ def test_the_report_escapes_what_a_study_says(site, stored, results):
     assert '<script>' not in (results / 'report' / 'studies' / 'trial.html').read_text()
 
 
+def test_the_index_of_the_reports_has_a_line_a_study_with_its_words(measured, results):
+    done = parity('study', 'report')
+    file = results / 'report' / 'studies' / 'index.html'
+    assert done.returncode == 0 and done.stdout.endswith(f'{file}\n')
+    text = file.read_text()
+    assert '<script' not in text and '<a href="trial.html">trial</a>' in text and '<td>quick on ' in text and '<td>holds 1</td><td>holds 1</td>' in text
+    assert '<a href="trial.csv">CSV</a> <a href="trial.json">JSON</a>' in text
+
+
 def test_the_repeats_needed_grow_with_the_square_of_the_interval():
     row = types.SimpleNamespace(ratio=1.1, low=1.0, high=1.21, n=4)
     assert findings._repeats(row, {'above': 1.05}) == 'about 17 repeats would tell'      # 4 (ln 1.21 / 2 / ln(1.1 / 1.05))^2 = 16.8

@@ -93,14 +93,17 @@ def compare_study(name: str = NAME, session: str = SESSION, as_json: bool = JSON
 
 @app.command('report')
 def report_study(name: str = STUDY):
-    """Write page, CSV and JSON of a study, or of all. They have what was measured last."""
+    """Write page, CSV and JSON of a study, or of all with an index. They have what was measured last."""
     from parity import study
     from parity.base import paths
     from parity.records import database
     from parity.report import study as page
     from parity.study import told
+    found = []
     for each in [name] if name else study.names():
         with paths.of_study(each):
             measured = database.uuids()
-        for file in page.write(told.compared(each, 'last' if measured else '')):
-            print(file)
+        found.append(told.compared(each, 'last' if measured else ''))
+        print(*page.write(found[-1]), sep='\n')
+    if not name:
+        print(page.write_index(found))

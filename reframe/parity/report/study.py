@@ -1,11 +1,12 @@
-"""The page, the CSV and the JSON of a study: results/report/studies/NAME."""
+"""The page, the CSV and the JSON of a study: results/report/studies/NAME; and an index of all studies."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jinja2
@@ -26,21 +27,46 @@ _COLUMNS = ('benchmark', 'metric', 'unit', 'better', 'of', 'n_baseline', 'n_cand
 
 def write(of: Compared) -> list[Path]:
     """Write the files of a study, and return them."""
-    file = paths.results() / 'report' / 'studies' / f'{of.name}.html'
+    file = _folder() / f'{of.name}.html'
     contents = {file: page(of), file.with_suffix('.csv'): _table(of),
                 file.with_suffix('.json'): json.dumps(of.as_json(), indent=1) + '\n'}
     files.write_all({path: content.encode() for path, content in contents.items()})
     return list(contents)
 
 
-def page(of: Compared) -> str:
-    """Return the page. It has no script, and all that it prints is escaped."""
+def write_index(studies: Sequence[Compared]) -> Path:
+    """Write the index of these studies, and return it: what ran of each, and how many findings have each word."""
+    def counted(words: Sequence[str]) -> str:
+        found = Counter(words)
+        order = ('holds', 'does not hold', *words)
+        return ', '.join(f'{word} {found.pop(word)}' for word in order if word in found)
+
+    lines = [(of.name, of.study.title, told.title(of).partition(', ')[2],
+              counted([f.published for f in of.analysis.findings]),
+              counted([told.word_here(f.here) for f in of.analysis.findings]) if of.ran else 'nothing measured')
+             for of in studies]
+    file = _folder() / 'index.html'
+    files.write_all({file: _environment().get_template('studies.html.j2').render(lines=lines).encode()})
+    return file
+
+
+def _folder() -> Path:
+    return paths.results() / 'report' / 'studies'
+
+
+def _environment() -> jinja2.Environment:
+    """Return an environment that escapes all that a page prints."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=lambda value: text.visible(value)
         if isinstance(value, str) and not isinstance(value, Markup) else value)
     environment.filters.update(brief=text.brief, zip=zip)
-    environment.globals.update(drawings=drawings)
+    environment.globals.update(drawings=drawings, word_here=told.word_here)
+    return environment
+
+
+def page(of: Compared) -> str:
+    """Return the page. It has no script, and all that it prints is escaped."""
     said = told.sides if of.study.candidate else told.alone
     rows = [(f'{(other or one).benchmark}: {(other or one).metric}', said(one), said(other), like,
              ((other if of.ran else one) or other or one).reason) for one, other, like in told.pairs(of)]
@@ -57,7 +83,7 @@ def page(of: Compared) -> str:
               ('Flagged figures in print', [(each,) for each in told.flagged(of.cells)]),
               ('Repairs', [(each,) for each in of.study.repairs]),
               ('Left out', [(c.what, c.why) for c in of.study.dropped])]
-    return environment.get_template('study.html.j2').render(
+    return _environment().get_template('study.html.j2').render(
         c=of, title=told.title(of), rows=rows, tables=tables, plots=list(_plots(of)))
 
 

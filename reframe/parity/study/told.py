@@ -138,7 +138,8 @@ def analysed(of: Compared) -> Iterator[Line]:
         yield from (('', ''), (f'{finding.id}: "{finding.says}" ({finding.where})', ''))
         yield f'  in print: {finding.published}{_why(finding.why_published)}', _STYLES.get(finding.published, '')
         if of.ran:
-            yield f'  here{labels}: {_here(finding.here)}{_why(finding.why_here)}', _STYLES.get(finding.here, '')
+            said = f'{word_here(finding.here)}{_why(finding.why_here)}'
+            yield f'  here{labels}: {said}', _STYLES.get(finding.here, '')
     of_here = {'published': '', 'here': ' here'}
     if of.analysis.fits:
         yield from (('', ''), ('fits', 'bold'))
@@ -166,7 +167,8 @@ def _why(why: str) -> str:
     return f': {visible(why)}' if why else ''
 
 
-def _here(word: str) -> str:
+def word_here(word: str) -> str:
+    """Return a finding's word, as it is of what was measured here."""
     return 'not testable here' if word in ('not testable', '') else word
 
 
