@@ -1,7 +1,7 @@
 """A server that two clients share: round trips of the second client, idle and while the first one sends; then
 the second one sends within the time in which the first one does.
 
-    python3 pairs.py --three ... -- python3 shared.py --nodes {pair} --seconds 5 -- iperf3
+    python3 pairs.py --three ... -- python3 sharedlink.py --nodes {pair} --seconds 5 -- iperf3
 
 python3 alone, 3.9 or later; tcp.py lies beside it. It starts on three nodes: the first and the third are
 clients, the second is the server, which prints what both measured. All times are seconds after a common start.
@@ -44,7 +44,7 @@ def serve(options):
     threading.Thread(target=tcp.accepting, args=(door, greet), daemon=True).start()
     limit = 4 * options.seconds + 2 * tcp.PATIENCE
     if not (ended.acquire(timeout=limit) and ended.acquire(timeout=limit)):
-        print(f'shared.py: {len(parts)} of 2 clients ended within {limit} s', file=sys.stderr)
+        print(f'sharedlink.py: {len(parts)} of 2 clients ended within {limit} s', file=sys.stderr)
         return 1
     tcp.say(f'parity-shared 1 {platform.node().split(".")[0]} seconds {options.seconds}')
     for line in parts['first'] + parts['third']:
@@ -60,7 +60,7 @@ def measure(options, name):
     with conn:
         conn.sendall(f' {name}\n'.encode())
         if conn.makefile().readline() != 'start\n':
-            sys.exit('shared.py: the other client did not come')
+            sys.exit('sharedlink.py: the other client did not come')
         start, lines = time.perf_counter(), []
 
         def until(seconds):
@@ -74,7 +74,7 @@ def measure(options, name):
             until(at)
             code, said = tcp.round_trips(options.nodes[1], echoing, seconds)
             if code:
-                sys.exit(f'shared.py: {what}: {said}')
+                sys.exit(f'sharedlink.py: {what}: {said}')
             lines.append(f'{what} {said}')
 
         idle, (first, second) = min(options.seconds / 2, tcp.IDLE), ports.split(',')
@@ -98,7 +98,7 @@ def transfer(options, name, port, seconds, start):
     code, said = tcp.transfer(asked, options.nodes[1], port, 'tcp:1', '-i', f'{every:g}')
     values = json.loads(said) if said.startswith('{') else {'error': said}
     if code or 'error' in values:
-        sys.exit(f'shared.py: {name}: exit code {code}: {values.get("error", "no error")}')
+        sys.exit(f'sharedlink.py: {name}: exit code {code}: {values.get("error", "no error")}')
     sent, received = values['end']['sum_sent'], values['end']['sum_received']
     yield (f'{name} asked {seconds} sent {sent["bytes"]} received {received["bytes"]} '
            f'seconds {received["seconds"]:.6f}')
@@ -107,7 +107,7 @@ def transfer(options, name, port, seconds, start):
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(prog='shared.py', description=__doc__.split('\n')[0])
+    parser = argparse.ArgumentParser(prog='sharedlink.py', description=__doc__.split('\n')[0])
     parser.add_argument('--nodes', type=lambda names: names.split(','), required=True,
                         help='client, server and second client, by their names')
     parser.add_argument('--seconds', type=int, required=True, help=f'of a transfer, {FEWEST} or more')

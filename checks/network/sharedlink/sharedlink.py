@@ -33,7 +33,7 @@ WHOLE = 0.02        # share of the bytes that may lie outside the parts of a sec
 class Shared(rfm.RunOnlyRegressionTest, Paired):
     """The first node and the third one send to the second one. ``seconds`` replaces what the size states."""
 
-    programs = ('tcp.py', 'shared.py', *Paired.programs)
+    programs = ('tcp.py', 'sharedlink.py', *Paired.programs)
     needs = frozenset({'iperf3'})
     seconds = variable(typ.Str[r'([4-9]|[1-9]\d{1,4})?'], value='')
     metrics = (Metric('rtt_idle', 'us', 'lower'), Metric('rtt_loaded', 'us', 'lower'),
@@ -44,7 +44,7 @@ class Shared(rfm.RunOnlyRegressionTest, Paired):
     @run_after('setup')
     def place(self):
         self.ran = int(self.seconds or SIZES[self.size])
-        self.pair_up(3, 1, ["python3 shared.py --nodes '{pair}'", f'--seconds {self.ran}', '--',
+        self.pair_up(3, 1, ["python3 sharedlink.py --nodes '{pair}'", f'--seconds {self.ran}', '--',
                             self.program('iperf3')], binding='none', cpus=self.extra('cores') or 1,
                      limit=120 + 4 * self.ran, group='three')
 
