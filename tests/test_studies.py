@@ -611,5 +611,5 @@ def test_a_list_says_why_an_experiment_cannot_be_tested():
     tessera = study.read('tessera')
     planned = here.planned(tessera, 'tessera', 'onebox')
     text = '\n'.join(line for line, _ in told.listed('tessera', tessera, {'full': planned}))
-    assert '  not testable here: placement, placement_bt: needs more nodes than physical has (4)\n' in text
+    assert 'placement, placement_bt: needs more nodes than physical has (4)\n' in text
     assert '  in print only: overhead, problem, ' in text and '--system' not in text
