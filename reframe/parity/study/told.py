@@ -80,7 +80,7 @@ def pairs(of: Compared) -> list[tuple[Row | None, Row | None, str]]:
         for other in ours.pop((row.benchmark, row.metric), [None]):
             apart = other and row.label.startswith('cached') and other.n and not other.label.startswith('cached')
             both += [(row, None), (None, other)] if apart else [(row, other)]
-    both += [(None, row) for rows in ours.values() for row in rows]
+    both += [(None, row) for rows in ours.values() for row in rows if of.study.candidate or row.n]
     return [(one, other, _like(one, other) if of.study.candidate else '') for one, other in both]
 
 
