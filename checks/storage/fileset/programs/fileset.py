@@ -142,8 +142,7 @@ class Job:
             need = room(place, self.places, ranks * size, ranks * (files + 3))
             top = self.tops[place]
             try:
-                if not os.path.isdir(top):
-                    os.mkdir(top, 0o700)
+                os.makedirs(top, 0o700, exist_ok=True)
                 with open(os.path.join(top, 'owner'), 'w') as owner:
                     owner.write(f'{machine()}\n{process(os.getpid())}\n')
                 self.reserve(top, need)
@@ -152,7 +151,7 @@ class Job:
 
     def reserve(self, top, need):
         """Refuse what a quota does not let in, where the file system can say so before anything is written."""
-        path = os.path.join(top, 'reserve')
+        path = os.path.join(top, f'reserve-{self.team.rank}')
         with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
             failed = libc.fallocate(handle, 0, ctypes.c_int64(0), ctypes.c_int64(need))
             why = ctypes.get_errno() if failed else 0
