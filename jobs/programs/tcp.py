@@ -86,7 +86,7 @@ def quietly(work, conn):
 
 
 def echo(conn):
-    while data := conn.recv(64):
+    while data := conn.recv(1 << 16):
         conn.sendall(data)
 
 
@@ -140,9 +140,10 @@ def transfer(options, host, port, run, *more):
     """(exit code, iperf3's JSON) of one run, such as tcp:4, with ``more`` arguments."""
     protocol, _, streams = run.partition(':')
     command = [options.iperf3, '-c', host, '-p', port, '-J', '-t', str(options.seconds), '-P', streams,
-               *more]
+               *(['-l', str(options.length)] if options.length else []),
+               *(['-u', '-b', options.offered] if protocol == 'udp' else []), *more]
     try:
-        done = subprocess.run(command + (['-u', '-b', '0'] if protocol == 'udp' else []), stdin=subprocess.DEVNULL,
+        done = subprocess.run(command, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace',
                               timeout=options.seconds + PATIENCE, preexec_fn=die_with_parent)
         return done.returncode, done.stdout.rstrip('\n')
@@ -150,16 +151,22 @@ def transfer(options, host, port, run, *more):
         return 124, f'iperf3 did not end within {options.seconds + PATIENCE} s'
 
 
-def round_trips(host, port, seconds):
-    """One byte to and fro, again and again: one line with the times in us."""
+def round_trips(host, port, seconds, message=b'x'):
+    """A message to and fro, again and again: one line with the times in us."""
     times = []
     with socket.create_connection((host, port), 10) as conn:
         conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         until = time.perf_counter() + seconds
         while (start := time.perf_counter()) < until:
-            conn.sendall(b'x')
-            if conn.recv(1) != b'x':
-                return 1, 'the echo went away'
+            try:
+                conn.sendall(message)
+                came = conn.recv(len(message))
+                while came and len(came) < len(message):
+                    came += conn.recv(len(message) - len(came)) or message      # more than was sent: refused below
+            except OSError as err:
+                return 1, f'the echo: {err}'
+            if came != message:
+                return 1, 'the echo went away, or another message came back'
             times.append((time.perf_counter() - start) * 1e6)
     times.sort()
     middle, high = times[len(times) // 2], times[len(times) * 99 // 100]
@@ -227,6 +234,9 @@ def measure(options, host):
         failed = 0
         if options.round_trips:
             failed += told('idle', *round_trips(host, echoing, options.seconds / 2))
+        if options.round_trips and options.length:
+            message = bytes(at * 7 % 251 for at in range(options.length))
+            failed += told('length', *round_trips(host, echoing, options.seconds / 2, message))
         if options.idle:
             failed += told('idle', *round_trips(host, echoing, min(options.seconds / 2, IDLE)))
         before = ticks()
@@ -257,6 +267,8 @@ def main(arguments):
     parser.add_argument('--pair', type=lambda names: names.split(','), help='client and server, by their names')
     parser.add_argument('--runs', type=lambda names: names.split(','), required=True)
     parser.add_argument('--seconds', type=int, default=1, help='of one run (1)')
+    parser.add_argument('--length', type=int, default=0, help='bytes of a write or datagram; also of round trips')
+    parser.add_argument('--offered', default='0', help='bits a second of each stream of UDP, such as 1M (0: all)')
     parser.add_argument('--round-trips', action='store_true', help='before the runs, and while streams flow')
     parser.add_argument('--idle', action='store_true', help='round trips before the runs')
     parser.add_argument('--serve', action='store_true', help=argparse.SUPPRESS)

@@ -10,7 +10,7 @@ from iperf3_output import THREADING, of_path, read_ends
 from iperf3_output import read as read
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Code, Incomplete, Metric, Paired, Sweep, by_pair
+from parity.check import Code, Incomplete, Metric, Paired, Sweep, Wrong, by_pair
 
 # its JSON before 3.9 lacks what is checked
 CODE = Code('iperf3', spack='iperf3@3.17.1', binaries=('iperf3',), executable='iperf3', package='iperf3',
@@ -25,6 +25,7 @@ STREAMS = (1, 2, 4, 8)
 OF_PATH = (Metric('window', 'B', 'higher'), Metric('window_mean', 'B', 'higher'), Metric('mtu', 'B', 'higher'),
            *(Metric(f'rtt_{which}', 'us', 'lower') for which in ('idle', 'min', 'mean', 'max')),
            Metric('retransmits', '1/GB', 'lower', zero=True), Metric('link', 'MB/s', 'higher'))
+SENT = 1.1          # times what was offered, at most: the last datagram may be whole
 BUSY = 80           # % of a core, above which nodes that share it disturb each other
 # streams that are run, seconds of each run; by size
 SIZES = {'quick': ((1, 4), 1), 'nightly': (STREAMS, 5), 'acceptance': (STREAMS, 30)}
@@ -47,14 +48,25 @@ class Iperf3(rfm.RunOnlyRegressionTest, Paired):
 
 @rfm.simple_test
 class Tcp(Iperf3):
-    """Rates of all streams together; of UDP what came, and the share that did not."""
+    """Rates of all streams together; of UDP what came, and the share that did not.
+
+    ``streams`` and ``seconds`` (of each run) replace what the size states. ``length`` is the bytes of a write or
+    datagram, of which a round trip is measured, too. ``offered`` is the bits a second of each stream of UDP. Both
+    give the jitter of UDP."""
 
     where = parameter(['within', 'between'])
     protocol = parameter(['tcp', 'udp'])
+    streams = variable(typ.Str[r'([1-9]\d{0,2}(,[1-9]\d{0,2})*)?'], value='')
+    seconds = variable(typ.Str[r'([1-9]\d{0,4})?'], value='')
+    length = variable(typ.Str[r'([1-9]\d{0,6})?'], value='')
+    offered = variable(typ.Str[r'([1-9]\d{0,5}[KMG]?)?'], value='')
 
-    @run_after('init')
+    @run_after('init', always_last=True)        # -P sets what it sweeps after other hooks
     def declare(self):
-        self.metrics = self.of(STREAMS)
+        self.numbers = tuple(map(int, self.streams.split(','))) if self.streams else SIZES[self.size][0]
+        self.metrics = self.of(sorted({*STREAMS, *self.numbers}))
+        if self.protocol == 'tcp' and self.length:
+            self.metrics += (Metric('round_trip', 'us', 'lower'),)
         if self.protocol == 'tcp':
             self.metrics += (Metric('retransmits', '1/GB', 'lower', zero=True), Metric('rtt_idle', 'us', 'lower'),
                              Metric('rtt_loaded', 'us', 'lower'))
@@ -63,19 +75,26 @@ class Tcp(Iperf3):
         """The metrics of runs with so many streams."""
         limit = 'link_bandwidth' if self.where == 'between' else None
         rates = tuple(Metric(f'rate_{n}', 'MB/s', 'higher', limit=limit) for n in streams)
-        return rates + tuple(Metric(f'loss_{n}', '%', 'lower', zero=True, most=100)
-                             for n in streams if self.protocol == 'udp')
+        if self.protocol == 'tcp':
+            return rates
+        loss = tuple(Metric(f'loss_{n}', '%', 'lower', zero=True, most=100) for n in streams)
+        jitter = tuple(Metric(f'jitter_{n}', 'us', 'lower', zero=True) for n in streams)
+        return rates + loss + (jitter if self.length or self.offered else ())
 
     def not_run(self):
-        streams = SIZES[self.size][0]
-        why, run = f'size={self.size} runs {" and ".join(map(str, streams))} streams', self.of(streams)
+        by = f'streams={self.streams}' if self.streams else f'size={self.size}'
+        why, run = f'{by} runs {" and ".join(map(str, self.numbers))} streams', self.of(self.numbers)
         return {m.name: why for m in self.of(STREAMS) if m not in run}
 
     @run_after('setup')
     def place(self):
-        streams, seconds = SIZES[self.size]
-        self.runs = [f'{self.protocol}:{n}' for n in streams]
+        if self.offered and self.protocol == 'tcp':
+            self.skip_case('offered: only UDP is offered at a rate')
+        seconds = int(self.seconds or SIZES[self.size][1])
+        self.runs = [f'{self.protocol}:{n}' for n in self.numbers]
         options = ['--round-trips'] if self.protocol == 'tcp' else []
+        options += [f'--length {self.length}'] if self.length else []
+        options += [f'--offered {self.offered}'] if self.offered else []
         if self.where == 'between':
             self.at_both_ends(2, 1, self.runs, seconds, *options)
         else:
@@ -89,13 +108,29 @@ class Tcp(Iperf3):
         self.variant(threading=found.threading)
         self.note({'runs': {name: {**found.facts[name], **found.metrics[name]} for name in found.metrics},
                    'round_trips': found.trips})
+        if self.length and (other := {found.facts[run]['block'] for run in self.runs} - {int(self.length)}):
+            raise Wrong(f'ran with writes of {other} bytes, asked for {self.length}')
         own = {run[4:]: found.metrics[run] for run in self.runs}
         values = {f'rate_{n}': metrics['rate'] for n, metrics in own.items()}
         if self.protocol == 'udp':
-            return values | {f'loss_{n}': metrics['loss'] for n, metrics in own.items()}
-        sent = SIZES[self.size][1] * sum(metrics['sent_rate'] for metrics in own.values()) / 1000
+            if self.offered:
+                self.compare_offered(own)
+                self.label(values, 'offered', f'each stream was offered {self.offered}bit/s: no capacity')
+            return values | {f'{what}_{n}': metrics[what]
+                             for what in ('loss', 'jitter') for n, metrics in own.items()}
+        seconds = found.facts[self.runs[0]]['seconds']
+        sent = seconds * sum(metrics['sent_rate'] for metrics in own.values()) / 1000
+        values |= {'round_trip': found.trips['length']['median']} if self.length else {}
         return values | {'retransmits': sum(metrics['retransmits'] for metrics in own.values()) / sent,
                          'rtt_idle': found.trips['idle']['median'], 'rtt_loaded': found.trips['loaded']['median']}
+
+
+    def compare_offered(self, own):
+        """Raise Wrong where more was sent than offered."""
+        bits = int(self.offered.rstrip('KMG')) * {'K': 1e3, 'M': 1e6, 'G': 1e9}.get(self.offered[-1], 1)
+        for n, metrics in own.items():
+            if metrics['sent_rate'] * 8e6 > SENT * bits * int(n):
+                raise Wrong(f'sent {8 * metrics["sent_rate"]:.3g} Mbit/s, asked for {n} x {self.offered}')
 
 
 @rfm.simple_test

@@ -274,7 +274,7 @@ def read_ends(text: str, runs: list[str]) -> Ends:
         found.link.update(interface=link[1], driver=link[2], shaped=link[4])
         found.link.update({} if link[3] == '-' else {'rate': int(link[3]) / 1e6})
     for begin, own in sections(out, _RUN, _END):
-        if begin[1] in ('idle', 'loaded'):
+        if begin[1] in ('idle', 'loaded', 'length'):
             words = Lines(own).one(_TRIPS, 'samples of round trips').groups()
             found.trips[begin[1]] = {name: float(number(word, f'{name} of the round trips')) for name, word in zip(
                 ('samples', 'min', 'median', 'p99', 'max'), words, strict=True)}
