@@ -1,14 +1,17 @@
-"""programs/tcp.py and its parser: real transfers on this machine, and real outputs of jobs on one node and several."""
+"""tcp.py, filetransfer.py and their parsers: real transfers on this machine, real outputs of jobs on one node and several."""
 
 from __future__ import annotations
 
 import json
+import platform
 import shutil
+import socket
 import subprocess
 import sys
 import zlib
 
 import pytest
+from reframe.utility import import_module_from_file
 
 from conftest import PATIENCE, TOP
 from parity.check.reader import Incomplete, Wrong
@@ -86,3 +89,64 @@ def test_a_job_that_did_something_else_is_refused(changes, error, why):
         tcp.read_ends(sealed(text), ['tcp:1', 'tcp:4'])
     with pytest.raises(Incomplete, match='the checksum'):
         tcp.read_ends(text, ['tcp:1', 'tcp:4'])
+
+
+# ---- storage/filetransfer
+
+FILES = (recorded('filetransfer') / 'disks-outbound.txt').read_text()
+
+
+def sealed_again(text: str) -> str:
+    """The text of pairs with the checksums that fit it."""
+    out, own = [], []
+    for line in text.split('\n'):
+        own = [] if line.startswith('parity-pair ') else own
+        if line.startswith('parity-transfer-crc32'):
+            line = f'parity-transfer-crc32 {zlib.crc32(chr(10).join(own[1:]).encode()):08x}'
+        own.append(line)
+        out.append(line)
+    return '\n'.join(out)
+
+
+@pytest.mark.parametrize('was, now, error, why', [
+    ('destination on p1 filesystem ext4 sha256 d', 'destination on p1 filesystem ext4 sha256 e', Wrong, 'the content that p1 has differs from what p3 sent'),
+    ('1 outbound bytes 67108864', '1 inbound bytes 67108864', Wrong, 'direction: outbound and inbound'), ('seconds 0.606626', 'seconds 0.000000', Wrong, 'above zero'),
+    ('source on p3', 'sauce on p3', Incomplete, 'without a source and a destination'), ('source cached 0.00 %', 'x', Incomplete, 'source cached')])
+def test_a_transfer_that_did_something_else_is_refused(was, now, error, why):
+    assert sealed_again(FILES) == FILES and was in FILES
+    with pytest.raises(error, match=why):
+        room('filetransfer').read(sealed_again(FILES.replace(was, now, 1)))
+
+
+def partner(folder, *more, size=3 << 20):
+    """The second node of a pair, which sends; and our connection in the place of the first one."""
+    here, program = platform.node().split('.')[0], TOP / 'checks' / 'storage' / 'filetransfer' / 'programs' / 'filetransfer.py'
+    programs = [program, *(TOP / 'jobs' / 'programs' / name for name in ('tcp.py', 'room.py', 'filetools.py'))]
+    for file in programs:
+        shutil.copy(file, folder)
+    (folder / 'files').mkdir()
+    served = subprocess.Popen([sys.executable, folder / 'filetransfer.py', '--pair', f'first,{here}', '--first', 'first', '--direction', 'outbound',
+                               '--bytes', str(size), '--source', folder / 'files', '--destination', folder / 'files', *more],
+                              cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pair = ['first', here]
+    own = import_module_from_file(str(TOP / 'jobs' / 'programs' / 'tcp.py'))
+    conn, _, port = own.find('127.0.0.1', f'parity-transfer-{zlib.crc32(f"{folder} {pair}".encode()):08x}')
+    return served, conn, socket.create_connection(('127.0.0.1', port), 10)
+
+
+def test_a_lost_node_ends_the_transfer_and_its_partner_removes_the_file(tmp_path):
+    served, conn, data = partner(tmp_path)
+    assert json.loads(conn.makefile().readline()) == {'ready': True} and list((tmp_path / 'files').glob('*/file'))
+    data.close()
+    conn.close()
+    _, error = served.communicate(timeout=PATIENCE)
+    assert served.returncode == 1 and 'the other node went away' in error and not list((tmp_path / 'files').iterdir())
+
+
+def test_a_file_without_space_is_refused(tmp_path):
+    served, conn, data = partner(tmp_path, size=1 << 60)
+    assert 'not enough space: needs' in json.loads(conn.makefile().readline())['trouble']
+    _, error = served.communicate(timeout=PATIENCE)
+    data.close()
+    conn.close()
+    assert served.returncode == 2 and 'filetransfer.py: not enough space: needs' in error and not list((tmp_path / 'files').iterdir())

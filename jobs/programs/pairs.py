@@ -5,9 +5,9 @@
 The nodes are those of the job (Slurm, PBS) unless named. Pairs come in rounds, as in a tournament: in
 a round every node is in one pair at most, so that pairs in flight share no node. With --disjoint there is one
 round: each node of the first half with the one of the second half in its place. With --three there is one group:
-the first three nodes. In the arguments {pair} stands for the names of the nodes, with commas. Prints what the
-program prints of each pair between two lines of its own. rank.sh, which notes where ranks run, lies beside it.
-Exit codes: 0, 1 if a pair failed, 2 for what it cannot start with.
+the first three nodes. In the arguments {pair} stands for the names of the nodes, with commas, and {first} for the
+first of all. Prints what the program prints of each pair between two lines of its own. rank.sh, which notes where
+ranks run, lies beside it. Exit codes: 0, 1 if a pair failed, 2 for what it cannot start with.
 """
 
 import argparse
@@ -63,7 +63,9 @@ def one(options, pair):
     names = ' '.join(pair)
     ranks = f'ranks-{"-".join(pair)}'
     os.makedirs(ranks, exist_ok=True)
-    program = [word.replace('{pair}', ','.join(pair)) for word in options.program]
+    said = {'{pair}': ','.join(pair), '{first}': options.first}
+    program = [functools.reduce(lambda text, name: text.replace(name, said[name]), said, word)
+               for word in options.program]
     program = ['./rank.sh', '--into', ranks, *program]
     code, said = run(command(options.launcher, pair, program, options.cpus), options.limit)
     if code == 0 and len({words[1] for words in noted(ranks)}) != len(pair):
@@ -109,6 +111,7 @@ def main(arguments):
     nodes = options.nodes or job_nodes()
     if len(set(nodes)) < 2 or len(set(nodes)) < len(nodes) or options.in_flight < 1:
         parser.error(f'needs two nodes or more, each once, and one pair in flight or more: {" ".join(nodes)}')
+    options.first = nodes[0]
     print(f'parity-pairs 1 nodes {len(nodes)} in-flight {options.in_flight}', flush=True)
     failed = 0
     with ThreadPoolExecutor(options.in_flight) as pool:

@@ -226,6 +226,12 @@ def ticks():
     return [(sum(row) - row[3] - row[4], sum(row)) for row in rows]
 
 
+def busiest(before):
+    """The busiest core since ``before``, in %."""
+    both = zip(before, ticks())                 # noqa: B905 (Python 3.9)
+    return max((100 * (busy - b) / max(1, every - e) for (b, e), (busy, every) in both), default=0)
+
+
 def measure(options, host):
     conn, serving, echoing = find(host, options.token)
     with conn:
@@ -242,8 +248,7 @@ def measure(options, host):
         before = ticks()
         for run in options.runs:
             failed += told(run, *transfer(options, host, serving, run))
-        busy = max((100 * (b - a) / max(1, d - c) for (a, c), (b, d) in zip(before, ticks())), default=0)   # noqa: B905
-        say(f'parity-tcp-busiest {busy:.1f} %')
+        say(f'parity-tcp-busiest {busiest(before):.1f} %')
         if options.round_trips:
             failed += loaded(options, host, serving, echoing)
         say(f'parity-tcp-last failed {failed}')

@@ -269,7 +269,7 @@ def read_ends(text: str, runs: list[str]) -> Ends:
     if head[2] != ','.join(runs):
         raise Wrong(f'ran {head[2].replace(",", ", ")}, asked for {", ".join(runs)}')
     busiest = out.maybe(r'parity-tcp-busiest (\S+) %')
-    found = Ends({}, {}, {}, {}, {}, float(number(busiest[1], 'the busiest core')) if busiest else None)
+    found = Ends({}, {}, {}, {}, {}, float(number(busiest[1], 'the busiest core', zero=True)) if busiest else None)
     if link := out.maybe(_LINK):
         found.link.update(interface=link[1], driver=link[2], shaped=link[4])
         found.link.update({} if link[3] == '-' else {'rate': int(link[3]) / 1e6})

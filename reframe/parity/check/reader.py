@@ -212,7 +212,9 @@ def sections(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], 
             if not opened or match.groups()[:-1] != opened.groups():
                 raise Wrong(f'line {at}: the end of what has not begun: {line[:80]!r}')
             if match['exit'] != '0':
-                said = next((each.strip()[:160] for each in reversed(own) if each.strip()), 'it printed nothing')
+                words = [each.strip()[:160] for each in own if each.strip()]
+                said = next((each for each in reversed(words) if not each.startswith('srun: ')),
+                            words[-1] if words else 'it printed nothing')
                 raise Incomplete(f'line {at}: {opened[0]}: exit code {match["exit"]}: {said}')
             yield opened, '\n'.join(own)
             opened = None

@@ -281,6 +281,7 @@ def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence
         parts = list(_number_parts(finding, [n for n in numbers if n.of == of]) if derived
                      else _KINDS[finding.kind](study, finding, of, mine))
         if of == 'here' and not parts:
+            mine = mine or [c for text in _figures(study, finding) for c in chosen(cells, study.series(text))]
             parts = [_Part(None, reason) for reason in dict.fromkeys(c.reason for c in mine if c.reason)] or [
                 _Part(None, _unmeasured(study, finding))]
         words[of] = _word(parts)
@@ -293,17 +294,23 @@ def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence
                   why_published=words['published'][1], here=word, why_here=why)
 
 
+def _figures(study: Study, finding: Finding) -> list[str]:
+    """Return the series of a finding, or of the number that it names, with the values of `over` that it names."""
+    if not (derived := study.number(finding.text)):
+        return [finding.text]
+    named = dict(each.split('=', 1) for each in finding.text.split(' %')[1:])
+    over = [[named[axis]] if axis in named else values for axis, values in derived.over.items()]
+    return [filled(text, dict(zip(derived.over, values, strict=True))) for values in itertools.product(*over)
+            for text in (derived.here or derived).let.values()]
+
+
 def _unmeasured(study: Study, finding: Finding) -> str:
     """Say why no case of a finding was planned."""
-    if derived := study.number(finding.text):
-        first = {axis: values[0] for axis, values in derived.over.items()}
-        texts = [filled(text, first) for text in (derived.here or derived).let.values()]
-    else:
-        texts = [finding.text]
-    of = [study.experiments[study.series(text).experiment] for text in texts]
+    of = [study.experiments[study.series(text).experiment] for text in _figures(study, finding)]
     if not of or any(not experiment.check for experiment in of):
         return 'nothing here measures it'
-    return '--quick leaves it out' if any(not experiment.quick for experiment in of) else 'not measured'
+    alike = study.number(finding.text) or any(not experiment.quick for experiment in of)
+    return '--quick leaves it out' if alike else 'not measured'
 
 
 def _word(parts: list[_Part]) -> tuple[Word, str]:
