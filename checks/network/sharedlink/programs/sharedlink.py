@@ -94,7 +94,7 @@ def transfer(options, name, port, seconds, start):
     """Send one stream; a line for the whole, and one for each part of a second: its time and its bytes."""
     every = max(0.1, min(1, options.seconds / 20))
     begun = time.perf_counter() - start
-    asked = argparse.Namespace(iperf3=options.iperf3, seconds=seconds)
+    asked = argparse.Namespace(iperf3=options.iperf3, seconds=seconds, length=0)
     code, said = tcp.transfer(asked, options.nodes[1], port, 'tcp:1', '-i', f'{every:g}')
     values = json.loads(said) if said.startswith('{') else {'error': said}
     if code or 'error' in values:
