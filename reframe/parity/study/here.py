@@ -95,10 +95,11 @@ def _unknown(study: Study, key: str, checks: Mapping[str, LoadedCheck]) -> Itera
                 break
 
 
-def _named(study: Study, key: str, names: Sequence[str]) -> Iterator[tuple[dict[str, str], list[str]]]:
+def _named(study: Study, key: str, names: Sequence[str],
+           quick: bool = False) -> Iterator[tuple[dict[str, str], list[str]]]:
     """Yield the points of an experiment's axes that one case measures, and the check's metrics of each."""
     axes = [axis for axis in study.experiments[key].axes if study.axes[axis].kind == 'metric']
-    for values in itertools.product(*(study.values(key, axis) for axis in axes)):
+    for values in itertools.product(*(study.values(key, axis, quick) for axis in axes)):
         point = dict(zip(axes, values, strict=True))
         here = {axis: study.axes[axis].values[value] for axis, value in point.items()}
         yield point, [filled(name, here) for name in names]
@@ -324,7 +325,7 @@ def _ran(study: Study, name: str, word: str) -> Ran:
             places = [c.place for c in sorted(of.cells, key=lambda c: not c.values)]
             found.system, _, name = next(iter(places), found.system).partition(':')
             part = next((p for p in _partitions(found.system) if p.name == name), None)
-            found.cells += _cells(study, of_them, of.cells, part, names)
+            found.cells += _cells(study, of_them, of.cells, part, names, found.mode == 'quick')
     found.labels = _labels(study, found)
     return found
 
@@ -350,14 +351,14 @@ def _names(infos: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
 
 
 def _cells(study: Study, cases: Sequence[Case], measured: Sequence[Measured], part: Partition | None,
-           said: Mapping[str, Mapping[str, str]]) -> Iterator[Cell]:
+           said: Mapping[str, Mapping[str, str]], quick: bool = False) -> Iterator[Cell]:
     """Yield the study's cells of one side. Several metrics that stand for one in print are cells of their own."""
     stored = [(cell, outset.parameters(cell.case)) for cell in measured]
     for case in cases:
         mine = [cell for cell, having in stored if case.is_case(cell.check, having)]
         none = case.reason or (part and not mine and _lacking(study, case, part, said)) or 'not measured'
         for metric, names in study.experiments[case.experiment].metrics.items():
-            for point, wanted in _named(study, case.experiment, names):
+            for point, wanted in _named(study, case.experiment, names, quick):
                 for name in wanted:
                     cell = next((c for c in mine if c.metric == name), None)
                     at = {axis: value for axis in study.experiments[case.experiment].axes
