@@ -34,7 +34,7 @@ def test_a_metric_states_its_range(metric, value, said):
 
 def test_losses_and_errors_may_be_zero_and_speeds_may_not():
     tcp = check('iperf3', 'Tcp')
-    shares = tcp.of(SimpleNamespace(where='within', protocol='udp'), (1,))
+    shares = tcp.of(SimpleNamespace(where='within', protocol='udp', length='', offered=''), (1,))
     assert {m.name: (m.refuses(0), bool(m.refuses(101))) for m in shares} == {
         'rate_1': ('0: must be above 0 and at most 1e+18 MB/s', False), 'loss_1': ('', True)}
     may = {m.name for m in check('filecopy', 'FileCopy').metrics if not m.refuses(0)}

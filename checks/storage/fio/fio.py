@@ -92,6 +92,7 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
             if large := [name for name, each in self.block_bytes.items() if self.part % each]:
                 self.skip_case(f'bytes: {self.bytes} are no whole blocks of {large[0]}')
             sizes = 2 * [self.part * max(self.numbers)]
+            self.milliseconds //= 2             # of each way
         plans = self.plan_direct(*sizes, 1)     # of the file: what is written in it then is bounded by time
         self.take_room_for_direct(*(plan.repetition_bytes for plan in plans), files=1)
         self.prerun_cmds += [f'part_{jobs}={self.part if self.blocks else f"$((bytes / {jobs}))"}'
