@@ -319,6 +319,14 @@ def test_the_numbers_of_murphy2007_follow_from_its_tables_and_slips_are_named():
     assert words['window-of-4'] == 'does not hold' and words['out-slower-large'] == words['out-not-slower-small'] == 'holds'
 
 
+@pytest.mark.parametrize('nodes, said', [(1, 'needs 3 nodes, physical has 1'), (2, 'needs 3 nodes, physical has 2'), (3, '')])
+def test_a_third_node_that_is_absent_is_no_failure(nodes, said):
+    murphy, part = study.read('murphy2007'), systems.read('onebox').partitions[0]
+    part = part.model_copy(update={'extras': part.extras.model_copy(update={'nodes': nodes})})
+    lacking = {c.experiment: here._lacking(murphy, c, part, {}) for c in murphy.cases(None, True)}
+    assert lacking['echo'] == lacking['shared'] == said and lacking['transfer'] == lacking['iperf'] == ('needs 2 nodes, physical has 1' if nodes == 1 else '')
+
+
 def test_lists_of_a_number_count_the_points_that_all_have():
     values = {('a', '1'): [2.0], ('a', '2'): [3.0], ('b', '2'): [6.0], ('b', '4'): [9.0]}
     found = analysed('', values, "numbers: [{name: n, let: {x: 'one.rate %side=a', y: 'one.rate %side=b'}, formula: geometric_mean(y / x)}]").numbers

@@ -191,8 +191,9 @@ def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapp
         nodes = int(case.variables.get(variable, 1))
         if part.extras.nodes and nodes > part.extras.nodes:
             return f'needs more nodes than {part.name} has ({part.extras.nodes})'
-    if case.parameters.get('where') == 'between' and part.extras.nodes == 1:
-        return f'needs 2 nodes, {part.name} has 1'
+    needed = 2 if case.parameters.get('where') == 'between' else study.experiments[case.experiment].nodes
+    if part.extras.nodes and needed > part.extras.nodes:
+        return f'needs {needed} nodes, {part.name} has {part.extras.nodes}'
     within = case.parameters.get('where') == 'within'
     threads, cores = int(case.variables.get('thread_count', 1)), part.extras.cores
     if cores and threads > cores:

@@ -115,6 +115,7 @@ class Experiment(Strict):
     quick: Quick | None = None          # None: --quick leaves it out
     repeats: Annotated[int, Field(ge=1, le=1000)] = 3
     seconds: Annotated[float, Field(gt=0, le=1e6)] = 60     # that a case takes, where none was measured
+    nodes: Annotated[int, Field(ge=1)] = 1              # that a case needs, where no variable says it
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None      # what the timer in print resolves
     differs: list[str] = []
     row: str = ''

@@ -38,6 +38,7 @@ class Talk:
 
     def __init__(self, conn, limit):
         conn.settimeout(limit)
+        conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)      # no word waits for the one before
         self.conn, self.lines = conn, conn.makefile()
 
     def say(self, **words):
