@@ -75,6 +75,8 @@ def test_a_node_has_one_partner_in_the_other_half(launched):
     done, log = launched('a,b,c,d', 2, options=['--disjoint'])
     assert done.returncode == 0 and len(log) == 4 and re.findall('^parity-pair (.*)', done.stdout, re.M) == ['a c', 'b d']
     assert list(by_pair(done.stdout, disjoint=True)) == [('a', 'c'), ('b', 'd')]
+    halves = [launched('a,b,c,d', options=['--disjoint', '--half', half])[0].stdout for half in ('first', 'second')]
+    assert [re.findall('^parity-pair (.*)', text, re.M) for text in halves] == [['a b'], ['c d']]
     for text, disjoint in ((done.stdout, False), (done.stdout.replace('nodes 4', 'nodes 6'), True)):
         with pytest.raises(Incomplete, match='2 pairs of 4 nodes'):
             by_pair(text, disjoint)

@@ -4,10 +4,11 @@
 
 The nodes are those of the job (Slurm, PBS) unless named. Pairs come in rounds, as in a tournament: in
 a round every node is in one pair at most, so that pairs in flight share no node. With --disjoint there is one
-round: each node of the first half with the one of the second half in its place. With --three there is one group:
-the first three nodes. In the arguments {pair} stands for the names of the nodes, with commas, and {first} for the
-first of all. Prints what the program prints of each pair between two lines of its own. rank.sh, which notes where
-ranks run, lies beside it. Exit codes: 0, 1 if a pair failed, 2 for what it cannot start with.
+round: each node of the first half with the one of the second half in its place. --half takes the nodes of one half
+only, --three makes one group of the first three. In the arguments {pair} stands for the names of the nodes, with
+commas, and {first} for the first of all. Prints what the program prints of each pair between two lines of its own.
+rank.sh, which notes where ranks run, lies beside it. Exit codes: 0, 1 if a pair failed, 2 for what it cannot start
+with.
 """
 
 import argparse
@@ -104,11 +105,15 @@ def main(arguments):
     parser.add_argument('--limit', type=int, default=120, help='seconds that a pair may take (120)')
     parser.add_argument('--cpus', type=int, default=1, help='of a rank (1)')
     parser.add_argument('--disjoint', action='store_true', help='each node in one pair')
+    parser.add_argument('--half', choices=('first', 'second'), help='no nodes but those of this half')
     parser.add_argument('--three', action='store_true', help='no pairs, but the first three nodes')
     parser.add_argument('--nodes', type=lambda names: names.split(','), default=[])
     parser.add_argument('program', nargs='+')
     options = parser.parse_args(arguments)
     nodes = options.nodes or job_nodes()
+    if options.half:
+        cut = len(nodes) // 2
+        nodes = nodes[:cut] if options.half == 'first' else nodes[cut:2 * cut]
     if len(set(nodes)) < 2 or len(set(nodes)) < len(nodes) or options.in_flight < 1:
         parser.error(f'needs two nodes or more, each once, and one pair in flight or more: {" ".join(nodes)}')
     options.first = nodes[0]

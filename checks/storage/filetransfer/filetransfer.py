@@ -33,7 +33,7 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
 
     ``source`` and ``destination`` are named file systems, ``bytes`` the size of a file. ``pairs`` is a number: at
     most so many, with a metric each. One by one, the file is then read and written apart from the network, too;
-    `disk` is the lesser of both rates."""
+    `disk` is the lesser of both rates. ``half`` (first, second) has both nodes of a pair in that half."""
 
     programs = ('filetransfer.py', 'tcp.py', 'room.py', 'filetools.py', *Paired.programs)
     how = parameter(['one-by-one', 'at-once'])
@@ -42,6 +42,7 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
     destination = variable(str, value='scratch')
     bytes = variable(typ.Str[r'([1-9]\d{0,14})?'], value='')
     pairs = variable(typ.Str[r'([1-9]\d{0,2})?'], value='')
+    half = variable(typ.Str[r'(first|second)?'], value='')
     metrics = (Metric('seconds', 's', 'lower'), Metric('rate', 'MB/s', 'higher', limit='link_bandwidth'),
                Metric('worst', 'MB/s', 'higher', limit='link_bandwidth'))
 
@@ -55,16 +56,18 @@ class FileTransfer(rfm.RunOnlyRegressionTest, Paired, Budget):
     @run_after('setup')
     def place(self):
         alone = self.how == 'one-by-one'
-        nodes, flight = self.disjoint_pairs(int(self.pairs or PAIRS), alone)
+        each = 4 if self.half else 2
+        nodes, flight = self.disjoint_pairs(int(self.pairs or PAIRS), alone, each)
         self.asked_bytes = int(self.bytes or SIZES[self.size])
         files = 3 if self.pairs and alone else 2
-        self.plan_bytes([files * nodes // 2 * self.asked_bytes], 1, self.destination)
+        self.plan_bytes([files * nodes // each * self.asked_bytes], 1, self.destination)
         options = {'at-once': flight, 'direction': self.direction, 'bytes': self.asked_bytes,
                    'source': self.filesystem(self.source), 'destination': self.filesystem(self.destination)}
         command = ["python3 filetransfer.py --pair '{pair}' --first '{first}'",
                    *(shlex.quote(f'--{name}={value}') for name, value in options.items()),
                    *(['--disks'] if files == 3 else [])]
-        self.pair_up(nodes, flight, command, binding='none', cpus=self.extra('cores') or 1, group='disjoint',
+        self.pair_up(nodes, flight, command, binding='none', cpus=self.extra('cores') or 1,
+                     group=f'disjoint --half {self.half}' if self.half else 'disjoint',
                      limit=int(300 + 3 * self.asked_bytes / 1e6))
 
     def parse(self, text):

@@ -87,10 +87,10 @@ class Paired(Workload):
             self.skip_case(f'{count} pairs of {nodes} nodes one after another: only with size=acceptance')
         return nodes, 1 if one_by_one else nodes // 2
 
-    def disjoint_pairs(self, most, one_by_one):
-        """Return (nodes, pairs in flight) of at most so many pairs, each node in one."""
-        pairs = max(1, min(most, (self.extra('nodes') or 1) // 2))
-        return 2 * pairs, 1 if one_by_one else pairs
+    def disjoint_pairs(self, most, one_by_one, each=2):
+        """Return (nodes, pairs in flight) of at most so many pairs, each node in one; ``each``: nodes a pair."""
+        pairs = max(1, min(most, (self.extra('nodes') or 1) // each))
+        return each * pairs, 1 if one_by_one else pairs
 
 
 _PAIR = r'parity-pair (\S+) (\S+)'
