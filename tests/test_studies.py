@@ -236,6 +236,17 @@ def test_two_ranks_within_a_node_of_one_core_are_not_testable():
     assert said == {'within': '2 ranks a node, a node of physical has 1', 'between': 'not measured'}
 
 
+def test_more_threads_than_cores_and_a_second_node_are_not_testable_on_one_of_two_cores():
+    part = systems.read('onebox').partitions[0]
+    part = part.model_copy(update={'extras': part.extras.model_copy(update={'nodes': 1, 'cores': 2})})
+    said = {}
+    liu = study.read('liu2017')
+    for each in liu.cases(None, True):
+        said.setdefault(here._lacking(liu, each, part, {}), set()).add((each.experiment, *each.point.values()))
+    assert {('ops', '4'), ('memory_random', '4', '20MB')} <= said['4 threads, a node of physical has 2 cores'] and ('network', 'TCP', '2_nodes') in said['needs 2 nodes, physical has 1']
+    assert {('ops', '2'), ('iozone', 'fsync'), ('network', 'UDP', 'loopback')} <= said['']
+
+
 @pytest.mark.parametrize('experiment, said', [('metrics: {rate: []}', 'nothing here measures it'), ('check: C, metrics: {rate: [r]}', '--quick leaves it out')])
 def test_a_finding_that_no_case_was_planned_for_says_why(experiment, said):
     found = analysed('{id: f, says: s, where: p, ratio: one.rate b / a, above: 1}', {('a', '1'): runs(1), ('b', '1'): runs(2)}, experiment=experiment, here=[]).findings[0]

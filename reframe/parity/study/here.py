@@ -146,9 +146,10 @@ def _site(system: str) -> System:
 
 
 def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float:
-    """Return how long these sessions take."""
+    """Return how long these sessions take; a case that stands for several experiments runs once."""
     by_case = {id(p.case): p.seconds for p in planned}
-    return sum(SESSION + sum(by_case[id(case)] for case in step.cases) for step in steps)
+    return sum(SESSION + sum({(case.check, *case.parameters.items(), *case.variables.items()): by_case[id(case)]
+                              for case in step.cases}.values()) for step in steps)
 
 
 def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, Partition], dict[str, str]]:
@@ -157,8 +158,8 @@ def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, 
     for partition in named:
         if partition not in by_name:
             raise UsageError(unknown('partition', partition, list(by_name)))
-    if len(set(named)) < len(named):
-        raise UsageError(f'--partition {named[0]}: given twice; each side needs its own partition')
+    if twice := [partition for partition in named if named.count(partition) > 1]:
+        raise UsageError(f'--partition {twice[0]}: given twice; each side needs its own partition')
     axis = study.axes[study.contrast]
     if axis.kind != 'partition' and named[1:]:
         raise UsageError(f'--partition {named[1]}: the sides of {study.contrast} run on one partition')

@@ -56,6 +56,9 @@ def compared(name: str, session: str = '') -> Compared:
     published = figures.compared(study, cells, 'published', notes, tables=tables)
     if not ran:
         return Compared(name, study, cells, published, findings.analysed(study, cells, published))
+    in_print = {cell.name for cell in cells}
+    ran.cells = [cell for cell in ran.cells         # what the check leaves out, and print has not, is no figure
+                 if cell.values or cell.name in in_print or not cell.reason.startswith('skipped: ')]
     measured = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
     analysis = findings.analysed(study, cells, published, ran.cells, measured)
     return Compared(name, study, cells, published, analysis, ran, measured)
