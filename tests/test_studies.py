@@ -527,6 +527,8 @@ def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
     ({'check': 'Tod'}, "study.yaml:9: experiments.one.check: unknown check 'Toy'; did you mean 'Tod'"),
     ({'metrics': [{'name': 'hpl', 'unit': '', 'better': ''}]}, "study.yaml:9: experiments.one.metrics.rate: unknown metric 'latency'; valid: hpl"),
     ({'parameters': {'code': ['X', 'Y'], 'how': ['u', 'v']}}, 'study.yaml:9: experiments.one.parameters: must name how, one of u, v'),
+    ({'check': 'Tod', 'problems': [{'file': 'toy.py', 'what': r'''cannot be loaded: type error: failed to set variable 'nodes': could not convert to any of the supported types: ["Str[r'[3-9]\\d']"]: cannot convert string '2' to "Str[r'[3-9]\\d']"'''}]},
+     r"study.yaml:9: experiments.one.set.nodes: '2': must be of the form [3-9]\d"),
     ({'parameters': {}}, "study.yaml:9: experiments.one.parameters: unknown parameter 'code'"), ({'parameters': {'code': ['X']}}, "unknown value of code 'Y'"),
     ({'problems': [{'file': 'command line', 'what': "-S Toy.nodes=2: no check 'Toy' with a variable 'nodes'"}]}, "study.yaml:9: experiments.one.set.nodes: no check 'Toy' with a variable 'nodes'")])
 def test_a_check_metric_or_variable_that_is_not_there_is_named_with_its_line(onebox, changed, said):

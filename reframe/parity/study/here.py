@@ -29,6 +29,8 @@ from parity.system.systems import Partition, System
 JOB = 10.0
 #: Seconds that a session of ReFrame costs beside its cases: a guess.
 SESSION = 5.0
+#: ReFrame's words for a variable that a check does not take, of which it then loads nothing.
+_UNSET = re.compile(r"failed to set variable '(\w+)'.*cannot convert string '(.*)' to \"Str\[r'(.*)'\]\"")
 #: What --as takes.
 AXIS_VALUE = re.compile(r'(\w+)\.([^=]+)=(.+)')
 
@@ -59,6 +61,9 @@ def checked(study: Study, name: str, system: str = '') -> Plan:
                 given[f'{experiment.check}.{variable}'] = text
     asked = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', *(['--system', system] if system else []),
                              *(word for pair in given.items() for word in ('-S', '='.join(pair)))])
+    refuse(name, [(of[variable], f'{text!r}: must be of the form {_plain(said[3])}') for problem in asked.problems
+                  if (said := _UNSET.search(problem.what)) for variable, text in given.items()
+                  if variable.endswith(f'.{said[1]}') and text == said[2]])
     checks = {check.check: check for check in asked.checks}
     wrong = [(keys, why) for key, experiment in study.experiments.items() if experiment.check
              for keys, why in _unknown(study, key, checks)]
@@ -70,6 +75,10 @@ def checked(study: Study, name: str, system: str = '') -> Plan:
     if asked.problems:
         raise UsageError('\n'.join(map(str, asked.problems)))
     return asked
+
+
+def _plain(quoted: str) -> str:
+    return quoted.replace('\\\\', '\\')
 
 
 def _unknown(study: Study, key: str, checks: Mapping[str, LoadedCheck]) -> Iterator[tuple[tuple, str]]:
