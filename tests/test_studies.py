@@ -22,7 +22,7 @@ from parity.base.figures import NOTHING
 from parity.compare.model import Value
 from parity.plan import Plan
 from parity.report import drawings
-from parity.study import figures, findings, here, told
+from parity.study import campaign, figures, findings, here, told
 from parity.study.model import Case, Study
 from parity.system import systems
 from sessions import case, planned
@@ -336,6 +336,15 @@ def test_a_third_node_that_is_absent_is_no_failure(nodes, said):
     part = part.model_copy(update={'extras': part.extras.model_copy(update={'nodes': nodes})})
     lacking = {c.experiment: here._lacking(murphy, c, part, {}) for c in murphy.cases(None, True)}
     assert lacking['echo'] == lacking['shared'] == said and lacking['transfer'] == lacking['iperf'] == ('needs 2 nodes, physical has 1' if nodes == 1 else '')
+
+
+def test_a_case_of_several_experiments_takes_its_time_once():
+    murphy = study.read('murphy2007')
+    one, other, = [next(c for c in murphy.cases(None, True) if c.experiment == name) for name in ('traced', 'throughput')]
+    assert one.runs == other.runs
+    ready = [here.Planned(each, 'physical', '', 20.0, False) for each in (one, other)]
+    assert here.seconds([campaign.Step('alone', 1, [one, other])], ready) == here.SESSION + 20
+    assert 'quick: 2 cases, 60 s' in '\n'.join(line for line, _ in told.listed('murphy2007', murphy, {'quick': ready}))
 
 
 def test_lists_of_a_number_count_the_points_that_all_have():

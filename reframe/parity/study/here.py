@@ -155,10 +155,9 @@ def _site(system: str) -> System:
 
 
 def seconds(steps: Sequence[campaign.Step], planned: Sequence[Planned]) -> float:
-    """Return how long these sessions take; a case that stands for several experiments runs once."""
+    """Return how long these sessions take. A case of several experiments runs once."""
     by_case = {id(p.case): p.seconds for p in planned}
-    return sum(SESSION + sum({(case.check, *case.parameters.items(), *case.variables.items()): by_case[id(case)]
-                              for case in step.cases}.values()) for step in steps)
+    return sum(SESSION + sum({case.runs: by_case[id(case)] for case in step.cases}.values()) for step in steps)
 
 
 def _sides(study: Study, site: System, named: Sequence[str]) -> tuple[dict[str, Partition], dict[str, str]]:

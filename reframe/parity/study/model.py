@@ -89,6 +89,11 @@ class Case(Strict):
     point: dict[str, str]
     reason: str = ''                # why it cannot be measured here
 
+    @property
+    def runs(self) -> tuple:
+        """Return what ReFrame runs: one case may be a point of several experiments."""
+        return self.check, *sorted(self.parameters.items()), *sorted(self.variables.items())
+
     def is_case(self, check: str, having: Mapping[str, str]) -> bool:
         """Return whether a stored case, with what stands in its name, is this one. A plain variable that is set
         to its default does not stand there."""

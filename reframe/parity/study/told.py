@@ -254,7 +254,8 @@ def _time(study: Study, planned: Sequence[Planned], quick: bool) -> str:
     def repeats(experiment: str) -> int:
         asked = study.experiments[experiment]
         return asked.quick.repeats if quick and asked.quick else asked.repeats
-    return duration(sum(p.seconds * repeats(p.case.experiment) for p in planned))
+    return duration(sum({(p.partition, study.side(p.case), p.case.runs): p.seconds * repeats(p.case.experiment)
+                         for p in planned}.values()))
 
 
 def shown(name: str, study: Study, cells: Sequence[figures.Cell],
