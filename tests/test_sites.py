@@ -33,9 +33,9 @@ from parity.system.systems import Partition, System, Waiver
 
 #: What every job script of a system must ask for: whole nodes, in its own queue.
 DIRECTIVES = {
-    'example-slurm': (r'#SBATCH --nodes=(1|2|4|64)', r'#SBATCH --exclusive', r'#SBATCH --ntasks=\d+', r'#SBATCH --time=[14]:0:0',
+    'example-slurm': (r'#SBATCH --nodes=(1|2|3|4|64)', r'#SBATCH --exclusive', r'#SBATCH --ntasks=\d+', r'#SBATCH --time=[14]:0:0',
                       r'#SBATCH --partition=(cpu|virtual|gpu)', r'#SBATCH --output=rfm_job.out'),
-    'example-pbs': (r'#PBS -l select=(1|2|4|64):mpiprocs=\d+:ncpus=\d+(:ngpus=4)?:ompthreads=1', r'#PBS -l place=scatter:excl',
+    'example-pbs': (r'#PBS -l select=(1|2|3|4|64):mpiprocs=\d+:ncpus=\d+(:ngpus=4)?:ompthreads=1', r'#PBS -l place=scatter:excl',
                     r'#PBS -l walltime=[14]:0:0', r'#PBS -q (workq|gpuq)'),
 }
 #: Systems that are this machine: dry-runs of `local` stand for theirs on a push.
