@@ -15,7 +15,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jinja2
 import yaml
 from markupsafe import Markup
 
@@ -27,6 +26,7 @@ from parity.report.answer import Entry
 from parity.report.beside import Beside
 from parity.report.drawings import Curve
 from parity.report.nights import LETTERS, Nights, Past
+from parity.report.templates import template
 from parity.verdict.model import WORDS, Cell, Change, Row, Verdict, rows, several
 
 SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
@@ -55,20 +55,17 @@ def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None 
     """Return the pages by their file below ``directory``: index.html, and one with the figures of each check.
 
     Each is self-contained; everything that comes from the verdict is escaped."""
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_HERE), autoescape=True, finalize=_visible,
-                                     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters['brief'] = text.brief
-    environment.globals.update(figures=figures, drawings=drawings, version=__version__, count=_count)
+    names = {'figures': figures, 'drawings': drawings, 'version': __version__, 'count': _count}
     beside = beside or Beside()
     lines, sources = of_cells(verdict.cells, beside.nights or Nights())
     _find(lines, directory, root)
     shown = _shown(verdict, beside, lines, sources)
-    pages = {'index.html': environment.get_template('page.html.j2').render(v=shown, **_script('filter.js'))}
-    template, script = environment.get_template('figure.html.j2'), _script('zoom.js')
+    pages = {'index.html': template('page.html.j2', **names).render(v=shown, **_script('filter.js'))}
+    figure, script = template('figure.html.j2', **names), _script('zoom.js')
     by_file = attrgetter('file')
     for file, same in groupby(sorted(filter(by_file, lines), key=by_file), by_file):
         told = [_figure(line, beside) for line in same]
-        pages[file] = template.render(v=shown, own=told, **script)
+        pages[file] = figure.render(v=shown, own=told, **script)
     return pages
 
 
@@ -77,11 +74,6 @@ def _script(name: str) -> dict[str, str]:
     script = f"'use strict';\n(() => {{\n{(_HERE / name).read_text(encoding='utf-8')}}})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {'script': Markup(script), 'script_hash': f'sha256-{digest}'}
-
-
-def _visible(value: object) -> object:
-    """Jinja2 applies this to all that a template prints, before it escapes it."""
-    return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _count(n: int, one: str, many: str) -> str:

@@ -9,13 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import jinja2
-from markupsafe import Markup
-
-from parity.base import files, paths, text
+from parity.base import files, paths
 from parity.base.figures import amount, number
 from parity.report import drawings
 from parity.report.drawings import Drawn, Plot, Points
+from parity.report.templates import template
 from parity.stats import interval
 from parity.study import findings, told
 from parity.study.figures import Cell
@@ -46,23 +44,12 @@ def write_index(studies: Sequence[Compared]) -> Path:
               counted([told.word_here(f.here) for f in of.analysis.findings]) if of.ran else 'nothing measured')
              for of in studies]
     file = _folder() / 'index.html'
-    files.write_all({file: _environment().get_template('studies.html.j2').render(lines=lines).encode()})
+    files.write_all({file: template('studies.html.j2').render(lines=lines).encode()})
     return file
 
 
 def _folder() -> Path:
     return paths.results() / 'report' / 'studies'
-
-
-def _environment() -> jinja2.Environment:
-    """Return an environment that escapes all that a page prints."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, finalize=lambda value: text.visible(value)
-        if isinstance(value, str) and not isinstance(value, Markup) else value)
-    environment.filters.update(brief=text.brief, zip=zip)
-    environment.globals.update(drawings=drawings, word_here=told.word_here)
-    return environment
 
 
 def page(of: Compared) -> str:
@@ -83,7 +70,7 @@ def page(of: Compared) -> str:
               ('Flagged figures in print', [(each,) for each in told.flagged(of.cells)]),
               ('Repairs', [(each,) for each in of.study.repairs]),
               ('Left out', [(c.what, c.why) for c in of.study.dropped])]
-    return _environment().get_template('study.html.j2').render(
+    return template('study.html.j2', drawings=drawings, word_here=told.word_here).render(
         c=of, title=told.title(of), rows=rows, tables=tables, plots=list(_plots(of)))
 
 

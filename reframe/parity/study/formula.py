@@ -17,12 +17,17 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
               ast.Pow: operator.pow}
 
 
+def _law(name: str) -> Callable[..., Any]:
+    """Return a function of `parity.stats.laws`, which loads scipy only where it is called."""
+    def law(*given: Any) -> Any:
+        from parity.stats import laws
+        return getattr(laws, name)(*given)
+    return law
+
+
 def _lu(which: str) -> Callable[[float, float, float], float]:
     """Return a function of (points, iterations, ranks): what `parity.stats.laws.lu_messages` calls ``which``."""
-    def messages(*sizes: float) -> float:
-        from parity.stats import laws
-        return getattr(laws.lu_messages(*map(int, sizes)), which)
-    return messages
+    return lambda *sizes: getattr(_law('lu_messages')(*map(int, sizes)), which)
 
 
 def _of_list(which: str) -> Callable[[Any], float]:
@@ -30,11 +35,6 @@ def _of_list(which: str) -> Callable[[Any], float]:
         import numpy as np
         return float(getattr(np, which)(values))
     return reduced
-
-
-def _extrapolate(one: float, nodes: float) -> float:
-    from parity.stats import laws
-    return laws.extrapolate(one, int(nodes))
 
 
 def _path(which: str) -> Callable[..., float]:
@@ -47,16 +47,11 @@ def _along(mtu: float, switch: float, rate: float) -> tcp_path.Path:
     return tcp_path.Path(mtu_bytes=mtu, switch=bool(switch), rate_bits=rate)
 
 
-def _geometric_mean(values: Any) -> Mean:
-    from parity.stats import laws
-    return laws.geometric_mean(values)
-
-
 #: Name -> how many arguments it takes, and the function. The first three are of a list, `extrapolate` is of the
 #: rate of a node and the nodes.
 FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
-    'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'geometric_mean': (1, _geometric_mean),
-    'extrapolate': (2, _extrapolate),
+    'sum': (1, _of_list('sum')), 'max': (1, _of_list('max')), 'geometric_mean': (1, _law('geometric_mean')),
+    'extrapolate': (2, lambda one, nodes: _law('extrapolate')(one, int(nodes))),
     # of points a side, iterations and ranks: receives of a rank, and bytes
     'lu_receives': (3, _lu('blocking')), 'lu_receive_bytes': (3, _lu('blocking_bytes')),
     'lu_nonblocking_bytes': (3, _lu('nonblocking_bytes')),

@@ -196,19 +196,16 @@ def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapp
     for role in (case.variables[name] for name in ('source', 'destination', 'on') if name in case.variables):
         if role not in part.extras.filesystems:
             return f'{part.name} names no filesystem {role} ({", ".join(part.extras.filesystems) or "none"})'
-    for variable in ('nodes', 'client_nodes'):
-        nodes = int(case.variables.get(variable, 1))
-        if part.extras.nodes and nodes > part.extras.nodes:
-            return f'needs more nodes than {part.name} has ({part.extras.nodes})'
-    needed = 2 if case.parameters.get('where') == 'between' else study.experiments[case.experiment].nodes
-    if part.extras.nodes and needed > part.extras.nodes:
-        return f'needs {needed} nodes, {part.name} has {part.extras.nodes}'
-    within = case.parameters.get('where') == 'within'
-    threads, cores = int(case.variables.get('thread_count', 1)), part.extras.cores
-    if cores and threads > cores:
+    nodes, cores, where = part.extras.nodes, part.extras.cores, case.parameters.get('where')
+    if nodes and any(int(case.variables.get(variable, 1)) > nodes for variable in ('nodes', 'client_nodes')):
+        return f'needs more nodes than {part.name} has ({nodes})'
+    needed = 2 if where == 'between' else study.experiments[case.experiment].nodes
+    if nodes and needed > nodes:
+        return f'needs {needed} nodes, {part.name} has {nodes}'
+    if cores and (threads := int(case.variables.get('thread_count', 1))) > cores:
         return f'{threads} threads, a node of {part.name} has {cores} cores'
-    each, cores = '2' if within else case.variables.get('ranks_a_node', '1'), part.extras.cores
-    return f'{each} ranks a node, a node of {part.name} has {cores}' if each == '2' and cores and cores < 2 else ''
+    two = where == 'within' or case.variables.get('ranks_a_node') == '2'
+    return f'2 ranks a node, a node of {part.name} has {cores}' if two and cores and cores < 2 else ''
 
 
 def _there(part: Partition, kind: str) -> list[str]:

@@ -1,0 +1,26 @@
+"""The templates of all pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from parity.base import text
+
+
+def template(name: str, **names: Any) -> jinja2.Template:
+    """Return a template, which escapes all that it prints. ``names``: functions and modules that it calls."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, finalize=_visible,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(brief=text.brief, zip=zip)
+    environment.globals.update(names)
+    return environment.get_template(name)
+
+
+def _visible(value: object) -> object:
+    """Jinja2 applies this to all that a template prints, before it escapes it."""
+    return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
