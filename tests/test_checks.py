@@ -8,6 +8,7 @@ import pytest
 
 from conftest import TOP, shell
 from parity import plan
+from parity.check.threaded import Threaded
 from parity.check.workload import Metric
 from parity.verdict import judge
 from replay import check
@@ -39,6 +40,26 @@ def test_losses_and_errors_may_be_zero_and_speeds_may_not():
         'rate_1': ('0: must be above 0 and at most 1e+18 MB/s', False), 'loss_1': ('', True)}
     may = {m.name for m in check('filecopy', 'FileCopy').metrics if not m.refuses(0)}
     assert may == {'hangs', 'failed_writes'}
+
+
+@pytest.mark.parametrize('threads, changed, said', [
+    ('one', {}, ''), ('all', {}, '1 cores: the same as threads=one'), ('half', {'samples': '600'}, '1 cores: the same as threads=one'), ('all', {'thread_count': '1'}, ''),
+    ('all', {'thread_count': '2'}, '2 threads: a node has 1 cores'), ('all', {'samples': '600'}, '')])
+def test_on_one_core_all_threads_run_where_a_study_asks_for_them(threads, changed, said):
+    class Skipped(Exception):
+        pass
+
+    def skip_case(reason):
+        raise Skipped(reason)
+
+    case = SimpleNamespace(threads=threads, thread_count=changed.get('thread_count', ''), extra={'cores': 1}.get, parity_changed=lambda: changed,
+                           skip_case=skip_case, without_launcher=lambda: None, env_vars={})
+    reason = ''
+    try:
+        Threaded.spread_threads(case)
+    except Skipped as skipped:
+        reason = str(skipped)
+    assert reason == said and (said or case.count == 1)
 
 
 @pytest.mark.parametrize('printed', ['0', '1e300'])

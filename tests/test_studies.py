@@ -484,6 +484,14 @@ def test_two_partitions_of_a_study_of_one_side_are_compared(one_side):
     assert '(other / node)' in parity('study', 'compare', 'trial', 'both').stdout and parity('study', 'report', 'trial').returncode == 0
 
 
+def test_what_one_side_leaves_out_has_its_reason_beside_the_other(one_side, kept):
+    for side in ('node', 'other'):
+        lacking = {'latency': 'absent', 'parity': {'left_out': {'latency': 'no direct I/O'}}} if side == 'other' else {}
+        kept.add(case(5.0, case='Toy %threads=1', **lacking), study='trial', mode='full', run='lacking', side=side, repeat='1', uuid=f'lacking{side}-0')
+    reasons = {r['reason'] for r in json.loads(parity('study', 'compare', 'trial', 'lacking', '--json').stdout)['here']['rows'] if r['candidate'] is None and r['baseline']}
+    assert reasons == {'not measured on other: skipped: no direct I/O'}
+
+
 @pytest.mark.parametrize('words, code, said', [
     (('trial', 'night'), 2, "no session of the study trial starts with 'night'; valid: last, "),
     (('triall', 'last'), 2, "unknown study 'triall'; did you mean 'trial'")])

@@ -25,7 +25,8 @@ class Threaded(Workload):
         """Set ``count``, and the job that has room for it; skips what another case runs already."""
         cores = self.extra('cores') or 1
         self.count = {'one': 1, 'half': max(1, cores // 2), 'all': cores}[self.threads]
-        if self.threads != 'one' and self.count == 1:
+        asked = self.threads == 'all' and self.parity_changed()     # the case of a study has no other
+        if self.threads != 'one' and self.count == 1 and not asked:
             self.skip_case(f'{cores} cores: the same as threads=one')
         if self.thread_count:
             self.count = int(self.thread_count)

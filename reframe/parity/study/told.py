@@ -56,12 +56,16 @@ def compared(name: str, session: str = '') -> Compared:
     published = figures.compared(study, cells, 'published', notes, tables=tables)
     if not ran:
         return Compared(name, study, cells, published, findings.analysed(study, cells, published))
-    in_print = {cell.name for cell in cells}
-    ran.cells = [cell for cell in ran.cells         # what the check leaves out, and print has not, is no figure
-                 if cell.values or cell.name in in_print or not cell.reason.startswith('skipped: ')]
+    known = {_row_of(study, cell) for cell in (*cells, *(each for each in ran.cells if each.values))}
+    ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
+                 if _row_of(study, cell) in known or not cell.reason.startswith('skipped: ')]
     measured = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
     analysis = findings.analysed(study, cells, published, ran.cells, measured)
     return Compared(name, study, cells, published, analysis, ran, measured)
+
+
+def _row_of(study: Study, cell: figures.Cell) -> str:
+    return replace(cell, point={k: v for k, v in cell.point.items() if k != study.contrast}).name
 
 
 def title(of: Compared) -> str:
