@@ -11,7 +11,7 @@ from parity import plan
 from parity.check.threaded import Threaded
 from parity.check.workload import Metric
 from parity.verdict import judge
-from replay import check
+from replay import Replay, check
 
 
 def test_the_plan_knows_what_a_size_never_runs():
@@ -85,3 +85,21 @@ class Probe(rfm.RunOnlyRegressionTest, Workload):
     def parse(self, text):
         return {'rate': float(text)}
 '''
+
+
+@pytest.mark.parametrize('features, used', [
+    (['fio'], {'fio'}), (['fio', 'iozone'], {'iozone'}), (['iozone'], {'iozone'}), (['mpi'], {'fio'}), ([], {'fio'})])
+def test_a_feature_takes_the_place_of_another_where_the_environment_has_it(features, used):
+    made = Replay(check('rewrite', 'Rewrite'), {}, asked={'sync': 'fsync', 'files': '8MiB,64KiB,1KiB', 'records': '4KiB,100B,1MiB'},
+                  calls=['parity_claim', 'declare'])
+    assert set(made.valid_prog_environs) == {'+fio', '+iozone'} and made.needs_of(SimpleNamespace(features=features)) == used
+
+
+@pytest.mark.parametrize('sync, files, records, started', [
+    ('fsync', '8MiB,64KiB,1KiB', '4KiB,100B,1MiB', [
+        '-a -e -i 0 -s 64k -r 4k -f "$folder/1-of-2"', '-a -e -i 0 -s 8192k -r 4k -r 1024k -f "$folder/2-of-2"']),
+    ('buffered', '512MiB', '64KiB,4KiB,32MiB', ['-a -i 0 -s 524288k -r 64k -f "$folder/1-of-1"'])])
+def test_iozone_is_started_once_for_each_file_with_the_records_that_it_can_hold(sync, files, records, started):
+    made = Replay(check('rewrite', 'Rewrite'), {}, asked={'needs': ['iozone'], 'sync': sync, 'files': files, 'records': records,
+                                                          'program': 'iozone'}, calls=['declare'])
+    assert made.iozone_options().split(' && iozone ') == started

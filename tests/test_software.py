@@ -110,7 +110,7 @@ def test_distro_offers_what_starts(stocked, monkeypatch):
     found = find(stocked)
     distro, = found.environs
     assert (distro.name, distro.provider) == ('distro', 'distro')
-    assert set(distro.features) == {'hpcc', 'mpi', 'python', 'comms', 'filecopy', 'fileset', 'filetransfer', 'pingpong', 'rewrite', 'sharedlink'}
+    assert set(distro.features) == {'hpcc', 'mpi', 'python', 'comms', 'filecopy', 'fileset', 'filetransfer', 'pingpong', 'sharedlink'}
     assert distro.software['programs']['hpcc'] == {
         'path': str(stocked.bin / 'hpcc'), 'version': '1.5.0', 'package': None, 'package_version': None,
         'sha256': hashlib.sha256((stocked.bin / 'hpcc').read_bytes()).hexdigest()}
@@ -126,11 +126,11 @@ def test_distro_offers_what_starts(stocked, monkeypatch):
 def test_a_code_without_all_its_programs_is_not_offered_and_the_way_out_is_told(stocked):
     script(stocked.bin / 'hpcc', 'echo "error while loading shared libraries: libmpi.so.40" >&2; exit 127')
     found = find(stocked)
-    assert set(found.environs[0].features) == {'mpi', 'python', 'comms', 'filecopy', 'fileset', 'filetransfer', 'pingpong', 'rewrite', 'sharedlink'}
+    assert set(found.environs[0].features) == {'mpi', 'python', 'comms', 'filecopy', 'fileset', 'filetransfer', 'pingpong', 'sharedlink'}
     assert any('does not start: exit code 127: error while loading' in note for note in found.notes)
     script(stocked.bin / 'hpcc', HPCC)
     (stocked.bin / 'mpirun').unlink()
-    assert offered(stocked) == ['python', 'sharedlink', 'filecopy', 'filetransfer', 'rewrite']
+    assert offered(stocked) == ['python', 'sharedlink', 'filecopy', 'filetransfer']
     for name in ('hpcc', 'python3'):
         (stocked.bin / name).unlink()
     found = find(stocked)

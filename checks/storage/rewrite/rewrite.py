@@ -1,41 +1,45 @@
-"""First and second writes of files, by records: fio writes what IOZone's automatic mode writes.
+"""First and second writes of files, by records: IOZone 3 (Norcott, Capps) in automatic mode, or fio in its place.
 
-A new file has to be given room; one that is there only takes new contents. Small files are many, so that there
-is time to measure.
+A new file has to be given room; one that is there only takes new contents. IOZone writes one file of each size.
+fio writes many small ones, so that there is time to measure.
 """
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, variable
+from rewrite_output import TOOLS, name_of
+from rewrite_output import read as read
 
-from parity.base import codes
 from parity.base.figures import amount
 from parity.check import Code, Metric, Room, Workload, Wrong
-from parity.check.reader import room
 
-CODE = Code('rewrite', beside=('python3',), units={'.*_rate': 'MiB/s', '.*_iops': 'op/s', '.*': 'us'},
-            parts={'storage': ('Rewrite',)})
+# 3.489 is the oldest release whose report was recorded
+CODE = Code('IOZone', feature='iozone', spack='iozone@3_506', binaries=('iozone',), executable='iozone',
+            package='iozone3', beside=('python3',), starts=('-v',), version=r'Revision: (\d+)\.(\d+)',
+            least=(3, 489), stand_in='fio', stands_for=('rewrite_',),
+            units={'.*_rate': 'MiB/s', '.*_iops': 'op/s', '.*': 'us'}, parts={'storage': ('Rewrite',)})
 
 MIB = 1 << 20
 _BLOCK = r'[1-9]\d{0,6}(B|KiB|MiB)'
-#: The reader of fio's report: groups with their rates and latencies.
-read = room(codes.named('fio')).read
 # files and records, by size; IOZone's own of its automatic mode are acceptance's
 _POWERS = tuple(f'{1 << n}KiB' if n < 10 else f'{1 << n - 10}MiB' for n in range(2, 20))
 SIZES = {'quick': (('64KiB', '8MiB'), ('4KiB', '1MiB')),
             'nightly': (('64KiB', '8MiB', '512MiB'), ('4KiB', '64KiB', '1MiB', '16MiB')),
             'acceptance': (_POWERS[4:], _POWERS[:13])}
-WRITTEN = 16 * MIB          # bytes of a group at least: so many small files
+WRITES = ('write', 'rewrite')
+ODD = 'IOZone writes whole records of whole KiB, up to 16 MiB'
+WRITTEN = 16 * MIB          # bytes of a group of fio's at least: so many small files
 
 
 @rfm.simple_test
 class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
     """Write new files by records, and write them again, as IOZone's writer and re-writer do.
 
-    `buffered` is the time of the writes alone, into the page cache; `fsync` that of making, writing and syncing
-    the files. ``files`` and ``records`` replace the sizes of these. Of small files there are many."""
+    `buffered` is the time of the writes alone, into the page cache; `fsync` that of writing and syncing the files,
+    and with fio of making them. ``files`` and ``records`` replace the sizes of these."""
 
-    needs = frozenset({'fio'})
+    needs, instead = frozenset({'fio'}), {'fio': 'iozone'}
+    variants = {'tool': TOOLS}
     sync = parameter(['buffered', 'fsync'])
     files = variable(typ.Str[rf'({_BLOCK}(,{_BLOCK})*)?'], value='')
     records = variable(typ.Str[rf'({_BLOCK}(,{_BLOCK})*)?'], value='')
@@ -46,27 +50,55 @@ class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
                           zip((self.files, self.records), SIZES[self.size], strict=True))
         self.pairs = {f'{file}_{record}': (int(amount(file)[0]), int(amount(record)[0]))
                       for file in files for record in records}
-        self.metrics = tuple(Metric(f'{what}_{pair}', 'MiB/s', 'higher') for what in ('write', 'rewrite')
+        self.metrics = tuple(Metric(f'{what}_{pair}', 'MiB/s', 'higher') for what in WRITES
                              for pair in self.pairs)
 
     def not_run(self):
         return {f'{what}_{pair}': why for pair, (file, record) in self.pairs.items()
-                if (why := beyond(file, record)) for what in ('write', 'rewrite')}
+                if (why := beyond(file, record)) for what in WRITES}
 
     @run_after('setup')
     def place(self):
         self.without_launcher()
         self.num_cpus_per_task = self.extra('cores') or 1
-        ran = [max(WRITTEN, file) for file, record in self.pairs.values() if not beyond(file, record)]
-        if not ran:
+        if self.by_iozone():
+            self.leave_out([f'{what}_{pair}' for pair, sizes in self.pairs.items() if odd(*sizes)
+                            for what in WRITES], ODD)
+        files = [file for file, _ in self.written().values()]
+        if not files:
             self.skip_case('files: none holds one of the records')
-        self.plan_bytes([2 * sum(ran)], 1, self.on)
-        self.take_room(max(ran), files=max(copies(file) for file, _ in self.pairs.values()))
+        at_once = dict.fromkeys(files, 1) if self.by_iozone() else {file: copies(file) for file in files}
+        self.plan_bytes([2 * sum(file * at_once[file] for file in files)], 1, self.on)
+        self.take_room(max(file * several for file, several in at_once.items()), files=max(at_once.values()))
         self.prerun_cmds += ['export folder']
-        self.executable, self.executable_opts = self.program('fio'), ['--output-format=json', 'case.fio']
+        if self.by_iozone():
+            self.executable, self.executable_opts = self.program('iozone'), [self.iozone_options()]
+        else:
+            self.executable, self.executable_opts = self.program('fio'), ['--output-format=json', 'case.fio']
+
+    def by_iozone(self):
+        """Return whether the environment has IOZone."""
+        return 'iozone' in self.needs
+
+    def written(self):
+        """Return the bytes of the file and of the record of each pair that runs, by its name."""
+        return {pair: sizes for pair, sizes in self.pairs.items()
+                if not beyond(*sizes) and not (self.by_iozone() and odd(*sizes))}
+
+    def iozone_options(self):
+        """Return the options of IOZone, which is started anew for each size of a file."""
+        records = {}
+        for file, record in sorted(set(self.written().values())):
+            records.setdefault(file, []).append(f'-r {record >> 10}k')
+        fsync = '-e ' if self.sync == 'fsync' else ''
+        return f' && {self.program("iozone")} '.join(
+            f'-a {fsync}-i 0 -s {file >> 10}k {" ".join(own)} -f "$folder/{at}-of-{len(records)}"'
+            for at, (file, own) in enumerate(records.items(), 1))
 
     @run_before('run')
     def write_input(self):
+        if self.by_iozone():
+            return
         # opened when they are written: fio would write the files of the second group before the first one begins
         lines = ['[global]', 'directory=${folder}', 'filename_format=f.$filenum', 'ioengine=psync', 'rw=write',
                  'direct=0', 'create_on_open=1', 'fallocate=none', 'invalidate=0', 'file_service_type=sequential',
@@ -79,22 +111,37 @@ class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
     def groups(self):
         """Return the bytes of a record, of all files and of a file of each group that runs, in order."""
         return {f'{what}_{pair}': (record, file * copies(file), file)
-                for pair, (file, record) in self.pairs.items() if not beyond(file, record)
-                for what in ('write', 'rewrite')}
+                for pair, (file, record) in self.written().items() for what in WRITES}
 
     def parse(self, text):
         values, facts = read(text)
-        asked = {name: ('write', str(record), str(size), '0') for name, (record, size, _) in self.groups().items()}
-        ran = {name: tuple(options.get(key) for key in ('rw', 'bs', 'size', 'direct'))
-               for name, options in facts['groups'].items()}
-        if ran != asked:
-            raise Wrong(f'ran rw, bs, size, direct {ran}, asked for {asked}')
         self.note({**facts, **self.caches_known(), 'figures': values})
+        self.variant(tool=facts['tool'])
+        if facts['tool'] != (tool := 'iozone' if self.by_iozone() else 'fio'):
+            raise Wrong(f'ran {facts["tool"]}, asked for {tool}')
+        rates = self.iozone_rates(values, facts) if self.by_iozone() else self.fio_rates(values, facts)
         every = [m.name for m in self.metrics]
         if self.sync == 'buffered':
             self.label(every, 'cached', 'into the page cache, without fsync')
         elif self.is_memory():
             self.label(every, 'cached', f'{self.filesystem_type()} is memory')
+        return rates
+
+    def iozone_rates(self, values, facts):
+        names = {f'{what}_{pair}': name_of(what, *sizes) for pair, sizes in self.written().items()
+                 for what in WRITES}
+        for ran, asked in ((facts['fsync'], 'yes' if self.sync == 'fsync' else 'no'),
+                           (sorted(values), sorted({*names.values()}))):
+            if ran != asked:
+                raise Wrong(f'ran fsync or rates {ran}, asked for {asked}')
+        return {name: values[own] for name, own in names.items()}
+
+    def fio_rates(self, values, facts):
+        asked = {name: ('write', str(record), str(size), '0') for name, (record, size, _) in self.groups().items()}
+        ran = {name: tuple(options.get(key) for key in ('rw', 'bs', 'size', 'direct'))
+               for name, options in facts['groups'].items()}
+        if ran != asked:
+            raise Wrong(f'ran rw, bs, size, direct {ran}, asked for {asked}')
         if self.sync == 'fsync':
             return {name: values[f'{name}_write_rate'] for name in asked}
         return {name: record / values[f'{name}_write_mean'] * 1e6 / MIB
@@ -114,3 +161,8 @@ def beyond(file, record):
     if record < 1 << 16 and file >= 1 << 25:
         return 'records below 64 KiB are not run for files of 32 MiB on'
     return ''
+
+
+def odd(file, record):
+    """Return whether IOZone cannot write a file by these records; both in bytes."""
+    return bool(file % 1024 or record % 1024 or file % record or record > 16 * MIB)

@@ -42,6 +42,8 @@ class Workload(rfm.RegressionTestPlugin):
 
     #: Features that an environment must offer; the code's own if not stated.
     needs = frozenset()
+    #: The feature that takes the place of one in ``needs`` where an environment offers it: {'one': 'better'}.
+    instead = {}
     #: Features that the partition must have, e.g. {'gpu'}.
     partition_needs = frozenset()
     #: tuple of parity.check.metric.Metric
@@ -86,7 +88,15 @@ class Workload(rfm.RegressionTestPlugin):
     def parity_claim(self):
         """State in ReFrame's form which partitions and environments the check needs."""
         self.valid_systems = [' '.join(f'+{f}' for f in sorted(self.partition_needs)) or '*']
-        self.valid_prog_environs = [' '.join(f'+{f}' for f in sorted(self.needs)) or '*']
+        self.valid_prog_environs = [' '.join(f'+{f}' for f in sorted(needs)) or '*'
+                                    for needs in dict.fromkeys((self.needs, self._instead()))]
+
+    def _instead(self):
+        return frozenset(self.instead.get(f, f) for f in self.needs)
+
+    def needs_of(self, environ):
+        """Return the features that a case in this environment uses: those in place of others where it has them."""
+        return better if (better := self._instead()) <= {*environ.features} else self.needs
 
     @property
     def parity_subsystem(self):
@@ -97,6 +107,7 @@ class Workload(rfm.RegressionTestPlugin):
     @run_after('setup')
     def parity_begin(self):
         """Enter the session (its first case opens it) and note what the case stands on."""
+        self.needs = self.needs_of(self.current_environ)
         if self.is_dry_run():
             return
         from parity import session

@@ -194,10 +194,11 @@ def _unset(variables, checks) -> list[dict[str, str]]:
 def _case(testcase: TestCase, environ: str) -> dict[str, Any]:
     check, partition = testcase.check, testcase.partition
     not_run = check.not_run() if hasattr(check, 'not_run') else {}
+    needs = check.needs_of(testcase.environ) if hasattr(check, 'needs_of') else ()
     return {
         'check': type(check).__name__, 'case': case_name(check.display_name), 'unique_name': check.unique_name,
         'subsystem': getattr(check, 'parity_subsystem', ''), 'size': getattr(check, 'size', ''),
-        'file': _file(check), 'needs': sorted(getattr(check, 'needs', ())),
+        'file': _file(check), 'needs': sorted(needs),
         'system': partition.fullname.split(':')[0], 'partition': partition.name, 'environ': environ,
         'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')} for metric in _metrics(check)]}
 
