@@ -193,7 +193,7 @@ def test_the_distributions_compiler_mpi_and_blas_are_externals_and_are_named_whe
 
 # ---- the codes for GPUs, in a view of their own
 
-def gpu_yaml(text: str = 'specs: [babelstream@5.0 +cuda cuda_arch=80, osu-micro-benchmarks@7.4 +cuda cuda_arch=80]') -> Path:
+def gpu_yaml(text: str = 'specs: [babelstream@5.0 +cuda cuda_arch=80, osu-micro-benchmarks@7.4 +cuda cuda_arch=80 ^cuda@:12]') -> Path:
     file = environment.scope('local') / 'gpu.yaml'
     file.write_text(text)
     return file
@@ -216,7 +216,9 @@ def test_gpu_specs_get_a_view_of_their_own(site):
     ('spec: [a]', 1, "no such key; did you mean 'specs'? valid: specs"), ('specs: []', 1, 'at least 1 item'), ('specs:\n- 5', 2, 'valid string'),
     ('specs:\n- babelstream@5.0 +cuda cuda_arch=80\n- hpl@2.3 +cuda cuda_arch=80', 3, 'valid: babelstream, osu-'),
     ('specs:\n- babelstream +cuda cuda_arch=80', 2, 'must name its version'), ('specs:\n- babelstream@5.0 +omp', 2, 'valid: +cuda or +rocm'),
-    ('specs:\n- babelstream@5.0 +hip +rocm', 2, 'must name the architecture: amdgpu_target=')])
+    ('specs:\n- babelstream@5.0 +hip +rocm', 2, 'must name the architecture: amdgpu_target='),
+    *((f'specs:\n- osu-micro-benchmarks@{spec}', 2, 'does not compile with CUDA 13; valid: ^cuda@:12') for spec in (
+        '7.4 +cuda cuda_arch=80', '7 +cuda cuda_arch=80 ^cuda@12:13', '=7.4 +cuda cuda_arch=80 ^cuda@13.0', '7.3 +cuda cuda_arch=80 ^cuda@12,13'))])
 def test_a_wrong_gpu_spec_is_told_with_its_line_and_what_is_valid(site, text, line, said):
     file = gpu_yaml(text)
     with pytest.raises(UsageError) as caught:
@@ -236,6 +238,22 @@ def test_gpu_specs_are_built_with_the_cuda_that_is_here_and_end_in_one_line_with
     assert environment._cuda(str(nvcc))['externals'] == [{'spec': 'cuda@12.4', 'prefix': str(tmp_path / 'cuda-12.4')}]
     packages.write_text('packages: {cuda: {buildable: false}}')
     assert environment.nvcc('local') == ''
+    packages.unlink()
+    nvcc.write_text(nvcc.read_text().replace('12.4', '13.0'))
+    with pytest.raises(UsageError, match=rf"^{nvcc}: 'osu-micro-benchmarks@7.4 [^\n]* does not compile with cuda@13.0; valid: cuda@:12$"):
+        environment.nvcc('local')
+
+
+@pytest.mark.parametrize('version, cudas, refused', [
+    ('7.4', ['13.0.1'], True), ('7.4', ['13.0.1', '12.4.1'], False), ('7.4', ['12.9'], False), ('7.4', [], False), ('7.5.2', ['13.0.1'], False)])
+def test_a_cuda_with_which_a_code_does_not_compile_is_refused_by_name(site, version, cudas, refused):
+    packages = gpu_yaml(f'specs: [osu-micro-benchmarks@{version} +cuda cuda_arch=80 ^cuda@12.4:12]').with_name('packages.yaml')
+    packages.write_text('packages:\n  cuda:\n    buildable: false\n    externals:\n' + ''.join(f'    - {{spec: cuda@{cuda}, prefix: /opt/{cuda}}}\n' for cuda in cudas))
+    if not refused:
+        environment.write(site, FACTS)
+        return
+    with pytest.raises(UsageError, match=rf"^{packages}:5: 'osu-micro-benchmarks@7.4 [^\n]*' does not compile with cuda@13.0.1; valid: cuda@:12$"):
+        environment.write(site, FACTS)
 
 
 @pytest.mark.parametrize('old, new, said', [

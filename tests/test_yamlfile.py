@@ -76,7 +76,7 @@ READERS = {
 @pytest.mark.parametrize('name', READERS)
 def test_whoever_reads_a_file_refuses_it(site, name):
     beside = {'jobs/jobs.yaml': (TOP / 'jobs' / 'jobs.yaml').read_text(),
-              'systems/local/spack/gpu.yaml': 'specs: [osu-micro-benchmarks@7 +cuda cuda_arch=90]\n'}
+              'systems/local/spack/gpu.yaml': 'specs: [osu-micro-benchmarks@7 +cuda cuda_arch=90 ^cuda@:12]\n'}
     for path, text in {**beside, name: LAUGHS}.items():
         (paths.root() / path).parent.mkdir(parents=True, exist_ok=True)
         (paths.root() / path).write_text(text)

@@ -59,6 +59,7 @@ class Code:
     least: tuple[int, ...] = (0,)
     blas: bool = False
     gpu: bool = False                   # Spack can build it for GPUs, too
+    cuda_most: tuple[str, int] | None = None    # versions up to this one compile with CUDA up to that
     profile: tuple[str, str] | None = None
     stand_in: str = ''
     stands_for: tuple[str, ...] = ()

@@ -239,7 +239,24 @@ def _spec(text: str) -> str:
         raise ValueError(f'{text!r}: must be a build for GPUs; valid: +cuda or +rocm')
     if f' {_ARCHITECTURE[variants[0]]}=' not in text:
         raise ValueError(f'{text!r}: must name the architecture: {_ARCHITECTURE[variants[0]]}=...')
+    if (most := _cuda_most(text)) and not _within(text.partition(' ^cuda@')[2], most):
+        raise ValueError(f'{text!r}: does not compile with CUDA {most + 1}; valid: ^cuda@:{most}')
     return text
+
+
+def _cuda_most(spec: str) -> int | None:
+    """Return the newest CUDA that compiles the spec; None where its code states none."""
+    name, version = re.match(r'([\w-]*)@=?([\d.]*)', spec).groups()
+    newest, most = next((c.cuda_most for c in codes.every() if c.gpu and c.spack_package == name),
+                        None) or ('', None)
+    old = [*map(int, re.findall(r'\d+', version))] <= [*map(int, re.findall(r'\d+', newest))]
+    return most if '+cuda' in spec and old else None
+
+
+def _within(versions: str, most: int) -> bool:
+    """Return whether no version, of those that a spec has behind ^cuda@, is newer."""
+    last = [each.rpartition(':')[2].lstrip('=') for each in versions.partition(' ')[0].split(',')]
+    return all(number.isdigit() and int(number) <= most for number in (each.partition('.')[0] for each in last))
 
 
 class Gpu(Strict):
@@ -251,7 +268,32 @@ class Gpu(Strict):
 def gpu_specs(system: str) -> list[str]:
     """Return the system's GPU specs; none where it has no gpu.yaml. Raise UsageError for a wrong one."""
     file = scope(system) / 'gpu.yaml'
-    return yamlfile.read(file, Gpu).specs if file.exists() else []
+    specs = yamlfile.read(file, Gpu).specs if file.exists() else []
+    _refuse_cuda(specs, (_stated_cuda(system) or {}) if specs else {})
+    return specs
+
+
+def _stated_cuda(system: str) -> dict[str, str] | None:
+    """Return the CUDAs that packages.yaml states and Spack may not add to, by their places; None for no entry."""
+    file = scope(system) / 'packages.yaml'
+    data, node = yamlfile.load(file) if file.exists() else (None, None)
+    packages = data.get('packages') if isinstance(data, dict) else None
+    if not isinstance(packages, dict) or 'cuda' not in packages:
+        return None
+    own = packages['cuda'] if isinstance(packages['cuda'], dict) else {}
+    each = own.get('externals') if own.get('buildable') is False else None
+    return {f'{file}:{yamlfile.line_of(node, ("packages", "cuda", "externals", at))}': str(external['spec'])
+            for at, external in enumerate(each if isinstance(each, list) else [])
+            if isinstance(external, dict) and 'spec' in external}
+
+
+def _refuse_cuda(specs: list[str], found: dict[str, str]) -> None:
+    """Raise UsageError for a spec that compiles with no CUDA of ``found``: place -> cuda@VERSION."""
+    for spec in specs:
+        most = _cuda_most(spec)
+        if most and found and not any(_within(cuda.partition('@')[2], most) for cuda in found.values()):
+            raise UsageError(f'{next(iter(found))}: {spec!r} does not compile with {", ".join(found.values())}; '
+                             f'valid: cuda@:{most}')
 
 
 def _add_gpu(manifest: dict[str, Any], wanted: list[str]) -> None:
@@ -277,12 +319,11 @@ def gpu_driver() -> bool:
 def nvcc(system: str) -> str:
     """Return the nvcc to build with, '' for none. UsageError where none is here: Spack would fetch 4 GB."""
     asked = [spec for spec in gpu_specs(system) if '+cuda' in spec]
-    stated = scope(system) / 'packages.yaml'
-    data = yamlfile.load(stated)[0] if asked and stated.exists() else None
-    if not asked or (isinstance(data, dict) and 'cuda' in (data.get('packages') or {})):
+    if not asked or _stated_cuda(system) is not None:
         return ''
     if found := shutil.which('nvcc') or shutil.which('/usr/local/cuda/bin/nvcc'):
+        _refuse_cuda(asked, {found: f'cuda@{_version(found)}'})
         return found
     raise UsageError(f'{scope(system) / "gpu.yaml"}: {asked[0]!r} needs CUDA, and no nvcc is on PATH or in '
                      '/usr/local/cuda: install the CUDA toolkit, or state where it is, as an external, in '
-                     f'{stated}')
+                     f'{scope(system) / "packages.yaml"}')
