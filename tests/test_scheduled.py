@@ -1,5 +1,6 @@
 """What is asked of a batch system for every case, what its node says of itself (programs/node.sh), how a job was ended, and where its ranks ran."""
 
+import json
 import os
 import platform
 import re
@@ -158,6 +159,14 @@ def test_data_that_took_another_network(tmp_path, chosen, went, least, why):
     assert traffic.problem(chosen, NETWORKS, traffic.told(tmp_path), least) == why
 
 
+def test_two_ranks_on_one_device_are_named():
+    def why(*devices):
+        ranks = tuple(Rank(i, 'a', frozenset({i}), device) for i, device in enumerate(devices))
+        return placement.problem(Asked(1, 2), Ran(ranks, TOPOLOGY, frozenset(TOPOLOGY)))
+    assert why('GPU-7', 'GPU-7') == 'ranks 0 and 1 are on one device of a: GPU-7'
+    assert not why('GPU-7', 'GPU-8') and not why('unknown', 'unknown') and not why('', '')
+
+
 def test_any_other_file_is_no_note(tmp_path):
     notes = {'0': '0 a 0-1,4\n', '1': '1 a', '2': '7 a 0\n', 'topology': '# CPU,Core,Socket\n0,0,0\n1,1,\n'}     # 1: the disk was full
     for name, text in notes.items():
@@ -180,3 +189,36 @@ def test_a_rank_notes_itself_and_becomes_the_program(tmp_path):
     assert done.stdout == 'libnone.so -k0,-e y\n'
     done = rank('--preload', '/no/lib.so', 'PROFILER=', 'true')
     assert done.returncode == 1 and '/no/lib.so: cannot be read' in done.stderr
+
+
+#: What programs/gpus.py tells, as it writes it.
+DEVICES = json.dumps({'node': 'a', 'devices': [{'index': at, 'uuid': f'GPU-{at}{at}', 'bus': f'0{at}'} for at in range(2)]}, indent=1)
+
+
+@pytest.mark.parametrize('env, told, number, device', [
+    ({'OMPI_COMM_WORLD_LOCAL_RANK': '1', 'SLURM_LOCALID': '0'}, DEVICES, '1', 'GPU-11'), ({'SLURM_LOCALID': '3'}, DEVICES, '3', 'GPU-11'),
+    ({'PALS_LOCAL_RANKID': '0'}, DEVICES, '0', 'GPU-00'), ({'MPI_LOCALRANKID': '1'}, '', '1', 'unknown'), ({}, DEVICES, '0', 'GPU-00'),
+    ({'MPI_LOCALRANKID': '1', 'CUDA_VISIBLE_DEVICES': 'MIG-5'}, DEVICES, '1', 'unknown')])
+def test_a_rank_takes_the_device_of_its_number_on_the_node_and_notes_it(tmp_path, env, told, number, device):
+    (tmp_path / 'ranks').mkdir()
+    (tmp_path / 'gpus.py').write_text(f'print({told!r})')
+    known = {name: value for name, value in os.environ.items() if not re.search('LOCAL|SLURM|CUDA', name)}
+    done = subprocess.run([RANK_SH, '--device', 'rocm', 'sh', '-c', 'echo "$LOCAL_RANK $MV2_COMM_WORLD_LOCAL_RANK $CUDA_DEVICE_ORDER"'],
+                          cwd=tmp_path, env={**known, **env}, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f'{number} {number} PCI_BUS_ID\n', '')
+    found, = placement.read(tmp_path / 'ranks').ranks
+    assert found.device == device and found.cpus == os.sched_getaffinity(0)
+
+
+@pytest.mark.parametrize('api, said, runs', [('cuda', 'false', False), ('cuda', 'true', True), ('rocm', 'false', True), ('cuda', None, True)])
+def test_a_rank_ends_at_once_where_its_mpi_sends_from_no_device(tmp_path, api, said, runs):
+    (tmp_path / 'ranks').mkdir()
+    program(tmp_path / 'mpirun', '')
+    if said:
+        program(tmp_path / 'ompi_info', f'echo mca:mpi:base:param:mpi_built_with_cuda_support:value:{said}')
+    for rank in '01':
+        done = subprocess.run([RANK_SH, '--device', api, 'echo', 'ran'], cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, 'OMPI_COMM_WORLD_RANK': rank, 'PATH': f'{tmp_path}:{os.environ["PATH"]}'})
+        reason = 'rank.sh: this MPI sends from no device: mpi_built_with_cuda_support is false\n' if rank == '0' else ''
+        assert (done.returncode, done.stdout) == (0, 'ran\n' if runs else reason)
+    assert len(placement.read(tmp_path / 'ranks').ranks) == 2

@@ -33,6 +33,8 @@ class Mpi(Workload):
     order = variable(typ.Str['|'.join(placement.ORDERS)], value='block')
     profile = variable(typ.Bool, value=False)
     network = variable(typ.Str[r'[A-Za-z0-9_-]*'], value='')
+    #: `cuda` or `rocm` where every rank takes a GPU of its node: programs/rank.sh --device.
+    device_api = ''
     #: Bytes that the ranks of the first node sent to other nodes, at least, as the program tells.
     sent_bytes = 0
 
@@ -116,10 +118,13 @@ class Mpi(Workload):
         if self.network and self.asked.nodes > 1:
             self.prerun_cmds = [*self.prerun_cmds, traffic.command(traffic.BEFORE)]
             self.postrun_cmds = [traffic.command(traffic.AFTER), *self.postrun_cmds]
-        preload = []
+        options = []
+        if self.device_api:
+            self.stage_program('gpus.py')
+            options = ['--device', self.device_api]
         if self.profile:
-            preload = ['--preload', self.program(self.profiler.binaries[0]), self.profiler.profile[1]]
-        self.executable_opts = [*preload, self.executable, *self.executable_opts]
+            options += ['--preload', self.program(self.profiler.binaries[0]), self.profiler.profile[1]]
+        self.executable_opts = [*options, self.executable, *self.executable_opts]
         self.executable = './rank.sh'
 
     def parity_beside(self):

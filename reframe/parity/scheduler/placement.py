@@ -47,11 +47,12 @@ class Asked:
 
 
 class Rank(NamedTuple):
-    """One rank's own note: its number, its node and the CPUs it may run on."""
+    """One rank's own note: its number, its node, the CPUs it may run on, and the UUID of its GPU."""
 
     number: int
     node: str
     cpus: frozenset[int]
+    device: str = ''                # 'unknown' where nothing tells, '' where the case has none
 
 
 class Ran(NamedTuple):
@@ -62,8 +63,9 @@ class Ran(NamedTuple):
     allowed: frozenset[int] = frozenset()
 
     def told(self) -> list[dict]:
-        """Return rank, node and CPUs for the results, in short form."""
-        return [{'rank': r.number, 'node': r.node, 'cpus': text.cpu_list(r.cpus)} for r in self.ranks]
+        """Return rank, node, CPUs and GPU for the results, in short form."""
+        return [{'rank': r.number, 'node': r.node, 'cpus': text.cpu_list(r.cpus),
+                 **({'device': r.device} if r.device else {})} for r in self.ranks]
 
 
 def needs_node_file(partition) -> bool:
@@ -85,8 +87,8 @@ def variables(asked: Asked, node_file: bool = False) -> dict[str, str]:
 def read(folder: Path) -> Ran:
     """Read the notes that a job's ranks wrote into ``folder``; any other file is no rank."""
     notes = ((file.name, file.read_text(errors='replace').split()) for file in folder.glob('[0-9]*'))
-    ranks = sorted(Rank(int(name), words[1], text.cpus(words[2])) for name, words in notes
-                   if len(words) == 3 and words[0] == name and name.isdecimal())
+    ranks = sorted(Rank(int(name), words[1], text.cpus(words[2]), *words[3:]) for name, words in notes
+                   if len(words) in (3, 4) and words[0] == name and name.isdecimal())
     topology, allowed = (file.read_text(errors='replace') if file.exists() else ''
                          for file in (folder / 'topology', folder / 'allowed'))
     # `lscpu -p=CPU,CORE,SOCKET`, and the line Cpus_allowed_list of /proc/self/status
@@ -109,7 +111,15 @@ def problem(asked: Asked, ran: Ran) -> str:
         place = rank.number // asked.each if asked.order == 'block' else rank.number % asked.nodes
         if rank.node != nodes[place]:
             return f'rank {rank.number} is on {rank.node}: not in {asked.order} order'
-    return _binding(asked.binding, ran)
+    return _binding(asked.binding, ran) or _shared_device(ran)
+
+
+def _shared_device(ran: Ran) -> str:
+    seen = {}
+    for rank in ran.ranks:
+        if rank.device not in ('', 'unknown') and (other := seen.setdefault(rank.device, rank)) is not rank:
+            return f'ranks {other.number} and {rank.number} are on one device of {rank.node}: {rank.device}'
+    return ''
 
 
 def _binding(binding: str, ran: Ran) -> str:
