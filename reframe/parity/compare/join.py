@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
 from parity.compare import model, pairs, resolve
 from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
+from parity.compare.pairs import Expectation, Pair
 from parity.stats import interval
 from parity.stats.interval import CONFIDENCE, Sample
 from parity.system import systems
@@ -24,8 +25,9 @@ MOST = 500
 MARGIN = 0.02
 #: So much of all runs may stand beside none of the other side (a run that failed), not more.
 _ALONE = 0.2
-#: What no label makes comparable.
+#: What no label makes comparable; nor does a pair of different programs, which are compared node to node.
 _NEVER = ('unit', 'direction')
+_NODE_TO_NODE = (*_NEVER, 'nodes')
 
 
 def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool = False) -> Comparison:
@@ -120,8 +122,9 @@ def _means(rows: Iterable[Row]) -> list[Mean]:
     return means
 
 
-def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, label: bool) -> Row:
-    """Return the row of two cells with the same case and metric; either may have no values."""
+def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, label: bool,
+         never: tuple[str, ...] = _NEVER) -> Row:
+    """Return the row of two cells; either may have no values. With ``label`` all but ``never`` may differ."""
     measured = baseline.values and candidate.values
     one, other = ({'unit': cell.unit, 'direction': cell.better, **cell.facts} for cell in (baseline, candidate))
     differs = [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
@@ -131,7 +134,7 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
         'subsystem': known.subsystem, 'check': known.check, 'benchmark': known.case, 'metric': known.metric,
         'unit': known.unit, 'better': known.better, 'differs': differs,
         'label': baseline.label or candidate.label, 'changed': known.changed}
-    unlike = [d for d in differs if not label or d.fact in _NEVER]
+    unlike = [d for d in differs if not label or d.fact in never]
     if measured and not unlike:
         return _compared(fields, baseline, candidate, names, margin)
     why = 'not like for like: ' + '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in unlike) if measured \
@@ -211,12 +214,64 @@ def marked(compared: Comparison) -> Comparison:
     kinds = {compared.baseline.kind, compared.candidate.kind}
     if kinds != {'partition'} or names[0] != names[2] or names[0] not in systems.names():
         return compared
-    rows = list(compared.rows)
     for pair in pairs.read(systems.read(names[0])):
-        for expected in pair.expect if [pair.baseline, pair.candidate] == [names[1], names[3]] else ():
-            rows = [row.model_copy(update={'expected': expected.said, 'state': expected.state(row)[0]})
-                    if expected.fits(row) else row for row in rows]
-    return compared.model_copy(update={'rows': rows})
+        if [pair.baseline, pair.candidate] == [names[1], names[3]]:
+            compared = beside(pair, compared)
+            rows = compared.rows
+            for expected in pair.expect:
+                rows = [row.model_copy(update={'expected': expected.said, 'state': expected.state(row)[0]})
+                        if expected.fits(row) else row for row in rows]
+            compared = compared.model_copy(update={'rows': rows})
+    return compared
+
+
+def beside(pair: Pair, compared: Comparison) -> Comparison:
+    """Return the comparison with the rows of expectations that name the baseline's metric: the devices of a node
+    beside all cores of another."""
+    rows = [row for expected in pair.expect if expected.against for row in _speedups(expected, compared)]
+    return compared.model_copy(update={'rows': [*compared.rows, *rows]})
+
+
+def _speedups(expected: Expectation, compared: Comparison) -> Iterator[Row]:
+    """Yield a row for each case of the candidate, beside the fastest of the baseline's figures that fit."""
+    stand = sorted((c for c in compared.baseline.cells if expected.stands(c)),
+                   key=lambda c: median(v.value for v in c.values) if c.values else -math.inf)
+    cases: dict[tuple[str, str], list[Measured]] = {}
+    for cell in compared.candidate.cells:
+        if expected.adds(cell):
+            cases.setdefault((cell.case, cell.environ), []).append(cell)
+    check, metric = expected.metric.split('.')
+    sums = [_sum(cells, metric) for cells in cases.values()]
+    if not sums and stand:
+        sums = [replace(stand[-1], check=check, case=check, metric=metric, values=[], label='', reason='')]
+    for candidate in sums:
+        one = stand[-1] if stand else replace(candidate, values=[], label='', reason='')
+        row = _row(one, candidate, (compared.baseline.name, compared.candidate.name), compared.margin, True,
+                   _NODE_TO_NODE)
+        differs = [Difference(fact='program', baseline=one.case, candidate=candidate.case),
+                   *(d for d in row.differs if d.fact != 'check')] if one.values and candidate.values else []
+        said = '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in differs)
+        notes = [f'{model.SPEEDUP}; the programs differ: {said}',
+                 f'per joule is left out: {one.check} notes no energy'] if differs else []
+        yield row.model_copy(update={
+            'subsystem': candidate.subsystem, 'check': check, 'benchmark': candidate.case, 'metric': metric,
+            'against': expected.beside, 'differs': differs, 'notes': [*row.notes, *notes]})
+
+
+def _sum(cells: list[Measured], metric: str) -> Measured:
+    """Return the sum of a node's devices: a value for each run that has one of every device."""
+    runs: dict[tuple, list[Value]] = {}
+    for cell in cells:
+        count: Counter[tuple] = Counter()
+        for value in cell.values:
+            run = value.session, value.when
+            runs.setdefault((*run, count[run]), []).append(value)
+            count[run] += 1
+    whole = [replace(values[0], value=math.fsum(v.value for v in values)) for values in runs.values()
+             if len(values) == len(cells)]
+    reason = next((c.reason for c in cells if c.reason), '' if whole or not runs else 'no run has every device')
+    return replace(cells[0], metric=metric, values=whole, label=next((c.label for c in cells if c.label), ''),
+                   reason=reason)
 
 
 def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
@@ -230,8 +285,8 @@ def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
     for pair in pairs.read(system):
         both = (pair.baseline, pair.candidate)
         compared = of_partitions([f'{system.name}:{name}' for name in both], uuid,
-                                 [expected.metric for expected in pair.expect])
-        outcomes += [o for o in pairs.judged(pair, compared)
+                                 [m for expected in pair.expect for m in (expected.metric, expected.against) if m])
+        outcomes += [o for o in pairs.judged(pair, beside(pair, compared))
                      if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
                             for name in both)]
     return outcomes

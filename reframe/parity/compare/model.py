@@ -16,6 +16,8 @@ Word = Literal['faster', 'slower', 'equivalent', 'undecided']
 State = Literal['ok', 'regressed', 'insufficient']
 #: In the order in which they are counted.
 WORDS: tuple[Word, ...] = ('faster', 'slower', 'equivalent', 'undecided')
+#: The title over a ratio of devices to the cores of another node.
+SPEEDUP = 'different processors: a speed-up'
 
 
 class Difference(Strict):
@@ -34,6 +36,7 @@ class Row(Strict):
     check: str
     benchmark: str                   # the case: the check with its parameters
     metric: str
+    against: str = ''                # the baseline's figure where another program made it: SPEEDUP
     unit: str
     better: Literal['higher', 'lower', '']      # '': the direction is not known
     n: int                           # runs of the side that has fewer; pairs where it is paired
@@ -82,6 +85,7 @@ class Outcome(Strict):
     subsystem: str
     benchmark: str                   # the case; the check where no case was measured
     metric: str
+    against: str = ''                # the baseline's figure where another program made it
     expected: str                    # 'at least 0.97'
     ratio: float | None = None
     low: float | None = None
@@ -89,6 +93,11 @@ class Outcome(Strict):
     n: int = 0
     state: State
     why: str = ''
+
+    @property
+    def beside(self) -> str:
+        """Words for a title where the sides are different programs."""
+        return f' against {self.against} ({SPEEDUP})' if self.against else ''
 
 
 Facts = dict[str, str]

@@ -6,6 +6,14 @@
         expect:
           - {metric: Stream.triad, at_least: 0.97}
           - {metric: OsuLatency.latency_8B, parameters: {where: between}, at_most: 1.2}
+
+The devices of a node may stand beside all cores of another: the sum of triad_gpu0, triad_gpu1 ... beside a metric
+of another program.
+
+          - metric: GpuStream.triad_gpu
+            against: BabelStream.triad
+            against_parameters: {threads: all}
+            at_least: 5
 """
 
 from __future__ import annotations
@@ -19,8 +27,9 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
-from parity.compare.model import Comparison, Outcome, Row, State
-from parity.plan import LoadedCheck, Plan
+from parity.compare.model import Comparison, Measured, Outcome, Row, State
+from parity.plan import LoadedCheck, Plan, PlannedMetric
+from parity.plan.identity import shared
 from parity.records.outset import parameters
 from parity.stats import bounds
 from parity.system.systems import Name, System
@@ -36,13 +45,17 @@ def _words(given: Any) -> Any:
 
 
 Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+_NAMED = StringConstraints(pattern=r'^\w+\.\w+$')
+_TEXTS = BeforeValidator(_words)
 
 
 class Expectation(Strict):
     """An expected ratio candidate / baseline, for every case of the check that has the parameters."""
 
-    metric: Annotated[str, StringConstraints(pattern=r'^\w+\.\w+$')]        # Check.metric
-    parameters: Annotated[dict[str, str], BeforeValidator(_words)] = {}
+    metric: Annotated[str, _NAMED]                      # Check.metric
+    parameters: Annotated[dict[str, str], _TEXTS] = {}
+    against: Annotated[str, _NAMED] | None = None       # the baseline's, beside the sum of the candidate's devices
+    against_parameters: Annotated[dict[str, str], _TEXTS] = {}
     at_least: Bound = None
     at_most: Bound = None
     why: str = ''
@@ -51,6 +64,8 @@ class Expectation(Strict):
     def _bounded(self) -> Expectation:
         if self.at_least is None and self.at_most is None:
             raise ValueError('needs at_least or at_most')
+        if self.against_parameters and not self.against:
+            raise ValueError('against_parameters needs against')
         if None not in (self.at_least, self.at_most) and self.at_least > self.at_most:
             raise ValueError(f'at_least {self.at_least:g} is above at_most {self.at_most:g}')
         return self
@@ -60,9 +75,26 @@ class Expectation(Strict):
         both = ('at least', self.at_least), ('at most', self.at_most)
         return ' and '.join(f'{word} {bound:g}' for word, bound in both if bound is not None)
 
+    @property
+    def beside(self) -> str:
+        """The baseline's figure where it is another program's: 'BabelStream.triad threads=all'."""
+        return ' '.join((self.against, *(f'{k}={v}' for k, v in self.against_parameters.items()))) \
+            if self.against else ''
+
     def fits(self, row: Row) -> bool:
-        return f'{row.check}.{row.metric}' == self.metric and not row.changed \
+        return row.against == self.beside and not row.changed \
+            and self.metric in (named := f'{row.check}.{row.metric}', shared(named)) \
             and self.parameters.items() <= parameters(row.benchmark).items()
+
+    def stands(self, cell: Measured) -> bool:
+        """Return whether the baseline's cell is the figure that ``against`` names."""
+        return f'{cell.check}.{cell.metric}' == self.against and not cell.changed \
+            and self.against_parameters.items() <= parameters(cell.case).items()
+
+    def adds(self, cell: Measured) -> bool:
+        """Return whether the candidate's cell is one device's share of ``metric``."""
+        return shared(cell.metric) != cell.metric and f'{cell.check}.{shared(cell.metric)}' == self.metric \
+            and not cell.changed and self.parameters.items() <= parameters(cell.case).items()
 
     def state(self, row: Row) -> tuple[State, str]:
         """Return ``regressed`` where the whole interval is beyond the bound, and why.
@@ -132,25 +164,50 @@ def problems(system: System, plan: Plan) -> list[str]:
 
 
 def _fits_nothing(expected: Expectation, checks: dict[str, LoadedCheck]) -> str:
-    check, metric = expected.metric.split('.')
+    found = _named(expected.metric, expected.parameters, checks)
+    if isinstance(found, str) or not expected.against:
+        return found if isinstance(found, str) else ''
+    beside = _named(expected.against, expected.against_parameters, checks)
+    if isinstance(beside, str):
+        return f'against: {beside}'
+    metrics = [(f'{check.check}.{m.name}', m) for check in checks.values() for m in check.metrics]
+    if not _of_devices(found):
+        valid, why = [n for n, m in metrics if _of_devices(m)], f'{expected.metric} is no rate of several devices'
+    elif (found.unit, found.better) != (beside.unit, beside.better):
+        valid = [n for n, m in metrics if (m.unit, m.better) == (found.unit, found.better) and not _of_devices(m)]
+        why = (f'against: {expected.against} is in {beside.unit}, {beside.better} is better; {expected.metric} is '
+               f'in {found.unit}, {found.better} is better')
+    else:
+        return ''
+    return f'{why}; valid: {", ".join(valid) or "none"}'
+
+
+def _of_devices(metric: PlannedMetric) -> bool:
+    """Return whether the figures of devices can be added up."""
+    return shared(f'{metric.name}0') == metric.name and metric.better == 'higher'
+
+
+def _named(named: str, given: dict[str, str], checks: dict[str, LoadedCheck]) -> PlannedMetric | str:
+    """Return the metric that a file names as Check.metric, or why there is none, or none with these parameters."""
+    check, metric = named.split('.')
     if check not in checks:
         return unknown('check', check, list(checks))
-    if metric not in (valid := [m.name for m in checks[check].metrics]):
-        return unknown('metric', metric, valid)
-    for name, value in expected.parameters.items():
+    if metric not in (valid := {m.name: m for m in checks[check].metrics}):
+        return unknown('metric', metric, list(valid))
+    for name, value in given.items():
         of = checks[check].parameters
         if name not in of:
             return unknown('parameter', name, list(of) or ['none'])
         if value not in of[name]:
             return unknown(name, value, of[name])
-    return ''
+    return valid[metric]
 
 
 def judged(pair: Pair, compared: Comparison) -> Iterator[Outcome]:
     """Yield how every expectation of the pair stands: an outcome for each case that it speaks of."""
     names = {'baseline': compared.baseline.name, 'candidate': compared.candidate.name}
     for expected in pair.expect:
-        both = {**names, 'expected': expected.said}
+        both = {**names, 'expected': expected.said, 'against': expected.beside}
         rows = [r for r in compared.rows if expected.fits(r)]
         for row in rows:
             state, why = expected.state(row)

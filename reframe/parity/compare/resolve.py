@@ -15,6 +15,7 @@ import polars as pl
 from parity.base import files
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.compare.model import Measured, Side, Value, differing
+from parity.plan.identity import OF_DEVICE
 from parity.records import database, history, outset, record
 from parity.system import systems
 
@@ -193,9 +194,12 @@ _facts = cache(json.loads)
 
 
 def of_rows(name: str, kind: str, rows: pl.LazyFrame, metrics: Collection[str] | None = None) -> Side:
-    """Make one side of rows of parity.records.history, the oldest session first; of these ``metrics`` only."""
+    """Make one side of rows of parity.records.history, the oldest session first; of these ``metrics`` only.
+    Check.metric_gpu is the metric of every device."""
     rows = rows.with_columns(place=pl.col('system') + ':' + pl.col('partition'))
-    wanted = rows if metrics is None else rows.filter((pl.col('check') + '.' + pl.col('metric')).is_in(metrics))
+    named = pl.col('check') + '.' + pl.col('metric')
+    wanted = rows if metrics is None else rows.filter(
+        named.is_in(metrics) | named.str.replace(OF_DEVICE, '_gpu').is_in(metrics))
     cells = wanted.group_by(_CELL, maintain_order=True).agg(
         pl.col('subsystem', 'check', 'unit', 'better').last(), pl.col(_RUN),
         changed=(pl.col('changed') != '').any())

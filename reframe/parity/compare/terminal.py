@@ -11,7 +11,7 @@ from rich.text import Text
 
 from parity.base.figures import NOTHING, alike, number, percent
 from parity.base.text import brief, visible
-from parity.compare.model import WORDS, Comparison, Row, Side
+from parity.compare.model import SPEEDUP, WORDS, Comparison, Row, Side
 
 _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}
@@ -27,8 +27,9 @@ def rendered(c: Comparison, width: int) -> RenderableType:
     """Render what was compared, how far it is alike, rows, means and notes, so many characters wide."""
     title = f'{_named(c.baseline)} against {_named(c.candidate)}'
     parts: list[RenderableType] = [_line(title, 'bold'), *map(_line, _head(c))]
-    if compared := [r for r in c.rows if r.ratio is not None]:
-        parts += [_line(''), _table(c, compared, width < _WIDE)]
+    for title, against in (('', False), (f'{SPEEDUP}, the devices of a node added up', True)):
+        if compared := [r for r in c.rows if r.ratio is not None and bool(r.against) == against]:
+            parts += [_line(''), *([_line(title, 'bold')] if title else []), _table(c, compared, width < _WIDE)]
     if c.means:
         parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: ' + ' · '.join(
             f'{m.subsystem or "all"} {number(m.speed, pad=True)} ({", ".join(m.checks)})' for m in c.means))]
@@ -86,7 +87,8 @@ def _table(c: Comparison, rows: list[Row], narrow: bool) -> Table:
 def _cells(row: Row, alone: bool, margin: float) -> list[str]:
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
     limits = f'[{number(row.low, pad=True)}, {number(row.high, pad=True)}]' if row.low is not None else NOTHING
-    name = f'  {row.benchmark}: {row.metric}' if alone else f'    {row.metric}'
+    metric = f'{row.metric} / {row.against}' if row.against else row.metric
+    name = f'  {row.benchmark}: {metric}' if alone else f'    {metric}'
     one, two = (text + ('' if share is None else f' ± {percent(share)}') for text, share in (
         (f'{one} {unit}'.strip(), row.spread_baseline), (two, row.spread_candidate)))
     count = f'{row.n} pairs' if row.paired else str(row.n) if row.n_baseline == row.n_candidate else \

@@ -182,8 +182,8 @@ def seen_in(verdict: Verdict | None) -> dict[str, Seen]:
                                cell.ran_on, [where.name] if where and where.kind == 'node' else cell.ran_on)
         elif cell.verdict not in ('skipped', 'disturbed'):
             night[name] = Seen(ran_on=cell.ran_on)
-    night |= {f'{p.candidate} / {p.baseline} {p.benchmark}: {p.metric}': Seen('' if p.state == 'ok' else p.state)
-              for p in verdict.pairs if p.state in ('ok', 'regressed')}
+    night |= {f'{p.candidate} / {p.baseline} {p.benchmark}: {p.metric}{p.beside}':
+              Seen('' if p.state == 'ok' else p.state) for p in verdict.pairs if p.state in ('ok', 'regressed')}
     if verdict.exit_code and not any(seen.word for seen in night.values()):
         night[WHOLE] = Seen('missing')      # nothing at all was measured, or a check is broken
     return night

@@ -11,6 +11,8 @@ from typing import Any
 
 from parity.base import codes
 
+#: The figure of one device: triad_gpu0, triad_gpu1.
+OF_DEVICE = r'_gpu\d+$'
 _REPEAT = re.compile(r' %\.repeat_no=\d+')
 #: Characters that would end a part of a case's name, or a column of a perflog.
 _SEPARATOR = re.compile(r'[\s%|]')
@@ -19,6 +21,11 @@ _SEPARATOR = re.compile(r'[\s%|]')
 def case_name(display_name: str) -> str:
     """Return a case's name: its check and every parameter, those of -P included. Repeats are one case."""
     return _REPEAT.sub('', display_name).replace(' %.', ' %')
+
+
+def shared(metric: str) -> str:
+    """Return the name that the figures of all devices share: triad_gpu of triad_gpu0. Others keep theirs."""
+    return re.sub(OF_DEVICE, '_gpu', metric)
 
 
 def suffix(values: Mapping[str, str]) -> str:

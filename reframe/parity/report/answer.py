@@ -92,7 +92,7 @@ def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
     for pair in verdict.pairs:
         if pair.state == 'regressed':
             yield Entry(word='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
-                        title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}',
+                        title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.beside}',
                         next=f'parity compare {pair.baseline} {pair.candidate}')
 
 

@@ -29,8 +29,8 @@ def table(verdict: Verdict, words: Iterable[str] = WORDS) -> list[tuple[str, str
             said += [(text, '') for text in _rows(own)]
     if everything and verdict.pairs:
         said += [('', ''), ('PAIRS', '')]
-        said += [(f'  {p.candidate} / {p.baseline}   {p.benchmark}: {p.metric} {p.expected}   {p.state}: {p.why}',
-                  STYLES.get(p.state, '')) for p in verdict.pairs]
+        said += [(f'  {p.candidate} / {p.baseline}   {p.benchmark}: {p.metric}{p.beside} {p.expected}   '
+                  f'{p.state}: {p.why}', STYLES.get(p.state, '')) for p in verdict.pairs]
     return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
 
 
