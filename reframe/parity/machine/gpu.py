@@ -1,6 +1,9 @@
-"""The GPUs of a node as their driver describes them, the report of jobs/programs/gpus.py, and their limits."""
+"""The GPUs of a node as their driver describes them, the report of jobs/programs/gpus.py: limits and health."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 from pydantic import Field
 
@@ -17,12 +20,13 @@ class State(Strict):
     rows_failed: bool | None = None         # a row could not be remapped
     recovery: str | None = None             # the action that the driver wants: none, reset, reboot, drain
     energy_mj: int | None = None
-    slowed_ns: dict[str, int] = {}          # by reason: hardware, thermal, power_brake, power_cap
+    slowed_ns: dict[str, int | None] = {}   # by reason: hardware, thermal, power_brake, power_cap
     processes: list[int] | None = None      # process ids of others
 
 
 class Load(Strict):
-    """The extremes of a device's ``samples``, one a second while the program ran."""
+    """The extremes of a device's samples, one a second; ``samples`` counts those while its kernels ran, of which
+    clocks and PCIe are."""
 
     samples: int = 0
     clock_mhz: float | None = None          # the median
@@ -55,12 +59,12 @@ class Device(Strict):
     after: State = State()
 
     def __str__(self) -> str:
-        return f'gpu{self.index} ({self.uuid}, bus {self.bus})'
+        return f'gpu{self.index} ({self.uuid or "UUID unknown"}, bus {self.bus or "unknown"})'
 
 
 class Report(Strict):
     """The report of one node: every device by its bus. ``source`` is the library or tool that answered; ``why``
-    says why none did."""
+    says why none did. ``crc32`` is that of the others, which parity.check.reader can compare."""
 
     node: str
     source: str                             # nvml, nvidia-smi, amd-smi, rocm-smi, none
@@ -68,6 +72,7 @@ class Report(Strict):
     driver: str = ''
     seconds: float = Field(ge=0)            # between before and after
     devices: list[Device] = []
+    crc32: str = ''
 
 
 #: Flop a cycle and unit by architecture; a multiply-add is two, a matrix is dense. Sources: CUDA C++ Best
@@ -110,3 +115,79 @@ def limits(device: Device) -> dict[str, Limit]:
         found['gpu_link'] = Limit(value=rate * width * bits / sent / 8, unit='GB/s',
                                   source=f'PCIe {device.pcie_gen}: {rate:g} GT/s x {width} lanes x {bits}/{sent}')
     return found
+
+
+#: A slowdown is named as a cause when it took more than this share of the time.
+SLOWED = 0.01
+#: Slowdowns that are findings. A software power cap is none: it is normal under matrix products.
+_FINDINGS = {'hardware': 'hardware slowdown', 'thermal': 'thermal slowdown', 'power_brake': 'power-brake slowdown'}
+
+
+def bad(report: Report) -> list[str]:
+    """Return what is wrong with which device."""
+    return [f'{device}: {why}' for device in report.devices for why in _wrong(device)]
+
+
+def _wrong(device: Device) -> Iterator[str]:
+    before, during, after = device.before, device.during, device.after
+    if device.error:
+        yield f'lost: {device.error}'
+    if (grew := _grew(before.uncorrected, after.uncorrected)) and grew > 0:
+        yield f'{grew} uncorrected memory errors during the run'
+    if before.rows_failed or after.rows_failed:
+        yield 'a memory row could not be remapped'
+    if (wanted := after.recovery or before.recovery) and wanted != 'none':
+        yield f'the driver wants: {wanted}'
+    for what, have, can in (('generation', during.pcie_gen, device.pcie_gen),
+                            ('width', during.pcie_width, device.pcie_width)):
+        if during.samples and have and can and have < can:
+            yield f'PCIe {what} {have} under load, card and slot can do {can}'
+
+
+def causes(report: Report) -> list[str]:
+    """Return which device was slowed by what, for more than SLOWED of the time."""
+    return [f'{device}: {word} for {share:.1%} of the time' for device in report.devices
+            for why, word in _FINDINGS.items() if (share := slowed(report, device).get(why, 0)) > SLOWED]
+
+
+def slowed(report: Report, device: Device) -> dict[str, float]:
+    """Return the share of the time in which a device was slowed, by reason, where its driver tells."""
+    grew = {why: _grew(device.before.slowed_ns.get(why), now) for why, now in device.after.slowed_ns.items()}
+    return {why: ns / 1e9 / report.seconds for why, ns in grew.items() if ns is not None and report.seconds}
+
+
+def disturbed(report: Report) -> str:
+    """Return which device others used, too; '' if none, or if unknown."""
+    others = {str(device): sorted({*(device.before.processes or ()), *(device.after.processes or ())})
+              for device in report.devices}
+    return '; '.join(f'{device}: used by others, too: process {", ".join(map(str, pids))}'
+                     for device, pids in others.items() if pids)
+
+
+def energy_j(device: Device) -> float | None:
+    """Return the energy that a device took between before and after, J; None if its driver does not tell."""
+    grew = _grew(device.before.energy_mj, device.after.energy_mj)
+    return grew / 1000 if grew and grew > 0 else None
+
+
+def facts(report: Report) -> dict[str, Any]:
+    """Return what else the driver tells, by device, and under ``unknown`` what it does not tell."""
+    return {'source': report.source, 'driver': report.driver, **({'why': report.why} if report.why else {}),
+            'seconds': report.seconds, 'devices': [_facts(report, device) for device in report.devices]}
+
+
+def _facts(report: Report, device: Device) -> dict[str, Any]:
+    load, after, share = device.during, device.after, slowed(report, device)
+    told = {'mig': device.mig, 'clock_mhz': load.clock_mhz, 'lowest_clock_mhz': load.lowest_clock_mhz,
+            'temperature_c': load.temperature_c, 'power_w': load.power_w, 'energy_j': energy_j(device),
+            'pcie_gen': load.pcie_gen, 'pcie_width': load.pcie_width, 'uncorrected': after.uncorrected,
+            'rows_pending': after.rows_pending, 'rows_failed': after.rows_failed, 'recovery': after.recovery,
+            'processes': after.processes, **{f'slowed_{why}': share.get(why) for why in (*_FINDINGS, 'power_cap')}}
+    return {'device': str(device), 'name': device.name,
+            **{name: value for name, value in told.items() if value is not None},
+            'unknown': [name for name, value in told.items() if value is None]}
+
+
+def _grew(before: int | None, after: int | None) -> int | None:
+    """Return the growth of a counter; None if it is unknown."""
+    return None if before is None or after is None else after - before

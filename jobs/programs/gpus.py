@@ -1,0 +1,479 @@
+#!/usr/bin/env python3
+"""Ask the driver about a node's GPUs before, while and after a command runs. No setting is changed.
+
+    gpus.py run -- COMMAND...       start COMMAND, write gpus.json here, end with its exit code
+    gpus.py each -- COMMAND...      the same with COMMAND once for each device, all at once
+    gpus.py tell                    print the report, run nothing
+
+The report is the model Report of parity.machine.gpu. It comes from NVML, else from nvidia-smi. AMD's tools are
+not read: no output of a machine with their driver was recorded. A value that a driver does not tell is null.
+
+`each` shows COMMAND one device (CUDA_VISIBLE_DEVICES) and prints, by bus, when all have ended:
+
+    parity-device INDEX UUID BUS
+    (what COMMAND printed)
+    parity-device-end INDEX exit N
+    parity-devices-end DEVICES
+"""
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zlib
+from ctypes import byref, c_char, c_int, c_longlong, c_uint, c_ulonglong
+
+PASSED_ON = ('SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGXCPU')
+#: The commands that were started.
+RUNNING = []
+#: Seconds for an answer about all devices: a broken one may never answer.
+PATIENCE = 30
+#: A sample is one under load if kernels ran for at least so many percent of the time before it.
+BUSY = 50
+
+STATIC = {'name': '', 'error': '', 'mig': None, 'arch': '', 'units': None, 'clock_mhz': None,
+          'memory_clock_mhz': None, 'memory_bus_bits': None, 'memory_bytes': None, 'pcie_gen': None,
+          'pcie_width': None}
+SLOWED = {'hardware': None, 'thermal': None, 'power_brake': None, 'power_cap': None}
+STATE = {'uncorrected': None, 'rows_pending': None, 'rows_failed': None, 'recovery': None, 'energy_mj': None,
+         'slowed_ns': SLOWED, 'processes': None}
+
+# from nvml.h of CUDA 13.5
+SUCCESS, NO_PERMISSION, ABSENT, LOST, NEEDS_RESET = 0, 4, 13, 15, 16
+SM, MEMORY = 1, 2                               # nvmlClockType_t
+UNCORRECTED, VOLATILE = 1, 0                    # nvmlMemoryErrorType_t, nvmlEccCounterType_t
+POWER_CAP, THERMAL, ENERGY, RECOVERY = 74, 75, 83, 230                          # NVML_FI_DEV_...
+WHOLE = {1: c_uint, 2: c_ulonglong, 3: c_ulonglong, 4: c_ulonglong, 5: c_uint}  # nvmlValueType_t
+ACTIONS = ('none', 'reset', 'reboot', 'drain', 'drain and reset', 'recover the IMEX domain', 'reset of the bus',
+           'reboot of the system')              # nvmlDeviceGpuRecoveryAction_t
+#: Cores of a streaming multiprocessor (CUDA C++ Programming Guide, compute capabilities).
+CORES = {'sm_70': 64, 'sm_75': 64, 'sm_80': 64, 'sm_86': 128, 'sm_89': 128, 'sm_90': 128, 'sm_100': 128}
+
+
+class Pci(ctypes.Structure):
+    _fields_ = [('legacy', c_char * 16), ('numbers', c_uint * 5), ('text', c_char * 32)]
+
+
+class Field(ctypes.Structure):
+    _fields_ = [('id', c_uint), ('scope', c_uint), ('timestamp', c_longlong), ('latency', c_longlong),
+                ('type', c_int), ('code', c_int), ('value', c_ulonglong)]
+
+
+class Process(ctypes.Structure):
+    _fields_ = [('pid', c_uint), ('bytes', c_ulonglong), ('instance', c_uint), ('compute', c_uint)]
+
+
+class Card:
+    """A device: what it told, and the ``handle`` by which its driver knows it."""
+
+    def __init__(self, handle, **told):
+        self.handle, self.samples, self.known, self.run = handle, [], set(), None
+        self.told = dict({'index': 0, 'uuid': '', 'bus': ''}, **STATIC)
+        self.told.update(told, before=STATE, after=STATE)
+
+
+class Nvml:
+    source = 'nvml'
+
+    def __init__(self):
+        self.library = ctypes.CDLL('libnvidia-ml.so.1')
+        self.library.nvmlErrorString.restype = ctypes.c_char_p
+        self.need(self.call('nvmlInit_v2'))
+        text = ctypes.create_string_buffer(80)
+        self.call('nvmlSystemGetDriverVersion', text, c_uint(80))
+        self.driver = text.value.decode(errors='replace')
+        self.counters = counters(self.driver)
+
+    def call(self, name, *arguments):
+        function = getattr(self.library, name, None)
+        return function(*arguments) if function else ABSENT
+
+    def said(self, code):
+        return f'{self.library.nvmlErrorString(code).decode(errors="replace")} (NVML error {code})'
+
+    def need(self, code):
+        if code:
+            raise OSError(self.said(code))
+
+    def answers(self, card, name, *arguments):
+        """Return True if the device answers; note if it is lost."""
+        code = self.call(name, card.handle, *arguments)
+        if code in (LOST, NEEDS_RESET):
+            card.told['error'] = self.said(code)
+        return code == SUCCESS
+
+    def ask(self, card, name, *given, count=1, kind=c_uint):
+        """Return the ``count`` numbers that the device tells, in a list if several; None for each unknown."""
+        found = [kind() for _ in range(count)]
+        known = self.answers(card, name, *given, *(byref(each) for each in found))
+        values = [each.value if known else None for each in found]
+        return values if count > 1 else values[0]
+
+    def text(self, card, name):
+        found = ctypes.create_string_buffer(96)
+        return found.value.decode(errors='replace') if self.answers(card, name, found, c_uint(96)) else ''
+
+    def cards(self):
+        count = c_uint()
+        self.need(self.call('nvmlDeviceGetCount_v2', byref(count)))
+        for index in range(count.value):
+            handle = ctypes.c_void_p()
+            code = self.call('nvmlDeviceGetHandleByIndex_v2', c_uint(index), byref(handle))
+            if code != NO_PERMISSION:           # the device of another job
+                card = Card(handle, error=self.said(code) if code else '')
+                yield card
+                if not code:
+                    self.describe(card)
+
+    def describe(self, card):
+        pci, memory, ask = Pci(), (c_ulonglong * 3)(), self.ask     # nvmlMemory_t: total, free, used
+        if self.answers(card, 'nvmlDeviceGetPciInfo_v3', byref(pci)):
+            card.told['bus'] = pci.text.decode(errors='replace')
+        major, minor = ask(card, 'nvmlDeviceGetCudaComputeCapability', count=2)
+        arch, cores = '' if major is None else f'sm_{major}{minor}', ask(card, 'nvmlDeviceGetNumGpuCores')
+        known = self.answers(card, 'nvmlDeviceGetMemoryInfo', byref(memory))
+        mig = ask(card, 'nvmlDeviceGetMigMode', count=2)[0]
+        card.told.update(
+            uuid=self.text(card, 'nvmlDeviceGetUUID'), name=self.text(card, 'nvmlDeviceGetName'), arch=arch,
+            mig=None if mig is None else mig == 1, units=cores // CORES[arch] if cores and arch in CORES else None,
+            clock_mhz=ask(card, 'nvmlDeviceGetMaxClockInfo', SM),
+            memory_clock_mhz=ask(card, 'nvmlDeviceGetMaxClockInfo', MEMORY),
+            memory_bus_bits=ask(card, 'nvmlDeviceGetMemoryBusWidth'), memory_bytes=memory[0] if known else None,
+            pcie_gen=ask(card, 'nvmlDeviceGetMaxPcieLinkGeneration'),
+            pcie_width=ask(card, 'nvmlDeviceGetMaxPcieLinkWidth'))
+
+    def state(self, card):
+        _, _, pending, failed = self.ask(card, 'nvmlDeviceGetRemappedRows', count=4)
+        found = self.fields(card, [ENERGY, RECOVERY, *self.counters.values()])
+        action, count = found[RECOVERY], c_uint(1024)
+        processes = (Process * count.value)()
+        known = self.answers(card, 'nvmlDeviceGetComputeRunningProcesses_v3', byref(count), processes)
+        return {
+            'uncorrected': self.ask(card, 'nvmlDeviceGetTotalEccErrors', UNCORRECTED, VOLATILE, kind=c_ulonglong),
+            'rows_pending': None if pending is None else bool(pending),
+            'rows_failed': None if failed is None else bool(failed),
+            'recovery': None if action is None else dict(enumerate(ACTIONS)).get(action, f'action {action}'),
+            'energy_mj': found[ENERGY],
+            'slowed_ns': dict(SLOWED, **{why: found[field] for why, field in self.counters.items()}),
+            'processes': sorted(each.pid for each in processes[:count.value]) if known else None}
+
+    def fields(self, card, ids):
+        """Return {id: value} of field values; None for each that is not told."""
+        values = (Field * len(ids))(*(Field(id=each) for each in ids))
+        known = self.answers(card, 'nvmlDeviceGetFieldValues', c_int(len(ids)), values)
+        return {each.id: WHOLE[each.type](each.value).value
+                if known and each.code == SUCCESS and each.type in WHOLE else None for each in values}
+
+    def load(self, card):
+        used = (c_uint * 2)()                   # nvmlUtilization_t: kernels, memory
+        power = self.ask(card, 'nvmlDeviceGetPowerUsage')
+        return {'busy': used[0] if self.answers(card, 'nvmlDeviceGetUtilizationRates', byref(used)) else None,
+                'clock_mhz': self.ask(card, 'nvmlDeviceGetClockInfo', SM),
+                'temperature_c': self.ask(card, 'nvmlDeviceGetTemperature', 0),
+                'power_w': None if power is None else power / 1000,
+                'pcie_gen': self.ask(card, 'nvmlDeviceGetCurrPcieLinkGeneration'),
+                'pcie_width': self.ask(card, 'nvmlDeviceGetCurrPcieLinkWidth')}
+
+
+def counters(driver):
+    """Return the ids of the field values that count, in ns, how long a device was slowed, by reason.
+
+    Driver 575 brought three, and 580.82 gave these other ids (NVML API Reference Guide, Known Issues). An older
+    one counts by its thermal policy, which became the first (nvml.h, nvmlDeviceGetViolationStatus)."""
+    version = [int(word) for word in re.findall(r'\d+', driver)[:2]]
+    if version < [575]:
+        return {'power_cap': POWER_CAP, 'thermal': THERMAL}
+    first = 269 if version >= [580, 82] else 251
+    return {'power_cap': POWER_CAP, 'thermal': first, 'hardware': first + 1, 'power_brake': first + 2}
+
+
+class Smi:
+    """nvidia-smi, one query a device: one lost device ends a query about all."""
+
+    source = 'nvidia-smi'
+
+    def __init__(self):
+        self.driver = self.query('driver_version')[0][0]
+
+    @staticmethod
+    def query(what, *options):
+        """Return the words of each line; None for what is not told. Raise OSError with the complaint."""
+        said = output('nvidia-smi', *options, f'--query-gpu={what}', '--format=csv,noheader,nounits')
+        if not said or 'Unknown Error' in said or 'GPU is lost' in said:
+            raise OSError(said or 'it says nothing')
+        words = [[word.strip() for word in line.split(',')] for line in said.splitlines()]
+        return [[None if re.match(r'\[.*\]$|N/A$', word) else word for word in line] for line in words]
+
+    def ask(self, card, **names):
+        """Return the answers by our names; note an error."""
+        try:
+            (words,) = self.query(','.join(names.values()), f'--id={card.handle}')
+        except (OSError, ValueError) as err:
+            card.told['error'], words = str(err), [None] * len(names)
+        return {name: number(words[at]) for at, name in enumerate(names)}
+
+    def cards(self):
+        for uuid, bus in self.query('uuid,pci.bus_id'):
+            card = Card(uuid, uuid=uuid, bus=bus)
+            yield card
+            found = self.ask(card, name='name', arch='compute_cap', mig='mig.mode.current',
+                             clock_mhz='clocks.max.sm', memory_clock_mhz='clocks.max.mem',
+                             pcie_gen='pcie.link.gen.max', pcie_width='pcie.link.width.max')
+            found['arch'] = f'sm_{found["arch"]}'.replace('.', '') if found['arch'] else ''
+            found['mig'] = {'Enabled': True, 'Disabled': False}.get(found['mig'])
+            card.told.update(found, name=str(found['name'] or ''))
+
+    def state(self, card):
+        return dict(STATE, **self.ask(card, uncorrected='ecc.errors.uncorrected.volatile.total'))
+
+    def load(self, card):
+        return self.ask(card, busy='utilization.gpu', clock_mhz='clocks.sm', temperature_c='temperature.gpu',
+                        power_w='power.draw', pcie_gen='pcie.link.gen.current',
+                        pcie_width='pcie.link.width.current')
+
+
+def number(word):
+    """Return the number that a word is, else the word."""
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except (TypeError, ValueError):
+            pass
+    return word
+
+
+def output(*command):
+    """Return what a program says. Raise OSError if it fails."""
+    if not shutil.which(command[0]):
+        raise OSError('not on PATH')
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    said = run.communicate()[0].decode(errors='replace').strip()
+    if run.returncode:
+        raise OSError(said or f'exit code {run.returncode}')
+    return said
+
+
+class Amd:
+    """AMD's tools: why they give no device."""
+
+    def __init__(self):
+        error = re.search('^ERROR.*', output(self.source), re.M)        # rocm-smi exits 0 without a driver
+        raise OSError(error.group() if error else 'its answers are not known to this program')
+
+
+class AmdSmi(Amd):
+    source = 'amd-smi'
+
+
+class RocmSmi(Amd):
+    source = 'rocm-smi'
+
+
+class Driver:
+    """All devices of the node. Nothing that goes wrong here reaches the command: the report says it."""
+
+    def __init__(self):
+        self.source, self.cards, self.at, self.hung, self.seconds, self.why = None, [], None, False, 0.0, []
+        for kind in (Nvml, Smi, AmdSmi, RocmSmi):
+            if not self.source:
+                self.guard(kind.source, lambda kind=kind: self.take(kind()))
+        self.cards = visible(by_bus(self.cards))
+
+    def take(self, source):
+        self.source = source
+        for self.at in source.cards():
+            self.cards.append(self.at)
+
+    def guard(self, name, read):
+        """Call ``read``; note why it failed. After PATIENCE seconds blame the device that it asks, and ask none
+        again."""
+        why = []
+
+        def body():
+            try:
+                read()
+            except Exception as err:
+                why.append(str(err))
+
+        if self.hung:
+            return
+        thread = threading.Thread(target=body, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        if thread.is_alive():
+            self.hung = True
+            why.append(f'no answer in {PATIENCE} s')
+            if self.at:
+                self.at.told['error'] = why[0]
+        self.why += [f'{name}: {each}' for each in why]
+
+    def every(self, read):
+        """Call ``read`` with each device that answers."""
+        def body():
+            for card in self.cards:
+                self.at = card
+                if not card.told['error']:
+                    read(card)
+        self.guard(self.source and self.source.source, body)
+
+    def before(self):
+        def read(card):
+            found = self.source.state(card)
+            card.known = set(found['processes'] or ())
+            card.told['before'] = card.told['after'] = found
+        self.every(read)
+        self.began = time.monotonic()
+
+    def meanwhile(self):
+        self.every(lambda card: card.samples.append(self.source.load(card)))
+
+    def after(self):
+        self.seconds = time.monotonic() - self.began
+
+        def read(card):
+            found = self.source.state(card)
+            if found['processes']:
+                found['processes'] = [pid for pid in found['processes'] if pid in card.known or foreign(pid)]
+            card.told['after'] = found
+        self.every(read)
+
+    def report(self):
+        """Return the report as JSON; its last key is the CRC-32 of the others."""
+        for card in self.cards:
+            card.told['during'] = extremes(card.samples)
+        found = {'node': os.uname().nodename, 'source': self.source.source if self.source else 'none',
+                 'why': '; '.join(self.why), 'driver': self.source.driver if self.source else '',
+                 'seconds': self.seconds, 'devices': [card.told for card in self.cards]}
+        found['crc32'] = format(zlib.crc32(json.dumps(found, sort_keys=True).encode()), '08x')
+        return json.dumps(found, indent=1) + '\n'
+
+
+def by_bus(cards):
+    """Return the devices by bus, and one without keeps its place; each index is the place."""
+    found = sorted((card for card in cards if card.told['bus']), key=lambda card: card.told['bus'])
+    for at, card in enumerate(cards):
+        if not card.told['bus']:
+            found.insert(at, card)
+    for at, card in enumerate(found):
+        card.told['index'] = at
+    return found
+
+
+def visible(cards):
+    """Return the devices that CUDA_VISIBLE_DEVICES names by UUID, or by place on the bus; all without it."""
+    named = [word.strip() for word in os.environ.get('CUDA_VISIBLE_DEVICES', '').split(',')]
+    if not all(re.match(r'\d+$|GPU-', word) for word in named):
+        return cards
+    return [card for at, card in enumerate(cards) if str(at) in named
+            or any(word.startswith('GPU-') and card.told['uuid'].startswith(word) for word in named)]
+
+
+def foreign(pid):
+    """Return True for a process of another user."""
+    try:
+        return os.stat(f'/proc/{pid}').st_uid != os.getuid()
+    except OSError:             # gone, or of another name space
+        return False
+
+
+def extremes(samples):
+    """Return the model Load of a device's samples: clocks and PCIe of those under load, heat and power of all."""
+    busy = [each for each in samples if (each['busy'] or 0) >= BUSY]
+
+    def of(name, among=busy):
+        return sorted(each[name] for each in among if each[name] is not None) or [None]
+
+    clocks = of('clock_mhz')
+    half = len(clocks) // 2
+    return {'samples': len(busy), 'clock_mhz': clocks[0] and (clocks[half] + clocks[-half - 1]) / 2,
+            'lowest_clock_mhz': clocks[0], 'temperature_c': of('temperature_c', samples)[-1],
+            'power_w': of('power_w', samples)[-1], 'pcie_gen': of('pcie_gen')[-1],
+            'pcie_width': of('pcie_width')[-1]}
+
+
+def start(command, **options):
+    """Start a command, which then receives the signals of this program; return None if it cannot be started."""
+    try:
+        RUNNING.append(subprocess.Popen(command, **options))
+    except OSError as err:
+        print(f'gpus.py: {command[0]}: {err.strerror}', file=sys.stderr)
+        return None
+    return RUNNING[-1]
+
+
+def wait(driver):
+    """Wait for all commands to end, with a sample a second."""
+    due = time.monotonic() + 1
+    for run in RUNNING:
+        while run.poll() is None:
+            try:
+                run.wait(max(0.01, due - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                driver.meanwhile()
+                due = max(due + 1, time.monotonic())
+    driver.after()
+
+
+def ended(run):
+    """Return the exit code of a command as a shell has it."""
+    return 127 if not run else run.returncode if run.returncode >= 0 else 128 - run.returncode
+
+
+def each(driver, command):
+    """Run the command on each device at once; print what each said. Return the first exit code that is not 0."""
+    cards = [card for card in driver.cards if not card.told['error']]
+    for card in cards:
+        card.output = tempfile.TemporaryFile()
+        card.run = start(command, stdout=card.output, env=dict(
+            os.environ, CUDA_DEVICE_ORDER='PCI_BUS_ID', CUDA_VISIBLE_DEVICES=card.told['uuid']))
+    wait(driver)
+    for card in cards:
+        print('parity-device {index} {uuid} {bus}'.format(**card.told), flush=True)
+        card.output.seek(0)
+        said = card.output.read()
+        sys.stdout.buffer.write(said if said[-1:] in (b'', b'\n') else said + b'\n')
+        print(f'parity-device-end {card.told["index"]} exit {ended(card.run)}', flush=True)
+    print(f'parity-devices-end {len(cards)}', flush=True)
+    if not cards:
+        print(f'gpus.py: no device answers: {"; ".join(driver.why)}', file=sys.stderr)
+    return next(filter(None, (ended(card.run) for card in cards)), 0 if cards else 1)
+
+
+def main(mode='', *words):
+    if mode == 'tell' and not words:
+        driver = Driver()
+        driver.before()
+        print(driver.report(), end='')
+        return 0
+    if mode not in ('run', 'each') or words[:1] != ('--',) or not words[1:]:
+        print('usage: gpus.py run -- COMMAND... | gpus.py each -- COMMAND... | gpus.py tell', file=sys.stderr)
+        return 2
+    driver = Driver()
+    driver.before()
+    for name in PASSED_ON:
+        signal.signal(getattr(signal, name), lambda number, _: [run.send_signal(number) for run in RUNNING])
+    if mode == 'each':
+        code = each(driver, words[1:])
+    else:
+        run = start(words[1:])
+        wait(driver)
+        code = ended(run)
+    try:
+        with open('gpus.json', 'w') as file:
+            file.write(driver.report())
+    except OSError as err:
+        print(f'gpus.py: gpus.json: {err.strerror}', file=sys.stderr)
+    return code
+
+
+if __name__ == '__main__':
+    status = main(*sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(status)            # a thread that waits for a broken device would wait on
