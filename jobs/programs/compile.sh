@@ -5,7 +5,7 @@
 name=$1
 cc=${CC:-cc}
 for native in -march=native -mcpu=native; do
-    if "$cc" -O3 "$native" -fopenmp -o "$name" "$name.c" 2>compile.err; then
+    if "$cc" -O3 "$native" -fopenmp -o "$name" "$name.c" -ldl -lm 2>compile.err; then
         echo "compiler: $("$cc" --version | head -n 1)"
         echo "flags: -O3 $native -fopenmp"
         exit 0

@@ -1,0 +1,107 @@
+"""jobs/programs/gpu.c, compiled and run here where OpenCL has a device, and its kernels compiled for CUDA."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import PATIENCE, TOP
+
+pytestmark = pytest.mark.skipif(not shutil.which('cc'), reason='no C compiler here')
+PROGRAMS = TOP / 'jobs' / 'programs'
+KINDS = ('double', 'single', 'half', 'double_matrix', 'half_matrix', 'tf32_matrix')
+
+
+def build(folder, change=('', '')):
+    """Compile the program as a job does, with one thing changed if asked."""
+    for file in ('compile.sh', 'kernel.h', 'gpu.c'):
+        shutil.copy(PROGRAMS / file, folder)
+    text = (folder / 'gpu.c').read_text()
+    assert change[0] in text
+    (folder / 'gpu.c').write_text(text.replace(*change) if change[0] else text)
+    done = subprocess.run(['./compile.sh', 'gpu'], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return folder / 'gpu'
+
+
+def run(program, *words, **env):
+    """Run it; skip where there is no device."""
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE,
+                          env={**os.environ, **env})
+    for reason in ("neither CUDA's driver nor OpenCL", 'CL_PLATFORM_NOT_FOUND', 'no CUDA-capable'):
+        if done.returncode == 2 and reason in done.stderr:
+            pytest.skip(done.stderr.strip())
+    return done
+
+
+@pytest.fixture(scope='module')
+def gpu(tmp_path_factory):
+    return build(tmp_path_factory.mktemp('gpu'))
+
+
+@pytest.mark.parametrize('words, rows', [
+    (['stream', 100_003, 3], ['copy', 'mul', 'add', 'triad', 'dot']), (['stream', 1, 1], ['copy', 'mul', 'add', 'triad', 'dot']),
+    (['ops', 0.1, *KINDS], KINDS), (['load', 1, 'single'], ['load', 'single']),
+    (['transfer', 1 << 20, 2], ['to_device', 'from_device', 'to_device_all', 'from_device_all'])], ids=lambda words: str(words[0]))
+def test_each_mode_computes_right_on_one_device_and_on_two(gpu, words, rows):
+    for devices in (1, 2):
+        done = run(gpu, '--opencl', *words, POCL_DEVICES=' '.join(['pthread'] * devices))
+        head, *lines, end = done.stdout.splitlines()
+        assert done.returncode == 0 and end.startswith('gpu end '), done.stderr
+        count = int(head.split()[-1])
+        results = lines[count:]
+        assert {line.split()[0] for line in results} == set(rows) and len(results) == count * len(rows)
+        assert all(line.endswith(' wrong 0') or ' none ' in line for line in results)
+
+
+BROKEN = [('add', 'c[i] = a[i] + b[i]', 'c[i] = a[i] + b[i] * (i == 77 ? 1.000001 : 1)', 'stream'), ('copy', 'copy, c[i] = a[i]', 'copy, c[i] = a[i ^ 1]', 'stream'),
+          ('triad', 'fma(0.4, c[i], b[i])', '(i & 1023 ? fma(0.4, c[i], b[i]) : b[i])', 'stream'), ('dot', 'least > 0', 'least > 1', 'stream'),
+          ('a sweep', 'sweep < SWEEPS', 'sweep < SWEEPS - 1', 'ops'), ('a pair', 'pair < PAIRS', 'pair < PAIRS - 8', 'ops'),
+          ('a chain', 'x[j] = FMA(x[j], a, c)', 'x[j] = FMA(x[j], a, j == 3 ? b : c)', 'ops'),
+          ('a copy', 'own[me].memory[0], 0, bytes, to)', 'own[me].memory[0], 0, bytes - 8, to)', 'transfer')]
+WORDS = {'stream': ['stream', 100_000, 2], 'ops': ['ops', 0.05, 'single'], 'transfer': ['transfer', 1 << 20, 1]}
+
+
+@pytest.mark.parametrize('change, mode', [
+    pytest.param((was, now), mode, marks=[] if name == 'add' else pytest.mark.full, id=name) for name, was, now, mode in BROKEN])
+def test_a_device_that_computes_or_moves_wrong_is_found_out(tmp_path, change, mode):
+    done = run(build(tmp_path, change), '--opencl', *WORDS[mode])
+    assert done.returncode == 1 and ' wrong 1\n' in done.stdout
+
+
+@pytest.mark.parametrize('words, why', [
+    ([], 'nothing to do'), (['stream'], 'stream'), (['stream', 'x', 1], 'stream'), (['stream', 100, 0], '0'), (['ops', 1, 'triple'], 'triple'),
+    (['transfer', 1.5, 1], '1'), (['load', -1, 'double'], 'load'), (['compile'], 'compile')])
+def test_what_it_cannot_start_with_is_told(gpu, words, why):
+    done = run(gpu, *words)
+    assert done.returncode == 2 and f'gpu: {why}; usage: ' in done.stderr and not done.stdout
+
+
+def test_memory_that_a_device_does_not_have_is_told_with_the_call_and_the_size(gpu):
+    done = run(gpu, '--opencl', 'stream', 10**13, 1)
+    assert done.returncode == 2
+    assert done.stderr.endswith('clCreateBuffer: CL_INVALID_BUFFER_SIZE (-61); 80000000000000 bytes were asked for\n')
+
+
+def test_a_compiler_for_cuda_that_is_not_there_is_told(gpu):
+    done = run(gpu, 'compile', 'sm_80', PARITY_NVRTC='/nowhere/libnvrtc.so')
+    assert done.returncode in (0, 2)            # 0: the loader finds one
+    assert done.returncode == 0 or done.stderr.endswith('PARITY_NVRTC names /nowhere/libnvrtc.so\n')
+
+
+@pytest.mark.full
+def test_every_kernel_compiles_for_the_architectures_of_cuda(gpu):
+    wheel = next(Path(sys.prefix).glob('lib*/python*/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.*'), None)
+    done = run(gpu, 'compile', 'sm_70', 'sm_80', 'sm_90', 'sm_100', **({'PARITY_NVRTC': str(wheel)} if wheel else {}))
+    if done.returncode == 2 and 'no NVRTC' in done.stderr:
+        pytest.skip(f'{done.stderr.strip()} (.venv/bin/pip install --require-hashes -r requirements-gpu.lock)')
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith('compile ')]
+    assert len(rows) == 4 * (1 + len(KINDS))
+    assert [row[1] for row in rows if row[4] == 'none'] == [kind for kind in KINDS if kind.endswith('_matrix')]     # sm_70
+    assert all(int(row[-1]) > 4000 for row in rows if row[4] == 'bytes')
