@@ -149,6 +149,7 @@ def test_arguments_select_exactly_the_cases():
     (['trial', '--system', 'onebox', '--as', 'fs'], 2, "--as 'fs': must be AXIS.VALUE=NAME; axes: fs"), (['trial', '--system', 'onebox', '--as', 'f.N=scratch'], 2, "unknown axis 'f'"),
     (['trial', '--system', 'onebox', '--as', 'fs.M=scratch'], 2, "unknown value of fs 'M'; valid: N, O"), (['trial', '--system', 'onebox', '--as', 'fs.N=scrtch'], 2, "unknown filesystem of onebox 'scrtch'; did you mean 'scratch'"),
     (['trial', '--system', 'onebox', '--as', 'code.X=scratch'], 2, "unknown axis 'code'"),
+    (['trial', '--system', 'onebox', '--as', 'code.X=virtual'], 2, 'a job takes nodes of one partition; name one that has the nodes of both, by --partition'),
     (['trial', '--system', 'onebox', '--partition', 'virtual', '--partition', 'physical', '--quick'], 4, 'no session')])
 def test_what_cannot_be_run_is_refused_with_what_is_valid(onebox, site, monkeypatch, words, code, said):
     onebox()

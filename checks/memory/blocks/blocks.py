@@ -43,6 +43,7 @@ class Blocks(rfm.RunOnlyRegressionTest, Kernel):
     ``latency`` measures the time of each block in a chain of dependent loads, too."""
 
     kernel = 'blocks'
+    in_memory = ('blocks', 'bytes')
     order = parameter(['sequential', 'random'])
     blocks = variable(typ.Str[rf'(({"|".join(BLOCKS)})(,({"|".join(BLOCKS)}))*)?'], value='')
     bytes = variable(typ.Str[r'4xcaches|[1-9]\d{0,8}(KB|MB|GB|KiB|MiB|GiB)'], value='4xcaches')

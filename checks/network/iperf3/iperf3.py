@@ -56,6 +56,7 @@ class Tcp(Iperf3):
 
     where = parameter(['within', 'between'])
     protocol = parameter(['tcp', 'udp'])
+    in_memory = ('length',)
     streams = variable(typ.Str[r'([1-9]\d{0,2}(,[1-9]\d{0,2})*)?'], value='')
     seconds = variable(typ.Str[r'([1-9]\d{0,4})?'], value='')
     length = variable(typ.Str[r'([1-9]\d{0,6})?'], value='')

@@ -41,6 +41,7 @@ class Fileset(rfm.RunOnlyRegressionTest, Mpi, Budget):
 
     programs = ('filetools.py', 'fileset.py')
     ranks_a_node = '1'
+    in_memory = ('chunk',)
     file = parameter(list(BYTES))
     mode = parameter(['read', 'read-write'])
     source = variable(str, value='scratch')

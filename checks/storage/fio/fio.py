@@ -45,6 +45,7 @@ class Fio(rfm.RunOnlyRegressionTest, Workload, Room):
 
     access = parameter(['sequential', 'random'])
     operation = parameter(['read', 'write', 'mixed'])
+    in_memory = ('blocks',)
     blocks = variable(typ.Str[rf'({_BLOCK}(,{_BLOCK})*)?'], value='')
     bytes = variable(typ.Str[r'[1-9]\d{0,6}(KiB|MiB|GiB)'], value='20MiB')
     jobs = variable(typ.Str[r'[1-9]\d{0,2}(,[1-9]\d{0,2})*'], value='1,2,4,8')

@@ -51,6 +51,8 @@ class Workload(rfm.RegressionTestPlugin):
     #: What makes two programs of one, found only when it has run: name -> values. References name it in their
     #: $index beside `size`, and no runs of which it differs are compared.
     variants = {}
+    #: Variables that are sizes: a process has as many bytes in memory.
+    in_memory = ()
     #: Programs of ours that the job starts (`stage_program`).
     programs = ()
     #: The script is for somebody who has neither parity nor its builds (parity.jobs.standalone).

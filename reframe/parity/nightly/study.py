@@ -44,6 +44,8 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
     names = here.named(found, system, given)
     asked = here.checked(found, name, system)
     planned = here.planned(found, name, system, quick, partitions, names, asked)
+    study.refuse(name, [*dict.fromkeys((here.stated(found, p.case.experiment, p.beyond, quick), p.reason)
+                                       for p in planned if p.beyond)])
     ready = [p for p in planned if not p.reason]
     if not ready:
         console.lines(told.not_testable(planned))

@@ -45,6 +45,8 @@ class LoadedCheck(Strict):
     needs: list[str] = []
     parameters: dict[str, list[str]] = {}
     variants: dict[str, list[str]] = {}     # that a reference must name
+    forms: dict[str, str] = {}              # patterns of its variables
+    in_memory: list[str] = []               # variables that are sizes in the memory of a process
     metrics: list[PlannedMetric]
 
 

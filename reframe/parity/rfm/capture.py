@@ -35,6 +35,7 @@ from reframe.frontend.loader import RegressionCheckLoader
 
 from parity.base import codes, errors
 from parity.plan.identity import case_name
+from parity.rfm.variables import forms
 
 #: Stands for the environment of a case that none can run.
 _NONE = Environment('')
@@ -174,6 +175,7 @@ def _every(checks) -> list[dict[str, Any]]:
         known = loaded.setdefault(type(check).__name__, {
             'check': type(check).__name__, 'file': _file(check), 'needs': sorted(getattr(check, 'needs', ())),
             'parameters': {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()},
+            'forms': forms(type(check)), 'in_memory': list(getattr(check, 'in_memory', ())),
             'metrics': [], 'variants': {name: list(v) for name, v in getattr(check, 'variants', {}).items()}})
         known['metrics'] += [m for m in _metrics(check) if m not in known['metrics']]
     return list(loaded.values())

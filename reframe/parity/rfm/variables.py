@@ -50,6 +50,13 @@ def display_name(check: Any) -> str:
     return check.display_name + suffix({k: v for k, v in changed(check).items() if k not in swept})
 
 
+def forms(own: type) -> dict[str, str]:
+    """Return the pattern of each variable of a check that is text of one form."""
+    kinds = {name: getattr(kind, '_elem_type', None)
+             for name, of in own.var_space.items() for kind in getattr(of.field, '_types', ())}
+    return {name: kind for name, kind in kinds.items() if isinstance(kind, str)}
+
+
 def _defaults(own: type) -> dict[str, Any]:
     """-P and --repeat make classes of the same name from the one that -S was applied to."""
     return {name: value for base in own.__mro__ if base.__name__ == own.__name__

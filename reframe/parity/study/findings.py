@@ -86,15 +86,19 @@ class Analysis(Strict):
 
 
 class _Part(NamedTuple):
-    """One of the ratios, fits ... that must all agree. ``holds``: None where it is not testable."""
+    """One of the ratios, fits that must all agree. ``holds``: None where it is not testable. ``absent``: one of
+    them was not measured."""
 
     holds: bool | None
     said: str
+    absent: bool = False
 
 
 def analysed(study: Study, published: Sequence[Cell], compared: Comparison,
-             here: Sequence[Cell] | None = None, measured: Comparison | None = None) -> Analysis:
-    """Return what follows from the figures in print and, where there are any, from those measured here."""
+             here: Sequence[Cell] | None = None, measured: Comparison | None = None,
+             left_out: Sequence[Cell] = ()) -> Analysis:
+    """Return what follows from the figures in print and, where there are any, from those measured here. Cells of
+    ``left_out`` say why they could not be measured either."""
     sources: list[tuple[Of, Sequence[Cell], Comparison]] = [('published', published, compared)]
     sources += [('here', here, measured)] if here is not None and measured else []
     numbers = [row for of, cells, comparison in sources for row in (
@@ -102,7 +106,7 @@ def analysed(study: Study, published: Sequence[Cell], compared: Comparison,
                     formula=f'geometric mean of {len(mean.checks)} speeds',
                     note=f'speed of {study.candidate}; {study.baseline}: 1') for mean in comparison.means),
         *_numbers(study, of, cells))]
-    findings = [_judged(study, finding, sources, numbers) for finding in study.findings]
+    findings = [_judged(study, each, sources, numbers, left_out) for each in study.findings]
     findings.sort(key=lambda f: f.published != 'does not hold')
     return Analysis(numbers=numbers, findings=findings,
                     fits=[row for of, cells, _ in sources for row in _fits(study, of, cells)],
@@ -273,7 +277,7 @@ def _divided(study: Study, wanted: Clusters, cells: Sequence[Cell]) -> Iterator[
 # ---- findings
 
 def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence[Cell], Comparison]],
-            numbers: Sequence[NumberRow]) -> Judged:
+            numbers: Sequence[NumberRow], left_out: Sequence[Cell]) -> Judged:
     words: dict[Of, tuple[Word, str]] = {}
     derived = study.number(finding.text)
     for of, cells, _ in sources:
@@ -281,7 +285,8 @@ def _judged(study: Study, finding: Finding, sources: Sequence[tuple[Of, Sequence
         parts = list(_number_parts(finding, [n for n in numbers if n.of == of]) if derived
                      else _KINDS[finding.kind](study, finding, of, mine))
         if of == 'here' and not parts:
-            mine = mine or [c for text in _figures(study, finding) for c in chosen(cells, study.series(text))]
+            mine = mine or [c for text in _figures(study, finding) for of_them in (cells, left_out)
+                            for c in chosen(of_them, study.series(text))]
             parts = [_Part(None, reason) for reason in dict.fromkeys(c.reason for c in mine if c.reason)] or [
                 _Part(None, _unmeasured(study, finding))]
         words[of] = _word(parts)
@@ -314,9 +319,15 @@ def _unmeasured(study: Study, finding: Finding) -> str:
 
 
 def _word(parts: list[_Part]) -> tuple[Word, str]:
-    """Return the word of all parts together: each must hold. Name the parts that decide."""
+    """Return the word of all parts together: each that was measured must hold. Name the parts that decide, and
+    those that were not measured."""
     if not parts:
         return 'not printed', ''
+    if 0 < (absent := sum(part.absent for part in parts)) < len(parts):
+        word, why = _word([part for part in parts if not part.absent])
+        first = next(part.said for part in parts if part.absent)
+        more = f'; and {absent - 1} more' if absent > 1 else ''
+        return word, f'{why}; not measured ({absent} of {len(parts)}): {first}{more}'
     for state, word in ((False, 'does not hold'), (None, 'not testable'), (True, 'holds')):
         if deciding := [part.said for part in parts if part.holds is state]:
             more = f'; and {len(deciding) - 3} more' if len(deciding) > 3 else ''
@@ -343,7 +354,7 @@ def _ratio(of: Of, above: Cell, below: Cell, bounds: dict[str, float], name: str
     if not (above.values and below.values):
         missing = above if not above.values else below
         reason = missing.reason or (f'flagged: {missing.flagged[0][1]}' if missing.flagged else 'not measured')
-        return _Part(None, f'{name}: {reason}') if of == 'here' else None
+        return _Part(None, f'{name}: {reason}', absent=True) if of == 'here' else None
     row = quotient(above, below)
     if row.ratio is None:
         return _Part(None, f'{name}: {row.reason}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import polars as pl
 from parity import plan
 from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError, unknown
-from parity.base.figures import NOTHING
+from parity.base.figures import NOTHING, amount, figure
 from parity.compare import resolve
 from parity.compare.model import Measured, Side
 from parity.plan import LoadedCheck, Plan
@@ -31,6 +32,8 @@ JOB = 10.0
 SESSION = 5.0
 #: ReFrame's words for a variable that a check does not take, of which it then loads nothing.
 _UNSET = re.compile(r"failed to set variable '(\w+)'.*cannot convert string '(.*)' to \"Str\[r'(.*)'\]\"")
+#: Among the extras of a partition: the bytes that one run of a case may write, where system.yaml states them.
+_ROOM = 'io_budget_case'
 #: What --as takes.
 AXIS_VALUE = re.compile(r'(\w+)\.([^=]+)=(.+)')
 
@@ -44,6 +47,7 @@ class Planned:
     reason: str
     seconds: float
     guessed: bool               # nothing like it was measured: the study's own figure, and a job's cost
+    beyond: str = ''            # the variable that no memory of the partition holds, for the reason: a mistake
 
 
 def checked(study: Study, name: str, system: str = '') -> Plan:
@@ -55,8 +59,7 @@ def checked(study: Study, name: str, system: str = '') -> Plan:
     for key, experiment in study.experiments.items():
         first = {axis: study.axes[axis].values[study.values(key, axis)[0]] for axis in experiment.axes}
         for variable, text in {**(experiment.quick.set if experiment.quick else {}), **experiment.set}.items():
-            where = ('set',) if variable in experiment.set else ('quick', 'set')
-            of.setdefault(f'{experiment.check}.{variable}', ('experiments', key, *where, variable))
+            of.setdefault(f'{experiment.check}.{variable}', stated(study, key, variable))
             if text := filled(text, first):
                 given[f'{experiment.check}.{variable}'] = text
     asked = plan.of_command(['-c', str(paths.root() / 'checks'), '-r', *(['--system', system] if system else []),
@@ -67,6 +70,7 @@ def checked(study: Study, name: str, system: str = '') -> Plan:
     checks = {check.check: check for check in asked.checks}
     wrong = [(keys, why) for key, experiment in study.experiments.items() if experiment.check
              for keys, why in _unknown(study, key, checks)]
+    wrong += dict.fromkeys(_misformed(study, checks))
     for problem in asked.problems:
         variable = next((v for v in of if problem.what.startswith(f'-S {v}=')), '')
         if variable and not any(keys[1] == of[variable][1] for keys, _ in wrong):
@@ -75,6 +79,22 @@ def checked(study: Study, name: str, system: str = '') -> Plan:
     if asked.problems:
         raise UsageError('\n'.join(map(str, asked.problems)))
     return asked
+
+
+def stated(study: Study, key: str, variable: str, quick: bool = False) -> tuple[str, ...]:
+    """Return the keys of study.yaml that give an experiment's variable its value."""
+    experiment = study.experiments[key]
+    where = quick and experiment.quick and variable in experiment.quick.set or variable not in experiment.set
+    return 'experiments', key, *(('quick',) if where else ()), 'set', variable
+
+
+def _misformed(study: Study, checks: Mapping[str, LoadedCheck]) -> Iterator[tuple[tuple, str]]:
+    for quick, case in ((each, case) for each in (False, True) for case in study.cases(quick=each)):
+        forms = checks[case.check].forms if case.check in checks else {}
+        for variable, text in case.variables.items():
+            if text and variable in forms and not re.fullmatch(forms[variable], text):
+                yield (stated(study, case.experiment, variable, quick),
+                       f'{text!r}: must be of the form {forms[variable]}')
 
 
 def _plain(quoted: str) -> str:
@@ -123,6 +143,7 @@ def planned(study: Study, name: str, system: str, quick: bool = False, partition
     asked = asked or checked(study, name, system)
     sides, lost = _sides(study, site, partitions)
     able = {(c.check, c.partition): c for c in asked.cases if c.environ}
+    in_memory = {check.check: check.in_memory for check in asked.checks}
     times, costs = _times(name)
     found = []
     for case in study.cases(names, quick):
@@ -132,25 +153,29 @@ def planned(study: Study, name: str, system: str, quick: bool = False, partition
         if not part:
             found.append(Planned(case, '', lost.get(side, ''), 0.0, True))
             continue
-        reason = case.reason or _lacking(study, case, part, names or {}) or (
+        beyond, why = _beyond(case, part, in_memory.get(case.check, ()))
+        reason = why or case.reason or _lacking(study, case, part, names or {}) or (
             '' if (case.check, part.name) in able else _not_able(asked, case.check, part.name))
         place = f'{system}:{part.name}'
         measured = [s for at, check, having, s in times if at == place and case.is_case(check, having)]
         guess = experiment.quick.seconds if quick and experiment.quick else experiment.seconds
         seconds = costs.get(place, 0.0 if measured else JOB) + (median(measured) if measured else guess)
-        found.append(Planned(case, part.name, reason, seconds, not measured))
+        found.append(Planned(case, part.name, reason, seconds, not measured, beyond))
     return found
 
 
 def _site(system: str) -> System:
-    """Return a system; one that is this machine has its cores, as each case will find them."""
+    """Return a system, whose partitions say what a case may write; one that is this machine has its cores and its
+    memory, as each case will find them."""
     site = systems.read(system)
-    if site.detect is not True:
-        return site
-    from parity import machine
-    found = {'nodes': 1, 'cores': machine.load(paths.results() / 'cache' / 'machine.json').cores}
+    found: dict[str, int | None] = {}
+    if site.detect is True:
+        from parity import machine
+        known = machine.load(paths.results() / 'cache' / 'machine.json')
+        found = {'nodes': 1, 'cores': known.cores, 'memory_bytes': known.memory_bytes}
+    found[_ROOM] = site.io_budget.case
     return site.model_copy(update={'partitions': [part.model_copy(update={'extras': part.extras.model_copy(
-        update={key: getattr(part.extras, key) or value for key, value in found.items()})})
+        update={key: getattr(part.extras, key, None) or value for key, value in found.items()})})
         for part in site.partitions]})
 
 
@@ -193,9 +218,14 @@ def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapp
             wanted = names.get(axis, {}).get(value) or study.axes[axis].values[value]
             if wanted not in (valid := _there(part, kind)):
                 return f'{value}: {part.name} names no {kind} {wanted} ({", ".join(valid) or "none"})'
-    for role in (case.variables[name] for name in ('source', 'destination', 'on') if name in case.variables):
+    roles = [case.variables[name] for name in ('source', 'destination', 'on') if name in case.variables]
+    for role in roles:
         if role not in part.extras.filesystems:
             return f'{part.name} names no filesystem {role} ({", ".join(part.extras.filesystems) or "none"})'
+    needs = len(roles) * _bytes(case.variables.get('bytes', ''))        # a file on each of its file systems
+    has = getattr(part.extras, _ROOM, None) or 2 * (part.extras.memory_bytes or math.inf)
+    if needs > has:
+        return f'space: needs {figure(needs, "B")}, has {figure(has, "B")} (io_budget: case, on {part.name})'
     nodes, cores, where = part.extras.nodes, part.extras.cores, case.parameters.get('where')
     if nodes and any(int(case.variables.get(variable, 1)) > nodes for variable in ('nodes', 'client_nodes')):
         return f'needs more nodes than {part.name} has ({nodes})'
@@ -208,6 +238,21 @@ def _lacking(study: Study, case: Case, part: Partition, names: Mapping[str, Mapp
     return f'2 ranks a node, a node of {part.name} has {cores}' if two and cores and cores < 2 else ''
 
 
+def _bytes(text: str) -> float:
+    """Return the largest of these sizes in bytes; 0 where none is a number."""
+    return max(found[0] if (found := amount(each)) else 0.0 for each in text.split(','))
+
+
+def _beyond(case: Case, part: Partition, in_memory: Sequence[str]) -> tuple[str, str]:
+    """Return the variable whose bytes no process on the partition can hold, and what is valid; '' for none."""
+    memory = part.extras.memory_bytes
+    for variable in in_memory:
+        if memory and _bytes(text := case.variables.get(variable, '')) > memory:
+            most = f'{figure(memory, "B")}, the memory of a node of {part.name}'
+            return variable, f'{text!r}: must be at most {most}'
+    return '', ''
+
+
 def _there(part: Partition, kind: str) -> list[str]:
     """Return the names of a partition's networks or file systems."""
     there = getattr(part.extras, f'{kind}s', None) or ()
@@ -217,17 +262,21 @@ def _there(part: Partition, kind: str) -> list[str]:
 def named(study: Study, system: str, given: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return what --as says, axis -> value in print -> name here. UsageError, with what is valid."""
     found: dict[str, dict[str, str]] = {}
+    partitions = systems.read(system).partitions
     for text in given:
         axis, value, name = said.groups() if (said := AXIS_VALUE.fullmatch(text)) else ('', '', '')
         axes = [each for each, of in study.axes.items() if of.kind in ('network', 'filesystem')]
         if not axis:
             raise UsageError(f'--as {text!r}: must be AXIS.VALUE=NAME; axes: {", ".join(axes) or "none"}')
+        if axis not in axes and name in (part.name for part in partitions):
+            raise UsageError(f'--as {text}: a job takes nodes of one partition; name one that has the nodes of '
+                             'both, by --partition (docs/studies.md)')
         if axis not in axes:
             raise UsageError(f'--as {text}: ' + unknown('axis', axis, axes or ['none']))
         if value not in study.axes[axis].values:
             raise UsageError(f'--as {text}: ' + unknown(f'value of {axis}', value, list(study.axes[axis].values)))
         kind = study.axes[axis].kind
-        valid = sorted({each for part in systems.read(system).partitions for each in _there(part, kind)})
+        valid = sorted({each for part in partitions for each in _there(part, kind)})
         if name not in valid:
             raise UsageError(f'--as {text}: ' + unknown(f'{kind} of {system}', name, valid or ['none']))
         found.setdefault(axis, {})[value] = name
@@ -292,6 +341,7 @@ class Ran:
     labels: list[str] = field(default_factory=list)
     facts: dict[str, dict[str, list[str]]] = field(default_factory=dict)     # by side
     candidate: str = ''             # the partition that stands beside the only side of a study
+    left_out: list[Cell] = field(default_factory=list)      # what --quick leaves out and the system lacks, too
 
 
 def ran(study: Study, name: str, word: str) -> Ran:
@@ -321,7 +371,7 @@ def _ran(study: Study, name: str, word: str) -> Ran:
     names = _names([info for _, info in together])
     cases = list(study.cases(names, found.mode == 'quick'))
     for side in study.axes[study.contrast].values:
-        mine = [(u, info) for u, info in together if str(info.get('side')) == side]
+        mine, part = [(u, info) for u, info in together if str(info.get('side')) == side], None
         for uuids, of_them in _as_stated(mine, [case for case in cases if study.side(case) == side]):
             of = Side(side, 'session', [])
             if uuids:
@@ -333,6 +383,9 @@ def _ran(study: Study, name: str, word: str) -> Ran:
             found.system, _, name = next(iter(places), found.system).partition(':')
             part = next((p for p in _partitions(found.system) if p.name == name), None)
             found.cells += _cells(study, of_them, of.cells, part, names, found.mode == 'quick')
+        if part and found.mode == 'quick':
+            whole = [case for case in study.cases(names) if study.side(case) == side]
+            found.left_out += [c for c in _cells(study, whole, [], part, names) if c.reason != 'not measured']
     found.labels = _labels(study, found)
     return found
 

@@ -60,7 +60,7 @@ def compared(name: str, session: str = '') -> Compared:
     ran.cells = [cell for cell in ran.cells         # what the check leaves out on all sides is no figure
                  if _row_of(study, cell) in known or not cell.reason.startswith('skipped: ')]
     measured = figures.compared(study, ran.cells, 'session', sessions=ran.uuids, tables=tables)
-    analysis = findings.analysed(study, cells, published, ran.cells, measured)
+    analysis = findings.analysed(study, cells, published, ran.cells, measured, ran.left_out)
     return Compared(name, study, cells, published, analysis, ran, measured)
 
 
