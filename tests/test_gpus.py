@@ -188,8 +188,8 @@ def test_each_device_is_shown_to_a_command_of_its_own(double, tmp_path):
     run = start(tmp_path, 'each', '--', 'sh', '-c', 'sleep 0.1; printf "$CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES"; case $CUDA_VISIBLE_DEVICES in *2-*-*) exit 4; esac',
                 library=double, wrong='lost:0 denied:1')
     assert run.communicate(timeout=PATIENCE)[0] == ''.join(
-        f'parity-device {at} GPU-d0b1e00{number}-0000-4000-8000-000000000000 {bus}\nPCI_BUS_ID GPU-d0b1e00{number}-0000-4000-8000-000000000000\n'
-        f'parity-device-end {at} exit {code}\n' for at, number, bus, code in ((1, 2, '00000000:9B:00.0', 4), (2, 3, '00000000:C3:00.0', 0))) + 'parity-devices-end 2\n'
+        f'parity-device {at} {uuid} {bus}\nPCI_BUS_ID {uuid}\nparity-device-end {at} {uuid} {bus} exit {code}\n' for at, uuid, bus, code in (
+            (1, 'GPU-d0b1e002-0000-4000-8000-000000000000', '00000000:9B:00.0', 4), (2, 'GPU-d0b1e003-0000-4000-8000-000000000000', '00000000:C3:00.0', 0))) + 'parity-devices-end 2\n'
     assert run.returncode == 4 and len(json.loads((tmp_path / 'gpus.json').read_text())['devices']) == 3
 
 

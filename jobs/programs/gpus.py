@@ -12,7 +12,7 @@ not read: no output of a machine with their driver was recorded. A value that a 
 
     parity-device INDEX UUID BUS
     (what COMMAND printed)
-    parity-device-end INDEX exit N
+    parity-device-end INDEX UUID BUS exit N
     parity-devices-end DEVICES
 """
 
@@ -435,11 +435,12 @@ def each(driver, command):
             os.environ, CUDA_DEVICE_ORDER='PCI_BUS_ID', CUDA_VISIBLE_DEVICES=card.told['uuid']))
     wait(driver)
     for card in cards:
-        print('parity-device {index} {uuid} {bus}'.format(**card.told), flush=True)
+        name = '{index} {uuid} {bus}'.format(**card.told)
+        print(f'parity-device {name}', flush=True)
         card.output.seek(0)
         said = card.output.read()
         sys.stdout.buffer.write(said if said[-1:] in (b'', b'\n') else said + b'\n')
-        print(f'parity-device-end {card.told["index"]} exit {ended(card.run)}', flush=True)
+        print(f'parity-device-end {name} exit {ended(card.run)}', flush=True)
     print(f'parity-devices-end {len(cards)}', flush=True)
     if not cards:
         print(f'gpus.py: no device answers: {"; ".join(driver.why)}', file=sys.stderr)
