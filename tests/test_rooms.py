@@ -179,7 +179,7 @@ def test_a_code_is_whole(code):
     assert not code.stand_in or codes.named(code.stand_in)
     assert set(code.beside) <= set(codes.TOOLS)
     others = {f.name for f in code.file.parent.glob('*.py')} - {code.file.name}
-    assert all(name.startswith(f'{code.room}_') for name in others), 'modules of all folders share one name space'
+    assert all(name.startswith(f'{code.room}_'.replace('-', '_')) for name in others), 'modules of all folders share one name space'
 
 
 def test_the_library_names_no_code():

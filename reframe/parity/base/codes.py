@@ -71,8 +71,8 @@ class Code:
 
     @property
     def room(self) -> str:
-        """The folder's name, by which `parity parse` knows the code."""
-        return self.file.stem
+        """The folder's name, by which `parity parse` knows the code; below gpu/ behind `gpu-`."""
+        return f'gpu-{self.file.stem}' if self.file.parent.parent.name == 'gpu' else self.file.stem
 
     @property
     def spack_package(self) -> str:
@@ -156,7 +156,8 @@ def _read(file: Path) -> tuple[Code, int]:
         code = Code(*map(ast.literal_eval, call.args), **{k.arg: ast.literal_eval(k.value) for k in call.keywords})
     except TypeError as err:
         raise UsageError(f'{file}:{call.lineno}: CODE: {str(err).removeprefix("Code.__init__() ")}') from None
-    return replace(code, feature=code.feature or file.stem, file=file), call.lineno
+    code = replace(code, file=file)
+    return replace(code, feature=code.feature or code.room), call.lineno
 
 
 def named(room: str) -> Code:

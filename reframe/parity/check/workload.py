@@ -32,6 +32,9 @@ from parity.plan import identity
 from parity.rfm import variables
 from parity.scheduler import placement, scheduled
 
+#: The feature of a partition that tries checks: its figures are never judged, proposed or compared.
+TEST_BED = 'test-bed'
+
 
 class Workload(rfm.RegressionTestPlugin):
     """The part that all checks share. ReFrame's results database keeps the figures.
@@ -78,6 +81,10 @@ class Workload(rfm.RegressionTestPlugin):
     def not_run(self):
         """Metrics that a case of this size never has: name -> reason. The plan knows them before the case runs."""
         return {}
+
+    def metrics_on(self, partition):
+        """The metrics that a case has on ``partition``: the plan asks before the case is set up."""
+        return self.metrics
 
     def limit_to(self, limit, unit):
         """Stand the metrics in ``unit`` beside a limit that this case has."""
@@ -319,6 +326,8 @@ class Workload(rfm.RegressionTestPlugin):
             value = values.get(metric.name)
             if why := 'absent from the output' if value is None else metric.refuses(value):
                 self._parity_refuse('wrong', f'metric {metric.name} is {why}')
+        if TEST_BED in self.current_partition.features:
+            self.label([m.name for m in self.metrics], 'test bed', 'the partition only tries checks')
         self._parity_ceilings(values)
         self._parity_perf_variables(values)
         return True

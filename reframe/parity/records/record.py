@@ -74,6 +74,7 @@ class Run:
     seconds: float | None       # that its job ran; None where it never ran, or where nobody knows
     node: dict[str, Any]        # what the node said of itself (programs/node.sh)
     watched: dict[str, Any]     # what programs/watch.py saw
+    devices: dict[str, str]     # the GPUs of the node: gpu0 -> UUID, bus
     noted: dict[str, Any]       # what the check noted beside its figures
     load: tuple[Any, Any]       # of the machine before and after
     alike: dict[str, str]       # what must be alike in a comparison
@@ -188,7 +189,8 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
         output=str((raw.get('outputdir') if passed else raw.get('stagedir')) or ''),
         times=times, ended=raw.get('job_completion_time_unix'),
         seconds=times[2] - times[1] or None if times and not unknown else None,
-        node=node, watched=record.get('watched') or {}, noted=record.get('facts') or {},
+        node=node, watched=record.get('watched') or {}, devices=record.get('devices') or {},
+        noted=record.get('facts') or {},
         load=(record.get('before'), record.get('after')),
         alike=_alike(raw, record, (facts.get('software') or {}).get(raw['environ']) or {}),
         context=_context(record, facts.get('machine') or {}), figures=_figures(raw, record))

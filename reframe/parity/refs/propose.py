@@ -21,6 +21,7 @@ from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near, unknown
 from parity.base.figures import percent
 from parity.base.strict import Strict
+from parity.plan.identity import OF_DEVICE
 from parity.records import database, history
 from parity.records.outset import parameters
 from parity.refs import accepted
@@ -219,6 +220,7 @@ _WHERE = ['system', 'check', *history.CELL, 'changed']
 def cells(frame, since: str = '') -> list[Cell]:
     """Return every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on. A rerun
     does not count: it was made because a figure was bad. Cells without a night are in the list, too."""
+    frame = frame.with_columns(pl.col('metric').str.replace(OF_DEVICE, '_gpu'))     # one value for all devices
     own = frame.filter(pl.col('rerun_of') == '', pl.col('night') >= since)
     nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(
         pl.col('night', 'unit', 'better', 'variant').first(), pl.col('value').median(),

@@ -189,6 +189,8 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     if not measured:
         why = Counter(row.reason for row in table if row.reason).most_common(1)
         return f'Nothing was measured: {why[0][0] if why else "no case was planned"}.'
+    if all(row.cell.label == 'test bed' for row in table if row.cell.value is not None):
+        return f'The test bed works: {measured} figures, none wrong. None of them is a measurement.'
     if often := judge.too_often(verdict.cells):
         return (f'{len(often)} of {measured} figures were disturbed {judge.TOO_OFTEN} nights in a row: '
                 'others use the CPUs.')

@@ -160,8 +160,11 @@ class _Loader(RegressionCheckLoader):
         return found
 
 
-def _metrics(check) -> list[dict[str, str]]:
-    return [{'name': m.name, 'unit': m.unit, 'better': m.better} for m in getattr(check, 'metrics', ())]
+def _metrics(check, partition=None) -> list[dict[str, str]]:
+    """The metrics of a check as its class states them, or those that it has on a partition."""
+    stated = check.metrics_on(partition) if partition and hasattr(check, 'metrics_on') \
+        else getattr(check, 'metrics', ())
+    return [{'name': m.name, 'unit': m.unit, 'better': m.better} for m in stated]
 
 
 def _file(check) -> str:
@@ -202,7 +205,8 @@ def _case(testcase: TestCase, environ: str) -> dict[str, Any]:
         'subsystem': getattr(check, 'parity_subsystem', ''), 'size': getattr(check, 'size', ''),
         'file': _file(check), 'needs': sorted(needs),
         'system': partition.fullname.split(':')[0], 'partition': partition.name, 'environ': environ,
-        'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')} for metric in _metrics(check)]}
+        'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')}
+                    for metric in _metrics(check, partition)]}
 
 
 class _Parsed(Exception):

@@ -98,7 +98,7 @@ def last_good(own: Iterable[dict], session: str, start: float) -> float | None:
 ANYWHERE = ''
 #: Facts from programs/node.sh and watch.py, in the order in which a person looks for a cause.
 NODE = ('kernel', 'virtualisation', 'processor', 'microcode', 'firmware', 'governor', 'clocksource', 'gpu_driver',
-        'vulnerable', 'throttled')
+        'vulnerable', 'throttled', 'gpus', 'gpu_slowed')
 #: The same of the machine that ReFrame ran on, by their names in its facts.
 _MACHINE = {'kernel': 'kernel', 'virtualisation': 'backend', 'processor': 'model_name', 'governor': 'governor',
             'clocksource': 'clocksource', 'mitigations': 'mitigations', 'cpu quota': 'cpu_quota'}

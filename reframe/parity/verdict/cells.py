@@ -83,13 +83,18 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     bound = {} if limit is None else {'limit': limit.value, 'limit_source': limit.source,
                                       'limit_certain': limit.certain, 'efficiency': figure.value / limit.value}
     verdict, reason = _word(metric, figure, limit, '' if calm else runs[0].disturbed)
-    reason = sentence(reason, f'median of {len(runs)}' if len(runs) > 1 else '',
-                       f'{others} more disturbed' if calm and others else '')
+    reason = sentence(reason, reason and _device(metric.name, runs[0]), f'median of {len(runs)}' if len(runs) > 1
+                      else '', f'{others} more disturbed' if calm and others else '')
     return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference, 'low': figure.low,
             'high': figure.high, 'label': figure.label, 'verdict': verdict, 'reason': reason,
             # as long as no history is known (parity.verdict.nights)
-            'history': 'insufficient' if verdict in OPEN else '', 'suspicious': verdict == 'regressed',
-            'disturbed_nights': int(verdict == 'disturbed')}
+            'history': 'insufficient' if verdict in OPEN and not figure.label else '',
+            'suspicious': verdict == 'regressed', 'disturbed_nights': int(verdict == 'disturbed')}
+
+
+def _device(metric: str, run: Run) -> str:
+    """Name the device that a figure is of."""
+    return next((f'device {said}' for name, said in run.devices.items() if metric.endswith(f'_{name}')), '')
 
 
 def _place(run: Run) -> dict[str, Any]:
@@ -113,7 +118,7 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
     if limit is not None and limit.exceeded_by(value):
         return 'impossible', f'{value:.4g} {metric.unit} is beyond {limit.value:.4g} ({limit.source})'
     if figure.label:
-        return 'skipped', f'{figure.label}: {figure.why}'
+        return 'unreferenced' if figure.label == 'test bed' else 'skipped', f'{figure.label}: {figure.why}'
     if disturbed:
         return 'disturbed', disturbed
     if usual is None:

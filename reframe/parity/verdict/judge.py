@@ -209,7 +209,7 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
                 '(docs/nightly.md)')
     if any(c.verdict == 'missing' for c in cells):
         return 'ci/nightly (runs what never ran)'
-    if any(c.verdict in ('unreferenced', 'ok') and c.reference is None for c in cells):
+    if any(c.verdict in ('unreferenced', 'ok') and c.reference is None and not c.label for c in cells):
         return f'parity refs propose --system {system} (after {bounds.FEWEST} nights)'
     return 'parity verdict --all'
 

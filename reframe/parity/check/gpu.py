@@ -1,0 +1,198 @@
+"""The mixin under checks of GPUs: every device of a node, all at once, and what the driver says of each.
+
+A check names its metrics NAME_gpu. A partition with two devices has NAME_gpu0 and NAME_gpu1, in the order of their
+buses. NAME_lowest_over_median shows a bad card before any value was accepted."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pydantic import ValidationError
+from reframe.core.builtins import run_after, run_before
+
+from parity.base import files, paths
+from parity.check.reader import Lines, Wrong, kernel
+from parity.check.workload import Metric, Workload
+from parity.machine import gpu
+from parity.machine.gpu import Device, Report
+from parity.plan.identity import shared
+
+_EACH, _EVEN = '_gpu', '_lowest_over_median'
+#: The report of jobs/programs/gpus.py.
+_REPORT = 'gpus.json'
+
+
+def stated(partition) -> int:
+    """Return the number of GPUs of a node, as the partition states it."""
+    return sum(device.num_devices for device in partition.devices if device.device_type == 'gpu')
+
+
+class Gpu(Workload):
+    """A case on one node, with all its cores and devices."""
+
+    partition_needs = frozenset({'gpu'})
+
+    @run_after('init', always_last=True)
+    def parity_declare_even(self):
+        """Declare how even the devices are, for each metric of a device."""
+        self.metrics = tuple(every for metric in self.metrics for every in (metric, *_even(metric)))
+
+    def metrics_on(self, partition):
+        """The metrics on a partition: one a device."""
+        return self._each(stated(partition) or 1)
+
+    def _each(self, count):
+        """The metrics of a node with so many devices."""
+        places = [str(at) for at in range(count)]
+        return tuple(dataclasses.replace(metric, name=metric.name + at) for metric in self.metrics
+                     for at in (places if metric.name.endswith(_EACH) else ['']))
+
+    @run_after('setup')
+    def parity_devices(self):
+        self.devices = stated(self.current_partition)
+        if not self.devices:
+            self.skip_case(f'devices: {self.current_partition.fullname} states none; valid is, for instance, '
+                           'devices: [{type: gpu, num_devices: 4}]')
+        self.parity_declare_each()
+        self.parity['metrics'] = {m.name: self._parity_metric(m) for m in self.metrics}
+
+    def parity_declare_each(self):
+        """Declare a metric a device; one device is as even as can be."""
+        self.metrics = self._each(self.devices)
+        if self.devices == 1:
+            self.leave_out([m.name for m in self.metrics if m.name.endswith(_EVEN)], 'one device')
+
+    def run_gpu(self, *arguments):
+        """Compile jobs/programs/gpu.c and run it on all devices."""
+        self.programs = ('compile.sh', 'kernel.h', 'gpu.c')
+        self.prerun_cmds = ['./compile.sh gpu || exit 1']
+        self.run_devices('./gpu', *arguments)
+
+    def run_devices(self, *command):
+        """Run ``command``, which takes all devices; the driver is asked before, meanwhile and after."""
+        self._watched('run', command)
+
+    def each_device(self, *command):
+        """Run ``command`` once for each device, all at once."""
+        self._watched('each', command)
+
+    def _watched(self, how, command):
+        self.num_tasks, self.num_cpus_per_task = 1, self.extra('cores') or 1
+        self.without_launcher()
+        self.programs = (*self.programs, 'gpus.py')
+        self.keep_files = [*self.keep_files, _REPORT]
+        self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'
+        self.executable = 'python3'
+        self.executable_opts = ['-I gpus.py', how, '--', *map(str, command)]
+
+    def by_device(self, found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        """Return the figures of the case from those of each device, by its UUID, else by its place.
+
+        Sets their limits and notes the devices. Raises Wrong for a device that is absent, unknown to the driver,
+        or that the driver calls bad."""
+        told = self._report()
+        devices = {device.uuid: device for device in told.devices} if told else {}
+        if told and (bad := gpu.bad(told)):
+            raise Wrong('; '.join(bad))
+        if strange := sorted(set(found) - set(devices)) if devices else ():
+            raise Wrong(f'device {strange[0]}: the driver knows {", ".join(devices)}')
+        order = [uuid for uuid in devices if uuid in found] or list(found)
+        self._complete(order, devices)
+        self.parity['devices'] = {f'gpu{at}': f'{uuid}, bus {devices[uuid].bus}' if uuid in devices else uuid
+                                  for at, uuid in enumerate(order)}
+        values = {f'{name}{at}': value for at, uuid in enumerate(order) for name, value in found[uuid].items()}
+        for name in {name for uuid in order for name in found[uuid]} if len(order) > 1 else ():
+            each = [found[uuid][name] for uuid in order if name in found[uuid]]
+            values[name.removesuffix(_EACH) + _EVEN] = min(each) / median(each)
+        self._limit([devices.get(uuid) for uuid in order])
+        if told:
+            self._tell(told)
+        return values
+
+    def _report(self) -> Report | None:
+        """Read what gpus.py wrote; None where it wrote nothing that can be read."""
+        try:
+            return Report(**json.loads(Path(self.stagedir, _REPORT).read_text()))
+        except (OSError, ValueError, TypeError, ValidationError):
+            return None
+
+    def _complete(self, order: list[str], devices: Mapping[str, Device]) -> None:
+        """Raise Wrong where a node has not as many devices as stated; name an absent one that was seen before."""
+        file = paths.results() / 'cache' / 'devices.json'
+        node = self.parity.get('node', {}).get('node') or platform.node()
+        try:
+            seen = json.loads(file.read_text())
+        except (OSError, ValueError):
+            seen = {}
+        if len(order) != self.devices:
+            lost = [said for uuid, said in seen.get(node, {}).items() if uuid not in order]
+            raise Wrong(f'{len(order)} device{"s" * (len(order) != 1)}, the partition states {self.devices}'
+                        + (f'; absent: {", ".join(lost)}' if lost and len(order) < self.devices else ''))
+        now = {uuid: str(devices[uuid]) for uuid in order if uuid in devices}
+        if now and seen.get(node) != now:
+            files.write(file, json.dumps({**seen, node: now}))
+
+    def _limit(self, devices: list[Device | None]) -> None:
+        """Stand each device's figures beside its own limits."""
+        limits = [gpu.limits(device) if device else {} for device in devices]
+        for metric in self.metrics:
+            if not (place := metric.name[len(shared(metric.name)):]) or int(place) >= len(limits):
+                continue
+            if limit := limits[int(place)].get(metric.limit):
+                self.parity['metrics'][metric.name]['limit'] = limit.model_dump()
+
+    def _tell(self, told: Report) -> None:
+        """Note what the driver said, who else had the devices, and what slowed them down."""
+        self.parity['gpus'] = gpu.facts(told)
+        self.parity['node'] = {**self.parity.get('node', {}),
+                               'gpus': ' '.join(device.uuid for device in told.devices),
+                               'gpu_slowed': '; '.join(gpu.causes(told)) or 'no'}
+        self.parity['disturbed'] = self.parity.get('disturbed') or gpu.disturbed(told)
+
+    @run_before('performance')
+    def parity_share_references(self):
+        """A value that was accepted for NAME_gpu is one for each device."""
+        try:
+            own = self.reference[self] if getattr(self.reference, 'index', None) else {}
+        except KeyError:
+            return
+        own.update({m.name: own[shared(m.name)] for m in self.metrics if shared(m.name) in own})
+
+
+def _even(metric: Metric) -> Iterator[Metric]:
+    if metric.name.endswith(_EACH):
+        yield Metric(metric.name.removesuffix(_EACH) + _EVEN, '', 'higher', most=1.0)
+
+
+_HEAD = r'gpu 1 api (\S+) driver (\S+) devices \d+'
+_TOLD = {'units': int, 'clock_mhz': float, 'memory_clock_mhz': float, 'memory_bus_bits': int, 'llc_bytes': int}
+_DEVICE = (r'device (?P<device>\d+) uuid (?P<uuid>\S+) bus (?P<bus>\S+) arch (?P<arch>\S+) '
+           + ' '.join(rf'{name} (?P<{name}>\d+|unknown)' for name in _TOLD) + ' name (?P<name>.*)')
+
+
+def printed(text: str, row: str) -> tuple[dict[str, list[dict[str, str]]], dict[str, Any]]:
+    """Read the output of jobs/programs/gpu.c: the lines ``row`` of each device, by its UUID, else by its place.
+
+    ``row`` has the group `device`. Facts: compiler, flags, api, driver, and under `devices` what each device told
+    of itself. Raises Incomplete and Wrong as `kernel` does."""
+    count, rows, facts = kernel(text, 'gpu', r'api \S+ driver \S+ devices',
+                               rf'(?:{_DEVICE}|{row.replace("P<device>", "P<of>")})')
+    heads, results = [one for one in rows if one['device']], [one for one in rows if not one['device']]
+    if [one['device'] for one in heads] != [str(at) for at in range(count)] or not count:
+        raise Wrong(f'{len(heads)} devices are named, the first line has {count}')
+    names = [one['device'] if one['uuid'] == 'unknown' else one['uuid'] for one in heads]
+    if len(set(names)) < count:
+        raise Wrong('two devices have one UUID')
+    if strange := [one['of'] for one in results if int(one['of']) >= count]:
+        raise Wrong(f'a result is of device {strange[0]}: the first line has {count}')
+    api, driver = Lines(text).one(_HEAD).groups()
+    told = {name: {key: None if one[key] == 'unknown' else number_of(one[key]) for key, number_of in _TOLD.items()}
+            | {'name': one['name'], 'arch': one['arch']} for name, one in zip(names, heads, strict=True)}
+    return {name: [one for one in results if one['of'] == str(at)] for at, name in enumerate(names)}, {
+        **facts, 'api': api, 'driver': driver, 'devices': told}
