@@ -19,11 +19,11 @@ KINDS = ('double', 'single', 'half', 'double_matrix', 'half_matrix', 'tf32_matri
 
 def build(folder, change=('', '')):
     """Compile the program as a job does, with one thing changed if asked."""
-    for file in ('compile.sh', 'kernel.h', 'gpu.c'):
-        shutil.copy(PROGRAMS / file, folder)
-    text = (folder / 'gpu.c').read_text()
-    assert change[0] in text
-    (folder / 'gpu.c').write_text(text.replace(*change) if change[0] else text)
+    texts = {file: (PROGRAMS / file).read_text() for file in ('compile.sh', 'kernel.h', 'gpu.h', 'gpu.c')}
+    assert any(change[0] in text for text in texts.values())
+    for file, text in texts.items():
+        (folder / file).write_text(text.replace(*change) if change[0] else text)
+    (folder / 'compile.sh').chmod(0o755)
     done = subprocess.run(['./compile.sh', 'gpu'], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return folder / 'gpu'
@@ -46,7 +46,7 @@ def gpu(tmp_path_factory):
 
 @pytest.mark.parametrize('words, rows', [
     (['stream', 100_003, 3], ['copy', 'mul', 'add', 'triad', 'dot']), (['stream', 1, 1], ['copy', 'mul', 'add', 'triad', 'dot']),
-    (['ops', 0.1, *KINDS], KINDS), (['load', 1, 'single'], ['load', 'single']),
+    (['ops', 0.1, *KINDS], KINDS), (['load', 1, 'half_matrix', 'single'], ['sample', 'single']), (['gemm', 0.1, 'single', 'tf32_matrix'], ['single', 'tf32_matrix']),
     (['transfer', 1 << 20, 2], ['to_device', 'from_device', 'to_device_all', 'from_device_all'])], ids=lambda words: str(words[0]))
 def test_each_mode_computes_right_on_one_device_and_on_two(gpu, words, rows):
     for devices in (1, 2):
@@ -76,7 +76,7 @@ def test_a_device_that_computes_or_moves_wrong_is_found_out(tmp_path, change, mo
 
 @pytest.mark.parametrize('words, why', [
     ([], 'nothing to do'), (['stream'], 'stream'), (['stream', 'x', 1], 'stream'), (['stream', 100, 0], '0'), (['ops', 1, 'triple'], 'triple'),
-    (['transfer', 1.5, 1], '1'), (['load', -1, 'double'], 'load'), (['compile'], 'compile')])
+    (['transfer', 1.5, 1], '1'), (['load', -1, 'double'], 'load'), (['gemm', 1], 'gemm'), (['compile'], 'compile')])
 def test_what_it_cannot_start_with_is_told(gpu, words, why):
     done = run(gpu, *words)
     assert done.returncode == 2 and f'gpu: {why}; usage: ' in done.stderr and not done.stdout

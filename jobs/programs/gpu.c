@@ -2,651 +2,20 @@
 
        gpu [--opencl] stream ELEMENTS TIMES     Copy Mul Add Triad Dot as in BabelStream, double precision
        gpu [--opencl] ops SECONDS KIND...       multiply-adds: double single half, *_matrix of double half tf32
-       gpu [--opencl] load SECONDS KIND         the same, told once a second
+       gpu [--opencl] load SECONDS KIND...      the first of the kinds that a device has, told once a second
+       gpu [--opencl] gemm|burn SECONDS KIND... as ops and load, by products of cuBLAS where it can be loaded
        gpu [--opencl] transfer BYTES TIMES      host to device and back, then every pair of devices
        gpu compile ARCH...                      all kernels by NVRTC for sm_80 and others; needs no device
 
-   Driver and compiler are loaded at run time: CUDA (libcuda.so.1, NVRTC) where its driver is, else OpenCL.
-   NVRTC is the loader's, else the file that PARITY_NVRTC names. One text of a kernel serves both.
-   The part for CUDA's driver was never run on a GPU; the tests only compile its kernels.
+   CUDA is taken where its driver is (libcuda.so.1), else OpenCL. NVRTC, which compiles for CUDA, is the loader's, else
+   the file that PARITY_NVRTC names; so is cuBLAS (11 or later), by PARITY_CUBLAS. What calls CUDA's driver and cuBLAS
+   was never run on a GPU; the tests only compile its kernels.
    Exit codes: 0, 1 if a result is wrong, 2 for what it cannot start with, with the call that failed. */
 #define _GNU_SOURCE
-#include <ctype.h>
-#include <dlfcn.h>
-#include <inttypes.h>
 #include <math.h>
 #include <omp.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
+#include "gpu.h"
 #include "kernel.h"
-
-#define MOST 64 /* devices */
-
-static struct device {
-    char uuid[48], bus[32], arch[32], name[128], extensions[4096];
-    int units, clock, memory_clock, bus_bits, sm; /* MHz; 0: it does not tell; sm: 90 of sm_90 */
-    int64_t cache;                                /* bytes of the last level */
-    size_t asked;                                 /* bytes, so far */
-    void *id, *context, *queue, *events[2];
-} devices[MOST];
-static int count;
-static char driver[64];
-
-__attribute__((noreturn, format(printf, 2, 3))) static void die(const struct device *d, const char *form, ...)
-{
-    va_list rest;
-    va_start(rest, form);
-    fputs("gpu: ", stderr);
-    if (d)
-        fprintf(stderr, "device %d: ", (int)(d - devices));
-    vfprintf(stderr, form, rest);
-    if (d && d->asked)
-        fprintf(stderr, "; %zu bytes were asked for", d->asked);
-    fputc('\n', stderr);
-    _Exit(2);
-}
-
-/* ---- Kernels: C for CUDA and OpenCL. TEXT keeps no line breaks. */
-
-#define TEXT(...) #__VA_ARGS__ "\n"
-#define VALUE(name) "#define " #name " " AS_TEXT(name)
-#define AS_TEXT(...) TEXT(__VA_ARGS__)
-
-#define WIDE 256   /* work-items of a group */
-#define PER_ITEM 4 /* elements of Dot */
-#define CHAINS 8   /* independent sums of a work-item: they fill the pipes */
-#define SWEEPS 9   /* odd */
-#define PAIRS 128
-#define STEPS 512
-#define SCALE (double)(1 << (i * 0x9E3779B97F4A7C15UL >> 62)) /* of element i: shows what lands in another's place */
-
-static const char both[] = VALUE(WIDE) VALUE(PER_ITEM) VALUE(CHAINS) VALUE(SWEEPS) VALUE(PAIRS) VALUE(STEPS)
-    VALUE(SCALE) "#define UNROLL _Pragma(\"unroll\")\ntypedef long i64; typedef unsigned long u64;\n";
-static const char for_cuda[] =
-    "#define KERNEL extern \"C\" __global__ void\n#define GLOBAL\n#define LOCAL __shared__\n"
-    "#define GROUP (i64)blockIdx.x\n#define LANE (int)threadIdx.x\n#define SYNC __syncthreads()\n"
-    "#define as_double __longlong_as_double\n#define as_long __double_as_longlong\n"
-    "#define as_float __int_as_float\n#define as_int __float_as_int\n";
-static const char for_opencl[] =
-    "#ifdef cl_khr_fp16\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n#endif\n"
-    "#define KERNEL __kernel __attribute__((reqd_work_group_size(WIDE, 1, 1))) void\n#define GLOBAL __global\n"
-    "#define LOCAL __local\n#define GROUP (i64)get_group_id(0)\n#define LANE (int)get_local_id(0)\n"
-    "#define SYNC barrier(CLK_LOCAL_MEM_FENCE)\n";
-
-#define STREAM(name, ...)                                                                                \
-    "KERNEL our_" #name "(GLOBAL double *a, GLOBAL double *b, GLOBAL double *c, GLOBAL double *sums, i64 n)" \
-    "{ i64 i = GROUP * WIDE + LANE; if (i < n) { " #__VA_ARGS__ "; } }\n"
-static const char stream_text[] =
-    STREAM(start, a[i] = 0.1 * SCALE; b[i] = 0.2 * SCALE; c[i] = 0)
-    STREAM(copy, c[i] = a[i])
-    STREAM(mul, b[i] = 0.4 * c[i])
-    STREAM(add, c[i] = a[i] + b[i])
-    STREAM(triad, a[i] = fma(0.4, c[i], b[i]))
-    TEXT(KERNEL our_dot(GLOBAL double *a, GLOBAL double *b, GLOBAL double *c, GLOBAL double *sums, i64 n) {
-        LOCAL double part[WIDE];
-        double sum = 0;
-        UNROLL for (int k = 0; k < PER_ITEM; k++) {
-            i64 i = (GROUP * PER_ITEM + k) * WIDE + LANE;
-            if (i < n)
-                sum = fma(a[i], b[i], sum);
-        }
-        part[LANE] = sum;
-        SYNC;
-        for (int least = WIDE / 2; least > 0; least /= 2) {
-            if (LANE < least)
-                part[LANE] += part[LANE + least];
-            SYNC;
-        }
-        if (LANE == 0)
-            sums[GROUP] = part[0];
-    });
-
-/* x becomes 3 - x and then x + 2^-9: exact, and all bits of x change. A sweep of 128 pairs adds a quarter, the next
-   takes it away. The factors are arguments, or the compiler would know them. right: how many x came out right. */
-static const char vector_text[] =
-    TEXT(KERNEL run(GLOBAL int *right, i64 rounds, i64 minus, i64 three, i64 more) {
-        REAL x[CHAINS], a = REAL_OF(minus);
-        i64 item = GROUP * WIDE + LANE;
-        u64 seed = (item + 1) * 0x9E3779B97F4A7C15UL;
-        int good = 0;
-        seed ^= seed >> 29;
-        for (i64 round = 0; round < rounds; round++, seed += 0x5851F42D4C957F2DUL) {
-            REAL b = REAL_OF(three), c = REAL_OF(more);
-            UNROLL for (int j = 0; j < CHAINS; j++)
-                x[j] = REAL_OF(ONE | ((seed >> j) & MASK));
-            for (int sweep = 0; sweep < SWEEPS; sweep++) {
-                for (int pair = 0; pair < PAIRS; pair += 8)
-                    UNROLL for (int k = 0; k < 8; k++) {
-                        UNROLL for (int j = 0; j < CHAINS; j++)
-                            x[j] = FMA(x[j], a, b);
-                        UNROLL for (int j = 0; j < CHAINS; j++)
-                            x[j] = FMA(x[j], a, c);
-                    }
-                REAL other = b;
-                b = c;
-                c = other;
-            }
-            UNROLL for (int j = 0; j < CHAINS; j++)
-                good += WORD_OF(x[j]) == (WORD)(ONE | QUARTER | ((seed >> j) & MASK));
-        }
-        right[item] = good;
-    });
-
-/* C += A B in each warp. A and B are random integers of so few bits that all sums are exact. Which lane has which
-   element: PTX ISA, matrix fragments for mma.m8n8k4 with .f64, mma.m16n8k8, mma.m16n8k16 with floating point type. */
-static const char matrix_text[] =
-    TEXT(__device__ int entry(u64 seed, int row, int column) {
-        return (int)(((seed * 1024 + row * 32 + column + 1) * 0x9E3779B97F4A7C15UL >> 33) % (2 * RANGE + 1)) - RANGE;
-    }
-    __device__ unsigned halves(int low, int high) {
-        unsigned pair;
-        asm("{.reg .f16 l, h; cvt.rn.f16.s32 l, %1; cvt.rn.f16.s32 h, %2; mov.b32 %0, {l, h};}"
-            : "=r"(pair) : "r"(low), "r"(high));
-        return pair;
-    }
-    KERNEL run(GLOBAL int *right, i64 rounds, i64 minus, i64 three, i64 more) {
-        i64 item = GROUP * WIDE + LANE, product[NC];
-        int g = LANE % 32 / 4, t = LANE % 4, good = 0;
-        u64 ours = item / 32 * 2, theirs = ours + 1;
-        OPERAND a[4], b[2];
-        FLOAT c[CHAINS][NC];
-        UNROLL for (int i = 0; i < NA; i++)
-            a[i] = PACKED(A, i);
-        UNROLL for (int i = 0; i < NB; i++)
-            b[i] = PACKED(B, i);
-        UNROLL for (int i = 0; i < NC; i++) {
-            product[i] = 0;
-            for (int k = 0; k < DEPTH; k++)
-                product[i] += (i64)entry(ours, g + i / 2 * 8, k) * entry(theirs, k, 2 * t + i % 2);
-        }
-        for (i64 round = 0; round < rounds; round++) {
-            UNROLL for (int j = 0; j < CHAINS; j++)
-                UNROLL for (int i = 0; i < NC; i++)
-                    c[j][i] = j + (round & 7);
-            for (int step = 0; step < STEPS; step += 4)
-                UNROLL for (int k = 0; k < 4; k++)
-                    UNROLL for (int j = 0; j < CHAINS; j++)
-                        MMA(c[j]);
-            UNROLL for (int j = 0; j < CHAINS; j++)
-                UNROLL for (int i = 0; i < NC; i++)
-                    good += c[j][i] == (FLOAT)(j + (round & 7) + STEPS * product[i]);
-        }
-        right[item] = good;
-    });
-
-#define REALS(real, word, real_of, word_of, one, mask, quarter)                                     \
-    "typedef " #real " REAL; typedef " #word " WORD;\n#define REAL_OF(w) " #real_of "((" #word ")(w))\n" \
-    "#define WORD_OF " #word_of "\n#define ONE " #one "\n#define MASK " #mask "\n#define QUARTER " #quarter "\n"
-#define FUSED "#define FMA fma\n"
-#define PAIR_FUSED                                                                                  \
-    "__device__ unsigned FMA(unsigned x, unsigned a, unsigned b)"                                   \
-    "{ asm(\"fma.rn.f16x2 %0, %0, %1, %2;\" : \"+r\"(x) : \"r\"(a), \"r\"(b)); return x; }\n"
-#define MATRIX(operand, real, na, nb, nc, depth, range, packed)                                     \
-    "typedef " #operand " OPERAND; typedef " #real " FLOAT;\n#define NA " #na "\n#define NB " #nb "\n#define NC " #nc \
-    "\n#define DEPTH " #depth "\n#define RANGE " #range "\n#define PACKED(of, i) " #packed "\n"
-#define FRAGMENTS(a_row, a_column, b_row)                                                           \
-    "#define A(i) entry(ours, " #a_row ", " #a_column ")\n#define B(i) entry(theirs, " #b_row ", g)\n"
-#define MMA_DOUBLE                                                                                  \
-    "#define MMA(c) asm(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};\" " \
-    ": \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a[0]), \"d\"(b[0]))\n"
-#define MMA_SINGLE(shape)                                                                           \
-    "#define MMA(c) asm(\"mma.sync.aligned." shape ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\" " \
-    ": \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3]) " \
-    ": \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]))\n"
-#define FLOPS (2.0 * CHAINS * SWEEPS * 2 * PAIRS)
-#define MATRIX_FLOPS(m, n, k) (2.0 * m * n * k / 32 * CHAINS * STEPS)
-
-static const struct kind {
-    const char *name, *text;
-    const char *cuda, *opencl; /* types, in front of the text; NULL: OpenCL has none of this kind */
-    const char *extension;     /* that OpenCL needs */
-    int sm;                    /* that CUDA needs */
-    int right;                 /* results of a work-item in a round */
-    double operations;         /* of a work-item in a round */
-    int64_t minus, three, more; /* the bits of -1, 3 and 3 + 2^-9 */
-} kinds[] = {
-#define DOUBLE REALS(double, i64, as_double, as_long, 0x3FF0000000000000UL, 0x3FFFFFFFFFFFFUL, 0x4000000000000UL) FUSED
-    {"double", vector_text, DOUBLE, DOUBLE, "cl_khr_fp64", 0, CHAINS, FLOPS,
-     (int64_t)0xBFF0000000000000, 0x4008000000000000, 0x4008040000000000},
-#define SINGLE REALS(float, int, as_float, as_int, 0x3F800000U, 0x1FFFFFU, 0x200000U) FUSED
-    {"single", vector_text, SINGLE, SINGLE, "", 0, CHAINS, FLOPS, 0xBF800000, 0x40400000, 0x40402000},
-    {"half", vector_text, REALS(unsigned, int, , , 0x3C003C00U, 0xFF00FFU, 0x1000100U) PAIR_FUSED,
-     REALS(half2, int, as_half2, as_int, 0x3C003C00U, 0xFF00FFU, 0x1000100U) FUSED,
-     "cl_khr_fp16", 53, CHAINS, 2 * FLOPS, 0xBC00BC00, 0x42004200, 0x42014201},
-    {"double_matrix", matrix_text, MATRIX(double, double, 1, 1, 2, 4, 500000, of(i)) FRAGMENTS(g, t, t) MMA_DOUBLE,
-     NULL, NULL, 80, 2 * CHAINS, MATRIX_FLOPS(8, 8, 4), 0, 0, 0},
-    {"half_matrix", matrix_text, MATRIX(unsigned, float, 4, 2, 4, 16, 7, halves(of(2 * i), of(2 * i + 1)))
-     FRAGMENTS(g + (i) / 2 % 2 * 8, 2 * t + (i) % 2 + (i) / 4 * 8, 2 * t + (i) % 2 + (i) / 2 * 8)
-     MMA_SINGLE("m16n8k16.row.col.f32.f16.f16"), NULL, NULL, 80, 4 * CHAINS, MATRIX_FLOPS(16, 8, 16), 0, 0, 0},
-    {"tf32_matrix", matrix_text, MATRIX(unsigned, float, 4, 2, 4, 8, 7, __float_as_uint((float)of(i)))
-     FRAGMENTS(g + (i) % 2 * 8, t + (i) / 2 * 4, t + (i) * 4)
-     MMA_SINGLE("m16n8k8.row.col.f32.tf32.tf32"), NULL, NULL, 80, 4 * CHAINS, MATRIX_FLOPS(16, 8, 8), 0, 0, 0},
-};
-#define KINDS (int)(sizeof kinds / sizeof *kinds)
-static const struct kind streaming = {"stream", stream_text, "", "", "cl_khr_fp64", 0, 0, 0, 0, 0, 0};
-
-/* ---- Libraries: what is called, and its types. Handles are pointers, codes are int. */
-
-#define DECLARE(type, name, ...) static type (*name)(__VA_ARGS__);
-#define RESOLVE(type, name, ...) \
-    if (!(*(void **)&name = dlsym(library, #name))) \
-        die(NULL, "%s has no %s: it is too old", file, #name);
-#define LIBRARY(load, functions) \
-    functions(DECLARE) \
-    static void load(void *library, const char *file) { functions(RESOLVE) }
-
-#define NVRTC(f) \
-    f(int, nvrtcVersion, int *, int *) f(const char *, nvrtcGetErrorString, int) \
-    f(int, nvrtcCreateProgram, void **, const char *, const char *, int, const char *const *, const char *const *) \
-    f(int, nvrtcCompileProgram, void *, int, const char *const *) \
-    f(int, nvrtcGetProgramLogSize, void *, size_t *) f(int, nvrtcGetProgramLog, void *, char *) \
-    f(int, nvrtcGetCUBINSize, void *, size_t *) f(int, nvrtcGetCUBIN, void *, char *)
-LIBRARY(load_nvrtc, NVRTC)
-
-#define CUDA(f) \
-    f(int, cuInit, unsigned) f(int, cuDriverGetVersion, int *) f(int, cuGetErrorName, int, const char **) \
-    f(int, cuDeviceGetCount, int *) f(int, cuDeviceGet, int *, int) f(int, cuDeviceGetName, char *, int, int) \
-    f(int, cuDeviceGetUuid_v2, void *, int) f(int, cuDeviceGetPCIBusId, char *, int, int) \
-    f(int, cuDeviceGetAttribute, int *, int, int) f(int, cuDevicePrimaryCtxRetain, void **, int) \
-    f(int, cuCtxSetCurrent, void *) f(int, cuModuleLoadData, void **, const void *) \
-    f(int, cuModuleGetFunction, void **, void *, const char *) \
-    f(int, cuMemAlloc_v2, void **, size_t) f(int, cuMemHostAlloc, void **, size_t, unsigned) \
-    f(int, cuMemcpyHtoDAsync_v2, void *, const void *, size_t, void *) \
-    f(int, cuMemcpyDtoHAsync_v2, void *, void *, size_t, void *) \
-    f(int, cuMemcpyPeerAsync, void *, void *, void *, void *, size_t, void *) \
-    f(int, cuDeviceCanAccessPeer, int *, int, int) f(int, cuCtxEnablePeerAccess, void *, unsigned) \
-    f(int, cuEventCreate, void **, unsigned) f(int, cuEventRecord, void *, void *) \
-    f(int, cuEventSynchronize, void *) f(int, cuEventElapsedTime, float *, void *, void *) \
-    f(int, cuLaunchKernel, void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, \
-      void **, void **)
-LIBRARY(load_cuda, CUDA)
-
-#define OPENCL(f) \
-    f(int, clGetPlatformIDs, unsigned, void **, unsigned *) \
-    f(int, clGetDeviceIDs, void *, uint64_t, unsigned, void **, unsigned *) \
-    f(int, clGetDeviceInfo, void *, unsigned, size_t, void *, size_t *) \
-    f(void *, clCreateContext, void *, unsigned, void **, void *, void *, int *) \
-    f(void *, clCreateCommandQueue, void *, void *, uint64_t, int *) \
-    f(void *, clCreateProgramWithSource, void *, unsigned, const char **, const size_t *, int *) \
-    f(int, clBuildProgram, void *, unsigned, void **, const char *, void *, void *) \
-    f(int, clGetProgramBuildInfo, void *, void *, unsigned, size_t, void *, size_t *) \
-    f(void *, clCreateKernel, void *, const char *, int *) \
-    f(int, clSetKernelArg, void *, unsigned, size_t, const void *) \
-    f(void *, clCreateBuffer, void *, uint64_t, size_t, void *, int *) \
-    f(void *, clEnqueueMapBuffer, void *, void *, unsigned, uint64_t, size_t, size_t, unsigned, void *, void *, int *) \
-    f(int, clEnqueueNDRangeKernel, void *, void *, unsigned, const size_t *, const size_t *, const size_t *, \
-      unsigned, void *, void **) \
-    f(int, clEnqueueReadBuffer, void *, void *, unsigned, size_t, size_t, void *, unsigned, void *, void **) \
-    f(int, clEnqueueWriteBuffer, void *, void *, unsigned, size_t, size_t, const void *, unsigned, void *, void **) \
-    f(int, clWaitForEvents, unsigned, void **) f(int, clReleaseEvent, void *) \
-    f(int, clGetEventProfilingInfo, void *, unsigned, size_t, void *, size_t *)
-LIBRARY(load_opencl, OPENCL)
-
-/* What a mode needs of CUDA or OpenCL. Times are the device's own, in seconds; each call waits for its end. */
-struct api {
-    const char *name;
-    void (*find)(void);
-    void (*enter)(struct device *); /* in the thread of a device, first */
-    const char *(*lacks)(const struct device *, const struct kind *, char why[99]);
-    void *(*kernel)(struct device *, const struct kind *, const char *name);
-    void *(*memory)(struct device *, size_t bytes);
-    void *(*pinned)(struct device *, size_t bytes);
-    double (*run)(struct device *, void *kernel, int64_t groups, int64_t arguments[5]);
-    double (*copy)(struct device *, void *host, void *memory, size_t from, size_t bytes, int to_device);
-    double (*pass)(struct device *, void *, struct device *, void *, size_t bytes, int *direct);
-};
-static const struct api *api;
-
-/* A universal identifier as NVIDIA's tools print it. */
-static void write_uuid(struct device *d, const char *before, const uint8_t uuid[16])
-{
-    char *to = d->uuid + sprintf(d->uuid, "%s", before);
-    for (int i = 0; i < 16; i++)
-        to += sprintf(to, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-}
-
-/* ---- CUDA */
-
-static void find_nvrtc(void)
-{
-    const char *own = getenv("PARITY_NVRTC"), *files[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", own};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        void *library = files[i] ? dlopen(files[i], RTLD_NOW) : NULL;
-        if (library) {
-            load_nvrtc(library, files[i]);
-            return;
-        }
-    }
-    die(NULL, "no NVRTC: the loader finds no libnvrtc.so, .13 or .12; PARITY_NVRTC %s%s", own ? "names " : "is not set",
-        own ? own : "");
-}
-
-#define RTC(call) check_nvrtc(#call, call)
-static void check_nvrtc(const char *call, int code)
-{
-    if (code)
-        die(NULL, "%.*s: %s", (int)strcspn(call, "("), call, nvrtcGetErrorString(code));
-}
-
-/* The machine code of a kind for sm_XX, which the caller frees. */
-static char *compile(const struct kind *kind, const char *arch, size_t *bytes)
-{
-    char option[64], *text = malloc(1 << 16), *code;
-    const char *options[] = {option};
-    void *program;
-    snprintf(option, sizeof option, "--gpu-architecture=%s", arch);
-    snprintf(text, 1 << 16, "%s%s%s%s", both, for_cuda, kind->cuda, kind->text);
-    RTC(nvrtcCreateProgram(&program, text, kind->name, 0, NULL, NULL));
-    if (nvrtcCompileProgram(program, 1, options)) {
-        RTC(nvrtcGetProgramLogSize(program, bytes));
-        char *log = calloc(*bytes + 1, 1);
-        RTC(nvrtcGetProgramLog(program, log));
-        die(NULL, "NVRTC does not compile %s for %s: %s", kind->name, arch, log);
-    }
-    RTC(nvrtcGetCUBINSize(program, bytes));
-    RTC(nvrtcGetCUBIN(program, code = malloc(*bytes)));
-    free(text);
-    return code;
-}
-
-#define CU(d, call) check_cuda(d, #call, call)
-static void check_cuda(const struct device *d, const char *call, int code)
-{
-    const char *name = "unknown error";
-    if (code) {
-        cuGetErrorName(code, &name);
-        die(d, "%.*s: %s (%d)", (int)strcspn(call, "("), call, name, code);
-    }
-}
-
-static int cuda_number(const struct device *d)
-{
-    return (int)(intptr_t)d->id;
-}
-
-static int cuda_tells(const struct device *d, int attribute)
-{
-    int value = 0;
-    return cuDeviceGetAttribute(&value, attribute, cuda_number(d)) ? 0 : value;
-}
-
-static void cuda_find(void)
-{
-    int version, number;
-    uint8_t uuid[16];
-    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
-    CU(NULL, cuInit(0));
-    CU(NULL, cuDriverGetVersion(&version));
-    CU(NULL, cuDeviceGetCount(&count));
-    snprintf(driver, sizeof driver, "%d.%d", version / 1000, version % 1000 / 10);
-    find_nvrtc();
-    for (int i = 0; i < count && i < MOST; i++) {
-        struct device *d = &devices[i];
-        CU(d, cuDeviceGet(&number, i));
-        d->id = (void *)(intptr_t)number;
-        CU(d, cuDeviceGetName(d->name, sizeof d->name, number));
-        CU(d, cuDeviceGetUuid_v2(uuid, number));
-        CU(d, cuDeviceGetPCIBusId(d->bus, sizeof d->bus, number));
-        for (char *at = d->bus; *at; at++)
-            *at = (char)tolower(*at);
-        write_uuid(d, strstr(d->name, " MIG ") ? "MIG-" : "GPU-", uuid);
-        d->sm = 10 * cuda_tells(d, 75) + cuda_tells(d, 76);
-        snprintf(d->arch, sizeof d->arch, "sm_%d", d->sm);
-        d->units = cuda_tells(d, 16);
-        d->clock = cuda_tells(d, 13) / 1000;
-        d->memory_clock = cuda_tells(d, 36) / 1000;
-        d->bus_bits = cuda_tells(d, 37);
-        d->cache = cuda_tells(d, 38);
-    }
-}
-
-/* Let the calling thread, and so the memory that it touches first, stay at the device's socket. The kernel refuses
-   where the job has no CPU there. */
-static void stay_near(const struct device *d)
-{
-    char path[99], list[4096];
-    cpu_set_t cpus;
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/local_cpulist", d->bus);
-    FILE *file = fopen(path, "r");
-    CPU_ZERO(&cpus);
-    for (char *at = file && fgets(list, sizeof list, file) ? list : ""; isdigit(*at); at += *at == ',') {
-        long first = strtol(at, &at, 10), last = *at == '-' ? strtol(at + 1, &at, 10) : first;
-        for (; first <= last && first < CPU_SETSIZE; first++)
-            CPU_SET((size_t)first, &cpus);
-    }
-    sched_setaffinity(0, sizeof cpus, &cpus);
-    if (file)
-        fclose(file);
-}
-
-static void cuda_enter(struct device *d)
-{
-    if (!d->context) {
-        stay_near(d);
-        CU(d, cuDevicePrimaryCtxRetain(&d->context, cuda_number(d)));
-        CU(d, cuCtxSetCurrent(d->context));
-        CU(d, cuEventCreate(&d->events[0], 0));
-        CU(d, cuEventCreate(&d->events[1], 0));
-    }
-    CU(d, cuCtxSetCurrent(d->context));
-}
-
-static const char *cuda_lacks(const struct device *d, const struct kind *kind, char why[99])
-{
-    snprintf(why, 99, "needs sm_%d, is %s", kind->sm, d->arch);
-    return d->sm < kind->sm ? why : NULL;
-}
-
-static void *cuda_kernel(struct device *d, const struct kind *kind, const char *name)
-{
-    size_t bytes;
-    char *code = compile(kind, d->arch, &bytes);
-    void *module, *kernel;
-    CU(d, cuModuleLoadData(&module, code));
-    CU(d, cuModuleGetFunction(&kernel, module, name));
-    free(code);
-    return kernel;
-}
-
-static void *cuda_memory(struct device *d, size_t bytes)
-{
-    void *memory;
-    d->asked += bytes;
-    CU(d, cuMemAlloc_v2(&memory, bytes));
-    return memory;
-}
-
-static void *cuda_pinned(struct device *d, size_t bytes)
-{
-    void *host;
-    d->asked += bytes;
-    CU(d, cuMemHostAlloc(&host, bytes, 0));
-    return host;
-}
-
-#define TIMED(d, call) (CU(d, cuEventRecord((d)->events[0], NULL)), CU(d, call), cuda_seconds(d))
-static double cuda_seconds(struct device *d)
-{
-    float milliseconds;
-    CU(d, cuEventRecord(d->events[1], NULL));
-    CU(d, cuEventSynchronize(d->events[1]));
-    CU(d, cuEventElapsedTime(&milliseconds, d->events[0], d->events[1]));
-    return milliseconds / 1e3;
-}
-
-static double cuda_run(struct device *d, void *kernel, int64_t groups, int64_t arguments[5])
-{
-    void *places[5];
-    for (int i = 0; i < 5; i++)
-        places[i] = &arguments[i];
-    return TIMED(d, cuLaunchKernel(kernel, (unsigned)groups, 1, 1, WIDE, 1, 1, 0, NULL, places, NULL));
-}
-
-static double cuda_copy(struct device *d, void *host, void *memory, size_t from, size_t bytes, int to_device)
-{
-    char *place = (char *)memory + from;
-    if (to_device)
-        return TIMED(d, cuMemcpyHtoDAsync_v2(place, host, bytes, NULL));
-    return TIMED(d, cuMemcpyDtoHAsync_v2(host, place, bytes, NULL));
-}
-
-static double cuda_pass(struct device *d, void *source, struct device *other, void *target, size_t bytes, int *direct)
-{
-    int code = 0;
-    cuda_enter(d);
-    CU(d, cuDeviceCanAccessPeer(direct, cuda_number(d), cuda_number(other)));
-    if (*direct)
-        code = cuCtxEnablePeerAccess(other->context, 0);
-    check_cuda(d, "cuCtxEnablePeerAccess", code == 704 ? 0 : code); /* 704: it is enabled already */
-    return TIMED(d, cuMemcpyPeerAsync(target, other->context, source, d->context, bytes, NULL));
-}
-
-static const struct api cuda = {"cuda", cuda_find, cuda_enter, cuda_lacks, cuda_kernel, cuda_memory, cuda_pinned,
-                                cuda_run, cuda_copy, cuda_pass};
-
-/* ---- OpenCL */
-
-#define CL(d, call) check_opencl(d, #call, call)
-static void check_opencl(const struct device *d, const char *call, int code)
-{
-    static const struct { int code; const char *name; } names[] = {
-        {-4, "CL_MEM_OBJECT_ALLOCATION_FAILURE"}, {-5, "CL_OUT_OF_RESOURCES"}, {-6, "CL_OUT_OF_HOST_MEMORY"},
-        {-61, "CL_INVALID_BUFFER_SIZE"}, {-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
-    const char *name = "error";
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (names[i].code == code)
-            name = names[i].name;
-    if (code)
-        die(d, "%.*s: %s (%d)", (int)strcspn(call, "("), call, name, code);
-}
-
-static int opencl_tells(struct device *d, unsigned what, void *to, size_t bytes)
-{
-    return !clGetDeviceInfo(d->id, what, bytes, to, NULL);
-}
-
-static void opencl_find(void)
-{
-    void *platforms[16], *ids[MOST];
-    unsigned several, found;
-    CL(NULL, clGetPlatformIDs(16, platforms, &several));
-    for (int any = 0; any < 2 && !count; any++) /* GPUs; without one, all devices */
-        for (unsigned i = 0; i < several && i < 16; i++)
-            if (!clGetDeviceIDs(platforms[i], any ? 0xFFFFFFFF : 4, MOST, ids, &found))
-                for (unsigned k = 0; k < found && k < MOST && count < MOST; k++)
-                    devices[count++].id = ids[k];
-    for (struct device *d = devices; d < devices + count; d++) {
-        uint8_t uuid[16];
-        uint32_t pci[4], maker = 0, major, minor;
-        opencl_tells(d, 0x102D, driver, sizeof driver);
-        opencl_tells(d, 0x102B, d->name, sizeof d->name);
-        opencl_tells(d, 0x1030, d->extensions, sizeof d->extensions);
-        opencl_tells(d, 0x1002, &d->units, sizeof d->units);
-        opencl_tells(d, 0x100C, &d->clock, sizeof d->clock);
-        opencl_tells(d, 0x101E, &d->cache, sizeof d->cache);
-        opencl_tells(d, 0x1001, &maker, sizeof maker);
-        if (opencl_tells(d, 0x106A, uuid, sizeof uuid)) /* cl_khr_device_uuid */
-            write_uuid(d, maker == 0x10DE ? "GPU-" : "", uuid);
-        if (opencl_tells(d, 0x410F, pci, sizeof pci)) /* cl_khr_pci_bus_info */
-            sprintf(d->bus, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2], pci[3]);
-        if (opencl_tells(d, 0x4000, &major, 4) && opencl_tells(d, 0x4001, &minor, 4)) /* NVIDIA's */
-            sprintf(d->arch, "sm_%u", 10 * major + minor);
-        else if (!strncmp(d->name, "gfx", 3)) /* AMD's */
-            sprintf(d->arch, "%.*s", (int)strcspn(d->name, ":"), d->name);
-    }
-}
-
-static void opencl_enter(struct device *d)
-{
-    int code;
-    if (d->context)
-        return;
-    d->context = clCreateContext(NULL, 1, &d->id, NULL, NULL, &code);
-    check_opencl(d, "clCreateContext", code);
-    d->queue = clCreateCommandQueue(d->context, d->id, 2, &code); /* 2: with times */
-    check_opencl(d, "clCreateCommandQueue", code);
-}
-
-static const char *opencl_lacks(const struct device *d, const struct kind *kind, char why[99])
-{
-    if (kind->opencl && strstr(d->extensions, kind->extension))
-        return NULL;
-    snprintf(why, 99, kind->opencl ? "OpenCL has no %s here" : "OpenCL has no instruction for it", kind->extension);
-    return why;
-}
-
-static void *opencl_kernel(struct device *d, const struct kind *kind, const char *name)
-{
-    const char *parts[] = {both, for_opencl, kind->opencl, kind->text};
-    int code;
-    void *program = clCreateProgramWithSource(d->context, 4, parts, NULL, &code), *kernel;
-    check_opencl(d, "clCreateProgramWithSource", code);
-    if (clBuildProgram(program, 1, &d->id, "", NULL, NULL)) {
-        char log[4096] = "";
-        clGetProgramBuildInfo(program, d->id, 0x1183, sizeof log, log, NULL);
-        die(d, "OpenCL does not compile %s: %s", kind->name, log);
-    }
-    kernel = clCreateKernel(program, name, &code);
-    check_opencl(d, "clCreateKernel", code);
-    return kernel;
-}
-
-static void *opencl_allocate(struct device *d, uint64_t flags, size_t bytes)
-{
-    int code;
-    d->asked += bytes;
-    void *memory = clCreateBuffer(d->context, flags, bytes, NULL, &code);
-    check_opencl(d, "clCreateBuffer", code);
-    return memory;
-}
-
-static void *opencl_memory(struct device *d, size_t bytes)
-{
-    return opencl_allocate(d, 1, bytes);
-}
-
-static void *opencl_pinned(struct device *d, size_t bytes)
-{
-    int code;
-    void *memory = opencl_allocate(d, 1 | 16, bytes), *host; /* 16: in the host's memory */
-    host = clEnqueueMapBuffer(d->queue, memory, 1, 1 | 2, 0, bytes, 0, NULL, NULL, &code);
-    check_opencl(d, "clEnqueueMapBuffer", code);
-    return host;
-}
-
-static double opencl_end(struct device *d, void *event)
-{
-    uint64_t begin, end;
-    CL(d, clWaitForEvents(1, &event));
-    CL(d, clGetEventProfilingInfo(event, 0x1282, sizeof begin, &begin, NULL));
-    CL(d, clGetEventProfilingInfo(event, 0x1283, sizeof end, &end, NULL));
-    CL(d, clReleaseEvent(event));
-    return (double)(end - begin) / 1e9;
-}
-
-static double opencl_run(struct device *d, void *kernel, int64_t groups, int64_t arguments[5])
-{
-    size_t items = (size_t)groups * WIDE, wide = WIDE;
-    void *event;
-    for (int i = 0; i < 5; i++)
-        CL(d, clSetKernelArg(kernel, (unsigned)i, 8, &arguments[i]));
-    CL(d, clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &wide, 0, NULL, &event));
-    return opencl_end(d, event);
-}
-
-static double opencl_copy(struct device *d, void *host, void *memory, size_t from, size_t bytes, int to_device)
-{
-    void *event;
-    if (to_device)
-        CL(d, clEnqueueWriteBuffer(d->queue, memory, 0, from, bytes, host, 0, NULL, &event));
-    else
-        CL(d, clEnqueueReadBuffer(d->queue, memory, 0, from, bytes, host, 0, NULL, &event));
-    return opencl_end(d, event);
-}
-
-static const struct api opencl = {"opencl", opencl_find, opencl_enter, opencl_lacks, opencl_kernel, opencl_memory,
-                                  opencl_pinned, opencl_run, opencl_copy, NULL};
 
 /* ---- Modes: each prints its lines and returns how many results are wrong. */
 
@@ -750,67 +119,193 @@ static int stream(int64_t n, int times)
     return bad;
 }
 
-static struct result { double operations, seconds; int bad; char why[99]; } results[MOST];
+/* ---- Products of cuBLAS: C = A B, with random bits in A and B. */
 
-static void say_rate(struct result done)
+#define EDGE 8192
+#define ELEMENTS ((int64_t)EDGE * EDGE)
+
+/* Element i of A (0), B (1) or the vector x (2), whose elements are 1 and -1. Its bits as a half, if asked. */
+static double element(int which, int bits, int64_t i, uint16_t *half)
 {
-    say(" operations %.0f seconds %.6f rate %.6g Gflop/s wrong %d\n", done.operations, done.seconds,
-        done.operations / done.seconds / 1e9, done.bad);
+    uint64_t word = ((uint64_t)which << 40 | (uint64_t)i) * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    word = (word ^ word >> 31) * UINT64_C(0xBF58476D1CE4E5B9);
+    double value = which == 2 ? 1 : 0.5 + (double)(word >> (64 - bits)) / (double)(UINT64_C(2) << bits);
+    if (half)
+        *half = (uint16_t)((word & 1) << 15 | 14 << 10 | word >> 54);
+    return word & 1 ? -value : value;
 }
 
-/* Multiply-adds of one kind for so long on one device; with `told`, a line a second. */
-static void keep_on(struct device *d, const struct kind *kind, double wanted, int told)
+static size_t bytes_of(int type)
 {
-    struct result *own = &results[d - devices], before = {0};
+    return type == 2 ? 2 : type == 1 ? 8 : 4;
+}
+
+static void fill_matrix(struct device *d, const struct kind *kind, int which, void *memory)
+{
+    size_t each = bytes_of(kind->blas.in);
+    char *column = room(EDGE * each);
+    for (int64_t from = 0; from < ELEMENTS; from += EDGE) {
+        for (int64_t i = 0; i < EDGE; i++) {
+            uint16_t half;
+            double value = element(which, kind->blas.bits, from + i, &half);
+            if (each == 8)
+                ((double *)column)[i] = value;
+            else if (each == 4)
+                ((float *)column)[i] = (float)value;
+            else
+                ((uint16_t *)column)[i] = half;
+        }
+        api->copy(d, column, memory, (size_t)from * each, EDGE * each, 1);
+    }
+    free(column);
+}
+
+/* Whether C x is A (B x). An element of C is a sum of EDGE products below 1. Roundings that all go one way move it by
+   less than EDGE^1.5 u: its partial sums are near sqrt(EDGE), u is a unit of the last place. EDGE of them, of either
+   sign, make EDGE^2 u. One element of C is near 50, this bound 8 in single and 1e-8 in double precision. */
+static int is_product(struct device *d, const struct kind *kind, void *memory)
+{
+    static const double unit[] = {0x1p-23, 0x1p-52};
+    size_t each = bytes_of(kind->blas.out);
+    double *x = room(4 * EDGE * sizeof *x), *bx = x + EDGE, *abx = bx + EDGE, *cx = abx + EDGE, worst = 0;
+    char *column = room(EDGE * each);
+    memset(x, 0, 4 * EDGE * sizeof *x);
+    for (int64_t j = 0; j < EDGE; j++) {
+        x[j] = element(2, 1, j, NULL);
+        for (int64_t i = 0; i < EDGE; i++)
+            bx[i] += x[j] * element(1, kind->blas.bits, j * EDGE + i, NULL);
+    }
+    for (int64_t j = 0; j < EDGE; j++) {
+        api->copy(d, column, memory, (size_t)(j * EDGE) * each, EDGE * each, 0);
+        for (int64_t i = 0; i < EDGE; i++) {
+            abx[i] += bx[j] * element(0, kind->blas.bits, j * EDGE + i, NULL);
+            cx[i] += x[j] * (each == 8 ? ((double *)column)[i] : (double)((float *)column)[i]);
+        }
+    }
+    for (int i = 0; i < EDGE; i++)
+        worst = fmax(worst, isfinite(cx[i]) ? fabs(cx[i] - abx[i]) : INFINITY);
+    free(column);
+    free(x);
+    return worst < (double)ELEMENTS * unit[kind->blas.out];
+}
+
+static void check_cublas(const struct device *d, const char *call, int code)
+{
+    if (code)
+        die(d, "%s: status %d of cuBLAS", call, code);
+}
+
+static double multiply_matrices(struct device *d, const struct kind *kind, void *const memory[3], int64_t times)
+{
+    static const double factors[] = {1, 0};
+    static const float single[] = {1, 0};
+    int in = kind->blas.in, out = kind->blas.out, n = EDGE;
+    const char *one = out == 1 ? (const char *)factors : (const char *)single, *zero = one + bytes_of(out);
+    CU(d, cuEventRecord(d->events[0], NULL));
+    for (int64_t i = 0; i < times; i++)
+        check_cublas(d, "cublasGemmEx", cublasGemmEx(
+            d->blas, 0, 0, n, n, n, one, memory[0], in, n, memory[1], in, n, zero, memory[2], out, n,
+            kind->blas.compute, -1));
+    return cuda_seconds(d);
+}
+
+static const char *cublas_lacks(const struct device *d, const struct kind *kind, char why[99])
+{
+    int sm = kind->blas.in == 2 ? 70 : kind->sm; /* half: ours needs a younger device */
+    snprintf(why, 99, kind->blas.compute ? "cuBLAS takes matrix units on %s" : "cuBLAS has no such product", d->arch);
+    if (!kind->blas.compute || (kind == kinds && d->sm >= 80))
+        return why;
+    snprintf(why, 99, "needs sm_%d, is %s", sm, d->arch);
+    return d->sm < sm ? why : NULL;
+}
+
+/* ---- Modes: multiply-adds, ours or cuBLAS's. */
+
+static struct result {
+    const struct kind *kind;
+    double operations, seconds;
+    int bad;
+    char why[99], program[32];
+} results[MOST];
+
+static void say_rate(const char *before, int i, const struct result *done, double operations, double seconds)
+{
+    say("%s device %d program %s operations %.0f seconds %.6f rate %.6g Gflop/s wrong %d\n", before, i, done->program,
+        operations, seconds, operations / seconds / 1e9, done->bad);
+}
+
+/* One kind for so long on one device; with `told`, a line a second. */
+static void keep_on(struct device *d, double wanted, int told, int blas)
+{
+    struct result *own = &results[d - devices], before = *own;
+    const struct kind *kind = own->kind;
     int64_t groups = 8LL * (d->units > 0 ? d->units : 1), items = groups * WIDE;
-    int *right = room((size_t)items * sizeof *right), tick = 0;
-    void *kernel = api->kernel(d, kind, "run"), *memory = api->memory(d, (size_t)items * sizeof *right);
-    int64_t arguments[] = {(intptr_t)memory, 1, kind->minus, kind->three, kind->more};
-    while (arguments[1] < 1 << 24 && api->run(d, kernel, groups, arguments) < 0.05)
-        arguments[1] *= 2;
+    int *right = room((size_t)items * sizeof *right), tick = 0, version;
+    void *kernel = NULL, *memory[3];
+    double each = blas ? 2.0 * EDGE * ELEMENTS : kind->operations * (double)items;
+    if (blas && !d->blas)
+        check_cublas(d, "cublasCreate", cublasCreate_v2(&d->blas));
+    if (blas)
+        check_cublas(d, "cublasGetVersion", cublasGetVersion_v2(d->blas, &version));
+    else
+        kernel = api->kernel(d, kind, "run");
+    snprintf(own->program, sizeof own->program, blas ? "cublas-%d" : "ours", version);
+    for (int k = 0; k < (blas ? 3 : 1); k++) {
+        size_t matrix = (size_t)ELEMENTS * bytes_of(k < 2 ? kind->blas.in : kind->blas.out);
+        memory[k] = api->memory(d, blas ? matrix : (size_t)items * sizeof *right);
+        if (blas && k < 2)
+            fill_matrix(d, kind, k, memory[k]);
+    }
+    int64_t arguments[] = {(intptr_t)memory[0], 1, kind->minus, kind->three, kind->more}, *rounds = &arguments[1];
+#define ONCE() (blas ? multiply_matrices(d, kind, memory, *rounds) : api->run(d, kernel, groups, arguments))
+    ONCE();
+    while (*rounds < 1 << 24 && ONCE() < 0.05)
+        *rounds *= 2;
     #pragma omp barrier
     for (double start = omp_get_wtime(); omp_get_wtime() < start + wanted;) {
-        own->seconds += api->run(d, kernel, groups, arguments);
-        own->operations += kind->operations * (double)(items * arguments[1]);
-        api->copy(d, right, memory, 0, (size_t)items * sizeof *right, 0);
-        for (int64_t i = 0; i < items; i++)
-            own->bad |= right[i] != arguments[1] * kind->right;
+        own->seconds += ONCE();
+        own->operations += each * (double)*rounds;
+        if (!blas)
+            api->copy(d, right, memory[0], 0, (size_t)items * sizeof *right, 0);
+        for (int64_t i = 0; !blas && i < items; i++)
+            own->bad |= right[i] != *rounds * kind->right;
         if (told && omp_get_wtime() >= start + tick + 1) {
+            char line[99];
+            snprintf(line, sizeof line, "sample %d of %s", ++tick, kind->name);
             #pragma omp critical
-            {
-                say("load device %d sample %d kind %s", (int)(d - devices), ++tick, kind->name);
-                before.operations = own->operations - before.operations;
-                before.seconds = own->seconds - before.seconds;
-                before.bad = own->bad;
-                say_rate(before);
-            }
+            say_rate(line, (int)(d - devices), own, own->operations - before.operations, own->seconds - before.seconds);
             before = *own;
         }
     }
+    own->bad |= blas && !is_product(d, kind, memory[2]);
     free(right);
 }
 
-static int multiply(const struct kind *kind, double wanted, int told)
+/* The first of the kinds that a device has, on all devices. */
+static int multiply(char **names, int several, double wanted, int told, int blas)
 {
     int bad = 0;
     EVERY_DEVICE
     {
         struct device *d = my_device();
         struct result *own = &results[d - devices];
+        int lacks = 1;
         *own = (struct result){0};
-        if (!api->lacks(d, kind, own->why)) {
-            keep_on(d, kind, wanted, told);
+        for (int i = 0; i < several && lacks; i++) {
+            own->kind = kind_of(names[i]);
+            lacks = (blas ? cublas_lacks : api->lacks)(d, own->kind, own->why) != NULL;
+        }
+        if (!lacks) {
+            keep_on(d, wanted, told, blas);
         } else {
             #pragma omp barrier
         }
     }
     for (int i = 0; i < count; bad += results[i++].bad, printed++)
-        if (!results[i].operations) {
-            say("%s device %d none %s\n", kind->name, i, results[i].why);
-        } else {
-            say("%s device %d", kind->name, i);
-            say_rate(results[i]);
-        }
+        if (results[i].operations > 0)
+            say_rate(results[i].kind->name, i, &results[i], results[i].operations, results[i].seconds);
+        else
+            say("%s device %d none %s\n", results[i].kind->name, i, results[i].why);
     return bad;
 }
 
@@ -929,18 +424,10 @@ static int compile_for(char **archs)
     return 0;
 }
 
-static const struct kind *kind_of(const char *name)
-{
-    for (int k = 0; k < KINDS; k++)
-        if (!strcmp(name, kinds[k].name))
-            return &kinds[k];
-    return NULL;
-}
-
 static int refuse(const char *what)
 {
-    fprintf(stderr, "gpu: %s; usage: gpu [--opencl] stream ELEMENTS TIMES | ops SECONDS KIND... | load SECONDS KIND | "
-            "transfer BYTES TIMES, or gpu compile ARCH...\nkinds:", what);
+    fprintf(stderr, "gpu: %s; usage: gpu [--opencl] stream ELEMENTS TIMES | transfer BYTES TIMES | "
+            "ops|load|gemm|burn SECONDS KIND..., or gpu compile ARCH...\nkinds:", what);
     for (int k = 0; k < KINDS; k++)
         fprintf(stderr, " %s", kinds[k].name);
     fputc('\n', stderr);
@@ -957,10 +444,11 @@ int main(int number, char **words)
     int times = first && words[3] ? atoi(words[3]) : 0, given = number - forced;
     if (!strcmp(mode, "compile") && given > 2)
         return end("gpu", printed, compile_for(words + 2));
-    int copies = !strcmp(mode, "stream") || !strcmp(mode, "transfer"), told = !strcmp(mode, "load");
-    if (!copies && !told && strcmp(mode, "ops"))
+    int copies = !strcmp(mode, "stream") || !strcmp(mode, "transfer");
+    int told = !strcmp(mode, "load") || !strcmp(mode, "burn"), blas = !strcmp(mode, "gemm") || !strcmp(mode, "burn");
+    if (!copies && !told && !blas && strcmp(mode, "ops"))
         return refuse(mode);
-    if (*rest || !(value > 0 && value < 1e15) || given < 4 || (given > 4 && strcmp(mode, "ops")))
+    if (*rest || !(value > 0 && value < 1e15) || given < 4 || (given > 4 && copies))
         return refuse(mode);
     if (copies && (times < 1 || times > 10000 || value != floor(value)))
         return refuse(words[3]);
@@ -982,7 +470,8 @@ int main(int number, char **words)
     omp_set_dynamic(0);
     if (copies)
         wrong = *mode == 's' ? stream((int64_t)value, times) : transfer((size_t)value / 8 * 8, times);
-    for (int i = 3; !copies && i < given; i++)
-        wrong += multiply(kind_of(words[i]), told ? value + 0.5 : value, told);
+    blas = blas && api == &cuda && find_library("libcublas", "PARITY_CUBLAS", load_cublas);
+    for (int i = 3; !copies && i < given; i += told ? given : 1)
+        wrong += multiply(words + i, told ? given - 3 : 1, told ? value + 0.5 : value, told, blas);
     return end("gpu", printed, wrong);
 }

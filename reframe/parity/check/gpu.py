@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import platform
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
@@ -70,8 +71,11 @@ class Gpu(Workload):
 
     def run_gpu(self, *arguments):
         """Compile jobs/programs/gpu.c and run it on all devices."""
-        self.programs = ('compile.sh', 'kernel.h', 'gpu.c')
+        self.programs = ('compile.sh', 'kernel.h', 'gpu.h', 'gpu.c')
         self.prerun_cmds = ['./compile.sh gpu || exit 1']
+        for name in () if self.standalone else ('nvrtc', 'cublas'):     # of NVIDIA's wheels, beside parity
+            if file := next(Path(sys.prefix).glob(f'lib/python*/site-packages/nvidia/*/lib/lib{name}.so.*'), None):
+                self.env_vars[f'PARITY_{name.upper()}'] = str(file)
         self.run_devices('./gpu', *arguments)
 
     def run_devices(self, *command):
