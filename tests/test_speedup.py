@@ -80,6 +80,13 @@ def test_the_sum_of_the_devices_stands_beside_all_cores(results, declared):
     assert 'geometric means' not in text, 'a speed-up is in no mean'
 
 
+def test_the_example_site_expects_a_speed_up(results):
+    session('example-slurm:cpu', 'BabelStream %threads=all', CORES)
+    session('example-slurm:gpu', 'GpuStream', DEVICES, BEGAN + 100)
+    done, (row,) = compared('--json')
+    assert done.returncode == 0 and (row['metric'], row['against'], row['state']) == ('triad_gpu', 'BabelStream.triad threads=all', 'ok')
+
+
 def test_a_run_that_lacks_a_device_is_no_sum(results, declared):
     declared(SPEEDUP)
     measured([*DEVICES[:4], {name: value for name, value in DEVICES[4].items() if name != 'triad_gpu2'}])
