@@ -431,7 +431,7 @@ def each(driver, command):
     cards = [card for card in driver.cards if not card.told['error']]
     for card in cards:
         card.output = tempfile.TemporaryFile()
-        card.run = start(command, stdout=card.output, env=dict(
+        card.run = start(command, stdout=card.output, stderr=subprocess.STDOUT, env=dict(
             os.environ, CUDA_DEVICE_ORDER='PCI_BUS_ID', CUDA_VISIBLE_DEVICES=card.told['uuid']))
     wait(driver)
     for card in cards:

@@ -92,6 +92,8 @@ def _babelstream(text: str) -> Read:
     out = Lines(text)
     count, values, devices = out.count(r'parity-devices-end (\d+)'), {}, {}
     for at, (begin, own) in enumerate(sections(out, _BEGIN, _END)):
+        if begin[2] in devices:
+            raise Wrong(f'device {begin[2]}: twice')
         rates, facts = room(codes.named('babelstream')).read(own)
         values |= {f'{kernel}_gpu{at}': rate / 1000 for kernel, rate in rates.items()}     # it prints MB/s
         devices[begin[2]] = {'elements': facts['array_bytes'] // 8, 'times': facts['times'], 'llc_bytes': None}
