@@ -98,7 +98,7 @@ ROWS = 'ac80967efc5b807861d36cc439eb88eb8c32c83e5d94b5f9e2551d207ec0947d'
 
 
 def test_rows_of_the_first_study_keep_their_keys_and_values(jungels):
-    rows = [{k: float(f'{v:.10g}') if isinstance(v, float) else v for k, v in row.model_dump().items()} for row in jungels.rows]
+    rows = [{k: float(f'{v:.10g}') if isinstance(v, float) else v for k, v in row.model_dump(exclude={'against'}).items()} for row in jungels.rows]
     assert hashlib.sha256(json.dumps(rows).encode()).hexdigest() == ROWS
 
 
