@@ -1,0 +1,123 @@
+"""Flop/s of GPUs, all of a node at once: products of random matrices by cuBLAS, else multiply-adds of our own.
+
+cuBLAS is taken where the loader finds it or parity's environment has its wheel: C x is compared with A (B x). Our
+kernels have no matrices: they keep the units busy, and every result has a closed form."""
+
+from statistics import median
+
+import reframe as rfm
+from reframe.core.builtins import run_after
+
+from parity.check import KERNEL_FIGURES, Code, Gpu, Incomplete, Metric, Read, Wrong, kernel_rate
+from parity.check.gpu import printed
+
+CODE = Code('GPU products', beside=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'Gflop/s'},
+            headlines={r'GpuGemm\.double_matrix_gpu0': 'GPU double precision',
+                       r'GpuGemm\.half_matrix_gpu0': 'GPU half precision'})
+
+#: Multiply-adds one by one, and by matrix units.
+KINDS = ('double', 'single', 'double_matrix', 'tf32_matrix', 'half_matrix')
+#: The hottest first: a device runs the first that it has.
+HOTTEST = ('half_matrix', 'single')
+# seconds of each kind, samples of a second; by size
+SIZES = {'quick': (0.5, 3), 'nightly': (5, 30), 'acceptance': (20, 600)}
+_KIND = '|'.join(KINDS)
+_ROW = (rf'(?:sample (?P<sample>\d+) of )?(?P<kind>{_KIND}) device (?P<device>\d+) (?:none (?P<none>.+)'
+        rf'|program (?P<program>\S+) operations (?P<operations>\d+) {KERNEL_FIGURES} Gflop/s wrong 0)')
+
+
+class Products(rfm.RunOnlyRegressionTest, Gpu):
+    """Compares what ran with what was asked for, for both checks."""
+
+    variants = {'program': ('ours', 'cublas')}
+
+    def parse(self, text):
+        values, facts = read(text)
+        if facts['seconds'] < self.seconds / 4 or not self.asked_for(facts):
+            raise Wrong(f'ran {", ".join(facts["kinds"])} for {facts["seconds"]} s, {facts["samples"]} samples; '
+                        f'asked for {self.seconds} s of {", ".join(self.kinds)}')
+        self.note(facts)
+        self.variant(program=facts['program'].split('-')[0], **self.found(facts))
+        for kind, why in facts['without'].items():
+            self.leave_out([metric.name for metric in self.metrics
+                            if metric.name.startswith((f'{kind}_gpu', f'{kind}_lowest'))], why)
+        measured = {name.removesuffix('0') for name in values if name.endswith('_gpu0')}
+        return self.by_device({name: {what: values[f'{what}{at}'] for what in measured}
+                               for at, name in enumerate(facts['devices'])})
+
+
+@rfm.simple_test
+class GpuGemm(Products):
+    """One kind of number after another."""
+
+    metrics = tuple(Metric(f'{kind}_gpu', 'Gflop/s', 'higher', limit=f'gpu_{kind}') for kind in KINDS)
+    kinds = KINDS
+
+    @run_after('setup')
+    def place(self):
+        self.seconds = SIZES[self.size][0]
+        self.run_gpu('gemm', self.seconds, *KINDS)
+
+    def asked_for(self, facts):
+        return set(facts['kinds']) | set(facts['without']) == set(KINDS) and not facts['samples']
+
+    def found(self, facts):
+        return {}
+
+
+@rfm.simple_test
+class GpuGemmOverTime(Products):
+    """The hottest kind once a second: shows a card that slows down as it gets warm. With size=acceptance for ten
+    minutes: the burn-in."""
+
+    metrics = tuple(Metric(f'{what}_gpu', 'Gflop/s', 'higher') for what in ('sustained', 'slowest'))
+    variants = {**Products.variants, 'kind': HOTTEST}
+    kinds = HOTTEST
+
+    @run_after('setup')
+    def place(self):
+        self.seconds = SIZES[self.size][1]
+        self.run_gpu('burn', self.seconds, *HOTTEST)
+
+    def asked_for(self, facts):
+        return facts['samples'] == self.seconds
+
+    def found(self, facts):
+        kind, = facts['kinds']
+        self.limit_to(f'gpu_{kind}', 'Gflop/s')
+        return {'kind': kind}
+
+
+def read(text: str) -> Read:
+    """Gflop/s of each device, in the order of the text, by KINDS. With samples of a second their median and lowest
+    rate instead: sustained, slowest.
+    Facts: program (ours, cublas-VERSION); kinds; without: the kinds that a device has not, and why. seconds are
+    the least of a kind, samples those of a device. Devices are named by UUID, else by place."""
+    found, facts = printed(text, _ROW)
+    rows = [row for of in found.values() for row in of]
+    without = {row['kind']: row['none'] for row in rows if row['none']}
+    kinds = list(dict.fromkeys(row['kind'] for row in rows if row['kind'] not in without))
+    ran = [row for row in rows if row['kind'] in kinds]
+    if not ran:
+        raise Wrong(f'no device has {" or ".join(without) or "a result"}')
+    if len(programs := {row['program'] for row in ran}) > 1:
+        raise Wrong(f'several programs in one output: {", ".join(sorted(programs))}')
+    values, samples = {}, {0}
+    for at, (name, of) in enumerate(found.items()):
+        rates = [(row, kernel_rate(row, int(row['operations']))) for row in of if row['kind'] in kinds]
+        whole = {row['kind']: rate for row, rate in rates if not row['sample']}
+        taken = [rate for row, rate in rates if row['sample']]
+        if len(rates) > len(whole) + len(taken):
+            raise Wrong(f'device {name}: several results of one kind')
+        if list(whole) != kinds:
+            raise Wrong(f'device {name} has results of {", ".join(whole) or "nothing"}, not of {", ".join(kinds)}')
+        if [row['sample'] for row, _ in rates if row['sample']] != [str(n + 1) for n in range(len(taken))]:
+            raise Incomplete(f'device {name}: samples that are not numbered one after another')
+        samples = {len(taken)} | (samples if at else set())
+        values |= {f'{what}_gpu{at}': rate for what, rate in
+                   ({'sustained': median(taken), 'slowest': min(taken)} if taken else whole).items()}
+    if len(samples) > 1:
+        raise Incomplete(f'devices with different numbers of samples: {sorted(samples)}')
+    seconds = min(float(row['seconds']) for row in ran if not row['sample'])
+    return values, {**facts, 'program': programs.pop(), 'kinds': kinds, 'without': without, 'seconds': seconds,
+                    'samples': samples.pop()}

@@ -1,0 +1,80 @@
+"""Copies between a node and its GPUs, from and into pinned memory, and between every two GPUs.
+
+A program of ours: devices one by one, then all at once. All data are compared."""
+
+from statistics import median
+
+import reframe as rfm
+from reframe.core.builtins import run_after
+
+from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_rate
+from parity.check.gpu import printed
+
+CODE = Code('GPU transfers', beside=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'GB/s'},
+            headlines={r'GpuTransfer\.to_device_gpu0': 'host to GPU'})
+
+WAYS = ('to_device', 'from_device', 'to_device_all', 'from_device_all')
+# bytes, how often; by size
+SIZES = {'quick': (64 << 20, 5), 'nightly': (256 << 20, 20), 'acceptance': (1 << 30, 100)}
+_ROW = (rf'(?P<way>{"|".join(WAYS)}|pair) device (?P<device>\d+)(?: to (?P<to>\d+) direct (?P<direct>yes|no))? '
+        rf'bytes (?P<bytes>\d+) times (?P<times>\d+) {KERNEL_FIGURES} GB/s wrong 0')
+
+
+@rfm.simple_test
+class GpuTransfer(rfm.RunOnlyRegressionTest, Gpu):
+    """Each way is one direction: _all is that of a device while all others copy, too. A pair without a direct
+    path goes through the host."""
+
+    metrics = (*(Metric(f'{way}_gpu', 'GB/s', 'higher', limit='gpu_link') for way in WAYS),
+               Metric('pair_median', 'GB/s', 'higher'), Metric('pair_lowest', 'GB/s', 'higher'),
+               Metric('pair_lowest_over_median', '', 'higher', most=1.0))
+
+    @run_after('setup')
+    def place(self):
+        self.bytes, self.times = SIZES[self.size]
+        self.run_gpu('transfer', self.bytes, self.times)
+
+    def parse(self, text):
+        values, facts = read(text)
+        if (ran := (facts['bytes'], facts['times'])) != (self.bytes, self.times):
+            raise Wrong(f'ran bytes, times {ran}, asked for {(self.bytes, self.times)}')
+        self.note(facts)
+        pairs = {name: value for name, value in values.items() if name.startswith('pair_')}
+        if not pairs:
+            why = 'one device' if len(facts['devices']) == 1 else f'{facts["api"]} copies between no devices'
+            self.leave_out([metric.name for metric in self.metrics if metric.name.startswith('pair_')], why)
+        return pairs | self.by_device({name: {f'{way}_gpu': values[f'{way}_gpu{at}'] for way in WAYS}
+                                       for at, name in enumerate(facts['devices'])})
+
+
+def read(text: str) -> Read:
+    """GB/s of each device, in the order of the text: to_device, from_device alone, and with _all at once. Of the
+    pairs, where there are any, pair_median, pair_lowest, pair_lowest_over_median.
+    Facts: bytes, times; pairs: their rates (GB/s); slowest: the slowest pair; indirect: pairs through the host;
+    devices, by UUID, else by place."""
+    found, facts = printed(text, _ROW)
+    names, values, pairs = list(found), {}, {}
+    rows = [row for of in found.values() for row in of]
+    if len(asked := {(int(row['bytes']), int(row['times'])) for row in rows}) != 1:
+        raise Wrong(f'results of bytes, times {sorted(asked)}')
+    (size, times), indirect = asked.pop(), []
+    for at, (name, of) in enumerate(found.items()):
+        if [row['way'] for row in of if not row['to']] != list(WAYS):
+            raise Wrong(f'device {name} has results of {", ".join(row["way"] for row in of)}')
+        for row in of:
+            rate = kernel_rate(row, size * times)
+            if not row['to']:
+                values[f'{row["way"]}_gpu{at}'] = rate
+                continue
+            other = int(row['to'])
+            if other >= len(names) or other == at or f'{name} to {names[other]}' in pairs:
+                raise Wrong(f'device {name}: a pair with device {other}, or one twice')
+            pairs[f'{name} to {names[other]}'] = rate
+            indirect += [f'{name} to {names[other]}'] if row['direct'] == 'no' else []
+    if pairs:
+        if len(pairs) != len(names) * (len(names) - 1):
+            raise Wrong(f'{len(pairs)} pairs of {len(names)} devices')
+        middle, lowest = median(pairs.values()), min(pairs.values())
+        values |= {'pair_median': middle, 'pair_lowest': lowest, 'pair_lowest_over_median': lowest / middle}
+        facts |= {'pairs': pairs, 'slowest': min(pairs, key=pairs.get), 'indirect': indirect}
+    return values, {**facts, 'bytes': size, 'times': times}
