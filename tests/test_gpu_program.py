@@ -1,4 +1,4 @@
-"""jobs/programs/gpu.c, compiled and run here where OpenCL has a device, and its kernels compiled for CUDA."""
+"""jobs/programs/gpu.c, compiled and run here where OpenCL has a device. For CUDA its kernels are compiled, and a double takes the driver's place."""
 
 from __future__ import annotations
 
@@ -105,3 +105,51 @@ def test_every_kernel_compiles_for_the_architectures_of_cuda(gpu):
     assert len(rows) == 4 * (1 + len(KINDS))
     assert [row[1] for row in rows if row[4] == 'none'] == [kind for kind in KINDS if kind.endswith('_matrix')]     # sm_70
     assert all(int(row[-1]) > 4000 for row in rows if row[4] == 'bytes')
+
+
+# ---- CUDA, by a double of its driver: no kernel runs
+
+@pytest.fixture(scope='module')
+def doubled(tmp_path_factory):
+    """Runs the program beside the double, with small matrices."""
+    folder = tmp_path_factory.mktemp('double')
+    for name in ('libcuda.so.1', 'libcublas.so'):
+        subprocess.run(['cc', '-shared', '-fPIC', '-o', folder / name, TOP / 'tests' / 'data' / 'cuda_double.c'], check=True, timeout=PATIENCE)
+    program = build(folder, ('#define EDGE 8192', '#define EDGE 64'))
+    return lambda *words, **env: run(program, *words, LD_LIBRARY_PATH=str(folder), **env)
+
+
+def test_devices_of_cuda_are_told_with_what_their_driver_says(doubled):
+    done = doubled('transfer', 1 << 16, 1)
+    assert done.returncode == 0, done.stderr
+    head, *devices = done.stdout.splitlines()[:4]
+    assert head == 'gpu 1 api cuda driver 12.4 devices 3'
+    assert devices[1] == ('device 1 uuid GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1 bus 0000:2b:00.0 arch sm_90 units 132 clock_mhz 1980 '
+                          'memory_clock_mhz 2619 memory_bus_bits 5120 llc_bytes 52428800 name Double')
+    assert devices[0].split()[3].startswith('MIG-a0a0')
+
+
+def test_every_pair_of_devices_copies_and_a_lost_word_is_found(doubled):
+    pairs = [line.split() for line in doubled('transfer', 1 << 16, 2).stdout.splitlines() if line.startswith('pair')]
+    assert [(row[2], row[4], row[6]) for row in pairs] == [
+        ('0', '1', 'yes'), ('0', '2', 'yes'), ('1', '0', 'yes'), ('1', '2', 'no'), ('2', '0', 'yes'), ('2', '1', 'no')]
+    done = doubled('transfer', 1 << 16, 2, DOUBLE_FAULT='pass')
+    assert done.returncode == 1 and len([line for line in done.stdout.splitlines() if line.endswith('wrong 1')]) == 6
+
+
+def test_products_of_cublas_are_compared_and_told_once_a_second(doubled):
+    done = doubled('gemm', 0.01, *KINDS)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[4:-1]]
+    assert {row[0] for row in rows if row[3] == 'program'} == {'single', 'double_matrix', 'half_matrix', 'tf32_matrix'}
+    assert {' '.join(row[4:]) for row in rows if row[3] == 'none'} == {'cuBLAS takes matrix units on sm_90', 'cuBLAS has no such product'}
+    assert {row[4] for row in rows if row[3] == 'program'} == {'cublas-120905'} and len(rows) == 3 * len(KINDS)
+    assert doubled('burn', 1, 'half', 'half_matrix').stdout.count('sample 1 of half_matrix device ') == 3
+
+
+@pytest.mark.parametrize('words, fault, code, said', [
+    (['gemm', 0.01, 'double_matrix'], 'multiply', 1, ''), (['gemm', 0.01, 'single'], 'multiply', 1, ''), (['gemm', 0.01, 'half_matrix'], 'multiply', 1, ''),
+    (['transfer', 1 << 16, 1], 'full', 2, 'cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2); 131072 bytes were asked for\n')], ids=str)
+def test_a_wrong_product_and_a_device_without_memory_are_found(doubled, words, fault, code, said):
+    done = doubled(*words, DOUBLE_FAULT=fault)
+    assert done.returncode == code and done.stderr.endswith(said) and (code == 2 or ' wrong 1\n' in done.stdout)

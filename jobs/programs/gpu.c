@@ -9,7 +9,7 @@
 
    CUDA is taken where its driver is (libcuda.so.1), else OpenCL. NVRTC, which compiles for CUDA, is the loader's, else
    the file that PARITY_NVRTC names; so is cuBLAS (11 or later), by PARITY_CUBLAS. What calls CUDA's driver and cuBLAS
-   was never run on a GPU; the tests only compile its kernels.
+   was never run on a GPU: the tests compile its kernels, and take a double for both libraries.
    Exit codes: 0, 1 if a result is wrong, 2 for what it cannot start with, with the call that failed. */
 #define _GNU_SOURCE
 #include <math.h>

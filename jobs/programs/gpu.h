@@ -1,7 +1,7 @@
 /* The GPUs of a node through CUDA or OpenCL, and the kernels: one text for both. gpu.c is the program.
 
    Drivers and NVIDIA's run-time compiler are loaded at run time and declared here: a node needs no toolkit. What calls
-   CUDA's driver was never run on a GPU. */
+   CUDA's driver was never run on a GPU: tests/data/cuda_double.c takes its place. */
 #ifndef GPU_H
 #define GPU_H
 #include <ctype.h>
@@ -25,18 +25,23 @@ static struct device {
 static int count;
 static char driver[64];
 
+/* Tell what was wrong, on which device, and end with 2; the first thread does. */
 __attribute__((noreturn, format(printf, 2, 3))) static void die(const struct device *d, const char *form, ...)
 {
+    char what[4096], where[32] = "", asked[64] = "";
     va_list rest;
     va_start(rest, form);
-    fputs("gpu: ", stderr);
+    vsnprintf(what, sizeof what, form, rest);
+    va_end(rest);
     if (d)
-        fprintf(stderr, "device %d: ", (int)(d - devices));
-    vfprintf(stderr, form, rest);
+        snprintf(where, sizeof where, "device %d: ", (int)(d - devices));
     if (d && d->asked)
-        fprintf(stderr, "; %zu bytes were asked for", d->asked);
-    fputc('\n', stderr);
-    _Exit(2);
+        snprintf(asked, sizeof asked, "; %zu bytes were asked for", d->asked);
+    #pragma omp critical (last)
+    {
+        fprintf(stderr, "gpu: %s%s%s\n", where, what, asked);
+        _Exit(2);
+    }
 }
 
 /* ---- Kernels: C for CUDA and OpenCL. TEXT keeps no line breaks. */
@@ -402,7 +407,6 @@ static void cuda_find(void)
     CU(NULL, cuDriverGetVersion(&version));
     CU(NULL, cuDeviceGetCount(&count));
     snprintf(driver, sizeof driver, "%d.%d", version / 1000, version % 1000 / 10);
-    find_nvrtc();
     for (int i = 0; i < count && i < MOST; i++) {
         struct device *d = &devices[i];
         CU(d, cuDeviceGet(&number, i));
@@ -463,8 +467,11 @@ static const char *cuda_lacks(const struct device *d, const struct kind *kind, c
 static void *cuda_kernel(struct device *d, const struct kind *kind, const char *name)
 {
     size_t bytes;
-    char *code = compile(kind, d->arch, &bytes);
     void *module, *kernel;
+    #pragma omp critical
+    if (!nvrtcVersion)
+        find_nvrtc();
+    char *code = compile(kind, d->arch, &bytes);
     CU(d, cuModuleLoadData(&module, code));
     CU(d, cuModuleGetFunction(&kernel, module, name));
     free(code);
