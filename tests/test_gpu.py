@@ -7,10 +7,11 @@ import json
 import pytest
 
 import nights
+import stored
 from parity.check.reader import Wrong
 from parity.machine.gpu import Device, Report
 from parity.refs import propose
-from parity.verdict import cells
+from parity.verdict import cells, judge
 from replay import Replay, check
 
 CARDS = {'GPU-b': '1b:00.0', 'GPU-a': '2c:00.0', 'GPU-d': '3d:00.0', 'GPU-c': '4e:00.0'}
@@ -94,3 +95,18 @@ def test_a_figure_of_a_test_bed_is_unreferenced_whatever_was_accepted():
 def test_the_report_of_a_program_may_hold_no_unknown_key():
     with pytest.raises(ValueError, match='speed'):
         Report(**json.loads('{"node": "g1", "source": "nvml", "seconds": 1, "speed": 1}'))
+
+
+def test_what_slowed_a_gpu_stands_beside_the_slower_figure(results):
+    kept = stored.Stored()
+
+    def night(uuid, hpl, slowed):
+        on = {'node': {'node': 'node01', 'gpus': 'GPU-a', 'gpu_slowed': slowed}}
+        kept(uuid, stored.case(hpl, refs={'hpl': (100.0, -0.05, 0.05)}, parity=on),
+             {**stored.case(5.0, parity={'node': {'node': 'node01'}}), 'name': 'Cpu', 'unique_name': 'Cpu'})
+    night('a', 100.0, 'no')
+    night('b', 50.0, 'gpu0 (GPU-a, bus 1b:00.0): thermal slowdown for 31.0% of the time')
+    cell = next(c for c in judge.newest('b').cells if c.metric == 'hpl')
+    assert cell.verdict == 'regressed'
+    assert [(c.fact, c.old, c.new) for c in cell.cause.changes] == [
+        ('gpu_slowed', 'no', 'gpu0 (GPU-a, bus 1b:00.0): thermal slowdown for 31.0% of the time')]

@@ -134,9 +134,12 @@ def of_report(report: dict[str, Any]) -> Session:
     info, kept = report['session_info'], outset.of_report(report)
     plan, facts = kept.get('plan') or {}, kept.get('facts') or {}
     runs = tuple(_runs(report, facts))
-    slowed = _throttled(runs)
-    nodes = {run.node['node']: {**run.node, **slowed.get(run.node['node'], {})}
-             for run in runs if run.node.get('node') and not run.fixture}
+    slowed, nodes = _throttled(runs), {}
+    for said in (run.node for run in runs if run.node.get('node') and not run.fixture):
+        before = nodes.get(said['node'], {})
+        nodes[said['node']] = {**before, **said, **slowed.get(said['node'], {})}
+        if before.get('gpu_slowed', 'no') != 'no':      # by one run of several
+            nodes[said['node']]['gpu_slowed'] = before['gpu_slowed']
     return Session(
         uuid=info['uuid'], start=info['time_start_unix'], end=info['time_end_unix'],
         elapsed=info.get('time_elapsed', 0.0), cmdline=info.get('cmdline', ''), reframe=info.get('version', ''),

@@ -93,8 +93,9 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
 
 
 def _device(metric: str, run: Run) -> str:
-    """Name the device that a figure is of."""
-    return next((f'device {said}' for name, said in run.devices.items() if metric.endswith(f'_{name}')), '')
+    """Name the device that a figure is of; '' where it has no name."""
+    return next((f'device {said}' for name, said in run.devices.items()
+                 if metric.endswith(f'_{name}') and not said.isdigit()), '')
 
 
 def _place(run: Run) -> dict[str, Any]:
