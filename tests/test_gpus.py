@@ -16,6 +16,7 @@ from reframe.utility import import_module_from_file
 from conftest import PATIENCE, TOP
 from parity.machine import gpu
 from parity.machine.gpu import Device, Load, Report, State
+from replay import Replay, check, recorded
 
 PROGRAM = TOP / 'jobs' / 'programs' / 'gpus.py'
 gpus = import_module_from_file(str(PROGRAM))
@@ -246,3 +247,26 @@ def test_a_slowdown_is_a_cause_above_one_percent_of_the_time(reason, ns, cause):
 def test_energy_is_unknown_where_the_counter_stands_still_or_is_absent():
     assert [gpu.energy_j(of(before=State(energy_mj=before), after=State(energy_mj=after)).devices[0])
             for before, after in ((1000, 251000), (1000, 1000), (5000, 100), (None, 7))] == [250, None, None, None]
+
+
+# ---- the check
+
+def case(results, devices, **asked):
+    """A case of GpuHealth that has run."""
+    made = Replay(check('gpu-health', 'GpuHealth'), {}, asked={'devices': devices, 'seconds': 3, **asked}, calls=['parity_declare_even', 'parity_declare_each'])
+    made.parity['metrics'] = {metric.name: {} for metric in made.metrics}
+    return made
+
+
+def test_without_a_driver_the_clocks_are_left_out_with_the_reason(results):
+    made = case(results, 1)
+    assert made.replay((recorded('gpu-health') / 'no-driver.txt').read_text()) == {}
+    assert made.parity['left_out']['clock_gpu0'].startswith('no driver answers: nvml: libnvidia-ml.so.1: ')
+
+
+@needs_nvml_h
+def test_a_device_that_does_not_tell_its_clock_has_none(double, results, tmp_path):
+    told(tmp_path, 'run', '--', 'sleep', '1', library=double, wrong='mute:0')
+    made, load = case(results, 1, seconds=1), (recorded('gpu-health') / 'no-driver.txt').read_text().partition('{')[0]
+    assert made.replay(load + (tmp_path / 'gpus.json').read_text()) == {}
+    assert made.parity['left_out']['clock_gpu0'] == 'the driver does not tell the clock under load'

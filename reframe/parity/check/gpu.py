@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pydantic import ValidationError
 from reframe.core.builtins import run_after, run_before
 
 from parity.base import files, paths
@@ -101,9 +100,10 @@ class Gpu(Workload):
         Sets their limits and notes the devices. Raises Wrong for a device that is absent, unknown to the driver,
         or that the driver calls bad."""
         told = self._report()
-        devices = {device.uuid: device for device in told.devices} if told else {}
-        if told and (bad := gpu.bad(told)):
+        if bad := gpu.bad(told):
             raise Wrong('; '.join(bad))
+        # a place is no name: CUDA and the driver count in different orders
+        devices = {} if any(map(str.isdigit, found)) else {device.uuid: device for device in told.devices}
         if strange := sorted(set(found) - set(devices)) if devices else ():
             raise Wrong(f'device {strange[0]}: the driver knows {", ".join(devices)}')
         order = [uuid for uuid in devices if uuid in found] or list(found)
@@ -115,16 +115,15 @@ class Gpu(Workload):
             each = [found[uuid][name] for uuid in order if name in found[uuid]]
             values[name.removesuffix(_EACH) + _EVEN] = min(each) / median(each)
         self._limit([devices.get(uuid) for uuid in order])
-        if told:
-            self._tell(told)
+        self._tell(told)
         return values
 
-    def _report(self) -> Report | None:
-        """Read what gpus.py wrote; None where it wrote nothing that can be read."""
+    def _report(self) -> Report:
+        """Read what gpus.py wrote; the report says why where nothing can be read."""
         try:
             return Report(**json.loads(Path(self.stagedir, _REPORT).read_text()))
-        except (OSError, ValueError, TypeError, ValidationError):
-            return None
+        except (OSError, ValueError, TypeError) as err:
+            return Report(node='', source='none', why=f'{_REPORT}: {str(err).splitlines()[0]}', seconds=0)
 
     def _complete(self, order: list[str], devices: Mapping[str, Device]) -> None:
         """Raise Wrong where a node has not as many devices as stated; name an absent one that was seen before."""
@@ -135,7 +134,8 @@ class Gpu(Workload):
         except (OSError, ValueError):
             seen = {}
         if len(order) != self.devices:
-            lost = [said for uuid, said in seen.get(node, {}).items() if uuid not in order]
+            known = seen.get(node, {}) | {uuid: str(device) for uuid, device in devices.items()}
+            lost = [said for uuid, said in known.items() if uuid not in order]
             raise Wrong(f'{len(order)} device{"s" * (len(order) != 1)}, the partition states {self.devices}'
                         + (f'; absent: {", ".join(lost)}' if lost and len(order) < self.devices else ''))
         now = {uuid: str(devices[uuid]) for uuid in order if uuid in devices}
