@@ -14,6 +14,7 @@ import pytest
 from reframe.utility import import_module_from_file
 
 from conftest import PATIENCE, TOP
+from parity.check.reader import Wrong
 from parity.machine import gpu
 from parity.machine.gpu import Device, Load, Report, State
 from replay import Replay, check, recorded
@@ -270,3 +271,10 @@ def test_a_device_that_does_not_tell_its_clock_has_none(double, results, tmp_pat
     made, load = case(results, 1, seconds=1), (recorded('gpu-health') / 'no-driver.txt').read_text().partition('{')[0]
     assert made.replay(load + (tmp_path / 'gpus.json').read_text()) == {}
     assert made.parity['left_out']['clock_gpu0'] == 'the driver does not tell the clock under load'
+
+
+@needs_nvml_h
+def test_a_lost_device_is_named_although_the_load_did_not_start(double, results, tmp_path):
+    assert start(tmp_path, 'run', '--', 'sh', '-c', 'exit 2', library=double, wrong='lost:1').wait(PATIENCE) == 2
+    with pytest.raises(Wrong, match=r'^gpu1 \(UUID unknown, bus unknown\): lost: GPU is lost'):
+        case(results, 4).parse((tmp_path / 'gpus.json').read_text())

@@ -25,7 +25,7 @@ _ROW = (r'(?:sample \d+ of )?single device (?P<device>\d+) program ours operatio
 class GpuHealth(rfm.RunOnlyRegressionTest, Gpu):
     """All devices at once. A bad device is wrong. A slowed one keeps its figure, with the cause beside it."""
 
-    postrun_cmds = ['cat gpus.json']
+    postrun_cmds = ['ended=$?; cat gpus.json; (exit $ended)']
     metrics = (Metric('clock_gpu', 'MHz', 'higher', limit='gpu_clock'),)
 
     @run_after('setup')
@@ -34,14 +34,15 @@ class GpuHealth(rfm.RunOnlyRegressionTest, Gpu):
         self.run_gpu('load', self.seconds, 'single')
 
     def parse(self, text):
-        report, (rates, facts) = told(text), loaded(text)
+        report = told(text)
+        clocks = read(text)[0] if report.devices else {}
+        rates, facts = loaded(text)
         if report.seconds < self.seconds:
             raise Wrong(f'the devices were loaded for {report.seconds:.0f} s, asked for {self.seconds}')
         self.note({**facts, 'gflops': rates})
         if not report.devices:
-            self.leave_out([metric.name for metric in self.metrics], f'no driver answers: {report.why}')
+            self.leave_out([metric.name for metric in self.metrics], _unanswered(report))
             return self.by_device({name: {} for name in rates})
-        clocks = read(text)[0]
         found = {device.uuid: {'clock_gpu': clocks[name]} if (name := f'clock_gpu{at}') in clocks else {}
                  for at, device in enumerate(report.devices) if device.uuid in rates or str(at) in rates}
         unknown = [f'clock_gpu{at}' for at, clock in enumerate(found.values()) if not clock]
@@ -56,12 +57,12 @@ def read(text: str) -> Read:
     Facts: what else it tells and what it does not (unknown), causes of slowdowns, who else used a device.
     Reads what gpus.py tells, with or without the lines of the load. Raises Wrong with the name of a bad device."""
     report = told(text)
+    if not report.devices:
+        raise Incomplete(_unanswered(report))
+    if bad := gpu.bad(report):          # it may be why the load has no result
+        raise Wrong('; '.join(bad))
     if any(line.startswith(('gpu 1 ', 'gpu end ')) for line in text.splitlines()):
         loaded(text)
-    if report.source == 'none':
-        raise Incomplete(f'no driver answers: {report.why}')
-    if bad := gpu.bad(report):
-        raise Wrong('; '.join(bad))
     return {f'clock_gpu{at}': device.during.clock_mhz for at, device in enumerate(report.devices)
             if device.during.clock_mhz}, {
         **gpu.facts(report), 'causes': gpu.causes(report), 'disturbed': gpu.disturbed(report)}
@@ -75,6 +76,10 @@ def told(text: str) -> Report:
     if report.crc32 != f'{zlib.crc32(json.dumps(others, sort_keys=True).encode()):08x}':
         raise Incomplete('the checksum does not fit the report')
     return report
+
+
+def _unanswered(report: Report) -> str:
+    return f'no driver answers: {report.why or report.source + " knows no device"}'
 
 
 def loaded(text: str) -> Read:
