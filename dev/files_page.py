@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from parity.base import codes
 from parity.compare.pairs import Pairs
 from parity.jobs.request import JobsFile
+from parity.rfm.adopt import Adopt
 from parity.software.environment import Gpu
 from parity.study import Study
 from parity.system.systems import LimitName, System
@@ -36,6 +37,8 @@ FILES = (
     ('systems/NAME/acks.yaml', Acks, 'Known faults, acknowledged until a day. `parity ack` writes it.'),
     ('systems/NAME/spack/gpu.yaml', Gpu,
      'The GPU codes. The other files in that folder are Spack\'s: packages.yaml, concretizer.yaml, spack.lock.'),
+    ('checks/adopt.yaml', Adopt,
+     'The better side of metrics of tests that were not written for parity.'),
     ('studies/NAME/study.yaml', Study, 'A published experiment, and its tables.'),
 )
 _HEAD = """\

@@ -11,6 +11,7 @@ gc.disable()    # little becomes garbage while checks are loaded; parity.rfm.cap
 from parity import session
 from parity.base import errors, paths
 from parity.base.text import refuse_in_words
+from parity.check import foreign
 from parity.rfm import patches
 from parity.site import assemble
 
@@ -21,6 +22,7 @@ def configure():
     refuse_in_words(sys.argv[1:])      # -S, -P and -J reach the scripts
     site_configuration = assemble.site_configuration()
     patches.install(paths.results())
+    foreign.install()
     session.begin(sys.argv[1:])
 
 

@@ -38,7 +38,8 @@ BAD_CHECKS = {
     'empty.py': ('x = 1\n', '/empty.py: yields no check'),
     'other/empty.py': ('x = 1\n', ' (and 1 more files)'),
     'compute/twice.py': ((TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py').read_text(), "'Hpcc'"),
-    'deep/bare.py': ('import reframe as rfm\n@rfm.simple_test\nclass Bare(rfm.RunOnlyRegressionTest):\n'
+    'deep/bare.py': ('import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'
+                        'class Bare(rfm.RunOnlyRegressionTest, Workload):\n'
                         "    valid_systems = ['*']\n    valid_prog_environs = ['*']\n",
                         'checks/deep/bare.py: Bare declares no metrics'),
     'nowhere.py': ('import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'

@@ -16,6 +16,8 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import UsageError
 
+#: The folders below checks/ of codes, and what a tag of a foreign test names.
+SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
 #: Programs that belong to no code and may be needed beside one: an MPI, Python, a C compiler with OpenMP.
 TOOLS = {'mpirun': 'mpi', 'python3': 'python', 'cc': 'cc'}
 
@@ -102,6 +104,25 @@ def check_of(folder: Path) -> Path:
     return folder / f'{folder.name}.py'
 
 
+def is_code(folder: Path) -> bool:
+    """Return whether the folder is a code's: its check uses parity."""
+    return _uses_parity(check_of(folder))
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Return whether no file in a folder uses parity: it has Python files, or is one of sources or a library's."""
+    files = list(folder.rglob('*.py'))
+    able = files or folder.name == 'src' or folder.parent.name not in SUBSYSTEMS
+    return bool(able) and not any(map(_uses_parity, files))
+
+
+def _uses_parity(file: Path) -> bool:
+    try:
+        return bool(re.search(rb'^\s*(?:from|import) parity\b', file.read_bytes(), re.M))
+    except OSError:
+        return False
+
+
 def every() -> tuple[Code, ...]:
     """Return all codes, in the order of their folders; those of this checkout where PARITY_ROOT has no checks/.
 
@@ -118,7 +139,7 @@ def _every(_: str | None) -> tuple[Code, ...]:
         checks = Path(__file__).resolve().parents[3] / 'checks'
     found: dict[str, Code] = {}
     for folder in sorted(checks.glob('*/*/')):
-        if folder.name[0] in '._' or not any(folder.iterdir()):
+        if folder.name[0] in '._' or not any(folder.iterdir()) or not is_code(folder) and _is_foreign(folder):
             continue
         code, line = _read(check_of(folder))
         for other in found.values():

@@ -22,6 +22,12 @@ def root() -> Path:
     return top.resolve()
 
 
+def named(file: str | Path) -> str:
+    """Return a file's name as a message has it: from the top of the checkout on, where it lies there."""
+    file = Path(file).absolute()
+    return str(file.relative_to(root()) if file.is_relative_to(root()) else file)
+
+
 def programs() -> Path:
     """Return the folder of programs that jobs start on their nodes: a check copies them to its stage directory."""
     return root() / 'jobs' / 'programs'

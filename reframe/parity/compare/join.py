@@ -10,6 +10,7 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
+from parity.base import codes
 from parity.compare import model, pairs, resolve
 from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
 from parity.compare.pairs import Expectation, Pair
@@ -18,7 +19,7 @@ from parity.stats.interval import CONFIDENCE, Sample
 from parity.system import systems
 from parity.system.systems import System
 
-_ORDER = ('compute', 'memory', 'network', 'storage', 'gpu')
+_ORDER = (*codes.SUBSYSTEMS, 'other')
 #: More runs of one metric than anybody makes: the newest are taken.
 MOST = 500
 #: A difference that nobody acts on.

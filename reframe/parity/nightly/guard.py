@@ -62,7 +62,7 @@ def everything(plan: Plan, options: list[str]) -> None:
     """Raise UsageError for a file without a check, an empty selection, and references, pairs or acks that fit
     nothing. Report a fault that several files share (a bad -S) for the first."""
     files: dict[str, dict[str, None]] = {}
-    for problem in plan.problems:
+    for problem in filter(lambda each: each.refuses, plan.problems):
         files.setdefault(problem.what, {})[problem.file] = None
     wrong = [f'{[*named][0]}: {what}' + (f' (and {len(named) - 1} more files)' if len(named) > 1 else '')
              for what, named in files.items()]

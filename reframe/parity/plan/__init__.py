@@ -13,11 +13,15 @@ from parity.base import paths
 from parity.base.errors import UsageError
 from parity.base.strict import Strict
 
+#: The one metric of a foreign test without performance variables, and the size of every foreign test.
+PASSED, OWN = 'passed', 'own'
+
 
 class PlannedMetric(Strict):
     name: str
     unit: str
-    better: str
+    better: str             # '' where it is not known
+    unknown: str = ''       # why
     left_out: str = ''      # why a case of this size never has it
 
 
@@ -44,6 +48,7 @@ class LoadedCheck(Strict):
     file: str
     needs: list[str] = []
     parameters: dict[str, list[str]] = {}
+    sizes: list[str] = []                   # that a reference may name, where they are others than a night's
     variants: dict[str, list[str]] = {}     # that a reference must name
     forms: dict[str, str] = {}              # patterns of its variables
     in_memory: list[str] = []               # variables that are sizes in the memory of a process
@@ -55,6 +60,7 @@ class Problem(Strict):
 
     file: str
     what: str
+    refuses: bool = True    # a night; else the rest runs, and the verdict tells it
 
     def __str__(self) -> str:
         return f'{self.file}: {self.what}'

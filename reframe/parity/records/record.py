@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from parity.base import codes, reasons
-from parity.plan import identity
+from parity.plan import PASSED, identity
 from parity.plan.identity import case_name
 from parity.records import outset
 from parity.scheduler import scheduled
@@ -36,8 +36,9 @@ class Figure:
     unit: str = ''
     better: str = ''
     label: str = ''                          # 'cached': the figure is not what it seems
-    why: str = ''                            # it is labelled
+    why: str = ''                            # it is labelled, or absent
     left_out: str = ''                       # why the run cannot have this figure
+    source: str = ''                         # of the reference, where it is not accepted: "the check's own"
     limit: dict[str, Any] | None = None      # a bound (parity.base.strict.Limit)
     ceiling: dict[str, Any] | None = None    # a bound that another check measures
 
@@ -254,10 +255,12 @@ def _figures(raw: dict[str, Any], record: dict[str, Any]) -> dict[str, Figure]:
         declared, label = metrics.get(name, {}), labels.get(name, {})
         value, reference, low, high, unit, *_ = (*stored.get(name, (None,) * 4), '')
         low, high, reference = band(reference, low, high)
+        if name == PASSED and name not in stored:
+            value, label = 1.0, {'word': PASSED}
         found[name] = Figure(
             None if value is None else float(value), low, high, reference, declared.get('unit') or unit or '',
-            declared.get('better', ''), label.get('word', ''), label.get('reason', ''), left_out.get(name, ''),
-            declared.get('limit'), declared.get('ceiling'))
+            declared.get('better', ''), label.get('word', ''), label.get('reason') or declared.get('absent', ''),
+            left_out.get(name, ''), declared.get('source', ''), declared.get('limit'), declared.get('ceiling'))
     return found
 
 

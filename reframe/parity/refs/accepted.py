@@ -25,7 +25,7 @@ from parity import plan
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
-from parity.plan import LoadedCheck, Plan, PlannedMetric
+from parity.plan import PASSED, LoadedCheck, Plan, PlannedMetric
 from parity.records.outset import parameters
 from parity.system import systems
 from parity.system.systems import System
@@ -197,7 +197,7 @@ def _wrong(data: dict, checks: dict[str, LoadedCheck], environs: list[str]) -> I
 
 def _wrong_of_check(check: LoadedCheck, entry: Any, environs: list[str]) -> Iterator[tuple[tuple, str]]:
     """The same of one check: $index names `size`, variants and parameters; the keys below it are their values."""
-    valid = {'size': list(SIZES), **check.variants, '$environ': environs, **check.parameters}
+    valid = {'size': check.sizes or list(SIZES), **check.variants, '$environ': environs, **check.parameters}
     needed, names = ['size', *check.variants], _index(entry)
     if strange := [name for name in names if name not in valid]:
         yield (check.check, '$index'), unknown('parameter', strange[0], list(valid))
@@ -205,11 +205,21 @@ def _wrong_of_check(check: LoadedCheck, entry: Any, environs: list[str]) -> Iter
         yield (check.check, '$index'), (f'{check.check} needs an $index with {" and ".join(needed)}, for instance '
                                         f'[{", ".join(needed)}]; valid: {", ".join(valid)}')
     else:
+        check = _open(check, [value for value in _leaves(entry) if value[0] != ('$index',)])
         levels = [*((name, valid[name]) for name in names), ('metric', [m.name for m in check.metrics])]
         for keys, value in _leaves({key: value for key, value in entry.items() if key != '$index'}):
             depth, what = _wrong_of_value(check, keys, value, levels)
             if what:
                 yield (check.check, *keys[:depth]), what
+
+
+def _open(check: LoadedCheck, values: list[tuple[tuple, Any]]) -> LoadedCheck:
+    """A foreign test that declares its metrics in its hooks has those that a reference names."""
+    if [metric.name for metric in check.metrics] != [PASSED]:
+        return check
+    named = [PlannedMetric(name=str(keys[-1]), unit=str(value[3]), better='') for keys, value in values
+             if isinstance(value, list) and len(value) == 4]
+    return check.model_copy(update={'metrics': [*check.metrics, *named]})
 
 
 def _wrong_of_value(check: LoadedCheck, keys: tuple, value: Any, levels: list[tuple[str, list[str]]]):
@@ -246,7 +256,9 @@ def _tuple_wrong(value: Any, metric: PlannedMetric) -> str:
         side, bound = ('lower', low) if ref > 0 else ('upper', up)
         return f'{side} {bound} is beyond 0: bounds are shares of the value'
     side, bound = ('lower', low) if better == 'higher' else ('upper', up)       # where worse lies
-    return '' if bound is not None else \
+    if not better and None in (low, up):
+        return 'its direction is not known: it needs both bounds'
+    return '' if bound is not None or not better else \
         f'{better} is better, and it has no {side} bound: it could never be judged regressed'
 
 

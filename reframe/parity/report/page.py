@@ -19,7 +19,7 @@ import yaml
 from markupsafe import Markup
 
 from parity import __version__
-from parity.base import figures, text
+from parity.base import codes, figures, text
 from parity.records.outset import CELL
 from parity.report import answer, drawings, nights
 from parity.report.answer import Entry
@@ -29,7 +29,7 @@ from parity.report.nights import LETTERS, Nights, Past
 from parity.report.templates import template
 from parity.verdict.model import WORDS, Cell, Change, Row, Verdict, rows, several
 
-SUBSYSTEMS = ('compute', 'memory', 'network', 'storage', 'gpu')
+SUBSYSTEMS = (*codes.SUBSYSTEMS, 'other')
 #: Characters of a reason in the table, and on a figure's own page; verdict.json has the whole.
 SHORT, WHOLE = 140, 2000
 #: Cases of one table: a browser lays out a table as a whole, and only those in view.

@@ -19,6 +19,7 @@ from parity.base import figures, paths
 from parity.base.errors import NothingMeasured, UsageError
 from parity.base.strict import Strict
 from parity.base.text import visible
+from parity.plan import OWN
 from parity.plan.identity import swept_apart
 from parity.records import database, history, outset
 from parity.system import systems
@@ -129,7 +130,7 @@ def tail(file: Path, count: int) -> list[str]:
 # ---- the line that reruns a cell
 
 #: Options of reframe that make a case what it is.
-_KEPT = {'--mode': '--mode', '-S': '--setvar', '-P': '--parameterize', '-J': '--job-option'}
+_KEPT = {'-c': '--checkpath', '--mode': '--mode', '-S': '--setvar', '-P': '--parameterize', '-J': '--job-option'}
 #: Job options that say where a job runs: a rerun says so itself.
 _PLACES = re.compile(r'(nodelist|exclude|w|x)(=|$)')
 #: Schedulers that take nodes by `-J nodelist=`; parity translates it for PBS.
@@ -158,8 +159,10 @@ def rerun_line(case: str, system: str, partition: str, environ: str, size: str, 
     The pattern is met from end to end: the name of one case may be the beginning of another's."""
     given = _options(cmdline)
     own, given['-P'] = swept_apart(case, {value.partition('=')[0].rpartition('.')[2] for value in given['-P']})
-    if size != 'quick' and f'size={size}' not in given['-S'] + given['-P'] and not given['--mode']:
+    if size not in ('quick', OWN) and f'size={size}' not in given['-S'] + given['-P'] and not given['--mode']:
         given['-S'] += [f'size={size}']
+    given['-c'] = [path for path in given['-c']
+                   if not Path(paths.root(), path).resolve().is_relative_to(paths.root() / 'checks')]
     if nodes:
         others = [value for value in given['-J'] if not _PLACES.match(value)]
         given['-J'] = [*others, f'nodelist={",".join(nodes)}']

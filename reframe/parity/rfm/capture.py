@@ -33,9 +33,11 @@ from reframe.frontend import argparse as theirs
 from reframe.frontend.executors import Runner, TestCase, generate_testcases
 from reframe.frontend.loader import RegressionCheckLoader
 
-from parity.base import codes, errors
+from parity.base import codes, errors, paths
 from parity.plan.identity import case_name
+from parity.rfm import adopt
 from parity.rfm.variables import forms
+from parity.system import systems
 
 #: Stands for the environment of a case that none can run.
 _NONE = Environment('')
@@ -75,11 +77,15 @@ class _Found:
 
     def __init__(self):
         self.loaded: _Loader | None = None
+        self.whole = False      # all of checks/ is loaded
         self.cases: list[TestCase] = []
         self.impossible: dict[TestCase, None] = {}
 
-    def loader(self, *args, **kwargs) -> _Loader:
-        self.loaded = _Loader(*args, **kwargs)
+    def loader(self, load_path, *args, **kwargs) -> _Loader:
+        """Whatever loads checks/ loads the paths that system.yaml states, too."""
+        self.whole = str(paths.root() / 'checks') in map(os.path.realpath, load_path)
+        more = systems.read(runtime.runtime().system.name).checks if self.whole else []
+        self.loaded = _Loader([*load_path, *more], *args, **kwargs)
         return self.loaded
 
     def build_deps(self, cases, *args, **kwargs):
@@ -106,7 +112,13 @@ class _Found:
                 'providers': sorted({e.extras.get('provider', '') for p in system.partitions for e in p.environs}),
                 'cases': self._planned(), 'checks': _every(checks),
                 # a bad value keeps every file from loading that has the variable
-                'problems': self.loaded.problems or _unset(self.loaded.variables, checks)}
+                'problems': [*(self.loaded.problems or _unset(self.loaded.variables, checks)),
+                             *(self._strange(checks) if self.whole else ())]}
+
+    def _strange(self, checks) -> list[dict[str, Any]]:
+        names = [type(check).__name__ for check in checks]
+        return list(adopt.strange(names, [name for name, check in zip(names, checks, strict=True)
+                                          if hasattr(check, 'parity_told')]))
 
     def _planned(self) -> list[dict[str, Any]]:
         """Repeats of a case are one."""
@@ -121,8 +133,8 @@ class _Found:
 def _belongs_to_a_check(filename: str) -> bool:
     """Return whether the file is in the folder of a code, or below it, and is not the check, FOLDER/FOLDER.py."""
     file = Path(filename)
-    checks = [codes.check_of(folder) for folder in (file.parent, file.parent.parent)]
-    return any(check != file and check.is_file() for check in checks)
+    return any(codes.check_of(folder) != file and codes.is_code(folder)
+               for folder in (file.parent, file.parent.parent))
 
 
 class _Loader(RegressionCheckLoader):
@@ -139,6 +151,7 @@ class _Loader(RegressionCheckLoader):
         if _belongs_to_a_check(filename):
             return []
         found, failed = [], []
+        ours = Path(filename).is_relative_to(paths.root() / 'checks')
         logger = mock.Mock(wraps=getlogger())       # what ReFrame warns of while it makes a check is a problem
         try:
             with mock.patch.object(decorators, 'getlogger', lambda: logger):
@@ -146,7 +159,7 @@ class _Loader(RegressionCheckLoader):
                 found = self.load_from_module(module)
             registered = getattr(module, '_rfm_test_registry', None) or ()
             known = found or logger.warning.called or len(registered)
-            if not known and not getattr(getattr(module, 'CODE', None), 'profile', None):
+            if not known and ours and not getattr(getattr(module, 'CODE', None), 'profile', None):
                 failed = ['yields no check: no class here is decorated with @rfm.simple_test']
         except KeyboardInterrupt:
             raise
@@ -155,31 +168,41 @@ class _Loader(RegressionCheckLoader):
             failed = [f'cannot be loaded: {said[0].rstrip(":")}']
         warnings = [' '.join(str(call.args[0]).split()).removesuffix(" (rerun with '-v' for a backtrace)")
                     for call in logger.warning.call_args_list]
-        self.problems += [{'file': os.path.relpath(filename), 'what': each} for each in (*warnings, *failed)]
+        self.problems += [{'file': paths.named(filename), 'what': each, **({} if ours else {'refuses': False})}
+                          for each in (*warnings, *failed)]
         self.checks += found
         return found
 
 
+def _of(check):
+    """Return what answers the plan: a foreign test may have other things by these names."""
+    return getattr(check, 'parity_told', check)
+
+
 def _metrics(check, partition=None) -> list[dict[str, str]]:
     """The metrics of a check as its class states them, or those that it has on a partition."""
+    check = _of(check)
     stated = check.metrics_on(partition) if partition and hasattr(check, 'metrics_on') \
         else getattr(check, 'metrics', ())
-    return [{'name': m.name, 'unit': m.unit, 'better': m.better} for m in stated]
+    return [{'name': m.name, 'unit': m.unit, 'better': m.better,
+             **({'unknown': m.unknown} if getattr(m, 'unknown', '') else {})} for m in stated]
 
 
 def _file(check) -> str:
-    return os.path.relpath(sys.modules[type(check).__module__].__file__)
+    return paths.named(sys.modules[type(check).__module__].__file__)
 
 
 def _every(checks) -> list[dict[str, Any]]:
     """Each check once, with the metrics of all its cases: they may depend on parameters."""
     loaded: dict[str, dict[str, Any]] = {}
     for check in checks:
+        of = _of(check)
         known = loaded.setdefault(type(check).__name__, {
-            'check': type(check).__name__, 'file': _file(check), 'needs': sorted(getattr(check, 'needs', ())),
+            'check': type(check).__name__, 'file': _file(check), 'needs': sorted(getattr(of, 'needs', ())),
             'parameters': {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()},
-            'forms': forms(type(check)), 'in_memory': list(getattr(check, 'in_memory', ())),
-            'metrics': [], 'variants': {name: list(v) for name, v in getattr(check, 'variants', {}).items()}})
+            'forms': forms(type(check)), 'in_memory': list(getattr(of, 'in_memory', ())),
+            'metrics': [], 'variants': {name: list(v) for name, v in getattr(of, 'variants', {}).items()},
+            'sizes': list(getattr(of, 'sizes', ()))})
         known['metrics'] += [m for m in _metrics(check) if m not in known['metrics']]
     return list(loaded.values())
 
@@ -198,11 +221,12 @@ def _unset(variables, checks) -> list[dict[str, str]]:
 
 def _case(testcase: TestCase, environ: str) -> dict[str, Any]:
     check, partition = testcase.check, testcase.partition
-    not_run = check.not_run() if hasattr(check, 'not_run') else {}
-    needs = check.needs_of(testcase.environ) if hasattr(check, 'needs_of') else ()
+    of = _of(check)
+    not_run = of.not_run() if hasattr(of, 'not_run') else {}
+    needs = of.needs_of(testcase.environ) if hasattr(of, 'needs_of') else ()
     return {
         'check': type(check).__name__, 'case': case_name(check.display_name), 'unique_name': check.unique_name,
-        'subsystem': getattr(check, 'parity_subsystem', ''), 'size': getattr(check, 'size', ''),
+        'subsystem': getattr(of, 'parity_subsystem', ''), 'size': getattr(of, 'size', ''),
         'file': _file(check), 'needs': sorted(needs),
         'system': partition.fullname.split(':')[0], 'partition': partition.name, 'environ': environ,
         'metrics': [{**metric, 'left_out': not_run.get(metric['name'], '')}

@@ -38,6 +38,7 @@ class Current:
     journal: Path
     began: float = field(default_factory=time.time)
     entered: bool = False
+    outset: dict[str, Any] = field(default_factory=dict)
 
 
 _lock: Lock | None = None
@@ -79,8 +80,9 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
     number = uuid.uuid4().hex[:12]
     current = Current(number, paths.results() / 'running' / f'{number}.json')
     extras = cases[0].partition.extras if cases else {}
-    outset.write({'id': number, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
-                  'announcement': extras.get('announcement', '')})
+    current.outset = {'id': number, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
+                      'announcement': extras.get('announcement', '')}
+    outset.write(current.outset)
     files.write(current.journal, json.dumps({
         'id': number, 'host': socket.gethostname(), 'pid': os.getpid(), 'system': planned['system'],
         'time_start_unix': current.began, 'argv': sys.argv, 'session': {'id': number},
@@ -95,6 +97,16 @@ def enter() -> Current:
         raise InfrastructureError('this run has no session of parity: write -r as an argument of its own')
     _current.entered = True
     return _current
+
+
+def found(case: tuple[str, str, str], metrics: list[dict[str, str]]) -> None:
+    """Add metrics to the plan of a case (name, partition, environment) that only its run makes known."""
+    for planned in _current.outset['plan']['cases']:
+        known = {metric['name'] for metric in planned['metrics']}
+        more = [{**metric, 'left_out': ''} for metric in metrics if metric['name'] not in known]
+        if more and (planned['case'], planned['partition'], planned['environ']) == case:
+            planned['metrics'] = [*planned['metrics'], *more]
+            outset.write(_current.outset)
 
 
 def _facts(partition) -> dict[str, Any]:

@@ -310,6 +310,8 @@ class System(Strict):
     requires: Annotated[Any, AfterValidator(_requirement)]  # 'offered' or a list of codes
     waivers: list[Waiver] = []          # required codes that may be absent
     retired: list[Retired] = []         # what the nights measured and need not miss any more
+    #: Files and folders with more checks: whatever loads checks/ loads these.
+    checks: list[Annotated[str, AfterValidator(_absolute)]] = []
     environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
     notify: Notify | None = None
     io_budget: IoBudget = IoBudget()

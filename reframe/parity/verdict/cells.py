@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from parity.base.figures import change
 from parity.base.strict import Limit, measured
-from parity.plan import PlannedCase, PlannedMetric
+from parity.plan import PASSED, PlannedCase, PlannedMetric
 from parity.records.record import Figure, Run, middle
 from parity.stats import bounds
 from parity.verdict.model import Cell
@@ -78,7 +78,7 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
         return {**_place(runs[0]), 'verdict': 'skipped', 'reason': figure.left_out}
     if not figure.finite:
         said = 'absent from the results' if figure.value is None else f'{figure.value}'
-        return {**_place(runs[0]), 'verdict': 'wrong', 'reason': f'{metric.name} is {said}'}
+        return {**_place(runs[0]), 'verdict': 'wrong', 'reason': figure.why or f'{metric.name} is {said}'}
     limit = _limit(figure, metric.unit, runs[0].partition, figures)
     bound = {} if limit is None else {'limit': limit.value, 'limit_source': limit.source,
                                       'limit_certain': limit.certain, 'efficiency': figure.value / limit.value}
@@ -88,7 +88,7 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference, 'low': figure.low,
             'high': figure.high, 'label': figure.label, 'verdict': verdict, 'reason': reason,
             # as long as no history is known (parity.verdict.nights)
-            'history': 'insufficient' if verdict in OPEN and not figure.label else '',
+            'history': 'insufficient' if verdict in OPEN and not figure.label and metric.better else '',
             'suspicious': verdict == 'regressed', 'disturbed_nights': int(verdict == 'disturbed')}
 
 
@@ -118,17 +118,22 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
     value, usual = figure.value, figure.reference
     if limit is not None and limit.exceeded_by(value):
         return 'impossible', f'{value:.4g} {metric.unit} is beyond {limit.value:.4g} ({limit.source})'
+    if figure.label == PASSED:
+        return 'ok', PASSED
     if figure.label:
         return 'unreferenced' if figure.label == 'test bed' else 'skipped', f'{figure.label}: {figure.why}'
     if disturbed:
         return 'disturbed', disturbed
     if usual is None:
-        return 'unreferenced', ''
+        return 'unreferenced', '' if metric.better else f'direction unknown: {metric.unknown}'
+    which = f'{figure.source} reference'.strip()
+    both = '' if metric.better else 'direction unknown: judged on both sides'
     if not (beyond := bounds.side(value, figure.low, figure.high)):
-        return 'ok', ''
-    word = 'improved' if (beyond > 0) == (metric.better == 'higher') else 'regressed'
+        return 'ok', sentence(figure.source and which, both)
+    word = 'improved' if metric.better and (beyond > 0) == (metric.better == 'higher') else 'regressed'
     share = change(value, usual)
-    return word, f'{share} of the reference' if share else f'reference {usual:.4g}'
+    said = f'{share} of {which if figure.source else "the reference"}' if share else f'{which} {usual:.4g}'
+    return word, sentence(said, both)
 
 
 def sentence(*parts: str) -> str:

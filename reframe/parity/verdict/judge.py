@@ -17,7 +17,7 @@ from parity.base.errors import InfrastructureError, NothingMeasured
 from parity.base.figures import duration
 from parity.compare import pairs
 from parity.compare.model import Outcome
-from parity.plan import Plan, PlannedCase
+from parity.plan import OWN, Plan, PlannedCase
 from parity.records import database, outset, record
 from parity.records.outset import CELL, PLANNED, planned
 from parity.records.record import Key
@@ -275,7 +275,7 @@ def _absent(session: Record, plan: dict[str, Any], system: System) -> tuple[list
     tonight = [dict(zip(PLANNED, row, strict=True)) for row in planned(plan)]
     warnings = [_again(i, system) for i, entry in enumerate(system.retired)
                 if any(_retires(entry, row) for row in tonight)]
-    sizes, here = {row['size'] for row in tonight}, set(map(_cell, tonight))
+    sizes, here = {OWN, *(row['size'] for row in tonight)}, set(map(_cell, tonight))
     lacking = [(row, night) for row, night in before if row['size'] in sizes and _cell(row) not in here]
     holding = [entry for entry in system.retired if entry.since <= datetime.date.fromtimestamp(session.start)]
     for row, night in sorted(lacking, key=lambda each: _order(each[0])):

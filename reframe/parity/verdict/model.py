@@ -13,6 +13,7 @@ from pydantic import Field
 from parity.base import figures
 from parity.base.strict import Strict
 from parity.compare.model import Outcome
+from parity.plan import PASSED
 from parity.records.outset import cell_id
 from parity.stats import bounds
 
@@ -98,14 +99,14 @@ class Cell(Strict):
 
     check: str                       # class name of the workload
     case: str                        # display name with parameters, as ReFrame prints it
-    subsystem: str                   # compute, memory, network, storage, gpu
+    subsystem: str                   # compute, memory, network, storage, gpu, other
     system: str
     partition: str
     environ: str                     # '' where no environment offers what the check needs
-    size: str                        # quick, nightly, acceptance
+    size: str                        # quick, nightly, acceptance; own: a foreign test's
     metric: str
     unit: str
-    better: Literal['higher', 'lower']
+    better: Literal['higher', 'lower', '']      # '': not known
     value: float | None = None
     reference: float | None = None
     low: float | None = None         # accepted band, absolute, in the metric's unit
@@ -230,7 +231,8 @@ class Row:
 
     @property
     def figure(self) -> str:
-        return '' if self.cell.value is None else figures.figure(self.cell.value, self.cell.unit)
+        none = self.cell.value is None or self.cell.label == PASSED
+        return '' if none else figures.figure(self.cell.value, self.cell.unit)
 
     @property
     def bound(self) -> str:

@@ -43,7 +43,7 @@ class Tonight(NamedTuple):
 
 def with_history(cells: list[Cell], system: str, session: str) -> list[Cell]:
     """Return all cells of the session, each with its last word."""
-    judged = [c for c in cells if c.verdict in OPEN]
+    judged = [c for c in cells if c.verdict in OPEN and c.better]
     disturbed = [c for c in cells if c.verdict == 'disturbed']
     told = zip(judged, of_cells(judged, system, session), strict=True)
     known = {id(c): _joined(c, tonight) for c, tonight in told if tonight}

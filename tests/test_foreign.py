@@ -1,0 +1,205 @@
+"""ReFrame tests that know nothing of parity are cells: planned, judged, in history, references and reruns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import TOP, shell
+
+HEAD = """
+import os
+import reframe as rfm
+import reframe.utility.sanity as sn
+
+
+class Said(rfm.RunOnlyRegressionTest):
+    valid_systems = ['*']
+    valid_prog_environs = ['*']
+    executable = 'echo'
+    executable_opts = ['rate', os.environ.get('RATE', '100')]
+
+    @sanity_function
+    def says(self):
+        return sn.assert_found(r'rate [\\d.]+', self.stdout)
+
+    def figure(self):
+        return sn.extractsingle(r'rate (\\S+)', self.stdout, 1, float)
+"""
+SPEED = HEAD + """
+
+@rfm.simple_test
+class Speed(Said):
+    @performance_function('Mop/s')
+    def rate(self):
+        return self.figure()
+"""
+#: Class bodies; then what the verdict says of their metrics: word, and a part of the reason.
+BODIES = {
+    'Passes': ('pass', {'passed': ('ok', 'passed')}),
+    'Answer': ("executable_opts = ['nothing']", {'passed': ('wrong', 'sanity error')}),
+    'SetUp': ("@run_after('setup')\ndef boom(self):\n    raise ValueError('no such thing')", {'passed': ('failed', 'no such thing')}),
+    'Early': ("@run_before('setup')\ndef boom(self):\n    raise ValueError('no such thing')", {'passed': ('failed', 'no such thing')}),
+    'Twice': ("@performance_function('GB/s', perf_key='x')\ndef one(self):\n    return 1\n"
+              "@performance_function('GB/s', perf_key='x')\ndef two(self):\n    return 2",
+              {'x': ('wrong', "checks/many.py:LINE: 2 performance functions are called 'x'")}),
+    'Raises': ("@performance_function('s')\ndef bad(self):\n    return 1 / 0\n@performance_function('s')\ndef good(self):\n    return 1\n"
+               "@performance_function('s')\ndef text(self):\n    return 'abc'\n@performance_function('s')\ndef nan(self):\n    return float('nan')",
+               {'bad': ('wrong', 'ZeroDivisionError: division by zero'), 'good': ('unreferenced', ''),
+                'text': ('wrong', "gives 'abc', which is no number"), 'nan': ('wrong', 'nan is nan')}),
+    'Strange': ("@performance_function('frobs')\ndef speed(self):\n    return self.figure()",
+                {'speed': ('unreferenced', "direction unknown: checks/many.py:LINE: the unit 'frobs' is neither a time nor a rate")}),
+    'Stated': ("@performance_function('frobs')\ndef speed(self):\n    return self.figure()", {'speed': ('unreferenced', '')}),
+    'Patterns': ("reference = {'*': {'in': (110, -0.1, 0.1, 'frobs'), 'off': (200, -0.1, 0.1, 'frobs'), 'low': (200, -0.1, None, 'frobs'),\n"
+                 "                   'slow': (50, None, 0.1, 'frobs'), 'gone': (1, None, 0.1, 's')}}\n"
+                 "@run_before('performance')\ndef state(self):\n    self.perf_patterns = {n: self.figure() for n in ('in', 'off', 'low', 'slow')}",
+                 {'in': ('ok', "the check's own reference; direction unknown: judged on both sides"),
+                  'off': ('regressed', "-50.0 % of the check's own reference; direction unknown"), 'low': ('regressed', "of the check's own reference"),
+                  'slow': ('regressed', "of the check's own reference"), 'gone': ('wrong', 'gone is absent from the results')}),
+    'Late': ("@run_before('performance')\ndef state(self):\n    self.perf_variables = {'a': sn.make_performance_function(self.figure(), 'us')}",
+             {'passed': ('ok', 'passed'), 'a': ('unreferenced', '')}),
+    'NoEnviron': ("valid_prog_environs = ['PrgEnv-cray']", {'passed': ('skipped', 'valid_prog_environs asks for (PrgEnv-cray)')}),
+    # names that mean something to parity are the test's own
+    'Names': ("metrics = variable(int, value=3)\nsize = parameter(['a'])\nneeds = variable(str, value='me')\ntags = {'network', 'slow'}\n"
+              "@performance_function('ns/day')\ndef speed(self):\n    return self.figure()", {'speed': ('unreferenced', '')}),
+}
+
+
+def many() -> str:
+    return HEAD + ''.join(f'\n\n@rfm.simple_test\nclass {name}(Said):\n    ' + body.replace('\n', '\n    ') + '\n'
+                          for name, (body, _) in BODIES.items())
+
+
+def run(copy: Path, line: str, **env: str):
+    return shell(f'. ci/activate && {line}', copy, RFM_COLORIZE='n', **env)
+
+
+def verdict(copy: Path, session: str = '') -> dict:
+    return json.loads(run(copy, f'parity verdict --json {session}').stdout)
+
+
+def cells(found: dict) -> dict:
+    return {(cell['check'], cell['metric']): cell for cell in found['cells']}
+
+
+def test_the_example_is_measured_and_imports_nothing_of_parity(checkout):
+    text = (TOP / 'docs' / 'examples' / 'foreign.py').read_text()
+    assert 'import parity' not in text and 'from parity' not in text
+    (checkout / 'checks' / 'foreign.py').write_text(text.replace('20_000_000', '200_000'))
+    done = run(checkout, 'reframe -c checks/ -r -n Foreign && parity verdict')
+    assert done.returncode == 0 and '1 figures, none wrong' in done.stdout, done.stdout + done.stderr
+    cell, = verdict(checkout)['cells']
+    assert (cell['verdict'], cell['subsystem'], cell['unit'], cell['better']) == ('unreferenced', 'compute', 'Mop/s', 'higher')
+    assert cell['value'] > 0
+
+
+def test_a_reference_is_proposed_accepted_applied_and_missed(checkout):
+    (checkout / 'checks' / 'speed.py').write_text(SPEED)
+    nights = run(checkout, 'for rate in 100 101 99 100.5 99.5 100 101 99 100.2 99.8; do '
+                           'RATE=$rate reframe -c checks/speed.py -r >/dev/null || exit; done')
+    assert nights.returncode == 0, nights.stdout + nights.stderr
+    done = run(checkout, "parity refs propose --system local && parity refs accept --all --system local --why 'a test'")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert 'own:\n    rate: [100.0, ' in (checkout / 'systems/local/references/default.yaml').read_text()
+    assert run(checkout, 'parity refs lint --system local').returncode == 0
+    for rate, code, word, ended in (('100', 0, 'ok', 0), ('70', 1, 'regressed', 1), ('none', 1, 'wrong', 1)):
+        done = run(checkout, 'reframe -c checks/speed.py -r', RATE=rate)
+        assert done.returncode == ended, done.stdout
+        cell, = (found := verdict(checkout))['cells']
+        assert (cell['verdict'], found['exit_code']) == (word, code), cell
+        assert word == 'wrong' or cell['reference'] == 100.0
+    shown = run(checkout, 'parity show Speed.rate').stdout
+    assert 'rerun: ci/nightly --system local -n' in shown and '-S' not in shown
+
+
+@pytest.fixture(scope='module')
+def judged(shared) -> tuple[Path, dict]:
+    """A checkout in which the tests of BODIES ran, and the verdict on them."""
+    from conftest import belong_to, copied
+
+    def make(folder: Path) -> None:
+        copy = copied(folder)
+        (copy / 'checks' / 'many.py').write_text(many())
+        (copy / 'checks' / 'adopt.yaml').write_text('directions:\n  - {check: Stated, metric: speed, better: lower}\n'
+                                                    '  - {check: Statde, metric: speed, better: lower}\n'
+                                                    '  - {check: Hpcg, metric: gflops, better: lower}\n')
+        (folder / 'elsewhere').mkdir()
+        (folder / 'elsewhere' / 'speed.py').write_text(SPEED)
+        (folder / 'elsewhere' / 'helper.py').write_text('x = 1\n')
+        stated = copy / 'systems' / 'local' / 'system.yaml'
+        stated.write_text(stated.read_text().replace('partitions:', f"checks: ['{folder / 'elsewhere'}']\npartitions:", 1))
+        with pytest.MonkeyPatch.context() as patch:
+            belong_to(copy, patch)
+            names = '|'.join(f'^{name}( |%|$)' for name in (*BODIES, 'Speed'))
+            done = run(copy, f"reframe -c checks/ -r -n '{names}' -S size=nightly")
+            (folder / 'printed').write_text(done.stdout + done.stderr)
+            (folder / 'verdict.json').write_text(json.dumps(verdict(copy)))
+
+    folder = shared.once('foreign', make)
+    return folder, json.loads((folder / 'verdict.json').read_text())
+
+
+@pytest.mark.parametrize('name', BODIES)
+def test_every_metric_gets_its_word_and_a_reason_that_can_be_followed(judged, name):
+    folder, found = judged
+    known = {metric: cell for (check, metric), cell in cells(found).items() if check == name}
+    assert {metric: cell['verdict'] for metric, cell in known.items()} == {m: word for m, (word, _) in BODIES[name][1].items()}, \
+        (folder / 'printed').read_text()
+    text = many().splitlines()
+    for metric, (_, said) in BODIES[name][1].items():
+        reason = known[metric]['reason']
+        if 'LINE' in said:
+            at = int(reason.partition('many.py:')[2].partition(':')[0])
+            assert 'performance_function' in text[at - 1], reason
+            said = said.replace('LINE', str(at))
+        assert said in reason if said else reason == '', reason
+
+
+def test_a_direction_that_nothing_states_is_in_adopt_yaml_and_a_wrong_entry_is_named(judged):
+    folder, found = judged
+    assert cells(found)['Stated', 'speed']['better'] == 'lower'
+    assert found['exit_code'] == 2          # what adopt.yaml says wrongly; the rest was judged
+    said = ' '.join(found['warnings'])
+    assert "checks/adopt.yaml:3: unknown check 'Statde'; did you mean 'Stated'?; valid: Answer, " in said
+    assert 'checks/adopt.yaml:4: Hpcg: its own check says what is better of gflops' in said
+
+
+def test_a_path_of_system_yaml_is_loaded_and_a_tag_names_the_subsystem(judged):
+    _, found = judged
+    known = cells(found)
+    assert known['Speed', 'rate']['verdict'] == 'unreferenced' and known['Speed', 'rate']['subsystem'] == 'other'
+    assert known['Names', 'speed']['subsystem'] == 'network' and known['Names', 'speed']['better'] == 'higher'
+    assert not any('helper.py' in said for said in found['warnings'])
+
+
+def test_a_night_with_foreign_tests_runs_and_what_a_hook_found_is_missed_later(checkout):
+    (checkout / 'checks' / 'late').mkdir()
+    file = checkout / 'checks' / 'late' / 'late.py'
+    file.write_text(HEAD + '\n\n@rfm.simple_test\nclass Late(Said):\n    ' + BODIES['Late'][0].replace('\n', '\n    ') + '\n')
+    night = 'ci/nightly -n Late --repeats 1'
+    done = run(checkout, night)
+    assert done.returncode == 0, done.stdout + done.stderr
+    file.write_text(file.read_text().replace("'a':", "'b':"))
+    done = run(checkout, night)
+    found = cells(verdict(checkout))
+    assert done.returncode == 3 and found['Late', 'a']['verdict'] == 'missing' and found['Late', 'b']['value'] == 100, done.stdout
+
+
+def test_files_of_a_foreign_folder_are_no_code_and_are_loaded(checkout):
+    folder = checkout / 'checks' / 'network' / 'mine'
+    folder.mkdir()
+    (folder / 'mine.py').write_text(SPEED.replace('Speed', 'Mine'))
+    (folder / 'yours.py').write_text(SPEED.replace('Speed', 'Yours'))
+    (checkout / 'checks' / 'network' / 'src').mkdir()
+    (checkout / 'checks' / 'network' / 'src' / 'a.c').write_text('')
+    done = run(checkout, 'ci/nightly --repeats 1 -n "Mine|Yours"')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {cell['subsystem'] for cell in verdict(checkout)['cells']} == {'network'} and len(verdict(checkout)['cells']) == 2
+
+
+def test_a_wrong_adopt_yaml_is_refused_with_file_and_line(checkout):
+    (checkout / 'checks' / 'adopt.yaml').write_text('directions:\n  - {check: A, metric: b, better: faster}\n')
+    done = run(checkout, 'reframe -c checks/ -l')
+    assert done.returncode == 2 and "adopt.yaml:2: directions.0.better: 'faster'; valid: 'higher' or 'lower'" in done.stderr, done.stderr
