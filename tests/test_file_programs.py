@@ -429,7 +429,7 @@ m.Job.good = good
 def test_a_time_limit_ends_an_iteration_after_the_file_that_is_being_read(places):
     metrics, said = results(options(places, 'read-write', files=900, iterations=2, seconds=1), after=SLOW['fileset'])
     assert said['time limit'] == 1 and 2 <= said['files_read'] < 1800 and 1 <= said['seconds_min'] <= said['seconds_max'] < 2
-    assert metrics['ns_per_byte'] == pytest.approx(8000 / metrics['rate'], rel=.01) and empty(places)
+    assert metrics['ns_per_byte'] == pytest.approx(8000 / metrics['rate'], rel=.1) and empty(places)
     assert results(options(places, seconds=60))[1]['files_read'] == 40
 
 
