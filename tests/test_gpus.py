@@ -180,8 +180,8 @@ def test_the_counters_have_the_ids_of_the_driver():
 
 
 @needs_nvml_h
-def test_other_processes_on_a_device_disturb(double, tmp_path):
-    report = told(tmp_path, 'run', '--', 'sleep', '0.1', library=double, wrong='busy:2')
+def test_other_processes_on_a_device_disturb_and_the_job_s_own_do_not(double, tmp_path):
+    report = told(tmp_path, 'run', '--', 'sleep', '1.2', library=double, wrong='busy:2 own:1')
     assert gpu.disturbed(report) == f'{report.devices[2]}: used by others, too: process 4711, 4712'
 
 

@@ -1,6 +1,6 @@
 /* A double of NVML with four devices, for programs/gpus.py. Its declarations are those of nvml.h.
    NVML_DOUBLE lists what is wrong: slow:N hot:N brake:N capped:N lost:N goes:N reset:N hangs:N denied:N ecc:N rows:N
-   pending:N action:N pcie:N lanes:N mig:N idle:N busy:N mute:N, for device N; driver:V, fails:CODE. */
+   pending:N action:N pcie:N lanes:N mig:N idle:N busy:N own:N mute:N, for device N; driver:V, fails:CODE. */
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include "nvml.h"
 #include <stddef.h>
@@ -227,6 +227,10 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
     if (is("busy", device)) {
         processes[0] = (nvmlProcessInfo_t){.pid = 4712};
         processes[1] = (nvmlProcessInfo_t){.pid = 4711};
+    }
+    if (is("own", device) && now() - started > 1) {
+        processes[0] = (nvmlProcessInfo_t){.pid = (unsigned)getpid()};
+        return tell(device, 1, count);
     }
     return tell(device, is("busy", device) ? 2 : 0, count);
 }
