@@ -67,6 +67,14 @@ def test_an_absent_device_is_named_where_it_was_seen_before(results, tmp_path):
         ran(tmp_path, stated=2).by_device(figures(*FIGURES))
 
 
+def test_a_lost_device_without_a_name_is_named_where_it_was_seen_before(results, tmp_path):
+    ran(tmp_path).by_device(figures(*FIGURES))
+    here = [device(at, uuid) for at, uuid in enumerate(CARDS) if uuid != 'GPU-d']
+    lost = Device(index=3, uuid='unknown', bus='unknown', error='GPU is lost (NVML error 15)')
+    with pytest.raises(Wrong, match=r'gpu3 \(unknown, bus unknown\): lost: GPU is lost .*; absent: gpu2 \(GPU-d, bus 3d:00.0\)$'):
+        ran(tmp_path, *here, lost).parity_hardware()
+
+
 def test_a_device_that_the_driver_does_not_know_is_wrong(results, tmp_path):
     known = [device(at, uuid) for at, uuid in enumerate(CARDS) if uuid != 'GPU-d']
     with pytest.raises(Wrong, match='device GPU-d: the driver knows GPU-b, GPU-a, GPU-c'):

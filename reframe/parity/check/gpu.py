@@ -9,7 +9,7 @@ import dataclasses
 import json
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -97,11 +97,9 @@ class Gpu(Workload):
     def by_device(self, found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         """Return the figures of the case from those of each device, by its UUID, else by its place.
 
-        Sets their limits and notes the devices. Raises Wrong for a device that is absent, unknown to the driver,
-        or that the driver calls bad."""
+        Sets their limits and notes the devices. Raises Wrong for one that is absent or that the driver does not
+        know."""
         told = self._report()
-        if bad := gpu.bad(told):
-            raise Wrong('; '.join(bad))
         # a place is no name: CUDA and the driver count in different orders
         devices = {} if any(map(str.isdigit, found)) else {device.uuid: device for device in told.devices}
         if strange := sorted(set(found) - set(devices)) if devices else ():
@@ -118,6 +116,13 @@ class Gpu(Workload):
         self._tell(told)
         return values
 
+    def parity_hardware(self):
+        """Raise Wrong for a device that its driver calls bad: a program that it stopped may print nothing."""
+        told = self._report()
+        if bad := gpu.bad(told):
+            lost = any(device.error for device in told.devices)       # it may not tell its name
+            raise Wrong('; '.join(bad) + (_absent(self._seen(), [d.uuid for d in told.devices]) if lost else ''))
+
     def _report(self) -> Report:
         """Read what gpus.py wrote; the report says why where nothing can be read."""
         try:
@@ -127,20 +132,23 @@ class Gpu(Workload):
 
     def _complete(self, order: list[str], devices: Mapping[str, Device]) -> None:
         """Raise Wrong where a node has not as many devices as stated; name an absent one that was seen before."""
+        if len(order) != self.devices:
+            known = self._seen() | {uuid: str(device) for uuid, device in devices.items()}
+            raise Wrong(f'{len(order)} device{"s" * (len(order) != 1)}, the partition states {self.devices}'
+                        + (_absent(known, order) if len(order) < self.devices else ''))
+        self._seen({uuid: str(devices[uuid]) for uuid in order if uuid in devices})
+
+    def _seen(self, now: dict[str, str] | None = None) -> dict[str, str]:
+        """Return the devices that the node had when it was whole, and keep those that it has ``now``."""
         file = paths.results() / 'cache' / 'devices.json'
         node = self.parity.get('node', {}).get('node') or platform.node()
         try:
-            seen = json.loads(file.read_text())
+            every = json.loads(file.read_text())
         except (OSError, ValueError):
-            seen = {}
-        if len(order) != self.devices:
-            known = seen.get(node, {}) | {uuid: str(device) for uuid, device in devices.items()}
-            lost = [said for uuid, said in known.items() if uuid not in order]
-            raise Wrong(f'{len(order)} device{"s" * (len(order) != 1)}, the partition states {self.devices}'
-                        + (f'; absent: {", ".join(lost)}' if lost and len(order) < self.devices else ''))
-        now = {uuid: str(devices[uuid]) for uuid in order if uuid in devices}
-        if now and seen.get(node) != now:
-            files.write(file, json.dumps({**seen, node: now}))
+            every = {}
+        if now and every.get(node) != now:
+            files.write(file, json.dumps({**every, node: now}))
+        return every.get(node, {})
 
     def _limit(self, devices: list[Device | None]) -> None:
         """Stand each device's figures beside its own limits."""
@@ -167,6 +175,12 @@ class Gpu(Workload):
         except KeyError:
             return
         own.update({m.name: own[shared(m.name)] for m in self.metrics if shared(m.name) in own})
+
+
+def _absent(known: Mapping[str, str], here: Collection[str]) -> str:
+    """Name the known devices that are not here."""
+    gone = [said for uuid, said in known.items() if uuid not in here]
+    return f'; absent: {", ".join(gone)}' if gone else ''
 
 
 def _even(metric: Metric) -> Iterator[Metric]:

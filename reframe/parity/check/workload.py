@@ -159,6 +159,9 @@ class Workload(rfm.RegressionTestPlugin):
         if file.is_file() and not self.parity_changed():
             self.reference = {'$ref': str(file)}
 
+    def parity_hardware(self):
+        """Raise Wrong for hardware that is bad, whatever the program printed."""
+
     def parity_beside(self):
         """Figures beside those that the program printed. Raises Incomplete or Wrong."""
         return {}
@@ -315,6 +318,7 @@ class Workload(rfm.RegressionTestPlugin):
             self._parity_refuse('failed', f'{self._parity_exit()}output incomplete: there is none; '
                                           + scheduled.no_output(self.job, self.stagedir))
         try:
+            self.parity_hardware()
             values = self.parse(self._parity_text(self.stdout)) | self.parity_beside()
         except Wrong as err:
             self._parity_refuse('wrong', str(err))
