@@ -19,6 +19,7 @@ from parity.base.figures import NOTHING, amount, figure
 from parity.compare import resolve
 from parity.compare.model import Measured, Side
 from parity.plan import LoadedCheck, Plan
+from parity.plan.identity import shared
 from parity.records import database, history, outset
 from parity.study import campaign, refuse
 from parity.study.figures import FIGURE, Cell
@@ -119,7 +120,7 @@ def _unknown(study: Study, key: str, checks: Mapping[str, LoadedCheck]) -> Itera
     valid = [metric.name for metric in check.metrics]
     for metric, names in experiment.metrics.items():
         for name in (name for _, of in _named(study, key, names) for name in of):
-            if name not in valid:
+            if shared(name) not in valid:
                 yield (*at, 'metrics', metric), unknown('metric', name, valid)
                 break
 
@@ -285,7 +286,7 @@ def named(study: Study, system: str, given: Sequence[str]) -> dict[str, dict[str
 
 def _not_able(asked: Plan, check: str, partition: str) -> str:
     needs = next((c.needs for c in asked.cases if (c.check, c.partition) == (check, partition)), None)
-    return f'{partition} cannot run {check}' if needs is None else \
+    return f'{partition} lacks a feature that {check} needs (a GPU, for instance)' if needs is None else \
         f'no environment of {partition} offers {", ".join(needs)}'
 
 
