@@ -168,7 +168,8 @@ def test_parity_parse_reads_standard_input_and_escapes_what_it_quotes():
 
 def test_spack_yaml_has_the_lines_of_the_codes():
     specs = yaml.safe_load((TOP / 'spack.yaml').read_text())['spack']['specs']
-    assert sorted(specs) == sorted({code.spack for code in EVERY if code.spack})
+    assert sorted(specs) == sorted({code.spack for code in EVERY if code.spack and not code.optional})
+    assert all(f'  # - {code.spack}' in (TOP / 'spack.yaml').read_text() for code in EVERY if code.optional)
 
 
 @pytest.mark.parametrize('code', EVERY, ids=named)

@@ -68,6 +68,7 @@ class Code:
     units: dict[str, str] = field(default_factory=dict, hash=False)     # by patterns of names: the first wins
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     headlines: dict[str, str] = field(default_factory=dict, hash=False)
+    optional: bool = False              # an application: no system must have it unless it names it
     feature: str = ''                   # what checks need and `requires` names; the folder's name if not stated
     file: Path = Path()                 # set by every()
 
@@ -198,7 +199,7 @@ def offered_by(provider: str) -> tuple[str, ...]:
     """The features that a provider can offer at best: `requires: offered` demands them of a system."""
     able = {'distro': lambda code: code.executable or code.beside,
             'spack': lambda code: code.spack and not code.profile}.get(provider, lambda code: False)
-    return tuple(dict.fromkeys(code.feature for code in every() if able(code)))
+    return tuple(dict.fromkeys(code.feature for code in every() if able(code) and not code.optional))
 
 
 def measured() -> tuple[Code, ...]:
