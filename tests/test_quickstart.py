@@ -7,6 +7,7 @@ import os
 import pytest
 
 from conftest import TOP, shell
+from parity.base import codes
 
 ASK = '. ci/lib/login-node; refuse_login_node'
 SLURM, DEAD, PBS = ('scontrol', 'Slurmctld(primary) at head is UP'), ('scontrol', 'Slurmctld(primary) at head is DOWN'), ('qstat', 'pbs 0 0 Active')
@@ -56,3 +57,14 @@ def test_activate_refuses_a_venv_that_is_absent_or_of_another_checkout(checkout)
 def test_a_second_set_up_installs_nothing():
     done = shell('install=yes; packages=(); say() { echo "$*"; }; . ci/lib/python; python_packages; make_venv', TOP)
     assert done.returncode == 0 and done.stdout == ''
+
+
+def test_applications_are_installed_when_asked_for_and_required_only_by_name():
+    apps = [code for code in codes.every() if code.optional]
+    done = shell('. ci/lib/python; optional_packages', TOP)
+    assert apps and done.stdout.split() == [code.package for code in apps]
+    assert not {code.feature for code in apps} & {*codes.offered_by('distro'), *codes.offered_by('spack')}
+    assert {code.feature for code in apps} <= {*codes.features()}
+    for wrong in ('--with', '--with aps', '--with=aps'):
+        done = shell(f'ci/quickstart {wrong}', TOP)
+        assert done.returncode == 2 and 'valid is --with apps' in done.stderr

@@ -151,7 +151,7 @@ def test_parity_parse_prints_the_figures_or_the_reason(code, name):
 
 
 @pytest.mark.parametrize('arguments, said', [
-    (['nosuch', '-'], "'nosuch' is no code that parity reads; valid are: ectrans, hpcc, "),
+    (['nosuch', '-'], "'nosuch' is no code that parity reads; valid are: ectrans, gromacs, hpcc, "),
     (['stream', '/nosuch'], '/nosuch'), (['stream', '-', '--max-size', '8'], '--max-size is no option for stream'),
     (['osu', '-', '--max-size', '12'], '--max-size 12: message sizes are powers of two')])
 def test_parity_parse_refuses(arguments, said):

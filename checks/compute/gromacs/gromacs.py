@@ -8,7 +8,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, half, number, same, whole
+from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, agree, half, number, same
 
 CODE = Code('GROMACS', spack='gromacs@2024.6 +mpi', binaries=('gmx_mpi',), executable='gmx_mpi', package='gromacs',
             beside=('mpirun',), optional=True, starts=('--version',),

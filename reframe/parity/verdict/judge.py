@@ -224,7 +224,10 @@ def _coverage(cells: list[Cell], plan: Plan, no_code: str) -> Coverage:
     for code in codes.measured():
         able = {code.feature, code.stand_in}
         not_selected = able & loaded and not able & planned
-        found.append(_of_code(code, cells, needs, 'not selected' if not_selected else no_code))
+        why = 'not selected' if not_selected else no_code
+        told = _of_code(code, cells, needs, why)
+        if told.reason != why or not code.optional:     # nobody asked for an application that is not here
+            found.append(told)
     measured = sum(c.measured for c in found)
     return Coverage(line=_line(found, measured), codes=found, measured=measured, total=len(found),
                     cells=len(cells))
