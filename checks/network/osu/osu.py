@@ -42,6 +42,7 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
     options = f'-m 1:{LARGEST}'
     iterations = {'quick': 500, 'nightly': 2000, 'acceptance': 10000}       # of each message size
     largest = LARGEST
+    runtimes = ()                           # cuda, rocm: they hold the buffers; none: the host's memory
 
     @run_after('setup')
     def place(self):
@@ -66,7 +67,7 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
         self.executable_opts.append(f'-M {2 * each}')
 
     def parse(self, text):
-        values, facts = read(text, self.largest, 1)
+        values, facts = read(text, self.largest, 1, self.runtimes)
         if facts['benchmark'] != self.benchmark:
             raise Wrong(f'ran {facts["benchmark"]}, asked for {self.benchmark}')
         self.note({**facts, 'curve': values})

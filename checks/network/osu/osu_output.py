@@ -5,6 +5,7 @@ row or with a cut one is. So is a bandwidth of mbw_mr that is not the message ra
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 from parity.check import Incomplete, Lines, Read, Sweep, Wrong, by_pair, half, number, table
@@ -27,18 +28,21 @@ _RATES_ROW, _RATES_WIDTH = rf'{_ROW} +(\d+\.\d\d)', 46
 _SMALL = 8                                                   # bytes; of fewer, 0.00 MB/s is a slow network
 
 
-def read(text: str, max_size: int | None = None, min_size: int | None = None) -> Read:
+def read(text: str, max_size: int | None = None, min_size: int | None = None, devices: Sequence[str] = ()) -> Read:
     """<benchmark>_<size> of every message size (bytes): mean latency in us, or MB/s (10^6 bytes).
 
     mbw_mr has message_rate_<size> (1/s), too; barrier has ``barrier`` (us) and no sizes. A bandwidth of messages
     below 8 B may be 0: OSU prints two decimals. ``max_size`` and ``min_size`` are the last and the first size that
-    were asked for, of no meaning for barrier.
+    were asked for, of no meaning for barrier. ``devices`` are the runtimes that may hold the buffers, cuda or
+    rocm; none: the host's memory holds them.
 
-    Facts: benchmark and version; first_size and last_size (bytes) but for barrier; pairs and window of mbw_mr."""
+    Facts: benchmark and version; device, the runtime; first_size and last_size (bytes) but for barrier; pairs and
+    window of mbw_mr."""
     out = Lines(text, fold=False)
     out.refuse('^(DATA VALIDATION ERROR|This test requires|Invalid option)')
-    name, heading, version = _title(out)
-    ran: dict[str, int | str] = {'benchmark': name, 'version': version}
+    device, title, version = _title(out, devices)
+    name, heading = _BENCHMARKS[title]
+    ran: dict[str, int | str] = {'benchmark': name, 'version': version, **({'device': device} if device else {})}
     if name == 'barrier':
         out.one('# ' + re.escape(heading), heading)
         return {'barrier': float(out.figure(r'(?=.{17}$) +(\d+\.\d\d)'))}, ran
@@ -58,18 +62,20 @@ def read(text: str, max_size: int | None = None, min_size: int | None = None) ->
     return values, ran
 
 
-def _title(out: Lines) -> tuple[str, str, str]:
-    """The benchmark, the heading of its figures, OSU's version; osu_mbw_mr of 7.0 to 7.3 repeats its title."""
+def _title(out: Lines, devices: Sequence[str]) -> tuple[str, str, str]:
+    """The runtime that holds the buffers, the title, OSU's version; osu_mbw_mr of 7.0 to 7.3 repeats its title."""
     titles = {match.groups() for match in out.every(_TITLE)}
     if not titles:
         raise Incomplete(f'line {out.end}: the output ends without "# OSU MPI ... Test v..."')
     (accelerator, title, version), *more = titles
     if more:
         raise Wrong(f'{len(titles)} benchmarks in one output')
-    if accelerator or title not in _BENCHMARKS:
+    valid = {f'-{device.upper()}': device for device in devices} or {'': ''}
+    if accelerator not in valid or title not in _BENCHMARKS:
+        memory = f'devices ({", ".join(devices)})' if devices else 'the host'
         raise Wrong(f'"{title[:80]}" of OSU MPI{accelerator[:20]} is not read; read are, with buffers in the '
-                    f'memory of the host: {", ".join(name for name, _ in _BENCHMARKS.values())}')
-    return (*_BENCHMARKS[title], version)
+                    f'memory of {memory}: {", ".join(name for name, _ in _BENCHMARKS.values())}')
+    return valid[accelerator], title, version
 
 
 def _rate(token: str, size: int, bandwidth: Decimal) -> float:

@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
+from reframe.core.pipeline import RegressionTestPlugin
 
 from parity.base import files, paths
 from parity.check.reader import Lines, Wrong, kernel
@@ -33,88 +34,46 @@ def stated(partition) -> int:
     return sum(device.num_devices for device in partition.devices if device.device_type == 'gpu')
 
 
-class Gpu(Workload):
-    """A case on one node, with all its cores and devices."""
+class Devices(RegressionTestPlugin):
+    """Beside Workload: a case on nodes with ``devices`` GPUs each, of which the driver is asked."""
 
     partition_needs = frozenset({'gpu'})
 
-    @run_after('init', always_last=True)
-    def parity_declare_even(self):
-        """Declare how even the devices are, for each metric of a device."""
-        self.metrics = tuple(every for metric in self.metrics for every in (metric, *_even(metric)))
-
-    def metrics_on(self, partition):
-        """The metrics on a partition: one a device."""
-        return self._each(stated(partition) or 1)
-
-    def _each(self, count):
-        """The metrics of a node with so many devices."""
-        places = [str(at) for at in range(count)]
-        return tuple(dataclasses.replace(metric, name=metric.name + at) for metric in self.metrics
-                     for at in (places if metric.name.endswith(_EACH) else ['']))
-
     @run_after('setup')
-    def parity_devices(self):
+    def parity_count_devices(self):
         self.devices = stated(self.current_partition)
         if not self.devices:
             self.skip_case(f'devices: {self.current_partition.fullname} states none; valid is, for instance, '
                            'devices: [{type: gpu, num_devices: 4}]')
-        self.parity_declare_each()
-        self.parity['metrics'] = {m.name: self._parity_metric(m) for m in self.metrics}
 
-    def parity_declare_each(self):
-        """Declare a metric a device; one device is as even as can be."""
-        self.metrics = self._each(self.devices)
-        if self.devices == 1:
-            self.leave_out([m.name for m in self.metrics if m.name.endswith(_EVEN)], 'one device')
-
-    def run_gpu(self, *arguments):
-        """Compile jobs/programs/gpu.c and run it on all devices."""
-        self.programs = ('compile.sh', 'kernel.h', 'gpu.h', 'gpu.c')
-        self.prerun_cmds = ['./compile.sh gpu || exit 1']
-        for name in () if self.standalone else ('nvrtc', 'cublas'):     # of NVIDIA's wheels, beside parity
-            if file := next(Path(sys.prefix).glob(f'lib/python*/site-packages/nvidia/*/lib/lib{name}.so.*'), None):
-                self.env_vars[f'PARITY_{name.upper()}'] = str(file)
-        self.run_devices('./gpu', *arguments)
-
-    def run_devices(self, *command):
-        """Run ``command``, which takes all devices; the driver is asked before, meanwhile and after."""
-        self._watched('run', command)
-
-    def each_device(self, *command):
-        """Run ``command`` once for each device, all at once."""
-        self._watched('each', command)
-
-    def _watched(self, how, command):
-        self.num_tasks, self.num_cpus_per_task = 1, self.extra('cores') or 1
-        self.without_launcher()
+    def ask_driver(self):
+        """Take along what asks the driver; it writes its report beside the output."""
         self.programs = (*self.programs, 'gpus.py')
         self.keep_files = [*self.keep_files, _REPORT]
         self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'
-        self.executable = 'python3'
-        self.executable_opts = ['-I gpus.py', how, '--', *map(str, command)]
 
-    def by_device(self, found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        """Return the figures of the case from those of each device, by its UUID, else by its place.
+    def watch_launcher(self):
+        """Have the driver of the first node asked before, while and after the launcher runs an MPI program."""
+        self.ask_driver()
+        self.job.launcher.modifier, self.job.launcher.modifier_options = 'python3', ['-I gpus.py run --']
 
-        Sets their limits and notes the devices. Raises Wrong for one that is absent or that the driver does not
-        know."""
+    def note_devices(self, found: Collection[str] | None = None) -> tuple[list[str], dict[str, Device]]:
+        """Return the devices of the case in order, by UUID, else by place, and the driver's own words on each.
+
+        ``found`` are those that the program named; None: it named none. Notes them. Raises Wrong for one that is
+        absent or that the driver does not know."""
         told = self._report()
         # a place is no name: CUDA and the driver count in different orders
-        devices = {} if any(map(str.isdigit, found)) else {device.uuid: device for device in told.devices}
-        if strange := sorted(set(found) - set(devices)) if devices else ():
+        devices = {} if any(map(str.isdigit, found or ())) else {device.uuid: device for device in told.devices}
+        if strange := sorted(set(found or ()) - set(devices)) if devices else ():
             raise Wrong(f'device {strange[0]}: the driver knows {", ".join(devices)}')
-        order = [uuid for uuid in devices if uuid in found] or list(found)
-        self._complete(order, devices)
+        order = [uuid for uuid in devices if found is None or uuid in found] or list(found or ())
+        if order or found is not None:
+            self._complete(order, devices)
         self.parity['devices'] = {f'gpu{at}': f'{uuid}, bus {devices[uuid].bus}' if uuid in devices else uuid
                                   for at, uuid in enumerate(order)}
-        values = {f'{name}{at}': value for at, uuid in enumerate(order) for name, value in found[uuid].items()}
-        for name in {name for uuid in order for name in found[uuid]} if len(order) > 1 else ():
-            each = [found[uuid][name] for uuid in order if name in found[uuid]]
-            values[name.removesuffix(_EACH) + _EVEN] = min(each) / median(each)
-        self._limit([devices.get(uuid) for uuid in order])
         self._tell(told)
-        return values
+        return order, devices
 
     def parity_hardware(self):
         """Raise Wrong for a device that its driver calls bad: a program that it stopped may print nothing."""
@@ -150,6 +109,80 @@ class Gpu(Workload):
             files.write(file, json.dumps({**every, node: now}))
         return every.get(node, {})
 
+    def _tell(self, told: Report) -> None:
+        """Note what the driver said, who else had the devices, and what slowed them down."""
+        self.parity['gpus'] = gpu.facts(told)
+        self.parity['node'] = {**self.parity.get('node', {}),
+                               'gpus': ' '.join(device.uuid for device in told.devices),
+                               'gpu_slowed': '; '.join(gpu.causes(told)) or 'no'}
+        self.parity['disturbed'] = self.parity.get('disturbed') or gpu.disturbed(told)
+
+
+class Gpu(Devices, Workload):
+    """A case on one node, with all its cores and devices."""
+
+    @run_after('init', always_last=True)
+    def parity_declare_even(self):
+        """Declare how even the devices are, for each metric of a device."""
+        self.metrics = tuple(every for metric in self.metrics for every in (metric, *_even(metric)))
+
+    def metrics_on(self, partition):
+        """The metrics on a partition: one a device."""
+        return self._each(stated(partition) or 1)
+
+    def _each(self, count):
+        """The metrics of a node with so many devices."""
+        places = [str(at) for at in range(count)]
+        return tuple(dataclasses.replace(metric, name=metric.name + at) for metric in self.metrics
+                     for at in (places if metric.name.endswith(_EACH) else ['']))
+
+    @run_after('setup')
+    def parity_devices(self):
+        self.parity_declare_each()
+        self.parity['metrics'] = {m.name: self._parity_metric(m) for m in self.metrics}
+
+    def parity_declare_each(self):
+        """Declare a metric a device; one device is as even as can be."""
+        self.metrics = self._each(self.devices)
+        if self.devices == 1:
+            self.leave_out([m.name for m in self.metrics if m.name.endswith(_EVEN)], 'one device')
+
+    def run_gpu(self, *arguments):
+        """Compile jobs/programs/gpu.c and run it on all devices."""
+        self.programs = ('compile.sh', 'kernel.h', 'gpu.h', 'gpu.c')
+        self.prerun_cmds = ['./compile.sh gpu || exit 1']
+        for name in () if self.standalone else ('nvrtc', 'cublas'):     # of NVIDIA's wheels, beside parity
+            if file := next(Path(sys.prefix).glob(f'lib/python*/site-packages/nvidia/*/lib/lib{name}.so.*'), None):
+                self.env_vars[f'PARITY_{name.upper()}'] = str(file)
+        self.run_devices('./gpu', *arguments)
+
+    def run_devices(self, *command):
+        """Run ``command``, which takes all devices; the driver is asked before, meanwhile and after."""
+        self._watched('run', command)
+
+    def each_device(self, *command):
+        """Run ``command`` once for each device, all at once."""
+        self._watched('each', command)
+
+    def _watched(self, how, command):
+        self.num_tasks, self.num_cpus_per_task = 1, self.extra('cores') or 1
+        self.without_launcher()
+        self.ask_driver()
+        self.executable = 'python3'
+        self.executable_opts = ['-I gpus.py', how, '--', *map(str, command)]
+
+    def by_device(self, found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        """Return the figures of the case from those of each device, by its UUID, else by its place.
+
+        Sets their limits. Raises Wrong as ``note_devices`` does."""
+        order, devices = self.note_devices(found)
+        values = {f'{name}{at}': value for at, uuid in enumerate(order) for name, value in found[uuid].items()}
+        for name in {name for uuid in order for name in found[uuid]} if len(order) > 1 else ():
+            each = [found[uuid][name] for uuid in order if name in found[uuid]]
+            values[name.removesuffix(_EACH) + _EVEN] = min(each) / median(each)
+        self._limit([devices.get(uuid) for uuid in order])
+        return values
+
     def _limit(self, devices: list[Device | None]) -> None:
         """Stand each device's figures beside its own limits."""
         limits = [gpu.limits(device) if device else {} for device in devices]
@@ -158,14 +191,6 @@ class Gpu(Workload):
                 continue
             if limit := limits[int(place)].get(metric.limit):
                 self.parity['metrics'][metric.name]['limit'] = limit.model_dump()
-
-    def _tell(self, told: Report) -> None:
-        """Note what the driver said, who else had the devices, and what slowed them down."""
-        self.parity['gpus'] = gpu.facts(told)
-        self.parity['node'] = {**self.parity.get('node', {}),
-                               'gpus': ' '.join(device.uuid for device in told.devices),
-                               'gpu_slowed': '; '.join(gpu.causes(told)) or 'no'}
-        self.parity['disturbed'] = self.parity.get('disturbed') or gpu.disturbed(told)
 
     @run_before('performance')
     def parity_share_references(self):
