@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,14 @@ class Said(rfm.RunOnlyRegressionTest):
 
     def figure(self):
         return sn.extractsingle(r'rate (\\S+)', self.stdout, 1, float)
+"""
+PROGRAM = """
+
+class Program(rfm.CompileOnlyRegressionTest):
+    valid_systems = ['*']
+    valid_prog_environs = ['*']
+    build_system = 'SingleSource'
+    sourcepath = 'nothere.c'
 """
 SPEED = HEAD + """
 
@@ -61,6 +71,13 @@ BODIES = {
     'Late': ("@run_before('performance')\ndef state(self):\n    self.perf_variables = {'a': sn.make_performance_function(self.figure(), 'us')}",
              {'passed': ('ok', 'passed'), 'a': ('unreferenced', '')}),
     'NoEnviron': ("valid_prog_environs = ['PrgEnv-cray']", {'passed': ('skipped', 'valid_prog_environs asks for (PrgEnv-cray)')}),
+    'Skips': ("@run_after('setup')\ndef leave(self):\n    self.skip('no licence here')", {'passed': ('skipped', 'no licence here')}),
+    'TwoNodes': ('num_tasks, num_tasks_per_node = 2, 1', {'passed': ('skipped', 'nodes: needs 2, local:default has 1')}),
+    'Unset': ('num_tasks = required', {'passed': ('failed', "required variable 'num_tasks' has not been set")}),
+    'Known': ("reference = {'*': {'slow': xfail('ticket 7', (50, None, 0.1, 's'))}}\n"
+              "@performance_function('s')\ndef slow(self):\n    return self.figure()", {'slow': ('skipped', 'expected to fail: ticket 7')}),
+    'Built': ("@run_before('run')\ndef bins(self):\n    pass\nprogram = fixture(Program, scope='environment')",
+              {'passed': ('failed', 'Program ~local:default+distro failed: ')}),
     # names that mean something to parity are the test's own
     'Names': ("metrics = variable(int, value=3)\nsize = parameter(['a'])\nneeds = variable(str, value='me')\ntags = {'network', 'slow'}\n"
               "@performance_function('ns/day')\ndef speed(self):\n    return self.figure()", {'speed': ('unreferenced', '')}),
@@ -68,7 +85,7 @@ BODIES = {
 
 
 def many() -> str:
-    return HEAD + ''.join(f'\n\n@rfm.simple_test\nclass {name}(Said):\n    ' + body.replace('\n', '\n    ') + '\n'
+    return HEAD + PROGRAM + ''.join(f'\n\n@rfm.simple_test\nclass {name}(Said):\n    ' + body.replace('\n', '\n    ') + '\n'
                           for name, (body, _) in BODIES.items())
 
 
@@ -78,6 +95,12 @@ def run(copy: Path, line: str, **env: str):
 
 def verdict(copy: Path, session: str = '') -> dict:
     return json.loads(run(copy, f'parity verdict --json {session}').stdout)
+
+
+def stored(copy: Path) -> list[str]:
+    """The uuids of all sessions, the oldest first."""
+    with contextlib.closing(sqlite3.connect(copy / 'results' / 'results.db')) as conn:
+        return [uuid for uuid, in conn.execute('SELECT uuid FROM sessions ORDER BY rowid')]
 
 
 def cells(found: dict) -> dict:
@@ -197,6 +220,31 @@ def test_files_of_a_foreign_folder_are_no_code_and_are_loaded(checkout):
     done = run(checkout, 'ci/nightly --repeats 1 -n "Mine|Yours"')
     assert done.returncode == 0, done.stdout + done.stderr
     assert {cell['subsystem'] for cell in verdict(checkout)['cells']} == {'network'} and len(verdict(checkout)['cells']) == 2
+
+
+def test_a_run_in_which_no_case_comes_to_its_set_up_is_one_session(checkout):
+    (checkout / 'checks' / 'built.py').write_text(HEAD + PROGRAM + "\n\n@rfm.simple_test\nclass Built(Said):\n    "
+                                                  "program = fixture(Program, scope='environment')\n")
+    (checkout / 'script.py').write_text("open('ran', 'w')\n")
+    (checkout / 'unstated.py').write_text(SPEED.replace("valid_systems = ['*']", 'pass'))
+    done = run(checkout, 'reframe -c checks/built.py -c script.py -c unstated.py -r')
+    found = verdict(checkout)
+    assert [cell['verdict'] for cell in found['cells']] == ['failed'], done.stdout
+    assert not (checkout / 'ran').exists()
+    assert any("unstated.py: skipping test 'Speed': 'valid_systems' not defined" in said for said in found['warnings'])
+    assert len(stored(checkout)) == 1
+
+
+def test_a_killed_run_is_recovered_with_its_figures(checkout):
+    second = SPEED[SPEED.index('@rfm'):].replace('Speed', 'Then')
+    kills = "    @run_before('run')\n    def end(self):\n        os.kill(os.getpid(), 9)\n"
+    (checkout / 'checks' / 'speed.py').write_text(SPEED + '\n\n' + second.replace('    @perf', kills + '\n    @perf'))
+    run(checkout, 'reframe -c checks/speed.py -r --exec-policy serial --exec-order name')
+    (checkout / 'checks' / 'speed.py').write_text(SPEED)
+    done = run(checkout, 'reframe -c checks/speed.py -r')
+    assert 'recovered 1 finished case' in done.stderr, done.stderr
+    found = cells(verdict(checkout, f'--session {stored(checkout)[0]}'))
+    assert found['Speed', 'rate']['value'] == 100 and found['Then', 'rate']['verdict'] == 'missing'
 
 
 def test_a_wrong_adopt_yaml_is_refused_with_file_and_line(checkout):

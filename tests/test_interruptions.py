@@ -101,7 +101,7 @@ def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch):
 
 
 def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout):
-    (checkout / 'checks' / 'x.py').write_text('import nope\n')
+    (checkout / 'checks' / 'x.py').write_text('import reframe\nimport nope\n')
     broken = shell(f'. ci/activate && {FILECOPY} -c checks/x.py {ONE}', checkout)
     assert 'checks/x.py: cannot be loaded' in broken.stderr
     code, verdict = verdict_of(checkout)

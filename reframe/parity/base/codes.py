@@ -107,17 +107,18 @@ def check_of(folder: Path) -> Path:
 
 def is_code(folder: Path) -> bool:
     """Return whether the folder is a code's: its check uses parity."""
-    return _uses_parity(check_of(folder))
+    return uses_parity(check_of(folder))
 
 
 def _is_foreign(folder: Path) -> bool:
     """Return whether no file in a folder uses parity: it has Python files, or is one of sources or a library's."""
     files = list(folder.rglob('*.py'))
     able = files or folder.name == 'src' or folder.parent.name not in SUBSYSTEMS
-    return bool(able) and not any(map(_uses_parity, files))
+    return bool(able) and not any(map(uses_parity, files))
 
 
-def _uses_parity(file: Path) -> bool:
+def uses_parity(file: Path) -> bool:
+    """Return whether a Python file imports parity; False where it cannot be read."""
     try:
         return bool(re.search(rb'^\s*(?:from|import) parity\b', file.read_bytes(), re.M))
     except OSError:

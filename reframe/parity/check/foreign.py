@@ -52,6 +52,8 @@ class _Case:
         vars(self)['_check'] = check
 
     def __getattr__(self, name):
+        if name in ('num_tasks', 'num_tasks_per_node'):     # ReFrame says what a test must set
+            return getattr(self._check, name, None)
         return getattr(self._check, name)
 
     def __setattr__(self, name, value):
@@ -119,10 +121,12 @@ class Adopted(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return
         self.env_vars['PARITY_SESSION'] = self.parity['journal']
-        case = _Case(self)
+        case, have = _Case(self), Workload.extra(self, 'nodes')
+        if have and (needed := scheduled.nodes(case)) > have:
+            case.skip_case(f'nodes: needs {needed}, {self.current_partition.fullname} has {have}')
         scheduled.begin(case)
         watched.begin(case)
-        if why := traps.problem(self):
+        if why := traps.problem(case):
             raise ReframeError(why)
         if Workload.runs_here(self):
             from parity import machine

@@ -18,6 +18,9 @@ from parity.plan.identity import case_name
 from parity.records import outset
 from parity.scheduler import scheduled
 
+#: ReFrame's results without a figure: a test may be expected to fail.
+_RESULTS = {'skip': 'skipped', 'fail_deps': 'failed', 'xfail': 'skipped', 'xpass': 'wrong'}
+_EXPECTED = {'xfail': 'expected to fail: ', 'xpass': 'expected to fail, and did not: '}
 #: What ReFrame calls the result of a case that it did not come to the end of.
 _NEVER_ENDED = '<unknown>'
 
@@ -201,8 +204,8 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
 
 
 def _status(raw: dict[str, Any], record: dict[str, Any]) -> str:
-    if raw['result'] in ('skip', 'fail_deps'):
-        return 'skipped' if raw['result'] == 'skip' else 'failed'
+    if word := _RESULTS.get(raw['result']):
+        return word
     if record.get('status'):
         return record['status']
     # after its figures were taken a case can still fail: against a reference (which parity judges),
@@ -218,7 +221,7 @@ def _reason(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any]) -
     if raw['result'] == 'abort' and not record.get('reason'):
         return 'the run was stopped before this case ended' + (f' ({said})' if said else '')
     if said:
-        return said
+        return _EXPECTED.get(raw['result'], '') + said
     if raw['result'] == _NEVER_ENDED:
         why = _why_stopped(info)
         return 'ReFrame stopped before it ended' + (f': {why}' if why else '')
@@ -326,13 +329,15 @@ def _alike(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]
     `not known` then, never taken for equal."""
     placed = record.get('placement') or {}
     env = raw.get('env_vars') or {}
-    ranks, each = raw.get('num_tasks'), raw.get('num_tasks_per_node')
+    # ReFrame says '<undefined>' of what a test did not come to set
+    ranks, each, cpus = (n if isinstance(n := raw.get(name), int) else None
+                         for name in ('num_tasks', 'num_tasks_per_node', 'num_cpus_per_task'))
     known = {
         **_software(record, software, bool(placed)),
         'size': record.get('size'),
         'ranks': placed.get('ranks') or ranks,
         'nodes': placed.get('nodes') or (ranks // each if ranks and each else None),
-        'threads': env.get('OMP_NUM_THREADS') or raw.get('num_cpus_per_task'),
+        'threads': env.get('OMP_NUM_THREADS') or cpus,
         'binding': placed.get('binding') or env.get('OMP_PROC_BIND'),
         'order': placed.get('order'),
         'profiled': 'yes' if record.get('profile') else 'no',

@@ -13,6 +13,7 @@ import argparse
 import gc
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ import reframe.core.decorators as decorators
 import reframe.core.runtime as runtime
 import reframe.frontend.cli as cli
 import reframe.frontend.dependencies as dependencies
+import reframe.frontend.loader as loader
 import reframe.frontend.testgenerators as testgenerators
 import reframe.utility as util
 from reframe.core.environments import Environment
@@ -154,24 +156,36 @@ class _Loader(RegressionCheckLoader):
         ours = Path(filename).is_relative_to(paths.root() / 'checks')
         logger = mock.Mock(wraps=getlogger())       # what ReFrame warns of while it makes a check is a problem
         try:
-            with mock.patch.object(decorators, 'getlogger', lambda: logger):
-                module = util.import_module_from_file(filename, force=force, load_parents=True)
-                found = self.load_from_module(module)
-            registered = getattr(module, '_rfm_test_registry', None) or ()
-            known = found or logger.warning.called or len(registered)
-            if not known and ours and not getattr(getattr(module, 'CODE', None), 'profile', None):
+            module = None
+            # a file that uses neither is no test: a script would run where it is imported
+            if self._validate_source(filename) or codes.uses_parity(Path(filename)):
+                with mock.patch.object(decorators, 'getlogger', lambda: logger), \
+                        mock.patch.object(loader, 'getlogger', lambda: logger):
+                    module = util.import_module_from_file(filename, force=force, load_parents=True)
+                    found = self.load_from_module(module)
+            known = found or logger.warning.called or hasattr(module, '_rfm_test_registry')
+            needed = ours and Path(filename).parent.name != 'src'
+            if not known and needed and not getattr(getattr(module, 'CODE', None), 'profile', None):
                 failed = ['yields no check: no class here is decorated with @rfm.simple_test']
         except KeyboardInterrupt:
             raise
         except BaseException:  # whatever a file does when it is imported, it is the file's fault
             said = what(*sys.exc_info()).splitlines() or ['no reason given']
             failed = [f'cannot be loaded: {said[0].rstrip(":")}']
-        warnings = [' '.join(str(call.args[0]).split()).removesuffix(" (rerun with '-v' for a backtrace)")
-                    for call in logger.warning.call_args_list]
         self.problems += [{'file': paths.named(filename), 'what': each, **({} if ours else {'refuses': False})}
-                          for each in (*warnings, *failed)]
+                          for each in (*_told(logger), *failed)]
         self.checks += found
         return found
+
+
+def _told(logger: mock.Mock) -> list[str]:
+    """What ReFrame warned of, once for all variants of a test that it leaves out."""
+    said: dict[str, str] = {}
+    for call in logger.warning.call_args_list:
+        text = ' '.join(str(call.args[0]).split()).removesuffix(" (rerun with '-v' for a backtrace)")
+        test = re.match(r"skipping test '\w+'", text)
+        said.setdefault(test[0] if test else text, text)
+    return list(said.values())
 
 
 def _of(check):

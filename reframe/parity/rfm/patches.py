@@ -32,7 +32,7 @@ def install(results: Path) -> None:
     """Change this process's ReFrame; job scripts are below ``results``."""
     allow_spaces(results)
     for change in (keep_logs_quiet, skip_silenced_warnings, read_references_once, read_nodes_here,
-                   cut_reasons):
+                   cut_reasons, tell_skips):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -109,3 +109,38 @@ def cut_reasons() -> None:
     reporting.what = lambda *info: reasons.cut(what(*info))
     jsonext.encode = lambda obj, **kw: (reasons.cut(str(obj)) if isinstance(obj, BaseException)
                                         else encode(obj, **kw))
+
+
+def tell_skips() -> None:
+    """Keep why ReFrame skipped a case or expected it to fail. One that needs a failed case is no skip."""
+    update = reporting.RunReport.update_run_stats
+
+    def failed(task, tasks) -> str:
+        """Say which of the cases that it needs failed, and why."""
+        needed = [tasks[case] for case in task.testcase.deps if case in tasks]
+        said = (f'{each.check.display_name} failed: {reporting.what(*each.exc_info)}' if each.failed
+                else failed(each, tasks) for each in needed)
+        return next(filter(None, said), '')
+
+    def told(report, stats):
+        update(report, stats)
+        for run, (_, tasks) in zip(report['runs'], stats.runs(), strict=True):
+            by_case = {task.testcase: task for task in tasks}
+            for case, task in zip(run['testcases'], tasks, strict=True):
+                if task.skipped or task.xfailed or task.xpassed:
+                    why = failed(task, by_case) if task.skipped else ''
+                    case['fail_reason'] = reasons.cut(why or str(task.exc_info[1] or ''))
+                    case['result'] = 'fail_deps' if why else case['result']
+
+    reporting.RunReport.update_run_stats = told
+
+
+def name_session(number: str) -> None:
+    """Put parity's id into ReFrame's report: perhaps no case comes to its set-up, which would note it."""
+    update = reporting.RunReport.update_run_stats
+
+    def named(report, stats):
+        update(report, stats)
+        report.update(parity_session={'id': number})
+
+    reporting.RunReport.update_run_stats = named

@@ -23,7 +23,7 @@ from parity.base import files, paths
 from parity.base.errors import InfrastructureError, ParityError, told
 from parity.base.files import Lock
 from parity.records import database, outset
-from parity.rfm import store
+from parity.rfm import patches, store
 from parity.session import recovery
 
 #: Set in the processes that only plan: they read the same settings and run nothing.
@@ -83,6 +83,7 @@ def _open(planned: dict[str, Any], cases: list[Any]) -> None:
     current.outset = {'id': number, 'plan': planned, 'facts': _facts(cases[0].partition) if cases else {},
                       'announcement': extras.get('announcement', '')}
     outset.write(current.outset)
+    patches.name_session(number)
     files.write(current.journal, json.dumps({
         'id': number, 'host': socket.gethostname(), 'pid': os.getpid(), 'system': planned['system'],
         'time_start_unix': current.began, 'argv': sys.argv, 'session': {'id': number},
