@@ -118,3 +118,22 @@ def test_what_slowed_a_gpu_stands_beside_the_slower_figure(results):
     assert cell.verdict == 'regressed'
     assert [(c.fact, c.old, c.new) for c in cell.cause.changes] == [
         ('gpu_slowed', 'no', 'gpu0 (GPU-a, bus 1b:00.0): thermal slowdown for 31.0% of the time')]
+
+
+def test_ranks_of_osu_take_a_device_each_while_the_driver_is_asked(rehearsed):
+    found = {line for file in (rehearsed('example-slurm') / 'results' / 'stage').rglob('GpuOsuLatency*/rfm_job.sh')
+             for line in file.read_text().splitlines() if './rank.sh' in line}
+    assert found == {f'python3 -I gpus.py run -- srun --cpus-per-task=1 ./rank.sh --device cuda {osu} -i 500 -m 1:1048576 -d cuda{buffers}'
+                     for osu, buffers in (('osu_latency', ' D D'), ('osu_allreduce', ''))}
+
+
+def test_devices_of_an_mpi_program_are_those_of_the_driver(results, tmp_path):
+    ran(tmp_path)
+    case = Replay(check('gpu-osu', 'GpuOsuLatency'), {}, asked={'devices': 4, 'stagedir': str(tmp_path)})
+    case.note_devices()
+    assert case.parity['devices']['gpu3'] == 'GPU-c, bus 4e:00.0' and case.parity['node']['gpus'] == 'GPU-b GPU-a GPU-d GPU-c'
+    ran(tmp_path, device(0, 'GPU-b'))
+    with pytest.raises(Wrong, match=r'^1 device, the partition states 4; absent: '):
+        case.note_devices()
+    (tmp_path / 'gpus.json').unlink()
+    assert case.note_devices() == ([], {}) and 'gpus.json' in case.parity['gpus']['why']
