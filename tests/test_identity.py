@@ -93,3 +93,13 @@ def test_a_swept_variable_declares_its_metrics_as_a_set_one_does():
     for option in '-P', '-S':
         made = plan.of_command(['-c', str(TOP / 'checks/storage/filecopy/filecopy.py'), '-r', option, 'client_nodes=2', '-S', 'overwrite=yes'])
         assert {'client_seconds', 'first_seconds', 'first_client_seconds'} < {m.name for m in made.cases[0].metrics}
+
+
+@pytest.mark.parametrize('check, arguments, tag, found', [
+    ('Comms', (), '1_node$', '%where=within '), ('Comms', (), '2_nodes', '%where=between '), ('FileCopy', (), 'ci', 'FileCopy'),
+    ('FileCopy', ('-S', 'client_nodes=2'), '2_nodes', 'FileCopy'), ('Fileset', ('-S', 'nodes=2'), '2_nodes', '%nodes=2'),
+    ('Fileset', ('-S', 'nodes=2'), 'ci', ''), ('Fileset', ('-S', 'size=nightly'), 'ci', ''), ('Fileset', ('-S', 'size=nightly'), '1_node', 'Fileset'),
+    ('FileTransfer', (), '.*nodes?$', ''), ('GpuTransfer', (), 'gpu', '')])
+def test_tags_tell_the_subsystem_the_nodes_and_what_is_quick(check, arguments, tag, found):
+    every, tagged = names(check, *arguments), names(check, *arguments, '-t', tag)
+    assert tagged == {name for name in every if found and found in f'{name} '}

@@ -141,3 +141,10 @@ def test_memory_is_what_was_measured_less_the_program_itself(benchmark, npb_clas
     (260 * MIB, 16 * GB, 137_000_000), (260 * MIB, 5 * GB, 0), (0, 39_999_999, 0)])
 def test_arrays_are_four_times_the_caches_or_what_the_memory_does_not_hold(llc_bytes, memory_bytes, elements):
     assert array_elements(3, llc_bytes, memory_bytes) == elements
+
+
+@pytest.mark.parametrize('size, benchmark, ranks, memory, letter', [
+    ('quick', 'bt', 64, 1e12, 'A'), ('nightly', 'bt', 64, 1e12, 'B'), ('acceptance', 'bt', 64, 1e12, 'D'), ('acceptance', 'bt', 8, 1e12, 'C'),
+    ('acceptance', 'ft', 64, 64e9, 'C'), ('acceptance', 'ft', 64, 128e9, 'D'), ('acceptance', 'ep', 15, 1e12, 'C'), ('acceptance', 'is', 64, 0, 'C')])
+def test_npb_runs_class_d_where_ranks_and_memory_are_enough(size, benchmark, ranks, memory, letter):
+    assert npb.class_of(size, benchmark, ranks, memory) == letter

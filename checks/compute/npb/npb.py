@@ -3,12 +3,12 @@
 import reframe as rfm
 import reframe.utility.typecheck as typ
 from npb_output import check, read, receive_seconds
-from npb_sizes import CLASS_BY_SIZE, memory_bytes, most_ranks
+from npb_sizes import class_of, memory_bytes, most_ranks
 from reframe.core.builtins import parameter, run_after, variable
 
 from parity.check import Code, Metric, Mpi
 
-CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C,W', binaries=('{names}.{classes}.x',),
+CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C,D,W', binaries=('{names}.{classes}.x',),
             units={'mops_.*': 'Mop/s', 'seconds': 's'},
             parts={'memory-bound codes': ('Npb%benchmark=(bt|cg|ft|is|lu|mg|sp)',),
                    'compute': ('Npb%benchmark=ep',)},
@@ -40,13 +40,13 @@ class Npb(rfm.RunOnlyRegressionTest, Mpi):
 
     @run_after('setup')
     def place(self):
-        self.letter = self.npb_class or CLASS_BY_SIZE[self.size]
+        there, have = self.ranks_on(int(self.nodes)), int(self.nodes) * (self.extra('memory_bytes') or 0)
+        self.letter = self.npb_class or class_of(self.size, self.benchmark, there, have)
         try:
-            count = most_ranks(self.benchmark, self.ranks_on(int(self.nodes)), self.letter)
+            count = most_ranks(self.benchmark, there, self.letter)
         except ValueError as none:
             self.skip_case(str(none))
         need = memory_bytes(self.benchmark, self.letter, count)
-        have = int(self.nodes) * (self.extra('memory_bytes') or 0)
         if have and need > have:
             self.skip_case(f'memory: class {self.letter} needs {need / 1e9:.3g} GB, there are {have / 1e9:.3g} GB')
         self.place_ranks(count)

@@ -8,13 +8,24 @@ import math
 
 from npb_output import BENCHMARKS, CLASSES, PROBLEMS, Problem
 
-CLASS_BY_SIZE = {'quick': 'A', 'nightly': 'B', 'acceptance': 'C'}
+CLASS_BY_SIZE = {'quick': 'A', 'nightly': 'B', 'acceptance': 'D'}
+D_RANKS = 16        # class D is 16 to 21 times the work of C: with fewer ranks a benchmark takes hours
 
 _REAL, _INTEGER, _COMPLEX = 8, 4, 16                # bytes
 # IS/is.c, MAX_PROCS and MIN_PROCS: more or fewer are refused
 _IS_MOST = {'S': 128}
 _IS_LEAST = {'D': 4, 'E': 64}
 _MG_MOST = 131072                                   # MG/mg_data.f90, maxprocs
+
+
+def class_of(size: str, benchmark: str, available: int, memory: int) -> str:
+    """Return the class that a size runs on so many ranks: acceptance runs D where D_RANKS are there and ``memory``
+    (bytes) holds it, else C."""
+    letter = CLASS_BY_SIZE[size]
+    if letter != 'D':
+        return letter
+    fits = available >= D_RANKS and memory_bytes(benchmark, 'D', most_ranks(benchmark, available, 'D')) <= memory
+    return 'D' if fits else 'C'
 
 
 def most_ranks(benchmark: str, available: int, npb_class: str = '') -> int:

@@ -62,6 +62,9 @@ class FileCopy(rfm.RunOnlyRegressionTest, Workload, Budget):
         names += [f'first_{name}' for name in ('seconds', *names)] if self.overwrite else []
         self.metrics = (*self.metrics, *(Metric(name, 's', 'lower') for name in names))
 
+    def node_count(self):
+        return int(self.client_nodes or 1)
+
     @run_after('setup')
     def place(self):
         cores = self.extra('cores') or 1

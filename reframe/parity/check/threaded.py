@@ -62,6 +62,9 @@ class Paired(Workload):
 
     programs = ('pairs.py', 'rank.sh')
 
+    def node_count(self):
+        return super().node_count() if hasattr(self, 'where') else None
+
     def pair_up(self, nodes, in_flight, command, binding='core', cpus=1, limit=120, group=''):
         """Run ``command`` (words of the job script) between every two of ``nodes``, so many pairs at once. Each
         rank has ``cpus`` of its node's CPUs; a pair that takes longer than ``limit`` seconds has failed.

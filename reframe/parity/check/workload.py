@@ -73,10 +73,22 @@ class Workload(rfm.RegressionTestPlugin):
     @run_after('init')
     def parity_declare(self):
         self._rfm_display_name = variables.display_name(self)
-        self.tags = {*self.tags, self.parity_subsystem}
+        self.tags = {*self.tags, self.parity_subsystem, *self.parity_size_tags()}
         if not self.needs and (code := getattr(sys.modules[type(self).__module__], 'CODE', None)):
             self.needs = frozenset({code.feature or Path(self.prefix).name})
         self.parity_claim()
+
+    def node_count(self):
+        """The nodes that a case takes; None where the partition decides."""
+        return {'within': 1, 'between': 2, '': int(getattr(self, 'nodes', 1))}.get(getattr(self, 'where', ''))
+
+    def parity_size_tags(self):
+        """1_node, 2_nodes, ...; and ci for what is quick on one node."""
+        nodes = self.node_count()
+        if nodes:
+            yield f'{nodes}_node{"s" if nodes > 1 else ""}'
+        if nodes == 1 and self.size == 'quick':
+            yield 'ci'
 
     def not_run(self):
         """Metrics that a case of this size never has: name -> reason. The plan knows them before the case runs."""
