@@ -133,6 +133,11 @@ def test_a_reference_is_proposed_accepted_applied_and_missed(checkout):
         cell, = (found := verdict(checkout))['cells']
         assert (cell['verdict'], found['exit_code']) == (word, code), cell
         assert word == 'wrong' or cell['reference'] == 100.0
+    night = run(checkout, 'ci/nightly -n Speed --repeats 1', RATE='70')
+    assert night.returncode == 1 and 'rerun 1 of 1 before the verdict: Speed' in night.stdout, night.stdout + night.stderr
+    assert 'Speed' in (checkout / 'results/report/index.html').read_text()
+    assert run(checkout, "parity ack Speed.rate@local:default --until 2099-01-01 --why 'a test'").returncode == 0
+    assert run(checkout, 'parity verdict').returncode == 0
     shown = run(checkout, 'parity show Speed.rate').stdout
     assert 'rerun: ci/nightly --system local -n' in shown and '-S' not in shown
 

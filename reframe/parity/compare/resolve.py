@@ -15,6 +15,7 @@ import polars as pl
 from parity.base import files
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.compare.model import Measured, Side, Value, differing
+from parity.plan import PASSED
 from parity.plan.identity import OF_DEVICE
 from parity.records import database, history, outset, record
 from parity.system import systems
@@ -200,7 +201,7 @@ def of_rows(name: str, kind: str, rows: pl.LazyFrame, metrics: Collection[str] |
     named = pl.col('check') + '.' + pl.col('metric')
     wanted = rows if metrics is None else rows.filter(
         named.is_in(metrics) | named.str.replace(OF_DEVICE, '_gpu').is_in(metrics))
-    cells = wanted.group_by(_CELL, maintain_order=True).agg(
+    cells = wanted.filter(pl.col('label') != PASSED).group_by(_CELL, maintain_order=True).agg(
         pl.col('subsystem', 'check', 'unit', 'better').last(), pl.col(_RUN),
         changed=(pl.col('changed') != '').any())
     measured = rows.filter(pl.col('context') != '').select('context').unique(maintain_order=True)

@@ -107,7 +107,7 @@ def selection(cmdline: str) -> str:
 #: What tells one cell of a system from another.
 CELL = ('partition', 'environ', 'case', 'size', 'metric')
 #: CHECK[%PARAMETERS].METRIC@SYSTEM:PARTITION[+ENVIRON], as cell_id writes it.
-NAME = re.compile(r'(?P<check>\w+)(?:%\S*)?\.(?P<metric>[^.@\s]+)@(?P<system>[\w-]+):(?P<partition>[\w-]+)'
+NAME = re.compile(r'(?P<check>\w+)(?:%\S*)?\.(?P<metric>[^.@]+)@(?P<system>[\w-]+):(?P<partition>[\w-]+)'
                   r'(?:\+(?P<environ>[\w-]+))?')
 
 

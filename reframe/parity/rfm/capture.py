@@ -179,7 +179,7 @@ class _Loader(RegressionCheckLoader):
 
 
 def _told(logger: mock.Mock) -> list[str]:
-    """What ReFrame warned of, once for all variants of a test that it leaves out."""
+    """Return what ReFrame warned of, once for all variants of a test that it leaves out."""
     said: dict[str, str] = {}
     for call in logger.warning.call_args_list:
         text = ' '.join(str(call.args[0]).split()).removesuffix(" (rerun with '-v' for a backtrace)")
