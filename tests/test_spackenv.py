@@ -17,7 +17,7 @@ from parity.base import codes
 from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import software
 from parity.site import assemble
-from parity.software import build, environment, manifest, spack
+from parity.software import build, environment, fetch, manifest, spack, steps
 from parity.software.spack import Spack
 from parity.system import systems
 from test_software import script
@@ -279,6 +279,7 @@ case "$1 $2" in
         mkdir -p "$place/._view/1/bin"
         ln -sfn ._view/1 "$place/view"
         eval "${INSTALL:-cp /bin/true '$xhpl'}" ;;
+    find*) cat "$LOG.installed" 2>/dev/null || true ;;
     'location --spack-root') echo "$here" ;;
     'location --repo') [ -d "$here/recipes" ] && echo "$here/recipes/spack_repo/$3" ;;
     'mirror create') echo '==> Adding package npb@3.4.3 to mirror'; echo source >"$4/npb.tar.gz" ;;
@@ -305,6 +306,10 @@ def builder(site, tmp_path, monkeypatch):
     return site
 
 
+BUILD = ('from parity.system import systems; from parity.software import build\n'
+         'build.build(systems.read("local").model_copy(update={"detect": False}), {})')
+
+
 def asks_for(*specs: str) -> None:
     """Ask for other specs; the committed lock goes, too."""
     Path(os.environ['PARITY_ROOT'], 'spack.yaml').write_text(f'spack: {{specs: {json.dumps(specs)}}}')
@@ -327,8 +332,7 @@ def test_a_build_that_fails_leaves_the_codes_of_the_one_before_in_use(builder, m
     asks_for('hpl@2.2')
     monkeypatch.setenv('INSTALL', install)
     if 'kill' in install:
-        assert run_python('from parity.system import systems; from parity.software import build\n'
-                          'build.build(systems.read("local").model_copy(update={"detect": False}), {})', TOP).returncode == -9
+        assert run_python(BUILD, TOP).returncode == -9
     else:
         with pytest.raises(InfrastructureError):
             build.build(builder, FACTS)
@@ -404,6 +408,157 @@ def test_a_check_for_cpus_never_gets_the_gpu_view_whose_binaries_start_with_a_dr
         build.build(builder, FACTS)
 
 
+# ---- a part of the codes, with a Spack that is a script
+
+BOTH = r'''
+    echo "$*" >>"$LOG"
+    for of in hpl:xhpl ior:ior ior:mdtest; do
+        hash=$("$PYTHON" -c "print(('${of%:*}@1'.encode().hex() * 32)[:32])")
+        case "$* " in *" /"*"/$hash "*|*" /$hash "*|*-j[0-9]" "|*-j[0-9][0-9]" ") ;; *) continue ;; esac
+        grep -qs $hash "$LOG.installed" || printf '==> %s\n' "Installing ${of%:*}-1-$hash [7/9]" "${of%:*}: Successfully installed ${of%:*}-1-$hash"
+        cp /bin/true "$place/view/bin/${of#*:}"
+        echo $hash >>"$LOG.installed"
+    done'''
+
+
+def test_what_is_asked_for_is_built_beside_what_is_in_use(builder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv('INSTALL', BOTH)
+    monkeypatch.setenv('LOG', str(tmp_path / 'log'))
+    asks_for('hpl@1', 'ior@1')
+    with pytest.raises(UsageError, match=r"^unknown package 'iro'; did you mean 'ior'\?; valid: hpl, ior, mdtest$"):
+        build.build(builder, FACTS, ['iro'])
+    assert build.build(builder, FACTS, ['mdtest']).packages.keys() == {'ior'} and offered()[0] == ['ior', 'mdtest']
+    said = capsys.readouterr().out
+    assert 'package 1 of 1: ior 1\n' in said and 'built already' not in said
+    build.build(builder, FACTS, ['ior'])
+    assert 'nothing to build' in capsys.readouterr().out
+    first = build.build(builder, FACTS, ['hpl'])
+    assert first.names == {'hpl', 'ior'} and 'parity: 1 of 2 packages are built already\n' in (said := capsys.readouterr().out)
+    assert 'package 2 of 2: hpl 1\n' in said
+    assert build.build(builder, FACTS) == first and 'nothing to build' in capsys.readouterr().out
+    asks_for('hpl@1', 'ior@1', 'fio@1')
+    monkeypatch.setenv('INSTALL', BOTH.replace('hpl:xhpl', 'hpl:xhpl fio:fio'))
+    assert build.build(builder, FACTS, ['hpl']).names == {'hpl', 'ior'}, 'another environment keeps what was in use'
+    assert build.build(builder, FACTS).names == {'hpl', 'ior', 'fio'}
+    assert [line.count('/') for line in (tmp_path / 'log').read_text().splitlines()] == [1, 0, 2, 0]
+    seconds = json.loads((environment.of('local') / 'durations.json').read_text())
+    assert seconds.keys() == {'hpl', 'ior', 'fio'}
+
+
+def test_adding_a_code_leaves_those_in_use_while_it_is_built(builder, monkeypatch, tmp_path):
+    monkeypatch.setenv('INSTALL', BOTH)
+    monkeypatch.setenv('LOG', str(tmp_path / 'log'))
+    asks_for('hpl@1', 'ior@1')
+    before = build.build(builder, FACTS, ['hpl'])
+    monkeypatch.setenv('INSTALL', '[ -x "$xhpl" ] && exit 1')
+    with pytest.raises(InfrastructureError):
+        build.build(builder, FACTS, ['ior'])
+    assert manifest.read('local') == before and offered()[0] == ['hpl'] and manifest.whole(before)
+
+
+def test_the_time_left_is_that_of_earlier_builds(tmp_path, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(steps.time, 'monotonic', lambda: now[0])
+    lock = {'concrete_specs': {
+        'a': {'name': 'ior', 'version': '4.0.0', 'dependencies': [{'hash': 'b'}, {'hash': 'e'}]}, 'b': {'name': 'zlib', 'version': '1.3'},
+        'c': {'name': 'stream', 'version': 'git.6703=5.10', 'dependencies': [{'hash': 'b'}]}, 'd': {'name': 'hpl', 'version': '2.3'},
+        'e': {'name': 'openmpi', 'version': '4.1', 'external': {'path': '/usr'}}}}
+    packages, file = steps.packages(lock, ['a', 'c']), tmp_path / 'system' / 'durations.json'
+    assert packages == {'a': 'ior 4.0.0', 'b': 'zlib 1.3', 'c': 'stream 5.10'}
+    first = steps.Steps(packages, set(), file)
+    assert first.line() == '' and first.begin('d') == '' and first.begin('b') == 'package 1 of 3: zlib 1.3'
+    now[0] += 30
+    first.end('b')
+    assert first.begin('a') == 'package 2 of 3: ior 4.0.0', 'nothing is known of the rest'
+    now[0] += 100
+    first.end('a')
+    assert json.loads(file.read_text()) == {'zlib': 30.0, 'ior': 100.0}     # kept before the installation ends
+    again = steps.Steps(packages, {'c'}, file)
+    assert again.begin('b') == 'package 2 of 3: zlib 1.3, about 2 min left'
+    now[0] += 20
+    assert again.line() == 'package 2 of 3: zlib 1.3, about 2 min left'
+    now[0] += 20
+    again.end('b')
+    assert again.begin('a') == 'package 3 of 3: ior 4.0.0, about 2 min left' and (again.done, again.total) == (2, 3)
+    new = steps.Steps(packages, set(), file)
+    assert new.begin('b') == 'package 1 of 3: zlib 1.3, about 2 min left, and 1 never built here'
+    for text in ('', '[]', '{"ior": "x"}', '{"ior": null}'):
+        file.write_text(text)
+        assert steps.Steps(packages, set(), file).begin('b') == 'package 1 of 3: zlib 1.3'
+
+
+# ---- a Spack that is fetched, from repositories of the test
+
+@pytest.fixture
+def upstream(builder, tmp_path, monkeypatch):
+    """A machine without a Spack. Its git finds Spack and recipes, which the test tags, in folders of the test."""
+    for what, url, tag in (('spack', fetch.URL, fetch.RELEASE), ('recipes', 'https://recipes.example.org/recipes.git', 'v2026.06.0')):
+        source = tmp_path / 'upstream' / what
+        script(source / 'bin' / 'spack', SPACK)
+        (source / 'spack-repo-index.yaml').touch()
+        git = f'git -C {source} -c user.name=n -c user.email=e'
+        assert shell(f'{git} init -q && {git} add . && {git} commit -q -m a && {git} commit -q --allow-empty -m b && {git} tag {tag} && '
+                     f'git config --file {tmp_path}/gitconfig url.file://{source}.insteadOf {url}', tmp_path).returncode == 0
+    for name, value in (('GIT_CONFIG_GLOBAL', f'{tmp_path}/gitconfig'), ('PATH', f'{tmp_path}/bin:/usr/bin:/bin')):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv('SPACK_ROOT')
+    if shutil.which('spack'):
+        pytest.skip('a Spack is installed for everyone here')
+    Path(os.environ['PARITY_ROOT'], 'spack.yaml').write_text(
+        'spack: {specs: [hpl@2.3], repos: {builtin: {git: https://recipes.example.org/recipes.git, tag: v2026.06.0}}}')
+    return builder
+
+
+def test_a_machine_without_a_spack_fetches_it_and_its_recipes_once(upstream, tmp_path, capsys):
+    assert build.build(upstream, FACTS).names == {'hpl'}
+    said, clones = capsys.readouterr().out, [fetch.spack(), environment.of('local') / 'recipes-v2026.06.0']
+    assert f'parity: fetching Spack {fetch.RELEASE} from {fetch.URL} to {clones[0]}, once\n' in said and 'fetching the recipes v2026.06.0' in said
+    assert all((clone / '.git' / 'shallow').exists() for clone in clones)
+    shutil.rmtree(tmp_path / 'upstream')
+    asks = Path(os.environ['PARITY_ROOT'], 'spack.yaml')
+    environment.committed_lock('local').unlink()
+    asks.write_text(asks.read_text().replace('hpl@2.3', 'hpl@2.2'))
+    assert build.build(upstream, FACTS).packages['hpl'].version == '2.2' and 'fetching' not in capsys.readouterr().out
+    assert spack.chosen().program == str(clones[0] / 'bin' / 'spack') and not list(fetch.spack().parent.rglob('*.part'))
+
+
+def test_a_fetch_that_was_killed_leaves_nothing_that_is_taken_for_whole(upstream, tmp_path, monkeypatch):
+    git = script(tmp_path / 'bin' / 'git', 'case "$*" in *clone*) for part; do :; done; mkdir -p "$part/bin"; echo exit >"$part/bin/spack"; '
+                 'chmod +x "$part/bin/spack"; kill -KILL $PPID;; *) exec /usr/bin/git "$@";; esac')
+    assert run_python(BUILD, TOP).returncode == -9
+    part = fetch.spack().with_name(fetch.spack().name + '.part')
+    assert part.is_dir() and not fetch.spack().exists() and spack.find(Path(os.environ['PARITY_ROOT']), os.environ)[0] is None
+    git.unlink()
+    assert build.build(upstream, FACTS).names == {'hpl'} and not part.exists()
+
+
+@pytest.mark.parametrize('git, error, words', [
+    (None, UsageError, r'no git on PATH: install git \(Debian: apt install git\), or do without: .*set SPACK_ROOT, .*PARITY_SOFTWARE_BUNDLE$'),
+    ("echo 'fatal: unable to access: Could not resolve host: github.com' >&2; exit 128", InfrastructureError,
+     r'git: fatal: unable to access: Could not resolve host: github\.com: let this machine reach it \(https_proxy .*PARITY_SOFTWARE_BUNDLE$'),
+    ('exit 2', UsageError, rf'^{fetch.URL}: has no tag {fetch.RELEASE}, which Spack is pinned to$'),
+    ("case \"$*\" in *clone*) echo 'Cloning' >&2; echo 'fatal: write error: No space left on device' >&2; exit 128 ;; esac", InfrastructureError,
+     r'git: fatal: write error: No space left on device: [\d.]+ \wi?B are free at .*: make room .* with PARITY_RESULTS$'),
+    ("case \"$*\" in *clone*) echo 'fatal: early EOF' >&2; exit 128 ;; esac", InfrastructureError, 'git: fatal: early EOF: let this machine')],
+    ids=['no-git', 'no-network', 'no-tag', 'full', 'broken'])
+def test_a_fetch_that_fails_says_what_git_said_and_what_to_do(upstream, tmp_path, monkeypatch, git, error, words):
+    monkeypatch.setenv('PATH', str(tmp_path / 'bin'))
+    if git:
+        monkeypatch.setenv('PATH', f'{tmp_path}/bin:/usr/bin:/bin')
+        script(tmp_path / 'bin' / 'git', git)
+    with pytest.raises(error, match=words) as said:
+        build.build(upstream, FACTS)
+    assert fetch.URL in str(said.value) and '\n' not in str(said.value)
+    assert not fetch.spack().exists() and not list(fetch.spack().parent.glob('*.part'))
+
+
+def test_a_spack_that_is_stated_and_not_there_is_an_error_and_none_is_fetched(upstream, monkeypatch, tmp_path):
+    monkeypatch.setenv('SPACK_ROOT', str(tmp_path / 'nowhere'))
+    with pytest.raises(UsageError, match=r'^SPACK_ROOT=.*/nowhere holds no bin/spack; correct it, or take it away'):
+        spack.chosen()
+    assert not fetch.spack().exists()
+
+
 # ---- the bundle, with a Spack that is a script
 
 @pytest.fixture
@@ -439,10 +594,8 @@ def test_a_bundle_says_what_it_holds_and_is_refused_where_it_is_damaged(pack, tm
 
 
 @pytest.mark.skipif(bool(shutil.which('spack', path='/usr/bin:/bin')), reason='a Spack is installed for everyone here')
-def test_a_machine_without_a_spack_asks_for_a_bundle_and_uses_it(pack, site, tmp_path, monkeypatch, capsys):
+def test_a_machine_without_a_spack_uses_a_bundle(pack, site, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv('PATH', '/usr/bin:/bin')
-    with pytest.raises(UsageError, match=f'^no Spack here: .*{spack.VARIABLE}$'):
-        spack.chosen()
     target, home = tmp_path / 'a bundle', Path(os.environ['PARITY_RESULTS'], 'software', 'spack')
     pack(target)
     monkeypatch.setenv(spack.VARIABLE, str(target))

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
 SYSTEM = typer.Option('local', '--system', help='The system to build for.')
+ONLY = typer.Argument(None, metavar='[CODE]...', help='Codes or packages; all without one.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 
 @app.command()
-def build(system: str = SYSTEM):
-    """Build the codes for a system from its lock. Prove that every binary is there and starts."""
+def build(only: list[str] = ONLY, system: str = SYSTEM):
+    """Build the codes for a system from its lock. Prove that every binary is there and starts. Where no Spack is,
+    fetch Spack and its recipes at pinned versions."""
     from parity.software import build as builder
     from parity.system import systems
     found = systems.read(system)
-    builder.build(found, facts(found))
+    builder.build(found, facts(found), only or ())
 
 
 @app.command()

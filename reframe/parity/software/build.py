@@ -7,28 +7,33 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from parity.base import codes
+from parity.base import codes, errors
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
-from parity.software import environment, manifest, spack
+from parity.software import environment, manifest, spack, steps
 from parity.software.blas import attempt
 from parity.software.programs import prepared, root_variables
 from parity.software.spack import Spack
 from parity.system.systems import System
 
 
-def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
+def build(system: System, facts: dict[str, Any], only: Sequence[str] = ()) -> manifest.Manifest:
     """Concretize where there is no lock, install, check every binary, then take the build into use.
 
-    Where nothing changed, do nothing. Where it fails, the build before stays in use: UsageError without a Spack or
-    a compiler, InfrastructureError where the build fails or a binary is missing."""
+    ``only`` names codes or packages to build beside those in use; all of spack.yaml without it. Where nothing
+    changed, do nothing. Where it fails, the build before stays in use: UsageError without a compiler or for an
+    unknown name, InfrastructureError where the build fails or a binary is missing."""
+    wanted = _wanted(system.name, only)
     command, place = _written(system, facts)
     built = manifest.read(system.name)
-    if built and built.stamp == environment.stamp(place) and manifest.whole(built):
+    if built and only:
+        wanted |= built.names & set(environment.packages(system.name))
+    if built and built.stamp == environment.stamp(place) and manifest.whole(built) and wanted <= built.names:
         manifest.done(system.name)
         print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
         return built
@@ -39,7 +44,7 @@ def build(system: System, facts: dict[str, Any]) -> manifest.Manifest:
     began, start = manifest.now(), time.monotonic()
     manifest.attempted(system.name, began)
     try:
-        written = _build(command, system, place)
+        written = _build(command, system, place, wanted)
     except ParityError as err:
         manifest.attempted(system.name, began, str(err)[:400])
         if built:
@@ -62,22 +67,47 @@ def locked(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
     return command, place
 
 
+def _wanted(system: str, only: Sequence[str]) -> set[str]:
+    """Return the packages of these codes or packages; all without any. Raise UsageError for an unknown name."""
+    packages = environment.packages(system)
+    known = {code.room: package for package in packages for code in codes.of_package(package)}
+    known |= {package: package for package in packages}
+    for name in only:
+        if name not in known:
+            raise UsageError(errors.unknown('package', name, list(known)))
+    return {known[name] for name in only} or set(packages)
+
+
 def _written(system: System, facts: dict[str, Any]) -> tuple[Spack, Path]:
     command = spack.chosen()
     if own := command.given():
         print(f'parity: recipes: {own}, as this Spack is configured, instead of those that spack.yaml pins')
-    return command, environment.write(system, facts, own)
+    place = environment.write(system, facts, own)
+    environment.fetch_recipes(place)
+    return command, place
 
 
-def _build(command: Spack, system: System, place: Path) -> manifest.Manifest:
+def _build(command: Spack, system: System, place: Path, wanted: set[str]) -> manifest.Manifest:
     _lock(command, system, place)
     _refuse_unfit(system, place)
-    for name in ('view', 'view-gpu'):       # Spack does not mend a view; it makes one only where there is none
+    built = manifest.read(system.name)
+    # Spack replaces the view of other packages at the end. It does not mend one, but makes it where there is none
+    good = built and place in Path(built.view).parents and manifest.whole(built)
+    for name in () if good else ('view', 'view-gpu'):
         (place / name).unlink(missing_ok=True)
         shutil.rmtree(place / f'._{name}', ignore_errors=True)
-    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}')
+    lock = spack.locked(place)
+    roots = [root['hash'] for root in lock['roots']]
+    chosen = [f'/{root}' for root in roots if lock['concrete_specs'][root]['name'] in wanted]
+    needed = steps.packages(lock, [root.removeprefix('/') for root in chosen])
+    here = needed.keys() & set(command.ask(place, 'find', '--format', '{hash}').split())
+    if here:
+        print(f'parity: {len(here)} of {len(needed)} packages are built already', flush=True)
+    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}',
+                *(chosen if len(chosen) < len(roots) else ()),
+                steps=steps.Steps(needed, here, environment.of(system.name) / 'durations.json'))
     tools = command.tools(place)
-    default, gpu = (proven(place, tools, for_gpu) for for_gpu in (False, True))
+    default, gpu = (proven(place, tools, wanted, for_gpu) for for_gpu in (False, True))
     return manifest.write(system.name, environment.stamp(place), default, gpu if gpu.packages else None)
 
 
@@ -141,10 +171,11 @@ _LOAD = (sys.executable, '-c', 'import ctypes, os, sys; ctypes.CDLL(sys.argv[1],
 _SECONDS = 0.5
 
 
-def proven(place: Path, tools: dict[str, str], for_gpu: bool = False) -> manifest.View:
-    """Return a view of the build at ``place``. Raise InfrastructureError for binaries that are not there or do not
-    start. Without a driver, those for GPUs are not started."""
-    packages, bin_ = manifest.concrete(place, for_gpu), place / ('view-gpu' if for_gpu else 'view') / 'bin'
+def proven(place: Path, tools: dict[str, str], wanted: set[str], for_gpu: bool = False) -> manifest.View:
+    """Return a view of the ``wanted`` packages at ``place``. Raise InfrastructureError for binaries that are not
+    there or do not start. Without a driver, those for GPUs are not started."""
+    packages = {name: p for name, p in manifest.concrete(place, for_gpu).items() if name in wanted}
+    bin_ = place / ('view-gpu' if for_gpu else 'view') / 'bin'
     start = not for_gpu or environment.gpu_driver()
     if packages and not start:
         print(f'parity: no GPU driver here: of {", ".join(packages)} for GPUs it is only checked that the '

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field
 from parity.base import codes, files, paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.strict import Strict
+from parity.software import fetch
 from parity.software.spack import BUILTIN
 from parity.system.systems import System
 
@@ -99,6 +100,16 @@ def _manifest() -> dict[str, Any]:
         raise UsageError(f'{file}:1: must be a Spack environment: spack: {{specs: [...]}}') from None
 
 
+def package(spec: str) -> str:
+    """Return the name of a spec's package."""
+    return re.match(r'[\w-]*', spec)[0]
+
+
+def packages(system: str) -> list[str]:
+    """Return the names of the packages that a system's environment asks for."""
+    return sorted({package(spec) for spec in (*_manifest()['specs'], *gpu_specs(system))})
+
+
 def _sized(spec: str, facts: dict[str, Any]) -> str:
     """Return the spec with compiled-in arrays, if its code has any, as long as this system's caches ask for."""
     code = next((c for c in codes.every() if c.arrays and c.spack_package == spec.split('@')[0]), None)
@@ -139,6 +150,13 @@ def _repositories(home: Path, pinned: Any, own: Any = None) -> dict[str, Any]:
         if clone.exists() and not (clone / _INDEX).exists():    # Spack would take it for a whole one
             shutil.rmtree(clone)
     return found | {BUILTIN: pinned}
+
+
+def fetch_recipes(folder: Path) -> None:
+    """Fetch the recipes that an environment pins to a tag. Others Spack clones. Raises as `fetch.clone` does."""
+    pinned = yaml.safe_load((folder / 'spack.yaml').read_text())['spack']['repos'].get(BUILTIN)
+    if isinstance(pinned, dict) and {'git', 'tag'} <= pinned.keys():
+        fetch.clone('the recipes', pinned['git'], str(pinned['tag']), Path(pinned['destination']))
 
 
 #: The programs that a build needs, and Debian's package that brings each.

@@ -56,6 +56,11 @@ class Manifest(View):
         """The views by the name of the environment that each makes."""
         return {'spack': self} | ({'spack-gpu': self.gpu} if self.gpu else {})
 
+    @property
+    def names(self) -> set[str]:
+        """The packages of all views."""
+        return {name for view in self.views.values() for name in view.packages}
+
 
 class Attempt(Strict):
     """A build that has not succeeded. ``why`` is empty while it runs, or if it was ended."""

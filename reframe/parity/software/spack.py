@@ -31,7 +31,9 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import duration
 from parity.base.strict import Strict
 from parity.base.text import visible
+from parity.software import fetch
 from parity.software.blas import attempt
+from parity.software.steps import Steps
 
 #: Spack starts a Python of its own and reads its configuration, perhaps from a shared file system.
 _TIMEOUT = 20.0
@@ -52,7 +54,8 @@ def candidates(root: Path, env: Mapping[str, str]) -> Iterator[str]:
     """Return where a Spack may be; the first that starts is taken."""
     stated = env.get('SPACK_ROOT')
     places = [str(Path(stated, 'bin', 'spack')) if stated else None,
-              shutil.which('spack', path=env.get('PATH')), str(root / '.spack' / 'bin' / 'spack')]
+              shutil.which('spack', path=env.get('PATH')),
+              *(str(home / 'bin' / 'spack') for home in (root / '.spack', fetch.spack()))]
     yield from dict.fromkeys(place for place in places if place and os.access(place, os.X_OK))
 
 
@@ -71,12 +74,10 @@ def find(root: Path, env: Mapping[str, str]) -> tuple[SpackFound | None, list[st
     return None, notes
 
 
-#: A line of Spack's, and what to print to whoever waits.
-_TOLD = (
-    (re.compile(r'==> Installing (\S+?)-(?:git\.\w+=)?([\d.]+\S*?)-\w{32} \[(\d+)/(\d+)\]'),
-     'building {0} {1} ({2} of {3})'),
-    (re.compile(r'==> Adding package (\S+)@(?:git\.\w+=)?(\S+) to mirror'), 'source of {0} {1}'),
-)
+#: Lines of Spack's: a package is begun, or built (with its hash); a source is fetched.
+_BEGUN, _BUILT, _SOURCE = map(re.compile, (
+    r'==> Installing \S+-(\w{32})\b', r'==> \S+ Successfully installed \S+-(\w{32})\b',
+    r'==> Adding package (\S+)@(?:git\.\w+=)?(\S+) to mirror'))
 
 
 class Spack(NamedTuple):
@@ -86,18 +87,18 @@ class Spack(NamedTuple):
     environ: dict[str, str]
     recipes: Mapping[str, str] = MappingProxyType({})
 
-    def run(self, place: Path, *arguments: str) -> None:
+    def run(self, place: Path, *arguments: str, steps: Steps | None = None) -> None:
         """Run `spack -e PLACE ...`, with its output in PLACE/build.log. Raise InfrastructureError if it fails."""
         log = place / 'build.log'
         print(f'parity: spack {arguments[0]} ({log})', flush=True)
         said: list[str] = []
-        began, count, now = time.monotonic(), (0, 0), f'spack {arguments[0]}'
+        began = time.monotonic()
         command = [self.program, '-e', str(place), *arguments]
 
         def told() -> console.Told:
-            seconds, (at, total) = time.monotonic() - began, count
-            left = f', about {duration(seconds / (at - 1) * (total - at + 1))} left at this pace' if at > 1 else ''
-            return max(at - 1, 0), total, f'{now}, {duration(seconds)} so far{left}'
+            now = steps and steps.line() or f'spack {arguments[0]}'
+            at, total = (steps.done, steps.total) if steps else (0, 0)
+            return at, total, f'{now}, {duration(time.monotonic() - began)} so far'
 
         with log.open('a') as out, subprocess.Popen(
                 command, env=self.environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
@@ -105,14 +106,19 @@ class Spack(NamedTuple):
             for line in process.stdout:
                 out.write(line)
                 said = [*said[-60:], line.rstrip()]
-                for pattern, words in _TOLD:
-                    if found := pattern.search(line):
-                        now = visible(words.format(*found.groups()))
-                        if found.re.groups > 2:
-                            count = int(found[3]), int(found[4])
-                        say(Text(f'parity: {now}'))
+                now = ''
+                if source := _SOURCE.search(line):
+                    now = 'source of {} {}'.format(*source.groups())
+                elif steps and (begun := _BEGUN.search(line)):
+                    now = steps.begin(begun[1])
+                elif steps and (built := _BUILT.search(line)):
+                    steps.end(built[1])
+                if now:
+                    say(Text(f'parity: {visible(now)}'))
         if process.returncode:
-            raise InfrastructureError(f'spack {arguments[0]} fails: {_error(said)} (see {log})')
+            todo = fetch.advice('\n'.join(said), place)
+            raise InfrastructureError(f'spack {arguments[0]} fails: {_error(said)} (see {log})'
+                                      f'{todo and f": {todo}"}')
 
     def ask(self, place: Path, *arguments: str) -> str:
         """Return what `spack -e PLACE ...` prints. Raise InfrastructureError where it fails."""
@@ -190,19 +196,23 @@ def locked(folder: Path) -> dict[str, Any]:
 
 
 def chosen() -> Spack:
-    """Return the Spack of the named bundle, one that is here, or one unpacked before. UsageError for none."""
+    """Return the Spack of the named bundle, one that is here, one unpacked before, or else fetch one.
+
+    Raises as `fetch.clone` does; UsageError for a Spack that does not start."""
     home = paths.results() / 'software' / 'spack'
     if named := os.environ.get(VARIABLE):
         return unpack(Path(named), home)
     found, notes = find(paths.root(), os.environ)
-    if found:
-        python = os.environ.get('SPACK_PYTHON', sys.executable)
-        return Spack(found.path, {**os.environ, 'SPACK_PYTHON': python, 'SPACK_COLOR': 'never',
-                                  'GIT_TERMINAL_PROMPT': '0'})      # nobody is there to answer
-    if before := unpacked(home):
+    if not found and (before := unpacked(home)):
         return before
-    raise UsageError('; '.join([*notes, 'no Spack here: set SPACK_ROOT, put spack on PATH, let ci/quickstart '
-                                f'clone it from its host, or name a bundle with {VARIABLE}']))
+    if not found and not notes:
+        fetch.clone('Spack', fetch.URL, fetch.RELEASE, fetch.spack())
+        found, notes = find(paths.root(), os.environ)
+    if not found:
+        raise UsageError('; '.join([*notes, 'correct it, or take it away (unset SPACK_ROOT, or remove the '
+                                    'folder): where no Spack is, parity fetches one']))
+    return Spack(found.path, {**os.environ, 'SPACK_PYTHON': os.environ.get('SPACK_PYTHON', sys.executable),
+                              'SPACK_COLOR': 'never', 'GIT_TERMINAL_PROMPT': '0'})      # nobody is there to answer
 
 
 #: The parts of a Spack installation that a bundle takes: no configuration, nothing built.
