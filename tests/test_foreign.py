@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -250,6 +251,42 @@ def test_a_killed_run_is_recovered_with_its_figures(checkout):
     assert 'recovered 1 finished case' in done.stderr, done.stderr
     found = cells(verdict(checkout, f'--session {stored(checkout)[0]}'))
     assert found['Speed', 'rate']['value'] == 100 and found['Then', 'rate']['verdict'] == 'missing'
+
+
+OLD = """
+site_configuration = {
+    'systems': [{'name': 'NAME', 'hostnames': ['.*'], 'partitions': [
+        {'name': 'default', 'scheduler': 'local', 'launcher': 'local', 'environs': ['distro']}]}],
+    'environments': [{'name': 'distro'}], 'storage': [{'enable': True, 'sqlite_db_file': 'DB'}]}
+"""
+
+
+def test_what_reframe_stored_without_parity_becomes_history(checkout):
+    plain = checkout.parent / 'plain'        # ReFrame alone runs no job at a path with a space
+    plain.mkdir()
+    (plain / 'many.py').write_text(many())
+    for system, rate in (('local', '100'), ('local', '102'), ('elsewhere', '1')):
+        (plain / 'old.py').write_text(OLD.replace('NAME', system).replace('DB', str(plain / 'old.db')))
+        run(checkout, "cd ../plain && unset RFM_CONFIG_FILES && reframe -C old.py -c many.py -n 'Late|Passes|Answer|Raises' -r", RATE=rate)
+    left = ['not imported: 4 x case of elsewhere:default, which no systems', 'not imported: 2 x figure text of Raises that is no number',
+            'not imported: 2 x figure nan of Raises that is no number']
+    for asked, told in (('../plain/old.db --dry-run', 'would be imported: 2 of 2 sessions, 0 are here already; in all 8 cases with 4 figures'),
+                        ('../plain/old.db', 'imported: 2 of 2 sessions, 0 are here already'), ('../plain/old.db', 'imported: 0 of 2 sessions, 2 are here already')):
+        done = run(checkout, f'parity import {asked}')
+        assert done.returncode == 0 and all(said in done.stdout for said in (told, *left)), done.stdout + done.stderr
+    assert len(stored(checkout)) == 2
+    found = cells(verdict(checkout))
+    assert {name: (cell['verdict'], cell['value'], cell['better']) for name, cell in found.items()} == {
+        ('Late', 'a'): ('unreferenced', 102, 'lower'), ('Passes', 'passed'): ('ok', 1, ''), ('Answer', 'passed'): ('wrong', None, ''),
+        ('Raises', 'good'): ('unreferenced', 1, 'lower')}
+    assert run(checkout, 'parity import results/results.db').returncode == 3
+    shutil.rmtree(checkout / 'results')
+    done = run(checkout, 'parity import ../plain/perflogs')
+    assert 'imported: 1 of 1 sessions' in done.stdout and cells(verdict(checkout))['Late', 'a']['value'] == 101, done.stdout
+    assert run(checkout, 'parity import ../plain/perflogs').stdout.count('0 of 1 sessions, 1 are here already') == 1
+    for wrong, code in (('nowhere', 2), ('../plain/old.py', 3)):
+        done = run(checkout, f'parity import {wrong}')
+        assert done.returncode == code and 'Traceback' not in done.stderr
 
 
 def test_a_wrong_adopt_yaml_is_refused_with_file_and_line(checkout):

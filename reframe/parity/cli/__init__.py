@@ -16,7 +16,7 @@ GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'report', 'notify'),
           'References': ('refs', 'detect'),
           'Comparing': ('compare', 'study', 'parse'),
           'Software': ('facts', 'software'),
-          'Site': ('doctor', 'probe', 'jobs', 'prune', 'merge')}
+          'Site': ('doctor', 'probe', 'jobs', 'prune', 'merge', 'import')}
 
 
 class Commands(typer.core.TyperGroup):

@@ -1,4 +1,4 @@
-"""`parity prune` and `parity merge`: the sessions and files that are kept."""
+"""`parity prune`, `parity merge` and `parity import`: the sessions and files that are kept."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ SESSIONS = typer.Option(None, '--sessions-days', metavar='N', min=1,
                         help='Remove older sessions, too; by default all are kept.')
 DRY_RUN = typer.Option(False, '--dry-run', help='Say what would be removed, and remove nothing.')
 DATABASES = typer.Argument(None, metavar='[DB...]', help='results.db of other machines.')
+EARLIER = typer.Argument(..., metavar='DB|LOG|FOLDER', help='A results.db, a perflog, or a folder of perflogs.')
+TRY = typer.Option(False, '--dry-run', help='Say what would come in, and what not and why; import nothing.')
 RECOVER = typer.Option('', '--recover', metavar='ID',
                        help='Store what this session, killed before its end, had finished.')
 
@@ -56,3 +58,14 @@ def merge(databases: list[str] = DATABASES, recover: str = RECOVER):
         added, known = retain.merge(Path(name))
         told = ', '.join(f'{count} of {system}' for system, count in sorted(added.items())) or 'none'
         print(f'parity: {name}: sessions added: {told}; {known} were here already')
+
+
+@app.command('import')
+def take(file: str = EARLIER, dry_run: bool = TRY):
+    """Make history of what ReFrame stored before parity was there.
+
+      parity import OLD/results.db --dry-run
+      parity import OLD/perflogs"""
+    from parity.session import imported
+    for said in imported.run(Path(file), dry_run):
+        print(f'parity: {said}')

@@ -108,15 +108,20 @@ def metrics(check, partition: str | None = None) -> tuple[Metric, ...]:
 
 def _metric(check, name: str, unit: str, reference: tuple) -> Metric:
     own = type(check).__name__
-    low, up = (*reference, None, None)[1:3]
-    if better := directions().get((own, name)):
-        return Metric(name, unit, better)
-    if (low is None) != (up is None):
-        return Metric(name, unit, 'higher' if up is None else 'lower')
-    if _HIGHER.fullmatch(unit) or _LOWER.fullmatch(unit):
-        return Metric(name, unit, 'higher' if _HIGHER.fullmatch(unit) else 'lower')
+    if said := better(own, name, unit, reference):
+        return Metric(name, unit, said)
     return Metric(name, unit, '', f'{_where(check, name)}: the unit {unit!r} is neither a time nor a rate; name '
                                   f'check {own}, metric {name} and better (higher, lower) in checks/adopt.yaml')
+
+
+def better(check: str, metric: str, unit: str, reference: tuple) -> str:
+    """Return the better side of a metric; '' where nothing says it. ``reference``: value, lower, upper, ..."""
+    low, up = (*reference, None, None)[1:3]
+    if said := directions().get((check, metric)):
+        return said
+    if (low is None) != (up is None):
+        return 'higher' if up is None else 'lower'
+    return 'higher' if _HIGHER.fullmatch(unit) else 'lower' if _LOWER.fullmatch(unit) else ''
 
 
 def _where(check, metric: str) -> str:
