@@ -22,8 +22,9 @@ URL, RELEASE = 'https://github.com/spack/spack.git', 'v1.1.0'
 _ANSWER_SECONDS = 30.0
 #: git gives up below 1 kB/s for a minute, asks nobody for a password, and does not explain detached heads.
 _GIT = ('git', '-c', 'http.lowSpeedLimit=1000', '-c', 'http.lowSpeedTime=60', '-c', 'advice.detachedHead=false')
-_ELSE = ('let this machine reach it (https_proxy names a proxy), set SPACK_ROOT, put spack on PATH, or bring a '
-         'bundle (parity software mirror DIR on another machine) and name it with PARITY_SOFTWARE_BUNDLE')
+_REACH = 'let this machine reach it (https_proxy names a proxy), '
+_OWN = 'set SPACK_ROOT, put spack on PATH, '
+_BRING = 'or name with PARITY_SOFTWARE_BUNDLE a bundle that parity software mirror makes on another machine'
 
 
 def spack() -> Path:
@@ -37,16 +38,17 @@ def clone(what: str, url: str, tag: str, target: Path) -> None:
     Raise UsageError where git or the tag is not there, InfrastructureError where the clone fails."""
     if target.exists():
         return
-    if not shutil.which('git'):
-        raise UsageError(f'{what} {tag} cannot be fetched from {url}: no git on PATH: install git (Debian: apt '
-                         f'install git), or do without: {_ELSE}')
+    own = (_OWN if url == URL else '') + _BRING
     environ, part = {**os.environ, 'GIT_TERMINAL_PROMPT': '0'}, target.with_name(f'{target.name}.part')
+    if not shutil.which('git'):
+        raise UsageError(f'{what} {tag} cannot be fetched from {url}: no git on PATH: install it (Debian: apt '
+                         f'install git), {own}')
     asked = attempt([*_GIT, 'ls-remote', '--exit-code', url, f'refs/tags/{tag}'], environ, _ANSWER_SECONDS)
     if asked.why == 'exit code 2':      # as git documents it: no such reference, and no words
         raise UsageError(f'{url}: has no tag {tag}, which {what} is pinned to')
     if not asked.ok:
         words = _words(asked.err) if asked.err else asked.why
-        raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {words}: {_ELSE}')
+        raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {words}: {_REACH}{own}')
     began = time.monotonic()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +66,7 @@ def clone(what: str, url: str, tag: str, target: Path) -> None:
             if not done.returncode:
                 part.rename(target)
                 return
-            todo = advice(done.stderr, target.parent) or _ELSE
+            todo = advice(done.stderr, target.parent) or _REACH + own
             shutil.rmtree(part, ignore_errors=True)
             raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {_words(done.stderr)}: '
                                       f'{todo}')
@@ -82,8 +84,9 @@ def _words(said: str) -> str:
 
 def advice(said: str, folder: Path) -> str:
     """Return what to do where git or Spack says that a disk is full, or that no source came; '' otherwise."""
-    if any(words in said for words in ('No space left on device', 'Disk quota exceeded')):
+    # git says of many a full disk only that it is unable to write a file
+    if any(words in said for words in ('No space left on device', 'Disk quota exceeded', 'unable to write file')):
         free = figure(shutil.disk_usage(folder).free, 'B')
         return (f'{free} are free at {folder}: make room (Spack and its recipes need 150 MB, the builds 2 GB), '
                 'or name another folder with PARITY_RESULTS')
-    return f'sources are not here and cannot be fetched: {_ELSE}' if 'All fetchers failed' in said else ''
+    return f'sources are not here and cannot be fetched: {_REACH}{_BRING}' if 'All fetchers failed' in said else ''
