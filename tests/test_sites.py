@@ -206,6 +206,26 @@ def test_modules_offer_the_codes_that_the_site_states(results):
     assert gcc['extras']['identities']['hpl'] != environments('example-pbs')['intel']['extras']['identities']['hpl']
 
 
+def test_a_prefix_of_a_site_is_taken_as_stated_unless_this_machine_sees_it(results, tmp_path):
+    def made(prefix):
+        system = systems.read('example-slurm').model_copy(update={'environments': [
+            systems.ModulesEnvironment(name='mine', prefix=str(prefix), codes=['hpl', 'osu'])]})
+        built, = (e for e in assemble._system(system.model_copy(update={'partitions': [
+            p.model_copy(update={'environs': None}) for p in system.partitions]}))[1] if e['name'] == 'mine')
+        return built
+    away = made('/nowhere/hpl-2.3')
+    assert away['features'] == ['hpl', 'osu', 'mpi'] and away['env_vars'] == [['PATH', '/nowhere/hpl-2.3/bin:$PATH']]
+    assert away['extras']['identities']['hpl'] != made('/nowhere/hpl-2.2')['extras']['identities']['hpl']
+    program = tmp_path / 'bin' / 'xhpl'
+    program.parent.mkdir()
+    shutil.copy(shutil.which('true'), program)
+    seen = made(tmp_path)
+    assert seen['features'] == ['hpl', 'mpi'] and seen['extras']['software']['view'] == f'{tmp_path}/bin'
+    assert f'prefix: {tmp_path} lacks libexec/osu-micro-benchmarks/mpi/pt2pt/osu_latency (osu)' in seen['extras']['software']['lacking']
+    program.write_bytes(program.read_bytes() + b'\0')
+    assert made(tmp_path)['extras']['identities']['hpl'] != seen['extras']['identities']['hpl']
+
+
 def test_what_spack_has_built_for_a_site_is_offered(results):
     assert environments('example-slurm')['spack']['features'] == []
     bin_ = results / 'software' / 'example-slurm' / 'view' / 'bin'
@@ -251,6 +271,8 @@ partitions:
     ('cores: 1', 'core: 1', "did you mean 'cores'?"), ('nodes: 1', 'nodes: -1', '8: partitions.0.extras.nodes: -1 must be greater than 0'),
     ('memory_bytes: 1', 'memory_bytes: 1.5', '8: partitions.0.extras.memory_bytes: 1.5 is no whole number'),
     (GOOD, '- a\n', '1: must be a mapping'), (GOOD, '', ''), (GOOD, '\udcff\udcfe\x00', 'not YAML in UTF-8'),
+    ('requires: offered', 'requires: offered\nenvironments: [{name: a, prefix: opt/x, codes: [hpl]}]', "4: environments.0.prefix: 'opt/x' must be an absolute path"),
+    ('requires: offered', 'requires: offered\nenvironments: [{name: a, prefix: "/opt/x;id", codes: [hpl]}]', "4: environments.0.prefix: '/opt/x;id' must be an absolute path"),
     ('scheduler: slurm', 'scheduler: pbs\n    access: [-q workq, -j oe]', "7: partitions.0.access: '-j oe' joins the files of a PBS job, and ReFrame waits for both"),
     ('scheduler: slurm', "scheduler: pbs\n    access: [-q workq, '-l select=2:ncpus=4']", "7: partitions.0.access: '-l select=2:ncpus=4': PBS ignores a second select"),
     ('cores: 1', 'cores: 1, limits: {memory_bandwidth: {value: 1, unit: MB/s, source: data sheet}}',

@@ -205,6 +205,42 @@ def test_which_blas_is_loaded(libraries, name, note):
     assert variables == ({'OPENBLAS_NUM_THREADS': '1'} if name == 'OpenBLAS' else {})
 
 
+# ---- a prefix, PATH
+
+XHPL = 'echo "HPLinpack 2.3  --  High-Performance Linpack benchmark"'
+
+
+def test_programs_of_spacks_codes_are_found_on_path_and_a_wrong_version_is_not_offered(stocked):
+    for name, body in (('xhpl', XHPL), ('ior', 'echo "IOR-3.3.0: MPI Coordinated Test of Parallel I/O"'), ('bt.A.x', 'sleep 60'), ('cg.A.x', 'exit 3')):
+        script(stocked.bin / name, body)
+    found = find(stocked)
+    assert 'hpl' in found.environs[0].features and not {'ior', 'npb'} & {*found.environs[0].features}
+    assert found.environs[0].software['programs']['xhpl']['version'] == '2.3' and 'xhpl 2.3' in found.announcement
+    assert any('ior does not start: unexpected answer: ' in note and 'IOR-3.3.0' in note for note in found.notes)
+    (stocked.bin / 'cg.A.x').unlink()
+    assert 'npb' in offered(stocked), 'what still runs after half a second has started'
+
+
+def test_a_prefix_goes_before_path_and_a_changed_program_is_another_identity_of_the_same_environment(stocked):
+    mine = stocked.home / 'hpl'
+    script(mine / 'bin' / 'xhpl', XHPL)
+    script(stocked.bin / 'xhpl', XHPL.replace('2.3', '2.2'))
+    entry = {'name': 'mine', 'prefix': str(mine), 'codes': ['hpl']}
+    distro, own = find(stocked, entry).environs
+    assert 'hpl' not in distro.features and (own.name, own.provider, own.features) == ('mine', 'prefix', ['hpl'])
+    assert own.software['programs']['xhpl']['path'] == str(mine / 'bin' / 'xhpl') and own.env_vars['PATH'] == f'{mine}/bin:$PATH'
+    assert f'mine {mine} (xhpl 2.3' in find(stocked, entry).announcement
+    script(mine / 'bin' / 'xhpl', XHPL.replace('2.3', '2.4'))
+    after = find(stocked, entry).environs[1]
+    assert after.name == 'mine' and after.identity_of('hpl') != own.identity_of('hpl')
+    (mine / 'bin' / 'xhpl').rename(stocked.home / 'away')
+    found = find(stocked, entry)
+    assert found.environs[1].features == [] and 'hpl' in found.environs[0].features
+    assert f'prefix: {mine} lacks bin/xhpl (hpl); valid is a prefix that has it' in found.announcement
+    (stocked.home / 'away').rename(mine / 'bin' / 'xhpl')
+    assert find(stocked, entry).environs[1].features == ['hpl']
+
+
 # ---- modules
 
 SHELL = '''module() {

@@ -78,6 +78,16 @@ class Code:
         return f'gpu-{self.file.stem}' if self.file.parent.parent.name == 'gpu' else self.file.stem
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs that must start where Spack did not build them, as below a view's bin/. `*` stands for each
+        value of a variant."""
+        if self.executable or self.profile:
+            return (self.executable,) if self.executable else ()
+        own = (binary.partition(' +') for binary in self.binaries)
+        return tuple(re.sub(r'\{\w+\}', '*', name) for name, _, variant in own
+                     if not variant or f'+{variant}' in self.spack.split())
+
+    @property
     def spack_package(self) -> str:
         """The name of Spack's package; '' where there is none."""
         return re.match(r'[\w-]*', self.spack)[0]
@@ -198,7 +208,7 @@ def features() -> tuple[str, ...]:
 
 def offered_by(provider: str) -> tuple[str, ...]:
     """The features that a provider can offer at best: `requires: offered` demands them of a system."""
-    able = {'distro': lambda code: code.executable or code.beside,
+    able = {'distro': lambda code: code.package or not code.spack and (code.executable or code.beside),
             'spack': lambda code: code.spack and not code.profile}.get(provider, lambda code: False)
     return tuple(dict.fromkeys(code.feature for code in every() if able(code) and not code.optional))
 

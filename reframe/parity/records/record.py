@@ -378,7 +378,7 @@ def _software(record: dict[str, Any], found: dict[str, Any], mpi: bool) -> dict[
     if found.get('modules'):
         return {'software': f'modules {" ".join(found["modules"])}'}
     said = [_words(name, p.get('package_version') or p.get('version'), f'sha256 {str(p.get("sha256"))[:12]}')
-            for name in needs if (p := programs.get(name))]
+            for code in own for name in code.programs if name != 'python3' and (p := programs.get(name))]
     if not said and 'python3' in programs and any(code.executable == 'python3' for code in own):
         said = [f'python {programs["python3"].get("version")}']
     identity = (record.get('software') or {}).get('identity')

@@ -13,7 +13,7 @@ from parity.base import paths
 from parity.base.errors import UsageError
 from parity.rfm import store
 from parity.system import systems
-from parity.system.systems import ModulesEnvironment, Partition, System
+from parity.system.systems import Partition, System
 
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
@@ -38,11 +38,13 @@ def _system(system: System) -> tuple[dict, list[dict]]:
     """Return one system and its environments, in ReFrame's form."""
     machine, software = (_detected(system) if system.detect else (None, None))
     # a login node can try none of the programs of a system that is not detected
-    found = software.environs if software else [*_built(system.name), *map(_modules, system.environments)]
+    found = software.environs if software else [*_built(system.name), *_stated(system)]
+    said = software.announcement if software else '; '.join(
+        environ.software['lacking'] for environ in found if 'lacking' in environ.software)
     environs = [_environment(system, environ) for environ in found]
     names = [e['name'] for e in environs]
     if wrong := list(_wrong(system, names)):
-        file = paths.root() / 'systems' / system.name / 'system.yaml'
+        file = systems.file_of(system.name)
         raise UsageError('\n'.join(f'{file}: {why}' for why in wrong))
     return {
         'name': system.name,
@@ -51,7 +53,7 @@ def _system(system: System) -> tuple[dict, list[dict]]:
         'modules_system': system.modules_system,
         'prefix': str(paths.results()),
         'max_local_jobs': 1 if system.detect is True else 8,
-        'partitions': [_partition(system, stated, machine, names, software) for stated in system.partitions],
+        'partitions': [_partition(system, stated, machine, names, said) for stated in system.partitions],
     }, environs
 
 
@@ -77,11 +79,16 @@ def _detected(system: System):
             discover.discover(paths.root(), system.environments, cache / 'software.json', system.name))
 
 
-def _modules(entry: ModulesEnvironment):
-    """Return the environment of modules, or of the nodes' own packages, with the codes that the site states."""
+def _stated(system: System) -> Iterator:
+    """Yield the environments of modules, of prefixes and of the nodes' own packages, with the codes that the site
+    states. A prefix that this machine sees, too, must have their programs."""
+    from parity.software import discover
     from parity.software.programs import Environ
-    return Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
-                   features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
+    for at, entry in enumerate(system.environments):
+        made = Environ(name=entry.name, provider='modules' if entry.modules else 'distro',
+                       features=[*entry.codes, 'mpi'], modules=entry.modules, software={'modules': entry.modules})
+        yield discover.stated_below(made, entry.prefix, f'{systems.file_of(system.name)}:'
+                                    f'{discover.line(system.name, at)}') if entry.prefix else made
 
 
 def _built(system: str) -> list:
@@ -116,7 +123,7 @@ def _environment(system: System, environ) -> dict:
 _PATIENCE = {'max_sacct_failures': 100}
 
 
-def _partition(system: System, stated: Partition, machine, environs: list[str], software) -> dict:
+def _partition(system: System, stated: Partition, machine, environs: list[str], said: str) -> dict:
     """Return a partition as stated, completed by what was detected; what is stated wins."""
     part = stated.model_dump(exclude={'extras'}, exclude_none=True, exclude_defaults=True)
     wanted = environs if stated.environs is None else stated.environs
@@ -137,7 +144,9 @@ def _partition(system: System, stated: Partition, machine, environs: list[str], 
         extras = {'nodes': 1, 'cores': machine.cores, 'memory_bytes': machine.memory_bytes, **extras}
     if system.detect:
         extras = {'llc_bytes': machine.llc_bytes, 'llc_one_bytes': machine.llc_one_bytes,
-                  'machine': machine.model_dump(mode='json'), 'announcement': software.announcement, **extras}
+                  'machine': machine.model_dump(mode='json'), **extras}
+    if said:
+        extras['announcement'] = said
     if budget := system.io_budget.model_dump(exclude_none=True):
         extras['io_budget'] = budget
     return {**part, 'extras': extras}

@@ -17,7 +17,7 @@ from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.software import environment, manifest, spack, steps
 from parity.software.blas import attempt
-from parity.software.programs import prepared, root_variables
+from parity.software.programs import SECONDS, prepared, root_variables
 from parity.software.spack import Spack
 from parity.system.systems import System
 
@@ -167,8 +167,6 @@ def _commit_lock(system: System, place: Path) -> None:
 
 #: A library starts if it can be loaded, with all that it needs.
 _LOAD = (sys.executable, '-c', 'import ctypes, os, sys; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)')
-#: A program that still runs after so many seconds has started.
-_SECONDS = 0.5
 
 
 def proven(place: Path, tools: dict[str, str], wanted: set[str], for_gpu: bool = False) -> manifest.View:
@@ -204,5 +202,5 @@ def problem(program: Path, code: Code, start: bool = True) -> str:
         return ''
     with prepared(code) as work:
         command = [*(_LOAD if program.suffix == '.so' else ()), str(program), *code.starts]
-        ran = attempt(command, {**os.environ, **root_variables()}, _SECONDS, work)
+        ran = attempt(command, {**os.environ, **root_variables()}, SECONDS, work)
     return '' if ran.ok or not ran.ended else f'does not start: {ran.why}'

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from parity import __version__
-from parity.base import codes
+from parity.base import codes, files, yamlfile
 from parity.base.strict import Strict
 from parity.machine import procfs, store
 from parity.machine.procfs import Tree
@@ -19,6 +19,7 @@ from parity.software import manifest, spack
 from parity.software.blas import attempt
 from parity.software.programs import Environ, Survey, features, paths, programs, survey
 from parity.software.spack import SpackFound
+from parity.system import systems
 from parity.system.systems import ModulesEnvironment
 
 #: Variables that decide what is found or how it runs.
@@ -63,7 +64,8 @@ def discover(root: Path, site_environments: Iterable[ModulesEnvironment], cache_
     surveys = [*(manifest.environ(view, env, flags, name, newer) for name, view in views.items()),
                # PATH has the distribution's packages, and an operator's own programs beside them
                survey('distro', Environ(name='distro', provider='distro'), features(), env, flags),
-               *(_modules(entry, env, flags) for entry in stated)]
+               *(_modules(entry, env, flags, f'{systems.file_of(system)}:{line(system, at)}' if system else '')
+                 for at, entry in enumerate(stated))]
     installed, notes = spack.find(root, env)
     read = {file for found in surveys for file in found.read}
     if installed:
@@ -82,24 +84,84 @@ def _digest(text: str) -> str:
 
 
 def _once(environs: list[Environ]) -> list[Environ]:
-    """Leave to Spack what Spack has built: the distribution's would measure the machine twice."""
-    built = {feature for environ in environs if environ.provider == 'spack' for feature in environ.features}
-    return [environ.model_copy(update={'features': [f for f in environ.features if f not in built]})
-            if environ.provider == 'distro' else environ for environ in environs]
+    """Leave each code to its first provider: a prefix that the system names, Spack's view, PATH with the
+    distribution's packages. Two would measure the machine twice. Modules are other software, and stay."""
+    order, taken = ('prefix', 'spack', 'distro'), {}
+    for environ in sorted(environs, key=lambda e: order.index(e.provider) if e.provider in order else len(order)):
+        for feature in environ.features:
+            taken.setdefault(feature, environ.provider)
+    return [environ.model_copy(update={'features': [f for f in environ.features if taken[f] == environ.provider]})
+            if environ.provider in order else environ for environ in environs]
 
 
-def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str]) -> Survey:
-    label, modules = f'modules {entry["name"]}', entry['modules']
+def line(system: str, at: int) -> int:
+    """Return the line of one of the system's environments."""
+    _, node = yamlfile.load(systems.file_of(system))
+    return yamlfile.line_of(node, ('environments', at))
+
+
+def absent(prefix: str, wanted: Iterable[str]) -> dict[str, list[str]]:
+    """Return the codes whose programs are not all below the prefix, each with those that are not."""
+    found = {code: [name for name in features()[code] if name not in codes.TOOLS
+                    and not paths([name], None, f'{prefix}/bin')] for code in wanted if code in features()}
+    return {code: names for code, names in found.items() if names}
+
+
+def lacking(where: str, prefix: str, missing: Mapping[str, list[str]]) -> str:
+    """Return a sentence on the codes that a prefix lacks; '' for none."""
+    said = ', '.join(f'{os.path.normpath(f"bin/{names[0]}")} ({code})' for code, names in missing.items())
+    return f'{where}: prefix: {prefix} lacks {said}; valid is a prefix that has it' if said else ''
+
+
+def _modules(entry: dict[str, Any], env: Mapping[str, str], flags: frozenset[str], where: str) -> Survey:
+    label, modules, prefix = f'modules {entry["name"]}', entry['modules'], entry['prefix']
     known = [code for code in entry['codes'] if code in features()]
     notes = [f'{label}: no way is known to try {code}: not offered' for code in entry['codes']
              if code not in known]
-    environ = Environ(name=entry['name'], provider='modules' if modules else 'distro', modules=modules)
+    environ = Environ(name=entry['name'], modules=modules,
+                      provider='prefix' if prefix else 'modules' if modules else 'distro')
     loaded, why = load_modules(modules, env) if modules else (dict(env), '')
     if loaded is None:
         return Survey(environ, [*notes, f'{label}: {why}: nothing offered'], False, [])
+    if prefix:
+        return _below(prefix, label, environ, known, loaded, flags, where)
     found = survey(label, environ, known, loaded, flags)
     # a module's next version may bring a program that is missing now; no file here would betray it
     return found._replace(notes=notes + found.notes, sound=found.sound and found.environ.features == known)
+
+
+def _below(prefix: str, label: str, environ: Environ, known: list[str], env: Mapping[str, str],
+           flags: frozenset[str], where: str) -> Survey:
+    """Try the programs below a prefix, whose bin/ is the first folder of PATH."""
+    view = f'{prefix}/bin'
+    found = survey(label, environ, known, {**env, 'PATH': f'{view}:{env.get("PATH", "")}'}, flags, view)
+    why = lacking(where, prefix, absent(prefix, known))
+    made = found.environ.model_copy(update={
+        'env_vars': {**found.environ.env_vars, 'PATH': f'{view}:$PATH'},
+        'software': {**found.environ.software, 'view': view, 'prefix': prefix} | (why and {'lacking': why} or {})})
+    return found._replace(environ=made, notes=found.notes + [why] * bool(why),
+                          sound=found.sound and made.features == known)
+
+
+def stated_below(environ: Environ, prefix: str, where: str) -> Environ:
+    """Return the environment with a prefix that this machine does not try: the nodes have it. The programs are its
+    identity where they can be read here, else the prefix."""
+    view = f'{prefix}/bin'
+    software: dict[str, Any] = {**environ.software, 'view': view, 'prefix': prefix, 'stated': prefix}
+    missing, parts = {}, {}
+    if os.path.isdir(prefix):
+        missing = absent(prefix, environ.features)
+        parts = {code: [name for name in features()[code] if name not in codes.TOOLS]
+                 for code in environ.features if code in features() and code not in missing}
+        lying = paths({name for names in parts.values() for name in names}, None, view)
+        software['programs'] = {name: {'path': path, 'version': None, 'sha256': files.sha256(Path(path))}
+                                for name, path in lying.items() if os.access(path, os.R_OK)}
+        del software['stated']
+    if missing:
+        software['lacking'] = lacking(where, prefix, missing)
+    return environ.model_copy(update={
+        'provider': 'prefix', 'software': software, 'parts': parts, 'env_vars': {'PATH': f'{view}:$PATH'},
+        'features': [feature for feature in environ.features if feature not in missing]})
 
 
 def _stamp(path: str) -> tuple[str, str, int, int]:
@@ -114,8 +176,11 @@ def _stamp(path: str) -> tuple[str, str, int, int]:
 
 def _announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
     """Return `software: distro (CODE 1.5.0-3, Open MPI 4.1.4, OpenBLAS 0.3.21 as SkylakeX); no spack`."""
-    parts = [', '.join(filter(None, (f'{environ.name} ({_contents(environ.software)})',
-                                     environ.software.get('newer_build')))) for environ in environs]
+    parts = []
+    for environ in environs:
+        name = ' '.join(filter(None, (environ.name, environ.software.get('prefix'))))
+        more = map(environ.software.get, ('newer_build', 'lacking'))
+        parts.append(', '.join(filter(None, (f'{name} ({_contents(environ.software)})', *more))))
     if not any(environ.provider == 'spack' for environ in environs):
         home = spack and spack.path.removesuffix('/bin/spack')
         parts.append(f'spack {spack.version} at {home}: nothing built yet' if spack else 'no spack')
@@ -125,8 +190,9 @@ def _announcement(environs: Sequence[Environ], spack: SpackFound | None) -> str:
 def _contents(software: dict[str, Any]) -> str:
     found, mpi, blas = (software.get(key, {}) for key in ('programs', 'mpi', 'blas'))
     names = [f'{p["spec"]} /{p["hash"][:7]}' for p in software.get('packages', {}).values()]
-    names += [f'{code.executable} {about["package_version"] or about["version"]}' for code in codes.every()
-              if code.package and (about := found.get(code.executable))]
+    names += [f'{os.path.basename(program)} {about["package_version"] or about["version"] or ""}'.rstrip()
+              for code in codes.every() if code.package or code.spack
+              for program in code.programs[:1] if (about := found.get(program))]
     if mpi:
         names.append(f'{mpi["name"]} {mpi["version"] or "?"}')
     if blas:

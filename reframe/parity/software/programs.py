@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
+from fnmatch import fnmatchcase as fnmatch
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,7 +47,7 @@ class Environ(Strict):
             if kind in facts:
                 facts[kind] = {name: about for name, about in facts[kind].items() if name in own}
         using = {'mpi': {'mpirun'}, 'blas': {name for code in codes.every() if code.blas
-                                             for name in (code.executable, code.spack_package)}}
+                                             for name in (*code.programs, code.spack_package)}}
         for kind, users in using.items():
             if not own & users:
                 facts.pop(kind, None)
@@ -57,7 +58,7 @@ class Environ(Strict):
         for program in facts.get('programs', {}).values():
             program.pop('path', None)
         facts.get('blas', {}).pop('library', None)
-        for name in ('view', 'tools', 'newer_build'):      # the DAG hash tells a recipe's changes
+        for name in ('view', 'tools', 'newer_build', 'prefix', 'lacking'):  # the DAG hash tells a recipe's changes
             facts.pop(name, None)
         if python := facts.get('programs', {}).get('python3'):
             facts['programs']['python3'] = python.get('version')
@@ -119,6 +120,10 @@ def _of_version(version: str, least: tuple[int, ...], path: str) -> Found:
     return Found(True, '', version, path)
 
 
+#: A program that still runs after so many seconds has started.
+SECONDS = 0.5
+
+
 @contextlib.contextmanager
 def prepared(code: Code) -> Iterator[str]:
     """Make a folder with the files that a code's programs need to start."""
@@ -131,8 +136,9 @@ def prepared(code: Code) -> Iterator[str]:
 def benchmark(code: Code, path: str, env: Mapping[str, str]) -> Found:
     """Run a code's program as its `CODE` says, in a folder of its own."""
     with prepared(code) as folder:
-        ran = attempt([path, *code.starts], env, cwd=folder)
-        if not ran.ok:
+        silent = not (code.says or code.version)        # that it runs for a while is all that can be asked
+        ran = attempt([path, *code.starts], env, *([SECONDS] if silent else []), cwd=folder)
+        if not ran.ok and not (silent and not ran.ended):
             return Found(False, ran.why)
         try:
             text = Path(folder, code.result).read_text(errors='replace') if code.result else ran.out
@@ -170,15 +176,17 @@ def compiler(path: str, env: Mapping[str, str]) -> Found:
 @cache
 def programs() -> dict[str, tuple[Callable[[str, Mapping[str, str]], Found], str]]:
     """Return the programs to look for on PATH, TOOLS and the codes' own: how each is tried, Debian's package."""
-    known = {code.executable: (partial(benchmark, code), code.package) for code in codes.every() if code.package}
+    known = {name: (partial(benchmark, code), code.package) for code in codes.every() for name in code.programs
+             if code.package or code.spack}
     return known | {'mpirun': (mpirun, 'openmpi-bin'), 'python3': (python, 'python3-minimal'),
                     'cc': (compiler, 'gcc libc6-dev')}
 
 
 def features() -> dict[str, tuple[str, ...]]:
     """Return the features that programs on PATH can offer, with the programs that must all start."""
-    of_codes = {code.feature: (*filter(None, [code.executable]), *code.beside) for code in codes.every()}
-    return {name: (tool,) for tool, name in codes.TOOLS.items()} | {k: v for k, v in of_codes.items() if v}
+    of_codes = {code.feature: (*code.programs, *code.beside) for code in codes.every()
+                if code.programs or code.beside and not code.spack}
+    return {name: (tool,) for tool, name in codes.TOOLS.items()} | of_codes
 
 
 def root_variables() -> dict[str, str]:
@@ -187,10 +195,24 @@ def root_variables() -> dict[str, str]:
     return {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'} if root else {}
 
 
-def paths(names: Collection[str], search: str | None) -> dict[str, str]:
-    """Return the place of each program that is on the search path."""
-    found = {name: shutil.which(name, path=search) for name in names}
+def paths(names: Collection[str], search: str | None, view: str = '') -> dict[str, str]:
+    """Return the place of each program that is on the search path, or below ``view``. A name with `*` becomes the
+    names that are there."""
+    found: dict[str, str | None] = {}
+    for name in names:
+        folders = [view] if view else (search or '').split(os.pathsep)
+        several = sorted({each.name for folder in folders for each in Path(folder or '.').glob(name)}
+                         if '*' in name else [])
+        for each in several or [name]:
+            program = os.path.join(view, each) if view else os.path.basename(each)
+            found[each] = shutil.which(program, path=search)
     return {name: path for name, path in found.items() if path}
+
+
+def _needed(feature: str, lying: Collection[str]) -> list[str]:
+    """Return the programs that must start for the feature; a name with `*` if none lies there."""
+    return [each for name in features()[feature]
+            for each in ([own for own in lying if fnmatch(own, name)] if '*' in name else []) or [name]]
 
 
 class Survey(NamedTuple):
@@ -203,20 +225,23 @@ class Survey(NamedTuple):
 
 
 def survey(label: str, environ: Environ, wanted: Collection[str], env: Mapping[str, str],
-           flags: frozenset[str]) -> Survey:
-    """Probe the programs behind the ``wanted`` features, and add what they offer to ``environ``."""
+           flags: frozenset[str], view: str = '') -> Survey:
+    """Probe the programs behind the ``wanted`` features, and add what they offer to ``environ``. With ``view`` the
+    codes' own programs must lie below it, and only MPI, Python and the compiler may be elsewhere on PATH."""
     env = {**env, **root_variables()}
-    known, needed = programs(), {feature: features()[feature] for feature in wanted}
-    names = list(dict.fromkeys(name for several in needed.values() for name in several))
-    lying = paths(names, env.get('PATH'))
-    found = {name: known[name][0](path, env) for name, path in lying.items()}
+    known, names = programs(), list(dict.fromkeys(name for feature in wanted for name in features()[feature]))
+    lying = paths([name for name in names if name not in codes.TOOLS], env.get('PATH'), view)
+    lying = {**lying, **paths([name for name in names if name in codes.TOOLS], env.get('PATH'))}
+    needed = {feature: _needed(feature, lying) for feature in wanted}
+    probes = {each: known[name][0] for name in names for each in lying if each == name or fnmatch(each, name)}
+    found = {name: probes[name](path, env) for name, path in lying.items()}
     running = {name: probe for name, probe in found.items() if probe.ok}
     real = {name: os.path.realpath(probe.path or '') for name, probe in running.items()}
-    using = next((code.executable for code in codes.every() if code.blas and code.executable in real), '')
+    using = next((name for code in codes.every() if code.blas for name in code.programs if name in real), '')
     libraries = blas.loaded(real[using], env) if using else {}
     math, env_vars, note = blas.of(using, libraries, env, flags) if using else ({}, {}, '')
     notes = [f'{name} is not here (Debian and Ubuntu: apt install {known[name][1]})' for name in names
-             if name not in lying]
+             if name not in lying and known[name][1] and (not view or name in codes.TOOLS)]
     notes += [f'{lying[name]} does not start: {probe.why}' for name, probe in found.items() if not probe.ok]
     parts = {feature: list(several) for feature, several in needed.items() if running.keys() >= set(several)}
     made = environ.model_copy(update={

@@ -42,13 +42,18 @@ def names() -> list[str]:
 
 def read(name: str) -> System:
     """Return the system as its file states it. UsageError names file, line, key and what is valid."""
-    file = paths.root() / 'systems' / name / 'system.yaml'
+    file = file_of(name)
     if name not in names():
         raise UsageError(f'unknown system {name!r}; valid: {", ".join(names())}')
     system = yamlfile.read(file, System)
     if system.name != name:
         raise UsageError(f'{file}:1: name: {system.name!r} stands in folder {name!r}; they must agree')
     return system
+
+
+def file_of(name: str) -> Path:
+    """Return the file that states a system."""
+    return paths.root() / 'systems' / name / 'system.yaml'
 
 
 def references(name: str) -> Path:
@@ -71,9 +76,10 @@ def required(system: System, providers: set[str]) -> set[str]:
     """Return the features of the codes that must be measured on ``system``.
 
     ``offered`` asks for all that the providers that are there can offer. `distro` always can: a machine without an
-    MPI misses codes, and skips none."""
+    MPI misses codes, and skips none. It asks for the codes of every prefix, too."""
     if system.requires == 'offered':
-        return {f for p in providers | {'distro'} for f in codes.offered_by(p)}
+        named = {code for environ in system.environments if environ.prefix for code in environ.codes}
+        return named | {f for p in providers | {'distro'} for f in codes.offered_by(p)}
     return set(system.requires)
 
 
@@ -153,6 +159,12 @@ def _absolute(path: str) -> str:
     if not path.startswith(('/', '$')):
         raise ValueError(f'{path!r} must be an absolute path, or start with a variable such as $SCRATCH')
     return path
+
+
+def _prefix(path: str) -> str:
+    if not re.fullmatch(r'/[\w.+/@=,%~-]*', path, re.ASCII):
+        raise ValueError(f'{path!r} must be an absolute path, of letters, digits and . + / @ = , % ~ - _')
+    return path.rstrip('/')
 
 
 class StatedLimit(Strict):
@@ -246,10 +258,11 @@ class Partition(Strict):
 
 
 class ModulesEnvironment(Strict):
-    """Modules of the site and the codes they bring; each is offered only if it starts."""
+    """Modules of the site, or a prefix, and the codes they bring; each is offered only if it starts."""
 
     name: Name
     modules: list[Module] = []          # none: what lies on the PATH of the nodes themselves, from packages
+    prefix: Annotated[str, AfterValidator(_prefix)] = ''    # its bin/ has the programs of the codes: /opt/NAME
     codes: list[CodeName] = Field(min_length=1)
 
 

@@ -138,12 +138,13 @@ def too_often(cells: list[Cell]) -> list[Cell]:
 
 
 def _warnings(session: Record) -> list[str]:
-    newer = (of.get('newer_build') for of in session.facts.get('software', {}).values())
+    software = session.facts.get('software', {}).values()
+    newer, lacking = ([of[name] for of in software if of.get(name)] for name in ('newer_build', 'lacking'))
     return [*(['this session was killed; what had finished was recovered from the perflogs']
               if session.interrupted else []),
             *([] if session.plan else ['this session kept no plan: it was reconstructed from its command line']),
             *(f'{p["file"]}: {p["what"]}' for p in session.plan.get('problems', [])),
-            *database.wrong_clocks(session), *(f'spack: {why}' for why in dict.fromkeys(newer) if why),
+            *database.wrong_clocks(session), *(f'spack: {why}' for why in dict.fromkeys(newer)), *lacking,
             *recovery.warnings()]
 
 
