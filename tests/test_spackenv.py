@@ -427,12 +427,13 @@ def test_what_is_asked_for_is_built_beside_what_is_in_use(builder, tmp_path, mon
     asks_for('hpl@1', 'ior@1')
     with pytest.raises(UsageError, match=r"^unknown package 'iro'; did you mean 'ior'\?; valid: hpl, ior, mdtest$"):
         build.build(builder, FACTS, ['iro'])
-    assert build.build(builder, FACTS, ['mdtest']).packages.keys() == {'ior'} and offered()[0] == ['ior', 'mdtest']
+    assert (part := build.build(builder, FACTS, ['mdtest'])).packages.keys() == {'ior'} and offered()[0] == ['ior', 'mdtest']
     said = capsys.readouterr().out
     assert 'package 1 of 1: ior 1\n' in said and 'built already' not in said
     build.build(builder, FACTS, ['ior'])
     assert 'nothing to build' in capsys.readouterr().out
     first = build.build(builder, FACTS, ['hpl'])
+    assert part.stamp.endswith(' ior') and ' ' not in first.stamp, 'what is offered is looked for again'
     assert first.names == {'hpl', 'ior'} and 'parity: 1 of 2 packages are built already\n' in (said := capsys.readouterr().out)
     assert 'package 2 of 2: hpl 1\n' in said
     assert build.build(builder, FACTS) == first and 'nothing to build' in capsys.readouterr().out
@@ -450,6 +451,7 @@ def test_adding_a_code_leaves_those_in_use_while_it_is_built(builder, monkeypatc
     monkeypatch.setenv('LOG', str(tmp_path / 'log'))
     asks_for('hpl@1', 'ior@1')
     before = build.build(builder, FACTS, ['hpl'])
+    environment.committed_lock('local').unlink()            # this machine commits none: the same folder again
     monkeypatch.setenv('INSTALL', '[ -x "$xhpl" ] && exit 1')
     with pytest.raises(InfrastructureError):
         build.build(builder, FACTS, ['ior'])

@@ -138,7 +138,7 @@ def _software(system: System) -> Iterator[Finding]:
         if made is None:
             yield note('build', 'nothing is built for this system', build)
     elif made is None:
-        yield note('spack', 'none here: nothing can be built', 'SPACK_ROOT names one; then ' + build)
+        yield note('spack', 'none here', f'SPACK_ROOT names one; else {build} fetches one')
     if system.detect:       # discover starts the programs of this machine
         cache = paths.results() / 'cache' / 'software.json'
         here = discover.discover(paths.root(), system.environments, cache, system.name)

@@ -33,14 +33,15 @@ def build(system: System, facts: dict[str, Any], only: Sequence[str] = ()) -> ma
     built = manifest.read(system.name)
     if built and only:
         wanted |= built.names & set(environment.packages(system.name))
-    if built and built.stamp == environment.stamp(place) and manifest.whole(built) and wanted <= built.names:
+    same = built and built.stamp.partition(' ')[0] == environment.stamp(place)
+    if same and manifest.whole(built) and wanted <= built.names:
         manifest.done(system.name)
         print(f'parity: {system.name}: nothing to build: the lock and what it built are unchanged')
         return built
     tree = command.tree(place)
     if any(letter.isspace() for letter in tree):        # Spack copes with a space; the compilers do not
         raise UsageError(f'{tree}: packages cannot be built for a path with a space: install into another '
-                         "(Spack's config:install_tree:root; for a bundle, PARITY_RESULTS)")
+                         "(Spack's config:install_tree:root; for a Spack that parity brought, PARITY_RESULTS)")
     began, start = manifest.now(), time.monotonic()
     manifest.attempted(system.name, began)
     try:
@@ -103,12 +104,13 @@ def _build(command: Spack, system: System, place: Path, wanted: set[str]) -> man
     here = needed.keys() & set(command.ask(place, 'find', '--format', '{hash}').split())
     if here:
         print(f'parity: {len(here)} of {len(needed)} packages are built already', flush=True)
-    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}',
-                *(chosen if len(chosen) < len(roots) else ()),
+    some = len(chosen) < len(roots)
+    command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}', *(chosen if some else ()),
                 steps=steps.Steps(needed, here, environment.of(system.name) / 'durations.json'))
     tools = command.tools(place)
     default, gpu = (proven(place, tools, wanted, for_gpu) for for_gpu in (False, True))
-    return manifest.write(system.name, environment.stamp(place), default, gpu if gpu.packages else None)
+    stamp = ' '.join([environment.stamp(place), *(sorted(wanted) if some else ())])
+    return manifest.write(system.name, stamp, default, gpu if gpu.packages else None)
 
 
 def _refuse_unfit(system: System, place: Path) -> None:

@@ -45,7 +45,8 @@ class View(Strict):
 
 
 class Manifest(View):
-    """A build: ``stamp`` is a hash over its inputs, ``built`` the time of its end. A code may be in both views."""
+    """A build: ``stamp`` is a hash over its inputs, and names the packages unless it has all. ``built`` is
+    the time of its end. A code may be in both views."""
 
     stamp: str
     built: str = ''
