@@ -233,12 +233,12 @@ def test_a_run_in_which_no_case_comes_to_its_set_up_is_one_session(checkout):
                                                   "program = fixture(Program, scope='environment')\n")
     (checkout / 'script.py').write_text("open('ran', 'w')\n")
     (checkout / 'unstated.py').write_text(SPEED.replace("valid_systems = ['*']", 'pass'))
-    done = run(checkout, 'reframe -c checks/built.py -c script.py -c unstated.py -r')
+    done = run(checkout, 'reframe -c checks/built.py -c script.py -c unstated.py -c nowhere -r')
     found = verdict(checkout)
     assert [cell['verdict'] for cell in found['cells']] == ['failed'], done.stdout
     assert not (checkout / 'ran').exists()
     assert any("unstated.py: skipping test 'Speed': 'valid_systems' not defined" in said for said in found['warnings'])
-    assert len(stored(checkout)) == 1
+    assert len(stored(checkout)) == 1 and any('nowhere: no such file or folder' in said for said in found['warnings'])
 
 
 def test_a_killed_run_is_recovered_with_its_figures(checkout):

@@ -144,7 +144,9 @@ class _Loader(RegressionCheckLoader):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.problems: list[dict[str, str]] = []
+        self.problems: list[dict[str, Any]] = [
+            {'file': path, 'what': 'no such file or folder; valid after -c, and in checks: of system.yaml, is one '
+                                   'with checks'} for path in self.load_path if not os.path.exists(path)]
         self.checks: list[Any] = []
         self.variables: dict[str, str] = self._external_vars
 

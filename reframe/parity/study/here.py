@@ -77,8 +77,8 @@ def checked(study: Study, name: str, system: str = '') -> Plan:
         if variable and not any(keys[1] == of[variable][1] for keys, _ in wrong):
             wrong.append((of[variable], problem.what.partition(': ')[2]))
     refuse(name, wrong)
-    if asked.problems:
-        raise UsageError('\n'.join(map(str, asked.problems)))
+    if faults := [str(problem) for problem in asked.problems if problem.refuses]:
+        raise UsageError('\n'.join(faults))
     return asked
 
 
