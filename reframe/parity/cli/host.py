@@ -103,7 +103,7 @@ def _codes() -> tuple[str, ...]:
     """Return the codes of this node's own packages; file copies need only python3, which every node has."""
     offered = {feature for feature, programs in features().items()
                if programs == ('python3',) or all(map(shutil.which, programs))}
-    return tuple(code.feature for code in codes.every() if code.feature in offered)
+    return tuple(dict.fromkeys(code.feature for code in codes.every() if code.feature in offered))
 
 
 def _writable(path: str) -> bool:
