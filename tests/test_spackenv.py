@@ -458,6 +458,21 @@ def test_adding_a_code_leaves_those_in_use_while_it_is_built(builder, monkeypatc
     assert manifest.read('local') == before and offered()[0] == ['hpl'] and manifest.whole(before)
 
 
+def test_a_disk_that_is_full_ends_a_build_with_what_to_do(builder, monkeypatch):
+    before = build.build(builder, FACTS)
+    asks_for('hpl@2.2')
+    place = environment.write(builder, FACTS)
+    (place / 'build.log').symlink_to('/dev/full')
+    monkeypatch.setenv('INSTALL', 'echo a line of the log')
+    with pytest.raises(InfrastructureError, match=r'build\.log: No space left on device: .* are free at .*: make room .* PARITY_RESULTS$'):
+        build.build(builder, FACTS)
+    assert manifest.read('local') == before and 'No space left' in offered()[1]
+    (place / 'build.log').unlink()
+    monkeypatch.setenv('INSTALL', "echo '==> Error: OSError: [Errno 28] No space left on device'; exit 1")
+    with pytest.raises(InfrastructureError, match='spack install fails: OSError: .*No space left on device .*: make room'):
+        build.build(builder, FACTS)
+
+
 def test_the_time_left_is_that_of_earlier_builds(tmp_path, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(steps.time, 'monotonic', lambda: now[0])

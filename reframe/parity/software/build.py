@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -47,7 +48,8 @@ def build(system: System, facts: dict[str, Any], only: Sequence[str] = ()) -> ma
     try:
         written = _build(command, system, place, wanted)
     except ParityError as err:
-        manifest.attempted(system.name, began, str(err)[:400])
+        with contextlib.suppress(OSError):      # a full disk: what failed is told all the same
+            manifest.attempted(system.name, began, str(err)[:400])
         if built:
             print(f'parity: {system.name}: {manifest.not_built(system.name, built)}', file=sys.stderr)
         raise

@@ -72,7 +72,7 @@ def clone(what: str, url: str, tag: str, target: Path) -> None:
                                       f'{todo}')
     except OSError as err:
         raise InfrastructureError(f'{err.filename or target}: {err.strerror}: {what} cannot be fetched: '
-                                  f'{advice(err.strerror, target.parent) or "PARITY_RESULTS names another folder"}'
+                                  f'{advice(str(err), target.parent) or "PARITY_RESULTS names another folder"}'
                                   ) from None
 
 
@@ -87,6 +87,6 @@ def advice(said: str, folder: Path) -> str:
     # git says of many a full disk only that it is unable to write a file
     if any(words in said for words in ('No space left on device', 'Disk quota exceeded', 'unable to write file')):
         free = figure(shutil.disk_usage(folder).free, 'B')
-        return (f'{free} are free at {folder}: make room (Spack and its recipes need 150 MB, the builds 2 GB), '
+        return (f'{free} are free at {folder}: make room (Spack and its recipes need 150 MB, builds more), '
                 'or name another folder with PARITY_RESULTS')
     return f'sources are not here and cannot be fetched: {_REACH}{_BRING}' if 'All fetchers failed' in said else ''

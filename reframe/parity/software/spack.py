@@ -10,6 +10,7 @@ Nothing bootstraps Spack: the Python of .venv, made from the wheels, runs it and
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -100,21 +101,26 @@ class Spack(NamedTuple):
             at, total = (steps.done, steps.total) if steps else (0, 0)
             return at, total, f'{now}, {duration(time.monotonic() - began)} so far'
 
-        with log.open('a') as out, subprocess.Popen(
-                command, env=self.environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process, console.progress(told) as say:
-            for line in process.stdout:
-                out.write(line)
-                said = [*said[-60:], line.rstrip()]
-                now = ''
-                if source := _SOURCE.search(line):
-                    now = 'source of {} {}'.format(*source.groups())
-                elif steps and (begun := _BEGUN.search(line)):
-                    now = steps.begin(begun[1])
-                elif steps and (built := _BUILT.search(line)):
-                    steps.end(built[1])
-                if now:
-                    say(Text(f'parity: {visible(now)}'))
+        try:
+            with log.open('a') as out, subprocess.Popen(
+                    command, env=self.environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process, console.progress(told) as say:
+                for line in process.stdout:
+                    out.write(line)
+                    said = [*said[-60:], line.rstrip()]
+                    now = ''
+                    if source := _SOURCE.search(line):
+                        now = 'source of {} {}'.format(*source.groups())
+                    elif steps and (begun := _BEGUN.search(line)):
+                        now = steps.begin(begun[1])
+                    elif steps and (built := _BUILT.search(line)):
+                        steps.end(built[1])
+                    if now:
+                        say(Text(f'parity: {visible(now)}'))
+        except OSError as err:
+            if err.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise InfrastructureError(f'{log}: {err.strerror}: {fetch.advice(str(err), place)}') from None
         if process.returncode:
             todo = fetch.advice('\n'.join(said), place)
             raise InfrastructureError(f'spack {arguments[0]} fails: {_error(said)} (see {log})'
