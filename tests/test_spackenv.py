@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 import yaml
 
 from conftest import TOP, run_python, shell
-from parity.base import codes
+from parity.base import codes, files
 from parity.base.errors import InfrastructureError, UsageError
 from parity.cli import software
 from parity.site import assemble
@@ -456,6 +457,16 @@ def test_adding_a_code_leaves_those_in_use_while_it_is_built(builder, monkeypatc
     with pytest.raises(InfrastructureError):
         build.build(builder, FACTS, ['ior'])
     assert manifest.read('local') == before and offered()[0] == ['hpl'] and manifest.whole(before)
+
+
+def test_two_builds_of_a_system_go_one_after_the_other(builder):
+    lock = environment.of('local') / '.build.lock'
+    with files.alone(lock, 'tests'):
+        other = subprocess.Popen([sys.executable, '-c', BUILD], stdout=subprocess.PIPE, text=True)
+        assert other.stdout.readline() == f'parity: waiting: another process builds for local ({lock})\n'
+        made = build._build_alone(builder, FACTS, {'hpl'}, False)
+    said, _ = other.communicate()
+    assert other.returncode == 0 and 'nothing to build' in said and manifest.read('local') == made
 
 
 def test_a_disk_that_is_full_ends_a_build_with_what_to_do(builder, monkeypatch):

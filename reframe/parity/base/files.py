@@ -127,6 +127,19 @@ class Lock:
             self.release()
 
 
+@contextlib.contextmanager
+def alone(file: Path, what: str) -> Iterator[int]:
+    """Hold a lock on ``file``, once no other process does ``what``. Yields its descriptor, for children."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open('w') as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f'parity: waiting: another process {what} ({file})', flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock.fileno()
+
+
 def lock_of(system: str, what: str) -> Lock:
     """Return the lock that whatever measures on ``system`` holds."""
     return Lock(paths.results() / f'.session-{system}.lock', what)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from parity.base import codes, errors
+from parity.base import codes, errors, files
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
 from parity.software import environment, manifest, spack, steps
@@ -30,9 +30,14 @@ def build(system: System, facts: dict[str, Any], only: Sequence[str] = ()) -> ma
     changed, do nothing. Where it fails, the build before stays in use: UsageError without a compiler or for an
     unknown name, InfrastructureError where the build fails or a binary is missing."""
     wanted = _wanted(system.name, only)
+    with files.alone(environment.of(system.name) / '.build.lock', f'builds for {system.name}'):
+        return _build_alone(system, facts, wanted, bool(only))
+
+
+def _build_alone(system: System, facts: dict[str, Any], wanted: set[str], some: bool) -> manifest.Manifest:
     command, place = _written(system, facts)
     built = manifest.read(system.name)
-    if built and only:
+    if built and some:
         wanted |= built.names & set(environment.packages(system.name))
     same = built and built.stamp.partition(' ')[0] == environment.stamp(place)
     if same and manifest.whole(built) and wanted <= built.names:
@@ -48,7 +53,7 @@ def build(system: System, facts: dict[str, Any], only: Sequence[str] = ()) -> ma
     try:
         written = _build(command, system, place, wanted)
     except ParityError as err:
-        with contextlib.suppress(OSError):      # a full disk: what failed is told all the same
+        with contextlib.suppress(OSError):      # a full disk: go on to say what failed
             manifest.attempted(system.name, began, str(err)[:400])
         if built:
             print(f'parity: {system.name}: {manifest.not_built(system.name, built)}', file=sys.stderr)

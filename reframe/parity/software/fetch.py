@@ -4,14 +4,13 @@ A clone is made aside and renamed when it is whole: what a killed one left is ne
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import time
 from pathlib import Path
 
-from parity.base import console, paths
+from parity.base import console, files, paths
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import duration, figure
 from parity.software.blas import attempt
@@ -51,18 +50,16 @@ def clone(what: str, url: str, tag: str, target: Path) -> None:
         raise InfrastructureError(f'{what} {tag} cannot be fetched from {url}: git: {words}: {_REACH}{own}')
     began = time.monotonic()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with (target.parent / f'.{target.name}.lock').open('w') as lock:
-            print(f'parity: fetching {what} {tag} from {url} to {target}, once', flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)            # another parity may fetch it
+        with files.alone(target.parent / f'.{target.name}.lock', f'fetches {what}') as lock:
             if target.exists():
                 return
+            print(f'parity: fetching {what} {tag} from {url} to {target}, once', flush=True)
             shutil.rmtree(part, ignore_errors=True)
             with console.progress(lambda: (0, 0, f'fetching {what}, {duration(time.monotonic() - began)} so far')):
                 # git has the lock, too: it may live on for a while when parity is killed
                 done = subprocess.run([*_GIT, 'clone', '--quiet', '--depth', '1', '--branch', tag, url, str(part)],
                                       env=environ, text=True, errors='replace', stdin=subprocess.DEVNULL,
-                                      stderr=subprocess.PIPE, pass_fds=[lock.fileno()])
+                                      stderr=subprocess.PIPE, pass_fds=[lock])
             if not done.returncode:
                 part.rename(target)
                 return
