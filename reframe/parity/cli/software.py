@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help='The benchmark codes, built by Spack from spack.yaml.')
 SYSTEM = typer.Option('local', '--system', help='The system to build for.')
-ONLY = typer.Argument(None, metavar='[CODE]...', help='Codes or packages; all without one.')
+ONLY = typer.Argument(None, metavar='CODE', help='Codes or packages; all without one.')
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 
 

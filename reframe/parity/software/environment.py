@@ -154,7 +154,8 @@ def _repositories(home: Path, pinned: Any, own: Any = None) -> dict[str, Any]:
 
 def fetch_recipes(folder: Path) -> None:
     """Fetch the recipes that an environment pins to a tag. Others Spack clones. Raises as `fetch.clone` does."""
-    pinned = yaml.safe_load((folder / 'spack.yaml').read_text())['spack']['repos'].get(BUILTIN)
+    made, _ = yamlfile.load(folder / 'spack.yaml')
+    pinned = made['spack']['repos'].get(BUILTIN)
     if isinstance(pinned, dict) and {'git', 'tag'} <= pinned.keys():
         fetch.clone('the recipes', pinned['git'], str(pinned['tag']), Path(pinned['destination']))
 
