@@ -9,7 +9,7 @@ import pytest
 import nights
 import stored
 from parity.check.reader import Wrong
-from parity.machine.gpu import Device, Report
+from parity.machine.gpu import Device, Report, State
 from parity.refs import propose
 from parity.verdict import cells, judge
 from replay import Replay, check
@@ -73,6 +73,14 @@ def test_a_lost_device_without_a_name_is_named_where_it_was_seen_before(results,
     lost = Device(index=3, uuid='unknown', bus='unknown', error='GPU is lost (NVML error 15)')
     with pytest.raises(Wrong, match=r'gpu3 \(unknown, bus unknown\): lost: GPU is lost .*; absent: gpu2 \(GPU-d, bus 3d:00.0\)$'):
         ran(tmp_path, *here, lost).parity_hardware()
+
+
+def test_work_stands_beside_the_energy_that_a_driver_tells(results, tmp_path):
+    told = device(0, 'GPU-a', before=State(energy_mj=5_000), after=State(energy_mj=45_000))
+    case = ran(tmp_path, told, device(1, 'GPU-b'), stated=2)
+    case.by_device(figures('GPU-a', 'GPU-b'))
+    case.per_joule({'GPU-a': 2000.0, 'GPU-b': 2000.0})
+    assert case.parity['gpus']['gflop_per_joule'] == {'gpu0 (GPU-a, bus 2c:00.0)': 50.0}, 'the other does not tell'
 
 
 def test_a_device_that_the_driver_does_not_know_is_wrong(results, tmp_path):

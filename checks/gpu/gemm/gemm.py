@@ -42,8 +42,10 @@ class Products(rfm.RunOnlyRegressionTest, Gpu):
             self.leave_out([metric.name for metric in self.metrics
                             if metric.name.startswith((f'{kind}_gpu', f'{kind}_lowest'))], why)
         measured = {name.removesuffix('0') for name in values if name.endswith('_gpu0')}
-        return self.by_device({name: {what: values[f'{what}{at}'] for what in measured}
-                               for at, name in enumerate(facts['devices'])})
+        figures = self.by_device({name: {what: values[f'{what}{at}'] for what in measured}
+                                  for at, name in enumerate(facts['devices'])})
+        self.per_joule({name: one['gflop'] for name, one in facts['devices'].items()})
+        return figures
 
 
 @rfm.simple_test
@@ -92,7 +94,7 @@ def read(text: str) -> Read:
     """Gflop/s of each device, in the order of the text, by KINDS. With samples of a second their median and lowest
     rate instead: sustained, slowest.
     Facts: program (ours, cublas-VERSION); kinds; without: the kinds that a device has not, and why. seconds are
-    the least of a kind, samples those of a device. Devices are named by UUID, else by place."""
+    the least of a kind, samples those of a device. devices, by UUID, else by place: gflop (10^9 operations)."""
     found, facts = printed(text, _ROW)
     rows = [row for of in found.values() for row in of]
     without = {row['kind']: row['none'] for row in rows if row['none']}
@@ -113,6 +115,8 @@ def read(text: str) -> Read:
             raise Wrong(f'device {name} has results of {", ".join(whole) or "nothing"}, not of {", ".join(kinds)}')
         if [row['sample'] for row, _ in rates if row['sample']] != [str(n + 1) for n in range(len(taken))]:
             raise Incomplete(f'device {name}: samples that are not numbered one after another')
+        work = sum(int(row['operations']) for row, _ in rates if not row['sample'])
+        facts['devices'][name]['gflop'] = work / 1e9
         samples = {len(taken)} | (samples if at else set())
         values |= {f'{what}_gpu{at}': rate for what, rate in
                    ({'sustained': median(taken), 'slowest': min(taken)} if taken else whole).items()}

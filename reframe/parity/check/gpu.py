@@ -82,6 +82,14 @@ class Devices(RegressionTestPlugin):
             lost = any(device.error for device in told.devices)       # it may not tell its name
             raise Wrong('; '.join(bad) + (_absent(self._seen(), [d.uuid for d in told.devices]) if lost else ''))
 
+    def per_joule(self, gflop: Mapping[str, float]) -> None:
+        """Note the Gflop a joule of each device, whose work is 10^9 operations, where its driver tells the energy.
+
+        The energy is that of the whole program, its start included: the true ratio is not lower."""
+        self.parity['gpus']['gflop_per_joule'] = {
+            str(device): gflop[device.uuid] / joules for device in self._report().devices
+            if device.uuid in gflop and (joules := gpu.energy_j(device))}
+
     def _report(self) -> Report:
         """Read what gpus.py wrote; the report says why where nothing can be read."""
         try:
