@@ -113,7 +113,7 @@ def test_the_example_is_measured_and_imports_nothing_of_parity(checkout):
     assert 'import parity' not in text and 'from parity' not in text
     (checkout / 'checks' / 'foreign.py').write_text(text.replace('20_000_000', '200_000'))
     done = run(checkout, 'reframe -c checks/ -r -n Foreign && parity verdict')
-    assert done.returncode == 0 and '1 figures, none wrong' in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and '1 figure, none wrong' in done.stdout, done.stdout + done.stderr
     cell, = verdict(checkout)['cells']
     assert (cell['verdict'], cell['subsystem'], cell['unit'], cell['better']) == ('unreferenced', 'compute', 'Mop/s', 'higher')
     assert cell['value'] > 0

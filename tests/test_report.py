@@ -215,7 +215,7 @@ def test_a_cause_is_a_card_the_worst_first_and_a_long_reason_says_where_the_rest
     assert '1 cell' in left['text'] and 'skipped' in left['text']
 
 
-@pytest.mark.parametrize('cells, said', [([], 'Nothing was measured: no case was planned.'), ([cell()], '1 figures'),
+@pytest.mark.parametrize('cells, said', [([], 'Nothing was measured: no case was planned.'), ([cell()], '1 figure'),
                                          ([cell(outputdir='/elsewhere/run')], 'output in /elsewhere/run')])
 def test_a_page_without_anything_to_tell_or_to_link(tmp_path, cells, said):
     page = page_of(verdict_of(cells), tmp_path, tmp_path)

@@ -180,6 +180,7 @@ def _headlines(table: list[Row]) -> Iterator[Headline]:
 
 def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     measured = sum(row.cell.value is not None for row in table)
+    figures = f'{measured} figure{"s" * (measured != 1)}'
     judged = sum(_is_judged(row.cell) for row in table)
     if entries:
         rest = f'{len(entries) - 1} more below.' if entries[1:] else 'All else is as it was.' if judged else ''
@@ -190,7 +191,7 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
         why = Counter(row.reason for row in table if row.reason).most_common(1)
         return f'Nothing was measured: {why[0][0] if why else "no case was planned"}.'
     if all(row.cell.label == 'test bed' for row in table if row.cell.value is not None):
-        return f'The test bed works: {measured} figures, none wrong. None of them is a measurement.'
+        return f'The test bed works: {figures}, none wrong. No figure is a measurement.'
     if often := judge.too_often(verdict.cells):
         return (f'{len(often)} of {measured} figures were disturbed {judge.TOO_OFTEN} nights in a row: '
                 'others use the CPUs.')
@@ -198,7 +199,7 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
         bounds = ', none beyond a physical bound' if any(row.cell.limit_certain for row in table) else ''
         disturbed = sum(row.word == 'disturbed' for row in table)
         others = f' Others used the CPUs of {disturbed}.' if disturbed else ''
-        return f'This machine is measured: {measured} figures, none wrong{bounds}.{others}'
+        return f'This machine is measured: {figures}, none wrong{bounds}.{others}'
     known = sum(bool(row.cell.acknowledged) for row in table)
     better = sum(row.word == 'improved' for row in table)
     told = [f'{count} {what}' for count, what in ((known, 'known faults'), (better, 'improved')) if count]
