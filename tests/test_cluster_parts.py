@@ -109,7 +109,8 @@ def made(lib, virtual: int, backend: str):
                              backend=backend, network='10.77.61', files='virtio')
 
 
-def test_a_second_network_is_a_second_link_of_each_node(lib):
+def test_a_second_network_is_a_second_link_of_each_node(lib, monkeypatch, tmp_path):
+    monkeypatch.setattr(lib.uml, 'STATE', tmp_path)
     cluster = dataclasses.replace(made(lib, 1, 'uml'), second_network='100mbit')
     node, guest = cluster.node('p2'), cluster.node('v1')
     assert [tuple(link) for link in node.links] == [('p2', 'eth0', '10.77.61.12', None), ('p2-2', 'eth1', '10.77.62.12', '100mbit')]
