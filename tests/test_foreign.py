@@ -66,7 +66,7 @@ BODIES = {
     'Patterns': ("reference = {'*': {'in': (110, -0.1, 0.1, 'frobs'), 'off': (200, -0.1, 0.1, 'frobs'), 'low': (200, -0.1, None, 'frobs'),\n"
                  "                   'slow': (50, None, 0.1, 'frobs'), 'gone': (1, None, 0.1, 's')}}\n"
                  "@run_before('performance')\ndef state(self):\n    self.perf_patterns = {n: self.figure() for n in ('in', 'off', 'low', 'slow')}",
-                 {'in': ('ok', "the check's own reference; direction unknown: judged on both sides"),
+                 {'in': ('blind', "direction unknown: judged on both sides; a slowdown shows from 10 % on"),
                   'off': ('regressed', "-50.0 % of the check's own reference; direction unknown"), 'low': ('regressed', "of the check's own reference"),
                   'slow': ('regressed', "of the check's own reference"), 'gone': ('wrong', 'gone is absent from the results')}),
     'Late': ("@run_before('performance')\ndef state(self):\n    self.perf_variables = {'a': sn.make_performance_function(self.figure(), 'us')}",

@@ -287,13 +287,14 @@ def test_words_are_failures_errors_and_skips_and_are_counted():
     cases = {case.get('name').rpartition(' ')[2]: case for case in top.iter('testcase')}
     outcome = {name: [e.tag for e in case if e.tag != 'properties'] for name, case in cases.items()}
     assert outcome == {'regressed': ['failure'], 'wrong': ['failure'], 'impossible': ['failure'], 'failed': ['error'], 'missing': ['error'],
-                       'skipped': ['skipped'], 'ok': [], 'improved': ['system-out'], 'unreferenced': [], 'insufficient': [],
+                       'skipped': ['skipped'], 'ok': [], 'improved': ['system-out'], 'unreferenced': [], 'insufficient': [], 'blind': ['system-out'],
                        'disturbed': ['skipped'], 'known': ['skipped']}
     assert cases['skipped'].find('skipped').get('message') == 'because skipped' and cases['failed'].find('error').get('type') == 'failed'
     assert cases['improved'].find('system-out').text == 'improved: because improved'
+    assert cases['blind'].find('system-out').text == 'blind: because blind'
     assert cases['known'].find('skipped').get('message') == '-9 %; acknowledged until 2026-12-01 by me: fan'
     for element in (top, top[0]):
-        assert [element.get(k) for k in ('tests', 'failures', 'errors', 'skipped')] == ['12', '3', '2', '3']
+        assert [element.get(k) for k in ('tests', 'failures', 'errors', 'skipped')] == ['13', '3', '2', '3']
 
 
 def test_hostile_text_is_text_in_junit():
@@ -370,14 +371,15 @@ def test_a_night_is_the_median_of_its_runs_without_confirmations():
 
 
 def test_a_letter_tells_each_night_and_the_accepted_bounds_go_before_the_history():
-    band = {'low': 9.0, 'high': 11.0}
-    frame = _history([(0, 5.0, {}), (1, 5.0, band), (2, 12.0, band), (3, 10.0, band), (4, 10.0, {}), (5, 10.0, band), (8, 10.0, {})])
+    band = {'reference': 10.0, 'low': 9.0, 'high': 11.0}
+    frame = _history([(0, 5.0, {}), (1, 5.0, band), (2, 12.0, band), (3, 10.0, band), (4, 10.0, {}), (5, 10.0, band), (8, 10.0, {}),
+                      (9, 10.0, {**band, 'low': 9.5})])
     own = frame.select(*CELL, 'start').unique()
     words = own.with_columns(word=pl.col('start').replace_strict({4.0: 'improved', 5.0: 'regressed'}, default='insufficient'))
     absent = own.head(1).select(CELL).join(pl.DataFrame({'session': ['s6', 's7'], 'reason': ['failed: it ended', 'wrong: x: y']}), how='cross')
     past = _past(frame, range(10), words=words, absent=absent).cells[key(cell())]
-    assert past.letters == ':RI.IRFW: '
-    assert nights.tonight(cell(verdict='regressed', acknowledged='known'), past, 10) == ':RI.IRFW:r'
+    assert past.letters == ':RIbIRFW:.'
+    assert nights.tonight(cell(verdict='regressed', acknowledged='known'), past, 10) == ':RIbIRFW:r'
 
 
 def test_the_speed_of_a_subsystem_is_the_median_of_its_cells_the_right_way_up():

@@ -35,7 +35,8 @@ def verdict(*cases, plan=None, **other):
     ('hpl', 100.0, None, 'unreferenced', 0), ('hpl', 99.0, BAND, 'ok', 0), ('hpl', 94.9, BAND, 'regressed', 1),
     ('hpl', 105.1, BAND, 'improved', 0), ('hpl', NAN, BAND, 'wrong', 1), ('hpl', INF, None, 'wrong', 1),
     ('hpl', None, None, 'wrong', 1), ('hpl', 'absent', None, 'wrong', 1), ('latency', -1.2, (-1.0, -0.1, 0.1), 'improved', 0),
-    ('latency', 1.0, LOWER, 'ok', 0), ('latency', 1.2, LOWER, 'regressed', 1), ('latency', 0.8, LOWER, 'improved', 0),
+    ('latency', 1.0, LOWER, 'blind', 0), ('latency', 1.2, LOWER, 'regressed', 1), ('latency', 0.8, LOWER, 'improved', 0),
+    ('hpl', 99.0, (100.0, -0.05, None), 'ok', 0), ('hpl', 99.0, (100.0, None, 0.05), 'blind', 0), ('hpl', 99.0, (100.0, -0.051, 0.05), 'blind', 0),
     ('latency', 0.0, ZERO, 'ok', 0), ('latency', 1.0, ZERO, 'regressed', 1),     # a reference of 0: absolute bounds
     ('hpl', 100.0, (NAN, -0.1, 0.1), 'unreferenced', 0), ('hpl', 100.0, (100.0, NAN, 0.1), 'unreferenced', 0)])
 def test_a_figure_is_judged_by_its_reference_and_its_direction(metric, value, ref, word, code):
@@ -146,6 +147,19 @@ def test_the_answer_counts_what_is_in_order_and_the_table_lists_the_words_asked_
     assert 'MISSING  compute' in few and 'Never: 2 metrics' in few and 'OK' not in few and 'Toy11' not in few
 
 
+def test_a_blind_cell_says_from_which_slowdown_on_it_shows_and_the_first_lines_count_it():
+    found = verdict(ran('Narrow', refs={'hpl': BAND}), ran('Wide', hpl=96.0, refs={'hpl': (100.0, -0.074, 0.01), 'latency': (1.5, 0, 0.05)}),
+                    ran('Open', refs={'hpl': (100.0, None, 0.1)}), plan=[planned(name) for name in ('Narrow', 'Wide', 'Open')])
+    assert [(c.verdict, c.visible) for c in found.cells] == [
+        ('ok', 0.05), ('unreferenced', None), ('blind', 0.074), ('ok', 0.05), ('blind', None), ('unreferenced', None)]
+    assert [c.reason for c in found.cells if c.verdict == 'blind'] == ['a slowdown shows from 7.4 % on', 'no bound shows a slowdown']
+    told = answer.of(found)
+    assert told.sentence == '4 of 6 figures are judged: 2 blind, the others are as they were.' and told.counts == '2 ok · 2 blind'
+    assert '2 ok · 2 blind' in [text for text, _ in answer.lines(found)][:4] and found.exit_code == 0
+    assert dict(told.notes)['blind'] == '2 figures would not show a slowdown of 5.0 %; the best shows one of 7.4 % (parity verdict --all)'
+    assert 'BLIND  compute' in [text for text, _ in terminal.table(found)]
+
+
 def queued(submitted: float, waited: float, ran_for: float) -> dict:
     """A case of a queue, which ReFrame says began when it was submitted, and ended when it was asked for again."""
     return {'scheduler': 'slurm', 'job_submit_time': submitted, 'job_completion_time_unix': submitted + waited + ran_for + 3.0,
@@ -200,7 +214,7 @@ def test_accepted_bounds_are_counted_and_a_low_night_is_worth_another_run_that_i
     nights(45)
     stored('bounded', *[case(100.0 + i, latency=1.5, refs={'hpl': (100.0, -0.1, 0.1)}) for i in (-1, 0, 1)])
     cell, verdict = hpl()
-    assert cell.verdict == 'ok' and not cell.reason.startswith('tonight')        # the accepted bounds said so
+    assert cell.verdict == 'blind' and not cell.reason.startswith('tonight')        # the accepted bounds said so
     assert verdict.trust.startswith('2 of 2 judged: 1 against accepted bounds; 1 against their last nights: at most')
     assert verdict.next.startswith('parity refs propose')
     nights(1, 0.93)

@@ -53,11 +53,12 @@ def listing(system: str) -> None:
     newest = show.newest() if found else {}
     said = [] if found else ['nothing is acknowledged' + (f' on {system}' if system else '')]
     for ack in found:
-        words = ', '.join(sorted({cell.verdict for cell in acks.fitting(ack, newest)}))
+        found_now = {cell.verdict for cell in acks.fitting(ack, newest)}
+        words = ', '.join(sorted(found_now))
         stands = words or 'not measured in the newest sessions'
         if not ack.holds(datetime.date.today()):
             stands = f'EXPIRED: {words or "not measured"}'
-        elif words in ('improved', 'improved, ok', 'ok'):
+        elif words and found_now <= acks.OVER:
             stands += ' again: it can go'
         level = ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
         said.append(f'{ack.cell}   {stands}   {ack} (since {ack.since}{level})')

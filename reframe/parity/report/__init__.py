@@ -65,8 +65,8 @@ def _encodable(value: Any) -> Any:
 _OUTCOME = {'regressed': 'failure', 'wrong': 'failure', 'impossible': 'failure', 'failed': 'error',
             'missing': 'error', 'skipped': 'skipped', 'disturbed': 'skipped'}
 _TOTALS = {'failure': 'failures', 'error': 'errors', 'skipped': 'skipped'}
-_PROPERTIES = ('verdict', 'value', 'unit', 'better', 'reference', 'low', 'high', 'limit', 'efficiency', 'label',
-               'size', 'attempt', 'jobid')
+_PROPERTIES = ('verdict', 'value', 'unit', 'better', 'reference', 'low', 'high', 'visible', 'limit', 'efficiency',
+               'label', 'size', 'attempt', 'jobid')
 
 
 def junit(verdict: Verdict) -> bytes:
@@ -105,8 +105,8 @@ def _case(suite: ET.Element, row: Row) -> None:
                     name=f'{cell.case}{environ}: {cell.metric}')
     known = {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
     _properties(case, known | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
-    if row.word == 'improved':                      # passed, and somebody should know
-        _element(case, 'system-out').text = visible(f'improved: {row.reason}')
+    if row.word in ('improved', 'blind'):           # passed, and somebody should know
+        _element(case, 'system-out').text = visible(f'{row.word}: {row.reason}')
     if outcome := _outcome(row):
         message = (row.reason or row.word) + (f'; acknowledged {cell.acknowledged}' if cell.acknowledged else '')
         said = _element(case, outcome, message=message, type=row.word)

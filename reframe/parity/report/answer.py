@@ -15,6 +15,7 @@ from typing import Any
 from parity.base import codes, figures
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
+from parity.stats.bounds import WANTED
 from parity.verdict import judge
 from parity.verdict.model import WORDS, Attribution, Cell, Row, Verdict, rows, several
 
@@ -50,6 +51,7 @@ class Entry(Strict):
 class Answer(Strict):
     sentence: str
     head: str
+    counts: str                      # '1 regressed · 58 ok · 4 blind' of what was judged; '' where nothing was
     headlines: list[Headline]        # where no figure is judged yet
     entries: list[Entry]
     notes: list[tuple[str, str]]     # label, text
@@ -71,7 +73,7 @@ def of(verdict: Verdict) -> Answer:
     entries = list(_entries(table, verdict))
     judged = any(_is_judged(cell) for cell in verdict.cells)
     return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
-                  headlines=[] if judged else list(_headlines(table)),
+                  counts=_counts(table), headlines=[] if judged else list(_headlines(table)),
                   notes=[(label, text) for label, text in _notes(verdict, table, entries) if text])
 
 
@@ -182,8 +184,10 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     measured = sum(row.cell.value is not None for row in table)
     figures = f'{measured} figure{"s" * (measured != 1)}'
     judged = sum(_is_judged(row.cell) for row in table)
+    blind = sum(row.word == 'blind' for row in table)
     if entries:
-        rest = f'{len(entries) - 1} more below.' if entries[1:] else 'All else is as it was.' if judged else ''
+        rest = f'{len(entries) - 1} more below.' if entries[1:] else '' if not judged else \
+            'All else that shows is as it was.' if blind else 'All else is as it was.'
         return f'{entries[0].title}. {rest}'.strip()
     if verdict.exit_code and measured and verdict.warnings:
         return f'{verdict.warnings[0][0].upper()}{verdict.warnings[0][1:]}.'
@@ -202,8 +206,9 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
         return f'This machine is measured: {figures}, none wrong{bounds}.{others}'
     known = sum(bool(row.cell.acknowledged) for row in table)
     better = sum(row.word == 'improved' for row in table)
-    told = [f'{count} {what}' for count, what in ((known, 'known faults'), (better, 'improved')) if count]
-    rest = f'{" and ".join(told)}, the others are' if told else 'all are'
+    counts = (known, 'known faults'), (better, 'improved'), (blind, 'blind')
+    told = [f'{count} {what}' for count, what in counts if count]
+    rest = f'{", ".join(told)}, the others are' if told else 'all are'
     return f'{judged} of {measured} figures are judged: {rest} as they were.'
 
 
@@ -218,6 +223,12 @@ def _head(verdict: Verdict, table: list[Row]) -> str:
         f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}',
         f'session {session.uuid[:8]}',
         'interrupted' if session.interrupted else '')))
+
+
+def _counts(table: list[Row]) -> str:
+    counts = Counter('known' if row.cell.acknowledged else row.word for row in table if _is_judged(row.cell))
+    words = *BAD, 'known', 'improved', 'ok', 'blind'
+    return ' · '.join(f'{counts[word]} {word}' for word in words if counts[word])
 
 
 def _machine(facts: dict[str, Any]) -> str:
@@ -251,6 +262,11 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
     if by_word['ok']:
         yield 'in order', f'{by_word["ok"]} figures' + (f'; {new} too new to judge' if new else '')
+    blind = [cell.visible for cell in cells if cell.verdict == 'blind']
+    if blind:
+        best = f'; the best shows one of {figures.percent(min(filter(None, blind)))}' if any(blind) else ''
+        yield 'blind', (f'{len(blind)} figure{"s" * (len(blind) > 1)} would not show a slowdown of '
+                        f'{figures.percent(WANTED)}{best} (parity verdict --all)')
     skipped = Counter(_kind(c.reason) for c in cells if c.verdict == 'skipped')
     if skipped:
         kinds = ', '.join(f'{n} {kind}' for kind, n in skipped.most_common())
@@ -286,6 +302,7 @@ def lines(verdict: Verdict) -> list[tuple[str, str]]:
     head = answer.head.replace(' · session ', f'{age} · session ')
     parts = head.replace(' ', '\xa0').replace('\xa0·\xa0', ' ·\xa0')       # a line ends between parts only
     said += [(text.replace('\xa0', ' '), '') for text in _wrapped(parts)]
+    said += [(answer.counts, '')] if answer.counts else []
     if answer.headlines:
         shown = 5 if any(each.could for each in answer.headlines) else 3
         table = [['', '', 'this machine', 'could do', 'share'][:shown], *_table(answer.headlines, shown)]

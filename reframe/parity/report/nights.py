@@ -12,13 +12,15 @@ import polars as pl
 
 from parity.records.outset import CELL
 from parity.records.record import Session
+from parity.stats.bounds import WANTED
 from parity.verdict.model import WORDS, Cell
 
 #: Nights on a page.
 NIGHTS = 90
 #: A night's letter, by its word; ' ' where the case was not planned.
 LETTERS = {'ok': '.', 'regressed': 'R', 'wrong': 'W', 'impossible': 'X', 'failed': 'F', 'missing': 'M',
-           'improved': 'I', 'insufficient': ':', 'unreferenced': ':', 'disturbed': 'd', 'skipped': '-'}
+           'improved': 'I', 'insufficient': ':', 'unreferenced': ':', 'blind': 'b', 'disturbed': 'd',
+           'skipped': '-'}
 
 
 class Past(NamedTuple):
@@ -54,16 +56,20 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     labels = [(f'{datetime.datetime.fromtimestamp(start):%Y-%m-%d %H:%M}', uuid[:8]) for uuid, start in sessions]
     frame = frame.filter(pl.col('rerun_of') == '').join(nights, on='session')
     values = frame.group_by(*CELL, 'at').agg(
-        pl.col('value').median(), pl.col('start', 'low', 'high', 'better').first())
+        pl.col('value').median(), pl.col('start', 'reference', 'low', 'high', 'better').first())
     if words is None:
         words = values.select(*CELL, 'start', word=pl.lit(None, pl.String))
     below, above = pl.col('value') < pl.col('low'), pl.col('value') > pl.col('high')
     higher, bounded = pl.col('better') == 'higher', pl.any_horizontal(pl.col('low', 'high').is_not_null())
     worse, better = pl.when(higher).then(below).otherwise(above), pl.when(higher).then(above).otherwise(below)
+    near = (WANTED + 5e-7) * pl.col('reference').abs()       # bounds.visible
+    power = pl.all_horizontal((pl.col('better') == good) | ((pl.col(end) - pl.col('reference')).abs() <= near)
+                              for end, good in (('low', 'lower'), ('high', 'higher'))).fill_null(False)
     word, new = pl.col('word'), (pl.col('word') == 'insufficient').fill_null(True)
     judged = (pl.when(worse.fill_null(False)).then(pl.lit('regressed'))
               .when(better.fill_null(False) & word.ne_missing('regressed')).then(pl.lit('improved'))
-              .when(bounded & new).then(pl.lit('ok')).otherwise(word.fill_null('insufficient')))
+              .when(bounded & new & ~power).then(pl.lit('blind')).when(bounded & new).then(pl.lit('ok'))
+             .otherwise(word.fill_null('insufficient')))
     known = (values.join(words, on=[*CELL, 'start'], how='left').with_columns(word=judged).sort('at')
              .group_by(*CELL).agg('at', 'value', 'low', 'high', 'word'))
     count, letters, cells = len(sessions), {}, {}

@@ -31,6 +31,8 @@ STATED = ('with 95 % confidence at most 1 of 1000 nights like these lies beyond 
 LEAST = 0.03
 #: A wider bound would let a figure fall to half of its value without a word.
 WIDEST = 0.5
+#: A cell is `ok` only where a slowdown of this share would show; else it is `blind`.
+WANTED = 0.05
 #: Steps of the timer that a figure may be off: one is the timer's own doing.
 _STEPS = 1.5
 
@@ -38,6 +40,17 @@ _STEPS = 1.5
 def side(value: float, low: float | None, high: float | None) -> int:
     """Return -1 where ``value`` is below its bounds, 1 above, 0 within; None is no bound."""
     return (high is not None and value > high) - (low is not None and value < low)
+
+
+def visible(better: str, value: float, low: float | None, high: float | None) -> float | None:
+    """Return the share from which on a slowdown of ``value`` lies beyond its bound; None: no bound shows one.
+
+    ``better``: higher, lower or '' (not known): of two bounds the farther one counts."""
+    bad = [end for end, good in ((low, 'lower'), (high, 'higher')) if better != good]
+    if None in bad:
+        return None
+    reach = max(abs(end - value) for end in bad)
+    return round(reach / abs(value), 6) if value else None if reach else 0.0
 
 
 def spread(values: Sequence[float]) -> float:

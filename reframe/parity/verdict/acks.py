@@ -33,6 +33,8 @@ from parity.verdict.model import Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
+#: Words of cells whose fault is over.
+OVER = {'ok', 'blind', 'improved'}
 _HEAD = '# Known faults, acknowledged until a day: parity ack CELL --until DATE --why TEXT\nacks:\n'
 
 
@@ -180,7 +182,7 @@ def _warning(ack: Ack, cells: list[Cell], today: datetime.date) -> str:
     if not ack.holds(today):
         now = 'it counts again' if words & set(BAD) else f'take it out of {where}'
         return f'the acknowledgement of {ack.cell} by {ack.by} expired on {ack.until} ({ack.why}): {now}'
-    if words and words <= {'ok', 'improved'}:
+    if words and words <= OVER:
         return f'{ack.cell} is {" ".join(sorted(words))} again: take its acknowledgement out of {where} ({ack})'
     return ''
 

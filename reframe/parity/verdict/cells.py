@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from parity.base.figures import change
+from parity.base.figures import change, percent
 from parity.base.strict import Limit, measured
 from parity.plan import PASSED, PlannedCase, PlannedMetric
 from parity.records.record import Figure, Run, middle
@@ -86,7 +86,8 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     reason = sentence(reason, reason and _device(metric.name, runs[0]), f'median of {len(runs)}' if len(runs) > 1
                       else '', f'{others} more disturbed' if calm and others else '')
     return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference, 'low': figure.low,
-            'high': figure.high, 'label': figure.label, 'verdict': verdict, 'reason': reason,
+            'high': figure.high, 'visible': _visible(metric, figure), 'label': figure.label, 'verdict': verdict,
+            'reason': reason,
             # as long as no history is known (parity.verdict.nights)
             'history': 'insufficient' if verdict in OPEN and not figure.label and metric.better else '',
             'suspicious': verdict == 'regressed', 'disturbed_nights': int(verdict == 'disturbed')}
@@ -134,6 +135,23 @@ def _word(metric: PlannedMetric, figure: Figure, limit: Limit | None, disturbed:
     share = change(value, usual)
     said = f'{share} of {which if figure.source else "the reference"}' if share else f'{which} {usual:.4g}'
     return word, sentence(said, both)
+
+
+def _visible(metric: PlannedMetric, figure: Figure) -> float | None:
+    if figure.reference is None or figure.label:
+        return None
+    return bounds.visible(metric.better, figure.reference, figure.low, figure.high)
+
+
+def with_power(cell: Cell) -> Cell:
+    """Return the cell; it is `blind`, and says why, where it is `ok` and a slowdown of WANTED would not show."""
+    if cell.verdict != 'ok' or cell.label == PASSED or cell.history == 'ok':
+        return cell
+    if cell.visible is not None and cell.visible <= bounds.WANTED:
+        return cell
+    why = 'no bound shows a slowdown' if cell.visible is None \
+        else f'a slowdown shows from {percent(cell.visible)} on'
+    return cell.model_copy(update={'verdict': 'blind', 'reason': sentence(cell.reason, why)})
 
 
 def sentence(*parts: str) -> str:

@@ -36,7 +36,7 @@ from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Session, V
 TOO_OFTEN = 3
 #: Cases that are named because they left processes running, and characters of each line.
 _CASES, _CHARACTERS = 5, 200
-JUDGED = {'ok', 'improved', 'regressed', 'impossible', 'wrong'}
+JUDGED = {'ok', 'blind', 'improved', 'regressed', 'impossible', 'wrong'}
 
 
 def newest(session: str = '', system: str = '') -> Verdict:
@@ -84,6 +84,7 @@ def _judged(session: Record) -> Verdict:
     if database.uuids() != [uuid]:
         from parity.verdict import nights
         cells, longer = nights.with_history(cells, system.name, uuid), nights.longer(system.name, uuid)
+    cells = list(map(cellmaker.with_power, cells))
     if any(c.verdict == 'regressed' for c in cells):
         from parity.verdict import cause
         cells = cause.told(cells, system.name, uuid)
@@ -210,7 +211,7 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
                 '(docs/nightly.md)')
     if any(c.verdict == 'missing' for c in cells):
         return 'ci/nightly (runs what never ran)'
-    if any(c.verdict in ('unreferenced', 'ok') and c.reference is None and not c.label for c in cells):
+    if any(c.verdict in ('unreferenced', 'ok', 'blind') and c.reference is None and not c.label for c in cells):
         return f'parity refs propose --system {system} (after {bounds.FEWEST} nights)'
     return 'parity verdict --all'
 

@@ -18,11 +18,11 @@ from parity.records.outset import cell_id
 from parity.stats import bounds
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
-               'skipped', 'disturbed', 'unreferenced', 'insufficient']
+               'skipped', 'disturbed', 'unreferenced', 'insufficient', 'blind']
 
 #: Every word, worst first: the order in which a person reads them.
 WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
-                           'disturbed', 'unreferenced', 'skipped', 'improved', 'ok')
+                           'blind', 'disturbed', 'unreferenced', 'skipped', 'improved', 'ok')
 #: Nodes that are named one by one in a sentence.
 _NAMED = 4
 
@@ -111,6 +111,7 @@ class Cell(Strict):
     reference: float | None = None
     low: float | None = None         # accepted band, absolute, in the metric's unit
     high: float | None = None
+    visible: float | None = None     # the smallest slowdown (a share) that three nights show; None: not known
     limit: float | None = None
     limit_source: str = ''
     limit_certain: bool = False

@@ -10,8 +10,8 @@ from parity.base.text import columns, visible
 from parity.verdict.model import WORDS, Row, Verdict, rows
 
 STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
-          'missing': 'bold yellow', 'insufficient': 'cyan', 'disturbed': 'yellow', 'unreferenced': 'cyan',
-          'skipped': 'dim', 'improved': 'bold green', 'ok': 'green'}
+          'missing': 'bold yellow', 'insufficient': 'cyan', 'blind': 'cyan', 'disturbed': 'yellow',
+          'unreferenced': 'cyan', 'skipped': 'dim', 'improved': 'bold green', 'ok': 'green'}
 #: Changed facts that are listed; parity show lists all.
 CHANGES = 4
 
