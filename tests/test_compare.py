@@ -7,6 +7,7 @@ import json
 import math
 import uuid
 
+import numpy as np
 import pytest
 
 import sessions
@@ -17,45 +18,75 @@ from parity.compare import join, pairs, resolve
 from parity.compare.model import Measured, Side, Value
 from parity.compare.terminal import rendered
 from parity.plan import Plan, identity
-from parity.records import history, outset, record
+from parity.records import database, history, outset, record
 from parity.report import answer
-from parity.stats.interval import Sample, ratio
+from parity.stats.interval import FLOOR, half_width, part, ratio, sample
 from parity.system import systems
 from parity.verdict import judge, terminal
 from sessions import planned, ran
 from stored import Stored
 
 
-@pytest.mark.parametrize('family', coverage.FAMILIES)
-@pytest.mark.parametrize('numbers, noise, paired', [
-    ((3, 3), 1.0, False), ((6, 6), 5.0, False), ((35, 35), 1.0, False), ((3, 20), 5.0, False),
-    ((3, 3), 1.0, True), ((6, 6), 1.0, True), ((20, 20), 1.0, True)])
-def test_intervals_hold_what_they_state(family, numbers, noise, paired):
-    """95 % are stated; of 500 trials fewer than 92.5 % are three standard errors below."""
-    assert coverage.share(family, numbers, noise, paired, trials=500) >= 0.925
+def side(*sessions, past=(), step=None, name='s'):
+    """A side of these sessions, each a list of runs; those of one name are the same sessions."""
+    return sample({f'{name}{i}': runs for i, runs in enumerate(sessions)}, {f'past {i}': runs for i, runs in enumerate(past)}, step)
 
 
-def test_runs_that_depend_on_one_another_make_the_interval_wider():
-    assert coverage.dependent(0.5, 35, trials=500) >= 0.92
-    drifting = Sample(tuple(100 + i * 0.1 for i in range(30)))
-    shuffled = Sample(tuple(100 + (i * 17 % 30) * 0.1 for i in range(30)))
-    wide, narrow = (ratio(Sample((100.25, 99.75) * 15), runs) for runs in (drifting, shuffled))
-    assert wide.high - wide.low > 2 * (narrow.high - narrow.low) and 'lag-1' in wide.notes[0] and not narrow.notes
+def test_intervals_hold_what_they_state():
+    rows = coverage.table(2000, seed=2)
+    assert coverage.missed(rows) == [] and len({row.name for row in rows}) > 20
+    assert [row.name for row in coverage.missed([rows[0]._replace(coverage=0.9), rows[6]._replace(coverage=0.99)])] == [rows[0].name]
 
 
-def test_few_runs_a_coarse_timer_and_odd_values_make_no_interval_or_a_wider_one():
-    for n in (1, 2):
-        found = ratio(Sample((2.0,) * n), Sample((3.0,) * 9))
-        assert found.ratio == 1.5 and found.low is None and '3 are needed' in found.why
-    seconds = ratio(Sample((45.0,) * 20), Sample((45.0,) * 20))
-    assert (seconds.low, seconds.high) == pytest.approx((44.5 / 45.5, 45.5 / 44.5)), 'half a step off on both sides'
-    coarse = ratio(Sample((1.0,) * 20), Sample((1.0,) * 20))
+def test_the_ratio_has_the_interval_whose_coverage_is_measured():
+    runs = np.random.default_rng(3).normal(0, 0.01, (2, 4, 3))
+    one, other = (side(*np.exp(each), name=name) for each, name in zip(runs, 'ab', strict=True))
+    found, means = ratio(one, other), runs.mean(-1)
+    half = float(half_width([part(means[0]), part(means[1])], 0.95))
+    assert math.log(found.ratio) == pytest.approx(means[1].mean() - means[0].mean())
+    assert (math.log(found.high) - math.log(found.low)) / 2 == pytest.approx(half) and not found.paired and not found.note
+    assert ratio(one, other, 0.9993).high > found.high
+    both = ratio(one, side(*np.exp(runs[1]), name='a'))
+    assert both.paired and math.log(both.high / both.ratio) == pytest.approx(float(half_width([part(means[1] - means[0])], 0.95)))
+
+
+def test_what_both_sides_share_in_a_session_cancels_out():
+    nights = [[v, 1.01 * v, 0.99 * v] for v in (100, 130, 90, 110)]
+    slower = [[0.951 * v for v in runs] for runs in nights]
+    slower[0] = [95.5, 96.0, 94.0]
+    assert ratio(side(*nights), side(*slower)).high < 0.97 < 1.2 < ratio(side(*nights), side(*slower, name='other')).high
+    one, other = (side([99.0], [101.0], *[[100.0]] * (k - 2)) for k in (8, 5))
+    assert not ratio(one, other).paired, 'too many sessions measured one side only'
+
+
+def test_one_session_a_side_needs_nights_before_it():
+    fast, slow = [100.0, 101.0, 99.0], [90.0, 91.0, 89.0]
+    none = ratio(side(fast), side(slow, name='b'))
+    assert none.ratio == pytest.approx(0.9, rel=1e-3) and none.low is None and 'one session a side' in none.why
+    past = [[100.0 + i % 3, 101.0 - i % 3, 100.0 + i / 7] for i in range(9)]
+    told = ratio(side(fast, past=past), side(slow, past=past, name='b'))
+    assert told.high < 1 and told.note == 'variance between nights from 9 nights of history'
+    single = ratio(side(fast, past=past), side(slow[:1], past=past, name='b'))
+    assert single.high / single.low > told.high / told.low, 'fewer runs than each of those nights'
+    assert ratio(side(fast, past=past[:3]), side(slow, past=past[:3], name='b')).low is None, 'too few nights'
+    mixed = ratio(side(*past, name='a'), side(slow))
+    assert mixed.high < 1 and mixed.note == 'variance between nights from 9 sessions of the other side'
+
+
+def test_equal_coarse_and_odd_values_make_no_interval_or_a_wider_one():
+    seconds = ratio(side([45.0] * 3, [45.0] * 3), side([45.0] * 3, [45.0] * 3, name='b'))
+    assert (seconds.low, seconds.high) == pytest.approx((44.5 / 45.5, 45.5 / 44.5), rel=2e-3), 'half a step off on both sides'
+    equal = ratio(side([math.pi], [math.pi]), side([math.pi], [math.pi], name='b'))
+    assert (equal.low, equal.high) == pytest.approx((1 - FLOOR, 1 + FLOOR), rel=1e-5)
+    coarse = ratio(side([1.0], [1.0]), side([1.0], [1.0], name='b'))
     assert coarse.low is None and 'step' in coarse.why
-    assert Sample((1.8, 1.78)).half_step == pytest.approx(0.005 / 1.79) and Sample((100.0, 45.0)).half_step == 0.5 / 72.5
-    for values in ((0.0, 1.0, 2.0), (-1.0, 1.0, 2.0), (1e-320, 1e308, 1.0), (1e308,) * 3):
-        for by_pair in (False, True):
-            found = ratio(Sample((1e-9, 1.0, 3.0)), Sample(values), by_pair)
-            assert math.isfinite(found.high) if found.low is not None else found.why
+    assert side([1.8, 1.78]).step == pytest.approx(0.005 / 1.79, rel=0.01) and side([100.0, 45.0]).step == pytest.approx(0.5 / 72.5, rel=0.01)
+    for values in ([0.0, 1.0], [-1.0, 2.0]):
+        with pytest.raises(ValueError, match='at or below 0'):
+            side(values)
+    for values in ([1e-320, 1e308], [1e308, 1e308]):
+        found = ratio(side([1e-9], [1.0]), side(*([v] for v in values), name='b'))
+        assert found.why or math.isfinite(found.high)
 
 
 @pytest.mark.parametrize('low, high, better, word', [
@@ -67,10 +98,10 @@ def test_the_word_follows_the_interval_and_the_direction(low, high, better, word
     assert join.word(low, high, better, 0.02) == word
 
 
-def cell(values=(), metric='hpl', better='higher', case='Toy', facts=None, times=None, **other) -> Measured:
-    times = times or [None] * len(values)
+def cell(values=(), metric='hpl', better='higher', case='Toy', facts=None, nights=None, **other) -> Measured:
+    """A cell of sessions of three runs."""
     return Measured('compute', case.split()[0], case, metric, other.pop('unit', 'Gflop/s'), better,
-                    values=[Value(v, t, 's', facts or {}) for v, t in zip(values, times, strict=True)], **other)
+                    values=[Value(v, None, f's{i // 3}' if nights is None else nights[i], facts or {}) for i, v in enumerate(values)], **other)
 
 
 def compared(baseline, candidate, label=False):
@@ -88,9 +119,10 @@ def test_what_has_no_ratio_or_no_word_says_why():
     assert (rows['hpl'].baseline, rows['hpl'].candidate, rows['hpl'].verdict) == (1.5, None, 'undecided') and rows['fft'].ratio == 1
     cached = compared([cell((1.0,) * 9)], [cell((2.0,) * 9, label='cached: fits in L3')])
     assert cached.rows[0].ratio == 2 and cached.rows[0].verdict == 'undecided' and not cached.means
-    both, one = (compared([cell((0.0,) * 4, better='lower')], [cell((v,) * 3, better='lower')]).rows[0] for v in (0.0, 5.0))
+    both, one = (compared([cell((0.0,) * 4, better='lower')], [cell((v,) * 4, better='lower')]).rows[0] for v in (0.0, 5.0))
     assert (both.verdict, both.ratio) == ('equivalent', None) and 'always 0' in both.reason
     assert one.verdict == 'undecided' and 'no ratio' in one.reason and one.candidate == 5
+    assert compared([cell((0.0,) * 3)], [cell((0.0,) * 3)]).rows[0].verdict == 'undecided', 'one session a side'
 
 
 def test_a_geometric_mean_counts_a_check_once_and_turns_times_over():
@@ -100,18 +132,20 @@ def test_a_geometric_mean_counts_a_check_once_and_turns_times_over():
     assert mean.checks == pytest.approx({'Toy': 0.5, 'Other': 2.0}) and mean.speed == pytest.approx(1.0) and mean.metrics == 4
 
 
-def test_runs_that_took_turns_are_pairs_and_what_drifts_cancels_out():
-    drift = [100.0 * 1.1 ** i for i in range(6)]
-    baseline = cell(drift, times=[10.0 * i for i in range(6)])
-    candidate = cell([v * (0.951 + i % 2 / 1000) for i, v in enumerate(drift)], times=[10.0 * i + 5 for i in range(6)])
-    row, = compared([baseline], [candidate]).rows
-    assert row.paired and row.n == 6 and row.verdict == 'slower' and row.low > 0.94
-    assert join.neighbours(baseline.values, [Value(v.value, v.when + 1000) for v in candidate.values]) == []
-    later = [[Value(1.0, 100.0 * side + t) for t in range(1, 7)] for side in (1, 2)]      # turns, then blocks
-    assert join.neighbours([*baseline.values, *later[0]], [*candidate.values, *later[1]]) == []
-    ones, others = ([Value(1.0, float(t)) for t in times] for times in ((0, 2, 4, 6, 8), (1, 3, 7, 9)))
-    assert len(join.neighbours(ones, others)) == 4, 'a run that failed breaks no pairs'
-    assert join.neighbours(ones, [Value(1.0)] * 5) == [] == join.neighbours(ones[:2], others[:2]), 'times unknown, too few'
+def test_the_interval_of_a_mean_is_of_the_sessions_that_have_all_metrics():
+    def measured(factor, metrics=('hpl', 'dgemm')):
+        return [cell([factor * v * (1 + i / 100) for v in (100, 101, 99, 104, 105, 103, 98, 97, 99)], metric) for i, metric in enumerate(metrics)]
+    other = measured(0.8)
+    for each in other:
+        each.values = [Value(v.value, session=f'other {v.session}') for v in each.values]
+    mean, = compared(measured(1), other).means
+    assert mean.speed == pytest.approx(0.8) and mean.low < mean.speed < mean.high < 1 and (mean.sessions_baseline, mean.sessions_candidate) == (3, 3)
+    lacking = measured(0.8)
+    lacking[1].values = [v for v in lacking[1].values if v.session != 's0']
+    assert [m.sessions_candidate for m in compared(measured(1), lacking).means] == [2]
+    lacking[0].values = [v for v in lacking[0].values if v.session == 's0']
+    mean, = compared(measured(1), lacking).means
+    assert mean.low is None and mean.reason == 'no session of a side has all of these metrics' and mean.speed == pytest.approx(0.8, rel=0.05)
 
 
 def test_what_is_not_like_for_like_is_refused_or_labelled():
@@ -157,21 +191,33 @@ def session(values, start=BEGAN, place='local:default', software=SOFTWARE, info=
 FAST, SLOW = [100.0, 101.2, 99.1, 100.3, 100.9, 99.7], [90.1, 91.3, 89.2, 90.7, 90.9, 89.9]
 
 
+def nights(values, start=BEGAN, count=5, **other):
+    """Stored sessions of a partition, a day apart, that differ a little; returns the uuid of the newest, at ``start``."""
+    return [session([v * (1 + (i % 3) / 1000) for v in values], start - i * 86400, **other) for i in reversed(range(count))][-1]
+
+
 def test_two_sessions_are_compared(results):
-    one, other = session(FAST), session(SLOW, BEGAN + 100)
+    session([v * 1.5 for v in FAST], BEGAN - 40 * 86400)      # too long ago
+    one, other = nights(FAST), session(SLOW, BEGAN + 100)
     done = process('compare', one[:13], other, '--json')
     told = json.loads(done.stdout)
     rows = {r['metric']: r for r in told['rows']}
     hpl = rows['hpl']
     assert done.returncode == 0 and set(rows) == {'hpl', 'latency'}
-    assert hpl['ratio'] == pytest.approx(90.4 / 100.15) and hpl['low'] < hpl['ratio'] < hpl['high'] < 1
+    assert hpl['ratio'] == pytest.approx(0.9016, abs=1e-4) and hpl['low'] < hpl['ratio'] < hpl['high'] < 1
+    assert (hpl['sessions_baseline'], hpl['sessions_candidate'], hpl['notes']) == (1, 1, ['variance between nights from 4 nights of history'])
+    mean, = told['means']
+    assert mean['low'] < mean['speed'] < mean['high'] and mean['sessions_candidate'] == 1
     assert (hpl['verdict'], hpl['n'], hpl['better'], hpl['paired'], told['margin']) == ('slower', 6, 'higher', False, 0.02)
     assert told['alike'].items() >= {'software': 'hpcc 1.5.0-3 sha256 aaaaaaaaaaaa', 'ranks': '2', 'MPI': 'Open MPI 4.1.4 (4.1.4-3)',
                                      'arguments': '-n 4'}.items()
     assert told['baseline']['facts']['virtualisation'] == ['kvm'] and told['notes'] == ['2 metrics were measured on neither side']
     text = parity('compare', one, other)
     assert text.returncode == 0 and all(said in text.stdout for said in (
-        '(KVM)', 'slower', 'each interval holds with 95 % by itself', 'did not take turns'))
+        '(KVM)', 'slower', '1: 6', 'each interval holds with 95 % by itself', 'measured at other times', 'from 4 nights of history'))
+    without = session([v * 0.8 for v in SLOW], BEGAN + 200, place='local:other')
+    rows = json.loads(parity('compare', without, session(SLOW, BEGAN + 300, place='local:other'), '--json').stdout)['rows']
+    assert {(r['verdict'], r['low']) for r in rows if r['n']} == {('undecided', None)} and all('one session a side' in r['reason'] for r in rows if r['n'])
 
 
 def test_other_software_is_exit_code_2_and_nothing_in_common_3(results):
@@ -227,7 +273,7 @@ HEAD = 'benchmark,metric,value'
     *(('bad.csv', text, UsageError, f'bad.csv{said}') for text, said in [
         ('\n', ':1: no column benchmark'), (f'{HEAD}\n', ': holds no row'), (f'{HEAD}\nA,m,inf\n', ":2: value 'inf' is no finite number"),
         (f'{HEAD}\nA,m,1_0\n', ':2: .* no finite number'), (f'{HEAD}\nA,m,1\n\nA,m,x\n', ":4: value 'x'"),
-        (f'{HEAD},node\nA,m,1,n\n', ":1: unknown column 'node'"), (f'{HEAD},value\nA,m,1,2\n', ':1: .*twice'), (f'{HEAD}\n,m,1\n', ':2: .*not be empty'),
+        (f'{HEAD},session\nA,m,1,\n', ':2: session must not be empty'), (f'{HEAD},node\nA,m,1,n\n', ":1: unknown column 'node'"), (f'{HEAD},value\nA,m,1,2\n', ':1: .*twice'), (f'{HEAD}\n,m,1\n', ':2: .*not be empty'),
         (f'{HEAD},direction\nA,m,1,up\n', ':2: .*valid: higher, lower'), (f'{HEAD},unit\nA,m,1,s\nA,m,1,ms\n', ':3: .*unit and direction')]),
     *(('bad.json', text, UsageError, 'bad.json:') for text in ('{"a":', '[1,2]', '{}', '[' * 100000, '{"runs":[],"session_info":{}}'))])
 def test_a_word_that_means_nothing_and_a_bad_file_say_what_is_valid(stored, tmp_path, monkeypatch, word, text, error, said):
@@ -255,11 +301,12 @@ def test_files_are_compared_and_nothing_in_them_commands_the_terminal(tmp_path):
     evil = '[red]x\x1b[31m\u202e<script>'
     one, two = tmp_path / 'a.csv', tmp_path / 'b.csv'
     for file, values in ((one, FAST), (two, SLOW)):
-        file.write_text(f'{HEAD},unit,direction\n' + ''.join(f'OSU,latency,{v},us,lower\n' for v in values) + f'{evil},m,1,,\n' * 6)
+        file.write_text(f'{HEAD},unit,direction,session\n' + ''.join(f'OSU,latency,{v},us,lower,{i % 3}\n' for i, v in enumerate(values)) + f'{evil},m,1,,,a\n' * 6)
     done = parity('compare', str(one), str(two))
     assert done.returncode == 0 and 'faster (lower is better)' in done.stdout and 'not known to be like for like' in done.stdout
     assert '\x1b' not in done.stdout and '\u202e' not in done.stdout and '[red]x\\x1b' in done.stdout
-    assert json.loads(parity('compare', str(one), str(two), '--json').stdout)['rows'][0]['verdict'] == 'faster'
+    row = json.loads(parity('compare', str(one), str(two), '--json').stdout)['rows'][0]
+    assert (row['verdict'], row['paired'], row['sessions_candidate'], row['n']) == ('faster', True, 3, 6)
 
 
 def test_what_differs_between_partitions_by_nature_is_named():
@@ -319,12 +366,17 @@ def test_an_expectation_is_broken_only_where_the_whole_interval_is_beyond(candid
 
 
 def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monkeypatch, tmp_path):
-    session(FAST, place='onebox:physical')
-    newest = session(SLOW, BEGAN + 100, 'onebox:virtual')
+    nights(FAST, place='onebox:physical')
+    newest = nights(SLOW, BEGAN + 100, place='onebox:virtual')
     declared(monkeypatch, tmp_path, f'{PAIR}      - {{metric: Toy.hpl, at_least: 0.97}}\n')
     assert parity('compare', 'onebox:physical', 'onebox:virtual').returncode == 1
     verdict = judge.newest(newest)
-    assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1
+    assert [p.state for p in verdict.pairs] == ['regressed'] and verdict.exit_code == 1 and '5 and 5 sessions' in verdict.pairs[0].why
     assert any('onebox:virtual / onebox:physical   Toy: hpl at least 0.97   regressed' in line for line, _ in terminal.table(verdict))
     *_, entry = answer.of(verdict).entries
     assert entry.title == 'onebox:virtual / onebox:physical: Toy hpl' and entry.lines[0].startswith('expected at least 0.97: ')
+    declared(monkeypatch, tmp_path, f'{PAIR}      - {{metric: Toy.hpl, at_least: 0.906}}\n')
+    cases = Plan(**database.read(newest).plan).cases
+    usual, sure = (join.of_session(systems.read('onebox'), newest, cases, confidence=c)[0] for c in (0.95, 1 - 1e-9))
+    assert usual.state == 'regressed' and sure.state == 'insufficient' and sure.low < usual.low < usual.high < sure.high
+    assert '(100 %, 5 and 5 sessions): not at least 0.906, but its interval may be: more nights will tell' in sure.why

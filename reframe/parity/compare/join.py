@@ -15,29 +15,31 @@ from parity.compare import model, pairs, resolve
 from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
 from parity.compare.pairs import Expectation, Pair
 from parity.stats import interval
-from parity.stats.interval import CONFIDENCE, Sample
+from parity.stats.interval import CONFIDENCE, Ratio, Sample
 from parity.system import systems
 from parity.system.systems import System
 
 _ORDER = (*codes.SUBSYSTEMS, 'other')
-#: More runs of one metric than anybody makes: the newest are taken.
-MOST = 500
 #: A difference that nobody acts on.
 MARGIN = 0.02
-#: So much of all runs may stand beside none of the other side (a run that failed), not more.
-_ALONE = 0.2
+PRINTED = 'in print each run counts as a session: intervals hold for these runs, and say nothing of other days'
 #: What no label makes comparable; nor does a pair of different programs, which are compared node to node.
 _NEVER = ('unit', 'direction')
 _NODE_TO_NODE = (*_NEVER, 'nodes')
+_Compared = tuple[Row, tuple[Sample, Sample] | None]
 
 
-def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool = False) -> Comparison:
+def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool = False,
+            confidence: float = CONFIDENCE) -> Comparison:
     """Return the comparison of two sides. Rows say what could not be compared, and why: nothing is raised.
 
-    ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too."""
+    ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too. ``confidence`` is
+    that of each interval."""
     names = baseline.name, candidate.name
     joined = list(_joined(baseline, candidate))
-    rows = [_row(one, other, names, margin, label) for one, other in joined if one.values or other.values]
+    compared = [_row(one, other, names, margin, label, confidence) for one, other in joined
+                if one.values or other.values]
+    rows = [row for row, _ in compared]
     facts = [(one.facts, other.facts) for one, other in joined if one.values and other.values]
     rows.sort(key=lambda r: (_ORDER.index(r.subsystem) if r.subsystem in _ORDER else len(_ORDER), r.subsystem))
     counted = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
@@ -45,9 +47,10 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     alike, unknown = _known(facts)
     neither = len(joined) - len(rows)
     notes = [f'{neither} metrics were measured on neither side'] if neither else []
+    notes += [PRINTED] if baseline.kind == 'published' else []
     return Comparison(
-        baseline=baseline, candidate=candidate, confidence=CONFIDENCE, margin=margin, alike=alike,
-        differs=differs, labelled=label, rows=rows, means=_means(rows),
+        baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
+        differs=differs, labelled=label, rows=rows, means=_means(compared, confidence),
         notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *unknown])
 
 
@@ -55,12 +58,13 @@ def alone(side: Side) -> Comparison:
     """Return the figures of a side that stands beside none: a row for each, without a ratio."""
     rows = []
     for cell in side.cells:
-        low, high = interval.limits([v.value for v in cell.values]) or (None, None)
+        low, high = limits(cell.values)
         rows.append(Row(subsystem=cell.subsystem, check=cell.check, benchmark=cell.case, metric=cell.metric,
                         unit=cell.unit, better=cell.better, label=cell.label, reason=cell.reason, low=low,
                         high=high, **{**_sides(cell.values, []), 'n': len(cell.values)}))
     return Comparison(baseline=side, candidate=Side('', side.kind, []), confidence=CONFIDENCE, margin=MARGIN,
-                      alike={}, differs=[], labelled=False, rows=rows, means=[], notes=list(side.notes))
+                      alike={}, differs=[], labelled=False, rows=rows, means=[],
+                      notes=[*side.notes, *([PRINTED] if side.kind == 'published' else [])])
 
 
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
@@ -104,28 +108,38 @@ def _known(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]
             [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(alone.items())])
 
 
-def _means(rows: Iterable[Row]) -> list[Mean]:
+def _means(compared: Iterable[_Compared], confidence: float) -> list[Mean]:
     """Return a geometric mean a subsystem: of the metrics of a case, of the cases of a check, of the checks.
 
     So a check with many sizes weighs no more than one with a single figure. A rate and a time of the same run do
-    not count twice. Rows without a ratio, refused ones and cached figures are not in it."""
-    logs: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for each in rows:
-        if each.speed:
-            cases = logs.setdefault(each.subsystem, {}).setdefault(each.check, {})
-            cases.setdefault(each.benchmark, []).append(math.log(each.speed))
+    not count twice. Rows without a ratio, refused ones and cached figures are not in it. The interval is of the
+    sessions that have all metrics, a mean of each: metrics of a session are not independent."""
+    found: dict[str, dict[str, dict[str, list[_Compared]]]] = {}
+    for row, samples in compared:
+        if row.speed:
+            cases = found.setdefault(row.subsystem, {}).setdefault(row.check, {})
+            cases.setdefault(row.benchmark, []).append((row, samples))
     means = []
-    for subsystem, checks in sorted(logs.items()):
-        of_checks = {check: fmean(map(fmean, cases.values())) for check, cases in checks.items()}
-        means.append(Mean(subsystem=subsystem, speed=math.exp(fmean(of_checks.values())),
-                          checks={check: math.exp(log) for check, log in of_checks.items()},
-                          metrics=sum(len(each) for cases in checks.values() for each in cases.values())))
+    for subsystem, checks in sorted(found.items()):
+        of_checks = {check: fmean(fmean(math.log(row.speed) for row, _ in metrics) for metrics in cases.values())
+                     for check, cases in checks.items()}
+        weighed = [((1 if row.better == 'higher' else -1) / len(checks) / len(cases) / len(metrics), samples)
+                   for cases in checks.values() for metrics in cases.values() for row, samples in metrics]
+        one, other = (interval.mean([(weight, samples[i]) for weight, samples in weighed]) for i in (0, 1))
+        whole = interval.ratio(one, other, confidence) if one.sessions and other.sessions else \
+            Ratio(None, why='no session of a side has all of these metrics')
+        means.append(Mean(
+            subsystem=subsystem, speed=math.exp(fmean(of_checks.values())) if whole.low is None else whole.ratio,
+            checks={check: math.exp(log) for check, log in of_checks.items()}, metrics=len(weighed), low=whole.low,
+            high=whole.high, sessions_baseline=len(one.sessions), sessions_candidate=len(other.sessions),
+            reason=whole.why or whole.note))
     return means
 
 
 def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, label: bool,
-         never: tuple[str, ...] = _NEVER) -> Row:
-    """Return the row of two cells; either may have no values. With ``label`` all but ``never`` may differ."""
+         confidence: float, never: tuple[str, ...] = _NEVER) -> _Compared:
+    """Return the row of two cells, of which one may have no values, and its samples. With ``label`` all but
+    ``never`` may differ."""
     measured = baseline.values and candidate.values
     one, other = ({'unit': cell.unit, 'direction': cell.better, **cell.facts} for cell in (baseline, candidate))
     differs = [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
@@ -137,29 +151,24 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
         'label': baseline.label or candidate.label, 'changed': known.changed}
     unlike = [d for d in differs if not label or d.fact in never]
     if measured and not unlike:
-        return _compared(fields, baseline, candidate, names, margin)
+        return _compared(fields, baseline, candidate, names, margin, confidence)
     why = 'not like for like: ' + '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in unlike) if measured \
         else '; '.join(f'not measured on {name}: {side.reason or "not among its cases"}'
                        for name, side in zip(names, (baseline, candidate), strict=True) if not side.values)
-    return Row(**fields, **_sides(baseline.values, candidate.values), refused=bool(measured), reason=why)
+    return Row(**fields, **_sides(baseline.values, candidate.values), refused=bool(measured), reason=why), None
 
 
 def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, names: tuple[str, str],
-              margin: float) -> Row:
-    one, other = baseline.values[-MOST:], candidate.values[-MOST:]
-    both = neighbours(one, other)
-    notes = []
-    if both:
-        if alone := len(one) + len(other) - 2 * len(both):
-            notes.append(f'{alone} {"run" if alone == 1 else "runs"} without a neighbour in time left out')
-        one, other = map(list, zip(*both, strict=True))
-    samples = (Sample(tuple(v.value for v in values), side.step)
-               for values, side in ((one, baseline), (other, candidate)))
-    found = interval.ratio(*samples, pairs=bool(both))
-    sides = _sides(one, other)
+              margin: float, confidence: float) -> _Compared:
+    samples, sides = None, _sides(baseline.values, candidate.values)
+    try:
+        samples = tuple(_sample(cell.values, cell.past, cell.step) for cell in (baseline, candidate))
+        found = interval.ratio(*samples, confidence)
+    except ValueError as err:
+        found = Ratio(None, why=str(err))
     verdict = word(found.low, found.high, fields['better'], margin)
-    if {v.value for v in (*one, *other)} == {0}:
-        verdict = 'equivalent' if sides['n'] >= interval.FEWEST else 'undecided'
+    if {v.value for v in (*baseline.values, *candidate.values)} == {0}:
+        verdict = 'equivalent' if min(sides['sessions_baseline'], sides['sessions_candidate']) > 1 else 'undecided'
         found = replace(found, why=f'always 0 on both sides, {sides["n"]} run{"s" if sides["n"] > 1 else ""}')
     reasons = [found.why, *(f'{name}: newest {side.reason}' for name, side in
                             zip(names, (baseline, candidate), strict=True) if side.reason)]
@@ -167,25 +176,25 @@ def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, n
         reasons.append('whether higher or lower is better is not known')
     if fields['label']:
         verdict, reasons = 'undecided', [fields['label'], *reasons]
-    return Row(**fields, **sides, ratio=found.ratio, low=found.low, high=found.high, paired=bool(both),
-               verdict=verdict, reason='; '.join(filter(None, reasons)), notes=[*notes, *found.notes])
+    return Row(**fields, **sides, ratio=found.ratio, low=found.low, high=found.high, paired=found.paired,
+               verdict=verdict, reason='; '.join(filter(None, reasons)),
+               notes=[found.note] if found.note else []), samples
 
 
-def neighbours(baseline: list[Value], candidate: list[Value]) -> list[tuple[Value, Value]]:
-    """Pair the runs of both sides that are neighbours in time; [] where they did not take turns."""
-    both = [(v, 0) for v in baseline] + [(v, 1) for v in candidate]
-    if any(v.when is None for v, _ in both):
-        return []
-    both.sort(key=lambda run: run[0].when)
-    found, waiting = [], None           # the run that has no neighbour yet
-    for run, side in both:
-        if waiting and waiting[1] != side:
-            found.append((run, waiting[0]) if side == 0 else (waiting[0], run))
-            waiting = None
-        else:
-            waiting = run, side
-    alone = len(both) - 2 * len(found)
-    return found if len(found) >= interval.FEWEST and alone <= _ALONE * len(both) else []
+def _sample(values: Iterable[Value], past: Iterable[Value] = (), step: float | None = None) -> Sample:
+    both: tuple[dict[str, list[float]], ...] = {}, {}
+    for sessions, of in zip(both, (values, past), strict=True):
+        for each in of:
+            sessions.setdefault(each.session, []).append(each.value)
+    return interval.sample(*both, step)
+
+
+def limits(values: Sequence[Value]) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of a side that stands beside none; None where it has none."""
+    try:
+        return _sample(values).limits() if values else (None, None)
+    except ValueError:
+        return None, None
 
 
 def word(low: float | None, high: float | None, better: str, margin: float) -> Word:
@@ -204,7 +213,8 @@ def _sides(baseline: Sequence[Value], candidate: Sequence[Value]) -> dict[str, A
     fields: dict[str, Any] = {'n': min(len(baseline), len(candidate))}
     for name, values in (('baseline', baseline), ('candidate', candidate)):
         figures = [v.value for v in values]
-        fields |= {f'n_{name}': len(figures), name: median(figures) if figures else None,
+        fields |= {f'n_{name}': len(figures), f'sessions_{name}': len({v.session for v in values}),
+                   name: median(figures) if figures else None,
                    f'spread_{name}': interval.spread(figures) if figures else None}
     return fields
 
@@ -218,9 +228,9 @@ def marked(compared: Comparison) -> Comparison:
     for pair in pairs.read(systems.read(names[0])):
         if [pair.baseline, pair.candidate] == [names[1], names[3]]:
             compared = beside(pair, compared)
-            rows = compared.rows
+            rows, sure = compared.rows, compared.confidence
             for expected in pair.expect:
-                rows = [row.model_copy(update={'expected': expected.said, 'state': expected.state(row)[0]})
+                rows = [row.model_copy(update={'expected': expected.said, 'state': expected.state(row, sure)[0]})
                         if expected.fits(row) else row for row in rows]
             compared = compared.model_copy(update={'rows': rows})
     return compared
@@ -247,8 +257,8 @@ def _speedups(expected: Expectation, compared: Comparison) -> Iterator[Row]:
         sums = [replace(stand[-1], check=check, case=check, metric=metric, values=[], label='', reason='')]
     for candidate in sums:
         one = stand[-1] if stand else replace(candidate, values=[], label='', reason='')
-        row = _row(one, candidate, (compared.baseline.name, compared.candidate.name), compared.margin, True,
-                   _NODE_TO_NODE)
+        row, _ = _row(one, candidate, (compared.baseline.name, compared.candidate.name), compared.margin, True,
+                      compared.confidence, _NODE_TO_NODE)
         differs = [Difference(fact='program', baseline=one.case, candidate=candidate.case),
                    *(d for d in row.differs if d.fact != 'check')] if one.values and candidate.values else []
         said = '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in differs)
@@ -261,41 +271,48 @@ def _speedups(expected: Expectation, compared: Comparison) -> Iterator[Row]:
 
 def _sum(cells: list[Measured], metric: str) -> Measured:
     """Return the sum of a node's devices: a value for each run that has one of every device."""
-    runs: dict[tuple, list[Value]] = {}
-    for cell in cells:
-        count: Counter[tuple] = Counter()
-        for value in cell.values:
-            run = value.session, value.when
-            runs.setdefault((*run, count[run]), []).append(value)
-            count[run] += 1
-    whole = [replace(values[0], value=math.fsum(v.value for v in values)) for values in runs.values()
-             if len(values) == len(cells)]
-    reason = next((c.reason for c in cells if c.reason), '' if whole or not runs else 'no run has every device')
-    return replace(cells[0], metric=metric, values=whole, label=next((c.label for c in cells if c.label), ''),
-                   reason=reason)
+    def added(of: Sequence[Sequence[Value]]) -> list[Value]:
+        runs: dict[tuple, list[Value]] = {}
+        for values in of:
+            count: Counter[tuple] = Counter()
+            for value in values:
+                run = value.session, value.when
+                runs.setdefault((*run, count[run]), []).append(value)
+                count[run] += 1
+        return [replace(values[0], value=math.fsum(v.value for v in values)) for values in runs.values()
+                if len(values) == len(of)]
+
+    whole, past = added([cell.values for cell in cells]), added([cell.past for cell in cells])
+    none = 'no run has every device' if not whole and any(cell.values for cell in cells) else ''
+    return replace(cells[0], metric=metric, values=whole, past=past,
+                   label=next((c.label for c in cells if c.label), ''),
+                   reason=next((c.reason for c in cells if c.reason), none))
 
 
-def of_session(system: System, uuid: str, planned: list[Any]) -> list[Outcome]:
+def of_session(system: System, uuid: str, planned: list[Any], confidence: float = CONFIDENCE) -> list[Outcome]:
     """Return the declared pairs of a system as they stood with the session ``uuid``, whose plan is given.
 
     Only cases of this session are judged: what was not selected tonight is not judged again. The runs of
-    both partitions go back ``resolve.DAYS`` days, as in `parity compare`."""
+    both partitions go back ``resolve.DAYS`` days, as in `parity compare`. ``confidence`` is that of an interval
+    which must lie beyond a bound as a whole: 1 - 2 x the rate of false alarms of one expectation."""
     cases = {(c.case, c.partition) for c in planned}
     checks = {(c.check, c.partition) for c in planned}
     outcomes = []
     for pair in pairs.read(system):
         both = (pair.baseline, pair.candidate)
-        compared = of_partitions([f'{system.name}:{name}' for name in both], uuid,
-                                 [m for expected in pair.expect for m in (expected.metric, expected.against) if m])
+        metrics = [m for expected in pair.expect for m in (expected.metric, expected.against) if m]
+        compared = of_partitions([f'{system.name}:{name}' for name in both], uuid, metrics, confidence)
         outcomes += [o for o in pairs.judged(pair, beside(pair, compared))
                      if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
                             for name in both)]
     return outcomes
 
 
-def of_partitions(both: Iterable[str], until: str, metrics: Collection[str] | None = None) -> Comparison:
+def of_partitions(both: Iterable[str], until: str, metrics: Collection[str] | None = None,
+                  confidence: float = CONFIDENCE) -> Comparison:
     """Compare two partitions up to the session ``until``: of each cell the runs that are like its newest one."""
     sides = [resolve.partition(name, until, metrics) for name in both]
     for side in sides:
         resolve.newest_alike(side.cells)
-    return compare(*sides)
+    resolve.remember(*sides)
+    return compare(*sides, confidence=confidence)

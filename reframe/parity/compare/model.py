@@ -39,9 +39,11 @@ class Row(Strict):
     against: str = ''                # the baseline's figure where another program made it: SPEEDUP
     unit: str
     better: Literal['higher', 'lower', '']      # '': the direction is not known
-    n: int                           # runs of the side that has fewer; pairs where it is paired
+    n: int                           # runs of the side that has fewer
     n_baseline: int
     n_candidate: int
+    sessions_baseline: int = 0       # sessions with these runs: what an interval counts
+    sessions_candidate: int = 0
     baseline: float | None = None    # median
     candidate: float | None = None
     spread_baseline: float | None = None        # robust standard deviation as a share of the median
@@ -49,7 +51,7 @@ class Row(Strict):
     ratio: float | None = None       # candidate / baseline
     low: float | None = None         # its interval; of a side alone, that of its median
     high: float | None = None
-    paired: bool = False
+    paired: bool = False             # both sides were measured in the same sessions, and compared in each
     verdict: Word = 'undecided'
     reason: str = ''                 # why there is no ratio, no interval, or no verdict
     notes: list[str] = Field(default_factory=list)
@@ -75,6 +77,11 @@ class Mean(Strict):
     speed: float                     # of the candidate, the baseline being 1
     checks: dict[str, float]         # what is in it
     metrics: int
+    low: float | None = None         # the interval of the speed
+    high: float | None = None
+    sessions_baseline: int = 0       # sessions that have all these metrics
+    sessions_candidate: int = 0
+    reason: str = ''                 # why there is no interval
 
 
 class Outcome(Strict):
@@ -90,7 +97,7 @@ class Outcome(Strict):
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    n: int = 0
+    n: int = 0                       # runs of the side that has fewer
     state: State
     why: str = ''
 
@@ -127,6 +134,7 @@ class Measured:
     place: str = ''                  # system:partition
     environ: str = ''
     values: list[Value] = field(default_factory=list)
+    past: list[Value] = field(default_factory=list)      # of earlier nights, where the values are of one
     label: str = ''
     reason: str = ''
     step: float | None = None        # what the timer resolves, where it is stated

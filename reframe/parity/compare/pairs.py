@@ -96,18 +96,19 @@ class Expectation(Strict):
         return shared(cell.metric) != cell.metric and f'{cell.check}.{shared(cell.metric)}' == self.metric \
             and not cell.changed and self.parameters.items() <= parameters(cell.case).items()
 
-    def state(self, row: Row) -> tuple[State, str]:
-        """Return ``regressed`` where the whole interval is beyond the bound, and why.
+    def state(self, row: Row, confidence: float) -> tuple[State, str]:
+        """Return ``regressed`` where the whole interval, of this ``confidence``, is beyond the bound, and why.
 
         Where only the ratio is, or where there is no interval, it is ``insufficient``: nobody is woken by one
         bad run."""
         if row.low is None or row.label:
             return 'insufficient', row.reason or 'no ratio'
-        said = f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}]'
+        said = (f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}] ({100 * confidence:.4g} %, '
+                f'{row.sessions_baseline} and {row.sessions_candidate} sessions)')
         if bounds.side(row.high, self.at_least, None) or bounds.side(row.low, None, self.at_most):
             return 'regressed', f'{said}, expected {self.said}'
         if bounds.side(row.ratio, self.at_least, self.at_most):
-            return 'insufficient', f'{said}: not {self.said}, but its interval may be: more runs will tell'
+            return 'insufficient', f'{said}: not {self.said}, but its interval may be: more nights will tell'
         return 'ok', said
 
 
@@ -210,7 +211,7 @@ def judged(pair: Pair, compared: Comparison) -> Iterator[Outcome]:
         both = {**names, 'expected': expected.said, 'against': expected.beside}
         rows = [r for r in compared.rows if expected.fits(r)]
         for row in rows:
-            state, why = expected.state(row)
+            state, why = expected.state(row, compared.confidence)
             yield Outcome(**both, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric,
                           ratio=row.ratio, low=row.low, high=row.high, n=row.n, state=state, why=why)
         if not rows:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from parity.system import systems
 
 #: How far the runs of a partition go back from its newest session.
 DAYS = 14
+#: How far a variance between nights is looked for before the older side.
+_PAST = 30
 _PLACE = re.compile(r'[A-Za-z0-9_-]+:[A-Za-z0-9_-]+')
 _VALID = ('must be system:partition, a session (parity verdict names it), or a file with results: '
           'a report of ReFrame (.json) or a .csv')
@@ -43,6 +46,7 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
     for side in (one, other):
         if left_out := newest_alike(side.cells):
             side.notes.append(f'{left_out} older runs left out: not like the newest (software, size, ranks ...)')
+    remember(one, other)
     return one, other
 
 
@@ -113,7 +117,7 @@ def _without(window: Side, against: Side) -> None:
 def _runs(side: Side) -> set[tuple]:
     """Return the stored runs of a side; a CSV has none that could be told from others."""
     return {(c.case, c.metric, c.place, c.environ, v.session, v.when)
-            for c in side.cells for v in c.values if v.session}
+            for c in side.cells for v in c.values if c.place}
 
 
 def newest_alike(cells: Iterable[Measured]) -> int:
@@ -128,8 +132,24 @@ def newest_alike(cells: Iterable[Measured]) -> int:
     return left_out
 
 
+def remember(*sides: Side) -> None:
+    """Give each cell of one session its runs of earlier nights, which tell how far nights differ."""
+    cells = [c for side in sides if side.kind in ('partition', 'session') for c in side.cells
+             if len({v.session for v in c.values}) == 1]
+    starts, known = database.starts() if cells else {}, {s for side in sides for s in side.sessions}
+    found = {}
+    for system, name in {tuple(c.place.split(':')) for c in cells}:
+        before = database.sessions_of(system, name, days=_PAST, until=min(known & starts.keys(), key=starts.get))
+        nights = history.rows(s for s in before if s not in known).filter(pl.col('rerun_of') == '')
+        found |= {_key(c): c for c in of_rows('', 'session', nights).cells}
+    for cell in cells:
+        of = found.get(_key(cell))
+        cell.past = [v for v in of.values if not differing(v.facts, cell.facts)] \
+            if of and of.label == cell.label else []
+
+
 _NEEDED = ('benchmark', 'metric', 'value')
-_OPTIONAL = ('unit', 'direction', 'subsystem')
+_OPTIONAL = ('unit', 'direction', 'subsystem', 'session')
 _DIRECTIONS = ('higher', 'lower')
 
 
@@ -172,7 +192,9 @@ def _of_csv(file: str, raw: bytes) -> list[Measured]:
         cell = cells.setdefault(key, Measured(row.get('subsystem', ''), key[0], *key, unit, direction))
         if (said := (unit, direction)) != (before := (cell.unit, cell.better)):
             raise UsageError(f'{file}:{line}: {key}: unit and direction {said}, before {before}')
-        cell.values.append(Value(files.number(row['value'], f'{file}:{line}: value')))
+        if not (session := row.get('session', '-')):
+            raise UsageError(f'{file}:{line}: session must not be empty; a file without the column is one session')
+        cell.values.append(Value(files.number(row['value'], f'{file}:{line}: value'), session=session))
     if not cells:
         raise UsageError(f'{file}: holds no row below its header')
     return list(cells.values())
@@ -189,6 +211,7 @@ def _bad_header(header: Sequence[str]) -> str:
 
 
 _CELL = ('case', 'place', 'environ', 'metric')
+_key = attrgetter(*_CELL)
 _OF_CELL = (*_CELL, 'subsystem', 'check', 'unit', 'better', 'changed')
 _RUN = ('session', 'value', 'ended', 'reason', 'label', 'why', 'alike', 'disturbed')
 _facts = cache(json.loads)

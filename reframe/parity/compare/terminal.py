@@ -11,7 +11,7 @@ from rich.text import Text
 
 from parity.base.figures import NOTHING, alike, number, percent
 from parity.base.text import brief, visible
-from parity.compare.model import SPEEDUP, WORDS, Comparison, Row, Side
+from parity.compare.model import SPEEDUP, WORDS, Comparison, Mean, Row, Side
 
 _STYLES = {'faster': 'green', 'slower': 'bold red', 'equivalent': 'green', 'undecided': 'cyan'}
 _BACKENDS = {'uml': 'User-mode Linux', 'kvm': 'KVM', 'qemu': 'QEMU emulation', 'none': 'no hypervisor'}
@@ -32,7 +32,8 @@ def rendered(c: Comparison, width: int) -> RenderableType:
             parts += [_line(''), *([_line(title, 'bold')] if title else []), _table(c, compared, width < _WIDE)]
     if c.means:
         parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: ' + ' · '.join(
-            f'{m.subsystem or "all"} {number(m.speed, pad=True)} ({", ".join(m.checks)})' for m in c.means))]
+            f'{m.subsystem or "all"} {number(m.speed, pad=True)}{_limits(m)} ({", ".join(m.checks)})'
+            for m in c.means))]
     parts += map(_line, _footnotes(c))
     return Group(*parts)
 
@@ -65,7 +66,7 @@ def _table(c: Comparison, rows: list[Row], narrow: bool) -> Table:
 
     A narrow table folds medians and words before names; n, ratio and interval never."""
     table = Table(box=None, pad_edge=False, header_style='')
-    head = '', c.baseline.name, c.candidate.name, 'n', 'ratio', f'{100 * c.confidence:g} %', ''
+    head = '', c.baseline.name, c.candidate.name, 'sessions: runs', 'ratio', f'{100 * c.confidence:.4g} %', ''
     for i, name in enumerate(head):
         table.add_column(_line(name), justify='left' if i in (0, 6) else 'right', no_wrap=i in (3, 4, 5),
                          max_width=10 if narrow and i in (1, 2, 6) else None)
@@ -86,14 +87,17 @@ def _table(c: Comparison, rows: list[Row], narrow: bool) -> Table:
 
 def _cells(row: Row, alone: bool, margin: float) -> list[str]:
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
-    limits = f'[{number(row.low, pad=True)}, {number(row.high, pad=True)}]' if row.low is not None else NOTHING
     metric = f'{row.metric} / {row.against}' if row.against else row.metric
     name = f'  {row.benchmark}: {metric}' if alone else f'    {metric}'
     one, two = (text + ('' if share is None else f' ± {percent(share)}') for text, share in (
         (f'{one} {unit}'.strip(), row.spread_baseline), (two, row.spread_candidate)))
-    count = f'{row.n} pairs' if row.paired else str(row.n) if row.n_baseline == row.n_candidate else \
-        f'{row.n_baseline}+{row.n_candidate}'
-    return [name, one, two, count, number(row.ratio, pad=True), limits, _word(row, margin)]
+    counts = f'{row.sessions_baseline}: {row.n_baseline}', f'{row.sessions_candidate}: {row.n_candidate}'
+    return [name, one, two, ' + '.join(dict.fromkeys(counts)), number(row.ratio, pad=True),
+            _limits(row).strip() or NOTHING, _word(row, margin)]
+
+
+def _limits(of: Row | Mean) -> str:
+    return '' if of.low is None else f' [{number(of.low, pad=True)}, {number(of.high, pad=True)}]'
 
 
 def _word(row: Row, margin: float) -> str:
@@ -112,23 +116,21 @@ def _footnotes(c: Comparison) -> list[str]:
             f'{_metrics(len(rows))} ({", ".join(dict.fromkeys(r.check for r in rows))})'
         said.append(f'{named}: {why}')
     if any(r.paired for r in c.rows):
-        said.append('pairs: the runs of both sides took turns; neighbours in time were divided by each other, and '
-                    'the ratio is the median of these quotients')
+        said.append('both sides were measured in the same sessions: the interval is of their differences in each')
     elif {c.baseline.kind, c.candidate.kind} <= {'partition', 'session'}:       # it is known when they ran
-        said.append('the sides did not take turns: what else changed between their times is in the ratios, too')
+        said.append('the sides were measured at other times: what else changed between them is in the ratios, too')
     if counted := sum(r.low is not None for r in c.rows):
         misses = round((1 - c.confidence) * counted)
-        said.append(f'each interval holds with {100 * c.confidence:g} % by itself, not all of them together'
+        said.append(f'each interval holds with {100 * c.confidence:.4g} % by itself, not all of them together'
                     + (f': of {counted} about {misses} may miss' if misses else ''))
     return [*said, *(f'note: {n}' for n in c.notes)]
 
 
 def _why(rows: list[Row]) -> dict[str, list[Row]]:
-    """Group rows by their notes: why they were not compared, or have a wider interval."""
+    """Group rows by their notes: why they were not compared, or where an interval comes from."""
     found: dict[str, list[Row]] = {}
     for row in rows:
-        widened = ('wider for lag-1 dependence between runs' if 'lag-1' in n else n for n in row.notes)
-        for why in filter(None, (row.reason, *widened)):
+        for why in filter(None, (row.reason, *row.notes)):
             found.setdefault(why, []).append(row)
     return found
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from parity.base import files, paths
 from parity.base.figures import amount, number
+from parity.compare import join
 from parity.report import drawings
 from parity.report.drawings import Drawn, Plot, Points
 from parity.report.templates import template
-from parity.stats import interval
 from parity.study import findings, told
 from parity.study.figures import Cell
 from parity.study.told import Compared
@@ -98,8 +98,7 @@ def _plots(of: Compared) -> Iterator[Drawn]:
 
 def _points(of: Compared, law: str, along: str, name: str, hollow: bool, cells: list[Cell]) -> Points:
     row = findings.fitted(of.study, 'published' if hollow else 'here', '', law, cells, along)
-    at = {findings.numeric(c, along): (c.median, *(
-              interval.limits([v.value for v in c.values]) or (c.median,) * 2))
+    at = {findings.numeric(c, along): (c.median, *(limit or c.median for limit in join.limits(c.values)))
           for c in cells if c.values and c.median > 0}
     if row.a is None or row.b is None:
         return Points(name, at, hollow)

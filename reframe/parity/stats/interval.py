@@ -1,32 +1,35 @@
-"""The ratio of two medians, with its interval: one method for every metric, chosen beforehand.
+"""The ratio of two sides, with its interval: one method for every metric, chosen beforehand.
 
-On logarithms. The interval of one side's median comes from its order statistics (Hettmansperger and
-Sheather, 1986: two neighbours interpolated), which assumes nothing of the noise's form; 3 to 5 runs, too few
-for that at 95 %, take Student's t, and 1 or 2 have none. MOVER (Zou and Donner, 2008) joins two sides: each
-limit's distance is the root of the summed squares of both medians' distances. Runs interleaved in time are
-pairs: the median of their quotients, as one side's. Runs that depend on one another (lag-1 autocorrelation)
-and a timer with few digits, half a step off, make it wider. Coverage: docs/compare.md, `python -m dev.coverage`.
+Sessions are independent, their runs are not: these share a node, a clock, neighbours. So a session is one figure,
+the mean of its runs' logarithms. Sides measured in the same sessions are compared in each (Student's t of the
+differences), others by Welch's t (1947). A side of one session takes its variance from earlier nights, or from the
+other side. Coverage: docs/compare.md, `python -m dev.coverage`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property, lru_cache
-from statistics import fmean, median, quantiles, stdev
+from statistics import fmean, median, quantiles
+
+import numpy as np
 
 CONFIDENCE = 0.95
-#: Fewer runs say nothing of the noise.
-FEWEST = 3
-#: Quantiles of Student's t at 97.5 % by the number of runs (scipy takes longer to import than a comparison).
-_T = {3: 4.302653, 4: 3.182446, 5: 2.776445}
-#: From so many runs on, one-sided 5 % of independent series show the autocorrelation that widens.
-_FEWEST_FOR_LAG = 10
-#: A factor of e^300 between runs is no noise, and no number that can be calculated with.
+#: Fewer earlier nights tell no variance.
+NIGHTS = 4
+#: No interval is narrower than this share to either side: no benchmark repeats so well.
+FLOOR = 0.001
+#: So much of all sessions may have measured one side only, where sides are compared in each session.
+_ALONE = 0.2
+#: A factor of e^300 is no noise, and no number that can be calculated with.
 _FARTHEST = 300.0
-_Z95 = 1.644854
+
+#: The variance of a session, its weight in the variance of the result, its degrees of freedom.
+Part = tuple[float | np.ndarray, float, float]
+#: By session: the mean logarithm of its runs, and how many there are.
+Sessions = Mapping[str, tuple[float, int]]
 
 
 @dataclass(frozen=True)
@@ -37,115 +40,126 @@ class Ratio:
     low: float | None = None
     high: float | None = None
     why: str = ''
-    notes: tuple[str, ...] = ()
+    note: str = ''                  # where the variance is from, if not from the sides themselves
+    paired: bool = False
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The runs of one side in the order of time. ``step``: the timer's; None: as many decimals as they show."""
+    """One side, and earlier nights of the same. ``step``: half a step of the timer, on the logarithm."""
 
-    values: tuple[float, ...]
-    step: float | None = None
+    sessions: Sessions
+    past: Sessions = field(default_factory=dict)
+    step: float = 0.0
 
-    @cached_property
-    def median(self) -> float:
-        return median(self.values)
+    @property
+    def means(self) -> np.ndarray:
+        return np.array([mean for mean, _ in self.sessions.values()])
 
-    @cached_property
-    def half_step(self) -> float:
-        """Half a step as a share of the median."""
-        exponents = [Decimal(repr(float(v))).normalize().as_tuple().exponent for v in self.values]
-        step = 10.0 ** min(0, *exponents) if self.step is None else self.step       # 0.01 of 1.8 and 1.78
-        return step / 2 / abs(self.median)
+    def limits(self) -> tuple[float, float] | tuple[None, None]:
+        """Return the interval of this side alone; None of fewer than 3 sessions."""
+        if len(self.sessions) < 3:
+            return None, None
+        half, at = half_width([part(self.means)], CONFIDENCE), self.means.mean()
+        return tuple(float(np.exp(np.clip(at + side * half, -_FARTHEST, _FARTHEST))) for side in (-1, 1))
 
 
-def ratio(baseline: Sample, candidate: Sample, pairs: bool = False) -> Ratio:
-    """Return the quotient of both medians; of ``pairs`` (run i of each side) the median of the quotients."""
-    if min(*baseline.values, *candidate.values, math.inf) <= 0:
-        return Ratio(None, why='values at or below 0: no ratio')
-    series = [candidate.values, baseline.values]
-    if pairs:
-        series = [[c / b for b, c in zip(baseline.values, candidate.values, strict=True)]]
-    at = candidate.median / baseline.median
-    if not all(0 < value < math.inf for value in (at, *series[0])):
+def sample(sessions: Mapping[str, Sequence[float]], past: Mapping[str, Sequence[float]],
+           step: float | None = None) -> Sample:
+    """Make a side of the runs of its sessions, and of the nights before them. ``step``: the timer's; None: as many
+    decimals as the runs show. ValueError: a value at or below 0."""
+    runs = [value for of in sessions.values() for value in of]
+    if min(runs) <= 0:
+        raise ValueError('values at or below 0: no ratio')
+    if step is None:
+        step = 10.0 ** min(0, *(Decimal(repr(float(v))).normalize().as_tuple().exponent for v in runs))
+    half = step / 2 / median(runs)
+    now, before = ({name: (fmean(map(math.log, of)), len(of)) for name, of in each.items() if min(of) > 0}
+                   for each in (sessions, past))
+    return Sample(now, before, -math.log1p(-half) if half < 0.5 else math.inf)
+
+
+def mean(parts: Sequence[tuple[float, Sample]]) -> Sample:
+    """Return the weighted mean of samples, of the sessions that have them all."""
+    def joined(*of: Sessions) -> Sessions:
+        return {name: (sum(weight * each[name][0] for (weight, _), each in zip(parts, of, strict=True)),
+                       sum(each[name][1] for each in of)) for name in of[0] if all(name in each for each in of)}
+    return Sample(joined(*(each.sessions for _, each in parts)), joined(*(each.past for _, each in parts)),
+                  sum(abs(weight) * each.step for weight, each in parts))
+
+
+def ratio(baseline: Sample, candidate: Sample, confidence: float = CONFIDENCE) -> Ratio:
+    """Return exp(difference of the means of session means), with its interval where their variance is known."""
+    both = baseline.sessions.keys() & candidate.sessions.keys()
+    every = len(baseline.sessions) + len(candidate.sessions)
+    if paired := len(both) > 1 and every - 2 * len(both) <= _ALONE * every:
+        found = np.array([candidate.sessions[name][0] - baseline.sessions[name][0] for name in sorted(both)])
+        difference, parts, notes = found.mean(), [part(found)], {}
+    else:
+        difference = candidate.means.mean() - baseline.means.mean()
+        parts, notes = _variances(baseline, candidate)
+    if abs(difference) > _FARTHEST:
         return Ratio(None, why='the values are too far apart: no ratio')
-    if pairs:
-        at = math.exp(median(map(math.log, series[0])))
-    if (n := min(map(len, series))) < FEWEST:
-        what = 'pair' if pairs else 'run'
-        return Ratio(at, why=f'{n} {what}{"s" if n > 1 else ""}: no interval, {FEWEST} are needed')
-    if (coarsest := max(baseline.half_step, candidate.half_step)) >= 0.5:
-        return Ratio(at, why=f'a step of the timer is {200 * coarsest:.0f} % of the median: no interval')
-    (below, above, lag), *others = map(_of_median, series)
-    for other_below, other_above, other_lag in others:
-        below, above, lag = math.hypot(below, other_above), math.hypot(above, other_below), max(lag, other_lag)
-    low = at * math.exp(-below) * (1 - candidate.half_step) / (1 + baseline.half_step)
-    high = at * math.exp(min(above, _FARTHEST)) * (1 + candidate.half_step) / (1 - baseline.half_step)
-    if not 0 < low <= high < math.inf or above > _FARTHEST:
-        return Ratio(at, why='the runs are too far apart: no interval')
-    notes = (f'runs depend on one another (lag-1 {lag:.2f}): wider by {_factor(lag):.2f}',) if lag else ()
-    return Ratio(at, low, high, notes=notes)
+    at, step = float(f'{math.exp(difference):.12g}'), baseline.step + candidate.step      # 12 / 10 is 1.2
+    if not parts:
+        return Ratio(at, why='one session a side: no interval; run more nights, or compare where '
+                             f'{NIGHTS} earlier nights of the same are stored')
+    if math.isinf(step):
+        return Ratio(at, why='a step of the timer is as large as the figure: no interval', paired=paired)
+    half = min(max(half_width(parts, confidence), FLOOR) + step, _FARTHEST)
+    return Ratio(at, math.exp(difference - half), math.exp(difference + half), '', '; '.join(notes), paired)
 
 
-def limits(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the interval of the median; None of fewer than FEWEST values, and of values at or below 0."""
-    if len(values) < FEWEST or min(values) <= 0:
-        return None
-    (below, above, _), at = _of_median(values), median(values)
-    return (at * math.exp(-below), at * math.exp(above)) if max(below, above) < _FARTHEST else None
+def _variances(*sides: Sample) -> tuple[list[Part], dict[str, None]]:
+    """Return the parts of the variance, [] where it is not known; and whence they are. A source is one part."""
+    weights: list[tuple[Sessions, float]] = []
+    notes: dict[str, None] = {}
+    for side, other in (sides, sides[::-1]):
+        source, weight = side.sessions, 1 / len(side.sessions)
+        if len(source) == 1:        # fewer runs than the source's sessions have: at most so much more
+            told = len(side.past) >= NIGHTS
+            source, runs = side.past if told else other.sessions, next(iter(source.values()))[1]
+            if len(source) == 1:
+                return [], notes
+            weight = max(1.0, fmean(n for _, n in source.values()) / runs)
+            where = 'nights of history' if told else 'sessions of the other side'
+            notes[f'variance between nights from {len(source)} {where}'] = None
+        weights.append((source, weight))
+    if weights[0][0] == weights[1][0]:
+        weights = [(weights[0][0], weights[0][1] + weights[1][1])]
+    return [(part if weight < 1 else borrowed)(Sample(source).means, weight) for source, weight in weights], notes
 
 
-def spread(values: Sequence[float]) -> float | None:
+def part(means: np.ndarray, weight: float = 0.0) -> Part:
+    """Return what the sessions of a side tell of its mean's variance: ``means`` [..., sessions], two at least."""
+    k = means.shape[-1]
+    return means.var(-1, ddof=1), weight or 1 / k, k - 1
+
+
+def borrowed(means: np.ndarray, weight: float) -> Part:
+    """Return what other sessions tell of a single one. Long tails show in it, where a mean would hide them: two
+    thirds of the degrees of freedom (an excess kurtosis of 1) keep the coverage."""
+    variance, _, degrees = part(means)
+    return variance, weight, degrees * 2 / 3
+
+
+def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
+    """Return half the width of Student's interval of a sum of independent parts.
+
+    The degrees of freedom are Satterthwaite's (1946), but no more than alike noise would give: else two sessions
+    that happen to lie together, beside 30, cover 87 %."""
+    from scipy.special import stdtrit  # it takes a tenth of a second
+    shares = [(np.maximum(variance, 1e-24) * weight, degrees) for variance, weight, degrees in parts]
+    total = sum(share for share, _ in shares)
+    degrees = np.minimum(total ** 2 / sum(share ** 2 / of for share, of in shares),
+                         sum(w for _, w, _ in parts) ** 2 / sum(w ** 2 / of for _, w, of in parts))
+    return stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(total)
+
+
+def spread(values: Iterable[float]) -> float | None:
     """Return the robust standard deviation 0.7413 x IQR as a share of the median; None of one value, or at 0."""
-    middle = median(values)
-    if len(values) < 2 or not middle:
+    values = sorted(values)
+    if len(values) < 2 or not (middle := median(values)):
         return None
     first, _, third = quantiles(values, n=4, method='inclusive')
     return 0.7413 * (third - first) / abs(middle)
-
-
-def _of_median(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the distances of the limits below and above the logarithm of the median, and the lag-1
-    autocorrelation where it widens them, else 0."""
-    logs = [math.log(v) for v in values]
-    n, middle, lag = len(logs), median(logs), _lag(logs)
-    if n in _T:
-        half = _T[n] * stdev(logs) / math.sqrt(n)
-        low, high = fmean(logs) - half, fmean(logs) + half
-    else:
-        ordered = sorted(logs)
-        k, weight = _position(n)
-        low = (1 - weight) * ordered[k - 1] + weight * ordered[k]
-        high = (1 - weight) * ordered[n - k] + weight * ordered[n - k - 1]
-    return (middle - low) * _factor(lag), (high - middle) * _factor(lag), lag
-
-
-@lru_cache
-def _position(n: int) -> tuple[int, float]:
-    """Return (k, weight) of the limits: order statistic k, and how far towards k + 1."""
-    k = 1
-    while _confidence(n, k + 1) >= CONFIDENCE:
-        k += 1
-    inner, outer = _confidence(n, k + 1), _confidence(n, k)
-    share = (outer - CONFIDENCE) / (outer - inner)
-    return k, (n - k) * share / (k + (n - 2 * k) * share)
-
-
-def _confidence(n: int, k: int) -> float:
-    """Return the probability that the median is between order statistics k and n + 1 - k."""
-    return 1 - 2 * sum(math.comb(n, i) for i in range(k)) / 2 ** n
-
-
-def _lag(logs: list[float]) -> float:
-    """Return the lag-1 autocorrelation, 0 where the runs are few or it may be chance."""
-    n, mean = len(logs), fmean(logs)
-    total = sum((x - mean) ** 2 for x in logs)
-    if n < _FEWEST_FOR_LAG or not total:
-        return 0.0
-    lag = sum((a - mean) * (b - mean) for a, b in zip(logs, logs[1:], strict=False)) / total
-    return min(lag, 0.9) if lag > _Z95 / math.sqrt(n) else 0.0
-
-
-def _factor(lag: float) -> float:
-    """Return how much wider the interval of a mean is in a series of this lag-1 autocorrelation (AR 1)."""
-    return math.sqrt((1 + lag) / (1 - lag))

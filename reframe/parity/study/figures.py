@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
@@ -80,7 +80,7 @@ def published(study: Study, name: str) -> tuple[list[Cell], list[str]]:
         if row['flag']:
             cell.flagged.append((value, row['flag']))
         else:
-            runs[row['run']] = Value(value)
+            runs[row['run']] = Value(value, session=f'{cell.name} {row["run"]}')      # no run shares another's
     return _joined(study, cells.values())
 
 
@@ -125,7 +125,7 @@ def _joined(study: Study, cells: Iterable[tuple[Cell, dict[str, Value]]]) -> tup
         first, _ = kept[0] if kept else next(iter(parts.values()))
         runs = [run for run in kept[0][1] if all(run in of for _, of in kept)] if kept else []
         out.append(Cell(experiment, metric, dict(point), first.unit, first.better,
-                        [Value(fmean(of[run].value for _, of in kept)) for run in runs],
+                        [replace(kept[0][1][run], value=fmean(of[run].value for _, of in kept)) for run in runs],
                         [each for cell, _ in kept for each in cell.flagged],
                         ', '.join(dict.fromkeys(cell.where for cell, _ in kept if cell.where)), step=first.step,
                         label=first.label))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from parity.base.figures import amount, number
 from parity.base.strict import Strict
 from parity.compare.model import Comparison, Row
-from parity.stats import interval
 from parity.study import formula
 from parity.study.figures import Cell, named, quotient
 from parity.study.model import Clusters, Derived, Finding, Formula, Point, Series, Study, filled
@@ -373,7 +372,8 @@ def _repeats(row: Row, bounds: dict[str, float]) -> str:
     """Say how many runs of a side would end the straddling: an interval's width falls with their root."""
     far = min(abs(math.log(row.ratio / bound)) for bound in bounds.values() if bound > 0)
     half = math.log(row.high / row.low) / 2
-    needed = max(interval.FEWEST, math.ceil(row.n * (half / far) ** 2)) if far else math.inf
+    sessions = min(row.sessions_baseline, row.sessions_candidate)
+    needed = max(2, math.ceil(sessions * (half / far) ** 2)) if far else math.inf
     return f'about {needed} repeats would tell' if needed <= 10_000 else 'no number of repeats would tell'
 
 
