@@ -9,12 +9,16 @@ import pytest
 import judging
 import nights as made
 import sessions
+from parity.base.errors import UsageError
+from parity.compare.pairs import Pair
 from parity.nightly import run as again_tonight
+from parity.plan import PlannedCase
 from parity.records import history, record
 from parity.report import answer
 from parity.system import systems
-from parity.verdict import judge, terminal
+from parity.verdict import budget, judge, terminal
 from parity.verdict import nights as by_series
+from parity.verdict.model import Budget
 from sessions import METRICS, case, planned, ran, verdict_on
 
 BAND = (100.0, -0.05, 0.05)
@@ -215,7 +219,10 @@ def test_accepted_bounds_are_counted_and_a_low_night_is_worth_another_run_that_i
     stored('bounded', *[case(100.0 + i, latency=1.5, refs={'hpl': (100.0, -0.1, 0.1)}) for i in (-1, 0, 1)])
     cell, verdict = hpl()
     assert cell.verdict == 'blind' and not cell.reason.startswith('tonight')        # the accepted bounds said so
-    assert verdict.trust.startswith('2 of 2 judged: 1 against accepted bounds; 1 against their last nights: at most')
+    assert verdict.trust == ('2 of 2 judged: 1 against accepted bounds; 1 against their last nights; false alarms: at most 1 a month by 1 history, one in '
+                             '60 nights each (docs/regression.md); 1 bound without a history: one in 1,000 nights each, up to 0.03 a month more; '
+                             '1 histories too short for that (40 nights)')
+    assert verdict.budget == Budget(histories=1, bounds=1, rate=1 / 60, bounds_alone=1)
     assert verdict.next.startswith('parity refs propose')
     nights(1, 0.93)
     cell, verdict = hpl()
@@ -223,6 +230,29 @@ def test_accepted_bounds_are_counted_and_a_low_night_is_worth_another_run_that_i
     nights(1, 0.93, parity_rerun_of=verdict.session.uuid)
     cell, verdict = hpl()
     assert verdict.session.uuid == 'night-0045' and not cell.suspicious
+
+
+@pytest.mark.parametrize('stated, said', [('0', '0 must be greater than 0'), ('.inf', ''), ('-1', '-1 must be greater than 0'), ('many', 'number'), ('1, a_week: 2', 'a_week: no such key')])
+def test_a_budget_of_false_alarms_is_a_number_above_0(site, stated, said):
+    assert systems.read('local').alarms.a_month == 1
+    text = site.read_text()
+    site.write_text(text.replace('partitions:', f'alarms: {{a_month: {stated}}}\npartitions:', 1))
+    with pytest.raises(UsageError, match=rf'system.yaml:{text.partition("partitions:")[0].count(chr(10)) + 1}: .*{said}'):
+        systems.read('local')
+
+
+def test_all_that_can_turn_a_night_red_by_chance_shares_the_budget(site, stored, nights):
+    site.write_text(site.read_text().replace('partitions:', 'alarms: {a_month: 0.5}\npartitions:', 1))
+    nights(45)
+    assert judge.newest().budget == Budget(a_month=0.5, histories=2, rate=0.5 / 60)
+    assert 'at most 0.5 a month by 2 histories, one in 120 nights each' in judge.newest().trust
+    pair = Pair(baseline='a', candidate='b', expect=[{'metric': 'Toy.hpl', 'at_least': 1}, {'metric': 'Toy.t_gpu', 'parameters': {'x': '1'}, 'at_least': 1}])
+    cases = [PlannedCase(**{**planned(name, partition=place, metrics=[{'name': m, 'unit': 's', 'better': 'lower'} for m in ('hpl', 't_gpu0', 't_gpu1')]),
+                            'check': 'Toy'}) for name in ('Toy %x=1', 'Toy %x=2') for place in 'abc']
+    assert budget.expectations([pair], cases) == 2 + 2
+    assert budget.said(budget.of(1, 0, 0, 0)) == '' and budget.of(1e9, 1, 1, 1).rate == 0.1
+    alone = budget.of(1, 0, 12, 0).model_copy(update={'bounds_alone': 12})
+    assert budget.said(alone) == '12 bounds without a history: one in 1,000 nights each, up to 0.36 a month in all'
 
 
 @pytest.mark.parametrize('again_at, word, code', [(100.0, 'ok', 0), (80.0, 'regressed', 1), (None, 'regressed', 1)])
@@ -257,6 +287,8 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
     monkeypatch.setattr(history, 'load', lambda system: made.frame(*rows))
     expected = judging.judge_all(singly, len(singly))
     assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
-    for (told, *figures), each, past in zip(by_series.of_cells(cells, 'onebox', 'night-49'), expected, singly, strict=True):
+    found, shared = by_series.of_cells(cells, 'onebox', 'night-49', lambda histories: budget.of(1, histories, 100, 0))
+    assert shared.histories == 3 and shared.rate == 1 / 3090
+    for (told, *figures), each, past in zip(found, expected, singly, strict=True):
         assert (told.verdict, told.why, told.needs_rerun, told.value) == (each.verdict, each.why, each.needs_rerun, pytest.approx(each.value))
         assert tuple(figures) == past.nights[-1][:2]

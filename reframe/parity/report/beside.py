@@ -60,7 +60,8 @@ def of_session(verdict: Verdict) -> Beside:
     return Beside(
         before=judged, unreadable=unreadable,
         differences=differences(earlier, session) if earlier else [],
-        nights=nights.of_recent(recent, known, judging.words(verdict.cells, system, session.uuid), absent),
+        nights=nights.of_recent(recent, known, judging.words(verdict.cells, system, session.uuid,
+                                                                verdict.budget.rate), absent),
         plots=drawings.of_sessions(session, earlier),
         facts=session,
         changes={environ: cause.steps(stored, environ) for environ in {cell.environ for cell in verdict.cells}},

@@ -24,7 +24,8 @@ FEWEST, MOST = 10, 30
 FACTORS = (4.219, 5.176, 4.101, 4.852, 4.015, 4.626, 3.948, 4.493, 3.910, 4.366, 3.869, 4.267, 3.838, 4.203,
            3.807, 4.126, 3.780, 4.082, 3.752, 4.034, 3.740)
 #: The promise of a bound, for nights as its derivation assumes them.
-STATED = ('with 95 % confidence at most 1 of 1000 nights like these lies beyond a bound '
+CHANCE = 1 / 1000
+STATED = (f'with 95 % confidence at most 1 of {1 / CHANCE:.0f} nights like these lies beyond a bound '
           '(independent nights, normal noise)')
 #: No bound is narrower (a share of the value): what a quiet history has not met yet, a kernel or a
 #: colder room, moves most figures by that much.

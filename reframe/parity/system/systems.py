@@ -303,6 +303,12 @@ class Notify(Strict):
     reminder: Time = '7d'                       # after this time a lasting fault is sent again
 
 
+class Alarms(Strict):
+    """False alarms that chance may give: histories, accepted bounds and pairs share them (docs/regression.md)."""
+
+    a_month: Positive = 1.0             # of the whole system
+
+
 class IoBudget(Strict):
     """The bytes that storage checks may write: it shortens a case, or skips it with the reason."""
 
@@ -328,6 +334,7 @@ class System(Strict):
     environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
     notify: Notify | None = None
     io_budget: IoBudget = IoBudget()
+    alarms: Alarms = Alarms()
     partitions: list[Partition] = Field(min_length=1)
 
     @model_validator(mode='after')

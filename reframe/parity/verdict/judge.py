@@ -7,6 +7,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -25,12 +26,12 @@ from parity.records.record import Session as Record
 from parity.refs import accepted
 from parity.session import recovery
 from parity.stats import bounds
-from parity.stats.noise import DEFAULT, RATE, WHOLE_NIGHT
+from parity.stats.noise import DEFAULT
 from parity.system import systems
 from parity.system.systems import Retired, System
-from parity.verdict import acks
+from parity.verdict import acks, budget
 from parity.verdict import cells as cellmaker
-from parity.verdict.model import WORDS, Cell, CodeCoverage, Coverage, Session, Verdict, names
+from parity.verdict.model import WORDS, Budget, Cell, CodeCoverage, Coverage, Session, Verdict, names
 
 #: Nights in a row after which a disturbed cell is no accident any more.
 TOO_OFTEN = 3
@@ -80,25 +81,32 @@ def _judged(session: Record) -> Verdict:
     system, spack = systems.read(planned.system), 'spack' in planned.providers
     waived, expired = systems.waived(system, today)
     cells, outcomes, longer = _cells(planned, session, system, waived), [], []
+    declared = pairs.read(system)
+    share = partial(budget.of, system.alarms.a_month, bounded=sum(map(budget.guarded, cells)),
+                    pairs=budget.expectations(declared, planned.cases))
+    shared = share(0)
     # imported where they are needed: a first verdict loads no polars, which would double its time
     if database.uuids() != [uuid]:
         from parity.verdict import nights
-        cells, longer = nights.with_history(cells, system.name, uuid), nights.longer(system.name, uuid)
+        cells, shared = nights.with_history(cells, system.name, uuid, share)
+        longer = nights.longer(system.name, uuid)
+    alone = sum(budget.guarded(cell) and cell.history in ('', 'insufficient') for cell in cells)
+    shared = shared.model_copy(update={'bounds_alone': alone})
     cells = list(map(cellmaker.with_power, cells))
     if any(c.verdict == 'regressed' for c in cells):
         from parity.verdict import cause
         cells = cause.told(cells, system.name, uuid)
-    if pairs.read(system):
+    if declared:
         from parity.compare import join
-        outcomes = join.of_session(system, uuid, planned.cases)
+        outcomes = join.of_session(system, uuid, planned.cases, confidence=1 - 2 * shared.rate)
     cells, faults = acks.applied(cells, system.name, today)
-    coverage, trust = _coverage(cells, planned, 'no check' if spack else 'no Spack'), _trust(cells)
+    coverage, trust = _coverage(cells, planned, 'no check' if spack else 'no Spack'), _trust(cells, shared)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
     cells = [*cells, *missing]
     counts = Counter(c.verdict for c in cells)
     return Verdict(
-        session=_session(session, planned), coverage=coverage, trust=trust, cells=cells, retired=retired,
-        pairs=outcomes, counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
+        session=_session(session, planned), coverage=coverage, trust=trust, budget=shared, cells=cells,
+        retired=retired, pairs=outcomes, counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
         warnings=[*_warnings(session), *_left_running(session), *expired, *again, *longer, *faults,
                   *accepted.expired(system.name)],
         next=_next(cells, system.name, uuid, missing),
@@ -177,8 +185,8 @@ def _session(session: Record, planned: Plan) -> Session:
         cmdline=session.cmdline, reframe=session.reframe, software=session.announcement, facts=facts)
 
 
-def _trust(cells: list[Cell]) -> str:
-    """Return the line with the number of judged cells, their judges, and the rate of false alarms."""
+def _trust(cells: list[Cell], shared: Budget) -> str:
+    """Return the line with the number of judged cells, their judges, and the budget of false alarms."""
     by_history = sum(c.history not in ('', 'insufficient') for c in cells)
     short = sum(c.history == 'insufficient' for c in cells)
     bounded = [c.reference is not None and c.verdict in JUDGED for c in cells]
@@ -189,9 +197,9 @@ def _trust(cells: list[Cell]) -> str:
     said += f': {sum(bounded)}' if judged > sum(bounded) > 0 else ''
     said += ' against accepted bounds' if any(bounded) else \
         ': no reference has been accepted for these cells' if all(c.reference is None for c in cells) else ''
-    if by_history:
-        said += (f'; {by_history} against their last nights: at most {1000 * RATE:g} false alarm per 1000 '
-                 f'cell-nights, {WHOLE_NIGHT:g} in all (docs/regression.md)')
+    said += f'; {by_history} against their last nights' if by_history else ''
+    if by_chance := budget.said(shared):
+        said += f'; {by_chance}'
     if short:
         said += f'; {short} histories too short for that ({DEFAULT.least + DEFAULT.last} nights)'
     return said

@@ -187,6 +187,17 @@ class Session(Strict):
     facts: dict[str, Any] = Field(default_factory=dict)  # nested, of the machine: JSON values
 
 
+class Budget(Strict):
+    """The false alarms that chance may give. ``rate``: of each history, bound and pair, in a night."""
+
+    a_month: float = 1.0             # false alarms a month and system (`alarms` in system.yaml)
+    histories: int = 0
+    bounds: int = 0                  # cells with accepted bounds
+    pairs: int = 0                   # figures that declared pairs speak of
+    rate: float = 1 / 30
+    bounds_alone: int = 0            # cells without a history: stats.bounds.CHANCE instead of ``rate``
+
+
 class Verdict(Strict):
     """Everything that parity says about one session. ``warnings`` are part of the answer."""
 
@@ -194,6 +205,7 @@ class Verdict(Strict):
     coverage: Coverage
     counts: dict[Word, int]
     trust: str                       # how far to trust it: the stated error rate, or that none is
+    budget: Budget = Budget()
     warnings: list[str]
     next: str                        # the next command
     exit_code: int

@@ -5,6 +5,8 @@ false alarms. Worse by either is a regression, unless the same case, run again t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -18,12 +20,14 @@ from parity.records.outset import parameters
 from parity.refs import accepted
 from parity.stats import bounds, search
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.noise import DEFAULT, Nights, of_nights
+from parity.stats.noise import DEFAULT, WHOLE_NIGHT, Nights, Rules, of_nights
 from parity.verdict.cells import OPEN, sentence
-from parity.verdict.model import Cell
+from parity.verdict.model import Budget, Cell
 
 #: The words by accepted bounds and by history, where the history has the last word; it always has for `regressed`.
 _LAST_WORD = {('ok', 'improved'), ('unreferenced', 'improved'), ('unreferenced', 'ok')}
+#: Nights that a history needs.
+ENOUGH = DEFAULT.least + DEFAULT.last
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
 TIMES, SECONDS = 2.0, 10.0
 #: The usual time is the median of the newest nights, of so many at most and at least.
@@ -41,15 +45,17 @@ class Tonight(NamedTuple):
     reruns: tuple[float, ...]
 
 
-def with_history(cells: list[Cell], system: str, session: str) -> list[Cell]:
-    """Return all cells of the session, each with its last word."""
+def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
+                 ) -> tuple[list[Cell], Budget]:
+    """Return all cells of the session, each with its last word, and the budget of so many histories."""
     judged = [c for c in cells if c.verdict in OPEN and c.better]
     disturbed = [c for c in cells if c.verdict == 'disturbed']
-    told = zip(judged, of_cells(judged, system, session), strict=True)
+    found, shared = of_cells(judged, system, session, budget)
+    told = zip(judged, found, strict=True)
     known = {id(c): _joined(c, tonight) for c, tonight in told if tonight}
     for cell, count in zip(disturbed, _disturbed(disturbed, system, session), strict=True):
         known[id(cell)] = {'disturbed_nights': count}
-    return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells]
+    return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells], shared
 
 
 def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
@@ -67,38 +73,45 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
     return {**update, 'verdict': word, 'reason': reason}
 
 
-def of_cells(cells: list[Cell], system: str, session: str) -> list[Tonight | None]:
-    """Return the judgement of each cell's history, None for one without a figure tonight.
+def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
+             ) -> tuple[list[Tonight | None], Budget]:
+    """Return the judgement of each cell's history, None for one without a figure tonight, and the budget.
 
-    Tonight is the last night. The more cells, the stricter the rules."""
+    Tonight is the last night. ``budget``: of so many histories that are long enough to judge."""
     frame = _up_to(cells, system, session)
     tonight = frame.filter(pl.col('night') == frame['night'].max()) if len(frame) else frame
     here = tonight.filter(~pl.col('again'))['cell'].unique().sort()
     found: list[Tonight | None] = [None] * len(cells)
     if here.is_empty():
-        return found
+        return found, budget(0)
     by_cell = (tonight.filter(again=again).group_by('cell', maintain_order=True) for again in (False, True))
     runs, reruns = (dict(group.agg('value').iter_rows()) for group in by_cell)
     nights, rows = _table(frame.filter(pl.col('cell').is_in(here.implode())))
     own = [cells[i] for i in here]
     references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in own]
-    told, _ = judged(nights, _signs(own), rows['label'].to_list(), DEFAULT.for_cells(len(own)), references)
+    shared = budget(int((np.diff(nights.start) >= ENOUGH).sum()))
+    told, _ = judged(nights, _signs(own), rows['label'].to_list(), _rules(shared.rate), references)
     for i, each in zip(here, told, strict=True):
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())))
-    return found
+    return found, shared
+
+
+def _rules(rate: float) -> Rules:
+    """Return the rules that alarm falsely at most at this rate."""
+    return DEFAULT.for_cells(math.ceil(WHOLE_NIGHT / rate))
 
 
 #: The word of a night by its state (parity.stats.search).
 _STATES = {search.SLOW: 'regressed', search.FAST: 'improved', search.TOO_FEW: 'insufficient'}
 
 
-def words(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
+def words(cells: list[Cell], system: str, session: str, rate: float) -> pl.DataFrame:
     """Return the word that today's rule has for each night of each cell, by CELL and `start`, Unix time."""
     frame = _up_to(cells, system, session)
     if frame.is_empty():
         return pl.DataFrame(schema=dict.fromkeys((*history.CELL, 'word'), pl.String) | {'start': pl.Float64})
     nights, rows = _table(frame)
-    rules = DEFAULT.for_cells(frame['cell'].n_unique())
+    rules = _rules(rate)
     state = search.follow(nights, of_nights(nights, rules), rules).state
     return (rows.with_columns(word=pl.Series(state).replace_strict(_STATES, default='ok', return_dtype=pl.String))
             .join(_named(cells), on='cell').select(*history.CELL, 'word', start='night'))
