@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parity.stats.interval import CONFIDENCE, borrowed, half_width, part
+from parity.stats.interval import CONFIDENCE, half_width, part
 
 #: Noise of mean 0 and variance 1.
 FAMILIES: dict[str, Callable[..., np.ndarray]] = {
@@ -83,11 +83,11 @@ def _rows(name: str, trials: int, between: float, noise: Callable[[tuple[int, ..
         yield row('same sessions', f'{k}', found.mean(-1), [part(found)], 2 * (between + within) / k)
     for runs in (RUNS, 1):      # one session a side, of as many runs as the nights before, or of a single one
         past, a, b = sessions(HISTORY), sessions(1, runs=runs)[..., 0], sessions(1, runs=runs)[..., 0]
-        yield row(f'{HISTORY} nights of history, {runs} now', '1+1', b - a, [borrowed(past, 2 * RUNS / runs)],
+        yield row(f'{HISTORY} nights of history, {runs} now', '1+1', b - a, [part(past, 2 * RUNS / runs)],
                   2 * (between + (1 - between) / runs), runs < RUNS)
     for k in SESSIONS[2:]:
         a, b = sessions(k), sessions(1)
-        yield row('the other side tells', f'{k}+1', b[..., 0] - a.mean(-1), [borrowed(a, 1 + 1 / k)],
+        yield row('the other side tells', f'{k}+1', b[..., 0] - a.mean(-1), [part(a, 1 + 1 / k)],
                   (between + within) * (1 + 1 / k), k < 10)
     for k in SESSIONS:
         a, b = sessions(k, METRICS), sessions(k, METRICS)

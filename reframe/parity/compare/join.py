@@ -15,7 +15,7 @@ from parity.compare import model, pairs, resolve
 from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
 from parity.compare.pairs import Expectation, Pair
 from parity.stats import interval
-from parity.stats.interval import CONFIDENCE, Ratio, Sample
+from parity.stats.interval import CONFIDENCE, Ratio
 from parity.system import systems
 from parity.system.systems import System
 
@@ -26,7 +26,6 @@ PRINTED = 'in print each run counts as a session: intervals hold for these runs,
 #: What no label makes comparable; nor does a pair of different programs, which are compared node to node.
 _NEVER = ('unit', 'direction')
 _NODE_TO_NODE = (*_NEVER, 'nodes')
-_Compared = tuple[Row, tuple[Sample, Sample] | None]
 
 
 def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool = False,
@@ -36,21 +35,21 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too. ``confidence`` is
     that of each interval."""
     names = baseline.name, candidate.name
-    joined = list(_joined(baseline, candidate))
-    compared = [_row(one, other, names, margin, label, confidence) for one, other in joined
-                if one.values or other.values]
-    rows = [row for row, _ in compared]
+    every = list(_joined(baseline, candidate))
+    joined = [(one, other) for one, other in every if one.values or other.values]
+    rows = [_row(*both, names, margin, label, confidence) for both in joined]
+    means = _means(zip(rows, joined, strict=True), confidence)
     facts = [(one.facts, other.facts) for one, other in joined if one.values and other.values]
     rows.sort(key=lambda r: (_ORDER.index(r.subsystem) if r.subsystem in _ORDER else len(_ORDER), r.subsystem))
     counted = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
     differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
     alike, unknown = _known(facts)
-    neither = len(joined) - len(rows)
+    neither = len(every) - len(joined)
     notes = [f'{neither} metrics were measured on neither side'] if neither else []
     notes += [PRINTED] if baseline.kind == 'published' else []
     return Comparison(
         baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
-        differs=differs, labelled=label, rows=rows, means=_means(compared, confidence),
+        differs=differs, labelled=label, rows=rows, means=means,
         notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *unknown])
 
 
@@ -59,9 +58,8 @@ def alone(side: Side) -> Comparison:
     rows = []
     for cell in side.cells:
         low, high = limits(cell.values)
-        rows.append(Row(subsystem=cell.subsystem, check=cell.check, benchmark=cell.case, metric=cell.metric,
-                        unit=cell.unit, better=cell.better, label=cell.label, reason=cell.reason, low=low,
-                        high=high, **{**_sides(cell.values, []), 'n': len(cell.values)}))
+        counts = {**_sides(cell.values, []), 'n': len(cell.values)}
+        rows.append(Row(**_about(cell), **counts, label=cell.label, reason=cell.reason, low=low, high=high))
     return Comparison(baseline=side, candidate=Side('', side.kind, []), confidence=CONFIDENCE, margin=MARGIN,
                       alike={}, differs=[], labelled=False, rows=rows, means=[],
                       notes=[*side.notes, *([PRINTED] if side.kind == 'published' else [])])
@@ -108,24 +106,24 @@ def _known(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]
             [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(alone.items())])
 
 
-def _means(compared: Iterable[_Compared], confidence: float) -> list[Mean]:
+def _means(compared: Iterable[tuple[Row, tuple[Measured, Measured]]], confidence: float) -> list[Mean]:
     """Return a geometric mean a subsystem: of the metrics of a case, of the cases of a check, of the checks.
 
     So a check with many sizes weighs no more than one with a single figure. A rate and a time of the same run do
     not count twice. Rows without a ratio, refused ones and cached figures are not in it. The interval is of the
     sessions that have all metrics, a mean of each: metrics of a session are not independent."""
-    found: dict[str, dict[str, dict[str, list[_Compared]]]] = {}
-    for row, samples in compared:
+    found: dict[str, dict[str, dict[str, list]]] = {}
+    for row, both in compared:
         if row.speed:
             cases = found.setdefault(row.subsystem, {}).setdefault(row.check, {})
-            cases.setdefault(row.benchmark, []).append((row, samples))
+            cases.setdefault(row.benchmark, []).append((row, both))
     means = []
     for subsystem, checks in sorted(found.items()):
         of_checks = {check: fmean(fmean(math.log(row.speed) for row, _ in metrics) for metrics in cases.values())
                      for check, cases in checks.items()}
-        weighed = [((1 if row.better == 'higher' else -1) / len(checks) / len(cases) / len(metrics), samples)
-                   for cases in checks.values() for metrics in cases.values() for row, samples in metrics]
-        one, other = (interval.mean([(weight, samples[i]) for weight, samples in weighed]) for i in (0, 1))
+        weighed = [((1 if row.better == 'higher' else -1) / len(checks) / len(cases) / len(metrics), both)
+                   for cases in checks.values() for metrics in cases.values() for row, both in metrics]
+        one, other = (interval.mean([(weight, both[i].sample) for weight, both in weighed]) for i in (0, 1))
         whole = interval.ratio(one, other, confidence) if one.sessions and other.sessions else \
             Ratio(None, why='no session of a side has all of these metrics')
         means.append(Mean(
@@ -136,34 +134,34 @@ def _means(compared: Iterable[_Compared], confidence: float) -> list[Mean]:
     return means
 
 
+def _about(cell: Measured) -> dict[str, Any]:
+    return {'subsystem': cell.subsystem, 'check': cell.check, 'benchmark': cell.case, 'metric': cell.metric,
+            'unit': cell.unit, 'better': cell.better, 'changed': cell.changed}
+
+
 def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, label: bool,
-         confidence: float, never: tuple[str, ...] = _NEVER) -> _Compared:
-    """Return the row of two cells, of which one may have no values, and its samples. With ``label`` all but
-    ``never`` may differ."""
+         confidence: float, never: tuple[str, ...] = _NEVER) -> Row:
+    """Return the row of two cells; either may have no values. With ``label`` all but ``never`` may differ."""
     measured = baseline.values and candidate.values
     one, other = ({'unit': cell.unit, 'direction': cell.better, **cell.facts} for cell in (baseline, candidate))
     differs = [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
                for fact in model.differing(one, other)] if measured else []
     known = baseline if baseline.values else candidate
-    fields: dict[str, Any] = {
-        'subsystem': known.subsystem, 'check': known.check, 'benchmark': known.case, 'metric': known.metric,
-        'unit': known.unit, 'better': known.better, 'differs': differs,
-        'label': baseline.label or candidate.label, 'changed': known.changed}
+    fields = {**_about(known), 'differs': differs, 'label': baseline.label or candidate.label}
     unlike = [d for d in differs if not label or d.fact in never]
     if measured and not unlike:
         return _compared(fields, baseline, candidate, names, margin, confidence)
     why = 'not like for like: ' + '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in unlike) if measured \
         else '; '.join(f'not measured on {name}: {side.reason or "not among its cases"}'
                        for name, side in zip(names, (baseline, candidate), strict=True) if not side.values)
-    return Row(**fields, **_sides(baseline.values, candidate.values), refused=bool(measured), reason=why), None
+    return Row(**fields, **_sides(baseline.values, candidate.values), refused=bool(measured), reason=why)
 
 
 def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, names: tuple[str, str],
-              margin: float, confidence: float) -> _Compared:
-    samples, sides = None, _sides(baseline.values, candidate.values)
+              margin: float, confidence: float) -> Row:
+    sides = _sides(baseline.values, candidate.values)
     try:
-        samples = tuple(_sample(cell.values, cell.past, cell.step) for cell in (baseline, candidate))
-        found = interval.ratio(*samples, confidence)
+        found = interval.ratio(baseline.sample, candidate.sample, confidence)
     except ValueError as err:
         found = Ratio(None, why=str(err))
     verdict = word(found.low, found.high, fields['better'], margin)
@@ -177,33 +175,22 @@ def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, n
     if fields['label']:
         verdict, reasons = 'undecided', [fields['label'], *reasons]
     return Row(**fields, **sides, ratio=found.ratio, low=found.low, high=found.high, paired=found.paired,
-               verdict=verdict, reason='; '.join(filter(None, reasons)),
-               notes=[found.note] if found.note else []), samples
-
-
-def _sample(values: Iterable[Value], past: Iterable[Value] = (), step: float | None = None) -> Sample:
-    both: tuple[dict[str, list[float]], ...] = {}, {}
-    for sessions, of in zip(both, (values, past), strict=True):
-        for each in of:
-            sessions.setdefault(each.session, []).append(each.value)
-    return interval.sample(*both, step)
+               verdict=verdict, reason='; '.join(filter(None, reasons)), notes=[found.note] if found.note else [])
 
 
 def limits(values: Sequence[Value]) -> tuple[float, float] | tuple[None, None]:
-    """Return the interval of a side that stands beside none; None where it has none."""
+    """Return the interval of figures that stand beside none; None where they have none."""
     try:
-        return _sample(values).limits() if values else (None, None)
+        return interval.limits(model.sample(values)) if values else (None, None)
     except ValueError:
         return None, None
 
 
 def word(low: float | None, high: float | None, better: str, margin: float) -> Word:
     """Return faster or slower: 1 is outside the interval; equivalent: the interval is within the margin."""
-    if low is None or high is None or not better:
-        return 'undecided'
-    if 1 - margin <= low and high <= 1 + margin:
+    if low is not None and better and 1 - margin <= low and high <= 1 + margin:
         return 'equivalent'
-    if low <= 1 <= high:
+    if low is None or not better or low <= 1 <= high:
         return 'undecided'
     return 'faster' if (low > 1) == (better == 'higher') else 'slower'
 
@@ -257,8 +244,8 @@ def _speedups(expected: Expectation, compared: Comparison) -> Iterator[Row]:
         sums = [replace(stand[-1], check=check, case=check, metric=metric, values=[], label='', reason='')]
     for candidate in sums:
         one = stand[-1] if stand else replace(candidate, values=[], label='', reason='')
-        row, _ = _row(one, candidate, (compared.baseline.name, compared.candidate.name), compared.margin, True,
-                      compared.confidence, _NODE_TO_NODE)
+        row = _row(one, candidate, (compared.baseline.name, compared.candidate.name), compared.margin, True,
+                   compared.confidence, _NODE_TO_NODE)
         differs = [Difference(fact='program', baseline=one.case, candidate=candidate.case),
                    *(d for d in row.differs if d.fact != 'check')] if one.values and candidate.values else []
         said = '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in differs)

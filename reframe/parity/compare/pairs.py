@@ -1,20 +1,4 @@
-"""Pairs of partitions that are declared comparable: systems/<name>/pairs.yaml.
-
-    pairs:
-      - baseline: physical
-        candidate: virtual
-        expect:
-          - {metric: Stream.triad, at_least: 0.97}
-          - {metric: OsuLatency.latency_8B, parameters: {where: between}, at_most: 1.2}
-
-The devices of a node may stand beside all cores of another: the sum of triad_gpu0, triad_gpu1 ... beside a metric
-of another program.
-
-          - metric: GpuStream.triad_gpu
-            against: BabelStream.triad
-            against_parameters: {threads: all}
-            at_least: 5
-"""
+"""Pairs of partitions that are declared comparable: systems/<name>/pairs.yaml (docs/compare.md)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import groupby
 
 from rich.console import Group, RenderableType
@@ -33,7 +33,7 @@ def rendered(c: Comparison, width: int) -> RenderableType:
     if c.means:
         parts += [_line(''), _line(f'geometric means, as speed of {c.candidate.name}: ' + ' · '.join(
             f'{m.subsystem or "all"} {number(m.speed, pad=True)}{_limits(m)} ({", ".join(m.checks)})'
-            for m in c.means))]
+            f'{"" if m.low else ": no interval"}' for m in c.means))]
     parts += map(_line, _footnotes(c))
     return Group(*parts)
 
@@ -110,8 +110,11 @@ def _word(row: Row, margin: float) -> str:
 
 
 def _footnotes(c: Comparison) -> list[str]:
-    said = ['']
-    for why, rows in _why(c.rows).items():
+    said, found = [''], defaultdict(list)
+    for row in c.rows:
+        for why in filter(None, (row.reason, *row.notes)):
+            found[why].append(row)
+    for why, rows in found.items():
         named = f'{rows[0].benchmark}: {rows[0].metric}' if len(rows) == 1 else \
             f'{_metrics(len(rows))} ({", ".join(dict.fromkeys(r.check for r in rows))})'
         said.append(f'{named}: {why}')
@@ -124,15 +127,6 @@ def _footnotes(c: Comparison) -> list[str]:
         said.append(f'each interval holds with {100 * c.confidence:.4g} % by itself, not all of them together'
                     + (f': of {counted} about {misses} may miss' if misses else ''))
     return [*said, *(f'note: {n}' for n in c.notes)]
-
-
-def _why(rows: list[Row]) -> dict[str, list[Row]]:
-    """Group rows by their notes: why they were not compared, or where an interval comes from."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        for why in filter(None, (row.reason, *row.notes)):
-            found.setdefault(why, []).append(row)
-    return found
 
 
 def _metrics(count: int) -> str:

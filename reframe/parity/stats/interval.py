@@ -9,7 +9,7 @@ other side. Coverage: docs/compare.md, `python -m dev.coverage`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from statistics import fmean, median, quantiles
@@ -17,7 +17,7 @@ from statistics import fmean, median, quantiles
 import numpy as np
 
 CONFIDENCE = 0.95
-#: Fewer earlier nights tell no variance.
+#: Fewer nights tell no variance for a single one.
 NIGHTS = 4
 #: No interval is narrower than this share to either side: no benchmark repeats so well.
 FLOOR = 0.001
@@ -52,17 +52,6 @@ class Sample:
     past: Sessions = field(default_factory=dict)
     step: float = 0.0
 
-    @property
-    def means(self) -> np.ndarray:
-        return np.array([mean for mean, _ in self.sessions.values()])
-
-    def limits(self) -> tuple[float, float] | tuple[None, None]:
-        """Return the interval of this side alone; None of fewer than 3 sessions."""
-        if len(self.sessions) < 3:
-            return None, None
-        half, at = half_width([part(self.means)], CONFIDENCE), self.means.mean()
-        return tuple(float(np.exp(np.clip(at + side * half, -_FARTHEST, _FARTHEST))) for side in (-1, 1))
-
 
 def sample(sessions: Mapping[str, Sequence[float]], past: Mapping[str, Sequence[float]],
            step: float | None = None) -> Sample:
@@ -94,53 +83,47 @@ def ratio(baseline: Sample, candidate: Sample, confidence: float = CONFIDENCE) -
     every = len(baseline.sessions) + len(candidate.sessions)
     if paired := len(both) > 1 and every - 2 * len(both) <= _ALONE * every:
         found = np.array([candidate.sessions[name][0] - baseline.sessions[name][0] for name in sorted(both)])
-        difference, parts, notes = found.mean(), [part(found)], {}
+        difference, parts, notes = found.mean(), [part(found)], []
     else:
-        difference = candidate.means.mean() - baseline.means.mean()
+        difference = _means(candidate.sessions).mean() - _means(baseline.sessions).mean()
         parts, notes = _variances(baseline, candidate)
     if abs(difference) > _FARTHEST:
         return Ratio(None, why='the values are too far apart: no ratio')
     at, step = float(f'{math.exp(difference):.12g}'), baseline.step + candidate.step      # 12 / 10 is 1.2
     if not parts:
         return Ratio(at, why='one session a side: no interval; run more nights, or compare where '
-                             f'{NIGHTS} earlier nights of the same are stored')
+                             f'{NIGHTS} nights of the same are stored')
     if math.isinf(step):
         return Ratio(at, why='a step of the timer is as large as the figure: no interval', paired=paired)
     half = min(max(half_width(parts, confidence), FLOOR) + step, _FARTHEST)
-    return Ratio(at, math.exp(difference - half), math.exp(difference + half), '', '; '.join(notes), paired)
+    low, high = math.exp(difference - half), math.exp(difference + half)
+    return Ratio(at, low, high, '', '; '.join(dict.fromkeys(notes)), paired)
 
 
-def _variances(*sides: Sample) -> tuple[list[Part], dict[str, None]]:
-    """Return the parts of the variance, [] where it is not known; and whence they are. A source is one part."""
-    weights: list[tuple[Sessions, float]] = []
-    notes: dict[str, None] = {}
+def _variances(*sides: Sample) -> tuple[list[Part], list[str]]:
+    """Return the parts of the variance, [] where it is not known, and whence they are. A source is one part."""
+    weights, notes = [], []
     for side, other in (sides, sides[::-1]):
         source, weight = side.sessions, 1 / len(side.sessions)
-        if len(source) == 1:        # fewer runs than the source's sessions have: at most so much more
-            told = len(side.past) >= NIGHTS
-            source, runs = side.past if told else other.sessions, next(iter(source.values()))[1]
-            if len(source) == 1:
-                return [], notes
+        if weight == 1:
+            source, said = (side.past, 'nights of history') if len(side.past) >= NIGHTS else \
+                (other.sessions, 'sessions of the other side')
+            if len(source) < NIGHTS:
+                return [], []
+            (_, runs), = side.sessions.values()     # fewer than the source's sessions have: at most so much more
             weight = max(1.0, fmean(n for _, n in source.values()) / runs)
-            where = 'nights of history' if told else 'sessions of the other side'
-            notes[f'variance between nights from {len(source)} {where}'] = None
+            notes.append(f'variance between nights from {len(source)} {said}')
         weights.append((source, weight))
     if weights[0][0] == weights[1][0]:
         weights = [(weights[0][0], weights[0][1] + weights[1][1])]
-    return [(part if weight < 1 else borrowed)(Sample(source).means, weight) for source, weight in weights], notes
+    return [part(_means(source), weight) for source, weight in weights], notes
 
 
 def part(means: np.ndarray, weight: float = 0.0) -> Part:
-    """Return what the sessions of a side tell of its mean's variance: ``means`` [..., sessions], two at least."""
+    """Return what two or more sessions [..., k] tell of the variance of their mean; with ``weight`` 1 or more,
+    of another one. Long tails show in that: two thirds of the degrees of freedom keep the coverage."""
     k = means.shape[-1]
-    return means.var(-1, ddof=1), weight or 1 / k, k - 1
-
-
-def borrowed(means: np.ndarray, weight: float) -> Part:
-    """Return what other sessions tell of a single one. Long tails show in it, where a mean would hide them: two
-    thirds of the degrees of freedom (an excess kurtosis of 1) keep the coverage."""
-    variance, _, degrees = part(means)
-    return variance, weight, degrees * 2 / 3
+    return means.var(-1, ddof=1), weight or 1 / k, (k - 1) * (2 / 3 if weight >= 1 else 1)
 
 
 def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
@@ -156,9 +139,21 @@ def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
     return stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(total)
 
 
-def spread(values: Iterable[float]) -> float | None:
+def limits(of: Sample) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of one side alone; None of fewer than 3 sessions."""
+    if len(of.sessions) < 3:
+        return None, None
+    at, half = (means := _means(of.sessions)).mean(), half_width([part(means)], CONFIDENCE)
+    low, high = np.exp(np.clip([at - half, at + half], -_FARTHEST, _FARTHEST)).tolist()
+    return low, high
+
+
+def _means(sessions: Sessions) -> np.ndarray:
+    return np.array([mean for mean, _ in sessions.values()])
+
+
+def spread(values: Sequence[float]) -> float | None:
     """Return the robust standard deviation 0.7413 x IQR as a share of the median; None of one value, or at 0."""
-    values = sorted(values)
     if len(values) < 2 or not (middle := median(values)):
         return None
     first, _, third = quantiles(values, n=4, method='inclusive')
