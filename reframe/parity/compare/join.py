@@ -1,12 +1,12 @@
-"""Two sides joined, case by case and metric by metric; a figure of one side only is a row, too.
-The state of declared pairs."""
+"""Two sides joined, case by case and metric by metric, and the state of declared pairs."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from statistics import fmean, median
 from typing import Any
 
@@ -15,7 +15,7 @@ from parity.compare import model, pairs, resolve
 from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
 from parity.compare.pairs import Expectation, Pair
 from parity.stats import interval
-from parity.stats.interval import CONFIDENCE, Ratio
+from parity.stats.interval import CONFIDENCE, Ratio, Sample
 from parity.system import systems
 from parity.system.systems import System
 
@@ -32,20 +32,17 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
             confidence: float = CONFIDENCE) -> Comparison:
     """Return the comparison of two sides. Rows say what could not be compared, and why: nothing is raised.
 
-    ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too. ``confidence`` is
-    that of each interval."""
-    names = baseline.name, candidate.name
+    ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too."""
     every = list(_joined(baseline, candidate))
     joined = [(one, other) for one, other in every if one.values or other.values]
+    names = baseline.name, candidate.name
     rows = [_row(*both, names, margin, label, confidence) for both in joined]
-    means = _means(zip(rows, joined, strict=True), confidence)
-    facts = [(one.facts, other.facts) for one, other in joined if one.values and other.values]
+    means = _means(zip(rows, joined, strict=True), confidence)      # before the rows are sorted
     rows.sort(key=lambda r: (_ORDER.index(r.subsystem) if r.subsystem in _ORDER else len(_ORDER), r.subsystem))
     counted = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
     differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
-    alike, unknown = _known(facts)
-    neither = len(every) - len(joined)
-    notes = [f'{neither} metrics were measured on neither side'] if neither else []
+    alike, unknown = _known([(one.facts, other.facts) for one, other in joined if one.values and other.values])
+    notes = [f'{neither} metrics were measured on neither side'] if (neither := len(every) - len(joined)) else []
     notes += [PRINTED] if baseline.kind == 'published' else []
     return Comparison(
         baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
@@ -58,8 +55,8 @@ def alone(side: Side) -> Comparison:
     rows = []
     for cell in side.cells:
         low, high = limits(cell.values)
-        counts = {**_sides(cell.values, []), 'n': len(cell.values)}
-        rows.append(Row(**_about(cell), **counts, label=cell.label, reason=cell.reason, low=low, high=high))
+        rows.append(Row(**_about(cell), **{**_sides(cell.values, []), 'n': len(cell.values)}, label=cell.label,
+                        reason=cell.reason, low=low, high=high))
     return Comparison(baseline=side, candidate=Side('', side.kind, []), confidence=CONFIDENCE, margin=MARGIN,
                       alike={}, differs=[], labelled=False, rows=rows, means=[],
                       notes=[*side.notes, *([PRINTED] if side.kind == 'published' else [])])
@@ -112,23 +109,23 @@ def _means(compared: Iterable[tuple[Row, tuple[Measured, Measured]]], confidence
     So a check with many sizes weighs no more than one with a single figure. A rate and a time of the same run do
     not count twice. Rows without a ratio, refused ones and cached figures are not in it. The interval is of the
     sessions that have all metrics, a mean of each: metrics of a session are not independent."""
-    found: dict[str, dict[str, dict[str, list]]] = {}
+    found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for row, both in compared:
         if row.speed:
-            cases = found.setdefault(row.subsystem, {}).setdefault(row.check, {})
-            cases.setdefault(row.benchmark, []).append((row, both))
+            both = [_sample(cell.values, cell.past, cell.step) for cell in both]
+            found[row.subsystem][row.check][row.benchmark].append((row, both))
     means = []
     for subsystem, checks in sorted(found.items()):
-        of_checks = {check: fmean(fmean(math.log(row.speed) for row, _ in metrics) for metrics in cases.values())
-                     for check, cases in checks.items()}
+        logs = {check: fmean(fmean(math.log(row.speed) for row, _ in metrics) for metrics in cases.values())
+                for check, cases in checks.items()}
         weighed = [((1 if row.better == 'higher' else -1) / len(checks) / len(cases) / len(metrics), both)
                    for cases in checks.values() for metrics in cases.values() for row, both in metrics]
-        one, other = (interval.mean([(weight, both[i].sample) for weight, both in weighed]) for i in (0, 1))
+        one, other = (interval.mean([(weight, both[i]) for weight, both in weighed]) for i in (0, 1))
         whole = interval.ratio(one, other, confidence) if one.sessions and other.sessions else \
             Ratio(None, why='no session of a side has all of these metrics')
         means.append(Mean(
-            subsystem=subsystem, speed=math.exp(fmean(of_checks.values())) if whole.low is None else whole.ratio,
-            checks={check: math.exp(log) for check, log in of_checks.items()}, metrics=len(weighed), low=whole.low,
+            subsystem=subsystem, speed=math.exp(fmean(logs.values())) if whole.low is None else whole.ratio,
+            checks={check: math.exp(log) for check, log in logs.items()}, metrics=len(weighed), low=whole.low,
             high=whole.high, sessions_baseline=len(one.sessions), sessions_candidate=len(other.sessions),
             reason=whole.why or whole.note))
     return means
@@ -142,7 +139,7 @@ def _about(cell: Measured) -> dict[str, Any]:
 def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, label: bool,
          confidence: float, never: tuple[str, ...] = _NEVER) -> Row:
     """Return the row of two cells; either may have no values. With ``label`` all but ``never`` may differ."""
-    measured = baseline.values and candidate.values
+    measured = bool(baseline.values and candidate.values)
     one, other = ({'unit': cell.unit, 'direction': cell.better, **cell.facts} for cell in (baseline, candidate))
     differs = [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
                for fact in model.differing(one, other)] if measured else []
@@ -154,36 +151,40 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
     why = 'not like for like: ' + '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in unlike) if measured \
         else '; '.join(f'not measured on {name}: {side.reason or "not among its cases"}'
                        for name, side in zip(names, (baseline, candidate), strict=True) if not side.values)
-    return Row(**fields, **_sides(baseline.values, candidate.values), refused=bool(measured), reason=why)
+    return Row(**fields, **_sides(baseline.values, candidate.values), refused=measured, reason=why)
 
 
 def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, names: tuple[str, str],
               margin: float, confidence: float) -> Row:
     sides = _sides(baseline.values, candidate.values)
     try:
-        found = interval.ratio(baseline.sample, candidate.sample, confidence)
+        found = interval.ratio(*(_sample(c.values, c.past, c.step) for c in (baseline, candidate)), confidence)
     except ValueError as err:
         found = Ratio(None, why=str(err))
     verdict = word(found.low, found.high, fields['better'], margin)
     if {v.value for v in (*baseline.values, *candidate.values)} == {0}:
         verdict = 'equivalent' if min(sides['sessions_baseline'], sides['sessions_candidate']) > 1 else 'undecided'
         found = replace(found, why=f'always 0 on both sides, {sides["n"]} run{"s" if sides["n"] > 1 else ""}')
-    reasons = [found.why, *(f'{name}: newest {side.reason}' for name, side in
-                            zip(names, (baseline, candidate), strict=True) if side.reason)]
+    reasons = [fields['label'], found.why, *(f'{name}: newest {side.reason}' for name, side in
+                                             zip(names, (baseline, candidate), strict=True) if side.reason)]
     if not fields['better']:
         reasons.append('whether higher or lower is better is not known')
-    if fields['label']:
-        verdict, reasons = 'undecided', [fields['label'], *reasons]
     return Row(**fields, **sides, ratio=found.ratio, low=found.low, high=found.high, paired=found.paired,
-               verdict=verdict, reason='; '.join(filter(None, reasons)), notes=[found.note] if found.note else [])
+               verdict='undecided' if fields['label'] else verdict, reason='; '.join(filter(None, reasons)),
+               notes=[found.note] if found.note else [])
+
+
+def _sample(values: Iterable[Value], past: Iterable[Value] = (), step: float | None = None) -> Sample:
+    now, before = defaultdict(list), defaultdict(list)
+    for sessions, of in ((now, values), (before, past)):
+        for each in of:
+            sessions[each.session].append(each.value)
+    return interval.sample(now, before, step)
 
 
 def limits(values: Sequence[Value]) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of figures that stand beside none; None where they have none."""
-    try:
-        return interval.limits(model.sample(values)) if values else (None, None)
-    except ValueError:
-        return None, None
+    return interval.limits(_sample(values)) if values and min(v.value for v in values) > 0 else (None, None)
 
 
 def word(low: float | None, high: float | None, better: str, margin: float) -> Word:
@@ -201,8 +202,7 @@ def _sides(baseline: Sequence[Value], candidate: Sequence[Value]) -> dict[str, A
     for name, values in (('baseline', baseline), ('candidate', candidate)):
         figures = [v.value for v in values]
         fields |= {f'n_{name}': len(figures), f'sessions_{name}': len({v.session for v in values}),
-                   name: median(figures) if figures else None,
-                   f'spread_{name}': interval.spread(figures) if figures else None}
+                   name: median(figures) if figures else None, f'spread_{name}': interval.spread(figures)}
     return fields
 
 
@@ -215,17 +215,15 @@ def marked(compared: Comparison) -> Comparison:
     for pair in pairs.read(systems.read(names[0])):
         if [pair.baseline, pair.candidate] == [names[1], names[3]]:
             compared = beside(pair, compared)
-            rows, sure = compared.rows, compared.confidence
             for expected in pair.expect:
-                rows = [row.model_copy(update={'expected': expected.said, 'state': expected.state(row, sure)[0]})
-                        if expected.fits(row) else row for row in rows]
-            compared = compared.model_copy(update={'rows': rows})
+                compared.rows[:] = [row.model_copy(update={
+                    'expected': expected.said, 'state': expected.state(row, compared.confidence)[0]})
+                    if expected.fits(row) else row for row in compared.rows]
     return compared
 
 
 def beside(pair: Pair, compared: Comparison) -> Comparison:
-    """Return the comparison with the rows of expectations that name the baseline's metric: the devices of a node
-    beside all cores of another."""
+    """Return the comparison with the rows of expectations that name the baseline's metric."""
     rows = [row for expected in pair.expect if expected.against for row in _speedups(expected, compared)]
     return compared.model_copy(update={'rows': [*compared.rows, *rows]})
 
@@ -259,13 +257,11 @@ def _speedups(expected: Expectation, compared: Comparison) -> Iterator[Row]:
 def _sum(cells: list[Measured], metric: str) -> Measured:
     """Return the sum of a node's devices: a value for each run that has one of every device."""
     def added(of: Sequence[Sequence[Value]]) -> list[Value]:
-        runs: dict[tuple, list[Value]] = {}
+        runs: dict[tuple, list[Value]] = defaultdict(list)
         for values in of:
-            count: Counter[tuple] = Counter()
-            for value in values:
-                run = value.session, value.when
-                runs.setdefault((*run, count[run]), []).append(value)
-                count[run] += 1
+            for run, same in groupby(values, lambda v: (v.session, v.when)):
+                for i, value in enumerate(same):
+                    runs[(*run, i)].append(value)
         return [replace(values[0], value=math.fsum(v.value for v in values)) for values in runs.values()
                 if len(values) == len(of)]
 
@@ -280,26 +276,16 @@ def of_session(system: System, uuid: str, planned: list[Any], confidence: float 
     """Return the declared pairs of a system as they stood with the session ``uuid``, whose plan is given.
 
     Only cases of this session are judged: what was not selected tonight is not judged again. The runs of
-    both partitions go back ``resolve.DAYS`` days, as in `parity compare`. ``confidence`` is that of an interval
-    which must lie beyond a bound as a whole: 1 - 2 x the rate of false alarms of one expectation."""
+    both partitions go back ``resolve.DAYS`` days, as in `parity compare`. ``confidence`` is that of intervals."""
     cases = {(c.case, c.partition) for c in planned}
     checks = {(c.check, c.partition) for c in planned}
     outcomes = []
     for pair in pairs.read(system):
         both = (pair.baseline, pair.candidate)
         metrics = [m for expected in pair.expect for m in (expected.metric, expected.against) if m]
-        compared = of_partitions([f'{system.name}:{name}' for name in both], uuid, metrics, confidence)
+        sides = [resolve.partition(f'{system.name}:{name}', uuid, metrics) for name in both]
+        compared = compare(*resolve.settled(*sides), confidence=confidence)
         outcomes += [o for o in pairs.judged(pair, beside(pair, compared))
                      if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
                             for name in both)]
     return outcomes
-
-
-def of_partitions(both: Iterable[str], until: str, metrics: Collection[str] | None = None,
-                  confidence: float = CONFIDENCE) -> Comparison:
-    """Compare two partitions up to the session ``until``: of each cell the runs that are like its newest one."""
-    sides = [resolve.partition(name, until, metrics) for name in both]
-    for side in sides:
-        resolve.newest_alike(side.cells)
-    resolve.remember(*sides)
-    return compare(*sides, confidence=confidence)

@@ -3,17 +3,12 @@ render."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from parity.base.strict import Strict
-
-if TYPE_CHECKING:
-    from parity.stats.interval import Sample
 
 Kind = Literal['partition', 'session', 'file', 'published']
 Word = Literal['faster', 'slower', 'equivalent', 'undecided']
@@ -149,10 +144,6 @@ class Measured:
     def facts(self) -> Facts:
         return self.values[-1].facts if self.values else {}
 
-    @property
-    def sample(self) -> Sample:
-        return sample(self.values, self.past, self.step)
-
 
 @dataclass
 class Side:
@@ -184,16 +175,6 @@ class Comparison(Strict):
     rows: list[Row]
     means: list[Mean]
     notes: list[str]
-
-
-def sample(values: Iterable[Value], past: Iterable[Value] = (), step: float | None = None) -> Sample:
-    """Make a sample of the sessions of ``values``; raises what interval.sample does."""
-    from parity.stats import interval  # it imports numpy: a verdict without pairs does not
-    now, before = defaultdict(list), defaultdict(list)
-    for sessions, of in ((now, values), (before, past)):
-        for each in of:
-            sessions[each.session].append(each.value)
-    return interval.sample(now, before, step)
 
 
 def differing(one: Facts, other: Facts) -> list[str]:

@@ -81,10 +81,8 @@ class Expectation(Strict):
             and not cell.changed and self.parameters.items() <= parameters(cell.case).items()
 
     def state(self, row: Row, confidence: float) -> tuple[State, str]:
-        """Return ``regressed`` where the whole interval, of this ``confidence``, is beyond the bound, and why.
-
-        Where only the ratio is, or where there is no interval, it is ``insufficient``: nobody is woken by one
-        bad run."""
+        """Return ``regressed`` where the whole interval, of this ``confidence``, is beyond the bound, and why;
+        ``insufficient`` where only the ratio is, or where there is no interval."""
         if row.low is None or row.label:
             return 'insufficient', row.reason or 'no ratio'
         said = (f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}] ({100 * confidence:.4g} %, '

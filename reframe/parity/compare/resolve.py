@@ -43,11 +43,19 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
         raise UsageError(f'{baseline} and {candidate} are the same runs: nothing to compare')
     if one.name == other.name:
         one.name, other.name = baseline, candidate
-    for side in (one, other):
-        if left_out := newest_alike(side.cells):
+    return settled(one, other)
+
+
+def settled(*sides: Side) -> tuple[Side, ...]:
+    """Keep of every cell the runs that are like its newest one: a window of nights may hold an upgrade."""
+    for side in sides:
+        before = sum(len(cell.values) for cell in side.cells)
+        for cell in side.cells:
+            cell.values = [v for v in cell.values if not differing(v.facts, cell.facts)]
+        if left_out := before - sum(len(cell.values) for cell in side.cells):
             side.notes.append(f'{left_out} older runs left out: not like the newest (software, size, ranks ...)')
-    remember(one, other)
-    return one, other
+    _remember(sides)
+    return sides
 
 
 def _side(word: str) -> Side:
@@ -120,36 +128,25 @@ def _runs(side: Side) -> set[tuple]:
             for c in side.cells for v in c.values if c.place}
 
 
-def newest_alike(cells: Iterable[Measured]) -> int:
-    """Keep of every cell the runs that are like its newest one; return how many runs were left out.
-
-    A window of nights may hold an upgrade, and the runs before it are another experiment."""
-    left_out = 0
-    for cell in cells:
-        kept = [v for v in cell.values if not differing(v.facts, cell.facts)]
-        left_out += len(cell.values) - len(kept)
-        cell.values = kept
-    return left_out
-
-
-def remember(*sides: Side) -> None:
+def _remember(sides: Iterable[Side]) -> None:
     """Give each cell of one session its runs of earlier nights, which tell how far nights differ."""
     cells = [c for side in sides if side.kind in ('partition', 'session') for c in side.cells
              if len({v.session for v in c.values}) == 1]
     starts, known = database.starts() if cells else {}, {s for side in sides for s in side.sessions}
-    found = {}
+    found: dict[tuple, Measured] = {}
     for system, name in {tuple(c.place.split(':')) for c in cells}:
-        before = database.sessions_of(system, name, days=_PAST, until=min(known & starts.keys(), key=starts.get))
-        nights = history.rows(s for s in before if s not in known).filter(pl.col('rerun_of') == '')
+        until = min(known & starts.keys(), key=starts.get)
+        nights = history.rows(database.sessions_of(system, name, _PAST, until)).filter(pl.col('rerun_of') == '')
         found |= {_key(c): c for c in of_rows('', 'session', nights).cells}
     for cell in cells:
-        of = found.get(_key(cell))
-        cell.past = [v for v in of.values if not differing(v.facts, cell.facts)] \
-            if of and of.label == cell.label else []
+        of = found.get(_key(cell), cell)
+        cell.past = [v for v in of.values if v.session not in known and of.label == cell.label
+                     and not differing(v.facts, cell.facts)]
 
 
 _NEEDED = ('benchmark', 'metric', 'value')
 _OPTIONAL = ('unit', 'direction', 'subsystem', 'session')
+_NAMED = ('benchmark', 'metric', 'session')
 _DIRECTIONS = ('higher', 'lower')
 
 
@@ -185,15 +182,13 @@ def _of_csv(file: str, raw: bytes) -> list[Measured]:
         row = {name.strip(): value.strip() for name, value in fields.items()}
         key, unit = (row['benchmark'], row['metric']), row.get('unit', '')
         direction = row.get('direction') or _DIRECTIONS[0]
-        if not all(key):
-            raise UsageError(f'{file}:{line}: benchmark and metric must not be empty')
+        if not all(named := (*key, session := row.get('session', '-'))):
+            raise UsageError(f'{file}:{line}: {_NAMED[named.index("")]} must not be empty')
         if direction not in _DIRECTIONS:
             raise UsageError(f'{file}:{line}: direction {direction[:80]!r}; valid: {", ".join(_DIRECTIONS)}')
         cell = cells.setdefault(key, Measured(row.get('subsystem', ''), key[0], *key, unit, direction))
         if (said := (unit, direction)) != (before := (cell.unit, cell.better)):
             raise UsageError(f'{file}:{line}: {key}: unit and direction {said}, before {before}')
-        if not (session := row.get('session', '-')):
-            raise UsageError(f'{file}:{line}: session must not be empty; a file without the column is one session')
         cell.values.append(Value(files.number(row['value'], f'{file}:{line}: value'), session=session))
     if not cells:
         raise UsageError(f'{file}: holds no row below its header')
@@ -257,9 +252,8 @@ def _cell(row: dict[str, Any]) -> Measured:
 
 def _context(measured: pl.DataFrame) -> dict[str, list[str]]:
     """Return what the nodes that measured said of themselves."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, None]] = {}
     for said in measured['context']:
         for fact, value in json.loads(said).items():
-            if value not in (known := found.setdefault(fact, [])):
-                known.append(value)
-    return found
+            found.setdefault(fact, {})[value] = None
+    return {fact: [*values] for fact, values in found.items()}

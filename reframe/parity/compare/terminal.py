@@ -62,12 +62,10 @@ def _head(c: Comparison) -> list[str]:
 
 
 def _table(c: Comparison, rows: list[Row], narrow: bool) -> Table:
-    """Return a line a metric, below the name of its case, or behind it where that is short and alone.
-
-    A narrow table folds medians and words before names; n, ratio and interval never."""
+    """Return a line a metric, below the name of its case, or behind it where that is short and alone."""
     table = Table(box=None, pad_edge=False, header_style='')
     head = '', c.baseline.name, c.candidate.name, 'sessions: runs', 'ratio', f'{100 * c.confidence:.4g} %', ''
-    for i, name in enumerate(head):
+    for i, name in enumerate(head):         # narrow: medians and words fold before names, figures never
         table.add_column(_line(name), justify='left' if i in (0, 6) else 'right', no_wrap=i in (3, 4, 5),
                          max_width=10 if narrow and i in (1, 2, 6) else None)
     for subsystem, of_subsystem in groupby(rows, lambda r: r.subsystem):
@@ -91,9 +89,9 @@ def _cells(row: Row, alone: bool, margin: float) -> list[str]:
     name = f'  {row.benchmark}: {metric}' if alone else f'    {metric}'
     one, two = (text + ('' if share is None else f' ± {percent(share)}') for text, share in (
         (f'{one} {unit}'.strip(), row.spread_baseline), (two, row.spread_candidate)))
-    counts = f'{row.sessions_baseline}: {row.n_baseline}', f'{row.sessions_candidate}: {row.n_candidate}'
-    return [name, one, two, ' + '.join(dict.fromkeys(counts)), number(row.ratio, pad=True),
-            _limits(row).strip() or NOTHING, _word(row, margin)]
+    counts = {f'{row.sessions_baseline}: {row.n_baseline}': 1, f'{row.sessions_candidate}: {row.n_candidate}': 1}
+    return [name, one, two, ' + '.join(counts), number(row.ratio, pad=True), _limits(row).strip() or NOTHING,
+            _word(row, margin)]
 
 
 def _limits(of: Row | Mean) -> str:
@@ -120,7 +118,7 @@ def _footnotes(c: Comparison) -> list[str]:
         said.append(f'{named}: {why}')
     if any(r.paired for r in c.rows):
         said.append('both sides were measured in the same sessions: the interval is of their differences in each')
-    elif {c.baseline.kind, c.candidate.kind} <= {'partition', 'session'}:       # it is known when they ran
+    elif c.baseline.sessions and c.candidate.sessions and not {*c.baseline.sessions} & {*c.candidate.sessions}:
         said.append('the sides were measured at other times: what else changed between them is in the ratios, too')
     if counted := sum(r.low is not None for r in c.rows):
         misses = round((1 - c.confidence) * counted)

@@ -55,17 +55,16 @@ class Sample:
 
 def sample(sessions: Mapping[str, Sequence[float]], past: Mapping[str, Sequence[float]],
            step: float | None = None) -> Sample:
-    """Make a side of the runs of its sessions, and of the nights before them. ``step``: the timer's; None: as many
-    decimals as the runs show. ValueError: a value at or below 0."""
+    """Make a side of the runs of its sessions and of earlier nights; raises ValueError for values at or below 0.
+    ``step``: the timer's; None: as many decimals as the runs show."""
     runs = [value for of in sessions.values() for value in of]
     if min(runs) <= 0:
         raise ValueError('values at or below 0: no ratio')
     if step is None:
         step = 10.0 ** min(0, *(Decimal(repr(float(v))).normalize().as_tuple().exponent for v in runs))
-    half = step / 2 / median(runs)
     now, before = ({name: (fmean(map(math.log, of)), len(of)) for name, of in each.items() if min(of) > 0}
                    for each in (sessions, past))
-    return Sample(now, before, -math.log1p(-half) if half < 0.5 else math.inf)
+    return Sample(now, before, -math.log1p(-min(step / 2 / median(runs), 0.999)))
 
 
 def mean(parts: Sequence[tuple[float, Sample]]) -> Sample:
@@ -89,14 +88,12 @@ def ratio(baseline: Sample, candidate: Sample, confidence: float = CONFIDENCE) -
         parts, notes = _variances(baseline, candidate)
     if abs(difference) > _FARTHEST:
         return Ratio(None, why='the values are too far apart: no ratio')
-    at, step = float(f'{math.exp(difference):.12g}'), baseline.step + candidate.step      # 12 / 10 is 1.2
+    at = float(f'{math.exp(difference):.12g}')      # 12 / 10 is 1.2
     if not parts:
         return Ratio(at, why='one session a side: no interval; run more nights, or compare where '
                              f'{NIGHTS} nights of the same are stored')
-    if math.isinf(step):
-        return Ratio(at, why='a step of the timer is as large as the figure: no interval', paired=paired)
-    half = min(max(half_width(parts, confidence), FLOOR) + step, _FARTHEST)
-    low, high = math.exp(difference - half), math.exp(difference + half)
+    half = min(max(half_width(parts, confidence), FLOOR) + baseline.step + candidate.step, _FARTHEST)
+    low, high = (math.exp(difference + side * half) for side in (-1, 1))
     return Ratio(at, low, high, '', '; '.join(dict.fromkeys(notes)), paired)
 
 
@@ -141,11 +138,10 @@ def half_width(parts: Sequence[Part], confidence: float) -> np.ndarray:
 
 def limits(of: Sample) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of one side alone; None of fewer than 3 sessions."""
-    if len(of.sessions) < 3:
+    if len(means := _means(of.sessions)) < 3:
         return None, None
-    at, half = (means := _means(of.sessions)).mean(), half_width([part(means)], CONFIDENCE)
-    low, high = np.exp(np.clip([at - half, at + half], -_FARTHEST, _FARTHEST)).tolist()
-    return low, high
+    at, half = means.mean(), half_width([part(means)], CONFIDENCE)
+    return tuple(np.exp(np.clip([at - half, at + half], -_FARTHEST, _FARTHEST)).tolist())
 
 
 def _means(sessions: Sessions) -> np.ndarray:
