@@ -8,16 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.noise import DEFAULT, Nights
+from parity.stats.levels import RATE
+from parity.stats.nights import Nights
 
 
 class Night(NamedTuple):
-    """The value of each run and of each rerun; ``elsewhere``: the reruns were on another node, too."""
+    """The value of each run and of each rerun, and what happened before that night."""
 
     runs: tuple[float, ...]
     reruns: tuple[float, ...] = ()
     label: str = ''
-    elsewhere: bool = False
+    event: str = ''
+    node: str = ''
 
 
 class Cell(NamedTuple):
@@ -28,15 +30,20 @@ class Cell(NamedTuple):
     reference: Reference | None = None
 
 
-def judge(cell: Cell, cells: int = 1) -> Judgement:
+def judge(cell: Cell, cells: int = 100) -> Judgement:
     return judge_all([cell], cells)[0]
 
 
-def judge_all(cells: Sequence[Cell], at_once: int) -> list[Judgement]:
+def judge_all(cells: Sequence[Cell], at_once: int = 100, alike: bool = True) -> list[Judgement]:
+    """Judge cells, alike or not, on a system of so many."""
     signs = [1 if cell.better == 'higher' else -1 for cell in cells]
-    flat = [(sign, night) for cell, sign in zip(cells, signs, strict=True) for night in cell.nights]
-    entries = [(at, sign * value, again) for at, (sign, night) in enumerate(flat)
+    flat = [night for cell in cells for night in cell.nights]
+    entries = [(at, value, again) for at, night in enumerate(flat)
                for again, values in ((False, night.runs), (True, night.reruns)) for value in values]
     at, value, again = map(np.array, zip(*entries, strict=True))
-    table = Nights.of(np.cumsum([0, *(len(cell.nights) for cell in cells)]), at, value, again, np.array([night.elsewhere for _, night in flat]))
-    return judged(table, signs, [night.label for _, night in flat], DEFAULT.for_cells(at_once), [cell.reference for cell in cells])[0]
+    many = [len(cell.nights) for cell in cells]
+    when = np.concatenate([np.arange(max(many) - n, max(many)) for n in many])       # all end tonight
+    table = Nights.of(np.cumsum([0, *many]), at, value, again, np.array(signs), when)
+    return judged(table, signs, [night.label for night in flat], 100 * RATE / at_once, groups=np.arange(len(cells)) * (not alike),
+                  events=np.array([night.event for night in flat]), nodes=[night.node for night in flat],
+                  references=[cell.reference for cell in cells])[0]

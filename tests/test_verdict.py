@@ -218,11 +218,10 @@ def test_accepted_bounds_are_counted_and_a_low_night_is_worth_another_run_that_i
     nights(45)
     stored('bounded', *[case(100.0 + i, latency=1.5, refs={'hpl': (100.0, -0.1, 0.1)}) for i in (-1, 0, 1)])
     cell, verdict = hpl()
-    assert cell.verdict == 'blind' and not cell.reason.startswith('tonight')        # the accepted bounds said so
-    assert verdict.trust == ('2 of 2 judged: 1 against accepted bounds; 1 against their last nights; false alarms: at most 1 a month by 1 history, one in '
-                             '60 nights each (docs/regression.md); 1 bound without a history: one in 1,000 nights each, up to 0.03 a month more; '
-                             '1 histories too short for that (40 nights)')
-    assert verdict.budget == Budget(histories=1, bounds=1, rate=1 / 60, bounds_alone=1)
+    assert cell.verdict == 'ok' and cell.visible < 0.05, 'its history shows what its bounds do not'
+    assert verdict.trust == ('2 of 2 judged: 1 against accepted bounds; 2 against their last nights; false alarms: at most 1 a month by 2 histories, '
+                             '1 bound, one in 90 nights each (docs/regression.md)')
+    assert verdict.budget == Budget(histories=2, bounds=1, rate=1 / 90)
     assert verdict.next.startswith('parity refs propose')
     nights(1, 0.93)
     cell, verdict = hpl()
@@ -281,11 +280,11 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
             if (metric, night) == ('add', 7):       # reruns of a night without runs of its own
                 continue
             rows += [made.figure(night, value, node, run=i, **of) for i, value in enumerate(runs)]
-            past.append(judging.Night(runs, again, f'n{night}', bool(again) and other != node))
+            past.append(judging.Night(runs, again, f'n{night}', '', node))
         cells.append(made.cell('unreferenced', **of))
         singly.append(judging.Cell(tuple(past), better))
     monkeypatch.setattr(history, 'load', lambda system: made.frame(*rows))
-    expected = judging.judge_all(singly, len(singly))
+    expected = judging.judge_all(singly, 103, alike=False)
     assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
     found, shared = by_series.of_cells(cells, 'onebox', 'night-49', lambda histories: budget.of(1, histories, 100, 0))
     assert shared.histories == 3 and shared.rate == 1 / 3090

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from parity.stats.search import SLOW, TOO_FEW, follow
 
 from dev.curve.families import RUNS
 from dev.curve.rivals import RIVALS
 from dev.curve.sources import Source
 from parity.stats.noise import DEFAULT, Nights, grouped, of_nights
-from parity.stats.search import SLOW, TOO_FEW, follow
 
 SIZES = (0.01, 0.02, 0.03, 0.05, 0.10)
 WITHIN = (1, 3, 7)

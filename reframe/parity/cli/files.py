@@ -59,7 +59,9 @@ def _sized(code: str, max_size: int | None, reader: Callable) -> dict[str, int]:
 
 
 def detect(file: str, as_json: bool = JSON) -> int:
-    """Judge a history ('-': standard input): a CSV of series,night,kind,run,value[,direction].
+    """Judge a history ('-': standard input): a CSV of series,night,kind,run,value.
+
+    Columns direction, group, event and node may be there, too.
 
     Exit code: 0 no alarm on the last night, 1 one, 2 usage."""
     from parity.stats import judgement
@@ -75,7 +77,7 @@ def detect(file: str, as_json: bool = JSON) -> int:
 
 def _print(found: dict[str, Any], stated: str) -> None:
     """A line a series, and below it the nights that alarmed; what is wrong comes first."""
-    order = ('regressed', 'insufficient', 'improved', 'ok')
+    order = ('regressed', 'insufficient', 'blind', 'improved', 'ok')
     count = {word: sum(s.judgement.verdict == word for s in found.values()) for word in order}
     print(' · '.join(f'{n} {word}' for word, n in count.items() if n))
     print(stated)

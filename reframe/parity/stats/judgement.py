@@ -1,6 +1,6 @@
 """The judgement of each series on its last night: data that the terminal, JSON and the page render alike.
 
-Also of a history in a file (columns series, night, kind, run, value, perhaps direction): `parity detect`."""
+Also of a history in a file (columns series, night, kind, run, value, perhaps others): `parity detect`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ import numpy as np
 
 from parity.base import files
 from parity.base.errors import UsageError
-from parity.stats import bounds, search
-from parity.stats.noise import DEFAULT, RATE, Nights, Rules, Values, of_history, of_nights
-from parity.stats.search import FAST, SLOW, TOO_FEW, Episode, Outcome
+from parity.stats import levels
+from parity.stats.bounds import FIRST, WANTED
+from parity.stats.levels import AFTER, EVENTS, FAST, MOST, RATE, SLOW, STEPS, TOO_FEW, YOUNG, Outcome
+from parity.stats.nights import Nights
 
 if TYPE_CHECKING:
     import polars as pl
 
-#: From these on a person should know.
-_DEPENDENT, _SEEN = 0.3, 0.05
-#: A history of fewer nights than this has no spread to speak of.
-_SOME = 5
-Word = Literal['ok', 'improved', 'regressed', 'insufficient']
+Word = Literal['ok', 'blind', 'improved', 'regressed', 'insufficient']
+_BEGAN = {'accepted': 'the value accepted', 'acked': 'the level acknowledged', 'software': 'the software change',
+          'improved': 'the improvement'}
 
 
 @dataclass(frozen=True)
@@ -47,168 +46,176 @@ class Judgement:
 
     verdict: Word
     why: str
-    warnings: tuple[str, ...]
-    value: float                  # tonight's: the runs (and reruns) together
-    baseline: float | None        # median of the history
-    low: float | None             # band of a single night: three spreads around the baseline
-    high: float | None
-    needs_rerun: bool             # the runs are suspicious, and nothing was run again
+    warnings: tuple[str, ...] = ()
+    value: float = math.nan       # tonight's: the runs (and reruns) together
+    baseline: float | None = None # the level
+    low: float | None = None      # band of a single night: three standard deviations around the level
+    high: float | None = None
+    needs_rerun: bool = False     # the runs are low, and nothing was run again
+    visible: float | None = None  # a share: the smallest slowdown that shows within three nights; None: not judged
+    acked: bool = False           # it is at the level that was acknowledged
+    nights_needed: int = 0        # nights beyond the accepted bound that are no chance; 0: not known
+    beyond: int = 0               # the mean of so many nights: -1 worse than the bound, 1 better, 0 within
+    new: bool = False             # a slowdown that was found tonight
 
     @property
     def alarm(self) -> bool:
         return self.verdict == 'regressed'
 
 
-@dataclass
-class _Last:
-    """One series on its last night; relative figures are fractions of ``baseline``, below 0 for worse."""
-
-    state: int
-    night: int               # its place among all nights
-    nights: int              # length of the history it is held against
-    value: float             # of tonight, oriented: higher is better
-    suspicious: bool         # tonight is low, and was not run again
-    episode: Episode | None
-    baseline: float = math.nan
-    spread: float = math.nan
-    three: float = math.nan  # mean of the last three nights, oriented
-    bar: float = math.nan
-    lag: float = 0.0
-    shared: float = 1.0
-    slow: int = 0
-    resolution: float = 0.0
-
-    @property
-    def change(self) -> float:
-        return (self.value - self.baseline) / abs(self.baseline) if self.baseline else math.nan
-
-    @property
-    def least(self) -> float:
-        """The change that three nights must be clear of, relative."""
-        return self.bar * self.spread * math.sqrt(1 / 3 + 1 / max(1, self.nights))
-
-
-def judged(nights: Nights, signs: Sequence[int], labels: Sequence[str], rules: Rules,
+def judged(nights: Nights, signs: Sequence[int], labels: Sequence[str], rate: float = RATE, *,
+           groups: np.ndarray | None = None, events: np.ndarray | None = None, nodes: Sequence[str] | None = None,
            references: Sequence[Reference | None] | None = None) -> tuple[list[Judgement], Outcome]:
-    """Return the judgement of each series on its last night, and the state of all nights. ``signs`` [series]: 1
-    where higher is better, else -1; ``labels`` [nights]; ``references`` [series]."""
-    values = of_nights(nights, rules)
-    outcome = search.follow(nights, values, rules)
-    lasts = _lasts(nights, values, outcome, rules)
-    return [_judgement(*each, labels, rules)
-            for each in zip(lasts, signs, references or [None] * len(lasts), strict=True)], outcome
+    """Return the judgement of each series on its last night, and the state of all nights.
+
+    ``signs`` [series]: 1 if higher is better, else -1; ``labels``, ``events`` and ``nodes`` [nights]; ``groups``
+    [series]: like cells have the same number; ``rate``: new false alarms a series and night."""
+    names, number = np.unique(nodes, return_inverse=True) if nodes is not None else (None, None)
+    outcome = levels.follow(nights, groups, rate, events, number)
+    series = _Series(nights, outcome, labels, names, number)
+    return [series.judgement(k, sign, reference) for k, (sign, reference) in enumerate(
+        zip(signs, references or [None] * len(signs), strict=True))], outcome
 
 
-def _lasts(nights: Nights, values: Values, outcome: Outcome, rules: Rules) -> list[_Last]:
-    """Return the last night of every series; histories of one length are measured together."""
-    found, by_length = [], {}
-    for k, (base, end) in enumerate(zip(outcome.base, nights.start[1:], strict=True)):
-        night, episode = int(end) - 1, outcome.lasting.get(k)
-        rows = base + np.flatnonzero(outcome.kept[base:episode.begin if episode else end])
-        rows = (rows if episode else rows[:-rules.last])[-rules.window:]
-        low = values.suspicious[night] and not nights.reruns.count[night]
-        found.append(_Last(int(outcome.state[night]), night, len(rows), float(values.value[night]), bool(low),
-                           episode))
-        by_length.setdefault(len(rows), []).append((k, rows))
-    for n, histories in by_length.items():
-        if n < _SOME:
-            continue
-        rows = np.array([rows for _, rows in histories])
-        noise = of_history(values.value[rows], values.within[rows], rules)
-        needed = search.bar(noise, rules)
-        for i, (k, _) in enumerate(histories):
-            last = found[k]
-            last.baseline, last.bar = float(noise.median[i]), float(needed[i])
-            last.three = float(values.value[max(int(nights.start[k]), last.night - 2):last.night + 1].mean())
-            for name in ('spread', 'lag', 'shared', 'slow', 'resolution'):
-                setattr(last, name, getattr(noise, name)[i].item())
-    return found
+@dataclass(frozen=True)
+class _Series:
+    """The nights, their outcome and the names that sentences on a series need."""
+
+    nights: Nights
+    outcome: Outcome
+    labels: Sequence[str]
+    names: np.ndarray | None
+    node: np.ndarray | None
+
+    def judgement(self, k: int, sign: int, reference: Reference | None) -> Judgement:
+        cells, last = self.outcome.cells, int(self.nights.start[k + 1]) - 1
+        state, known = int(self.outcome.state[last]), bool(np.isfinite(cells.visible[k]))
+        value = float(np.exp(sign * cells.value[k])) if np.isfinite(cells.value[k]) else math.nan
+        if self.nights.counts[k]:
+            return self._counted(k, state, last)
+        if state == TOO_FEW:
+            return Judgement('insufficient', self._few(k, last), value=value)
+        base, width = float(cells.base[k]), 3 * float(cells.scale[k])
+        band = sorted(math.exp(sign * (base + side * width)) for side in (-1, 1))
+        seen = _share(-cells.visible[k], sign) if known else None
+        needed, beyond = self._beyond(k, sign, reference) if reference and known else (0, 0)
+        word, why = self._word(k, sign, state, last, seen)
+        if word in ('ok', 'blind') and beyond < 0:
+            off = _percent(_share(self._mean(k, needed) - sign * math.log(reference.value), sign))
+            word, why = 'regressed', (f'the mean of {_nights(needed)} is {off} worse than the accepted '
+                                      f'{reference.value:.4g}, beyond its bound')
+        return Judgement(
+            word, why, tuple(self._warnings(k, sign, last)), value, math.exp(sign * base), *band,
+            needs_rerun=bool(cells.low[k]) and (state != SLOW or self._found(k, last)),
+            visible=seen, acked=cells.began[k] == 'acked', nights_needed=needed, beyond=beyond,
+            new=state == SLOW and self._found(k, last))
+
+    def _found(self, k: int, last: int) -> bool:
+        episode = self.outcome.cells.lasting.get(k)
+        return bool(episode) and bool(episode.found == self.outcome.column[last])
+
+    def _few(self, k: int, last: int) -> str:
+        cells, first = self.outcome.cells, int(self.nights.start[k])
+        own = self.nights.value[first:last + 1]
+        if not np.isfinite(own[-1]) or not np.isfinite(own).any():
+            return 'a figure is 0 or below: a change has no measure'
+        if cells.began[k]:
+            event = f'{_BEGAN[cells.began[k]]} of {self._label(k, cells.since[k])}'
+            return f'{_nights(int(cells.nights[k]))} since {event}: judging resumes after {AFTER}'
+        return (f'{_nights(int(np.isfinite(own).sum()))} of history: judging begins on night {FIRST + 1}, or '
+                f'{YOUNG + 1} where like cells have as many')
+
+    def _word(self, k: int, sign: int, state: int, last: int, seen: float | None) -> tuple[Word, str]:
+        cells = self.outcome.cells
+        episode, since = cells.lasting.get(k), cells.since[k]
+        if episode and state in (SLOW, FAST):
+            return ('regressed' if state == SLOW else 'improved'), self._episode(k, sign, last)
+        off = (cells.value[k] - cells.base[k])
+        said = f'tonight is {_off(_share(off, sign), off)} the level of {_nights(int(cells.nights[k]))}'
+        if cells.began[k]:
+            said += f', which began with {_BEGAN[cells.began[k]]} of {self._label(k, since)}'
+        said += f'; a slowdown shows from {_percent(seen)} on'
+        if episode and episode.depth < 0:
+            said += (f'; what began on {self._label(k, episode.begin)} is not over: it ends with a second night '
+                     'like this one')
+        return ('ok' if seen <= WANTED else 'blind'), said
+
+    def _episode(self, k: int, sign: int, last: int) -> str:
+        cells = self.outcome.cells
+        found = cells.lasting[k]
+        lasts = int((self.outcome.column[int(self.nights.start[k]):last + 1] >= found.begin).sum())
+        off = _percent(_share(found.depth, sign))
+        kind = 'better' if found.depth > 0 else 'worse'
+        said = f'{kind} since {self._label(k, found.begin)} ({_nights(lasts)}): '
+        were = f'{_nights(found.nights)} {"was" if found.nights == 1 else "were"}'
+        said += f'{were} {off} {kind} than the level before' if found.nights else \
+            f'a drift: the last {STEPS} nights were {off} worse than the first {FIRST}'
+        said += f', {found.size:.1f} standard errors where {cells.bar[k]:.1f} are needed'
+        if found.depth < 0 and abs(found.begin - cells.software[k]) <= levels.WITHIN and cells.software[k] >= 0:
+            said += f'; the software changed on {self._label(k, cells.software[k])}'
+        return said
+
+    def _beyond(self, k: int, sign: int, reference: Reference) -> tuple[int, int]:
+        """Return how many nights beyond the accepted bound are no chance, and on which side so many nights are."""
+        bound = reference.low if sign > 0 else reference.high
+        if bound is None or min(bound, reference.value) <= 0:
+            return 0, 0
+        room = sign * math.log(reference.value / bound)
+        clear = self.outcome.cells.clear[k]                     # [STEPS]: a log
+        needed = int(np.argmax(clear <= room)) + 1 if (clear <= room).any() else STEPS
+        mean = self._mean(k, needed)
+        better = reference.high if sign > 0 else reference.low
+        if mean < sign * math.log(bound):
+            return needed, -1
+        return needed, int(better is not None and better > 0 and mean > sign * math.log(better))
+
+    def _mean(self, k: int, needed: int) -> float:
+        return float(np.mean(self.outcome.cells.last[k][-needed:]))
+
+    def _warnings(self, k: int, sign: int, last: int) -> Iterator[str]:
+        effect, nights = self.outcome.cells.node[k], int(np.diff(self.nights.start)[k])
+        if self.names is not None and np.isfinite(effect) and effect:
+            yield (f'{self.names[self.node[last]]} is {_percent(_share(effect, sign))} '
+                   f'{"faster" if effect > 0 else "slower"} here than the other nodes: that is taken out')
+        if nights > MOST:
+            yield f'the newest {MOST} of {nights} nights are judged'
+
+    def _counted(self, k: int, state: int, last: int) -> Judgement:
+        total = self.nights.total[int(self.nights.start[k]):last + 1]
+        if state == TOO_FEW:
+            why = f'{_nights(len(total))} of counts: judging begins on night {FIRST + 1}'
+            return Judgement('insufficient', why, value=float(total[-1]))
+        usual = float(total[:-STEPS].mean())
+        why = (f'{total[-1]:g} tonight, {total[-STEPS:].mean():.3g} a night in the last {STEPS}, {usual:.3g} '
+               'before (exact test of counts)')
+        return Judgement('regressed' if state == SLOW else 'ok', why, value=float(total[-1]), baseline=usual)
+
+    def _label(self, k: int, column: int) -> str:
+        here = slice(int(self.nights.start[k]), int(self.nights.start[k + 1]))
+        at = np.searchsorted(self.outcome.column[here], column)
+        return self.labels[min(here.start + int(at), here.stop - 1)]
 
 
-def _judgement(last: _Last, sign: int, reference: Reference | None, labels: Sequence[str],
-               rules: Rules) -> Judgement:
-    word, why = _word(last, sign, reference, labels, rules)
-    known = math.isfinite(last.spread) and last.baseline != 0
-    width = 3 * last.spread * math.sqrt(1 + 1 / last.nights) * abs(last.baseline) if known else 0.0
-    middle = sign * last.baseline if known else None
-    new = last.episode is None or last.episode.found == last.night      # not a slowdown that is known already
-    return Judgement(
-        verdict=word, why=why, warnings=tuple(_warnings(last, rules)) if known else (), value=sign * last.value,
-        baseline=middle, low=middle - width if known else None, high=middle + width if known else None,
-        needs_rerun=last.suspicious and new and not last.change > -rules.effect)
+def _share(log: float, sign: int) -> float:
+    """Return the change of a figure as a share: ``log`` is oriented, ``sign`` its direction."""
+    return abs(math.expm1(sign * float(log)))
 
 
-def _word(last: _Last, sign: int, reference: Reference | None, labels: Sequence[str],
-          rules: Rules) -> tuple[Word, str]:
-    if last.state == TOO_FEW:
-        return 'insufficient', (
-            f'{last.nights} nights of history before the last three: the stated error rate needs {rules.least}, '
-            f'so judging begins on night {rules.least + rules.last}')
-    if not last.baseline:
-        return 'insufficient', 'the median of the history is 0: a change has no measure'
-    if last.state in (SLOW, FAST):
-        return ('regressed' if last.state == SLOW else 'improved'), _episode(last, labels, rules)
-    if reference and reference.value:
-        off = (last.three - sign * reference.value) / abs(reference.value)
-        beyond = bounds.side(sign * last.three, reference.low, reference.high)
-        if beyond and abs(off) >= last.bar * last.spread / math.sqrt(3):        # clear of the noise
-            return ('regressed' if beyond == -sign else 'improved'), (
-                f'the last three nights are {_off(off)} the accepted {reference.value:.4g}, beyond its bound; '
-                f'the recent nights alone show no step: a drift')
-    said = (f'tonight is {_off(last.change)} the median of {last.nights} nights; '
-            f'their spread is {_share(last.spread)}')
-    if last.suspicious and last.change < -last.least:
-        said += '; it was not run again, and one night alone is not believed'
-    if last.episode:
-        said += (f'; what began on {labels[last.episode.begin]} is not over: '
-                 'it ends with a second night like this one')
-    return 'ok', said
+def _nights(n: int) -> str:
+    return f'{n} night{"" if n == 1 else "s"}'
 
 
-def _episode(last: _Last, labels: Sequence[str], rules: Rules) -> str:
-    """Say why the nights are an episode, and how long it has lasted."""
-    found, against = last.episode, f'the median of the {last.nights} nights before'
-    off = _off(found.change)
-    said = (f'a drift: the last {rules.drift} nights were {off} the first {rules.least + rules.last}',
-            f'one night was {off} {against}, and its rerun confirmed it',
-            f'two nights were {off} {against}, and a rerun confirmed it',
-            f'three nights were {off} {against}; {_share(last.least)} is clear of the noise, exact p {found.p:.2g}'
-            )[found.rule]
-    lasts = last.night - found.begin + 1
-    kind = 'better' if found.state == FAST else 'worse'
-    return f'{kind} since {labels[found.begin]} ({lasts} {"night" if lasts == 1 else "nights"}): {said}'
+def _percent(x: float) -> str:
+    return f'{100 * x:.1f} %' if x < 0.0995 else f'{100 * x:.0f} %'
 
 
-def _warnings(last: _Last, rules: Rules) -> Iterator[str]:
-    """Name what limits the judgement."""
-    shared = last.shared > rules.shared
-    if math.isfinite(last.shared) and shared:
-        yield f'nights scatter {last.shared:.1f} times more than their runs do: a rerun that night confirms little'
-    if last.lag > _DEPENDENT and shared:
-        yield f'nights depend on the night before ({last.lag:.2f}): a change must be larger to be believed'
-    if last.slow:
-        yield f'{last.slow} of {last.nights} nights are slow ones among good ones (a slow node?)'
-    if last.resolution > rules.effect:
-        yield f'the values come in steps of {_share(last.resolution)}'
-    if last.least > _SEEN:
-        yield f'three nights must change by {_share(last.least)} before it is clear of the noise'
-    if last.suspicious:
-        yield 'tonight is low and was not run again: one or two nights alone are not believed without a rerun'
+def _off(share: float, log: float) -> str:
+    return 'at' if share < 0.0005 else f'{_percent(share)} {"better" if log > 0 else "worse"} than'
 
 
-def _share(x: float) -> str:
-    return f'{100 * x:.1f} %' if abs(x) < 0.0995 else f'{100 * x:.0f} %'
+STATED = f'stated rate: 1 new false alarm in {1 / RATE:.0f} nights of a series'
 
-
-def _off(change: float) -> str:
-    if abs(change) < 0.0005:
-        return 'at'
-    return f'{_share(abs(change))} {"better" if change > 0 else "worse"} than'
-
-
-STATED = (f'stated false-alarm rate: {1000 * RATE:g} per 1000 nights of a series '
-          f'(from its night {DEFAULT.least + DEFAULT.last} on)')
-_COLUMNS = ('series', 'night', 'kind', 'run', 'value')
+_COLUMNS, _OPTIONAL = ('series', 'night', 'kind', 'run', 'value'), ('direction', 'group', 'event', 'node')
 #: direction: an empty one is the default, higher.
 _SIGNS = {'higher': 1, 'lower': -1, '': 1}
 _WHOLE = '^-?[0-9]{1,18}$'
@@ -235,9 +242,19 @@ def of_file(raw: bytes, name: str) -> dict[str, Series]:
                   for each in (pl.col('series'), pl.struct('series', 'night')))
     first = np.flatnonzero(np.diff(at, prepend=-1))
     start = np.append(np.flatnonzero(np.diff(series[first], prepend=-1)), len(first))
-    nights = Nights.of(start, at, (frame['value'] * frame['sign']).to_numpy(), frame['again'].to_numpy())
-    labels, each = frame['night'].gather(first).to_list(), frame[first[start[:-1]]]
-    told, outcome = judged(nights, each['sign'].to_list(), list(map(str, labels)), DEFAULT)
+    labels, each = frame['night'].gather(first), frame[first[start[:-1]]]
+    when = labels.rank('dense').to_numpy().astype(int)
+    signs, labels = each['sign'].to_numpy(), labels.to_list()
+    nights = Nights.of(start, at, frame['value'].to_numpy(), frame['again'].to_numpy(), signs, when)
+    names = each.with_row_index('i').select(pl.when(pl.col('group') == '').then(
+        pl.format('series {}', 'i')).otherwise(pl.format('group {}', 'group'))).to_series()
+    own = frame.filter(~pl.col('again')).select('node', at=pl.Series(at).filter(~frame['again']))
+    nodes = own.group_by('at').agg(pl.col('node').unique().sort().str.join(',')).sort('at')['node']
+    events = frame.select('event', at=pl.Series(at)).group_by('at').agg(pl.col('event').max()).sort('at')['event']
+    told, outcome = judged(
+        nights, signs.tolist(), list(map(str, labels)), groups=names.rank('dense').to_numpy().astype(int),
+        events=events.to_numpy() if frame['event'].n_unique() > 1 else None,
+        nodes=nodes.to_list() if frame['node'].n_unique() > 1 else None)
     slow = np.flatnonzero(outcome.state == SLOW)
     of_series = np.split(slow, np.searchsorted(slow, start[1:-1]))
     return {name: Series(last, tuple(labels[i] for i in alarms))
@@ -260,10 +277,10 @@ def _read(raw: bytes, name: str) -> pl.DataFrame:
     except pl.exceptions.PolarsError:
         deque(lines(), 0)
         raise UsageError(f'{name}: this cannot be read as a table of {", ".join(_COLUMNS)}') from None
-    text = frame.select(*_COLUMNS, direction='direction' if 'direction' in frame.columns else pl.lit(''))
+    text = frame.select(*_COLUMNS, **{c: c if c in frame.columns else pl.lit('') for c in _OPTIONAL})
     whole = pl.col('night').str.contains(_WHOLE)
     night = pl.col('night').str.to_integer(strict=False) if text.select(whole.all()).item() else pl.col('night')
-    rows = text.select('series', night, again=pl.col('kind') == 'rerun',
+    rows = text.select('series', 'group', 'event', 'node', night, again=pl.col('kind') == 'rerun',
                        run=pl.col('run').str.to_integer(strict=False),
                        value=pl.col('value').cast(pl.Float64, strict=False),
                        sign=pl.col('direction').replace_strict(_SIGNS, default=None, return_dtype=pl.Int8))
@@ -280,6 +297,12 @@ def _read(raw: bytes, name: str) -> pl.DataFrame:
         'value {value!r} is no number, such as 71.2 or 7.12e4': ~number,
         f'value {{value}} is too large to be a figure; must be below {_LARGEST:g}': number & (size >= _LARGEST),
         'direction {direction!r}; valid: higher, lower, or empty for higher': rows['sign'].is_null(),
+        f'event {{event!r}}; valid: {", ".join(EVENTS)}, or empty': ~pl.col('event').is_in(['', *EVENTS]),
+        'series {series!r}, night {night} has another event on an earlier line; must be one a night':
+            rows.select((pl.col('event') != '') & (pl.col('event') != pl.col('event').filter(
+                pl.col('event') != '').first().over('series', 'night'))).to_series().fill_null(False),
+        'series {series!r} is in another group on an earlier line; must be one group':
+            rows.select(pl.col('group') != pl.col('group').first().over('series')).to_series(),
         'night {night!r}: nights are whole numbers or dates; the order of both together is not known':
             whole != whole.first(),
         '{kind} {run} of series {series!r}, night {night}, stands on an earlier line, too':
@@ -299,13 +322,14 @@ def _read(raw: bytes, name: str) -> pl.DataFrame:
 
 
 def _bad_header(header: Sequence[str]) -> str:
-    """Say what is wrong with the columns, '' if nothing. Others are let be unless they look like one of ours."""
+    """Say what is wrong with the columns, '' if nothing. Others are let be unless they look like ours."""
     if missing := [column for column in _COLUMNS if column not in header]:
-        return f'no column {", ".join(missing)}; needed are {", ".join(_COLUMNS)}, and direction if wanted'
+        needed = f'needed are {", ".join(_COLUMNS)}, and perhaps {", ".join(_OPTIONAL)}'
+        return f'no column {", ".join(missing)}; {needed}'
     if twice := [column for column in header if header.count(column) > 1]:
         return f'column {twice[0]} stands there twice'
     for column in header:
-        near = get_close_matches(column.strip().lower(), (*_COLUMNS, 'direction'), n=1, cutoff=0.75)
+        near = get_close_matches(column.strip().lower(), (*_COLUMNS, *_OPTIONAL), n=1, cutoff=0.75)
         if near and column != near[0]:
             return f'column {column!r}; did you mean {near[0]}?'
     return ''

@@ -1,264 +1,206 @@
-"""The value of each night, the noise of a history, and the constants of the rules (docs/regression.md).
-
-The constants were chosen so that no family of noise that was tried gives more than one false alarm per 1000
-test-nights. ci/operating-curve measures that on other families and seeds."""
+"""The noise that like cells share: covariance of their nights, scale of each cell, tail of the statistic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from statistics import NormalDist
+from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-#: The stated rate: false alarms per test-night of one cell.
-RATE = 0.001
-#: False alarms that a whole night may give on average: with more cells than this allows, the rules tighten.
-WHOLE_NIGHT = 0.25
+from parity.stats.bounds import FIRST
 
-
-@dataclass(frozen=True)
-class Rules:
-    """Lengths are in nights, effects and spreads relative to the median of the history."""
-
-    window: int = 120         # the recent window: four months
-    least: int = 37           # nights before the last three: with fewer, the error rate is not held
-    last: int = 3             # the slow rule's nights
-    effect: float = 0.01      # the least drop of interest
-    floor: float = 0.005      # no spread is believed to be smaller (57 of 186 studied series have MAD 0)
-    suspicious: float = 0.12  # a rerun is wanted where tonight is in this lowest share of the window
-    apart: float = 3.5        # a night so many spreads below the median is a slow one, not noise
-    shared: float = 1.3       # nights scatter so many times more than their runs do: the night shares noise
-    # the bar: standard errors that a drop must be clear of, by lag-1 dependence between nights; a history of
-    # fewer nights than `settled` tells the dependence less well, so it is taken to be larger
-    lags: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-    bars: tuple[float, ...] = (3.1, 3.45, 3.95, 4.5, 5.1, 5.2)
-    settled: int = 90
-    unsettled: float = 1.2
-    runs_lag: float = 0.15    # where runs scatter as much as nights, dependence up to here is chance
-    runs: float = 1.1         # and the bar so many times higher: there is power to spare
-    skew: float = 2.0         # how much a longer lower tail (L-skewness) raises the bar
-    two: float = 1.45         # the bar of two nights, and of one, relative to that of three
-    one: float = 2.0
-    exact: float = 0.006      # exact p of the last three nights
-    exact_slow: float = 0.003  # the same where the history holds slow nights
-    exact_two: float = 0.002
-    seen: float = 0.0004      # slow nights in the history: chance that they come three in a row
-    at_once: float = 0.10     # one night alone is believed from such a drop on,
-    long: int = 115           # or after so many nights without a single slow one
-    least_one: float = 0.03   # and never for less than this
-    worst: float = 2.5        # and only so many times below the worst night seen
-    worst_two: float = 1.3
-    drift: int = 10           # the last nights that are held against the accepted value
-    drift_effect: float = 0.03
-    drift_share: float = 0.55  # of the bar, in spreads
-    tighter: float = 1.0      # what all bars are multiplied by; `for_cells` sets it
-
-    def for_cells(self, cells: int) -> Rules:
-        """Return the rules for so many cells in one night, which give at most WHOLE_NIGHT false alarms together.
-
-        The bars grow like the quantile of a normal tail; the exact p shrink in proportion."""
-        rate = min(RATE, WHOLE_NIGHT / max(1, cells))
-        normal, share = NormalDist(), rate / RATE
-        return replace(self, tighter=normal.inv_cdf(1 - rate) / normal.inv_cdf(1 - RATE),
-                       exact=self.exact * share, exact_slow=self.exact_slow * share,
-                       exact_two=self.exact_two * share, seen=self.seen * share)
+#: A step is looked for in the last 1, 2, ... STEPS nights. The prediction of a night uses WINDOW nights before it.
+STEPS, WINDOW = 10, 80
+#: The smallest scatter of a night.
+FLOOR = 0.003
+#: No night counts for more than this share of the normal bar, so that none alarms alone; nor of a higher bar.
+CLIP, FARTHER = 0.95, 0.72
+#: Covariance of nights i and j: v ((1 - share) [i = j] + share phi^|i - j|).
+_SHARES, _PHIS = np.array([.2, .4, .6, .8, .95]), np.array([.3, .6, .8, .9, .97])
+_GRID = [(0.0, 0.0), *((s, p) for s in _SHARES for p in _PHIS)]
+#: Slow noise looks like drift: it needs evidence (logarithm of its weight beforehand), of one cell alone most.
+_BEFORE = np.array([{.9: -1.0, .97: -2.0}.get(p, 0.0) for _, p in _GRID])
+#: The noise of all other cells counts as much as this many more cells of the group.
+_OTHERS = 5
+#: A group's scatter is known no better than by so many degrees of freedom.
+_DF = 400.0
+#: The tail of M: M^2 beyond _U0^2 is exponential. Its share and its mean excess in normal noise, and how many
+#: nights these count for; all cells count for _SYSTEM in a group's tail. Shared nights beyond _FAR weigh less.
+_U0, _P0, _E0, _PRIOR, _SYSTEM, _FAR = 1.97, 0.10, 1.95, 12.0, 60.0, 3.0
 
 
-DEFAULT = Rules()
+@lru_cache(maxsize=128)
+def _restricted(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the projected inverse of each covariance of _GRID [26, n, n], and the log of its determinants."""
+    lag = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    r = np.array([(1 - s) * np.eye(n) + s * np.float64(p) ** lag for s, p in _GRID])
+    inverse = np.linalg.inv(r)
+    known = np.column_stack((np.ones(n), np.linspace(-1, 1, n)))       # a level, and a drift
+    across = inverse @ known
+    small = known.T @ across
+    return (inverse - across @ np.linalg.inv(small) @ across.transpose(0, 2, 1),
+            np.linalg.slogdet(r)[1] + np.linalg.slogdet(small)[1])
 
 
-#: Mean range of n normal values in standard deviations (Tippett 1925); beyond eight, that of eight is near enough.
-_RANGE = np.array([np.nan, np.nan, 1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847])
-#: The usual scatter of runs within a night is looked up anew every so many nights, first after _FIRST.
-_EVERY, _FIRST = 8, 5
+def clean(x: np.ndarray, reach: float = 3.5) -> np.ndarray:
+    """Pull isolated nights to the running median of five [..., n]."""
+    padded = np.pad(x, ((0, 0), (2, 2)), mode='edge')
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, 5, axis=1), axis=2)
+    step = np.diff(x, axis=1)
+    s = 1.4826 * np.median(np.abs(step - np.median(step, axis=1, keepdims=True)), axis=1, keepdims=True) / 2 ** .5
+    s = np.fmax(s, FLOOR / 2)
+    return middle + np.clip(x - middle, -reach * s, reach * s)
 
 
-@dataclass(frozen=True)
-class Group:
-    """A summary of the runs (or reruns, or both) of each night; NaN where there are none [nights]."""
-
-    count: np.ndarray
-    mean: np.ndarray
-    median: np.ndarray
-    reach: np.ndarray       # largest minus smallest
-
-    def near(self, reach: np.ndarray) -> np.ndarray:
-        """Return the mean, but no further than ``reach`` from the median."""
-        return self.median + np.clip(self.mean - self.median, -reach, reach)
-
-
-def grouped(night: np.ndarray, value: np.ndarray, nights: int) -> Group:
-    """Summarise values by night: ``night`` and ``value`` have one entry a value, in any order, all finite."""
-    ordered = value[np.lexsort((value, night))]
-    count = np.bincount(night, minlength=nights)
-    some = count > 0
-    many, first = count[some], (np.cumsum(count) - count)[some]
-    mean, median, reach = (np.full(nights, np.nan) for _ in range(3))
-    mean[some] = np.bincount(night, value, nights)[some] / many
-    median[some] = (ordered[first + (many - 1) // 2] + ordered[first + many // 2]) / 2
-    reach[some] = ordered[first + many - 1] - ordered[first]
-    return Group(count, mean, median, reach)
-
-
-@dataclass(frozen=True)
-class Nights:
-    """Nights of many series, one series after the other, oldest first, oriented so that higher is better. Series k
-    has the nights ``start[k]`` to ``start[k + 1]``."""
-
-    start: np.ndarray
-    runs: Group
-    reruns: Group
-    both: Group
-    elsewhere: np.ndarray   # bool: the reruns were on another node, too
-
-    @classmethod
-    def of(cls, start: np.ndarray, night: np.ndarray, value: np.ndarray, again: np.ndarray,
-           elsewhere: np.ndarray | None = None) -> Nights:
-        """Group values, oriented, by ``night``; ``again`` says which are a rerun's."""
-        total = int(start[-1])
-        runs, reruns = (grouped(night[chosen], value[chosen], total) for chosen in (~again, again))
-        return cls(start, runs, reruns, grouped(night, value, total) if again.any() else runs,
-                   np.zeros(total, dtype=bool) if elsewhere is None else elsewhere)
-
-
-@dataclass(frozen=True)
-class Values:
-    """The value of each night, and how sure it is."""
-
-    value: np.ndarray
-    within: np.ndarray      # its standard deviation as the scatter of the night's runs explains it
-    suspicious: np.ndarray  # bool: a rerun is wanted, and where it exists it is in the value
-
-
-def of_nights(nights: Nights, rules: Rules) -> Values:
-    """Return the value of each night, from what was known on it.
-
-    The mean of the runs, but no further from their median than runs usually scatter (at least
-    ``rules.effect``): the mean is the more precise one, and one wild run makes no night. Where the runs are
-    suspiciously low the reruns join them; where they contradict the runs the reruns stand alone."""
-    runs, reruns = nights.runs, nights.reruns
-    run_sd = runs.reach / _RANGE[np.minimum(runs.count, len(_RANGE) - 1)]
-    usual = np.fmax(_usual(nights.start, run_sd, rules), rules.effect * np.abs(runs.median))
-    value, again = runs.near(usual), reruns.near(usual)
-    suspicious = np.zeros(len(value), dtype=bool)   # by rank: no noise is assumed; ties count half
-    for rows, window in windows(nights.start, value, rules, 8):
-        tonight = value[rows, None]
-        rank = (window < tonight).sum(axis=1) + (window == tonight).sum(axis=1) / 2
-        suspicious[rows] = rank <= rules.suspicious * window.shape[1]
-    known = suspicious & (reruns.count > 0)
-    error = usual * np.sqrt(1 / runs.count + 1 / np.fmax(1, reruns.count))
-    pooled = np.where(known, nights.both.near(usual), value)
-    return Values(np.where(known & (again - value > 3 * error), again, pooled), run_sd / np.sqrt(runs.count),
-                  suspicious)
-
-
-def _usual(start: np.ndarray, run_sd: np.ndarray, rules: Rules) -> np.ndarray:
-    """Return the median of the runs' standard deviation over the window before each night, or NaN."""
-    usual, age = np.full(len(run_sd), np.nan), place(start)
-    fresh = (age % _EVERY == 0) | (age == _FIRST)
-    for rows, window in windows(start, run_sd, rules, _FIRST, chosen=fresh):
-        usual[rows] = known_median(window)
-    last = np.maximum.accumulate(np.where(fresh, np.arange(len(usual)), 0))
-    return np.where(age >= _FIRST, usual[last], np.nan)
-
-
-def place(start: np.ndarray) -> np.ndarray:
-    """Count the nights of its series before each night [nights]."""
-    return np.arange(start[-1]) - np.repeat(start[:-1], np.diff(start))
-
-
-def windows(start: np.ndarray, values: np.ndarray, rules: Rules, least: int, lag: int = 0,
-            chosen: np.ndarray | bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield ``chosen`` nights, and the n values of their series that end ``lag`` before each [rows, n].
-
-    n is from ``least`` to ``rules.window``, as many as there are. Nights with equal n come together, in pieces
-    that fit the caches."""
-    length = np.where(chosen, np.minimum(place(start) - lag, rules.window), -1)
-    order = np.argsort(length, kind='stable')
-    edges = np.searchsorted(length[order], np.arange(least, rules.window + 2))
-    for n, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True), least):
-        for i in range(begin, end, 8192):
-            rows = order[i:min(end, i + 8192)]
-            yield rows, np.lib.stride_tricks.sliding_window_view(values, n)[rows - lag - n]
-
-
-@dataclass(frozen=True)
 class Noise:
-    """One entry a history [B]; relative means divided by the absolute value of the median."""
+    """The noise that like cells share: covariance of their nights, scale of each cell, tail of the statistic."""
 
-    nights: int
-    median: np.ndarray      # oriented: higher is better
-    relative: np.ndarray    # [B, n] the history as deviations from the median, relative; NaN where that is 0
-    spread: np.ndarray      # relative, of one night's value
-    core: np.ndarray        # relative, of the nights that are not slow
-    skew: np.ndarray        # L-skewness, below 0 where the lower tail is the longer one
-    lag: np.ndarray         # dependence on the night before
-    shared: np.ndarray      # how many times more nights scatter than their runs explain; inf: not known
-    slow: np.ndarray        # number of slow nights
-    worst: np.ndarray       # relative, of the worst night
-    resolution: np.ndarray  # relative step of a timer or printed digits; 0 where none shows
+    def __init__(self, group: np.ndarray, longest: int, rate: float):
+        self.group, self.many = group, int(group.max(initial=-1)) + 1
+        self.width = min(longest, WINDOW + 1)
+        self.mix = np.zeros((self.many, len(_PHIS)))                 # weight of each phi; the rest is independent
+        self.ready = np.zeros(self.many, dtype=bool)
+        self.steps = np.zeros((self.many, self.width, self.width), dtype=np.float32)    # see `_solve`
+        self.scale, self.df = np.full(len(group), FLOOR), np.full(len(group), 4.0)
+        self.likely = np.zeros((len(group), len(_GRID)))             # restricted log likelihood of each cell
+        self.apart = np.zeros((self.many, 2))        # by how much cells of a group differ, and in how many
+        self.total, self.over, self.excess = (np.zeros(self.many) for _ in range(3))
+        self.least = float(-ndtri(rate / 2))                         # the bar in normal noise
+        self.bar = np.full(self.many, self.least)
+        self.rate = rate
+
+    def fit(self, groups: np.ndarray, segments: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Learn covariance and scales of ``groups`` from nights of levels: cells [m] and their nights [m, n]."""
+        cells = np.flatnonzero(np.isin(self.group, groups))
+        square, free, det = (np.zeros(shape) for shape in
+                             ((len(self.group), len(_GRID)), len(self.group), (len(self.group), len(_GRID))))
+        for owner, x in segments:
+            n, x = x.shape[1], clean(x)
+            inverse, logs = _restricted(n)
+            x = x - x.mean(axis=1, keepdims=True)
+            for g in range(len(_GRID)):
+                np.add.at(square[:, g], owner, np.einsum('ci,ci->c', x @ inverse[g], x))
+            np.add.at(free, owner, n - 2)
+            np.add.at(det, owner, logs)
+        known = cells[free[cells] > 0]
+        square = np.fmax(square, FLOOR ** 2)
+        self.likely[known] = -det[known] / 2 - free[known, None] / 2 * np.log(square[known])
+        at = self.group[known]
+        of_group = np.zeros((self.many, len(_GRID)))
+        np.add.at(of_group, self.group, self.likely)
+        everyone = of_group.sum(axis=0)
+        cells_of = np.bincount(self.group[self.likely[:, 0] != 0], minlength=self.many)
+        found = []
+        for g in np.unique(at):
+            mine = known[at == g]
+            others = max(1, cells_of.sum() - cells_of[g])
+            logs = (everyone - of_group[g]) * min(1.0, _OTHERS / others)
+            logs += of_group[g] + _BEFORE * (1 + 3 / len(mine))
+            weight = np.exp(logs - logs.max())
+            weight /= weight.sum()
+            v = np.exp(np.log(square[mine] / free[mine, None]).mean(axis=0))
+            mixed = weight * v / (v @ weight)
+            self.mix[g] = mixed[1:].reshape(len(_SHARES), len(_PHIS)).T @ _SHARES
+            found.append((g, mine, np.log(square[mine] @ weight / free[mine])))
+        for g, mine, logs in found:
+            pairs = len(mine) - 1
+            self.apart[g] = ((logs - logs.mean()) ** 2).sum() - (2 / free[mine]).mean() * pairs, pairs
+        self._scale(found, free)
+        self.ready[groups] = True
+        self._solve(np.unique(at))
+
+    def _scale(self, found: list[tuple[int, np.ndarray, np.ndarray]], free: np.ndarray) -> None:
+        """Shrink each cell's log variance to that of its group (empirical Bayes); groups differ alike."""
+        total, pairs = self.apart.sum(axis=0)
+        for g, mine, logs in found:
+            own, one = self.apart[g]
+            between = max((own + _OTHERS * total / max(pairs, 1)) / (one + _OTHERS), 1e-9)
+            prior = min(2 / between, _DF) if one else 0.0
+            middle, cells = np.exp(logs.mean()), np.flatnonzero(self.group == g)
+            self.scale[cells], self.df[cells] = np.sqrt(max(middle, FLOOR ** 2)), prior + 4
+            variance = (prior * middle + free[mine] * np.exp(logs)) / (prior + free[mine])
+            self.scale[mine] = np.sqrt(np.fmax(variance, FLOOR ** 2))
+            self.df[mine] = prior + np.fmax(free[mine], 4)
+
+    def _solve(self, groups: np.ndarray) -> None:
+        """Set ``steps``: steps[g, j, p] is the surprise of night j, in standard deviations, if nights p to j are
+        higher by 1 than those before. So a night's surprise is the sum of steps[g, j, p] (x_p - x_{p - 1})."""
+        n = self.width
+        lag = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+        powers = _PHIS[:, None, None] ** lag
+        for some in np.array_split(groups, max(1, -(-len(groups) // 256))):
+            mix = self.mix[some]
+            r = np.einsum('gp,pij->gij', mix, powers)
+            r[:, np.arange(n), np.arange(n)] = 1 + 1e-9
+            white = np.linalg.inv(np.linalg.cholesky(r + 1e4))       # 1e4: the level is not known
+            self.steps[some] = np.cumsum(white[:, :, ::-1], axis=2)[:, :, ::-1]
+
+    def surprises(self, g: int, x: np.ndarray) -> np.ndarray:
+        """Return the surprise of each night of levels x [B, n] of group ``g``, in log units."""
+        n, last = x.shape[1], self.width - 1
+        step = np.diff(x, axis=1)
+        found = np.zeros_like(x)
+        short = min(n, self.width)
+        found[:, 1:short] = step[:, :short - 1] @ self.steps[g, 1:short, 1:short].T
+        if n > short:
+            found[:, short:] = np.lib.stride_tricks.sliding_window_view(step, last, axis=1)[:, 1:] @ \
+                self.steps[g, last, 1:]
+        return found
+
+    def directions(self, g: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the whitened steps of 1 to STEPS nights as unit vectors on the last STEPS surprises
+        [B, STEPS, STEPS], and their lengths [B, STEPS]: 0 where there are too few nights. The last night is number
+        ``i`` of its level."""
+        k = np.arange(1, STEPS + 1)
+        j, p = i[:, None] - STEPS + 1 + np.arange(STEPS), i[:, None] + 1 - k
+        valid = (j[:, None, :] >= p[:, :, None]) & (p >= 3)[:, :, None]
+        d = self.steps[g[:, None, None], np.fmax(j, 0)[:, None, :], np.fmax(p, 0)[:, :, None]] * valid
+        length = np.sqrt((d * d).sum(axis=2))
+        return d / np.fmax(length, 1e-12)[:, :, None], length
+
+    def drift(self, g: np.ndarray, age: np.ndarray) -> np.ndarray:
+        """Return the standard deviation of a drift, in scales: the mean of the last STEPS nights of a level of
+        ``age`` nights less that of its first FIRST ones."""
+        def mean(n: int) -> np.ndarray:        # of all correlations within n nights in a row, by phi
+            lag = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+            return (_PHIS[:, None, None] ** lag).mean(axis=(1, 2))
+        mix, rest = self.mix[g], 1 - self.mix[g].sum(axis=1)
+        ahead = age[:, None] - FIRST - STEPS + 1
+        across = _PHIS ** ahead * (1 - _PHIS ** FIRST) * (1 - _PHIS ** STEPS) / (1 - _PHIS) ** 2 / FIRST / STEPS
+        shared = (mix * (mean(FIRST) + mean(STEPS) - 2 * across)).sum(axis=1)
+        return np.sqrt(rest * (1 / FIRST + 1 / STEPS) + shared)
+
+    def note(self, g: np.ndarray, m: np.ndarray, night: np.ndarray | int) -> None:
+        """Count the statistics ``m`` of quiet nights: what befalls many cells in one night is one event."""
+        w = np.where((m > _U0) & (m <= _FAR), 1 / 3, 0.0)
+        far = m > _FAR
+        if far.any():
+            _, which, many = np.unique(np.broadcast_to(night, m.shape)[far] * self.many + g[far],
+                                       return_inverse=True, return_counts=True)
+            w[far] = 1 / 3 / np.sqrt(many[which])
+        self.total += np.bincount(g, minlength=self.many) / 3
+        self.over += np.bincount(g, w, self.many)
+        self.excess += np.bincount(g, w * (np.fmax(m, _U0) ** 2 - _U0 ** 2), self.many)
+
+    def set_bars(self, groups: np.ndarray) -> None:
+        """Set the bars: the normal value of the rate, or farther out where the tail is longer.
+
+        A group's tail is shrunk to that of all cells, and that one to the normal tail."""
+        share, mean = _tail(self.over.sum(), self.total.sum(), self.excess.sum(), _P0, _E0)
+        share, mean = _tail(self.over[groups], self.total[groups], self.excess[groups], share, mean, _SYSTEM)
+        far = _U0 ** 2 + mean * np.log(np.fmax(share, _P0 / 2) / (self.rate * 1.5))
+        self.bar[groups] = np.fmax(self.least, np.sqrt(np.fmax(far, 0)))
+
+    def edge(self, cells: np.ndarray) -> np.ndarray:
+        """Return the surprise beyond which a night counts no more."""
+        return stdtrit(self.df[cells], ndtr(np.fmax(CLIP * self.least, FARTHER * self.bar[self.group[cells]])))
+
+    def normal(self, z: np.ndarray, df: np.ndarray) -> np.ndarray:
+        """Return what is as likely on the normal scale as ``z`` is on Student's."""
+        return -ndtri(stdtr(df, -z))
 
 
-def of_history(values: np.ndarray, within: np.ndarray, rules: Rules) -> Noise:
-    """Return the noise of ``values`` [B, n], oriented so that higher is better, oldest first.
-
-    ``within`` [B, n]: the part of a night's standard deviation that the scatter of its runs explains. It has the
-    unit of the values, and is NaN if a night has one run only."""
-    ordered, n = np.sort(values, axis=1), values.shape[1]
-    middle = np.median(ordered, axis=1)
-    by = np.where(middle == 0, np.nan, np.abs(middle))[:, None]
-    deviations, relative = ((each - middle[:, None]) / by for each in (ordered, values))
-    resolution = _resolution(ordered) / by[:, 0]
-    floor = np.fmax(rules.floor, resolution / 2)
-    # MAD and IQR, scaled to the standard deviation of normal noise
-    quartiles = deviations[:, 3 * n // 4] - deviations[:, n // 4]
-    core = np.fmax(np.fmax(1.4826 * np.median(np.abs(deviations), axis=1), 0.7413 * quartiles), floor)
-    reach = rules.apart * core[:, None]
-    mean, l_scale, skew = _l_moments(np.clip(deviations, -reach, reach))
-    spread = np.fmax(np.sqrt(np.pi) * l_scale, floor)
-    explained = known_median(within) / by[:, 0]
-    shared = np.where(explained > 0, spread / np.where(explained > 0, explained, 1), np.inf)
-    return Noise(
-        nights=n, median=middle, relative=relative, spread=spread, core=core, skew=skew,
-        lag=_lag(relative, mean, spread), shared=shared, slow=(relative < -reach).sum(axis=1),
-        worst=deviations[:, 0], resolution=resolution)
-
-
-def _l_moments(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean, L-scale and L-skewness of sorted rows (Hosking 1990, J. R. Statist. Soc. B 52, unbiased).
-
-    sqrt(pi) x L-scale is the standard deviation of normal noise, nearly as precise and less upset by tails."""
-    n = ordered.shape[1]
-    i = np.arange(n)
-    b0 = ordered.mean(axis=1)
-    b1 = (ordered * (i / (n - 1))).mean(axis=1)      # no matrix product: its last digit depends on the other rows
-    b2 = (ordered * (i * (i - 1) / ((n - 1) * (n - 2)))).mean(axis=1)
-    scale = 2 * b1 - b0
-    return b0, scale, np.where(scale > 1e-12, (6 * b2 - 6 * b1 + b0) / np.where(scale > 1e-12, scale, 1), 0.0)
-
-
-def _lag(relative: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Return the lag-1 autocorrelation of the winsorised history without its bias (Marriott and Pope 1954)."""
-    reach = 2.5 * spread[:, None]
-    e = np.clip(relative - mean[:, None], -reach, reach)
-    e = e - e.mean(axis=1, keepdims=True)
-    found = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.fmax((e * e).sum(axis=1), 1e-15)
-    return found + (1 + 4 * found) / relative.shape[1]
-
-
-def known_median(rows: np.ndarray) -> np.ndarray:
-    """Return the median of what is known in each row, or NaN (numpy's nanmedian is slow on short rows)."""
-    ordered = np.sort(rows, axis=1)
-    n = np.isfinite(ordered).sum(axis=1)
-    each = np.arange(len(rows))
-    low, high = ordered[each, np.fmax(0, n - 1) // 2], ordered[each, np.fmin(n // 2, rows.shape[1] - 1)]
-    return np.where(n > 0, (low + high) / 2, np.nan)
-
-
-def _resolution(ordered: np.ndarray) -> np.ndarray:
-    """Return the smallest step between values if at least a third repeat another one, else 0."""
-    steps = np.diff(ordered, axis=1)
-    same = steps <= 1e-12 * np.abs(ordered[:, 1:])
-    smallest = np.where(same, np.inf, steps).min(axis=1)
-    return np.where((same.sum(axis=1) >= ordered.shape[1] / 3) & np.isfinite(smallest), smallest, 0.0)
+def _tail(over, total, excess, share, mean, worth=_PRIOR):
+    """Return the share of M beyond _U0 and the mean excess of M^2, with a prior of _PRIOR nights."""
+    prior = share * worth
+    return (over + prior) / (total + worth), (excess + mean * prior) / (over + prior)

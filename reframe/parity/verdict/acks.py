@@ -201,14 +201,17 @@ def outgrown(cell: Cell, ack: Ack) -> str:
     the distance, or farther than the accepted bounds reach from there; and clear of a night's noise."""
     if ack.value is None or cell.value is None or cell.expected is None:
         return ''
+    now, then = level_shown(cell.unit, cell.value, cell.expected), level_shown(cell.unit, ack.value, ack.expected)
+    said = f'worse than acknowledged: {now} now, {then} on {ack.since} ({ack})'
+    if cell.worse_than_acked:
+        return said
     was, found = _distance(ack.value, ack.expected), _distance(cell.value, cell.expected)
     side, known = (1, was) if was > 0 else (-1, -was)
     room = _room(cell, cell.low if side < 0 else cell.high, cell.reference)
     reach = min(2 * known, known + room) if room else 2 * known
     if side * found <= max(reach, known + _room(cell, cell.usual_low, cell.usual)):
         return ''
-    now, then = level_shown(cell.unit, cell.value, cell.expected), level_shown(cell.unit, ack.value, ack.expected)
-    return f'worse than acknowledged: {now} now, {then} on {ack.since} ({ack})'
+    return said
 
 
 def _distance(value: float, expected: float) -> float:

@@ -26,7 +26,6 @@ from parity.records.record import Session as Record
 from parity.refs import accepted
 from parity.session import recovery
 from parity.stats import bounds
-from parity.stats.noise import DEFAULT
 from parity.system import systems
 from parity.system.systems import Retired, System
 from parity.verdict import acks, budget
@@ -201,7 +200,7 @@ def _trust(cells: list[Cell], shared: Budget) -> str:
     if by_chance := budget.said(shared):
         said += f'; {by_chance}'
     if short:
-        said += f'; {short} histories too short for that ({DEFAULT.least + DEFAULT.last} nights)'
+        said += f'; {short} histories too short for that ({bounds.FIRST + 1} nights)'
     return said
 
 

@@ -121,6 +121,7 @@ class Cell(Strict):
     reason: str = ''
     acknowledged: str = ''           # until when, by whom and why a bad word is a known fault (acks.yaml)
     outgrown: str = ''               # it is plainly worse than when it was acknowledged: both levels
+    worse_than_acked: bool = False   # slower than the level that its history has since it was acknowledged
     attempt: int = 1                 # 1: first run; more: how many runs were needed
     history: str = ''                # what its last nights say: ok, improved, regressed, insufficient; '' unknown
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few

@@ -5,7 +5,7 @@ false alarms. Worse by either is a regression, unless the same case, run again t
 
 from __future__ import annotations
 
-import math
+import datetime
 from collections.abc import Callable
 from statistics import median
 from typing import Any, NamedTuple
@@ -13,21 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from parity.base.errors import UsageError
 from parity.base.figures import duration
 from parity.records import history
-from parity.records.outset import parameters
-from parity.refs import accepted
-from parity.stats import bounds, search
+from parity.stats import bounds, levels
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.noise import DEFAULT, WHOLE_NIGHT, Nights, Rules, of_nights
+from parity.stats.levels import FAST, SLOW, TOO_FEW, YOUNG
+from parity.stats.nights import Nights
+from parity.verdict import acks
 from parity.verdict.cells import OPEN, sentence
-from parity.verdict.model import Budget, Cell
+from parity.verdict.model import Budget, Cell, names
 
-#: The words by accepted bounds and by history, where the history has the last word; it always has for `regressed`.
-_LAST_WORD = {('ok', 'improved'), ('unreferenced', 'improved'), ('unreferenced', 'ok')}
-#: Nights that a history needs.
-ENOUGH = DEFAULT.least + DEFAULT.last
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
 TIMES, SECONDS = 2.0, 10.0
 #: The usual time is the median of the newest nights, of so many at most and at least.
@@ -59,7 +54,7 @@ def with_history(cells: list[Cell], system: str, session: str, budget: Callable[
 
 
 def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
-    """Return the changes that the history makes in the cell."""
+    """Return the changes that the history makes in the cell: it has the last word, but for bounds."""
     told, word, reason = tonight.told, cell.verdict, cell.reason
     update: dict[str, Any] = {'history': told.verdict}
     update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
@@ -67,10 +62,19 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
             and not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high):
         word, reason = 'ok', f'{reason} at first; run again it was within its bounds'
     if told.verdict != 'insufficient':
-        update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high}
-    if (word, told.verdict) in _LAST_WORD or told.verdict == 'regressed':
+        shown = [share for share in (cell.visible, told.visible) if share is not None]
+        update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high,
+                   'visible': min(shown, default=None)}
+        reason = sentence(reason, *told.warnings)
+        if word == 'regressed' and told.verdict != 'regressed' and told.nights_needed > 1 and told.beyond >= 0:
+            word, reason = 'ok', f'{reason} tonight: by chance; {told.nights_needed} nights in a row are none'
+    if told.acked and told.verdict in ('ok', 'blind'):
+        word, reason = 'regressed', told.why
+    elif told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
+            or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
         word, reason = told.verdict, sentence(reason, told.why)
-    return {**update, 'verdict': word, 'reason': reason}
+    return {**update, 'verdict': 'ok' if word == 'blind' else word, 'reason': reason,
+            'worse_than_acked': told.acked and told.verdict == 'regressed'}
 
 
 def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
@@ -89,20 +93,21 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     nights, rows = _table(frame.filter(pl.col('cell').is_in(here.implode())))
     own = [cells[i] for i in here]
     references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in own]
-    shared = budget(int((np.diff(nights.start) >= ENOUGH).sum()))
-    told, _ = judged(nights, _signs(own), rows['label'].to_list(), _rules(shared.rate), references)
+    shared = budget(int((np.diff(nights.start) > YOUNG).sum()))
+    told, _ = judged(nights, _signs(own), rows['label'].to_list(), shared.rate, groups=_groups(own),
+                     events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
     for i, each in zip(here, told, strict=True):
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())))
     return found, shared
 
 
-def _rules(rate: float) -> Rules:
-    """Return the rules that alarm falsely at most at this rate."""
-    return DEFAULT.for_cells(math.ceil(WHOLE_NIGHT / rate))
+def _groups(cells: list[Cell]) -> np.ndarray:
+    """Number the cells of one check and metric alike: they share their noise."""
+    return np.unique([f'{cell.check}.{cell.metric}' for cell in cells], return_inverse=True)[1]
 
 
-#: The word of a night by its state (parity.stats.search).
-_STATES = {search.SLOW: 'regressed', search.FAST: 'improved', search.TOO_FEW: 'insufficient'}
+#: The word of a night by its state.
+_STATES = {SLOW: 'regressed', FAST: 'improved', TOO_FEW: 'insufficient'}
 
 
 def words(cells: list[Cell], system: str, session: str, rate: float) -> pl.DataFrame:
@@ -111,8 +116,9 @@ def words(cells: list[Cell], system: str, session: str, rate: float) -> pl.DataF
     if frame.is_empty():
         return pl.DataFrame(schema=dict.fromkeys((*history.CELL, 'word'), pl.String) | {'start': pl.Float64})
     nights, rows = _table(frame)
-    rules = _rules(rate)
-    state = search.follow(nights, of_nights(nights, rules), rules).state
+    own = [cells[i] for i in rows['cell'].unique(maintain_order=True)]
+    state = levels.follow(nights, _groups(own), rate, rows['event'].to_numpy(),
+                          np.unique(rows['node'].to_numpy(), return_inverse=True)[1]).state
     return (rows.with_columns(word=pl.Series(state).replace_strict(_STATES, default='ok', return_dtype=pl.String))
             .join(_named(cells), on='cell').select(*history.CELL, 'word', start='night'))
 
@@ -171,73 +177,57 @@ def _signs(cells: list[Cell]) -> list[int]:
 
 
 def _table(frame: pl.DataFrame) -> tuple[Nights, pl.DataFrame]:
-    """The nights of all cells of the frame, cell by cell, and a row of each: cell, night, label."""
+    """The nights of all cells of the frame, cell by cell, and a row of each: cell, night, label, node, event."""
     if frame['again'].any():         # a night without a run of its own is none
         frame = frame.filter(~pl.col('again').all().over('cell', 'night'))
     frame = frame.with_columns(at=pl.struct('cell', 'night').rle_id())
-    at, again, value = (frame[column].to_numpy() for column in ('at', 'again', 'oriented'))
+    at, again, value = (frame[column].to_numpy() for column in ('at', 'again', 'value'))
     first = np.flatnonzero(np.diff(at.astype(int), prepend=-1))
-    reruns = frame.filter('again').select('at', 'node')
-    ran = frame.filter(~pl.col('again') & pl.col('at').is_in(reruns['at'].unique().implode())).select('at', 'node')
-    elsewhere = np.zeros(len(first), dtype=bool)
-    elsewhere[reruns.join(ran, on=['at', 'node'], how='anti')['at'].to_numpy()] = True
-    cells = frame['cell'].to_numpy()[first].astype(int)
-    start = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(first))
-    return Nights.of(start, at, value, again, elsewhere), frame[first].select('cell', 'night', 'label')
+    rows = frame[first].with_columns(event=_event())
+    cells = rows['cell'].to_numpy().astype(int)
+    begins = np.flatnonzero(np.diff(cells, prepend=-1))
+    start, signs = np.append(begins, len(first)), rows['sign'].to_numpy()[begins]
+    when = rows['night'].rank('dense').to_numpy().astype(int)
+    return Nights.of(start, at, value, again, signs, when), rows.select('cell', 'night', 'label', 'node', 'event')
+
+
+def _event() -> pl.Expr:
+    """Return what happened to a cell between the night before and this one (parity.stats.levels.EVENTS)."""
+    def before(column: str) -> pl.Expr:
+        return pl.col(column).shift().over('cell')
+    acked = (pl.col('label').str.head(10) > pl.col('acked')) & (before('label').str.head(10) <= pl.col('acked'))
+    accepted = pl.col('reference').is_not_null() & before('label').is_not_null() \
+        & pl.col('reference').ne_missing(before('reference'))
+    software = (pl.col('software') != before('software')) & (before('software') != '') & (pl.col('software') != '')
+    return pl.when(acked).then(pl.lit('acked')).when(accepted).then(pl.lit('accepted')) \
+        .when(software).then(pl.lit('software')).otherwise(pl.lit(''))
 
 
 def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
-    """cell, night, label, again, value, oriented, node: every figure that was known when the session was judged.
+    """cell, night, label, again, value, node, software, reference, sign, acked: every figure that was known when
+    the session was judged.
 
-    ``cell`` is its place among the cells; in ``oriented`` higher is better. A night is a session, named by when it
-    began. Reruns (again) belong to the night of the session that they confirm. A labelled figure is another one,
-    and left out; so are nights before the accepted value (_since). No rows where the session has no figure."""
+    ``cell`` is its place among the cells. A night is a session, named by when it began. Reruns (again) belong to
+    the night of the session that they confirm. A labelled figure is another one, and left out. No rows where the
+    session has no figure."""
     frame = history.load(system).filter(label='')
-    wanted = _named(cells).with_columns(
-        pl.Series('sign', _signs(cells), dtype=pl.Int8),
-        pl.Series('accepted', [cell.reference for cell in cells], dtype=pl.Float64),
-        pl.Series('begins', _begins(cells, system), dtype=pl.String))
+    wanted = _named(cells).with_columns(pl.Series('sign', _signs(cells), dtype=pl.Int8),
+                                        pl.Series('acked', _acked(cells, system), dtype=pl.String))
     start = frame.filter(session=session, rerun_of='')['start'].max()
     again = pl.col('rerun_of') != ''
     known = frame.filter((pl.col('start') <= (float('-inf') if start is None else start))
                          | (pl.col('rerun_of') == session))
     known = known.with_columns(of=pl.when(again).then('rerun_of').otherwise('session'))
     nights = known.filter(~again).unique('session').select(of='session', label='night', night='start')
-    known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', 'reference', again=again)
-    known = known.join(wanted, on=history.CELL).join(nights, on='of').sort(
-        'cell', 'night', 'start', 'run', maintain_order=True)
-    return _since(known).select('cell', 'night', 'label', 'again', 'value', 'node',
-                                oriented=pl.col('value') * pl.col('sign'))
+    known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', 'software', 'reference', again=again
+                         ).join(wanted, on=history.CELL).join(nights, on='of')
+    return known.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True).select(
+        'cell', 'night', 'label', 'again', 'value', 'node', 'software', 'reference', 'sign', 'acked')
 
 
-def _since(known: pl.DataFrame) -> pl.DataFrame:
-    """Drop the nights before the accepted value, which had another normal.
-
-    Left are the nights that the value stands on, by its provenance, and those since it is applied: ReFrame keeps
-    with each figure the reference that it applied. A cell without a reference keeps all nights."""
-    before = ~pl.col('again') & (pl.col('night') < pl.col('night').max())
-    another = before & pl.col('accepted').is_not_null() & pl.col('reference').ne_missing(pl.col('accepted'))
-    last = pl.col('night').filter(another).max().over('cell')
-    return known.filter((pl.col('night') > last.fill_null(float('-inf')))
-                        | (pl.col('label') >= pl.col('begins')).fill_null(False))
-
-
-def _begins(cells: list[Cell], system: str) -> list[str | None]:
-    """Return the day of the first night behind each cell's accepted value.
-
-    None for a cell without a reference, and for a value without provenance (written by hand). A reference file
-    that cannot be read gives None for all; the verdict warns."""
-    known: dict[tuple, list[accepted.Accepted]] = {}
-    try:
-        for each in accepted.of_system(system) if any(cell.reference is not None for cell in cells) else ():
-            if each.provenance:
-                known.setdefault((each.partition, each.check, each.metric, each.value), []).append(each)
-    except UsageError:
-        known = {}
-    found: list[str | None] = []
-    for cell in cells:      # a verdict does not know a run's variant of its check: the value has told it
-        has = {'size': cell.size, '$environ': cell.environ, **parameters(cell.case)}
-        candidates = known.get((cell.partition, cell.check, cell.metric, cell.reference), ())
-        found.append(next((each.provenance.nights[:10] for each in candidates
-                           if all(has.get(name, value) == value for name, value in each.index.items())), None))
-    return found
+def _acked(cells: list[Cell], system: str) -> list[str | None]:
+    """Return the day on which each cell's slowdown was acknowledged, None without one that holds."""
+    known, today = names(cells), datetime.date.today()
+    days = {id(cell): str(ack.since) for ack in acks.read(system)
+            if ack.holds(today) and ack.word in (None, 'regressed') for cell in acks.fitting(ack, known)}
+    return [days.get(id(cell)) for cell in cells]
