@@ -1,94 +1,158 @@
-"""Families of noise. The rules were chosen on other families and seeds.
+"""Families of noise: stationary ones, harder ones, and histories that are not stationary.
 
-Those were: normal, t3, t4, Laplace and contaminated normal runs; exponential (both ways), gamma 2, lognormal 0.8
-runs; slow runs and slow nights of 5 to 30 %; half or more of the variance shared by the night, as normal, t3 and
-exponential; autoregressive nights of 0.3 to 0.7; steps of one and three standard deviations.
+Series come in groups of ``GROUP`` like cells. Reboots, seasons and weeks befall a whole group.
 """
 
 from __future__ import annotations
 
+import csv
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from dev.curve.noises import NORMAL, Noise, modes, of
+from parity.base import paths
 
-RUNS, RERUNS = 3, 3
-_SETTLE = 60
+#: Runs of a night, and reruns; like cells in a group; nights before the first that is judged.
+RUNS, RERUNS, GROUP, HISTORY = 3, 3, 10, 40
+_NODES, _SPELL, _LEAST = 8, 5, 0.1
+
+Rng, Shape = np.random.Generator, tuple[int, int]
+#: For [series, nights]: a shift of each night, a factor of its noise, and the numbers of nodes or None.
+Moves = Callable[[Rng, Shape], tuple]
+#: ``draw(rng, shape)`` and ``logpdf(x)`` of noise, of mean 0 and standard deviation 1.
+Noise = tuple[Callable[[Rng, tuple], np.ndarray], Callable[[np.ndarray], np.ndarray]]
+
+
+def of(distribution, side: int = 1) -> Noise:
+    """Standardise a distribution of scipy; side -1 turns it over, so that its long tail is below."""
+    mean, sd = distribution.mean(), distribution.std()
+    return (lambda rng, shape: side * (distribution.rvs(size=shape, random_state=rng) - mean) / sd,
+            lambda x: np.fmax(distribution.logpdf(side * x * sd + mean) + np.log(sd), -700))
+
+
+def modes(often: float, share: float) -> Noise:
+    """Make a good mode and a slow one, which is met so ``often``; they have ``share`` of the variance."""
+    gap, rest = np.sqrt(share / often / (1 - often)), np.sqrt(1 - share)
+    slow, good = (often - 1) * gap, often * gap
+    return (lambda rng, shape: np.where(rng.random(shape) < often, slow, good) + rest * rng.standard_normal(shape),
+            lambda x: np.logaddexp(*(np.log(weight) + stats.norm.logpdf(x, at, rest)
+                                     for weight, at in ((often, slow), (1 - often, good)))))
+
+
+NORMAL: Noise = (lambda rng, shape: rng.standard_normal(shape), stats.norm.logpdf)
 
 
 @dataclass(frozen=True)
 class Family:
-    """Noise in which the night has ``share`` of the variance and its runs the rest; reruns share the night."""
+    """Noise in which the night has ``share`` of the variance and its runs the rest; reruns share the night.
+
+    ``cv`` is the coefficient of variation without ``moves``. The night's part is ``night``, or normal with
+    autocorrelation ``phi``. ``step``: a timer's, in standard deviations. ``like``: what an oracle takes it for."""
 
     name: str
-    kind: str
+    cv: float
     run: Noise = NORMAL
     night: Noise | None = None
     share: float = 0.0
-    lags: tuple[float, ...] = ()     # autocorrelation of the night's part at lag 1, 2, ...; normal
-    step: float = 0.0                # timer resolution in standard deviations
+    phi: float = 0.0
+    step: float = 0.0
+    moves: Moves | None = None
+    like: Family | None = None
 
-    def draw(self, rng: np.random.Generator, series: int, nights: int, cv: float) -> np.ndarray:
-        """Draw values [series, nights, RUNS + RERUNS] around 1."""
-        x = np.sqrt(1 - self.share) * self.run.draw(rng, (series, nights, RUNS + RERUNS))
-        if self.lags:
-            x = x + np.sqrt(self.share) * self._dependent(rng, series, nights)[..., None]
-        elif self.night:
-            x = x + np.sqrt(self.share) * self.night.draw(rng, (series, nights, 1))
-        return 1 + cv * x
-
-    def seen(self, rng: np.random.Generator, values: np.ndarray, cv: float) -> np.ndarray:
-        """Round the values as a timer does; ``rng`` places its steps in each series."""
-        if not self.step:
-            return values
-        step = self.step * cv
-        offset = step * rng.random((len(values), 1, 1))
-        return np.round((values - offset) / step) * step + offset
-
-    def correlation(self, nights: int) -> np.ndarray:
-        """Return the correlation of the night's part between so many nights in a row [nights, nights]."""
-        lag = np.abs(np.subtract.outer(np.arange(nights), np.arange(nights)))
-        known = np.append((1.0, *self.lags), np.zeros(nights))
-        return known[np.fmin(lag, len(self.lags) + 1)]
-
-    def _dependent(self, rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
-        factor = np.linalg.cholesky(self.correlation(_SETTLE))      # stationary: each row is one past
-        weights = factor[-1, ::-1][:len(self.lags) + 1]
-        e = rng.standard_normal((series, nights + len(weights) - 1))
-        views = np.lib.stride_tricks.sliding_window_view(e, len(weights), axis=1)
-        return views @ weights[::-1]
+    def draw(self, rng: Rng, series: int, nights: int, slower: np.ndarray | float = 0.0
+             ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Draw values [series, nights, RUNS + RERUNS] around 1, less ``slower`` [series, nights]; and nodes."""
+        x = np.sqrt(1 - self.share) * self.run[0](rng, (series, nights, RUNS + RERUNS))
+        if self.share:
+            part = (self.night or NORMAL)[0](rng, (series, nights, 1))
+            for t in range(1, nights if self.phi else 0):
+                part[:, t] = self.phi * part[:, t - 1] + np.sqrt(1 - self.phi ** 2) * part[:, t]
+            x += np.sqrt(self.share) * part
+        shift, factor, nodes = self.moves(rng, (series, nights)) if self.moves else (0.0, 1.0, None)
+        level, factor = (np.broadcast_to(x, (series, nights))[..., None] for x in (1 + shift - slower, factor))
+        values = np.fmax(_LEAST, level + self.cv * factor * x)
+        if self.step:                # its steps lie elsewhere in each series
+            step, offset = self.step * self.cv, self.step * self.cv * rng.random((series, 1, 1))
+            values = np.round((values - offset) / step) * step + offset
+        return values, nodes if self.name.endswith('named') else None
 
 
-def ar(phi: float) -> tuple[float, ...]:
-    """Return the autocorrelation of an autoregression of order 1, until it vanishes."""
-    return tuple(phi ** k for k in range(1, 30) if phi ** k > 1e-3)
+class Studied:
+    """Repeats of NPB and XHPL in the study of 2012. A group has one of the series, in blocks of two nights."""
+
+    name, cv, moves = 'NPB, XHPL', 0.0, None
+
+    def __init__(self):
+        found: dict[tuple, list[float]] = defaultdict(list)
+        with (paths.root() / 'studies' / 'jungels2012' / 'published.csv').open(newline='') as lines:
+            for row in csv.DictReader(lines):
+                if row['metric'] != 'seconds':
+                    found[row['experiment'], row['code'], row['side']].append(float(row['value']))
+        self.series = [np.array(v) / np.median(v) for v in found.values()]
+
+    def draw(self, rng: Rng, series: int, nights: int, slower: np.ndarray | float = 0.0) -> tuple:
+        values, block = np.empty((series, nights, RUNS + RERUNS)), np.arange(2 * (RUNS + RERUNS))
+        for i in range(series):
+            v = self.series[i // GROUP % len(self.series)]
+            at = (rng.integers(0, len(v), (-(-nights // 2), 1)) + block) % len(v)
+            values[i] = v[at].reshape(-1, RUNS + RERUNS)[:nights]
+        return values - np.broadcast_to(slower, values.shape[:2])[..., None], None
 
 
-def families() -> list[Family]:
-    """Return all families; the target names their kinds."""
-    weibull, lognormal = of(stats.weibull_min(1.3), True), of(stats.lognorm(0.5), True)
-    return [
-        Family('normal', 'normal'),
-        Family('logistic', 'heavy-tailed', of(stats.logistic())),
-        Family('t2.5', 'heavy-tailed', of(stats.t(2.5))),
-        Family('weibull1.3', 'one-sided', weibull),
-        Family('lognormal.5', 'one-sided', lognormal),
-        Family('gamma1.2', 'one-sided', of(stats.gamma(1.2), True)),
-        Family('slow-run.12', 'bimodal', modes(0.88, 0.12, share=0.75)),
-        Family('slow-run.25', 'bimodal', modes(0.75, 0.25, share=0.75)),
-        Family('three-modes', 'bimodal', modes(0.7, 0.2, 0.1, share=0.75)),
-        Family('slow-night.07', 'bimodal', night=modes(0.93, 0.07, share=0.9), share=0.8),
-        Family('slow-night.15', 'bimodal', night=modes(0.85, 0.15, share=0.9), share=0.8),
-        Family('shared.5', 'night-shared', night=NORMAL, share=0.5),
-        Family('shared.4-logistic', 'night-shared', night=of(stats.logistic()), share=0.4),
-        Family('shared.4-weibull', 'night-shared', night=weibull, share=0.4),
-        Family('ar.3', 'autocorrelated', lags=ar(0.3), share=0.9),
-        Family('ar.5', 'autocorrelated', lags=ar(0.5), share=0.9),
-        Family('ar.7', 'autocorrelated', lags=ar(0.7), share=0.9),
-        Family('ar.5-half', 'autocorrelated', lags=ar(0.5), share=0.5),
-        Family('moving-mean.3', 'autocorrelated', lags=(2 / 3, 1 / 3), share=0.8),
-        Family('timer.7', 'quantised', step=0.7),
-        Family('timer2', 'quantised', of(stats.logistic()), step=2.0),
-    ]
+def stationary() -> list[Family]:
+    """Return six kinds of noise at two coefficients of variation."""
+    return [Family(name, cv, **kind) for name, kind in {
+        'normal': {}, 'heavy tails t3': {'run': of(stats.t(3))},
+        'one-sided gamma 1.2': {'run': of(stats.gamma(1.2), -1)}, '12 % slow runs': {'run': modes(0.12, 0.75)},
+        'half night-shared': {'share': 0.5}, 'autoregressive .5': {'phi': 0.5, 'share': 0.7},
+    }.items() for cv in (0.01, 0.02)]
+
+
+def harder() -> list[Family | Studied]:
+    """Return what no rule can see without knowing the noise, and the study's series."""
+    return [*(Family(f'{100 * often:g} % slow nights', cv, night=modes(often, 0.9), share=0.8)
+              for often, cv in ((0.07, 0.02), (0.15, 0.01), (0.15, 0.02))),
+            Family('autoregressive .7, half', 0.02, phi=0.7, share=0.5),
+            Family('timer of 2 sigma', 0.02, of(stats.logistic()), step=2.0), Studied()]
+
+
+def nonstationary() -> list[Family]:
+    """Return eight families, and two more whose nodes are named."""
+    known = Family('', 0.01 * 2 ** 0.5, phi=1 - 1 / 15, share=0.5)      # noise and reboots
+    return [Family(name, 0.01, moves=moves, like=known if 'reboots' in name else None) for name, moves in {
+        '1 % of nights -30 %': lambda rng, shape: (-0.3 * (rng.random(shape) < 0.01), 1.0, None),
+        'node -3 % in spells': slow_node(0.03), 'node -6 % in spells': slow_node(0.06),
+        'reboots move it by 1 %': lambda rng, shape: (held(rng, rng.normal(0, 0.01, shape), 15, GROUP), 1.0, None),
+        'season of 60 nights, 1 %': wave(60), 'week, 1 %': wave(7),
+        'variance doubles for weeks': lambda rng, shape: (
+            0.0, np.where(held(rng, rng.random(shape), 21) < 0.25, 2 ** 0.5, 1.0), None),
+        'random walk .1 % a night': lambda rng, shape: (rng.normal(0, 0.001, shape).cumsum(axis=1), 1.0, None),
+        'node -3 %, named': slow_node(0.03), 'node -6 %, named': slow_node(0.06)}.items()]
+
+
+def held(rng: Rng, drawn: np.ndarray, nights: float, like: int = 1) -> np.ndarray:
+    """Keep each value of ``drawn`` [series, nights] for a spell; ``like`` rows in turn have the same spells."""
+    many, n = drawn.shape
+    fresh = np.repeat(rng.random((-(-many // like), n)) < 1 / nights, like, axis=0)[:many]
+    return np.take_along_axis(drawn, np.maximum.accumulate(np.where(fresh, np.arange(n), 0), axis=1), axis=1)
+
+
+def wave(nights: int) -> Moves:
+    """Return a sine of 1 % with this period, whose phase a group shares."""
+    def moves(rng: Rng, shape: Shape) -> tuple[np.ndarray, float, None]:
+        phase = np.repeat(rng.random(-(-shape[0] // GROUP)), GROUP)[:shape[0], None]
+        return 0.01 * np.sin(2 * np.pi * (np.arange(shape[1]) / nights + phase)), 1.0, None
+    return moves
+
+
+def slow_node(loss: float) -> Moves:
+    """Return spells of five nights on one of eight nodes. Node 0 is slower; the history has met each once."""
+    def moves(rng: Rng, shape: Shape) -> tuple[np.ndarray, float, np.ndarray]:
+        met = np.repeat(np.argsort(rng.random((shape[0], _NODES)), axis=1), _SPELL, axis=1)
+        later = held(rng, rng.integers(0, _NODES, shape), _SPELL)
+        nodes = np.concatenate([met, later], axis=1)[:, :shape[1]]
+        return -loss * (nodes == 0), 1.0, nodes
+    return moves

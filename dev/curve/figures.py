@@ -1,0 +1,77 @@
+"""Figures with a standard error and a limit, and tables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+#: Standard errors at a one-sided 5 %: a limit is missed if chance explains it no more often.
+SURE = 1.645
+
+
+class Amount(NamedTuple):
+    """The size of a sample, in groups of like cells. Slowdowns befall half of the cells of ``stepped`` groups."""
+
+    groups: int = 100
+    nights: int = 100        # judged, after the history
+    stepped: int = 200
+    cycles: int = 20         # groups a life cycle
+    large: int = 2000        # groups of a large system
+    trials: int = 4000       # of an interval
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean of independent parts (one a group), its standard error, and what it has to reach."""
+
+    value: float
+    error: float = 0.0
+    least: float = -np.inf
+    most: float = np.inf
+
+    @classmethod
+    def of(cls, parts: np.ndarray, least: float = -np.inf, most: float = np.inf) -> Figure:
+        each = parts[np.isfinite(parts)]
+        if len(each) < 2:
+            return cls(np.nan)
+        return cls(float(each.mean()), float(each.std(ddof=1) / len(each) ** 0.5), least, most)
+
+    @classmethod
+    def share(cls, ours: np.ndarray, best: np.ndarray, least: float = -np.inf) -> Figure:
+        """Return ours in % of the best, from the means of the same groups."""
+        whole = cls.of(best).value
+        share = cls.of(ours).value / whole
+        return cls(100 * share, 100 * cls.of(ours - share * best).error / whole, least)
+
+    @property
+    def missed(self) -> str:
+        """Say which limit it misses by more than chance explains, '' if none."""
+        if self.value + SURE * self.error < self.least:
+            return f'{self}, wanted at least {self.least:g}'
+        return f'{self}, wanted at most {self.most:g}' if self.value - SURE * self.error > self.most else ''
+
+    def __str__(self) -> str:
+        places = 2 if self.value < 10 else 1
+        error = f'±{self.error:.{places}f}' if self.error else ''
+        return '' if np.isnan(self.value) else f'{self.value:.{places}f}{error}'
+
+
+class Row(NamedTuple):
+    name: str
+    figures: dict[str, Figure]
+
+
+def table(title: str, rows: Iterable[Row]) -> list[str]:
+    """Print the rows as Markdown, each when it is known; return what misses its limit."""
+    print(f'\n{title}')
+    missed = []
+    for head, some in groupby(rows, lambda row: tuple(row.figures)):
+        print('\n| ' + ' | '.join(('', *head)) + ' |\n|---' + '|---:' * len(head) + '|')
+        for name, figures in some:
+            print('| ' + ' | '.join((name, *map(str, figures.values()))) + ' |', flush=True)
+            missed += [f'{name}: {column} {each.missed}' for column, each in figures.items() if each.missed]
+    return missed

@@ -1,0 +1,126 @@
+"""The rule, the best detector and the usual rules on families of noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from dev.curve import oracle, rule
+from dev.curve.families import GROUP, HISTORY, RUNS, Family, Studied, harder, nonstationary, stationary
+from dev.curve.figures import Amount, Figure, Row
+from dev.curve.rule import found, fresh, per_group
+
+#: New alarms per 1000 cell-nights of stationary noise and of other histories; % of quiet cell-nights run again.
+STEADY, MOVING, RERUNS = 1.0, 3.0, 5.0
+#: % of the oracle's 5 % found, in the mean of all families and in each; % of 5 % found with named nodes.
+OF_ALL, OF_EACH, NAMED = 95.0, 85.0, 90.0
+_STAGGER = 8             # groups learn every 10 nights: all of them learn before a slowdown, none while it is new
+
+
+def steady(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
+    """Measure the stationary families, and their mean."""
+    made = []
+    for family in stationary()[2::6] if small else stationary():
+        made.append(each := _Measured(family, seed, amount))
+        yield each.row(STEADY, OF_EACH)
+    new, ours, best = (np.mean([each.known[i] for each in made], axis=0) for i in range(3))
+    yield Row(f'mean of {len(made)}', {'new': Figure.of(new), '5 % in 3': Figure.of(ours),
+                                       'oracle': Figure.of(best), 'share': Figure.share(ours, best, OF_ALL)})
+
+
+def hard(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
+    """Measure what the rule cannot see, without a target."""
+    for family in harder()[:1] if small else harder():
+        yield _Measured(family, seed, amount).row(np.inf, -np.inf, np.inf)
+
+
+def moving(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
+    """Measure histories that are not stationary."""
+    for family in nonstationary()[::9] if small else nonstationary():
+        yield _Measured(family, seed, amount).row(MOVING)
+
+
+def default(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
+    """Measure the families at the rate of a system of a hundred cells."""
+    for some, most in () if small else ((stationary(), STEADY), (nonstationary(), MOVING)):
+        for each in (_Measured(family, seed, amount, rule.DEFAULT) for family in some):
+            yield Row(each.name, {'new': Figure.of(fresh(each.told.slow), most=most),
+                                  '5 % in 3': Figure.of(each.found(0.05, 3, each.slow))})
+
+
+class _Measured:
+    """A family: its noise without slowdowns, judged, and the slowdowns that are found."""
+
+    def __init__(self, family: Family | Studied, seed: int, amount: Amount, rate: float = rule.RATE):
+        self.family, self.seed, self.many, self.rate = family, seed, amount.stepped // 2, rate
+        self.name = f'{family.name}, CV {100 * family.cv:g} %' if family.cv else family.name
+        self.null, nodes = family.draw(self._draws('null'), amount.groups * GROUP, HISTORY + amount.nights)
+        self.told = rule.follow(self.null, rate, nodes=nodes)
+        self.known: tuple[np.ndarray, ...] = ()      # [groups]: new alarms, 5 % found by the rule, by the oracle
+
+    def found(self, size: float, within: int, slow: Callable) -> np.ndarray:
+        """Return the % found in each group [groups]; ``slow`` gives the alarms of values and their nodes.
+
+        Half of the groups slow down with the first judged night, half after 40 more."""
+        made = [self._slowed(f'{size} {begin}', begin, size, within) for begin in (HISTORY, 2 * HISTORY)]
+        return np.concatenate([found(slow(*drawn), *when, within) for *drawn, when in made])
+
+    def slow(self, values: np.ndarray, nodes: np.ndarray | None) -> np.ndarray:
+        return rule.follow(values, self.rate, nodes=nodes).slow
+
+    def row(self, new: float, share: float = -np.inf, reruns: float = RERUNS) -> Row:
+        """Return all figures: alarms in 1000 cell-nights, the others in %; with the most new alarms, the least
+        share of the oracle, and the most reruns."""
+        five, best, two, best_two = (
+            self.found(size, within, slow) for size, within in ((0.05, 3), (0.02, 7))
+            for slow in (self.slow, lambda x, _, size=size: oracle.alarms(self.family, self.null, x, size)))
+        self.known = fresh(self.told.slow), five, best
+        again = np.where(self.told.quiet, 100 * self.told.wanted, np.nan)[:, HISTORY:]
+        named = NAMED if self.family.name.endswith('named') else -np.inf
+        figures = {
+            'new': Figure.of(self.known[0], most=new), 'reruns': Figure.of(per_group(again), most=reruns),
+            'visible': Figure(100 * float(np.nanmedian(self.told.visible))), 'found': self._honest(),
+            '5 % in 3': Figure.of(five, named), 'oracle': Figure.of(best),
+            'share': Figure.share(five, best, share),
+            '2 % in 7': Figure.of(two), 'oracle, 2 %': Figure.of(best_two)}
+        for name, alarm in (('-5 %', _fixed), ('3 sigma', _three_sigma)):
+            figures |= {f'{name}: new': Figure.of(fresh(alarm(self.null))),
+                        f'{name}: 5 %': Figure.of(self.found(0.05, 3, alarm))}
+        return Row(self.name, figures)
+
+    def _draws(self, what: str) -> np.random.Generator:
+        return np.random.default_rng([self.seed, *f'{self.name} {what}'.encode()])
+
+    def _slowed(self, what: str, first: int, size: float | np.ndarray, within: int) -> tuple:
+        """Draw groups: values and nodes. Half of the cells of each slow down on the night ``first`` or soon after:
+        which [series], and on which night [series]."""
+        rng = self._draws(what)
+        begin = first + np.arange(self.many * GROUP) // GROUP % _STAGGER * (first > HISTORY)
+        which = (np.argsort(rng.random((self.many, GROUP)), axis=1) < GROUP // 2).ravel()
+        when = which[:, None] & (np.arange(begin.max() + within) >= begin[:, None])
+        drawn = self.family.draw(rng, len(begin), when.shape[1], np.reshape(size, (-1, 1)) * when)
+        return (*drawn, (which, begin))
+
+    def _honest(self) -> Figure:
+        """Slow cells down by what each says is visible, in the same noise; return the % found within 3 nights."""
+        values, nodes, when = self._slowed('visible', 2 * HISTORY, 0.0, 3)
+        last = when[1].max()
+        told = rule.follow(values[:, :last], self.rate, nodes=None if nodes is None else nodes[:, :last])
+        *drawn, _ = self._slowed('visible', 2 * HISTORY, np.nan_to_num(told.visible), 3)
+        return Figure.of(found(self.slow(*drawn), *when, 3))
+
+
+def _fixed(values: np.ndarray, _=None) -> np.ndarray:
+    """Alarm if the median of a night's runs is 5 % below the first night's [series, nights]."""
+    night = np.median(values[..., :RUNS], axis=2)
+    return night < night[:, :1] * 0.95
+
+
+def _three_sigma(values: np.ndarray, _=None) -> np.ndarray:
+    """Alarm if the median of a night's runs is 3 standard deviations below the mean of all earlier nights."""
+    night = np.median(values[..., :RUNS], axis=2)
+    n = np.fmax(np.arange(night.shape[1]), 2)
+    total, squares = (np.cumsum(x, axis=1) - x for x in (night, night ** 2))
+    spread = np.sqrt(np.fmax(0, squares - total ** 2 / n) / (n - 1))
+    return (night < total / n - 3 * spread) & (np.arange(night.shape[1]) > 1)

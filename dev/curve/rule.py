@@ -1,0 +1,63 @@
+"""The rule that the curve measures: all calls of parity.stats.levels stand here; and what its alarms amount to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dev.curve.families import GROUP, HISTORY, RUNS
+from parity.stats import levels
+from parity.stats.nights import Nights
+
+#: New false alarms a cell-night: the oracle's, and a system's of a hundred cells.
+RATE, DEFAULT = 1 / 1000, levels.RATE
+
+
+class Told(NamedTuple):
+    """Of nights [series, nights]: slow, neither slow nor fast, a rerun is wanted. The visible share [series]."""
+
+    slow: np.ndarray
+    quiet: np.ndarray
+    wanted: np.ndarray
+    visible: np.ndarray
+
+
+def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.ndarray | None = None,
+           nodes: np.ndarray | None = None) -> Told:
+    """Judge values [series, nights, runs and reruns]; NaN: the night is missing. Reruns are known for every night.
+
+    ``events`` are words, ``nodes`` numbers [series, nights]; ``sign``: -1 where lower is better."""
+    there = np.isfinite(values[..., 0])
+    n, runs = int(there.sum()), values.shape[2]
+    start, night = np.append(0, there.sum(axis=1).cumsum()), np.repeat(np.arange(n), runs)
+    table = Nights.of(start, night, values[there].ravel(), np.tile(np.arange(runs) >= RUNS, n),
+                      np.full(len(values), sign), np.nonzero(there)[1])
+    told = levels.follow(table, np.arange(len(values)) // GROUP, rate,
+                         *(each if each is None else each[there] for each in (events, nodes)))
+    found = np.zeros((3, *there.shape), dtype=bool)
+    found[:, there] = told.state == levels.SLOW, told.state == levels.QUIET, told.reruns
+    return Told(*found, -np.expm1(-np.abs(told.cells.visible)))
+
+
+def per_group(marked: np.ndarray) -> np.ndarray:
+    """Return the mean of [series, ...] in each group; NaN is left out."""
+    parts = marked.reshape(len(marked) // GROUP, -1)
+    known = np.isfinite(parts).sum(axis=1)
+    return np.nansum(parts, axis=1) / np.where(known, known, np.nan)
+
+
+def fresh(slow: np.ndarray) -> np.ndarray:
+    """Return alarms that begin, per 1000 nights after the history [groups]."""
+    return per_group(1000 * (slow & ~np.roll(slow, 1, axis=1))[:, HISTORY:])
+
+
+def found(slow: np.ndarray | None, which: np.ndarray, begin: np.ndarray, within: int) -> np.ndarray:
+    """Return the % of the cells ``which`` that alarm within so many nights from ``begin`` [series] on, by group.
+
+    An alarm the night before leaves a cell out."""
+    if slow is None:
+        return np.full(len(which) // GROUP, np.nan)
+    rows = np.arange(len(slow))
+    hit = np.any([slow[rows, begin + k] for k in range(within)], axis=0)
+    return per_group(np.where(which & ~slow[rows, begin - 1], 100 * hit, np.nan))
