@@ -28,8 +28,10 @@ TOLERANCE = 600.0
 _STEP = 1e-3
 
 
-def _query(sql: str, *values) -> list[tuple]:
-    """Return the rows of an answer; none without a database, or where a full disk left one without tables."""
+def query(sql: str, *values) -> list[tuple]:
+    """Return the rows of an answer; none without a database, or without the table, as a full disk leaves one.
+
+    Raises InfrastructureError where it cannot be read."""
     file = paths.database()
     if not file.exists():
         return []
@@ -46,21 +48,21 @@ def _query(sql: str, *values) -> list[tuple]:
 
 def holds(journal_id: str) -> bool:
     """Return whether the session with this journal is stored."""
-    return bool(_query('SELECT 1 FROM sessions WHERE instr(json_blob, ?) LIMIT 1', journal_id))
+    return bool(query('SELECT 1 FROM sessions WHERE instr(json_blob, ?) LIMIT 1', journal_id))
 
 
 def discard_unmade() -> None:
     """Remove a database whose tables a full disk did not let ReFrame make: it holds nothing, and no run
     could use it. Raises InfrastructureError for a file that is no database."""
     if paths.database().is_file():
-        tables = {name for name, in _query("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        tables = {name for name, in query("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not {'sessions', 'testcases', 'metadata'} <= tables:
             paths.database().unlink()
 
 
 def _clocks() -> list[tuple[str, float]]:
     """The uuid of every session, and when it began by its clock (Unix time), in the order of storing."""
-    return _query('SELECT uuid, session_start_unix FROM sessions ORDER BY rowid')
+    return query('SELECT uuid, session_start_unix FROM sessions ORDER BY rowid')
 
 
 def starts() -> dict[str, float]:
@@ -119,12 +121,12 @@ def last() -> str:
 def confirms(uuid: str) -> bool:
     """Return whether the session confirms another one's figures."""
     wanted = f'"{outset.RERUN_OF}"'
-    return bool(_query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, wanted))
+    return bool(query('SELECT 1 FROM sessions WHERE uuid = ? AND instr(json_blob, ?)', uuid, wanted))
 
 
 def infos() -> list[tuple[str, dict[str, Any]]]:
     """Return uuid and `session_info` of every session that can be read, the newest last."""
-    return [(uuid, json.loads(info)) for uuid, info in _query(
+    return [(uuid, json.loads(info)) for uuid, info in query(
         "SELECT uuid, json_extract(json_blob, '$.session_info') FROM sessions WHERE json_valid(json_blob) "
         'ORDER BY session_start_unix')]
 
@@ -132,13 +134,13 @@ def infos() -> list[tuple[str, dict[str, Any]]]:
 def partitions() -> list[str]:
     """Return system:partition of every case that is stored."""
     return [f'{system}:{name}' for system, name in
-            _query('SELECT DISTINCT system, partition FROM testcases ORDER BY system, partition')]
+            query('SELECT DISTINCT system, partition FROM testcases ORDER BY system, partition')]
 
 
 def sessions_of(system: str, partition: str, days: float, until: str = '') -> list[str]:
     """Return the sessions with cases of the partition, the newest last: those of the ``days`` days before the
     newest, or before the session ``until``, these included."""
-    having = {u for u, in _query('SELECT DISTINCT session_uuid FROM testcases WHERE system = ? AND partition = ?',
+    having = {u for u, in query('SELECT DISTINCT session_uuid FROM testcases WHERE system = ? AND partition = ?',
                                  system, partition)}
     known = starts()
     found = [u for u in known if u in having]
@@ -161,7 +163,7 @@ def uuid(session: str = '') -> str:
 
 def report(session: str = '') -> dict[str, Any]:
     """Return ReFrame's report of the session that `uuid` names, with its plan; the same is raised."""
-    blob, = _query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]
+    blob, = query('SELECT json_blob FROM sessions WHERE uuid = ?', uuid(session))[0]
     return outset.joined(json.loads(blob), outset.folder())
 
 

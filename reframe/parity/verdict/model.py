@@ -199,6 +199,74 @@ class Budget(Strict):
     bounds_alone: int = 0            # cells without a history: stats.bounds.CHANCE instead of ``rate``
 
 
+class Fault(Strict):
+    """A cell, a pair or the night itself within an incident, as it was measured last."""
+
+    word: str
+    since: float                     # Unix times: when it became so, when it was last measured so
+    seen: float
+    cell: str = ''                   # as `parity show` takes it; '' for a pair and for a night
+    value: float | None = None
+    expected: float | None = None    # the value that judged it
+    unit: str = ''
+    loss: float = 0.0                # the share by which it is worse
+    nodes: list[str] = []            # where; it is over once all were measured again, and are in order
+    well: bool = False               # it was measured again, and is in order
+    elsewhere: bool = False          # since then it was in order, but on other nodes
+    acknowledged: bool = False
+
+
+class Event(Strict):
+    """A turn in the life of an incident; `new`, `worse`, `due` and `over` are told."""
+
+    what: Literal['new', 'joined', 'worse', 'known', 'due', 'over']
+    session: str                     # '' where a night stored none, and for a person's word
+    start: float                     # of the session, Unix time
+    said: str = ''
+
+
+class Incident(Strict):
+    """What has one place, one part and one change, from the night that found it until all of it is well."""
+
+    number: int                      # of this results database, never used again
+    uuid: str                        # the same in every database that it is merged into
+    system: str
+    state: Literal['open', 'known', 'over'] = 'open'
+    title: str = ''                  # 'c3: memory 8.5 % slower', as it was last
+    where: Where = Where()
+    part: str = ''                   # of the machine; '' where it is not known
+    changes: list[Change] = []
+    faults: dict[str, Fault] = {}    # by cell and size
+    events: list[Event] = []         # oldest first
+    ack: str = ''                    # until when, by whom and why it is known
+    told: int = 0                    # so many events were told
+    called: int = 0                  # and given to `on_incident`
+    told_at: float = 0.0             # when it was told last, Unix time
+
+    @property
+    def opened(self) -> Event:
+        return self.events[0]
+
+    @property
+    def closed(self) -> Event | None:
+        return self.events[-1] if self.state == 'over' else None
+
+    @property
+    def cells(self) -> list[str]:
+        """Return the names of its cells."""
+        return list(dict.fromkeys(fault.cell for fault in self.faults.values() if fault.cell))
+
+    @property
+    def nodes(self) -> list[str]:
+        """Return the nodes that are to blame; none where it is no node's."""
+        return self.where.name.split(', ') if self.where.kind == 'node' else []
+
+    @property
+    def loss(self) -> float:
+        """Return the largest share by which one of its cells is worse now."""
+        return max((fault.loss for fault in self.faults.values() if not fault.well), default=0.0)
+
+
 class Verdict(Strict):
     """Everything that parity says about one session. ``warnings`` are part of the answer."""
 
