@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from dev import coverage
-from dev.curve import counts, cycles, large, noise, rule
+from dev.curve import cases, noise, rule
 from dev.curve.families import GROUP
 from dev.curve.figures import Amount, Figure, Row, table
 from parity.base import errors
@@ -33,8 +33,8 @@ def main() -> None:
         if chosen.part in (None, name):
             found = table(f'{name}: {title}', part(chosen.small, chosen.seed, amount))
             missed += [f'{name}: {each}' for each in found]
-    print(f'\n{time.monotonic() - started:.0f} s')
-    print('\n'.join([f'missed {len(missed)} times', *missed] if missed else ['held everywhere']))
+    print(f'\n{time.monotonic() - started:.0f} s', f'missed {len(missed)} times' if missed else 'held everywhere',
+          *missed, sep='\n')
     sys.exit(errors.REGRESSED if missed else errors.OK)
 
 
@@ -42,21 +42,20 @@ def _compared(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
     found = coverage.table(amount.trials, seed)
     wrong = coverage.missed(found)
     for name in dict.fromkeys(row.name.partition(';')[0] for row in found):
-        mine = [row for row in found if row.name.startswith(f'{name};')]
-        least, most = (of(mine, key=lambda row: row.coverage) for of in (min, max))
-        yield Row(name, {'figures': Figure(len(mine)), 'least': Figure(100 * least.coverage, 100 * least.error),
-                         'most': Figure(100 * most.coverage, 100 * most.error),
+        mine = sorted((row for row in found if row.name.startswith(f'{name};')), key=lambda row: row.coverage)
+        least, most = (Figure(100 * row.coverage, 100 * row.error) for row in (mine[0], mine[-1]))
+        yield Row(name, {'figures': Figure(len(mine)), 'least': least, 'most': most,
                          'outside': Figure(sum(row in wrong for row in mine), most=0)})
 
 
 PARTS: dict[str, tuple[str, Callable[[bool, int, Amount], Iterator[Row]]]] = {
-    'stationary': ('alarms per 1000 cell-nights, the rest in %', noise.steady),
-    'harder': ('the same for what the rule cannot see', noise.hard),
-    'nonstationary': ('the same where the history is not stationary', noise.moving),
+    'stationary': ('alarms per 1000 cell-nights, the rest in %', noise.STEADY_ONES),
+    'harder': ('the same for what the rule cannot see', noise.HARDER),
+    'nonstationary': ('the same where the history is not stationary', noise.MOVING_ONES),
     'default': (f'the same at 1 in {1 / rule.DEFAULT:.0f}', noise.default),
-    'counts': ('alarms per 1000 cell-nights, the rest in %', counts.rows),
-    'cycles': (f'% of cells that do so (CV {100 * cycles.CV:g} %)', cycles.rows),
-    'large': ('50 nights, 1 alarm a month; shares in %', large.rows),
+    'counts': ('alarms per 1000 cell-nights, the rest in %', cases.counts),
+    'cycles': (f'% of cells that do so (CV {100 * cases.CV:g} %)', cases.cycles),
+    'large': ('50 nights, 1 alarm a month; shares in %', cases.large),
     'compare': ('% of 95 % intervals that hold the true ratio', _compared)}
 
 if __name__ == '__main__':

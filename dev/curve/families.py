@@ -1,7 +1,4 @@
-"""Families of noise: stationary ones, harder ones, and histories that are not stationary.
-
-Series come in groups of ``GROUP`` like cells. Reboots, seasons and weeks befall a whole group.
-"""
+"""Families of noise. Series come in groups of ``GROUP`` like cells; reboots, seasons and weeks befall a group."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ from parity.base import paths
 RUNS, RERUNS, GROUP, HISTORY = 3, 3, 10, 40
 _NODES, _SPELL, _LEAST = 8, 5, 0.1
 
-Rng, Shape = np.random.Generator, tuple[int, int]
+Rng = np.random.Generator
 #: For [series, nights]: a shift of each night, a factor of its noise, and the numbers of nodes or None.
-Moves = Callable[[Rng, Shape], tuple]
+Moves = Callable[[Rng, tuple[int, int]], tuple]
 #: ``draw(rng, shape)`` and ``logpdf(x)`` of noise, of mean 0 and standard deviation 1.
 Noise = tuple[Callable[[Rng, tuple], np.ndarray], Callable[[np.ndarray], np.ndarray]]
 
@@ -62,8 +59,7 @@ class Family:
     moves: Moves | None = None
     like: Family | None = None
 
-    def draw(self, rng: Rng, series: int, nights: int, slower: np.ndarray | float = 0.0
-             ) -> tuple[np.ndarray, np.ndarray | None]:
+    def draw(self, rng: Rng, series: int, nights: int, slower: np.ndarray | float = 0.0) -> tuple:
         """Draw values [series, nights, RUNS + RERUNS] around 1, less ``slower`` [series, nights]; and nodes."""
         x = np.sqrt(1 - self.share) * self.run[0](rng, (series, nights, RUNS + RERUNS))
         if self.share:
@@ -103,7 +99,6 @@ class Studied:
 
 
 def stationary() -> list[Family]:
-    """Return six kinds of noise at two coefficients of variation."""
     return [Family(name, cv, **kind) for name, kind in {
         'normal': {}, 'heavy tails t3': {'run': of(stats.t(3))},
         'one-sided gamma 1.2': {'run': of(stats.gamma(1.2), -1)}, '12 % slow runs': {'run': modes(0.12, 0.75)},
@@ -112,7 +107,6 @@ def stationary() -> list[Family]:
 
 
 def harder() -> list[Family | Studied]:
-    """Return what no rule can see without knowing the noise, and the study's series."""
     return [*(Family(f'{100 * often:g} % slow nights', cv, night=modes(often, 0.9), share=0.8)
               for often, cv in ((0.07, 0.02), (0.15, 0.01), (0.15, 0.02))),
             Family('autoregressive .7, half', 0.02, phi=0.7, share=0.5),
@@ -142,7 +136,7 @@ def held(rng: Rng, drawn: np.ndarray, nights: float, like: int = 1) -> np.ndarra
 
 def wave(nights: int) -> Moves:
     """Return a sine of 1 % with this period, whose phase a group shares."""
-    def moves(rng: Rng, shape: Shape) -> tuple[np.ndarray, float, None]:
+    def moves(rng: Rng, shape: tuple[int, int]) -> tuple[np.ndarray, float, None]:
         phase = np.repeat(rng.random(-(-shape[0] // GROUP)), GROUP)[:shape[0], None]
         return 0.01 * np.sin(2 * np.pi * (np.arange(shape[1]) / nights + phase)), 1.0, None
     return moves
@@ -150,7 +144,7 @@ def wave(nights: int) -> Moves:
 
 def slow_node(loss: float) -> Moves:
     """Return spells of five nights on one of eight nodes. Node 0 is slower; the history has met each once."""
-    def moves(rng: Rng, shape: Shape) -> tuple[np.ndarray, float, np.ndarray]:
+    def moves(rng: Rng, shape: tuple[int, int]) -> tuple[np.ndarray, float, np.ndarray]:
         met = np.repeat(np.argsort(rng.random((shape[0], _NODES)), axis=1), _SPELL, axis=1)
         later = held(rng, rng.integers(0, _NODES, shape), _SPELL)
         nodes = np.concatenate([met, later], axis=1)[:, :shape[1]]

@@ -1,4 +1,4 @@
-"""Figures with a standard error and a limit, and tables of them."""
+"""Figures with a standard error and a limit, and their tables."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Amount(NamedTuple):
     groups: int = 100
     nights: int = 100        # judged, after the history
     stepped: int = 200
-    cycles: int = 20         # groups a life cycle
-    large: int = 2000        # groups of a large system
+    cycles: int = 20         # in a life cycle
+    large: int = 2000        # in a large system
     trials: int = 4000       # of an interval
 
 
@@ -36,9 +36,8 @@ class Figure:
     @classmethod
     def of(cls, parts: np.ndarray, least: float = -np.inf, most: float = np.inf) -> Figure:
         each = parts[np.isfinite(parts)]
-        if len(each) < 2:
-            return cls(np.nan)
-        return cls(float(each.mean()), float(each.std(ddof=1) / len(each) ** 0.5), least, most)
+        mean, error = (each.mean(), each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else (np.nan, 0)
+        return cls(float(mean), float(error), least, most)
 
     @classmethod
     def share(cls, ours: np.ndarray, best: np.ndarray, least: float = -np.inf) -> Figure:
@@ -56,8 +55,8 @@ class Figure:
 
     def __str__(self) -> str:
         places = 2 if self.value < 10 else 1
-        error = f'±{self.error:.{places}f}' if self.error else ''
-        return '' if np.isnan(self.value) else f'{self.value:.{places}f}{error}'
+        parts = [self.value, self.error] if self.error else [self.value]
+        return '' if np.isnan(self.value) else '±'.join(f'{x:.{places}f}' for x in parts)
 
 
 class Row(NamedTuple):

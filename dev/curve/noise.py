@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -15,30 +16,19 @@ from dev.curve.rule import found, fresh, per_group
 STEADY, MOVING, RERUNS = 1.0, 3.0, 5.0
 #: % of the oracle's 5 % found, in the mean of all families and in each; % of 5 % found with named nodes.
 OF_ALL, OF_EACH, NAMED = 95.0, 85.0, 90.0
-_STAGGER = 8             # groups learn every 10 nights: all of them learn before a slowdown, none while it is new
+_STAGGER = 8             # groups learn every 10 nights: each learns before a slowdown, none while it is new
 
 
-def steady(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
-    """Measure the stationary families, and their mean."""
+def rows(families: Callable, limits: tuple[float, ...], small: bool, seed: int, amount: Amount) -> Iterator[Row]:
+    """Measure families, and the mean of the stationary ones; ``limits`` are those of a row."""
     made = []
-    for family in stationary()[2::6] if small else stationary():
+    for family in families()[::9 if small else 1]:
         made.append(each := _Measured(family, seed, amount))
-        yield each.row(STEADY, OF_EACH)
-    new, ours, best = (np.mean([each.known[i] for each in made], axis=0) for i in range(3))
-    yield Row(f'mean of {len(made)}', {'new': Figure.of(new), '5 % in 3': Figure.of(ours),
-                                       'oracle': Figure.of(best), 'share': Figure.share(ours, best, OF_ALL)})
-
-
-def hard(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
-    """Measure what the rule cannot see, without a target."""
-    for family in harder()[:1] if small else harder():
-        yield _Measured(family, seed, amount).row(np.inf, -np.inf, np.inf)
-
-
-def moving(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
-    """Measure histories that are not stationary."""
-    for family in nonstationary()[::9] if small else nonstationary():
-        yield _Measured(family, seed, amount).row(MOVING)
+        yield each.row(*limits)
+    if families is stationary:
+        new, ours, best = (np.mean([each.known[i] for each in made], axis=0) for i in range(3))
+        yield Row(f'mean of {len(made)}', {'new': Figure.of(new), '5 % in 3': Figure.of(ours),
+                                           'oracle': Figure.of(best), 'share': Figure.share(ours, best, OF_ALL)})
 
 
 def default(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
@@ -57,7 +47,6 @@ class _Measured:
         self.name = f'{family.name}, CV {100 * family.cv:g} %' if family.cv else family.name
         self.null, nodes = family.draw(self._draws('null'), amount.groups * GROUP, HISTORY + amount.nights)
         self.told = rule.follow(self.null, rate, nodes=nodes)
-        self.known: tuple[np.ndarray, ...] = ()      # [groups]: new alarms, 5 % found by the rule, by the oracle
 
     def found(self, size: float, within: int, slow: Callable) -> np.ndarray:
         """Return the % found in each group [groups]; ``slow`` gives the alarms of values and their nodes.
@@ -84,9 +73,9 @@ class _Measured:
             '5 % in 3': Figure.of(five, named), 'oracle': Figure.of(best),
             'share': Figure.share(five, best, share),
             '2 % in 7': Figure.of(two), 'oracle, 2 %': Figure.of(best_two)}
-        for name, alarm in (('-5 %', _fixed), ('3 sigma', _three_sigma)):
-            figures |= {f'{name}: new': Figure.of(fresh(alarm(self.null))),
-                        f'{name}: 5 %': Figure.of(self.found(0.05, 3, alarm))}
+        for name, slow in _rivals(self.null).items():
+            ours = self.found(0.05, 3, lambda x, _, name=name: _rivals(x)[name])
+            figures |= {f'{name}: new': Figure.of(fresh(slow)), f'{name}: 5 %': Figure.of(ours)}
         return Row(self.name, figures)
 
     def _draws(self, what: str) -> np.random.Generator:
@@ -111,16 +100,15 @@ class _Measured:
         return Figure.of(found(self.slow(*drawn), *when, 3))
 
 
-def _fixed(values: np.ndarray, _=None) -> np.ndarray:
-    """Alarm if the median of a night's runs is 5 % below the first night's [series, nights]."""
-    night = np.median(values[..., :RUNS], axis=2)
-    return night < night[:, :1] * 0.95
-
-
-def _three_sigma(values: np.ndarray, _=None) -> np.ndarray:
-    """Alarm if the median of a night's runs is 3 standard deviations below the mean of all earlier nights."""
+def _rivals(values: np.ndarray) -> dict[str, np.ndarray]:
+    """Alarm if the median of a night's runs is 5 % below the first night's, or 3 sigma below the mean before."""
     night = np.median(values[..., :RUNS], axis=2)
     n = np.fmax(np.arange(night.shape[1]), 2)
     total, squares = (np.cumsum(x, axis=1) - x for x in (night, night ** 2))
     spread = np.sqrt(np.fmax(0, squares - total ** 2 / n) / (n - 1))
-    return (night < total / n - 3 * spread) & (np.arange(night.shape[1]) > 1)
+    return {'-5 %': night < night[:, :1] * 0.95,
+            '3 sigma': (night < total / n - 3 * spread) & (np.arange(night.shape[1]) > 1)}
+
+
+STEADY_ONES, HARDER, MOVING_ONES = (partial(rows, *each) for each in (
+    (stationary, (STEADY, OF_EACH)), (harder, (np.inf, -np.inf, np.inf)), (nonstationary, (MOVING,))))

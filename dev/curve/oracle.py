@@ -1,9 +1,8 @@
 """The best possible detector: a likelihood-ratio CUSUM that knows the noise and the size of the slowdown.
 
 It sees all runs and reruns of every night. Its bar gives one false alarm in 1000 nights on noise of its own
-(Page 1954, Biometrika 41). In normal noise, also where nights depend on one another, it does not know the level:
-it has the nights since the first one, up to 80 of them, and estimates the level from these by generalised least
-squares. In other noise it knows the level, too.
+(Page 1954, Biometrika 41). In normal noise, also with dependent nights, it does not know the level: it takes the
+generalised least-squares mean of all nights, at most the last 80. In other noise it knows the level.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The rule that the curve measures: all calls of parity.stats.levels stand here; and what its alarms amount to."""
+"""The rule that the curve measures: the call of parity.stats.levels, and what its alarms amount to."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -12,15 +12,8 @@ from parity.stats.nights import Nights
 
 #: New false alarms a cell-night: the oracle's, and a system's of a hundred cells.
 RATE, DEFAULT = 1 / 1000, levels.RATE
-
-
-class Told(NamedTuple):
-    """Of nights [series, nights]: slow, neither slow nor fast, a rerun is wanted. The visible share [series]."""
-
-    slow: np.ndarray
-    quiet: np.ndarray
-    wanted: np.ndarray
-    visible: np.ndarray
+#: Nights [series, nights]: slow, neither slow nor fast, a rerun is wanted; and the visible share [series].
+Told = namedtuple('Told', 'slow quiet wanted visible')
 
 
 def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.ndarray | None = None,
