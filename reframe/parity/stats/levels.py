@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import betainc, pdtr
 
 from parity.stats.bounds import FIRST
-from parity.stats.nights import Nights
+from parity.stats.nights import Nights, median
 from parity.stats.noise import STEPS, WINDOW, Noise, clean
 
 #: The state of a night.
@@ -359,7 +359,7 @@ class _Follow:
         group, noise = self.noise.group, self.noise
         cells = np.flatnonzero(np.isin(group, groups))
         if self.effect is not None:
-            self._nodes(groups, cells, t)
+            self._nodes(cells, t)
         segments = list(self._segments(cells, t))
         known = np.zeros(noise.many, dtype=int)
         for owner, x in segments:
@@ -430,40 +430,40 @@ class _Follow:
             if (noise.bar[groups] - before).max() < .1:
                 break
 
-    def _nodes(self, groups: np.ndarray, cells: np.ndarray, t: int) -> None:
-        """Learn which nodes are slower (or faster) than others, from nights before the last STEPS."""
-        until = t - STEPS
-        raw = self.x[:, :until] + np.where(np.isfinite(self.x[:, :until]), self.effect[
-            self.noise.group[:, None], self.node[:, :until]], 0)
-        for g in groups:
-            mine = cells[self.noise.group[cells] == g]
-            inside = self.part[mine, :until] == self.number[mine][:, None]
-            x = np.where(inside, raw[mine], np.nan)
-            c, column = np.nonzero(inside & (self.node[mine, :until] >= 0))
-            if len(c) < 2 * WITHIN:
-                continue
-            middle = np.array([np.median(v[np.isfinite(v)]) if np.isfinite(v).any() else np.nan for v in x])
-            off, node = x[c, column] - middle[c], self.node[mine[c], column]
-            effect = np.zeros(self.effect.shape[1])
-            for v in np.unique(node):
-                own, other = off[node == v], off[node != v]
-                count = len(np.unique(column[node == v]))
-                if count < WITHIN or len(own) > len(other):
-                    continue
-                found = np.median(own) - np.median(other)
-                error = 1.4826 * np.median(np.abs(other - np.median(other))) / np.sqrt(count)
-                if abs(found) > max(_NODE, _SURE * error):
-                    effect[v] = found * count / (count + 2)
-            if (moved := effect - self.effect[g]).any():
-                self.effect[g] = effect
-                for one in mine:
-                    known = np.isfinite(self.x[one, :t])
-                    self.x[one, :t][known] -= moved[self.node[one, :t][known]]
-                    where = slice(self.begin[one], self.end[one])
-                    self.level[one, where] -= moved[self.node[one, self.at[one, where]]]
-                self.anchor[mine] = np.nan
-                self.known[g] = -1
-                self._again(mine)
+    def _nodes(self, cells: np.ndarray, t: int) -> None:
+        """Learn which nodes are slower, or faster, than others, from nights before the last STEPS. A cell that was
+        on one node only says nothing of it."""
+        until, many = t - STEPS, self.effect.shape[1]
+        node, g = self.node[cells, :until], self.noise.group[cells]
+        inside = (self.part[cells, :until] == self.number[cells][:, None]) & (node >= 0)
+        first = node[np.arange(len(cells)), inside.argmax(axis=1)]
+        inside &= (inside & (node != first[:, None])).any(axis=1)[:, None]
+        if not inside.any():
+            return
+        raw = self.x[cells, :until] + self.effect[g[:, None], node]
+        c, column = np.nonzero(inside)
+        off = (raw - median(np.where(inside, raw, np.nan))[:, None])[c, column]
+        key, effect = g[c] * many + node[c, column], np.zeros_like(self.effect)
+        for k in np.unique(g[c]):
+            own = g[c] == k
+            v, which, count = np.unique(key[own], return_inverse=True, return_counts=True)
+            ordered = off[own][np.lexsort((off[own], which))]
+            mean = ordered[np.cumsum(count) - count + count // 2]           # the median, not upset by wild nights
+            nights = np.bincount(np.unique(which * until + column[own]) // until)
+            others = ((count * mean).sum() - count * mean) / np.fmax(count.sum() - count, 1)
+            error = 1.4826 * np.median(np.abs(off[own] - mean[which])) / np.sqrt(nights)
+            clear = (np.abs(mean - others) > np.fmax(_NODE, _SURE * error)) & (nights >= WITHIN)
+            clear &= count <= count.sum() - count
+            effect[k, v[clear] - k * many] = ((mean - others) * nights / (nights + 2))[clear]
+        moved = effect[g] - self.effect[g]
+        if (mine := np.flatnonzero(moved.any(axis=1))).size:
+            self.effect[g] = effect[g]
+            for i in mine:
+                one, length = cells[i], self.end[cells[i]]
+                self.x[one, :t] -= moved[i, self.node[one, :t]]
+                self.level[one, :length] -= moved[i, self.node[one, self.at[one, :length]]]
+            self.anchor[cells[mine]], self.known[g[mine]] = np.nan, -1
+            self._again(cells[mine])
 
     def _event(self, c: int, word: str, t: int) -> None:
         """accepted, acked: what the cell measures now is a level; software: it may begin one."""

@@ -46,7 +46,7 @@ class Nights:
         first = np.full((len(sizes), _FIRST), np.nan)
         early = (place < _FIRST) & (runs.count > 1)
         first[series[early], place[early]] = runs.sd[early]
-        usual = np.fmax(LEAST, _median(first))[series]
+        usual = np.fmax(LEAST, median(first))[series]
         value, joined = runs.near(usual), np.full(total, np.nan)
         if again.any():
             reruns, both = _Runs.of(frame.filter('again'), total), _Runs.of(frame, total)
@@ -89,7 +89,7 @@ class _Runs:
         return self.median + np.clip(self.mean - self.median, -usual, usual)
 
 
-def _median(rows: np.ndarray) -> np.ndarray:
+def median(rows: np.ndarray) -> np.ndarray:
     """Return the median of what is known in each row, or NaN (numpy's nanmedian is slow on short rows)."""
     ordered, n = np.sort(rows, axis=1), np.isfinite(rows).sum(axis=1)
     each = np.arange(len(rows))
