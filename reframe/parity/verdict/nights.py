@@ -210,19 +210,20 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     ``cell`` is its place among the cells. A night is a session, named by when it began. Reruns (again) belong to
     the night of the session that they confirm. A labelled figure is another one, and left out. No rows where the
     session has no figure."""
-    frame = history.load(system).filter(label='')
+    frame = history.load(system).filter(label='').select(
+        *history.CELL, 'session', 'start', 'night', 'rerun_of', 'run', 'value', 'node', 'software', 'reference')
     wanted = _named(cells).with_columns(pl.Series('sign', _signs(cells), dtype=pl.Int8),
                                         pl.Series('acked', _acked(cells, system), dtype=pl.String))
     start = frame.filter(session=session, rerun_of='')['start'].max()
     again = pl.col('rerun_of') != ''
     known = frame.filter((pl.col('start') <= (float('-inf') if start is None else start))
                          | (pl.col('rerun_of') == session))
-    known = known.with_columns(of=pl.when(again).then('rerun_of').otherwise('session'))
+    known = known.with_columns(again=again, of=pl.when(again).then('rerun_of').otherwise('session'))
     nights = known.filter(~again).unique('session').select(of='session', label='night', night='start')
-    known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', 'software', 'reference', again=again
-                         ).join(wanted, on=history.CELL).join(nights, on='of')
-    return known.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True).select(
-        'cell', 'night', 'label', 'again', 'value', 'node', 'software', 'reference', 'sign', 'acked')
+    known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', 'software', 'reference', 'again')
+    joined = known.lazy().join(wanted.lazy(), on=history.CELL, maintain_order='left').select(
+        pl.exclude(history.CELL)).join(nights.lazy(), on='of', maintain_order='left').select(pl.exclude('of'))
+    return joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True).collect()
 
 
 def _acked(cells: list[Cell], system: str) -> list[str | None]:
