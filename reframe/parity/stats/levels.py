@@ -138,6 +138,7 @@ class _Follow:
         self.episode: dict[int, Episode] = {}
         self.gone: dict[int, list] = {}              # what came and went by itself, by group
         self.soft, self.began, self.since = np.full(many, -1), [''] * many, np.full(many, -1)
+        self.pending = np.zeros(many, dtype=bool)    # a change of software that may begin a level
         self.known = np.zeros(self.noise.many, dtype=int)             # nights that a group's noise is learned from
         self.anchor = np.full(many, np.nan)          # mean of the level's first nights
         self.low = np.zeros(many, dtype=bool)
@@ -177,6 +178,7 @@ class _Follow:
             self._night(here, t)
 
     def _night(self, here: np.ndarray, t: int) -> None:
+        self.low[here] = False
         ready = self.judged[here] & self.noise.ready[self.noise.group[here]]
         slow = np.array([c in self.episode and self.episode[c].depth < 0 for c in here]) if self.episode else \
             np.zeros(len(here), dtype=bool)
@@ -232,7 +234,8 @@ class _Follow:
         self._keep(cells, tonight - cut, (u - beyond) * s, t)
         quiet = np.ones(len(cells), dtype=bool)
         state = np.zeros(len(cells), dtype=np.int8)
-        special = (m_down > bar) | ((m_up > bar + SURER) & (best >= 2)) | (self.soft[cells] == t - STEPS)
+        special = (m_down > bar) | ((m_up > bar + SURER) & (best >= 2)) | \
+            (self.pending & (t - self.soft >= STEPS))[cells]
         if self.episode:
             special |= np.array([c in self.episode for c in cells])
         for r in np.flatnonzero(special):
@@ -269,7 +272,8 @@ class _Follow:
                 return QUIET
             else:
                 return FAST
-        if self.soft[c] == t - STEPS:                 # new software, and nothing was found
+        if self.pending[c] and t - self.soft[c] >= STEPS:       # new software, and nothing was found
+            self.pending[c] = False
             first = self.begin[c] + int((self.at[c, self.begin[c]:self.end[c]] < self.soft[c]).sum())
             if self.end[c] - first > STEPS // 2 and down <= bar:
                 self._start(c, first, 'software', self.soft[c])
@@ -432,7 +436,7 @@ class _Follow:
 
     def _nodes(self, cells: np.ndarray, t: int) -> None:
         """Learn which nodes are slower, or faster, than others, from nights before the last STEPS. A cell that was
-        on one node only says nothing of it."""
+        on one node only says nothing."""
         until, many = t - STEPS, self.effect.shape[1]
         node, g = self.node[cells, :until], self.noise.group[cells]
         inside = (self.part[cells, :until] == self.number[cells][:, None]) & (node >= 0)
@@ -468,7 +472,7 @@ class _Follow:
     def _event(self, c: int, word: str, t: int) -> None:
         """accepted, acked: what the cell measures now is a level; software: it may begin one."""
         if word == 'software':
-            self.soft[c] = t
+            self.soft[c], self.pending[c] = t, True
             return
         episode = self.episode.pop(c, None)
         if episode and episode.depth < 0:
