@@ -9,10 +9,10 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, files, jobs, keep, refs, software, study
+from parity.cli import compare, export, files, jobs, keep, refs, software, study
 
 #: The commands as `parity --help` groups them.
-GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'report', 'notify'),
+GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'report', 'notify', 'export'),
           'References': ('refs', 'detect'),
           'Comparing': ('compare', 'study', 'parse'),
           'Software': ('facts', 'software'),
@@ -160,6 +160,7 @@ def report(session: str = SESSION):
 app.command('compare')(compare.run)
 app.command('parse')(files.parse)
 app.command('detect')(files.detect)
+app.command('export')(export.run)
 
 
 @app.command()

@@ -26,7 +26,7 @@ def site_configuration() -> dict[str, Any]:
     return {
         'systems': [system for system, _ in found],
         'environments': [environ for _, environs in found for environ in environs],
-        'logging': [_logging()],
+        'logging': [_logging(), *(_logging(system) for system in stated if system.httpjson)],
         'general': _general(stated),
         'storage': [store.storage()],
         'modes': [{'name': size, 'options': [f'-S size={size}']}
@@ -170,7 +170,9 @@ def _general(stated: list[System]) -> list[dict]:
             *({**options, 'target_systems': names} for options, names in own if names)]
 
 
-def _logging() -> dict:
+def _logging(system: System | None = None) -> dict:
+    """Return ReFrame's logs, of all systems or of one that sends its cases to a server."""
+    sent = [{'type': 'httpjson', 'level': 'info', **system.httpjson.model_dump()}] if system else []
     log = os.environ.get('PARITY_REFRAME_LOG') or str(paths.results() / 'reframe.log')
     return {
         'level': 'debug',
@@ -184,5 +186,7 @@ def _logging() -> dict:
              'prefix': '%(check_system)s/%(check_partition)s',
              'format': '|'.join(f'%(check_{c})s' for c in store.PERFLOG_COLUMNS),
              'format_perfvars': PERFVALUE},
+            *sent,
         ],
+        'target_systems': [system.name if system else '*'],
     }

@@ -316,6 +316,15 @@ class IoBudget(Strict):
     night: PositiveInt | None = None    # by all cases of a session; 10 % of the file system's free space
 
 
+class HttpJson(Strict):
+    """ReFrame's httpjson handler, which sends each case to a server as it ends (docs/export.md)."""
+
+    url: Annotated[str, StringConstraints(pattern='^https?://')]
+    extras: dict[str, Any] = {}         # sent beside
+    ignore_keys: list[str] = []         # not sent: check_parity, check_env_vars ...
+    extra_headers: dict[str, str] = {}
+
+
 class System(Strict):
     """systems/<name>/system.yaml."""
 
@@ -333,6 +342,7 @@ class System(Strict):
     checks: list[Annotated[str, AfterValidator(_absolute)]] = []
     environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
     notify: Notify | None = None
+    httpjson: HttpJson | None = None
     io_budget: IoBudget = IoBudget()
     alarms: Alarms = Alarms()
     partitions: list[Partition] = Field(min_length=1)

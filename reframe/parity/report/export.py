@@ -1,0 +1,191 @@
+"""Figures for other programs: metrics of the newest sessions, and a table of all figures."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from parity.base import paths
+from parity.base.errors import NothingMeasured
+from parity.base.text import visible
+from parity.plan import PASSED
+from parity.records import database
+from parity.system import systems
+from parity.verdict import incidents, judge
+from parity.verdict.model import WORDS, Cell, Verdict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_POWERS = {'p': 1e-12, 'n': 1e-9, 'u': 1e-6, 'µ': 1e-6, 'μ': 1e-6, 'm': 1e-3, '': 1.0, 'k': 1e3,
+           **{prefix: 1000.0 ** n for n, prefix in enumerate('KMGTPE', 1)},
+           **{f'{prefix}i': 1024.0 ** n for n, prefix in enumerate('KMGTPE', 1)}}
+#: Our units without a prefix, and Prometheus' name of each.
+_STEMS = {'s': 'seconds', 'B': 'bytes', 'b': 'bytes', 'bit': 'bytes', 'Hz': 'hertz', 'flop': 'flop',
+          'flops': 'flop', 'op': 'operations', 'ops': 'operations', 'up': 'updates', 'UP': 'updates',
+          'atom-step': 'atom_steps', 'W': 'watts', 'J': 'joules'}
+_BITS = ('b', 'bit')
+_UNIT = re.compile(rf'({"|".join(sorted(_POWERS, key=len, reverse=True))})({"|".join(_STEMS)})')
+#: Units without a dimension, and endings that OpenMetrics keeps for itself.
+_BARE = {**dict.fromkeys(('', '1', 'count', 'total', 'sum'), ('', 1.0)), '%': ('ratio', 0.01)}
+
+
+def base_unit(unit: str) -> tuple[str, float]:
+    """Return the unit's name by the rules of Prometheus, in base units, and the factor: GB/s is bytes_per_second,
+    1e9. An unknown unit keeps its name and its figures."""
+    above, slash, below = unit.partition('/')
+    (name, factor), (per, divisor) = _part(above), _part(below)
+    if not slash:
+        return name, factor
+    singular = per if per not in ('seconds', 'bytes') else per[:-1]
+    return '_'.join(filter(None, (name, 'per', singular))), factor / divisor
+
+
+def _part(unit: str) -> tuple[str, float]:
+    if unit in _BARE:
+        return _BARE[unit]
+    if found := _UNIT.fullmatch(unit):
+        return _STEMS[found[2]], _POWERS[found[1]] / (8 if found[2] in _BITS else 1)
+    return re.sub('[^a-z0-9]+', '_', unit.lower()).strip('_'), 1.0
+
+
+# ---- metrics
+
+#: Of a family of metrics: its unit ('' where it has none), what it says, and its figures by their labels.
+Family = tuple[str, str, dict[tuple[tuple[str, str], ...], float]]
+
+
+def openmetrics() -> str:
+    """Return the newest session of each system, and the heartbeats, as OpenMetrics.
+
+    It is Prometheus' older text format, too, which node_exporter reads. Raises NothingMeasured where nothing is
+    stored."""
+    families: dict[str, Family] = {}
+
+    def add(name: str, what: str, value: float, unit: str = '', **labels: str) -> None:
+        full = f'parity_{name}' + (f'_{unit}' if unit else '')
+        families.setdefault(full, (unit, what, {}))[2].setdefault(tuple(labels.items()), value)
+
+    measured = _measured()
+    for system in measured:
+        _of_verdict(add, judge.newest(system=system))
+    for beat in _heartbeats():
+        _of_heartbeat(add, beat)
+    if not families:
+        raise NothingMeasured(f'{paths.database()}: no session is stored; run: reframe -c checks/ -r')
+    lines = [line for name in sorted(families) for line in _lines(name, *families[name])]
+    return '\n'.join([*lines, '# EOF', ''])
+
+
+def _measured() -> list[str]:
+    """Return the systems that have a session."""
+    known = {place.partition(':')[0] for place in database.partitions()}
+    return [name for name in systems.names() if name in known]
+
+
+def _of_verdict(add, verdict: Verdict) -> None:
+    system = verdict.session.system
+    for cell in verdict.cells:
+        of = {'system': system, 'partition': cell.partition, 'environ': cell.environ, 'check': cell.check,
+              'case': cell.case, 'metric': cell.metric}
+        word = 'known' if cell.acknowledged else cell.verdict
+        add('cell_word', 'The word of each cell in the newest session: 1 at its word.', 1, **of, word=word)
+        if cell.value is not None:
+            unit, factor = base_unit(cell.unit)
+            add('figure', 'The figure of each cell in the newest session, the median of its runs.',
+                cell.value * factor, unit, **of)
+    words = Counter('known' if cell.acknowledged else cell.verdict for cell in verdict.cells)
+    for word in (*WORDS, 'known'):
+        add('cells', 'How many cells of the newest session have this word.', words[word], system=system, word=word)
+    ended = datetime.datetime.fromisoformat(verdict.session.end).timestamp()
+    add('session_end_timestamp', 'When the newest session ended.', ended, 'seconds', system=system)
+    add('exit_code', 'The exit code of the newest verdict.', verdict.exit_code, system=system)
+    states = Counter(incident.state for incident in incidents.of_system(system))
+    for state in ('open', 'known'):
+        add('incidents', 'Incidents that are not over.', states[state], system=system, state=state)
+
+
+def _heartbeats() -> Iterator[dict[str, Any]]:
+    """Yield what each ci/nightly said last; a file that is none is left out."""
+    for file in sorted((paths.results() / 'heartbeat').glob('[!.]*.json')):
+        try:
+            said = json.loads(file.read_bytes())
+            began = datetime.datetime.fromisoformat(said['start'].replace('Z', '+00:00'))
+            yield {**said, 'start': began.timestamp()}
+        except (OSError, *database.MALFORMED):
+            continue
+
+
+def _of_heartbeat(add, said: dict[str, Any]) -> None:
+    system = str(said.get('system', ''))
+    add('heartbeat_age', 'How long ago the last ci/nightly began, when this was written.',
+        max(0.0, time.time() - said['start']), 'seconds', system=system)
+    add('heartbeat_start_timestamp', 'When the last ci/nightly began.', said['start'], 'seconds', system=system)
+    if isinstance(said.get('exit_code'), int):
+        add('heartbeat_exit_code', 'How the last ci/nightly ended; absent while it runs, or where it died.',
+            said['exit_code'], system=system)
+
+
+def _lines(name: str, unit: str, what: str, values: dict) -> Iterator[str]:
+    yield f'# TYPE {name} gauge'
+    if unit:
+        yield f'# UNIT {name} {unit}'
+    yield f'# HELP {name} {what}'
+    for labels, value in values.items():
+        yield f'{name}{{{",".join(f"{key}={_quoted(text)}" for key, text in labels)}}} {value:.12g}'
+
+
+def _quoted(text: str) -> str:
+    escaped = visible(text).replace('\\', '\\\\').replace('"', '\\"').replace('\n', '\\n')
+    return f'"{escaped}"'
+
+
+# ---- the table
+
+#: Of `parity.records.history`, and the word that the figure's cell has that night.
+COLUMNS = ('session', 'start', 'rerun_of', 'system', 'partition', 'environ', 'subsystem', 'check', 'case', 'size',
+           'metric', 'unit', 'better', 'run', 'value', 'word', 'reason', 'reference', 'low', 'high', 'node',
+           'jobid', 'software', 'label', 'seconds')
+
+
+def table(since: float = 0.0) -> str:
+    """Return all figures of all sessions that began at ``since`` (Unix time) or later, as CSV.
+
+    Words are those of today's rule. A planned figure that is absent has a row, too, unless its cell was skipped.
+    Raises NothingMeasured for none."""
+    import polars as pl
+    found = [_of_system(system, since) for system in _measured()]
+    frame = pl.concat(found) if found else None
+    if frame is None or frame.is_empty():
+        raise NothingMeasured(f'{paths.database()}: no session is stored' + (' since then' if since else ''))
+    out = io.StringIO()
+    frame.write_csv(out)
+    return out.getvalue()
+
+
+def _of_system(system: str, since: float) -> pl.DataFrame:
+    import polars as pl
+
+    from parity.records import history
+    from parity.report import nights
+    from parity.verdict import nights as judging
+    starts, newest, frame = database.starts(), judge.newest(system=system), history.load(system)
+    own = frame.filter(pl.col('better') != '').unique(history.CELL, keep='last', maintain_order=True)
+    cells = [Cell(**row, subsystem='', verdict='ok') for row in own.select(
+        'check', 'system', *history.CELL, 'unit', 'better').iter_rows(named=True)]
+    words = nights.told(frame, judging.words(cells, system, newest.session.uuid, newest.budget.rate))
+    rows = history.rows(uuid for uuid, start in starts.items() if start >= since).filter(
+        pl.col('system') == system, pl.col('metric') != PASSED, ~pl.col('reason').str.starts_with('skipped'))
+    began = pl.from_epoch((1000 * pl.col('start')).cast(pl.Int64), 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ')
+    said = pl.col('reason').str.split_exact(': ', 1)
+    absent = pl.when(pl.col('reason') != '').then(said.struct[0])
+    word = pl.when(pl.col('rerun_of') != '').then(pl.lit('')).otherwise(absent.fill_null(pl.col('word')))
+    words = words.select(*history.CELL, 'session', 'word')
+    return rows.collect().join(words, [*history.CELL, 'session'], 'left').with_columns(
+        start=began, reason=said.struct[1], word=word).select(COLUMNS)

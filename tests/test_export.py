@@ -1,0 +1,119 @@
+"""`parity export`: figures and words for Prometheus and as a table; cases that ReFrame sends to a server."""
+
+from __future__ import annotations
+
+import csv
+import http.server
+import io
+import json
+import re
+import shutil
+import subprocess
+import threading
+
+import pytest
+
+from commands import parity, process
+from conftest import shell
+from parity.base import codes
+from parity.report import export
+from stored import case
+
+BAND = {'hpl': (100.0, -0.05, 0.05)}
+
+
+def samples(text: str) -> dict[str, float]:
+    return {name: float(value) for name, value in re.findall(r'^(\w+\{.*\}) (\S+)$', text, re.M)}
+
+
+@pytest.fixture
+def nights(stored, results):
+    """Twelve calm nights, and one with a slow cell and a wrong one; a nightly that died."""
+    for night in range(12):
+        stored.add(case(99.0 + night % 3, refs=BAND), case(50.0, name='Toy %x="a\\b"'))
+    stored.add(case(80.0, refs=BAND), case(50.0, name='Toy %x="a\\b"', result='fail', fail_phase='sanity', fail_reason='bad sum'))
+    (results / 'heartbeat').mkdir()
+    (results / 'heartbeat' / 'local.json').write_text('{"system": "local", "start": "2026-11-22T01:00:02Z", "end": null, "exit_code": null}')
+    (results / 'heartbeat' / 'other.json').write_text('{"system": "other", "start": 7}')
+
+
+def test_metrics_have_base_units_words_and_heartbeats(nights, tmp_path):
+    file = tmp_path / 'out.prom'
+    done = process('export', '--openmetrics', str(file))
+    assert done.returncode == 0 and done.stdout == f'{file}\n', done.stderr
+    text = file.read_text()
+    assert text.endswith('\n# EOF\n') and '# UNIT parity_figure_flop_per_second flop_per_second\n' in text
+    found, toy = samples(text), 'system="local",partition="default",environ="distro",check="Toy",case="Toy"'
+    assert found[f'parity_figure_flop_per_second{{{toy},metric="hpl"}}'] == 80e9
+    assert found[f'parity_figure_seconds{{{toy},metric="latency"}}'] == 1.5e-6
+    assert found[f'parity_cell_word{{{toy},metric="hpl",word="regressed"}}'] == 1
+    assert found['parity_cells{system="local",word="wrong"}'] == 2 and found['parity_cells{system="local",word="ok"}'] == 0
+    assert found['parity_exit_code{system="local"}'] == 1 and found['parity_incidents{system="local",state="open"}'] == 0
+    assert found['parity_heartbeat_start_timestamp_seconds{system="local"}'] == 1795309202
+    assert not [name for name in found if 'heartbeat_exit_code' in name or 'other' in name]
+
+
+def test_promtool_takes_the_metrics(nights):
+    if not shutil.which('promtool'):
+        pytest.skip("promtool is not here (Debian's package prometheus)")
+    made = parity('export', '--openmetrics', '-')
+    done = subprocess.run(['promtool', 'check', 'metrics'], input=made.stdout, capture_output=True, text=True)
+    assert done.returncode == 0 and made.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize('unit, name, factor', [
+    ('GB/s', 'bytes_per_second', 1e9), ('MiB/s', 'bytes_per_second', 2 ** 20), ('us', 'seconds', 1e-6), ('Mb/s', 'bytes_per_second', 125e3),
+    ('Gflop/s', 'flop_per_second', 1e9), ('GUP/s', 'updates_per_second', 1e9), ('%', 'ratio', .01), ('ns/byte', 'seconds_per_byte', 1e-9), ('', '', 1),
+    ('1/GB', 'per_byte', 1e-9), ('Matom-step/s', 'atom_steps_per_second', 1e6), ('MHz', 'hertz', 1e6), ('Count of "é"', 'count_of', 1)])
+def test_a_unit_in_base_units(unit, name, factor):
+    assert export.base_unit(unit) == (name, pytest.approx(factor))
+
+
+def test_no_unit_of_a_code_breaks_a_name():
+    for unit in {unit for code in codes.every() for unit in code.units.values()}:
+        assert re.fullmatch('[a-z_]*', export.base_unit(unit)[0]), unit
+
+
+def test_the_table_has_every_figure_with_its_word(nights):
+    rows = list(csv.DictReader(io.StringIO(parity('export', '--csv', '-').stdout)))
+    assert len(rows) == 13 * 4
+    *_, slow, _, bad, _ = rows
+    assert (slow['value'], slow['unit'], slow['word'], slow['low'], slow['node']) == ('80.0', 'Gflop/s', 'regressed', '95.0', 'node01')
+    assert (bad['value'], bad['word'], bad['reason'], bad['case']) == ('', 'wrong', 'bad sum', 'Toy %x="a\\b"')
+    assert slow['start'].endswith('T12:00:00Z') and rows[0]['word'] == 'ok'
+
+
+def test_what_is_asked_wrongly_or_not_stored(stored):
+    for words, code, said in (([], 2, 'export what?'), (['--csv', '-', '--since', 'soon'], 2, "--since: 'soon' is no time"),
+                              (['--openmetrics', '-', '--since', '7d'], 2, 'belongs to --csv'),
+                              (['--openmetrics', '-'], 3, 'no session is stored'), (['--csv', '-'], 3, 'no session is stored')):
+        done = parity('export', *words)
+        assert done.returncode == code and said in done.stderr and not done.stdout, words
+    stored.add(case(100.0))
+    assert 'since then' in parity('export', '--csv', '-', '--since', '1s').stderr
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    got: list[dict] = []
+
+    def do_POST(self):
+        self.got.append(json.loads(self.rfile.read(int(self.headers['Content-Length']))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_each_case_is_sent_to_the_server_that_a_system_names(checkout):
+    server = http.server.HTTPServer(('127.0.0.1', 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with (checkout / 'systems/local/system.yaml').open('a') as file:
+        file.write(f'httpjson: {{url: "http://127.0.0.1:{server.server_port}/x", extras: {{site: here}}, ignore_keys: [check_parity]}}\n')
+    try:
+        done = shell('. ci/activate && reframe -c checks/ -n "Ops.*threads=one" -r', checkout)
+    finally:
+        server.shutdown()
+    sent, = Server.got
+    assert (sent['site'], sent['check_perf_double_unit']) == ('here', 'Gflop/s') and 'check_parity' not in sent, done.stdout
+    assert list((checkout / 'results/perflogs/local/default').glob('Ops.log')), 'the journal is written all the same'
