@@ -206,6 +206,9 @@ def test_rows_in_any_order_alarm_as_when_each_night_was_the_last(rng: random.Ran
     ('series,night,kind,run,value,value\na,1,run,1,5,5', 1, 'column value stands there twice'),
     ('series,night,kind,run,value,Direction\na,1,run,1,5,lower', 1, 'did you mean direction?'),
     (DIRECTED + 'a,1,run,1,5,up', 2, "direction 'up'; valid: higher, lower"), (DIRECTED + 'a,1,run,1,5,lower\na,2,run,1,5,', 3, 'must be one direction'),
+    (HEAD.strip() + ',event\na,1,run,1,5,\na,2,run,1,5,reboot', 3, "event 'reboot'; valid: accepted, acked, software, or empty"),
+    (HEAD.strip() + ',event\na,1,run,1,5,acked\na,1,run,2,5,software', 3, 'another event on an earlier line'),
+    (HEAD.strip() + ',group\na,1,run,1,5,x\na,2,run,1,5,y', 3, 'in another group on an earlier line'),
     ('\ufeff'.encode('utf-16-le') + b'x', 1, 'UTF-16'), (HEAD.encode() + b'a\xe4,1', 2, 'no UTF-8'),
     *((HEAD + text, line, said) for text, line, said in [
         ('a,1,run,1,5\na,2,run,1,nan', 3, 'value nan is not finite'), ('a,1,run,1,1e999', 2, 'not finite'), ('a,1,run,1,-1e101', 2, 'must be below 1e+100'),
@@ -229,6 +232,20 @@ def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):
         judgement.of_file((HEAD + '\n'.join(map(','.join, found))).encode(), 'x.csv')
     except UsageError as err:
         assert str(err).startswith('x.csv:'), 'a line is named'
+
+
+@pytest.mark.parametrize('head, row, verdict, said', [
+    (',event', lambda t: f'100,{"accepted" * (t == 1)}', 'ok', 'began with the value accepted of 1'),      # before there is a history
+    (',event', lambda t: '100,software', 'ok', 'tonight is'), (',group', lambda t: '100,alone', 'ok', 'tonight is'),
+    ('', lambda t: '5', 'ok', 'tonight is at the level'), ('', lambda t: '0', 'insufficient', '0 or below'),
+    ('', lambda t: '-1' if t == 60 else '100', 'insufficient', '0 or below'), ('', lambda t: '-1' if t == 30 else '100', 'ok', 'level of 59 nights'),
+    (',direction', lambda t: '0,lower', 'ok', 'exact test of counts'), (',direction', lambda t: f'{3 * (t > 54)},lower', 'regressed', 'exact test of counts'),
+    ('', lambda t: f'{10.0 ** ((-1) ** t * 40)}', 'blind', 'a slowdown shows from 100 % on'),
+])
+def test_strange_figures_get_a_word_with_a_reason(head, row, verdict, said):
+    raw = HEAD.strip() + head + '\n' + ''.join(f'a,{t},run,{run},{row(t)}\n' for t in range(60, 0, -1) for run in (0, 1))
+    told = judgement.of_file(raw.encode(), 'x.csv')['a'].judgement
+    assert told.verdict == verdict and said in told.why
 
 
 def test_the_command_ends_0_without_an_alarm_tonight_and_a_name_cannot_command_the_terminal():

@@ -69,7 +69,8 @@ def detect(file: str, as_json: bool = JSON) -> int:
     if as_json:
         _print_json({'series': {name: {
             'alarms': list(series.alarms), 'verdict': series.judgement.verdict, 'why': series.judgement.why,
-            'warnings': list(series.judgement.warnings)} for name, series in found.items()}})
+            'visible': series.judgement.visible, 'warnings': list(series.judgement.warnings)}
+            for name, series in found.items()}})
     else:
         _print(found, judgement.STATED)
     return REGRESSED if any(series.judgement.alarm for series in found.values()) else OK

@@ -177,6 +177,8 @@ class _Series:
         if self.names is not None and np.isfinite(effect) and effect:
             yield (f'{self.names[self.node[last]]} is {_percent(_share(effect, sign))} '
                    f'{"faster" if effect > 0 else "slower"} here than the other nodes: that is taken out')
+        if left_out := int(np.isnan(self.nights.value[int(self.nights.start[k]):last]).sum()):
+            yield f'{_nights(left_out)} with a figure of 0 or below: left out'
         if nights > MOST:
             yield f'the newest {MOST} of {nights} nights are judged'
 
@@ -253,7 +255,7 @@ def of_file(raw: bytes, name: str) -> dict[str, Series]:
     events = frame.select('event', at=pl.Series(at)).group_by('at').agg(pl.col('event').max()).sort('at')['event']
     told, outcome = judged(
         nights, signs.tolist(), list(map(str, labels)), groups=names.rank('dense').to_numpy().astype(int),
-        events=events.to_numpy() if frame['event'].n_unique() > 1 else None,
+        events=events.to_numpy() if (frame['event'] != '').any() else None,
         nodes=nodes.to_list() if frame['node'].n_unique() > 1 else None)
     slow = np.flatnonzero(outcome.state == SLOW)
     of_series = np.split(slow, np.searchsorted(slow, start[1:-1]))
