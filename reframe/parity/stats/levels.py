@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import betainc, pdtr
+from scipy.special import betainc, pdtrik
 
 from parity.stats.bounds import FIRST
 from parity.stats.nights import Nights, median
@@ -195,6 +195,10 @@ class _Follow:
         self.level[cells, n], self.u[cells, n], self.at[cells, n] = value, surprise, t
         self.end[cells], self.part[cells, t] = n + 1, self.number[cells]
 
+    def _append(self, c: int, columns: np.ndarray) -> None:
+        for column in columns:
+            self._keep(np.array([c]), self.x[c, column], 0.0, int(column))
+
     # ---- a night of cells that are not slow
 
     def _judge(self, cells: np.ndarray, t: int) -> None:
@@ -341,8 +345,7 @@ class _Follow:
         del self.episode[c]
         columns = episode.begin + np.flatnonzero(np.isfinite(self.x[c, episode.begin:t + 1]))
         self._came_and_went(c, episode, columns[:-2])
-        for column in columns[-2:]:
-            self._keep(np.array([c]), self.x[c, column], 0.0, int(column))
+        self._append(c, columns[-2:])
         self._again(np.array([c]))
         return QUIET
 
@@ -478,8 +481,7 @@ class _Follow:
         if episode and episode.depth < 0:
             columns = episode.begin + np.flatnonzero(np.isfinite(self.x[c, episode.begin:t]))
             first = self.end[c]
-            for column in columns:
-                self._keep(np.array([c]), self.x[c, column], 0.0, int(column))
+            self._append(c, columns)
         elif word == 'acked':
             return
         else:
@@ -535,7 +537,7 @@ def _counted(totals: np.ndarray, rate: float) -> np.ndarray:
             state[t] = SLOW if back < AFTER else QUIET
             slow = slow if back < AFTER else None
             continue
-        level.append(min(totals[t], max(1.0, _cap(mean, ratio, rate))))
+        level.append(min(totals[t], max(1.0, ratio * pdtrik(1 - rate, mean / ratio))))
         state[t], n = QUIET, len(level)
         k = np.arange(1, STEPS + 1)
         s = np.cumsum(level[:-STEPS - 1:-1])
@@ -546,9 +548,3 @@ def _counted(totals: np.ndarray, rate: float) -> np.ndarray:
             state[t], slow, back = SLOW, float(totals[t - k + 1:t + 1].mean()), 0
             del level[-k:]
     return state
-
-
-def _cap(mean: float, ratio: float, rate: float) -> float:
-    """Return the count of a night that chance exceeds with ``rate``."""
-    high = np.arange(1, int(mean * 20 + 50))
-    return float(high[np.argmax(pdtr(high / ratio, mean / ratio) > 1 - rate)])
