@@ -1,8 +1,9 @@
-"""A notice when the state of a system changes, by one command, with secrets that nobody sees."""
+"""What a night tells of incidents: a notice by one command, with secrets that nobody sees, and on_incident."""
 
 from __future__ import annotations
 
 import glob
+import itertools
 import json
 import os
 import subprocess
@@ -18,12 +19,12 @@ from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.nightly import notify
 from parity.nightly.notify import send
-from parity.verdict import judge
-from parity.verdict.model import Attribution, Where
+from parity.verdict import incidents, judge
+from parity.verdict.model import Attribution, Incident, Where
 from test_report import verdict_of
 
 WEEK = 7 * nights.DAY
-HPL, MG = 'Hpl.gflops@onebox:virtual (quick)', 'Npb%benchmark=mg.mops_total@onebox:virtual (quick)'
+HPL = 'Hpl.gflops@onebox:virtual'
 
 
 def verdict(*cells):
@@ -56,14 +57,18 @@ def pair(state):
                    expected='at least 0.97', state=state)
 
 
-def after(*turns, news: str = '') -> tuple[notify.State, str]:
-    """The state after nights with these cells, and the news of each. A small letter among ``news``: that notice could not be sent."""
-    known, told = notify.State(), ''
+def after(*turns, news: str = '') -> tuple[list[Incident], str]:
+    """The incidents after nights with these cells, and what each night tells. A small letter among ``news``: that could not be sent."""
+    known, told = [], ''
     for number, cells in enumerate(turns):
-        known = known.after(notify.seen_in(verdict(*cells)), nights.start(number))
-        told += {'': '-', 'changed': 'C', 'well': 'W', 'reminder': 'R'}[known.news(nights.start(number), WEEK)]
-        if not news[number:number + 1].islower():
-            known = known.heard(known.told_at if told[-1] == '-' else nights.start(number))
+        night = incidents.seen(verdict(*cells).model_copy(update={'incidents': []}), 'onebox', nights.start(number))
+        known = [each for each in known if each.closed] + incidents.lived(known, night)
+        known = [each.model_copy(update={'number': each.number or number + 1 + at}) for at, each in enumerate(known)]
+        what = {incidents.untold(each, each.told) for each in known} - {''}
+        again = any(incidents.reminded(each, nights.start(number), WEEK) for each in known)
+        told += ('W' if what == {'over'} else 'C') if what else 'R' if again else '-'
+        if told[-1] != '-' and not news[number:number + 1].islower():
+            known = [each.model_copy(update={'told': len(each.events), 'told_at': nights.start(number)}) for each in known]
     return known, told
 
 
@@ -74,7 +79,7 @@ WORSE = [hpl('regressed', outgrown='worse', reason='worse than acknowledged: 60 
 
 @pytest.mark.parametrize('turns, news', [
     ([GOOD, BAD, BAD, BAD, GOOD, GOOD, BAD], '-C--W-C'),
-    ([BAD, [hpl('wrong'), mg()], [hpl('wrong'), mg('failed')], [hpl(), mg('failed')]], 'CCC-'),
+    ([BAD, [hpl('wrong'), mg()], [hpl('wrong'), mg('failed')], [hpl(), mg('failed')]], 'CCCW'),
     ([GOOD, [hpl('missing'), mg()], GOOD], '-CW'),
     ([BAD] * 16, 'C------R------R-'),       # once a week
     ([BAD, [mg()], [hpl('skipped'), mg()], [hpl('disturbed'), mg()], BAD, GOOD], 'C----W'),      # not measured: stays bad
@@ -96,61 +101,59 @@ def test_a_notice_is_sent_on_a_change_only(turns, news):
     assert after(*turns, news=news)[1] == news.upper()
 
 
-def test_a_notice_says_what_is_worse_than_acknowledged_and_what_improved():
-    cells = [WORSE[0], mg('improved', reason='+8 % of the reference'), pair('regressed')]
-    known = notify.State().after(notify.seen_in(verdict(*cells)), nights.start(0))
-    assert notify.subject('onebox', known, 'changed') == 'parity: onebox: 1 regressed (worse than acknowledged), 1 regressed'
-    assert notify.changes(known) == [f'now regressed (worse than acknowledged): {HPL}', 'now regressed: onebox:virtual / onebox:physical Hpl: gflops']
-    text = notify.text('', notify.changes(known), verdict(*cells))
-    assert all(said in text for said in ('60 now, 94 then', 'improved  Npb %benchmark=mg: mops_total'))
-
-
 def test_what_was_not_measured_again_is_said_so_in_the_reminder():
-    nights_of_it = [*[[slow('v2')]] * 2, *[[on('v1')]] * 6]
-    known, news = after(*nights_of_it)
-    assert news[-1] == 'R' and notify.subject('onebox', known, 'reminder') == 'parity: onebox: still 1 not measured again'
-    said, = notify.changes(known)
-    assert said.startswith('not measured again on v2 (regressed since 2026-11-18; in order on other nodes): Hpl.gflops')
-    known, _ = after(*nights_of_it, [slow('v1', acknowledged='until then')])
-    assert not known.bad and list(known.acknowledged) == [HPL]
+    (known,), news = after(*[[slow('v2')]] * 2, *[[on('v1')]] * 6)
+    assert news[-1] == 'R' and notify.subject('onebox', [], [known]) == 'parity: onebox: still 1 open incident: 1'
+    said, = notify.lines([], [known])
+    assert said == 'still open: incident 1: onebox:virtual: compute slower: since 2026-11-18, not measured again on v2 since 2026-11-19'
 
 
 @pytest.fixture
-def notifier(site):
+def notifier(site, stored):
     """Returns the system's notifier, whose notices a shell script makes."""
-    def made(script='cat >>got', **other):
+    count = itertools.count()
+
+    def tell(own, judged):
+        night = judged and judged.session.model_copy(update={'uuid': f'night-{next(count)}'})
+        found = own.recorded(judged and judged.model_copy(update={'session': night}))
+        own.judged(found)
+        return found
+
+    def made(script='cat >>got', on_incident='', **other):
         stated = yaml.safe_load((TOP / 'systems/local/system.yaml').read_text())
-        site.write_text(yaml.safe_dump({**stated, 'notify': {'command': ['sh', '-c', script], **other}}))
+        more = {'on_incident': {'command': ['sh', '-c', on_incident]}} if on_incident else {}
+        site.write_text(yaml.safe_dump({**stated, **more, 'notify': {'command': ['sh', '-c', script], **other}}))
         return notify.prepared('local')
-    made.got = lambda: (site.parents[2] / 'got').read_text()
+    made.tell = tell
+    made.got = lambda name='got': (site.parents[2] / name).read_text()
     return made
 
 
 def test_the_command_gets_subject_and_verdict_once_a_change(notifier, capsys):
     own = notifier()
-    own.judged(verdict(hpl('regressed', reason='<b>-8 %\x1b[0m'), mg('failed')))
+    notifier.tell(own, verdict(hpl('regressed', reason='<b>-8 %\x1b[0m'), mg('failed')))
     got = notifier.got()
-    assert got.startswith('Subject: parity: local: 1 regressed, 1 failed\n\n'
-                          f'now regressed: {HPL}\nnow failed: {MG}\n\n')
-    assert r'<b>-8 %\x1b[0m' in got and got.endswith('trust   no rate is stated\n')
-    assert capsys.readouterr().out == 'notice sent: parity: local: 1 regressed, 1 failed\n'
-    own.judged(verdict(hpl('regressed'), mg('failed')))
+    assert got.startswith('Subject: parity: local: incident 1 new, incident 2 new\n\nincident 1, new: onebox:virtual: compute slower\n')
+    assert HPL in got and r'<b>-8 %\x1b[0m' in got and got.endswith('trust   no rate is stated\n')
+    assert capsys.readouterr().out == 'notice sent: parity: local: incident 1 new, incident 2 new\n'
+    notifier.tell(own, verdict(hpl('regressed'), mg('failed')))
     assert notifier.got() == got
-    notifier(reminder='1s').judged(verdict(hpl('regressed'), mg('failed', acknowledged='until 2026-12-01')))
+    notifier.tell(notifier(reminder='1s'), verdict(hpl('regressed'), mg('failed', acknowledged='until 2026-12-01')))
     reminder = notifier.got()[len(got):]
-    assert reminder.startswith('Subject: parity: local: still 1 regressed\n\nstill regressed since ') and f'acknowledged: {MG} (failed)' in reminder
-    own.judged(verdict(hpl(), mg()))
-    assert 'Subject: parity: local: all is well again\n\nover: ' in notifier.got()
+    assert reminder.startswith('Subject: parity: local: still 1 open incident: 1\n\nstill open: incident 1: ')
+    assert '\n1 known incident: 2\n' in reminder
+    notifier.tell(own, verdict(hpl(), mg()))
+    assert 'Subject: parity: local: all is well again: incident 1 over, incident 2 over\n' in notifier.got()
 
 
 def test_a_night_without_a_session_or_without_a_figure_is_told(notifier):
     own = notifier()
-    own.judged(verdict(hpl('regressed')))
-    own.judged(None)
-    assert notifier.got().split('Subject: ')[2].startswith('parity: local: 1 regressed, 1 failed\n\nnow failed: ci/nightly\n')
-    own.judged(verdict(hpl()))
-    own.judged(verdict(hpl('skipped', value=None)))
-    assert 'all is well again' in notifier.got() and 'now missing: ci/nightly' in notifier.got()
+    notifier.tell(own, verdict(hpl('regressed')))
+    assert notifier.tell(own, None) is None
+    assert notifier.got().split('Subject: ')[2].startswith('parity: local: incident 2 new\n\nincident 2, new: ci/nightly stored no session\n')
+    notifier.tell(own, verdict(hpl()))
+    notifier.tell(own, verdict(hpl('skipped', value=None)))
+    assert 'all is well again' in notifier.got() and 'new: nothing was measured' in notifier.got()
 
 
 @pytest.mark.parametrize('script, said', [
@@ -158,11 +161,11 @@ def test_a_night_without_a_session_or_without_a_figure_is_told(notifier):
     ('kill -9 $$', 'sh: killed by signal 9'), ('exit 1', 'sh: exit code 1;'),
 ])
 def test_a_command_that_fails_is_said_and_tried_again(notifier, capsys, script, said):
-    notifier(script).judged(verdict(hpl('regressed')))
+    notifier.tell(notifier(script), verdict(hpl('regressed')))
     err = capsys.readouterr().err
     assert said in err and 'the next night tries again' in err
-    notifier().judged(verdict(hpl('regressed')))
-    assert f'now regressed: {HPL}' in notifier.got()
+    notifier.tell(notifier(), verdict(hpl('regressed')))
+    assert 'incident 1, new: ' in notifier.got()
 
 
 def test_a_command_that_hangs_is_not_there_reads_nothing_or_no_shell_reads(tmp_path, notifier):
@@ -183,10 +186,10 @@ def secret_file(tmp_path, text='TOKEN=hunter2\n', mode=0o600):
 
 def test_secrets_reach_the_command_and_nothing_else(notifier, tmp_path, capsys, monkeypatch):
     own = notifier('test ${#TOKEN} -eq 11 || exit 9; echo "header: $TOKEN"; exit 5', secrets=secret_file(tmp_path, '# ours\n\nTOKEN=hunter2 = x\n'))
-    own.judged(verdict(hpl('regressed')))
+    notifier.tell(own, verdict(hpl('regressed')))
     said = capsys.readouterr()
     assert 'exit code 5: header: ***' in said.err and 'hunter2' not in said.out + said.err + repr(own)
-    assert all('hunter2' not in f.read_text() for f in (tmp_path / 'own results').rglob('*') if f.is_file())
+    assert all(b'hunter2' not in f.read_bytes() for f in (tmp_path / 'own results').rglob('*') if f.is_file())
     monkeypatch.setenv('TOKEN', 'hunter3')
     own = notifier('test "$TOKEN" = hunter3', secrets=['TOKEN'])
     assert 'TOKEN' not in os.environ and own.test() == '', 'what is started from here on does not inherit it'
@@ -212,25 +215,35 @@ def test_a_bad_notify_is_an_error_with_its_place(notifier, stated, said):
         notifier(**stated)
 
 
-def test_a_state_that_cannot_be_kept_or_read_is_no_reason_to_fail(notifier, capsys):
-    own, file = notifier(), notify.path('local')
-    file.parent.mkdir(parents=True)
-    file.write_text('{"bad": 3}')
-    own.judged(verdict(hpl('regressed')))
-    assert json.loads(file.read_text())['told'] == {HPL: 'regressed'}
-    file.unlink()
-    file.mkdir()
-    own.judged(verdict(hpl('regressed')))
-    assert 'Is a directory' in capsys.readouterr().err
+def test_incidents_that_cannot_be_kept_are_no_reason_to_fail(notifier, stored, capsys):
+    own = notifier()
+    stored.database.execute('CREATE TABLE parity_incidents (wrong TEXT)')
+    found = notifier.tell(own, verdict(hpl('regressed')))
+    assert 'incidents are not recorded; the next night tells them' in found.warnings[0] and found.exit_code == 1
+
+
+@pytest.mark.parametrize('script, said', [('exit 3', 'exit code 3'), ('sleep 99', 'not done after 0.5 s: killed')])
+def test_on_incident_gets_each_incident_and_a_failure_is_a_warning(notifier, monkeypatch, script, said):
+    monkeypatch.setattr(notify, 'INCIDENT_SECONDS', 0.5)
+    found = notifier.tell(notifier(on_incident=f'cat >>calls; {script}'), verdict(hpl('regressed'), mg('failed')))
+    assert f'on_incident: sh: {said}; the next night tells it of incident 1 again' in found.warnings[0]
+    assert said in notifier.got() and len(notifier.got('calls').splitlines()) == (1 if 'sleep' in script else 2)
+    own = notifier(on_incident='cat >>told')
+    assert not notifier.tell(own, verdict(hpl('regressed'), mg('failed'))).warnings and notifier.tell(own, verdict(hpl(), mg()))
+    told = [json.loads(line) for line in notifier.got('told').splitlines()]
+    assert [(each['news'], each['title']) for each in told] == [
+        ('new', 'onebox:virtual: compute slower'), ('new', 'onebox:virtual: Npb: did not run'),
+        ('over', 'onebox:virtual: compute slower'), ('over', 'onebox:virtual: Npb: did not run')]
+    assert told[0]['cells'] == ['Hpl.gflops@onebox:virtual']
 
 
 def test_a_command_can_be_tried_and_the_state_shown(notifier):
     own = notifier()
-    assert parity('notify', '--system', 'local').stdout == 'local: nothing was told yet\n'
+    assert parity('notify', '--system', 'local').stdout == 'local: no incident is open\n'
     assert parity('notify', '--test', '--system', 'local').stdout == 'notice sent by sh\n'
     assert notifier.got().startswith('Subject: parity: local: a test\n\n')
-    own.judged(verdict(hpl('regressed')))
-    assert f'  regressed since {time.strftime("%Y-%m-%d")}: {HPL}\n' in parity('notify', '--system', 'local').stdout
+    notifier.tell(own, verdict(hpl('regressed')))
+    assert f'incident 1, since {time.strftime("%Y-%m-%d")}: onebox:virtual: compute slower (told ' in parity('notify', '--system', 'local').stdout
     notifier('exit 3')
     failed = parity('notify', '--test', '--system', 'local')
     assert failed.returncode == 4 and failed.stderr == 'parity: notice not sent: sh: exit code 3\n'

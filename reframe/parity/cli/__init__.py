@@ -12,7 +12,7 @@ from parity.base import errors
 from parity.cli import compare, export, files, jobs, keep, refs, software, study
 
 #: The commands as `parity --help` groups them.
-GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'report', 'notify', 'export'),
+GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'report', 'notify', 'export'),
           'References': ('refs', 'detect'),
           'Comparing': ('compare', 'study', 'parse'),
           'Software': ('facts', 'software'),
@@ -49,11 +49,14 @@ MAX_AGE = typer.Option(None, '--max-age', metavar='TIME',
 OF_SYSTEM = typer.Option('', '--system', help='Judge the newest session of this system.')
 SESSION = typer.Option('', help="A session's uuid or its beginning; the newest if not given.")
 
-CELL = typer.Argument(metavar='CELL', help='CASE.METRIC@SYSTEM:PARTITION, or any part that fits no other cell.')
+CELL = typer.Argument(metavar='CELL|INCIDENT',
+                      help='CASE.METRIC@SYSTEM:PARTITION, or any part that fits no other cell; or an '
+                           'incident, by its number.')
 OF_SESSION = typer.Option('', '--session',
                           help="A session's uuid or its beginning; by default the newest that planned the cell.")
 
-ACKED = typer.Argument('', metavar='CELL', help='The cell, as for parity show.')
+ACKED = typer.Argument('', metavar='CELL|INCIDENT', help='The cell or the incident, as for parity show.')
+UNACKED = typer.Argument(..., metavar='CELL|INCIDENT', help='The cell or the incident, as for parity show.')
 UNTIL = typer.Option('', metavar='DATE', help='The last day on which it holds, such as 2026-12-01.')
 WHY = typer.Option('', metavar='TEXT', help='What is broken, and what is done about it.')
 BY = typer.Option('', metavar='NAME', help='Who acknowledges it; by default the login name.')
@@ -116,14 +119,21 @@ def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSO
 
 @app.command('show')
 def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION):
-    """Print all that is known of one cell: value, band, nights, nodes, output, cause, how to rerun it.
+    """Print all that is known of one cell: value, band, nights, nodes, output, cause, how to rerun it. Or of one
+    incident, by its number: its place, cells and life.
 
     \b
+    parity show 17
     parity show 'Stream%threads=all.triad@onebox:virtual'
     parity show triad --session 5d5ec1ad
     """
     from parity.base import console
     from parity.report import show
+    if cell.isdecimal():
+        from parity.verdict import incidents
+        one = incidents.read(cell)
+        print(one.model_dump_json(indent=1)) if as_json else console.lines(show.incident_lines(one))
+        return
     found = show.of_cell(cell, session)
     print(found.model_dump_json(indent=1)) if as_json else console.lines(show.lines(found))
 
@@ -134,6 +144,7 @@ def acknowledge(cell: str = ACKED, until: str = UNTIL, why: str = WHY, by: str =
     """Acknowledge a known fault until a day: it stays in the verdict, but does not set the exit code.
 
     \b
+    parity ack 17 --until 2026-12-01 --why 'DIMM ordered'
     parity ack triad@onebox:virtual --until 2026-12-01 --why 'DIMM ordered'
     parity ack --list
     """
@@ -141,9 +152,21 @@ def acknowledge(cell: str = ACKED, until: str = UNTIL, why: str = WHY, by: str =
     command.listing(system) if listed else command.add(cell, until, why, by, system)
 
 
+@app.command('unack')
+def take_back(cell: str = UNACKED):
+    """Take back the acknowledgement of a cell, or of an incident with all its cells.
+
+    \b
+    parity unack 17
+    parity unack triad@onebox:virtual
+    """
+    from parity.cli import ack as command
+    command.take_back(cell)
+
+
 @app.command()
 def notify(system: str = NOTIFY_SYSTEM, test: bool = TEST):
-    """Print the state that notices told last, and when; --test sends a notice that says it is a test."""
+    """Print the incidents that are not over, and when a notice had each; --test sends a notice that is a test."""
     from parity.cli import ack
     ack.sent(system) if test else ack.told(system)
 

@@ -10,15 +10,18 @@ from parity.base import console
 from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
 from parity.nightly import notify
+from parity.records.outset import NAME
 from parity.report import show
 from parity.system import systems
-from parity.verdict import acks
+from parity.verdict import acks, incidents
+from parity.verdict.model import Incident
 
 
 def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
     """Write the acknowledgement of a cell into its system's acks.yaml. UsageError for what cannot be one."""
     if not wanted:
-        raise UsageError('name the cell: parity ack CELL --until DATE --why TEXT; parity verdict names them')
+        raise UsageError('name the cell or the incident: parity ack CELL|INCIDENT --until DATE --why TEXT; '
+                         'parity verdict names them')
     today = datetime.date.today()
     try:
         day = datetime.date.fromisoformat(until)
@@ -29,6 +32,10 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'--until {day}: that day is over; today is {today}')
     if len(why.strip()) < 3:
         raise UsageError(f'--why {why!r}: must say in three letters or more what is broken')
+    by = by or os.environ.get('SUDO_USER') or getpass.getuser()
+    if wanted.isdecimal():
+        _add_incident(incidents.read(wanted), day, why, by)
+        return
     if system:
         wanted = f'{wanted.partition("@")[0]}@{systems.read(system).name}:{wanted.partition(":")[2]}'
     _, name, cell = show.find(wanted)
@@ -36,14 +43,51 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'{name} is missing: {cell.reason}; what never ran cannot be acknowledged '
                          f'(where a code may be absent, name it in waivers of systems/{cell.system}/system.yaml)')
     word = cell.verdict if cell.verdict in acks.BAD else None
-    by = by or os.environ.get('SUDO_USER') or getpass.getuser()
     level = acks.level(cell) if word else {}
     said = acks.Ack(cell=name, until=day, why=why, by=by, since=today, word=word, **level)
-    file = acks.write(cell.system, said)
+    file = acks.write(cell.system, [said])
     note = '' if word else f'; it is {cell.verdict} now: whatever befalls it until then is taken as known'
     if said.value is not None:
         note = f'; known at {acks.level_shown(cell.unit, said.value, said.expected)}'
     print(visible(f'parity: {name}, acknowledged {said}{note}; {file}'))
+
+
+def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> None:
+    """Acknowledge the faults of an incident: its row and acks.yaml say the same."""
+    left = {name: fault for name, fault in incident.faults.items() if not fault.well}
+    known = {name: fault for name, fault in left.items() if fault.cell and fault.word in acks.BAD}
+    if incident.closed or not known:
+        why_not = 'is over' if incident.closed else 'has no cell that can be acknowledged: what never ran cannot'
+        raise UsageError(f'incident {incident.number} {why_not}: {incident.title}')
+    today = datetime.date.today()
+    said = [acks.Ack(incident=incident.number, cell=fault.cell, until=day, why=why, by=by, since=today,
+                     word=fault.word, **acks.level(fault)) for fault in known.values()]
+    file = acks.write(incident.system, said)
+    incidents.acknowledged(incident.number, known.keys(), str(said[0]))
+    print(visible(f'parity: incident {incident.number}, {len(said)} cell{"s" * (len(said) > 1)}, acknowledged '
+                  f'{said[0]}; {file}'))
+
+
+def take_back(wanted: str) -> None:
+    """Take the acknowledgement of a cell, or of an incident, out of acks.yaml. UsageError where there is none."""
+    if wanted.isdecimal():
+        incident = incidents.read(wanted)
+        known = [ack for ack in acks.read(incident.system) if ack.incident == incident.number]
+        if not known:
+            raise UsageError(f'incident {wanted} is not acknowledged; parity ack --list tells what is')
+        system, named = incident.system, f'incident {wanted}'
+    else:
+        found = {ack.cell: ack for name in systems.names() for ack in acks.read(name)}
+        fits = show.fitting(wanted, found)
+        if len(fits) != 1:
+            what = f'{wanted!r} fits {len(fits)} acknowledged cells' if fits else f'{wanted!r} is not acknowledged'
+            raise UsageError(f'{what}; valid: {", ".join(fits or found) or "none: nothing is acknowledged"}')
+        known = [found[fits[0]]]
+        system, named = NAME.fullmatch(fits[0])['system'], fits[0]
+    file = acks.remove(system, lambda ack: ack in known)
+    if known[0].incident:
+        incidents.acknowledged(known[0].incident, {ack.cell for ack in known}, '')
+    print(visible(f'parity: {named}, no longer acknowledged ({known[0]}); {file}'))
 
 
 def listing(system: str) -> None:
@@ -75,17 +119,14 @@ def sent(system: str) -> None:
 
 
 def told(system: str) -> None:
-    """Print what is bad, what is acknowledged, and when that was told."""
-    _has_command(system)
-    known = notify.load(system)
-    at = datetime.datetime.fromtimestamp(known.told_at)
-    print(f'{system}: last notice {at:%Y-%m-%d %H:%M}' if known.told_at else f'{system}: nothing was told yet')
-    for word, faults in (('', known.bad), ('acknowledged: ', known.acknowledged)):
-        for name, fault in faults.items():
-            since = datetime.datetime.fromtimestamp(fault.since).date()
-            place = f', not measured again on {", ".join(fault.nodes)}' if fault.elsewhere else ''
-            print(visible(f'  {word}{fault.word} since {since}{place}: {name}'
-                          + ('' if word or known.told.get(name) == fault.word else ' (not told yet)')))
+    """Print the incidents that are not over, and when a notice had each."""
+    known = [each for each in incidents.of_system(systems.read(system).name) if not each.closed]
+    print('' if known else f'{system}: no incident is open\n', end='')
+    for each in known:
+        when = datetime.datetime.fromtimestamp(each.told_at)
+        at = f'told {when:%Y-%m-%d %H:%M}' if each.told_at else 'not told yet'
+        ack = f', acknowledged {each.ack}' if each.ack else ''
+        print(visible(f'incident {each.number}, {incidents.stands(each)}{ack}: {each.title} ({at})'))
 
 
 def _has_command(system: str) -> None:

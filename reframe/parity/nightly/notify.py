@@ -1,9 +1,9 @@
-"""A notice when the state of a system changes, by the one command that its system.yaml names."""
+"""The news of incidents, by the commands that system.yaml names: a notice, and each incident for `on_incident`."""
 
 from __future__ import annotations
 
 import contextlib
-import datetime
+import json
 import os
 import re
 import signal
@@ -12,24 +12,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ValidationError
-
-from parity.base import files, paths, strict
-from parity.base.errors import UsageError
+from parity.base import paths, strict
+from parity.base.errors import InfrastructureError, UsageError
 from parity.base.text import visible
-from parity.report import answer
+from parity.report import answer, show
 from parity.system import systems
-from parity.system.systems import Notify
-from parity.verdict import acks, judge
-from parity.verdict.model import Verdict, rows
+from parity.system.systems import Command, Notify
+from parity.verdict import incidents
+from parity.verdict.model import Incident, Verdict
 
 TIMEOUT_SECONDS = 60.0
+#: The same for `on_incident`, which is called for each incident.
+INCIDENT_SECONDS = 30.0
 #: Bytes of the command's output that are searched for why it failed.
 _PRINTED_BYTES = 1 << 14
 _SECRET = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)')
@@ -37,34 +35,76 @@ _SECRET = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)')
 
 @dataclass
 class Notifier:
-    """``notify`` is None where the system names no command: then nothing is sent or stored."""
+    """The commands of a system for the news of its incidents, each None where the system names none."""
 
     system: str
-    notify: Notify | None
+    notify: Notify | None = None
+    on_incident: Command | None = None
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    own_secrets: dict[str, str] = field(default_factory=dict, repr=False)       # of on_incident
+
+    def recorded(self, verdict: Verdict | None) -> Verdict | None:
+        """Record the night's incidents and give them to `on_incident`. Return the verdict with them, and with a
+        warning for what failed: that is no measurement. None where the night stored no session."""
+        try:
+            known = incidents.record(verdict, self.system)
+            warnings = self._called(known)
+            if verdict:
+                verdict = incidents.joined(verdict, known)
+        except InfrastructureError as err:
+            warnings = [f'{err}; the next night tells them']
+        if verdict:
+            return verdict.model_copy(update={'warnings': [*warnings, *verdict.warnings]})
+        for warning in warnings:
+            print(f'parity: warning: {visible(warning)}', file=sys.stderr)
+        return None
+
+    def _called(self, known: list[Incident]) -> list[str]:
+        """Give `on_incident` what it does not know yet; return why it failed. A command that hangs is not called
+        again this night."""
+        done, said = {}, []
+        for incident in known:
+            if incident.called < len(incident.events):
+                news = incidents.untold(incident, incident.called) if self.on_incident else ''
+                why = self._call(incident, news) if news else ''
+                if why:
+                    said.append(f'on_incident: {why}; the next night tells it of incident {incident.number} again')
+                    if why.endswith('killed'):
+                        break
+                elif news or not self.on_incident or incident.state == 'over':
+                    done[incident.number] = _noted(called=len(incident.events))
+        incidents.change(done)
+        return said
+
+    def _call(self, incident: Incident, news: str) -> str:
+        said = {'news': news, **incident.model_dump(mode='json'), 'cells': incident.cells, 'nodes': incident.nodes}
+        return send(self.on_incident.command, json.dumps(said) + '\n', self.own_secrets, INCIDENT_SECONDS)
 
     def judged(self, verdict: Verdict | None) -> None:
-        """Tell the verdict if it changes the state; None where the night stored no session.
-
-        Prints what fails and raises nothing: it is no measurement."""
-        if self.notify is None:
-            return
-        now = time.time()
+        """Tell what is new, worse, over or due, and remind of what lasts. Prints what fails and raises nothing."""
         try:
-            known = load(self.system).after(seen_in(verdict), now)
-            if news := known.news(now, strict.seconds(self.notify.reminder)):
-                headline = subject(self.system, known, news)
-                if why := send(self.notify.command, text(headline, changes(known), verdict), self.secrets):
-                    print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
-                else:
-                    print(f'notice sent: {headline}')
-                    known = known.heard(now)
-            else:
-                known = known.heard(known.told_at)
-            files.write(path(self.system), known.model_dump_json(indent=1) + '\n')
-        except OSError as err:
-            print(f'parity: {err.filename or paths.results()}: {err.strerror}: what was told is not known; '
-                  'the next night may tell it again', file=sys.stderr)
+            self._tell(verdict, time.time())
+        except InfrastructureError as err:
+            print(f'parity: {visible(str(err))}: what was told is not known; the next night may tell it again',
+                  file=sys.stderr)
+
+    def _tell(self, verdict: Verdict | None, now: float) -> None:
+        known = incidents.of_system(self.system)
+        news = [(incident, what) for incident in known if (what := incidents.untold(incident, incident.told))]
+        heard = {incident.number: _noted(told=len(incident.events), told_at=now) for incident, _ in news}
+        if self.notify:
+            seconds = strict.seconds(self.notify.reminder)
+            if not news and not any(incidents.reminded(incident, now, seconds) for incident in known):
+                return
+            headline = subject(self.system, news, known)
+            if why := send(self.notify.command, text(headline, lines(news, known), verdict), self.secrets):
+                print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
+                return
+            print(f'notice sent: {headline}')
+        for incident in known:
+            if incident.state == 'open':
+                heard.setdefault(incident.number, _noted(told_at=now))
+        incidents.change(heard)
 
     def test(self) -> str:
         """Send a notice that says it is a test; return '' or why it was not sent."""
@@ -73,22 +113,24 @@ class Notifier:
 
 
 def prepared(system: str) -> Notifier:
-    """Return the system's notifier. UsageError where its command or its secrets cannot be used."""
-    stated = systems.read(system).notify
+    """Return the system's notifier. UsageError where a command or its secrets cannot be used."""
+    stated = systems.read(system)
     file = paths.root() / 'systems' / system / 'system.yaml'
-    return Notifier(system, stated, _secrets(stated, file) if stated else {})
+    commands = {'notify': stated.notify, 'on_incident': stated.on_incident}
+    return Notifier(system, *commands.values(),
+                    *(_secrets(named, file, key) if named else {} for key, named in commands.items()))
 
 
-def _secrets(notify: Notify, system: Path) -> dict[str, str]:
+def _secrets(named: Command, system: Path, key: str) -> dict[str, str]:
     """Return the secrets by name; those named in the environment leave it, so that jobs do not inherit them.
 
     UsageError names ``system``, the system's file, or the file of secrets."""
-    if isinstance(notify.secrets, str):
-        return _of_file(Path(os.path.expandvars(notify.secrets)))
-    lacking = [name for name in notify.secrets if name not in os.environ]
+    if isinstance(named.secrets, str):
+        return _of_file(Path(os.path.expandvars(named.secrets)))
+    lacking = [name for name in named.secrets if name not in os.environ]
     if lacking:
-        raise UsageError(f'{system}: notify.secrets: not set in the environment: {", ".join(lacking)}')
-    return {name: os.environ.pop(name) for name in notify.secrets}
+        raise UsageError(f'{system}: {key}.secrets: not set in the environment: {", ".join(lacking)}')
+    return {name: os.environ.pop(name) for name in named.secrets}
 
 
 def _of_file(file: Path) -> dict[str, str]:
@@ -143,122 +185,14 @@ def send(command: list[str], text: str, secrets: dict[str, str], timeout: float 
     return f'{command[0]}: {how}' + (f': {last[:200]}' if last else '')
 
 
-#: Words that somebody must hear of.
-BAD = (*acks.BAD, 'missing')
-#: Follows the word of a cell that is plainly worse than when it was acknowledged: it is sent again.
-OUTGROWN = ' (worse than acknowledged)'
-#: Stands for a whole night that stored no session, or measured nothing.
-WHOLE = 'ci/nightly'
-#: A cell that was not measured for so long (30 days) is no longer called bad: its check may be gone.
-_FORGOTTEN_SECONDS = 30 * 86400.0
-#: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
-_EARLY_SECONDS = 6 * 3600.0
-
-
-class Seen(NamedTuple):
-    """A cell or a pair as one night measured it."""
-
-    word: str = ''                   # a bad one, or ''
-    acknowledged: bool = False
-    ran_on: list[str] = []
-    place: list[str] = []            # the nodes that a bad word is about
-
-
-def seen_in(verdict: Verdict | None) -> dict[str, Seen]:
-    """Return what a night measured: cells, named with their size, and declared pairs. None stored no session.
-
-    A cell that was skipped, or that is disturbed tonight, was not measured. Nobody waits for a retired one."""
-    if verdict is None:
-        return {WHOLE: Seen('failed')}
-    gone, often = {id(c) for c in verdict.retired}, {id(c) for c in judge.too_often(verdict.cells)}
-    night = {WHOLE: Seen()}
-    for row in rows([*verdict.cells, *verdict.retired]):
-        cell, name = row.cell, f'{row.name} ({row.cell.size})'
-        if id(cell) in gone:
-            night[name] = Seen()
-        elif cell.verdict in BAD or id(cell) in often:
-            where = cell.cause.where if cell.cause else None
-            night[name] = Seen(cell.verdict + (OUTGROWN if cell.outgrown else ''), bool(cell.acknowledged),
-                               cell.ran_on, [where.name] if where and where.kind == 'node' else cell.ran_on)
-        elif cell.verdict not in ('skipped', 'disturbed'):
-            night[name] = Seen(ran_on=cell.ran_on)
-    night |= {f'{p.candidate} / {p.baseline} {p.benchmark}: {p.metric}{p.beside}':
-              Seen('' if p.state == 'ok' else p.state) for p in verdict.pairs if p.state in ('ok', 'regressed')}
-    if verdict.exit_code and not any(seen.word for seen in night.values()):
-        night[WHOLE] = Seen('missing')      # nothing at all was measured, or a check is broken
-    return night
-
-
-class Fault(BaseModel, extra='forbid'):
-    word: str
-    since: float                     # Unix times: when it became so, when it was last measured so
-    seen: float
-    nodes: list[str] = []            # where; it is over when all were measured again, and are in order
-    elsewhere: bool = False          # since then the cell was in order, but on other nodes
-
-
-class State(BaseModel, extra='forbid'):
-    """The words by name of cell or pair: ``bad``, and ``acknowledged`` apart; ``told``: the words last sent."""
-
-    bad: dict[str, Fault] = {}
-    acknowledged: dict[str, Fault] = {}
-    told: dict[str, str] = {}
-    told_at: float = 0.0
-
-    def after(self, night: dict[str, Seen], now: float) -> State:
-        """Return the state at ``now``, once ``night`` was judged. A fault that was not measured again, in the same
-        place, stays for a while; it is then forgotten, and not called well."""
-        bad, known, forgotten = {}, {}, set()
-        for name in {**self.bad, **self.acknowledged, **night}:
-            old, seen = self.bad.get(name) or self.acknowledged.get(name), night.get(name)
-            left = {*(old.nodes if old else ())} - {*(seen.ran_on if seen else ())}     # not measured again
-            if seen and seen.word:
-                since = old.since if old and old.word == seen.word else now
-                fault = Fault(word=seen.word, since=since, seen=now, nodes=sorted({*seen.place, *left}))
-                (known if seen.acknowledged else bad)[name] = fault
-            elif old and (not seen or seen.ran_on and left):
-                new = {'nodes': sorted(left), 'elsewhere': True} if seen else {}
-                if now - old.seen < _FORGOTTEN_SECONDS:
-                    (bad if name in self.bad else known)[name] = old.model_copy(update=new)
-                else:
-                    forgotten.add(name)
-        kept = bad.keys() | known.keys() | (night.keys() - forgotten)
-        return State(bad=bad, acknowledged=known, told_at=self.told_at,
-                     told={name: word for name, word in self.told.items() if name in kept})
-
-    def news(self, now: float, reminder_seconds: float) -> Literal['', 'changed', 'well', 'reminder']:
-        """Return what is to be sent: a cell is bad, or bad in another way; all is well; a reminder."""
-        if any(self.told.get(name) != fault.word for name, fault in self.bad.items()):
-            return 'changed'
-        if not self.bad:
-            return 'well' if self.told and not self.acknowledged else ''
-        return 'reminder' if now - self.told_at >= reminder_seconds - _EARLY_SECONDS else ''
-
-    def heard(self, at: float) -> State:
-        """Return the state after everything was sent; ``at`` is the time of the last notice."""
-        told = {name: fault.word for name, fault in self.bad.items()}
-        told |= {name: 'acknowledged' for name in self.acknowledged if name in self.told}
-        return self.model_copy(update={'told': told, 'told_at': at})
-
-
-def path(system: str) -> Path:
-    return paths.results() / 'state' / f'{system}.json'
-
-
-def load(system: str) -> State:
-    """Return the stored state; without a readable one an empty state, so that everything is sent again."""
-    try:
-        return State.model_validate_json(path(system).read_bytes())
-    except (FileNotFoundError, ValidationError):
-        return State()
+def _noted(**update: float) -> Callable[[Incident], dict[str, float]]:
+    return lambda _: update
 
 
 # ---- the text of a notice
 
-#: Cells that are named one by one; the verdict below names the others.
-_NAMED = 20
-#: Nodes that are named one by one.
-_NODES = 4
+#: Incidents, and cells of each, that are named one by one; the verdict below names the others.
+_NAMED, _CELLS = 20, 5
 
 
 def text(subject: str, lines: Iterable[str], verdict: Verdict | None) -> str:
@@ -267,33 +201,26 @@ def text(subject: str, lines: Iterable[str], verdict: Verdict | None) -> str:
     return '\n'.join([f'Subject: {subject}', '', *map(visible, lines), *shown, ''])
 
 
-def subject(system: str, state: State, news: str) -> str:
+def subject(system: str, news: list[tuple[Incident, str]], known: list[Incident]) -> str:
     """Return one line of words and numbers only: nothing that a job printed is in it."""
-    if news == 'well':
-        return f'parity: {system}: all is well again'
-    words = Counter('not measured again' if fault.elsewhere else fault.word for fault in state.bad.values())
-    return (f'parity: {system}: ' + ('still ' if news == 'reminder' else '')
-            + ', '.join(f'{n} {word}' for word, n in words.items()))
+    left = [incident for incident in known if incident.state == 'open']
+    told = [f'incident {incident.number} {what}' for incident, what in news[:_CELLS]]
+    rest = [f'{len(news) - _CELLS} more'] if len(news) > _CELLS else []
+    if news and not left and all(what == 'over' for _, what in news):
+        return f'parity: {system}: all is well again: {", ".join([*told, *rest])}'
+    return f'parity: {system}: ' + (', '.join([*told, *rest]) or f'still {incidents.named(left, "open")}')
 
 
-def changes(state: State) -> list[str]:
-    """Return a line for each cell: new since the last notice, over, unchanged, acknowledged."""
-    told = state.told
-    new = [f'now {fault.word}: {name}' + (f' (was {told[name]})' if name in told else '')
-           for name, fault in state.bad.items() if told.get(name) != fault.word]
-    over = [f'over: {name} (was {word})' for name, word in told.items()
-            if name not in state.bad and name not in state.acknowledged]
-    still = [_still(name, fault) for name, fault in state.bad.items() if told.get(name) == fault.word]
-    known = [f'acknowledged: {name} ({fault.word})' for name, fault in state.acknowledged.items()]
-    return [line for group in (new, over, still, known)
-            for line in group[:_NAMED] + ([f'and {len(group) - _NAMED} more'] if len(group) > _NAMED else [])]
-
-
-def _still(name: str, fault: Fault) -> str:
-    since, seen = (datetime.date.fromtimestamp(unix) for unix in (fault.since, fault.seen))
-    if fault.elsewhere:
-        said = (f'not measured again on {", ".join(fault.nodes[:_NODES])} ({fault.word} since {since}; '
-                'in order on other nodes)')
-    else:
-        said = f'still {fault.word} since {since}'
-    return f'{said}: {name}' + ('' if seen == datetime.date.today() else f', last measured {seen}')
+def lines(news: list[tuple[Incident, str]], known: list[Incident]) -> list[str]:
+    """Return some lines for each incident with news, then the open ones and the known ones."""
+    found = []
+    for incident, what in news[:_NAMED]:
+        found.append(f'incident {incident.number}, {what}: {incident.title}')
+        found += [f'  {line}' for line in show.of_incident(incident, _CELLS)]
+        found += [f'  parity show {incident.number}']
+    found += [f'and {len(news) - _NAMED} more'] if len(news) > _NAMED else []
+    told = {incident.number for incident, _ in news}
+    for incident in known:
+        if incident.state == 'open' and incident.number not in told:
+            found.append(f'still open: incident {incident.number}: {incident.title}: {incidents.stands(incident)}')
+    return [*found, *filter(None, [incidents.named([i for i in known if i.state == 'known'], 'known')])]

@@ -58,6 +58,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     stopped = reframe([*arguments, *outset.NIGHT], limit_seconds)
     new = [u for u in database.uuids() if u not in before]
     if not new:
+        notice.recorded(None)
         notice.judged(None)
         guard.folders()  # a disk that filled in the meantime is named
         raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
@@ -66,6 +67,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     verdict = judge.newest(new[-1])
     if not stopped:
         verdict = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))
+    verdict = notice.recorded(verdict)
     code = verdict.exit_code
     console.lines(answer.lines(verdict))
     if stopped:

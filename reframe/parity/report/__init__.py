@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError
 from parity.base import files, paths
 from parity.base.text import visible
 from parity.report import answer
-from parity.verdict import model
+from parity.verdict import incidents, model
 from parity.verdict.model import Row, Verdict
 
 if TYPE_CHECKING:
@@ -77,10 +77,14 @@ def junit(verdict: Verdict) -> bytes:
         suites.setdefault(row.place, []).append(row)
     top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
                    **_totals(table))
+    turns = [(each, incidents.turn(each, session.uuid)) for each in verdict.incidents]
+    news = ', '.join(f'{each.number} {turn}' for each, turn in turns if turn)
+    told = {'incidents': news} if news else {}
     for place, own in suites.items():
         suite = _element(top, 'testsuite', name=place, timestamp=session.start[:19], hostname=session.system,
                          time=f'{session.run_time:.3f}', **_totals(own))
-        _properties(suite, {'session': session.uuid, 'coverage': verdict.coverage.line, 'trust': verdict.trust})
+        _properties(suite, {'session': session.uuid, 'coverage': verdict.coverage.line,
+                            'trust': verdict.trust, **told})
         for row in own:
             _case(suite, row)
     ET.indent(top, ' ')
@@ -104,6 +108,7 @@ def _case(suite: ET.Element, row: Row) -> None:
     case = _element(suite, 'testcase', classname=f'{row.place}.{cell.subsystem}.{cell.check}',
                     name=f'{cell.case}{environ}: {cell.metric}')
     known = {name: value for name in _PROPERTIES if (value := getattr(cell, name)) not in (None, '')}
+    known |= {'incident': cell.incident} if cell.incident else {}
     _properties(case, known | ({'nodes': ' '.join(cell.nodes)} if cell.nodes else {}))
     if row.word in ('improved', 'blind'):           # passed, and somebody should know
         _element(case, 'system-out').text = visible(f'{row.word}: {row.reason}')

@@ -7,7 +7,7 @@ import datetime
 import re
 import shlex
 import textwrap
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
@@ -16,15 +16,14 @@ from parity.base import codes, figures
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
 from parity.stats.bounds import WANTED
-from parity.verdict import judge
-from parity.verdict.model import WORDS, Attribution, Cell, Row, Verdict, rows, several
+from parity.verdict import incidents, judge
+from parity.verdict.incidents import BAD
+from parity.verdict.model import WORDS, Cell, Incident, Row, Verdict, rows, several
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
 #: What a ceiling's source says beside its metric.
 _SAME = re.compile(r' of the same (?:run|session)|, measured')
-#: Words that a person must act on.
-BAD = ('wrong', 'impossible', 'regressed', 'failed', 'missing')
 
 
 class Headline(Strict):
@@ -46,6 +45,8 @@ class Entry(Strict):
     figures: list[list[str]]         # name, before, now, change
     lines: list[str]
     next: str
+    incident: int = 0                # its number; 0: none yet
+    news: str = ''                   # new, worse, due; '' without news of this session
 
 
 class Answer(Strict):
@@ -85,35 +86,38 @@ def _is_judged(cell: Cell) -> bool:
 
 def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
     """Yield an entry for each cause, the worst word first, then for each broken expectation of a pair."""
-    groups: dict[tuple, list[Row]] = defaultdict(list)
-    for row in table:
-        if row.word in BAD and not row.cell.acknowledged:
-            groups[_cause(row.cell)].append(row)
-    for group in sorted(groups.values(), key=lambda rows: (WORDS.index(rows[0].word), -len(rows))):
-        yield _entry(group, verdict.session.uuid)
+    known = {incident.number: incident for incident in verdict.incidents}
+    groups = incidents.causes(row for row in table if row.word in BAD and not row.cell.acknowledged)
+    for group in sorted(groups, key=lambda rows: (WORDS.index(rows[0].word), -len(rows))):
+        yield _of(known.get(group[0].cell.incident), _entry(group, verdict.session.uuid), verdict)
     for pair in verdict.pairs:
         if pair.state == 'regressed':
-            yield Entry(word='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
-                        title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.beside}',
-                        next=f'parity compare {pair.baseline} {pair.candidate}')
+            incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
+            yield _of(incident, Entry(
+                word='regressed', cells=[], figures=[], lines=[f'expected {pair.expected}: {pair.why}'],
+                title=f'{pair.candidate} / {pair.baseline}: {pair.benchmark} {pair.metric}{pair.beside}',
+                next=f'parity compare {pair.baseline} {pair.candidate}'), verdict)
 
 
-def _cause(cell: Cell) -> tuple:
-    """Return what the cells of one entry have in common."""
-    if cell.verdict == 'regressed' and cell.cause and cell.cause.where.kind:
-        return cell.verdict, cell.cause.where.kind, cell.cause.where.name, cell.cause.subsystem.name
-    if cell.verdict in ('regressed', 'impossible'):
-        return cell.verdict, cell.partition, cell.subsystem
-    return cell.verdict, cell.partition, cell.reason
+def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
+    """Return the entry, with its incident where it has one."""
+    if incident is None:
+        return entry
+    news = incidents.turn(incident, verdict.session.uuid)
+    since = datetime.date.fromtimestamp(incident.opened.start)
+    told = f'{entry.title} (incident {incident.number}, {news or f"since {since}"})'
+    own = entry.next.startswith('parity show')
+    return entry.model_copy(update={'incident': incident.number, 'news': news, 'title': told,
+                                    'next': f'parity show {incident.number}' if own else entry.next})
 
 
 def _entry(group: list[Row], session: str) -> Entry:
-    group = sorted(group, key=lambda row: -_loss(row.cell))
     worst, shown = group[0], [row for row in group if row.cell.value is not None][:FIGURES]
     known = worst.cell.cause
     lines = [worst.reason, *(known.lines(3) if known else [])]
     nights, again = _nights([row.cell for row in shown], session) if worst.word == 'regressed' else ([], [])
-    return Entry(word=worst.word, title=_title([row.cell for row in group]), cells=[row.name for row in group],
+    return Entry(word=worst.word, title=incidents.title([row.cell for row in group]),
+                 cells=[row.name for row in group],
                  figures=[_figure(row, told) for row, told in zip_longest(shown, nights, fillvalue='')],
                  lines=[*filter(None, again[:1] + lines)],
                  next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
@@ -125,28 +129,6 @@ def _nights(cells: list[Cell], session: str) -> tuple[list[str], list[str]]:
     found = show.stored_nights(cells, session)
     return ([show.sparkline([night.value for night in nights]) if len(nights) > 1 else '' for nights in found],
             [show.runs(cell, nights, session) for cell, nights in zip(cells, found, strict=True)])
-
-
-def _title(cells: list[Cell]) -> str:
-    first = cells[0]
-    place = f'{first.system}:{first.partition}' if first.partition else first.system
-    if first.verdict == 'regressed':
-        known = first.cause or Attribution()
-        by = f' {figures.percent(_loss(first))}' if _loss(first) else ''
-        parts = known.subsystem.name or ' and '.join(sorted({c.subsystem for c in cells}))
-        return f'{known.where.name or place}: {parts}{by} slower'
-    told = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'did not run',
-            'missing': 'never ran'}[first.verdict]
-    cases, checks = len({c.case for c in cells}), sorted({c.check for c in cells})
-    return f'{place}: {several(checks)}{f", {cases} cases" if cases > 1 else ""}: {told}'
-
-
-def _loss(cell: Cell) -> float:
-    """Return by which share of its expected value a cell is worse; 0 where nothing is known."""
-    if cell.value is None or not cell.expected:
-        return 0.0
-    share = (cell.value - cell.expected) / abs(cell.expected)
-    return share if cell.better == 'lower' else -share
 
 
 def _figure(row: Row, nights: str) -> list[str]:
@@ -189,6 +171,10 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
         rest = f'{len(entries) - 1} more below.' if entries[1:] else '' if not judged else \
             'All else that shows is as it was.' if blind else 'All else is as it was.'
         return f'{entries[0].title}. {rest}'.strip()
+    over = [f'Incident {incident.number} is over: {incident.title}.' for incident in verdict.incidents
+            if incidents.turn(incident, verdict.session.uuid) == 'over']
+    if over and not verdict.exit_code:
+        return ' '.join(over[:3])
     if verdict.exit_code and measured and verdict.warnings:
         return f'{verdict.warnings[0][0].upper()}{verdict.warnings[0][1:]}.'
     if not measured:
@@ -253,11 +239,19 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
         yield 'careful', f'the load was {load:.1f} before: figures may be low; run it again on an idle machine'
     if by_word['disturbed']:
         yield 'disturbed', f'{by_word["disturbed"]} figures, while others used the CPUs: shown, not judged'
-    known = [row for row in table if row.cell.acknowledged]
+    acked = [row for row in table if row.cell.acknowledged]
+    yield 'known', incidents.named(sorted({row.cell.incident for row in acked} - {0}), 'known')
+    known = [row for row in acked if not row.cell.incident]
     for row in known[:KNOWN]:
         yield 'known', f'{row.name}: acknowledged {row.reason.rpartition("acknowledged ")[2]}'
     if len(known) > KNOWN:
         yield 'known', f'{len(known) - KNOWN} more known faults: parity ack --list'
+    here = {entry.incident for entry in entries} | {row.cell.incident for row in acked}
+    for incident in verdict.incidents:
+        if incidents.turn(incident, verdict.session.uuid) == 'over':
+            yield 'over', f'incident {incident.number}: {incident.title}'
+        elif incident.closed is None and incident.number not in here:
+            yield 'open', f'incident {incident.number}: {incident.title}: {incidents.waits(incident)}'
     yield 'improved', several([row.title for row in table if row.word == 'improved'])
     new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
     if by_word['ok']:

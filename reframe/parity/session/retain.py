@@ -75,6 +75,7 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
             conn.execute(f'INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} '
                          f'WHERE {key} NOT IN (SELECT uuid FROM main.sessions)')
         _put_in_order(conn, began)
+        _merge_incidents(conn)
         conn.commit()
     return dict(Counter(theirs[uuid][0] for uuid in new)), len(theirs) - len(new)
 
@@ -127,6 +128,20 @@ def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None
             raise UsageError(f'{plan["lost"]}; the folder sessions belongs beside {other.name}')
         if plan:
             outset.write(plan)
+
+
+def _merge_incidents(conn: sqlite3.Connection) -> None:
+    """Add the incidents of `other` under new numbers, and its last nights; of what is in both the newer stays."""
+    for table, columns, key, newer in (('parity_incidents', 'uuid, system, changed, json', 'uuid', 'changed'),
+                                       ('parity_nights', 'system, session, start', 'system', 'start')):
+        made = conn.execute('SELECT sql FROM other.sqlite_master WHERE name = ?', (table,)).fetchone()
+        if made is None:
+            return
+        if not conn.execute('SELECT 1 FROM main.sqlite_master WHERE name = ?', (table,)).fetchone():
+            conn.execute(made[0])
+        update = ', '.join(f'{name} = excluded.{name}' for name in columns.split(', ')[1:])
+        conn.execute(f'INSERT INTO main.{table} ({columns}) SELECT {columns} FROM other.{table} WHERE true '
+                     f'ORDER BY rowid ON CONFLICT ({key}) DO UPDATE SET {update} WHERE excluded.{newer} > {newer}')
 
 
 def _began(conn: sqlite3.Connection, name: str) -> dict[str, float]:

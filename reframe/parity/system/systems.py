@@ -294,12 +294,17 @@ class Retired(Strict):
                                       self.environ and f'with {self.environ}')))
 
 
-class Notify(Strict):
-    """Whom to tell when the state of the system changes: a command, run without a shell."""
+class Command(Strict):
+    """A command of the site, run without a shell."""
 
     command: list[Annotated[str, StringConstraints(pattern=r'^[^\x00]+$')]] = Field(min_length=1)
     #: A file of mode 600 with KEY=VALUE lines, or names of variables of the environment.
     secrets: Annotated[str, AfterValidator(_absolute)] | list[Variable] = []
+
+
+class Notify(Command):
+    """Whom to tell of incidents that are new, worse, over or due."""
+
     reminder: Time = '7d'                       # after this time a lasting fault is sent again
 
 
@@ -343,6 +348,7 @@ class System(Strict):
     environments: list[ModulesEnvironment] = []     # beside what `parity software build` has built
     notify: Notify | None = None
     httpjson: HttpJson | None = None
+    on_incident: Command | None = None  # gets each incident that is new, worse, over or due, as JSON
     io_budget: IoBudget = IoBudget()
     alarms: Alarms = Alarms()
     partitions: list[Partition] = Field(min_length=1)

@@ -6,6 +6,7 @@
         why: broken DIMM in v3, replacement ordered
         by: bea
         since: 2026-11-20
+        incident: 17
         word: regressed
         value: 71.2                  # then
         expected: 77.6               # what it was judged by
@@ -15,13 +16,13 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, StringConstraints, model_validator
 
 from parity.base import figures, files, paths, yamlfile
 from parity.base.errors import UsageError, near
@@ -29,7 +30,7 @@ from parity.base.strict import Strict
 from parity.plan import Plan
 from parity.records.outset import NAME, cell_id
 from parity.system.systems import System
-from parity.verdict.model import Cell, names
+from parity.verdict.model import Cell, Fault, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
@@ -55,6 +56,8 @@ class Ack(Strict):
     why: Annotated[Text, Field(min_length=3)]
     by: Annotated[Text, Field(min_length=1)]
     since: datetime.date
+    #: The number of its incident; a cell that joins that one later is known up to the same share.
+    incident: PositiveInt | None = None
     #: The acknowledged word; none: every word. A cell that was slower and is `wrong` now has another fault.
     word: Literal[BAD] | None = None
     #: The figure when it was acknowledged. One that is plainly worse counts again; without it none does.
@@ -117,33 +120,44 @@ def problems(system: System, plan: Plan) -> list[str]:
     return said
 
 
-def write(system: str, ack: Ack) -> Path:
-    """Add ``ack``, or put it in the place of the cell's old one; comments stay. Returns the file.
+def write(system: str, new: Sequence[Ack]) -> Path:
+    """Add ``new``, or put them in the place of their cells' old ones; comments stay. Returns the file.
 
     Raises UsageError where the file is written in a way that cannot be added to."""
-    file = path(system)
-    wanted = [a for a in read(system) if a.cell != ack.cell] + [ack]
-    entry = yaml.safe_dump([ack.model_dump(exclude_none=True)], sort_keys=False, allow_unicode=True, width=1000)
-    text = _added(file, ack.cell, entry) if file.exists() else _HEAD + indent(entry, '  ')
+    cells = {ack.cell for ack in new}
+    entries = yaml.safe_dump([ack.model_dump(exclude_none=True) for ack in new], sort_keys=False,
+                             allow_unicode=True, width=1000)
+    return _edited(system, lambda ack: ack.cell in cells, new, entries, 'added to')
+
+
+def remove(system: str, gone: Callable[[Ack], bool]) -> Path:
+    """Take the entries of which ``gone`` is true out of the file; comments stay. Returns the file."""
+    return _edited(system, gone, [], '', 'taken out of')
+
+
+def _edited(system: str, gone: Callable[[Ack], bool], new: Sequence[Ack], entries: str, what: str) -> Path:
+    file, known = path(system), read(system)
+    wanted = [ack for ack in known if not gone(ack)] + [*new]
+    text = _added(file, [gone(ack) for ack in known], entries) if file.exists() else _HEAD + indent(entries, '  ')
     try:
         if Acks.model_validate(yamlfile.parse(file, text)[0]).acks != wanted:
             raise ValueError
     except (UsageError, ValueError, AttributeError, TypeError):
-        raise UsageError(f'{file}: cannot be added to as it is written; below acks, by hand:\n{entry}') from None
+        raise UsageError(f'{file}: cannot be {what} as it is written; below acks, by hand:\n{entries}') from None
     return files.write(file, text)
 
 
-def _added(file: Path, cell: str, entry: str) -> str:
-    """The file's text with ``entry`` at its end, and without the lines of the entry that it replaces."""
-    data, node = yamlfile.load(file)
+def _added(file: Path, gone: list[bool], entries: str) -> str:
+    """The file's text with ``entries`` at its end, and without the lines of the entries that are ``gone``."""
+    node = yamlfile.load(file)[1]
     lines = file.read_text(encoding='utf-8').splitlines()
     listed = next((value for key, value in node.value if key.value == 'acks'), None)
     items = listed.value if isinstance(listed, yaml.SequenceNode) else []
-    for item, known in zip(items, data['acks'] or (), strict=True):
-        if known['cell'] == cell:
+    for item, out in reversed([*zip(items, gone, strict=True)]):
+        if out:
             del lines[item.start_mark.line:1 + max(value.end_mark.line for _, value in item.value)]
     column = listed.start_mark.column if items else 2
-    return '\n'.join(lines) + '\n' + indent(entry, ' ' * column)
+    return '\n'.join(lines) + '\n' + indent(entries, ' ' * column)
 
 
 def applied(cells: list[Cell], system: str, today: datetime.date) -> tuple[list[Cell], list[str]]:
@@ -155,8 +169,33 @@ def applied(cells: list[Cell], system: str, today: datetime.date) -> tuple[list[
         for cell in own if ack.holds(today) else ():
             if cell.verdict in BAD and (id(cell) not in holding or ack.word in (None, cell.verdict)):
                 holding[id(cell)] = ack
+    of_incident: dict[tuple, list[Ack]] = {}
+    for ack, _ in fits:
+        if ack.incident and ack.holds(today):
+            of_incident.setdefault((ack.incident, ack.word), []).append(ack)
+    for cell in cells:
+        if id(cell) not in holding and (own := of_incident.get((cell.incident, cell.verdict))):
+            if joined := _joined(cell, own):
+                holding[id(cell)] = joined
     return ([_noted(cell, holding[id(cell)]) if id(cell) in holding else cell for cell in cells],
-            list(filter(None, (_warning(ack, own, today) for ack, own in fits))))
+            _warnings(fits, today))
+
+
+def _joined(cell: Cell, own: list[Ack]) -> Ack | None:
+    """Return the acknowledgement of a cell that joined the incident of ``own`` later: up to the largest share that
+    is known of the others. None where a share is known, and the cell has none."""
+    share = max((abs(_distance(ack.value, ack.expected)) for ack in own if ack.value is not None), default=None)
+    if share is None:
+        return own[0]
+    if cell.expected is None or cell.value is None:
+        return None
+    value, expected = level_of(cell, share)
+    return own[0].model_copy(update={'value': value, 'expected': expected})
+
+
+def level_of(cell: Cell, share: float) -> tuple[float, float]:
+    """Return value and expected of the cell, were it worse by ``share`` only."""
+    return cell.expected + math.copysign(share * abs(cell.expected), cell.value - cell.expected), cell.expected
 
 
 def fitting(ack: Ack, known: Mapping[str, Cell]) -> list[Cell]:
@@ -176,18 +215,27 @@ def _noted(cell: Cell, ack: Ack) -> Cell:
                                    'reason': '; '.join(filter(None, (cell.reason, another or worse or known)))})
 
 
-def _warning(ack: Ack, cells: list[Cell], today: datetime.date) -> str:
-    words = {cell.verdict for cell in cells}
-    where = f'systems/{NAME.fullmatch(ack.cell)["system"]}/acks.yaml'
-    if not ack.holds(today):
-        now = 'it counts again' if words & set(BAD) else f'take it out of {where}'
-        return f'the acknowledgement of {ack.cell} by {ack.by} expired on {ack.until} ({ack.why}): {now}'
-    if words and words <= OVER:
-        return f'{ack.cell} is {" ".join(sorted(words))} again: take its acknowledgement out of {where} ({ack})'
-    return ''
+def _warnings(fits: list[tuple[Ack, list[Cell]]], today: datetime.date) -> list[str]:
+    """Return a sentence for each that expired, or whose fault is over; one for all of an incident."""
+    said: dict[str, None] = {}
+    words: dict[object, set[str]] = {}
+    for ack, cells in fits:
+        words.setdefault(ack.incident or ack.cell, set()).update(cell.verdict for cell in cells)
+    for ack, _ in fits:
+        found = words[ack.incident or ack.cell]
+        file = f'systems/{NAME.fullmatch(ack.cell)["system"]}/acks.yaml'
+        what = f'incident {ack.incident}' if ack.incident else ack.cell
+        out = f'parity unack {ack.incident}' if ack.incident else f'take it out of {file}'
+        if not ack.holds(today):
+            now = 'it counts again' if found & {*BAD} else out
+            said[f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {now}'] = None
+        elif found and found <= OVER:
+            out = out if ack.incident else f'take its acknowledgement out of {file}'
+            said[f'{what} is {" ".join(sorted(found))} again: {out} ({ack})'] = None
+    return [*said]
 
 
-def level(cell: Cell) -> dict[str, float]:
+def level(cell: Cell | Fault) -> dict[str, float]:
     """Return what an acknowledgement stores of the cell's figure; {} where nothing judges one."""
     if cell.value is None or cell.expected is None or not math.isfinite(cell.value):
         return {}
@@ -202,16 +250,19 @@ def outgrown(cell: Cell, ack: Ack) -> str:
     if ack.value is None or cell.value is None or cell.expected is None:
         return ''
     now, then = level_shown(cell.unit, cell.value, cell.expected), level_shown(cell.unit, ack.value, ack.expected)
-    said = f'worse than acknowledged: {now} now, {then} on {ack.since} ({ack})'
-    if cell.worse_than_acked:
-        return said
-    was, found = _distance(ack.value, ack.expected), _distance(cell.value, cell.expected)
+    worse = cell.worse_than_acked or plainly_worse(cell, ack.value, ack.expected)
+    return f'worse than acknowledged: {now} now, {then} on {ack.since} ({ack})' if worse else ''
+
+
+def plainly_worse(cell: Cell, value: float, expected: float) -> bool:
+    """Return whether the cell is plainly worse than ``value`` was beside ``expected``, as `outgrown` says."""
+    if cell.value is None or cell.expected is None:
+        return False
+    was, found = _distance(value, expected), _distance(cell.value, cell.expected)
     side, known = (1, was) if was > 0 else (-1, -was)
     room = _room(cell, cell.low if side < 0 else cell.high, cell.reference)
     reach = min(2 * known, known + room) if room else 2 * known
-    if side * found <= max(reach, known + _room(cell, cell.usual_low, cell.usual)):
-        return ''
-    return said
+    return side * found > max(reach, known + _room(cell, cell.usual_low, cell.usual))
 
 
 def _distance(value: float, expected: float) -> float:

@@ -1,21 +1,492 @@
 """Incidents: what has one place, one part and one change is one numbered entry, from its first night to its end.
 
 They are rows of a table of parity's own in the results database, which ci/nightly writes at its end, and
-`parity ack`."""
+`parity ack`. A cell that is not measured leaves its incident open."""
 
 from __future__ import annotations
 
+import datetime
+import sqlite3
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
+
+from parity.base import figures, paths
+from parity.base.errors import InfrastructureError, UsageError
+from parity.compare.model import Outcome
 from parity.records import database
-from parity.verdict.model import Incident
+from parity.records.outset import cell_id
+from parity.rfm import store
+from parity.verdict import acks
+from parity.verdict.model import (
+    TOO_OFTEN,
+    Attribution,
+    Cell,
+    Change,
+    Event,
+    Fault,
+    Incident,
+    Row,
+    Verdict,
+    Where,
+    rows,
+    several,
+)
+
+#: Words that a person must act on.
+BAD = (*acks.BAD, 'missing')
+#: Events for a notice.
+TOLD = ('new', 'worse', 'due', 'over')
+#: Stands for a whole night that stored no session, or measured nothing.
+WHOLE = 'ci/nightly'
+#: How far a cell came: what came farther than its fault tells that this one is over.
+_RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
+#: Facts that change without slowing a machine.
+_HARMLESS = ('nodes', 'parity', 'ReFrame')
+#: After so long (30 days) without a measurement nobody is reminded: the check may be gone.
+_FORGOTTEN_SECONDS = 30 * 86400.0
+#: A night ends earlier or later than the one a week ago: the reminder must not slip by a day.
+_EARLY_SECONDS = 6 * 3600.0
+
+
+# ---- the table
+
+_TABLE = ('CREATE TABLE IF NOT EXISTS parity_incidents '
+          '(number INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT UNIQUE, system TEXT, changed REAL, json TEXT)')
+#: The last night of each system that was recorded.
+_NIGHTS = 'CREATE TABLE IF NOT EXISTS parity_nights (system TEXT PRIMARY KEY, session TEXT, start REAL)'
+_EVERY = 'SELECT number, json FROM parity_incidents'
+_SELECT = f'{_EVERY} WHERE system = ? ORDER BY number'
 
 
 def of_system(system: str) -> list[Incident]:
     """Return every incident of the system, over ones too, by number; none without a table.
 
     Raises InfrastructureError where the database cannot be read."""
-    return [_read(*row) for row in
-            database.query('SELECT number, json FROM parity_incidents WHERE system = ? ORDER BY number', system)]
+    return [_read(*row) for row in database.query(_SELECT, system)]
+
+
+def read(number: str) -> Incident:
+    """Return one incident. UsageError with the valid numbers where there is none of that number."""
+    stored = {row[0]: row for row in database.query(f'{_EVERY} ORDER BY number')}
+    if int(number) not in stored:
+        known = ', '.join(map(str, [*stored][-20:])) or 'none: ci/nightly opens them'
+        raise UsageError(f'no incident {number}; valid: {known}')
+    return _read(*stored[int(number)])
 
 
 def _read(number: int, text: str) -> Incident:
-    return Incident.model_validate_json(text).model_copy(update={'number': number})
+    try:
+        return Incident.model_validate_json(text).model_copy(update={'number': number})
+    except ValueError:
+        raise InfrastructureError(f'{paths.database()}: incident {number} is not one that this parity can read; '
+                                  'was it a newer one that wrote it?') from None
+
+
+@contextmanager
+def _writing() -> Iterator[sqlite3.Connection]:
+    """The database, which no other process writes meanwhile. All is written, or nothing."""
+    file = paths.database()
+    try:
+        with closing(sqlite3.connect(file, timeout=30, isolation_level=None)) as conn:
+            conn.execute('BEGIN IMMEDIATE')
+            conn.execute(_TABLE)
+            conn.execute(_NIGHTS)
+            yield conn
+            conn.execute('COMMIT')
+    except sqlite3.Error as err:
+        raise InfrastructureError(f'{file}: {err}: incidents are not recorded') from None
+
+
+def _write(conn: sqlite3.Connection, found: Iterable[Incident]) -> None:
+    for each in found:
+        row = each.uuid, each.system, time.time(), each.model_dump_json()
+        if each.number:
+            conn.execute('UPDATE parity_incidents SET changed = ?, json = ? WHERE uuid = ?', (*row[2:], row[0]))
+        else:
+            conn.execute('INSERT INTO parity_incidents (uuid, system, changed, json) VALUES (?, ?, ?, ?)', row)
+
+
+def change(updates: Mapping[int, Callable[[Incident], Mapping[str, Any]]]) -> None:
+    """Store new fields of incidents, by number. All are stored, or none."""
+    if updates:
+        with _writing() as conn:
+            for number, update in updates.items():
+                found = _read(*conn.execute(f'{_EVERY} WHERE number = ?', (number,)).fetchone())
+                _write(conn, [found.model_copy(update=dict(update(found)))])
+
+
+def acknowledged(number: int, cells: Collection[str], ack: str) -> None:
+    """Note that cells of an incident are known, as acks.yaml says; not any more where ``ack`` is ''.
+
+    ``cells``: their names, or those of their faults."""
+    def turned(incident: Incident) -> dict[str, Any]:
+        if incident.closed:
+            return {}
+        meant = {name: fault.model_copy(update={'acknowledged': bool(ack)})
+                 for name, fault in incident.faults.items() if {name, fault.cell} & {*cells}}
+        faults = incident.faults | meant
+        known = all(fault.acknowledged for fault in faults.values() if not fault.well)
+        said = [Event(what='known', session='', start=time.time(), said=ack)] if ack else []
+        return {'faults': faults, 'state': 'known' if known else 'open', 'ack': ack if known else '',
+                'events': incident.events + said}
+    change({number: turned})
+
+
+# ---- a night
+
+def record(verdict: Verdict | None, system: str) -> list[Incident]:
+    """Record what a night makes of the system's incidents, and return them; None stored no session.
+
+    A session that is recorded already, or older than that one, changes nothing."""
+    if not paths.database().exists():
+        store.make_database()
+    starts, now = database.starts(), time.time()
+    tonight = seen(verdict, system, starts.get(verdict.session.uuid, now) if verdict else now)
+    with _writing() as conn:
+        last = conn.execute('SELECT session, start FROM parity_nights WHERE system = ?', (system,)).fetchone()
+        if verdict is None or last is None or tonight.start > starts.get(*last):
+            known = [_read(*row) for row in conn.execute(_SELECT, (system,))]
+            _write(conn, lived(known, tonight, _holding(system)))
+            if verdict:
+                conn.execute('REPLACE INTO parity_nights VALUES (?, ?, ?)',
+                             (system, tonight.session, tonight.start))
+        return [_read(*row) for row in conn.execute(_SELECT, (system,))]
+
+
+def _holding(system: str) -> set[str]:
+    return {ack.cell for ack in acks.read(system) if ack.holds(datetime.date.today())}
+
+
+class Seen(NamedTuple):
+    """Something bad, as a night measured it."""
+
+    name: str
+    key: list[str]
+    fault: Fault
+    ran_on: list[str]
+    cause: Attribution
+    row: Row | None = None
+    title: str = ''                  # of what is no cell
+
+
+class Night(NamedTuple):
+    """``well``: the nodes of what is in order, by name; and whether that was judged, and not measured only."""
+
+    system: str
+    session: str
+    start: float
+    bad: dict[str, Seen]
+    well: dict[str, tuple[list[str], bool]]
+
+
+def seen(verdict: Verdict | None, system: str, start: float) -> Night:
+    """Return what a night measured: cells, named with their size, pairs, and the night itself.
+
+    A cell that was skipped, or that is disturbed tonight, was not measured. Nobody waits for a retired one."""
+    night = Night(system, verdict.session.uuid if verdict else '', start, {}, {})
+
+    def note(name: str, word: str, title: str) -> None:
+        fault = Fault(word=word, since=start, seen=start)
+        night.bad[name] = Seen(name, [word, name], fault, [], Attribution(), None, title)
+
+    if verdict is None:
+        note(WHOLE, 'failed', 'ci/nightly stored no session')
+        return night
+    night.well.update({_name(cell): ([], True) for cell in verdict.retired})
+    for row in rows(verdict.cells):
+        cell, name = row.cell, _name(row.cell)
+        if cell.verdict in BAD or cell.disturbed_nights >= TOO_OFTEN:
+            night.bad[name] = _seen(name, row, start)
+        elif cell.verdict not in ('skipped', 'disturbed'):
+            night.well[name] = cell.ran_on, cell.verdict not in ('insufficient', 'unreferenced')
+    for pair in verdict.pairs:
+        name = of_pair(pair)
+        if pair.state == 'regressed':
+            note(name, 'regressed', f'{name} is not as expected')
+        elif pair.state == 'ok':
+            night.well[name] = [], True
+    if verdict.exit_code and not night.bad:
+        note(WHOLE, 'missing', 'nothing was measured, or a check is broken')
+    else:
+        night.well[WHOLE] = [], True
+    return night
+
+
+def of_pair(pair: Outcome) -> str:
+    """Return the name of a declared pair's figure among the faults of an incident."""
+    return f'{pair.candidate} / {pair.baseline} {pair.benchmark}: {pair.metric}{pair.beside}'
+
+
+def _name(cell: Cell) -> str:
+    return f'{cell_id(vars(cell), True)} ({cell.size})'
+
+
+def _seen(name: str, row: Row, start: float) -> Seen:
+    cell, cause = row.cell, row.cell.cause or Attribution()
+    nodes = [cause.where.name] if cause.where.kind == 'node' else cell.ran_on
+    judged = cell.value is not None and cell.expected is not None and cell.verdict in acks.BAD
+    fault = Fault(word=cell.verdict, since=start, seen=start, cell=row.name, unit=cell.unit, value=cell.value,
+                  expected=cell.expected, loss=loss(cell), nodes=sorted(nodes), outgrown=cell.outgrown,
+                  level=(cell.value, cell.expected) if judged else None, acknowledged=bool(cell.acknowledged))
+    return Seen(name, key(cell), fault, cell.ran_on, cause, row)
+
+
+def key(cell: Cell) -> list[str]:
+    """Return what the cells of one entry have in common."""
+    where = cell.cause.where if cell.cause else Where()
+    if cell.verdict == 'regressed' and where.kind:
+        return [cell.verdict, where.kind, where.name, cell.cause.subsystem.name]
+    if cell.verdict in ('regressed', 'impossible'):
+        return [cell.verdict, cell.partition, cell.subsystem]
+    return [cell.verdict, cell.partition, cell.reason if cell.verdict != 'disturbed' else '']
+
+
+def together(one: Sequence[str], its: Iterable[Change], other: Sequence[str], others: Iterable[Change]) -> bool:
+    """Return whether two causes, by their `key` and changes, are one: one place and part; or one part and change,
+    on several nodes, or on several partitions."""
+    if list(one) == list(other):
+        return True
+    if not len(one) == len(other) == 4 or one[3] != other[3] or not one[3]:
+        return False
+    node = one[1] == 'node'
+    facts = [{(c.fact, c.old, c.new) for c in changes if c.fact not in _HARMLESS and bool(c.nodes) >= node}
+             for changes in (its, others)]
+    return node == (other[1] == 'node') and bool(facts[0] & facts[1])
+
+
+def grouped(found: Iterable[Seen]) -> list[list[Seen]]:
+    """Return what belongs together, the worst of each first."""
+    by_key: dict[tuple, list[Seen]] = defaultdict(list)
+    for each in sorted(found, key=lambda each: -each.fault.loss):
+        by_key[tuple(each.key)].append(each)
+    groups: list[list[Seen]] = []
+    for own in by_key.values():
+        first = own[0].key, own[0].cause.changes
+        fitting = next((g for g in groups if together(g[0].key, g[0].cause.changes, *first)), None)
+        groups.append(own) if fitting is None else fitting.extend(own)
+    return groups
+
+
+def causes(table: Iterable[Row]) -> list[list[Row]]:
+    """Return the rows of each incident, and of each cause that is none yet, the worst of each first."""
+    known: dict[int, list[Seen]] = defaultdict(list)
+    for row in table:
+        known[row.cell.incident].append(_seen(_name(row.cell), row, 0.0))
+    new = grouped(known.pop(0, ()))
+    return [[each.row for each in sorted(group, key=lambda each: -each.fault.loss)]
+            for group in (*known.values(), *new)]
+
+
+def matched(groups: Iterable[list[Seen]], known: Sequence[Incident]) -> dict[str, int]:
+    """Return the number of the incident of each, by name: that which has the cell, or the others of its group, or
+    the same place and part; 0 for a new one."""
+    found: dict[str, int] = {}
+    for group in groups:
+        own = {each.name: next((i.number for i in known if each.name in i.faults and _same(i, each)), 0)
+               for each in group}
+        joined, first = Counter(filter(None, own.values())).most_common(1), (group[0].key, group[0].cause.changes)
+        rest = joined[0][0] if joined else next(
+            (i.number for i in known if together(i.key, i.changes, *first)), 0)
+        found |= {name: number or rest for name, number in own.items()}
+    return found
+
+
+def _same(incident: Incident, each: Seen) -> bool:
+    """Return whether the fault of a cell is the one that the incident has: one word, and not of other nodes."""
+    where = each.cause.where
+    apart = incident.nodes and where.kind == 'node' and where.name not in incident.nodes
+    return incident.faults[each.name].word == each.fault.word and not apart
+
+
+def lived(known: Sequence[Incident], night: Night, holding: set[str] = frozenset()) -> list[Incident]:
+    """Return the open incidents after the night, and its new ones with number 0. ``holding``: cells that are
+    acknowledged."""
+    still = [incident for incident in known if incident.state != 'over']
+    groups = grouped(night.bad.values())
+    numbers = matched(groups, still)
+    own: dict[int, list[Seen]] = defaultdict(list)
+    for group in groups:
+        for each in group:
+            own[numbers[each.name]].append(each)
+    fresh = [new for group in groups if (new := [each for each in group if not numbers[each.name]])]
+    return [*(_after(incident, own[incident.number], night, holding) for incident in still),
+            *(_opened(group, night) for group in fresh)]
+
+
+def _opened(group: list[Seen], night: Night) -> Incident:
+    faults = {each.name: each.fault for each in group}
+    uuid = f'{night.session or night.start}:{group[0].name}'
+    state = 'known' if all(fault.acknowledged for fault in faults.values()) else 'open'
+    return Incident(number=0, uuid=uuid, system=night.system, state=state, faults=faults,
+                    events=[Event(what='new', session=night.session, start=night.start, said=_count(group))],
+                    **_about(group))
+
+
+def _about(group: list[Seen], before: Incident | None = None) -> dict:
+    """Return the words about an incident; what is not known tonight stays as it was ``before``."""
+    first = group[0]
+    where, nodes = first.cause.where, {*(before.nodes if before else ())}
+    if where.kind == 'node':
+        nodes |= {each.cause.where.name for each in group if each.cause.where.kind == 'node'}
+        where = where.model_copy(update={'name': ', '.join(sorted(nodes))})
+    ack = next((each.row.cell.acknowledged for each in group if each.row and each.row.cell.acknowledged), '')
+    found = {'where': where if where.kind else None, 'part': first.cause.subsystem.name,
+             'changes': first.cause.changes, 'ack': ack}
+    return {'key': first.key, 'title': first.title or title([each.row.cell for each in group]),
+            **{name: value for name, value in found.items() if value}}
+
+
+def _count(group: Sequence[Seen]) -> str:
+    return f'{len(group)} cell{"s" * (len(group) > 1)}' if group[0].row else ''
+
+
+def _after(incident: Incident, own: list[Seen], night: Night, holding: set[str]) -> Incident:
+    """Return the incident after a night in which ``own`` is bad."""
+    faults = {name: _again(name, fault, night, holding) for name, fault in incident.faults.items()}
+    joined, worse = [], []
+    most = max((abs(_share(*fault.level)) for fault in faults.values() if fault.level), default=0.0)
+    for each in own:
+        old, new = faults.get(each.name), each.fault
+        if old is None:
+            joined.append(each)
+            level = new.level and most and acks.level_of(each.row.cell, most)
+        else:
+            level = old.level
+            left = {*old.nodes} - {*each.ran_on} if not old.well else set()
+            new = new.model_copy(update={'since': new.since if old.well else old.since,
+                                         'level': level or new.level, 'nodes': sorted({*new.nodes, *left})})
+        grown = new.outgrown and not (old and old.outgrown) or \
+            level and not new.outgrown and acks.plainly_worse(each.row.cell, *level)
+        if grown and not new.acknowledged:
+            worse.append(each)
+            new = new.model_copy(update={'level': each.fault.level})
+        faults[each.name] = new
+    bad = [fault for fault in faults.values() if not fault.well]
+    state = 'over' if not bad else 'known' if all(fault.acknowledged for fault in bad) else 'open'
+    events = [(what, said) for what, holds, said in (
+        ('joined', joined, joined and _count(joined)),
+        ('worse', worse, worse and worse[0].row.name),
+        ('due', incident.state == 'known' and state == 'open' and not worse, incident.ack),
+        ('known', incident.state == 'open' and state == 'known', ''), ('over', not bad, '')) if holds]
+    return incident.model_copy(update={
+        'faults': faults, 'state': state, 'events': incident.events + [
+            Event(what=what, session=night.session, start=night.start, said=said) for what, said in events],
+        **(_about(own, incident) if own else {}), **({'ack': ''} if state == 'open' else {})})
+
+
+def _again(name: str, fault: Fault, night: Night, holding: set[str]) -> Fault:
+    """Return a fault that was not seen again; it is well once all its nodes were measured, and are in order."""
+    if fault.well:
+        return fault
+    ran_on, judged = night.well.get(name, ([], None))
+    if (bad := night.bad.get(name)) and _RUNGS[bad.fault.word] > _RUNGS[fault.word]:
+        ran_on, judged = bad.ran_on, True
+    if judged is None or not judged and fault.word == 'regressed':
+        held = {fault.cell, fault.cell.partition('+')[0]} & holding
+        return fault.model_copy(update={'acknowledged': fault.acknowledged and bool(held)})
+    if ran_on and (left := {*fault.nodes} - {*ran_on}):
+        return fault.model_copy(update={'nodes': sorted(left), 'elsewhere': True})
+    return fault.model_copy(update={'well': True, 'elsewhere': False})
+
+
+def _share(value: float, expected: float) -> float:
+    return (value - expected) / abs(expected) if expected else 0.0
+
+
+# ---- words and news
+
+def loss(cell: Cell) -> float:
+    """Return by which share of its expected value a cell is worse; 0 where nothing is known."""
+    if cell.value is None or not cell.expected:
+        return 0.0
+    share = _share(cell.value, cell.expected)
+    return share if cell.better == 'lower' else -share
+
+
+def title(cells: Sequence[Cell]) -> str:
+    """Return where and what, in a few words; the worst cell comes first."""
+    first = cells[0]
+    place = f'{first.system}:{first.partition}' if first.partition else first.system
+    if first.verdict == 'regressed':
+        places = dict.fromkeys(cell.cause.where.name for cell in cells if cell.cause and cell.cause.where.name)
+        by = f' {figures.percent(loss(first))}' if loss(first) else ''
+        parts = (first.cause or Attribution()).subsystem.name or ' and '.join(sorted({c.subsystem for c in cells}))
+        return f'{several([*places]) or place}: {parts}{by} slower'
+    told = {'wrong': 'a wrong answer', 'impossible': 'beyond what the machine can do', 'failed': 'did not run',
+            'missing': 'never ran', 'disturbed': 'disturbed night after night'}[first.verdict]
+    cases, checks = len({c.case for c in cells}), sorted({c.check for c in cells})
+    return f'{place}: {several(checks)}{f", {cases} cases" if cases > 1 else ""}: {told}'
+
+
+def at(system: str, session: str, start: float) -> list[Incident]:
+    """Return the incidents that were open when a session was judged, and those that it ended."""
+    starts = database.starts()
+    now = starts.get(session, start)
+
+    def began(event: Event) -> float:
+        return starts.get(event.session, event.start)
+    return [each for each in of_system(system)
+            if began(each.opened) <= now and (each.closed is None or began(each.closed) >= now)]
+
+
+def numbered(cells: list[Cell], known: Sequence[Incident], session: str) -> list[Cell]:
+    """Return the cells, the bad ones with the number of the incident that they fit, of those of the session."""
+    table = [(row, _seen(_name(row.cell), row, 0.0)) for row in rows(cells) if row.cell.verdict in BAD]
+    numbers = matched(grouped(each for _, each in table),
+                      [each for each in known if each.closed is None or each.closed.session != session])
+    found = {id(row.cell): numbers[each.name] for row, each in table}
+    return [cell.model_copy(update={'incident': found.get(id(cell), 0)}) for cell in cells]
+
+
+def joined(verdict: Verdict, known: Sequence[Incident]) -> Verdict:
+    """Return the verdict, just recorded, with the incidents that are open and those that it ended."""
+    uuid = verdict.session.uuid
+    now = [each for each in known if each.closed is None or each.closed.session == uuid]
+    return verdict.model_copy(update={'incidents': now, 'cells': numbered(verdict.cells, now, uuid)})
+
+
+def turn(incident: Incident, session: str) -> str:
+    """Return what a session made of the incident: new, worse, due, over; '' for no news."""
+    return next((event.what for event in incident.events if event.session == session and event.what in TOLD), '')
+
+
+def untold(incident: Incident, since: int) -> str:
+    """Return the news since so many events: new, worse, due, over; '' for none. An incident that began and ended
+    in between is no news, nor one that was known from its first night on."""
+    told = [event.what for event in incident.events[since:] if event.what in TOLD]
+    if not told or not since and incident.state != 'open':
+        return ''
+    return 'over' if incident.state == 'over' else told[0]
+
+
+def reminded(incident: Incident, now: float, seconds: float) -> bool:
+    """Return whether the incident, told ``seconds`` ago, is to be told once more."""
+    newest = max((fault.seen for fault in incident.faults.values() if not fault.well), default=0.0)
+    return (incident.state == 'open' and now - incident.told_at >= seconds - _EARLY_SECONDS
+            and now - newest < _FORGOTTEN_SECONDS)
+
+
+def stands(incident: Incident) -> str:
+    """Return since when an incident is open, and what it waits for."""
+    left = [fault for fault in incident.faults.values() if not fault.well]
+    newest = max((fault.seen for fault in left), default=0.0)
+    since = f'since {datetime.date.fromtimestamp(incident.opened.start)}'
+    apart = any(fault.elsewhere for fault in left) or datetime.date.fromtimestamp(newest) < datetime.date.today()
+    return f'{since}, {waits(incident)}' if left and apart else since
+
+
+def waits(incident: Incident) -> str:
+    """Return what an open incident waits for, where none of its cells is bad tonight."""
+    left = [fault for fault in incident.faults.values() if not fault.well]
+    nodes = sorted({node for fault in left for node in fault.nodes})
+    seen = datetime.date.fromtimestamp(max((fault.seen for fault in left), default=incident.events[-1].start))
+    return f'not measured again{f" on {several(nodes)}" if nodes else ""} since {seen}'
+
+
+def named(found: Iterable[Incident | int], kind: str) -> str:
+    """Return '2 known incidents: 3, 7'; '' for none."""
+    numbers = [str(getattr(each, 'number', each)) for each in found]
+    return f'{len(numbers)} {kind} incident{"s" * (len(numbers) > 1)}: {", ".join(numbers)}' if numbers else ''

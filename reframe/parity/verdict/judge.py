@@ -28,12 +28,10 @@ from parity.session import recovery
 from parity.stats import bounds
 from parity.system import systems
 from parity.system.systems import Retired, System
-from parity.verdict import acks, budget
+from parity.verdict import acks, budget, incidents
 from parity.verdict import cells as cellmaker
-from parity.verdict.model import WORDS, Budget, Cell, CodeCoverage, Coverage, Session, Verdict, names
+from parity.verdict.model import TOO_OFTEN, WORDS, Budget, Cell, CodeCoverage, Coverage, Session, Verdict, names
 
-#: Nights in a row after which a disturbed cell is no accident any more.
-TOO_OFTEN = 3
 #: Cases that are named because they left processes running, and characters of each line.
 _CASES, _CHARACTERS = 5, 200
 JUDGED = {'ok', 'blind', 'improved', 'regressed', 'impossible', 'wrong'}
@@ -98,14 +96,17 @@ def _judged(session: Record) -> Verdict:
     if declared:
         from parity.compare import join
         outcomes = join.of_session(system, uuid, planned.cases, confidence=1 - 2 * shared.rate)
+    known = incidents.at(system.name, uuid, session.start)
+    cells = incidents.numbered(cells, known, uuid) if known else cells
     cells, faults = acks.applied(cells, system.name, today)
     coverage, trust = _coverage(cells, planned, 'no check' if spack else 'no Spack'), _trust(cells, shared)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
-    cells = [*cells, *missing]
+    cells = [*cells, *(incidents.numbered(missing, known, uuid) if known else missing)]
     counts = Counter(c.verdict for c in cells)
     return Verdict(
         session=_session(session, planned), coverage=coverage, trust=trust, budget=shared, cells=cells,
-        retired=retired, pairs=outcomes, counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
+        retired=retired, pairs=outcomes, incidents=known,
+        counts={word: counts[word] for word in reversed(WORDS) if counts[word]},
         warnings=[*_warnings(session), *_left_running(session), *expired, *again, *longer, *faults,
                   *accepted.expired(system.name)],
         next=_next(cells, system.name, uuid, missing),
@@ -209,6 +210,8 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
     bad = {name: c for name, c in names(cells).items() if c.verdict in acks.BAD and not c.acknowledged}
     if bad:
         worst = min(bad, key=lambda name: WORDS.index(bad[name].verdict))
+        if bad[worst].incident:
+            return f'parity show {bad[worst].incident}'
         session = '' if database.last() in ('', uuid) else f' --session {uuid[:8]}'
         return f'parity show {shlex.quote(worst)}{session}'
     if any(c.verdict == 'missing' and not c.environ for c in cells):

@@ -23,6 +23,8 @@ Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', '
 #: Every word, worst first: the order in which a person reads them.
 WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
                            'blind', 'disturbed', 'unreferenced', 'skipped', 'improved', 'ok')
+#: Nights in a row after which a disturbed cell is no accident any more.
+TOO_OFTEN = 3
 #: Nodes that are named one by one in a sentence.
 _NAMED = 4
 
@@ -121,6 +123,7 @@ class Cell(Strict):
     reason: str = ''
     acknowledged: str = ''           # until when, by whom and why a bad word is a known fault (acks.yaml)
     outgrown: str = ''               # it is plainly worse than when it was acknowledged: both levels
+    incident: int = 0                # its number; 0: of none yet
     worse_than_acked: bool = False   # slower than the level that its history has since it was acknowledged
     attempt: int = 1                 # 1: first run; more: how many runs were needed
     history: str = ''                # what its last nights say: ok, improved, regressed, insufficient; '' unknown
@@ -209,15 +212,17 @@ class Fault(Strict):
     value: float | None = None
     expected: float | None = None    # the value that judged it
     unit: str = ''
+    level: tuple[float, float] | None = None     # value and expected as they were told
     loss: float = 0.0                # the share by which it is worse
     nodes: list[str] = []            # where; it is over once all were measured again, and are in order
     well: bool = False               # it was measured again, and is in order
     elsewhere: bool = False          # since then it was in order, but on other nodes
     acknowledged: bool = False
+    outgrown: str = ''               # as a cell has it
 
 
 class Event(Strict):
-    """A turn in the life of an incident; `new`, `worse`, `due` and `over` are told."""
+    """A turn in the life of an incident; a notice tells `new`, `worse`, `due` and `over`."""
 
     what: Literal['new', 'joined', 'worse', 'known', 'due', 'over']
     session: str                     # '' where a night stored none, and for a person's word
@@ -226,12 +231,13 @@ class Event(Strict):
 
 
 class Incident(Strict):
-    """What has one place, one part and one change, from the night that found it until all of it is well."""
+    """Faults with one place, one part and one change, from the night that found them until all are well."""
 
     number: int                      # of this results database, never used again
     uuid: str                        # the same in every database that it is merged into
     system: str
     state: Literal['open', 'known', 'over'] = 'open'
+    key: list[str]                   # what its cells have in common, the word first
     title: str = ''                  # 'c3: memory 8.5 % slower', as it was last
     where: Where = Where()
     part: str = ''                   # of the machine; '' where it is not known
@@ -281,6 +287,7 @@ class Verdict(Strict):
     cells: list[Cell]
     retired: list[Cell] = Field(default_factory=list)      # absent, as system.yaml says: they count as nothing
     pairs: list[Outcome] = Field(default_factory=list)     # declared pairs of partitions, how they stand
+    incidents: list[Incident] = Field(default_factory=list)      # open ones, and those that this session ended
 
 
 @dataclass(eq=False)
