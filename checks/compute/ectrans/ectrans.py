@@ -14,7 +14,7 @@ from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, half, number, sa
 CODE = Code('ecTrans', executable='ectrans-benchmark-dp', package='ectrans-utils', beside=('mpirun',),
             starts=('-t', '21', '-g', 'F16', '-n', '1'), says='===-=== END   OF TIMING STATISTICS ===-===',
             units={'.*': 's'}, parts={'memory-bound codes': ('Ectrans',)},
-            headlines={r'Ectrans%truncation=170\.step': 'ecTrans, T170'})
+            headlines={r'Ectrans%truncation=170\.step': 'ecTrans, T170'}, scales={'Ectrans': 'strong'})
 
 # latitudes between equator and pole, twice as many along each: the grids of 128x64, 256x128 and 512x256 points
 GRIDS = {'42': 32, '85': 64, '170': 128}

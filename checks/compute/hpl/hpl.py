@@ -14,7 +14,7 @@ CODE = Code('HPL', spack='hpl@2.3', binaries=('xhpl',), beside=('mpirun',), file
             version=r'^HPLinpack (2\.\d+)',
             stand_in='hpcc', stands_for=('hpl',), units={'gflops.*': 'Gflop/s', 'seconds': 's'},
             parts={'memory-bound codes': ('Hpl',)},
-            headlines={r'Hpl\.gflops': 'HPL'})
+            headlines={r'Hpl\.gflops': 'HPL'}, scales={r'Hpl.*\.gflops$': 'weak'})
 
 # share of memory, and seconds, by size
 SIZES = {'quick': (0.20, 15), 'nightly': (0.50, 120), 'acceptance': (0.80, 7200)}

@@ -16,7 +16,7 @@ CODE = Code('LAMMPS', spack='lammps@20250722.3 ~kspace', binaries=('lmp',), exec
                     '-var', 'every', '1'),
             version=r'^LAMMPS \(\d+ \w+ (\d{4})', least=(2020,),
             units={'atom_steps': 'Matom-step/s'}, parts={'compute': ('Lammps',)},
-            headlines={r'Lammps\.atom_steps': 'LAMMPS, melt'})
+            headlines={r'Lammps\.atom_steps': 'LAMMPS, melt'}, scales={'Lammps': 'weak'})
 
 ATOMS_A_RANK = 16000        # at least; two ranks have the 32,000 atoms of LAMMPS's own benchmark
 STEPS = {'quick': 200, 'nightly': 4000, 'acceptance': 40000}

@@ -13,7 +13,8 @@ CODE = Code('NPB', spack='npb@3.4.3 implementation=mpi classes:=A,B,C,D,W', bina
             parts={'memory-bound codes': ('Npb%benchmark=(bt|cg|ft|is|lu|mg|sp)',),
                    'compute': ('Npb%benchmark=ep',)},
             headlines={r'Npb%benchmark=ep\.mops_total': 'NPB EP',
-                       r'Npb%benchmark=cg\.mops_total': 'NPB CG'})
+                       r'Npb%benchmark=cg\.mops_total': 'NPB CG'},
+            scales={r'Npb.*\.(mops_total|seconds)$': 'strong'})
 
 
 #: Of LU with profile=yes: how long a rank is in MPI_Recv.

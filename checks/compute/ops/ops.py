@@ -15,7 +15,7 @@ from parity.check import KERNEL_FIGURES, Code, Incomplete, Kernel, Metric, Read,
 
 CODE = Code('ops', beside=('cc',), feature='cc', units={'lowest_over_median': '', 'dips': 'count', '.*': 'Gop/s'},
             headlines={r'Ops%threads=all\.double': 'double precision, all cores',
-                       r'Ops%threads=one\.double': 'double precision, one core'})
+                       r'Ops%threads=one\.double': 'double precision, one core'}, scales={r'Ops\.': 'weak'})
 
 # seconds of each kind, samples of a second; by size
 SIZES = {'quick': (0.3, 3), 'nightly': (2, 60), 'acceptance': (10, 600)}

@@ -9,7 +9,8 @@ from parity.check import Code, Incomplete, Lines, Metric, Read, Threaded, Wrong,
 CODE = Code('BabelStream', spack='babelstream@5.0 +omp', starts=('--list',), gpu=True,
             binaries=('omp-stream +omp', 'cuda-stream +cuda', 'hip-stream +hip'), units={'.*': 'MB/s'},
             parts={'memory': ('BabelStream',)},
-            headlines={r'BabelStream%threads=all\.triad': 'BabelStream Triad, all cores'})
+            headlines={r'BabelStream%threads=all\.triad': 'BabelStream Triad, all cores'},
+            scales={'BabelStream': 'strong'})
 
 ARRAYS = {'Copy': 2, 'Mul': 2, 'Add': 3, 'Triad': 3, 'Dot': 2}      # arrays read or written by each kernel
 # how often each kernel runs; by size

@@ -12,7 +12,8 @@ CODE = Code('STREAM', binaries=('stream_c.exe',), arrays=('stream_array_size', 3
             spack='stream@git.6703f7504a38a8da96b353cadafa64d3c2d7a2d3=5.10 +openmp stream_array_size=80000000',
             parts={'memory': ('Stream',)},
             headlines={r'Stream%threads=all\.triad': 'STREAM Triad, all cores',
-                       r'Stream%threads=one\.triad': 'STREAM Triad, one core'})
+                       r'Stream%threads=one\.triad': 'STREAM Triad, one core'},
+            scales={'Stream': 'strong'})
 
 ARRAYS = {'Copy': 2, 'Scale': 2, 'Add': 3, 'Triad': 3}       # arrays read or written by each kernel
 EPSILON = Decimal('1e-13')                                   # STREAM's own bound in double precision

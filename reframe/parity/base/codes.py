@@ -43,8 +43,9 @@ class Code:
     ``blas``: figures depend on the BLAS. ``profile`` is set for a library that profiles MPI, which is no
     benchmark: the names of its reports, and its variable. ``parts`` gives, for patterns matched from the start of
     a cell's name (Npb%benchmark=mg%....mops_total), the parts of a machine that move the cell. ``headlines`` has,
-    for such patterns, the names of the figures that a first screen shows. ``stand_in`` names another code, whose
-    metrics with the prefixes ``stands_for`` measure the same thing."""
+    for such patterns, the names of the figures that a first screen shows. ``scales`` tells `parity scaling` which
+    figures all ranks or threads make together: on one problem (strong), or on one that grows with them (weak).
+    ``stand_in`` names another code, whose metrics with the prefixes ``stands_for`` measure the same thing."""
 
     name: str
     spack: str = ''
@@ -68,6 +69,7 @@ class Code:
     units: dict[str, str] = field(default_factory=dict, hash=False)     # by patterns of names: the first wins
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     headlines: dict[str, str] = field(default_factory=dict, hash=False)
+    scales: dict[str, str] = field(default_factory=dict, hash=False)
     optional: bool = False              # an application: no system must have it unless it names it
     feature: str = ''                   # what checks need and `requires` names; the folder's name if not stated
     file: Path = Path()                 # set by every()

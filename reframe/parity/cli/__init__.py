@@ -9,12 +9,12 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, export, files, jobs, keep, refs, software, study
+from parity.cli import compare, export, files, jobs, keep, refs, scaling, software, study
 
 #: The commands as `parity --help` groups them.
 GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'report', 'notify', 'export'),
           'References': ('refs', 'detect'),
-          'Comparing': ('compare', 'study', 'parse'),
+          'Comparing': ('compare', 'scaling', 'study', 'parse'),
           'Software': ('facts', 'software'),
           'Site': ('doctor', 'probe', 'jobs', 'prune', 'merge', 'import')}
 
@@ -181,6 +181,7 @@ def report(session: str = SESSION):
 
 
 app.command('compare')(compare.run)
+app.command('scaling')(scaling.run)
 app.command('parse')(files.parse)
 app.command('detect')(files.detect)
 app.command('export')(export.run)

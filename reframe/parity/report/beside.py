@@ -10,7 +10,7 @@ from parity.records import database, outset
 from parity.records.record import Session
 
 if TYPE_CHECKING:
-    from parity.report.drawings import Line, Plot
+    from parity.report.drawings import Drawn, Line, Plot
     from parity.report.nights import Nights
     from parity.verdict.model import Change, Verdict
 
@@ -27,6 +27,7 @@ class Beside:
     differences: list[str] = field(default_factory=list)
     nights: Nights | None = None
     plots: dict[Plot, list[Line]] = field(default_factory=dict)
+    scaling: list[Drawn] = field(default_factory=list)
     facts: Session | None = None
     changes: dict[str, list[Change]] = field(default_factory=dict)       # in the last nights, by environment
     speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -40,7 +41,7 @@ def of_session(verdict: Verdict) -> Beside:
     import polars as pl
 
     from parity.records import history
-    from parity.report import drawings, nights
+    from parity.report import drawings, nights, scaling
     from parity.verdict import cause, judge
     from parity.verdict import nights as judging
     session = database.read(verdict.session.uuid)
@@ -63,6 +64,7 @@ def of_session(verdict: Verdict) -> Beside:
         nights=nights.of_recent(recent, known, judging.words(verdict.cells, system, session.uuid,
                                                                 verdict.budget.rate), absent),
         plots=drawings.of_sessions(session, earlier),
+        scaling=scaling.drawn(session.uuid, verdict.cells),
         facts=session,
         changes={environ: cause.steps(stored, environ) for environ in {cell.environ for cell in verdict.cells}},
         speeds=nights.speeds(recent))

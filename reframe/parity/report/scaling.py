@@ -1,0 +1,265 @@
+"""The scaling of a check: its figures over nodes, ranks or threads, as a table, CSV and drawings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache
+from statistics import median
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from parity.base import codes, figures
+from parity.base.errors import NothingMeasured, UsageError, unknown
+from parity.base.text import columns, visible
+from parity.compare.model import differing
+from parity.compare.resolve import DAYS
+from parity.records import database, history, outset
+from parity.report import drawings
+from parity.report.drawings import Drawn, Plot, Points
+from parity.stats import interval
+from parity.verdict.model import Cell
+
+#: The axes of a sweep: the parameters that set each, and the value of -P that measures one.
+AXES = {'nodes': (('nodes', 'span'), 'nodes=1,2,4'), 'ranks': (('ranks_a_node', 'nodes', 'span'), 'nodes=1,2,4'),
+        'threads': (('threads', 'thread_count'), 'thread_count=1,2,4')}
+#: Facts that a sweep changes; all others must be alike.
+_SWEPT = {*AXES, 'input', 'arguments'}
+_facts = cache(json.loads)
+Interval = tuple[float | None, float | None, float | None]
+
+
+class Point(NamedTuple):
+    """The figure at a size. ``ratio`` to the smallest size's, and ``efficiency``: each with its interval, None
+    where there is none; ``why`` says it."""
+
+    size: int
+    value: float                     # median
+    seconds: list[float]             # of the runs
+    sessions: int
+    runs: int
+    ratio: Interval
+    efficiency: Interval
+    why: str
+
+
+class Sweep(NamedTuple):
+    """A metric of a case over the sizes. ``kind``: strong for one problem on all sizes, weak for one that grows
+    with them, '' where the code does not tell (`scales` of its CODE)."""
+
+    place: str
+    environ: str
+    subsystem: str
+    check: str
+    case: str                        # without the parameters that are swept
+    metric: str
+    unit: str
+    better: str
+    by: str
+    kind: str
+    problem: str                     # how it grows
+    points: list[Point]
+    notes: list[str]
+
+
+def of_check(check: str, by: str = '') -> list[Sweep]:
+    """Return the sweeps of a check by one of AXES ('': by the first with two sizes) at each place. They have the
+    sessions of the 14 days before the newest one with two sizes.
+
+    Raises UsageError for a check that nobody planned, NothingMeasured where each place has one size."""
+    if by and by not in AXES:
+        raise UsageError(f'--by {by}: valid: {", ".join(AXES)}')
+    uuids = database.uuids()
+    planned = history.rows(uuids).select('check').unique().collect()['check'].sort().to_list()
+    if not planned:
+        raise NothingMeasured('no session is stored; run: reframe -c checks/ -r')
+    if check not in planned:
+        raise UsageError(unknown('check', check, planned))
+    seen, rows = [], _rows(uuids, [check])
+    for axis in [by] if by else AXES:
+        sweeps = [sweep for own in rows for sweep in _sweeps(own, axis)]
+        if found := [sweep for sweep in sweeps if sweep.points[1:]]:
+            return [sweep for sweep in found if sweep.kind] or found
+        if sizes := sorted({point.size for sweep in sweeps for point in sweep.points}):
+            seen.append(f'{axis} {", ".join(map(str, sizes))}')
+    raise NothingMeasured(f'{check}: nothing to scale: no place has figures on two sizes ('
+                          f'{"; ".join(seen) or "none at all"}); measure some: '
+                          f'reframe -c checks/ -n {check} -P {AXES[by or "nodes"][1]} -r')
+
+
+def _rows(uuids: Iterable[str], checks: Collection[str]) -> list[pl.DataFrame]:
+    """Return the figures of these checks, those of each check, place and environment by themselves."""
+    rows = history.rows(uuids).filter(
+        pl.col('check').is_in(list(checks)), pl.col('rerun_of') == '', pl.col('value').is_not_null(),
+        pl.col('reason') == '').with_columns(place=pl.col('system') + ':' + pl.col('partition'))
+    return rows.collect().partition_by('check', 'place', 'environ', maintain_order=True)
+
+
+def _sweeps(rows: pl.DataFrame, by: str) -> Iterator[Sweep]:
+    """Yield the sweeps of one check, place and environment."""
+    size = pl.col('alike').str.json_path_match(f'$.{by}').cast(pl.Int64, strict=False)
+    rows = rows.with_columns(at=size).filter(pl.col('at').is_not_null())
+    several = rows.filter(pl.col('at').n_unique().over('session') > 1)
+    newest = (rows if several.is_empty() else several)['start'].max()
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows.filter(pl.col('start') >= (newest or 0) - DAYS * 86400).sort('start').iter_rows(named=True):
+        kept = {name: v for name, v in outset.parameters(row['case']).items() if name not in AXES[by][0]}
+        case = ''.join([row['check'], *(f' %{name}={v}' for name, v in kept.items())])
+        groups[case, row['metric']].append({**row, 'facts': _facts(row['alike'])})
+    for (case, _), own in groups.items():
+        yield _sweep(case, by, own)
+
+
+def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> Sweep:
+    """Keep of each size the runs like its newest, and the sizes like the newest of all; ``rows``: oldest first."""
+    last = rows[-1]
+    alike = {fact: value for fact, value in last['facts'].items() if fact not in _SWEPT}
+    sizes: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        sizes.setdefault(row['at'], []).append(row)
+    notes = []
+    for size, own in list(sizes.items()):
+        facts, label = own[-1]['facts'], own[-1]['label']
+        if unlike := differing(facts, alike):
+            notes.append(f'{by} {size} left out, unlike the newest: '
+                         + ', '.join(f'{fact} {facts[fact]} | {alike[fact]}' for fact in unlike))
+            del sizes[size]
+            continue
+        sizes[size] = [row for row in own if not differing(row['facts'], facts) and row['label'] == label]
+        notes += [f'{by} {size}: {label}'] if label else []
+    kind, problem = _kind(f'{case.replace(" ", "")}.{last["metric"]}',
+                          [sizes[size][-1]['facts'] for size in sorted(sizes)])
+    points = [_point(size, sizes[size], min(sizes), sizes[min(sizes)], kind) for size in sorted(sizes)]
+    about = (last[name] for name in ('place', 'environ', 'subsystem', 'check'))
+    return Sweep(*about, case, last['metric'], last['unit'], last['better'], by, kind, problem, points, notes)
+
+
+def _kind(name: str, facts: list[dict[str, str]]) -> tuple[str, str]:
+    """Return strong, weak or '', and how the problem goes with the size, as the runs' own inputs tell."""
+    kind = next((kind for code in codes.every() for pattern, kind in code.scales.items()
+                 if re.match(pattern, name)), '')
+    inputs, commands = (list(dict.fromkeys(re.sub(r' [pq]=\d+', '', each.get(fact, '')) for each in facts))
+                        for fact in ('input', 'arguments'))
+    told = f'{inputs[0]} .. {inputs[-1]}' if inputs[1:] else inputs[0]
+    if kind == 'strong' and (inputs[1:] or commands[1:]):
+        return '', f'not the same problem: {told or " .. ".join(commands)}'
+    return 'strong' if kind == 'weak' and inputs == [told] != [''] else kind, told
+
+
+def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[str, Any]], kind: str) -> Point:
+    """Compare a size with the smallest: the efficiency is the speed a node, rank or thread, as a share of its."""
+    found = interval.Ratio(1.0)
+    if size != least:
+        try:
+            found = interval.ratio(_sample(first), _sample(rows))
+        except ValueError as err:
+            found = interval.Ratio(None, why=str(err))
+    ratio = found.ratio, found.low, found.high
+    speed = ratio if rows[0]['better'] == 'higher' else tuple(1 / r if r else None for r in (
+        found.ratio, found.high, found.low))
+    # a weak sweep's time stays where it scales; its rate grows, and so does the speed of one problem
+    grown = 1 if kind == 'weak' and rows[0]['better'] == 'lower' else size / least
+    return Point(size, median(row['value'] for row in rows), [s for row in rows if (s := row['seconds'])],
+                 len({row['session'] for row in rows}), len(rows), ratio,
+                 tuple(s / grown if s and kind else None for s in speed), found.why)
+
+
+def _sample(rows: list[dict[str, Any]]) -> interval.Sample:
+    sessions = defaultdict(list)
+    for row in rows:
+        sessions[row['session']].append(row['value'])
+    return interval.sample(sessions, {})
+
+
+# ---- text
+
+def lines(sweeps: list[Sweep]) -> Iterator[tuple[str, str]]:
+    """Yield (text, style) for each line of a table a case, its metrics below one another."""
+    cases: dict[tuple[str, ...], list[Sweep]] = defaultdict(list)
+    for sweep in sweeps:
+        cases[sweep.case, sweep.place, sweep.environ, sweep.kind, sweep.problem].append(sweep)
+    for number, ((case, place, environ, kind, problem), own) in enumerate(cases.items()):
+        what = f'{kind} scaling' if kind else 'neither strong nor weak is known'
+        yield from [('', '')] if number else []
+        what += f' ({problem})' if problem else ''
+        yield visible(f'{case} by {own[0].by} on {place}+{environ}: {what}'), 'bold'
+        table = [[own[0].by, 'metric', 'median', 'time of a run', 'ratio', '95 %', 'efficiency', '95 %',
+                  'sessions: runs']]
+        for sweep in own:
+            table += [[str(p.size), sweep.metric, figures.figure(p.value, sweep.unit),
+                       _time(p), _ratio(p.ratio[0]), _limits(p.ratio, _ratio),
+                       _percent(p.efficiency[0]), _limits(p.efficiency, _percent),
+                       f'{p.sessions}: {p.runs}'] for p in sweep.points]
+        yield from ((visible(line), '') for line in columns(table, right=(0, 2, 3, 4, 6)))
+        why = (note for sweep in own for note in (*sweep.notes, *(p.why for p in sweep.points)))
+        for note in dict.fromkeys(filter(None, why)):
+            yield visible(f'  {note}'), ''
+
+
+def _time(point: Point) -> str:
+    spread = interval.spread(point.seconds)
+    beside = '' if spread is None else f' ± {figures.percent(spread)}'
+    return figures.duration(median(point.seconds)) + beside if point.seconds else figures.NOTHING
+
+
+def _ratio(ratio: float | None) -> str:
+    return figures.number(ratio, pad=True)
+
+
+def _percent(share: float | None) -> str:
+    return figures.NOTHING if share is None else f'{100 * share:.1f} %'
+
+
+def _limits(of: Interval, text: Callable[[float | None], str]) -> str:
+    return f'[{text(of[1])}, {text(of[2])}]' if of[1] is not None else figures.NOTHING
+
+
+_COLUMNS = ('place', 'environ', 'check', 'case', 'metric', 'unit', 'better', 'by', 'kind')
+_OF_POINT = ('size', 'value', 'seconds', 'sessions', 'runs', 'ratio', 'ratio_low', 'ratio_high', 'efficiency',
+             'efficiency_low', 'efficiency_high', 'why')
+
+
+def table(sweeps: list[Sweep]) -> str:
+    """Return a row for each size of each metric as CSV; seconds: the median of the runs."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator='\n')
+    rows.writerow((*_COLUMNS, *_OF_POINT))
+    for sweep in sweeps:
+        about = [getattr(sweep, name) for name in _COLUMNS]
+        rows.writerows([*about, p.size, p.value, median(p.seconds) if p.seconds else None, p.sessions, p.runs,
+                        *p.ratio, *p.efficiency, p.why] for p in sweep.points)
+    return out.getvalue()
+
+
+# ---- drawings
+
+def drawn(session: str, cells: Iterable[Cell]) -> list[Drawn]:
+    """Return a drawing for each sweep of the session's cells whose kind is known: figures with their intervals,
+    and a line for what scales without loss."""
+    swept = [cell for cell in cells if cell.value is not None
+             and any(name in outset.parameters(cell.case) for names, _ in AXES.values() for name in names)]
+    plots: dict[Plot, list[Points]] = defaultdict(list)
+    for system, partition in sorted({(cell.system, cell.partition) for cell in swept}):
+        nights = database.sessions_of(system, partition, DAYS, until=session)
+        for rows in _rows(nights, {cell.check for cell in swept}):
+            if rows['place'][0] == f'{system}:{partition}':
+                axes = ([s for s in _sweeps(rows, by) if s.points[1:]] for by in AXES)
+                for sweep in next(filter(None, axes), []):
+                    if sweep.kind:
+                        plot = Plot(sweep.subsystem, sweep.case, sweep.by, '', sweep.metric, sweep.unit,
+                                    sweep.better)
+                        plots[plot].append(_points(sweep, f'{partition}+{sweep.environ}, {sweep.kind}'))
+    return [made for plot, points in plots.items() if (made := drawings.scatter(plot, points))]
+
+
+def _points(sweep: Sweep, name: str) -> Points:
+    first, weak_time = sweep.points[0], sweep.kind == 'weak' and sweep.better == 'lower'
+    power = 0 if weak_time else 1 if sweep.better == 'higher' else -1
+    at = {float(p.size): tuple(first.value * r for r in p.ratio) if p.ratio[1] else (p.value,) * 3
+          for p in sweep.points}
+    return Points(name, at, False, lambda size: first.value * (size / first.size) ** power)
