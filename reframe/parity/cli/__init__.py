@@ -9,10 +9,10 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, export, files, jobs, keep, refs, scaling, software, study
+from parity.cli import compare, export, files, jobs, keep, refs, scaling, software, study, summary
 
 #: The commands as `parity --help` groups them.
-GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'report', 'notify', 'export'),
+GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'report', 'notify', 'summary', 'export'),
           'References': ('refs', 'detect'),
           'Comparing': ('compare', 'scaling', 'study', 'parse'),
           'Software': ('facts', 'software'),
@@ -185,6 +185,7 @@ app.command('scaling')(scaling.run)
 app.command('parse')(files.parse)
 app.command('detect')(files.detect)
 app.command('export')(export.run)
+app.command('summary')(summary.run)
 
 
 @app.command()

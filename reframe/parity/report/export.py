@@ -72,8 +72,7 @@ def openmetrics() -> str:
         full = f'parity_{name}' + (f'_{unit}' if unit else '')
         families.setdefault(full, (unit, what, {}))[2].setdefault(tuple(labels.items()), value)
 
-    measured = _measured()
-    for system in measured:
+    for system in measured():
         _of_verdict(add, judge.newest(system=system))
     for beat in _heartbeats():
         _of_heartbeat(add, beat)
@@ -83,7 +82,7 @@ def openmetrics() -> str:
     return '\n'.join([*lines, '# EOF', ''])
 
 
-def _measured() -> list[str]:
+def measured() -> list[str]:
     """Return the systems that have a session."""
     known = {place.partition(':')[0] for place in database.partitions()}
     return [name for name in systems.names() if name in known]
@@ -160,7 +159,7 @@ def table(since: float = 0.0) -> str:
     Words are those of today's rule. A planned figure that is absent has a row, too, unless its cell was skipped.
     Raises NothingMeasured for none."""
     import polars as pl
-    found = [_of_system(system, since) for system in _measured()]
+    found = [_of_system(system, since) for system in measured()]
     frame = pl.concat(found) if found else None
     if frame is None or frame.is_empty():
         raise NothingMeasured(f'{paths.database()}: no session is stored' + (' since then' if since else ''))

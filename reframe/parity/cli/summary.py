@@ -1,0 +1,37 @@
+"""`parity summary --since TIME`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from parity.base.errors import NothingMeasured, UsageError
+
+SINCE = typer.Option('7d', '--since', metavar='TIME', help='So far back, such as 7d or 30d.')
+SYSTEM = typer.Option('', '--system', help='Of this system; of all if not given.')
+MARKDOWN = typer.Option(False, '--markdown', help='Print it as Markdown.')
+
+
+def run(since: str = SINCE, system: str = SYSTEM, as_markdown: bool = MARKDOWN):
+    """Sum up a week or a month: incidents, nights, nodes, coverage, drift, alarms that proved false.
+
+    \b
+    parity summary --since 7d                   cron mails what this prints
+    parity summary --since 30d --markdown
+
+    Exit code: 0 printed, 2 usage, 3 nothing is stored."""
+    from parity.base import console, strict
+    from parity.report import summary
+    try:
+        seconds = strict.seconds(since)
+    except ValueError as err:
+        raise UsageError(f'--since: {err}') from None
+    named = summary.systems_measured(system)
+    if not named:
+        raise NothingMeasured('no session is stored; run: ci/nightly')
+    found = [summary.of(name, seconds) for name in named]
+    if as_markdown:
+        sys.stdout.write(summary.markdown(found))
+    else:
+        console.lines(summary.lines(found))

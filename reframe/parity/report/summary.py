@@ -1,0 +1,219 @@
+"""A summary of some days: incidents, nights, nodes, coverage, drift, and alarms that proved false."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from parity.base import figures
+from parity.base.text import visible
+from parity.records import database, history
+from parity.records.outset import CELL, cell_id
+from parity.records.record import Session
+from parity.report import export
+from parity.report.answer import WIDTH
+from parity.stats import interval
+from parity.system import systems
+from parity.verdict import budget, judge
+from parity.verdict import incidents as stored
+from parity.verdict.model import Incident, several
+
+#: An alarm is false where all was well again so many nights later or sooner, and nobody acknowledged it ...
+BY_ITSELF = 3
+#: ... or where the reason of its acknowledgement begins so.
+_SAID = re.compile(r'.*: *false\b', re.I)
+#: The intervals of all cells hold together with so much confidence.
+_TOGETHER = 0.95
+#: A smaller shift is no drift that a person acts on.
+_LEAST = 0.01
+_DAY = 86400.0
+
+
+class Alarms(NamedTuple):
+    """Alarms of histories and bounds; ``young``: too young to tell; ``allowed``: false ones, by the budget."""
+
+    all: int
+    false: list[Incident]
+    young: int
+    allowed: float
+
+
+def of(system: str, seconds: float) -> tuple[str, list[tuple[str, str]]]:
+    """Return the first sentence on a system's last ``seconds``, and (label, text) for each part of the rest."""
+    now = time.time()
+    since = now - seconds
+    every = [night for night in database.sessions(system) if not night.rerun_of]
+    nights = [night for night in every if night.start >= since]
+    known = stored.of_system(system)
+    new = [each for each in known if each.opened.start >= since]
+    over = [each for each in known if each.closed and each.closed.start >= since]
+    left = [each for each in known if not each.closed]
+    days = ' to '.join(f'{datetime.date.fromtimestamp(at)}' for at in (since, now))
+    title = (f'{system}, {days}: {_count(len(nights), "session")}, {_count(len(new), "new incident")}, '
+             f'{len(over)} over, {len(left)} not over.')
+    return title, list(_notes(system, since, every, nights, (new, over, left)))
+
+
+def _notes(system: str, since: float, every: list[Session], nights: list[Session],
+           found: tuple[list[Incident], ...]) -> Iterator[tuple[str, str]]:
+    new, over, left = found
+    for label, own in (('new', new), ('over', over), ('not over', [each for each in left if each not in new])):
+        yield from ((label, _incident(each)) for each in own)
+    if not nights:
+        last = f'the last one began {_day(every[-1].start)}' if every else 'none is stored'
+        yield 'nights', f'no session in these days: {last}; is the timer running? (parity doctor)'
+        return
+    verdict = judge.newest(nights[-1].uuid)
+    yield 'nights', _gaps(max(since + _DAY, every[0].start), nights)
+    yield 'nodes', _nodes(system, since)
+    yield 'coverage', '; '.join(_coverage(nights, verdict.coverage.line))
+    yield 'drift', _drift(system, since, {name for each in new + left for name in each.cells})
+    yield 'alarms', _alarms(system, since, every, new)
+    yield 'trust', budget.said(verdict.budget) or 'nothing is judged yet: no false alarm is possible'
+
+
+def _incident(each: Incident) -> str:
+    """Return an incident in a line."""
+    ended = f', over {_day(each.closed.start)}' if each.closed else f', {each.ack}' if each.ack else ''
+    return (f'{each.number}: {each.title} ({_count(len(each.faults), "cell")}; since '
+            f'{_day(each.opened.start)}{ended})')
+
+
+def _gaps(first: float, nights: Sequence[Session]) -> str:
+    """Say how many days had a session, and which had none from ``first`` to yesterday."""
+    had = {datetime.date.fromtimestamp(night.start) for night in nights}
+    begin, today = datetime.date.fromtimestamp(first).toordinal(), datetime.date.today().toordinal()
+    lacking = [str(day) for day in map(datetime.date.fromordinal, range(begin, today)) if day not in had]
+    killed = sum(night.interrupted for night in nights)
+    return (f'{_count(len(had), "day")} with a session' + (f'; none on {several(lacking)}' if lacking else '')
+            + (f'; {killed} killed before the end' if killed else ''))
+
+
+def _nodes(system: str, since: float) -> str:
+    """Say how many of the nodes that were ever measured were measured in these days, and which were not."""
+    last: dict[str, float] = {}
+    for names, at in history.load(system).group_by('node').agg(pl.col('start').max()).iter_rows():
+        last |= {name: max(at, last.get(name, at)) for name in names.split(',') if name}
+    oldest = sorted(last.items(), key=lambda each: each[1])
+    away = [f'{name} (last {_day(at)})' for name, at in oldest if at < since]
+    return f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
+
+
+def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
+    """Say which codes the newest session has, and how many planned cells were never measured in these days."""
+    yield newest
+    rows = history.rows(night.uuid for night in nights).filter('planned', pl.col('environ') != '')
+    cells = rows.group_by(CELL).agg(measured=(pl.col('reason') == '').any(), check=pl.col('check').first(),
+                                    skipped=pl.col('reason').str.starts_with('skipped').all()).collect()
+    wanted = cells.filter(~pl.col('skipped'))
+    never = wanted.filter(~pl.col('measured'))
+    yield f'{len(wanted) - len(never)} of {len(wanted)} planned cells were measured' + (
+        f'; never: {several(sorted({*never["check"]}))}' if len(never) else '')
+
+
+def _drift(system: str, since: float, blamed: set[str]) -> str:
+    """Compare each cell's nights of these days with as many days before; ``blamed``: cells of incidents."""
+    frame = history.load(system).filter(pl.col('rerun_of') == '', pl.col('label') == '', pl.col('value') > 0,
+                                        pl.col('better') != '', pl.col('start') >= 2 * since - time.time())
+    frame = frame.with_columns(now=pl.col('start') >= since)
+    both = frame.group_by(*CELL, 'better', 'system', 'now', 'session').agg('value').group_by(
+        *CELL, 'better', 'system', maintain_order=True).agg('now', 'session', 'value')
+    compared = [row for row in both.iter_rows(named=True) if 1 < sum(row['now']) < len(row['now']) - 1]
+    if not compared:
+        return 'not known: no cell has two sessions in these days and two in as many days before them'
+    confidence = 1 - (1 - _TOGETHER) / len(compared)
+    moved = [found for row in compared if (found := _shift(row, confidence))
+             and not {found[0], found[0].partition('+')[0]} & blamed]
+    told = []
+    for sign, word in ((-1, 'slower'), (1, 'faster')):
+        own = sorted((each for each in moved if sign * each[1] > 0), key=lambda each: -abs(each[1]))
+        named = [f'{name} {figures.change(1 + share, 1)}' for name, share in own]
+        told += [f'{len(own)} {word}: {several(named)}'] if own else []
+    return (f'{len(compared)} cells beside as many days before: {"; ".join(told) or "none moved beyond noise"} '
+            f'(by {figures.percent(_LEAST)} or more; all intervals hold together with {100 * _TOGETHER:g} %)')
+
+
+def _shift(row: dict[str, Any], confidence: float) -> tuple[str, float] | None:
+    """Return a cell's name and the change of its speed, a share; None where that is within its noise."""
+    sides: tuple[dict, dict] = ({}, {})
+    for now, session, values in zip(row['now'], row['session'], row['value'], strict=True):
+        sides[now][session] = values
+    found = interval.ratio(*(interval.sample(side, {}) for side in sides), confidence)
+    if found.low is None or found.low <= 1 <= found.high or abs(found.ratio - 1) < _LEAST:
+        return None
+    return cell_id(row, True), (found.ratio if row['better'] == 'higher' else 1 / found.ratio) - 1
+
+
+def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float, a_month: float) -> Alarms:
+    """Sort the alarms of ``days``; ``nights``: when each night began.
+
+    Only slower figures count: chance makes no program fail. False is what was well again after BY_ITSELF nights at
+    most without an acknowledgement, and what an acknowledgement calls false."""
+    chance = [each for each in known if {fault.word for fault in each.faults.values()} == {'regressed'}]
+    said = {each.number: [each.ack, *(event.said for event in each.events if event.what == 'known')]
+            for each in chance}
+    called = {number for number, acks in said.items() if any(map(_SAID.match, acks))}
+    acked = {number for number, acks in said.items() if acks[1:] or acks[0]}
+
+    def lasted(each: Incident) -> int:
+        end = each.closed.start if each.closed else math.inf
+        return sum(each.opened.start < night <= end for night in nights)
+    false = [each for each in chance if each.number in called or
+             each.closed and each.number not in acked and lasted(each) <= BY_ITSELF]
+    young = sum(not each.closed and each.number not in acked and lasted(each) < BY_ITSELF for each in chance)
+    return Alarms(len(chance), false, young, a_month * days / budget.NIGHTS)
+
+
+def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[Incident]) -> str:
+    days = (time.time() - since) / _DAY
+    found = false_alarms(new, [night.start for night in every], days, systems.read(system).alarms.a_month)
+    if not found.all:
+        return f'none; the budget allows {found.allowed:.2g} false ones in these days'
+    count, mean = len(found.false), found.allowed
+    chance = 1 - sum(math.exp(-mean) * mean ** k / math.factorial(k) for k in range(count))
+    named = f' ({", ".join(str(each.number) for each in found.false)})' if count else ''
+    young = f', {found.young} too young to tell' if found.young else ''
+    often = f'; chance alone gives so many in one of {1 / max(chance, 1e-9):,.0f} such spans' \
+        if count and chance < 0.05 else ''
+    return f'{count} of {found.all} proved false{named}{young}; the budget allows {mean:.2g} in these days{often}'
+
+
+def _day(unix: float) -> str:
+    return f'{datetime.date.fromtimestamp(unix)}'
+
+
+def _count(n: int, what: str) -> str:
+    return f'{n} {what}{"s" * (n != 1)}'
+
+
+# ---- text
+
+def lines(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> Iterator[tuple[str, str]]:
+    """Yield (text, style) for each line, a part a system."""
+    for number, (title, notes) in enumerate(found):
+        yield from [('', '')] if number else []
+        yield visible(title), 'bold'
+        wide = max(len(label) for label, _ in notes) + 2
+        for label, text in notes:
+            wrapped = textwrap.wrap(visible(text), WIDTH - wide, break_long_words=False, break_on_hyphens=False)
+            yield from ((f'{label if not n else "":{wide}}{line}', '') for n, line in enumerate(wrapped))
+
+
+def markdown(found: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
+    """Return the same as Markdown, a heading a system."""
+    def plain(text: str) -> str:
+        return re.sub(r'([\\`*_{}\[\]<>#|])', r'\\\1', visible(text)).replace('\n', ' ')
+    return '\n'.join(f'## {plain(title)}\n\n' + ''.join(f'- **{label}**: {plain(text)}\n' for label, text in notes)
+                     for title, notes in found)
+
+
+def systems_measured(system: str) -> list[str]:
+    """Return the system, or all that have a session."""
+    return [systems.read(system).name] if system else export.measured()

@@ -1,0 +1,72 @@
+"""`parity summary`: what became of some days, and how many alarms proved false beside the budget."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from commands import parity, process
+from parity.report import summary
+from parity.verdict import incidents, judge
+from parity.verdict.model import Event, Fault, Incident
+from stored import case
+
+DAY = 86400.0
+BAND = {'hpl': (100.0, -0.05, 0.05)}
+
+
+def nights(stored, *values: float, ago: int = 0, recorded: bool = True, **other):
+    """Store a night a day, the last one ``ago`` days before today, and record its incidents."""
+    for i, value in enumerate(values):
+        began = time.time() - (len(values) - 1 - i + ago) * DAY - 600
+        stored.add(case(value, refs=BAND, **other), time_start_unix=began, time_end_unix=began + 60)
+        if recorded:
+            incidents.record(judge.newest(), 'local')
+
+
+def incident(number: int, opened: int, over: int | None = None, word: str = 'regressed', ack: str = '') -> Incident:
+    """An incident of these nights, which are a day apart."""
+    events = [Event(what='new', session='', start=opened * DAY), *([Event(what='known', session='', start=opened * DAY, said=ack)] if ack else []),
+              *([Event(what='over', session='', start=over * DAY)] if over is not None else [])]
+    return Incident(number=number, uuid=str(number), system='local', key=[word], state='open' if over is None else 'over', ack=ack,
+                    faults={'x': Fault(word=word, since=0, seen=0)}, events=events)
+
+
+@pytest.mark.parametrize('found, false, young', [
+    (incident(1, 2, 5), [1], 0), (incident(1, 2, 6), [], 0), (incident(1, 2), [], 0), (incident(1, 8), [], 1),
+    (incident(1, 2, 3, word='failed'), [], 0), (incident(1, 2, 3, ack='until 2030-01-01 by me: a fan'), [], 0),
+    (incident(1, 2, ack='until 2030-01-01 by me: false alarm'), [1], 0)],
+    ids=['three nights', 'four nights', 'never over', 'yesterday', 'failed', 'a known fault', 'called false'])
+def test_an_alarm_proves_false(found, false, young):
+    told = summary.false_alarms([found], [night * DAY for night in range(11)], 30, 2.0)
+    assert ([each.number for each in told.false], told.young, told.allowed) == (false, young, 2.0)
+
+
+def test_a_week_with_an_incident_that_came_and_went_and_one_that_stays(stored):
+    nights(stored, *[100.0, 100.2, 99.8] * 3, 80.0, 100.0, 100.1, 80.0)
+    done = process('summary', '--since', '7d')
+    assert done.returncode == 0, done.stderr
+    said = ' '.join(done.stdout.split())
+    for part in ('7 sessions, 2 new incidents, 1 over, 1 not over.', 'new 1: local:default: compute 20 % slower (1 cell; since', 'over 1: local',
+                 'nights 7 days with a session', 'nodes 1 of 1 measured', '2 of 2 planned cells were measured',
+                 'alarms 1 of 2 proved false (1), 1 too young to tell; the budget allows 0.23'):
+        assert part in said, f'{part}\n{done.stdout}'
+    marked = parity('summary', '--markdown', '--system', 'local')
+    assert marked.stdout.startswith('## local, ') and '\n- **new**: 1: local:default: compute 20 % slower' in marked.stdout
+
+
+def test_drift_and_a_node_that_was_not_measured(stored):
+    nights(stored, *[102.0, 102.1, 102.2, 101.9, 102.1, 102.0], ago=7, recorded=False, job_nodelist=['c1'])
+    nights(stored, *[99.0, 99.1, 98.9, 99.2, 99.0, 98.9], recorded=False, job_nodelist=['c2'])
+    said = ' '.join(parity('summary', '--since', '7d').stdout.split())
+    assert 'nodes 1 of 2 measured; not c1 (last ' in said, said
+    assert 'drift 2 cells beside as many days before: 1 slower: Toy.hpl@local:default+distro -3.0 % (by 1.0 % or more;' in said, said
+
+
+def test_nothing_stored_and_a_time_that_is_none(stored):
+    for words, code, part in (([], 3, 'no session is stored'), (['--since', 'week'], 2, "--since: 'week' is no time"), (['--system', 'x'], 2, 'unknown system')):
+        done = parity('summary', *words)
+        assert done.returncode == code and part in done.stderr, words
+    stored.add(case(100.0), time_start_unix=time.time() - 9 * DAY, time_end_unix=time.time() - 9 * DAY)
+    assert 'no session in these days: the last one began' in ' '.join(parity('summary').stdout.split())
