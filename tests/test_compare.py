@@ -256,10 +256,11 @@ def test_a_partition_is_its_last_days_without_the_session_beside_it_confirmation
 def test_a_session_of_several_partitions_beside_one():
     both, more = ([cell((value,) * 3, place=place) for value, place in places] for places in (((1.0, 's:a'), (2.0, 's:b')), ((1.0, 's:b'), (2.0, 's:a'))))
     assert [r.ratio for r in compared(both, more).rows] == [2.0, 0.5], 'like ones are joined'
-    one = resolve._one_place(Side('X', 'session', more), Side('Y', 'session', both[1:]))
+    one = Side('X', 'session', more)
+    resolve._narrow(one, Side('Y', 'session', both[1:]))
     assert one.places == ['s:b'] and one.notes == ['its runs on s:b only']
     with pytest.raises(UsageError, match='several partitions .s:a, s:b.'):
-        resolve._one_place(Side('X', 'session', both), Side('Y', 'session', [cell((1.0,), place='s:c')]))
+        resolve._narrow(Side('X', 'session', both), Side('Y', 'session', [cell((1.0,), place='s:c')]))
 
 
 HEAD = 'benchmark,metric,value'

@@ -30,9 +30,9 @@ def run(baseline: str = BASELINE, candidate: str = CANDIDATE, as_json: bool = JS
     """
     if not 0 < margin < 50:
         raise UsageError(f'--margin {margin:g}: must be a percentage above 0 and below 50')
-    from parity.compare import join, resolve
+    from parity.compare import join, pairs, resolve
     one, other = resolve.sides(baseline, candidate)
-    found = join.marked(join.compare(one, other, margin / 100, label))
+    found = join.compare(one, other, margin / 100, label, declared=pairs.between(one.name, other.name))
     print(found.model_dump_json(indent=1)) if as_json else printed(found)
     return _code(found)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from statistics import fmean, median
 from typing import Any
@@ -14,52 +15,56 @@ from parity.base import codes
 from parity.compare import model, pairs, resolve
 from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
 from parity.compare.pairs import Expectation, Pair
+from parity.plan.identity import shared
 from parity.stats import interval
 from parity.stats.interval import CONFIDENCE, Ratio, Sample
-from parity.system import systems
 from parity.system.systems import System
 
-_ORDER = (*codes.SUBSYSTEMS, 'other')
 #: A difference that nobody acts on.
 MARGIN = 0.02
-PRINTED = 'in print each run counts as a session: intervals hold for these runs, and say nothing of other days'
 #: What no label makes comparable; nor does a pair of different programs, which are compared node to node.
 _NEVER = ('unit', 'direction')
 _NODE_TO_NODE = (*_NEVER, 'nodes')
 
 
 def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool = False,
-            confidence: float = CONFIDENCE) -> Comparison:
+            confidence: float = CONFIDENCE, declared: Sequence[Pair] = ()) -> Comparison:
     """Return the comparison of two sides. Rows say what could not be compared, and why: nothing is raised.
 
-    ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too."""
+    ``margin`` counts as equivalent; with ``label`` cells that are not alike are compared, too. Rows have what the
+    ``declared`` pairs expect, and there is one for each figure of another program that they name."""
+    row = partial(_row, names=(baseline.name, candidate.name), margin=margin, confidence=confidence)
     every = list(_joined(baseline, candidate))
     joined = [(one, other) for one, other in every if one.values or other.values]
-    names = baseline.name, candidate.name
-    rows = [_row(*both, names, margin, label, confidence) for both in joined]
+    rows = [row(*both, never=_NEVER if label else None) for both in joined]
     means = _means(zip(rows, joined, strict=True), confidence)      # before the rows are sorted
-    rows.sort(key=lambda r: (_ORDER.index(r.subsystem) if r.subsystem in _ORDER else len(_ORDER), r.subsystem))
+    order = {subsystem: i for i, subsystem in enumerate((*codes.SUBSYSTEMS, 'other'))}
+    rows.sort(key=lambda r: (order.get(r.subsystem, len(order)), r.subsystem))
     counted = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
     differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
     alike, unknown = _known([(one.facts, other.facts) for one, other in joined if one.values and other.values])
-    notes = [f'{neither} metrics were measured on neither side'] if (neither := len(every) - len(joined)) else []
-    notes += [PRINTED] if baseline.kind == 'published' else []
+    notes = [f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes]
+    notes += [f'{neither} metrics were measured on neither side'] if (neither := len(every) - len(joined)) else []
+    notes += ['in print each run counts as a session: intervals hold for these runs, and say nothing of other days'
+              ] if baseline.kind == 'published' else []
+    for expected in (expected for pair in declared for expected in pair.expect):
+        rows += _speedups(expected, baseline, candidate, row) if expected.against else []
+        rows = [each.model_copy(update={
+            'expected': expected.said, 'state': expected.state(each, confidence)[0]})
+            if expected.fits(each) else each for each in rows]
     return Comparison(
         baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
-        differs=differs, labelled=label, rows=rows, means=means,
-        notes=[*(f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes), *notes, *unknown])
+        differs=differs, labelled=label, rows=rows, means=means, notes=[*notes, *unknown])
 
 
 def alone(side: Side) -> Comparison:
     """Return the figures of a side that stands beside none: a row for each, without a ratio."""
     rows = []
     for cell in side.cells:
+        row = _row(cell, _nothing(cell), ('', ''), MARGIN, CONFIDENCE)
         low, high = limits(cell.values)
-        rows.append(Row(**_about(cell), **{**_sides(cell.values, []), 'n': len(cell.values)}, label=cell.label,
-                        reason=cell.reason, low=low, high=high))
-    return Comparison(baseline=side, candidate=Side('', side.kind, []), confidence=CONFIDENCE, margin=MARGIN,
-                      alike={}, differs=[], labelled=False, rows=rows, means=[],
-                      notes=[*side.notes, *([PRINTED] if side.kind == 'published' else [])])
+        rows.append(row.model_copy(update={'n': row.n_baseline, 'reason': cell.reason, 'low': low, 'high': high}))
+    return compare(replace(side, cells=[]), Side('', side.kind, [])).model_copy(update={'rows': rows})
 
 
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
@@ -83,7 +88,7 @@ def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measure
             yield from ((_nothing(other, here), other) for other in there)
 
 
-def _nothing(like: Measured, there: list[Measured]) -> Measured:
+def _nothing(like: Measured, there: Sequence[Measured] = ()) -> Measured:
     """Return a cell without values, and why the other side has none like it."""
     reason = next((c.reason for c in there if not c.values and c.reason), '')
     if not reason and (elsewhere := sorted({c.environ for c in there if c.values} - {like.environ})):
@@ -109,67 +114,58 @@ def _means(compared: Iterable[tuple[Row, tuple[Measured, Measured]]], confidence
     So a check with many sizes weighs no more than one with a single figure. A rate and a time of the same run do
     not count twice. Rows without a ratio, refused ones and cached figures are not in it. The interval is of the
     sessions that have all metrics, a mean of each: metrics of a session are not independent."""
-    found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    found = defaultdict(list)
     for row, both in compared:
-        if row.speed:
-            both = [_sample(cell.values, cell.past, cell.step) for cell in both]
-            found[row.subsystem][row.check][row.benchmark].append((row, both))
+        if row.ratio and row.better and not row.label:
+            found[row.subsystem].append((row, [_sample(cell.values, cell.past, cell.step) for cell in both]))
     means = []
-    for subsystem, checks in sorted(found.items()):
-        logs = {check: fmean(fmean(math.log(row.speed) for row, _ in metrics) for metrics in cases.values())
-                for check, cases in checks.items()}
-        weighed = [((1 if row.better == 'higher' else -1) / len(checks) / len(cases) / len(metrics), both)
-                   for cases in checks.values() for metrics in cases.values() for row, both in metrics]
+    for subsystem, rows in sorted(found.items()):
+        metrics = Counter((row.check, row.benchmark) for row, _ in rows)
+        cases = Counter(check for check, _ in metrics)
+        checks, weighed = dict.fromkeys(cases, 0.0), []
+        for row, both in rows:
+            weight = (1 if row.better == 'higher' else -1) / cases[row.check] / metrics[row.check, row.benchmark]
+            checks[row.check] += weight * math.log(row.ratio)
+            weighed.append((weight / len(cases), both))
         one, other = (interval.mean([(weight, both[i]) for weight, both in weighed]) for i in (0, 1))
-        whole = interval.ratio(one, other, confidence) if one.sessions and other.sessions else \
-            Ratio(None, why='no session of a side has all of these metrics')
+        whole = interval.ratio(one, other, confidence)
         means.append(Mean(
-            subsystem=subsystem, speed=math.exp(fmean(logs.values())) if whole.low is None else whole.ratio,
-            checks={check: math.exp(log) for check, log in logs.items()}, metrics=len(weighed), low=whole.low,
+            subsystem=subsystem, speed=math.exp(fmean(checks.values())) if whole.low is None else whole.ratio,
+            checks={check: math.exp(log) for check, log in checks.items()}, metrics=len(rows), low=whole.low,
             high=whole.high, sessions_baseline=len(one.sessions), sessions_candidate=len(other.sessions),
             reason=whole.why or whole.note))
     return means
 
 
-def _about(cell: Measured) -> dict[str, Any]:
-    return {'subsystem': cell.subsystem, 'check': cell.check, 'benchmark': cell.case, 'metric': cell.metric,
-            'unit': cell.unit, 'better': cell.better, 'changed': cell.changed}
-
-
-def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, label: bool,
-         confidence: float, never: tuple[str, ...] = _NEVER) -> Row:
-    """Return the row of two cells; either may have no values. With ``label`` all but ``never`` may differ."""
-    measured = bool(baseline.values and candidate.values)
-    one, other = ({'unit': cell.unit, 'direction': cell.better, **cell.facts} for cell in (baseline, candidate))
-    differs = [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
-               for fact in model.differing(one, other)] if measured else []
-    known = baseline if baseline.values else candidate
-    fields = {**_about(known), 'differs': differs, 'label': baseline.label or candidate.label}
-    unlike = [d for d in differs if not label or d.fact in never]
-    if measured and not unlike:
-        return _compared(fields, baseline, candidate, names, margin, confidence)
-    why = 'not like for like: ' + '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in unlike) if measured \
-        else '; '.join(f'not measured on {name}: {side.reason or "not among its cases"}'
-                       for name, side in zip(names, (baseline, candidate), strict=True) if not side.values)
-    return Row(**fields, **_sides(baseline.values, candidate.values), refused=measured, reason=why)
-
-
-def _compared(fields: dict[str, Any], baseline: Measured, candidate: Measured, names: tuple[str, str],
-              margin: float, confidence: float) -> Row:
-    sides = _sides(baseline.values, candidate.values)
+def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, confidence: float,
+         never: Sequence[str] | None = None) -> Row:
+    """Return the row of two cells; either may have no values. All but ``never`` may differ; None: nothing may."""
+    both, known = (baseline, candidate), baseline if baseline.values else candidate
+    fields = {name: getattr(known, name) for name in ('subsystem', 'check', 'metric', 'unit', 'better', 'changed')}
+    fields |= {'benchmark': known.case, 'label': baseline.label or candidate.label,
+               **_sides(baseline.values, candidate.values)}
+    if not (baseline.values and candidate.values):
+        return Row(**fields, reason='; '.join(f'not measured on {name}: {cell.reason or "not among its cases"}'
+                                              for name, cell in zip(names, both, strict=True) if not cell.values))
+    one, other = ({'unit': cell.unit, 'direction': cell.better, **cell.facts} for cell in both)
+    fields['differs'] = [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
+                         for fact in model.differing(one, other)]
+    if unlike := [f'{d.fact} {d.baseline} | {d.candidate}' for d in fields['differs']
+                  if never is None or d.fact in never]:
+        return Row(**fields, refused=True, reason=f'not like for like: {"; ".join(unlike)}')
     try:
-        found = interval.ratio(*(_sample(c.values, c.past, c.step) for c in (baseline, candidate)), confidence)
+        found = interval.ratio(*(_sample(cell.values, cell.past, cell.step) for cell in both), confidence)
     except ValueError as err:
         found = Ratio(None, why=str(err))
-    verdict = word(found.low, found.high, fields['better'], margin)
-    if {v.value for v in (*baseline.values, *candidate.values)} == {0}:
-        verdict = 'equivalent' if min(sides['sessions_baseline'], sides['sessions_candidate']) > 1 else 'undecided'
-        found = replace(found, why=f'always 0 on both sides, {sides["n"]} run{"s" if sides["n"] > 1 else ""}')
-    reasons = [fields['label'], found.why, *(f'{name}: newest {side.reason}' for name, side in
-                                             zip(names, (baseline, candidate), strict=True) if side.reason)]
-    if not fields['better']:
-        reasons.append('whether higher or lower is better is not known')
-    return Row(**fields, **sides, ratio=found.ratio, low=found.low, high=found.high, paired=found.paired,
+    verdict: Word = word(found.low, found.high, fields['better'], margin)
+    if not any(v.value for cell in both for v in cell.values):
+        found = replace(found, why=f'always 0 on both sides, {fields["n"]} run{"s" if fields["n"] > 1 else ""}')
+        if min(fields['sessions_baseline'], fields['sessions_candidate']) > 1:
+            verdict = 'equivalent'
+    reasons = [fields['label'], found.why, *(f'{name}: newest {cell.reason}' for name, cell in
+                                             zip(names, both, strict=True) if cell.reason),
+               '' if fields['better'] else 'whether higher or lower is better is not known']
+    return Row(**fields, ratio=found.ratio, low=found.low, high=found.high, paired=found.paired,
                verdict='undecided' if fields['label'] else verdict, reason='; '.join(filter(None, reasons)),
                notes=[found.note] if found.note else [])
 
@@ -206,52 +202,31 @@ def _sides(baseline: Sequence[Value], candidate: Sequence[Value]) -> dict[str, A
     return fields
 
 
-def marked(compared: Comparison) -> Comparison:
-    """Return the comparison; of two partitions that are a declared pair, rows have what was expected."""
-    names = compared.baseline.name.split(':') + compared.candidate.name.split(':')
-    kinds = {compared.baseline.kind, compared.candidate.kind}
-    if kinds != {'partition'} or names[0] != names[2] or names[0] not in systems.names():
-        return compared
-    for pair in pairs.read(systems.read(names[0])):
-        if [pair.baseline, pair.candidate] == [names[1], names[3]]:
-            compared = beside(pair, compared)
-            for expected in pair.expect:
-                compared.rows[:] = [row.model_copy(update={
-                    'expected': expected.said, 'state': expected.state(row, compared.confidence)[0]})
-                    if expected.fits(row) else row for row in compared.rows]
-    return compared
-
-
-def beside(pair: Pair, compared: Comparison) -> Comparison:
-    """Return the comparison with the rows of expectations that name the baseline's metric."""
-    rows = [row for expected in pair.expect if expected.against for row in _speedups(expected, compared)]
-    return compared.model_copy(update={'rows': [*compared.rows, *rows]})
-
-
-def _speedups(expected: Expectation, compared: Comparison) -> Iterator[Row]:
+def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Callable[..., Row]) -> Iterator[Row]:
     """Yield a row for each case of the candidate, beside the fastest of the baseline's figures that fit."""
-    stand = sorted((c for c in compared.baseline.cells if expected.stands(c)),
-                   key=lambda c: median(v.value for v in c.values) if c.values else -math.inf)
-    cases: dict[tuple[str, str], list[Measured]] = {}
-    for cell in compared.candidate.cells:
+    stands = max((cell for cell in baseline.cells if expected.stands(cell)), default=None,
+                 key=lambda cell: median(v.value for v in cell.values) if cell.values else -math.inf)
+    cases: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    for cell in candidate.cells:
         if expected.adds(cell):
-            cases.setdefault((cell.case, cell.environ), []).append(cell)
+            cases[cell.case, cell.environ].append(cell)
     check, metric = expected.metric.split('.')
     sums = [_sum(cells, metric) for cells in cases.values()]
-    if not sums and stand:
-        sums = [replace(stand[-1], check=check, case=check, metric=metric, values=[], label='', reason='')]
-    for candidate in sums:
-        one = stand[-1] if stand else replace(candidate, values=[], label='', reason='')
-        row = _row(one, candidate, (compared.baseline.name, compared.candidate.name), compared.margin, True,
-                   compared.confidence, _NODE_TO_NODE)
-        differs = [Difference(fact='program', baseline=one.case, candidate=candidate.case),
-                   *(d for d in row.differs if d.fact != 'check')] if one.values and candidate.values else []
-        said = '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in differs)
-        notes = [f'{model.SPEEDUP}; the programs differ: {said}',
-                 f'per joule is left out: {one.check} notes no energy'] if differs else []
-        yield row.model_copy(update={
-            'subsystem': candidate.subsystem, 'check': check, 'benchmark': candidate.case, 'metric': metric,
-            'against': expected.beside, 'differs': differs, 'notes': [*row.notes, *notes]})
+    if not sums and stands:
+        sums = [replace(_nothing(stands), check=check, case=check)]
+    for other in sums:
+        one = stands or _nothing(other)
+        found = row(one, other, never=_NODE_TO_NODE)
+        differs, notes = [], []
+        if one.values and other.values:
+            differs = [Difference(fact='program', baseline=one.case, candidate=other.case),
+                       *(d for d in found.differs if d.fact != 'check')]
+            said = '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in differs)
+            notes = [f'{model.SPEEDUP}; the programs differ: {said}',
+                     f'per joule is left out: {one.check} notes no energy']
+        yield found.model_copy(update={
+            'subsystem': other.subsystem, 'check': check, 'benchmark': other.case, 'metric': metric,
+            'against': expected.beside, 'differs': differs, 'notes': [*found.notes, *notes]})
 
 
 def _sum(cells: list[Measured], metric: str) -> Measured:
@@ -282,10 +257,10 @@ def of_session(system: System, uuid: str, planned: list[Any], confidence: float 
     outcomes = []
     for pair in pairs.read(system):
         both = (pair.baseline, pair.candidate)
-        metrics = [m for expected in pair.expect for m in (expected.metric, expected.against) if m]
+        metrics = {shared(m) for expected in pair.expect for m in (expected.metric, expected.against) if m}
         sides = [resolve.partition(f'{system.name}:{name}', uuid, metrics) for name in both]
-        compared = compare(*resolve.settled(*sides), confidence=confidence)
-        outcomes += [o for o in pairs.judged(pair, beside(pair, compared))
+        compared = compare(*resolve.settled(*sides), confidence=confidence, declared=[pair])
+        outcomes += [o for o in pairs.judged(pair, compared)
                      if any((o.benchmark, name) in cases or (not o.subsystem and (o.benchmark, name) in checks)
                             for name in both)]
     return outcomes

@@ -62,13 +62,6 @@ class Row(Strict):
     expected: str = ''               # of the declared pair (systems/<name>/pairs.yaml): 'at least 0.97'
     state: State | Literal[''] = ''  # how that stands
 
-    @property
-    def speed(self) -> float | None:
-        """The candidate's speed as a share of the baseline's: a ratio of times turned over."""
-        if not self.ratio or not self.better or self.refused or self.label:
-            return None
-        return self.ratio if self.better == 'higher' else 1 / self.ratio
-
 
 class Mean(Strict):
     """The geometric mean of a subsystem's speeds; each check counts once, whatever its cases and metrics."""

@@ -12,34 +12,33 @@ from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
 from parity.base.strict import Strict
 from parity.compare.model import Comparison, Measured, Outcome, Row, State
-from parity.plan import LoadedCheck, Plan, PlannedMetric
+from parity.plan import LoadedCheck, Plan
 from parity.plan.identity import shared
 from parity.records.outset import parameters
 from parity.stats import bounds
+from parity.system import systems
 from parity.system.systems import Name, System
 
 
-def _words(given: Any) -> Any:
-    """Return parameters as ReFrame prints them. YAML reads yes and no as truth values: those must be quoted."""
-    if not isinstance(given, dict):
-        return given
-    if wrong := [name for name, value in given.items() if isinstance(value, bool) or value is None]:
-        raise ValueError(f'{wrong[0]}: {given[wrong[0]]!r} is no text; put it in quotes')
-    return {str(name): str(value) for name, value in given.items()}
+def _word(given: Any) -> str:
+    """Return a value as ReFrame prints it. YAML reads yes and no as truth values: those must be quoted."""
+    if isinstance(given, bool) or given is None:
+        raise ValueError(f'{given!r} is no text; put it in quotes')
+    return str(given)
 
 
 Bound = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 _NAMED = StringConstraints(pattern=r'^\w+\.\w+$')
-_TEXTS = BeforeValidator(_words)
+Text = Annotated[str, BeforeValidator(_word)]
 
 
 class Expectation(Strict):
     """An expected ratio candidate / baseline, for every case of the check that has the parameters."""
 
     metric: Annotated[str, _NAMED]                      # Check.metric
-    parameters: Annotated[dict[str, str], _TEXTS] = {}
+    parameters: dict[str, Text] = {}
     against: Annotated[str, _NAMED] | None = None       # the baseline's, beside the sum of the candidate's devices
-    against_parameters: Annotated[dict[str, str], _TEXTS] = {}
+    against_parameters: dict[str, Text] = {}
     at_least: Bound = None
     at_most: Bound = None
     why: str = ''
@@ -104,6 +103,13 @@ class Pairs(Strict):
     pairs: list[Pair]
 
 
+def between(baseline: str, candidate: str) -> list[Pair]:
+    """Return the declared pairs of two sides that are partitions, as system:partition; [] of others."""
+    system = baseline.partition(':')[0]
+    return [pair for pair in (read(systems.read(system)) if system in systems.names() else ())
+            if (f'{system}:{pair.baseline}', f'{system}:{pair.candidate}') == (baseline, candidate)]
+
+
 def file_of(system: str) -> Path:
     return paths.root() / 'systems' / system / 'pairs.yaml'
 
@@ -121,16 +127,15 @@ def read(system: System) -> list[Pair]:
 
 
 def _partitions_wrong(system: System, found: list[Pair]) -> Iterator[tuple[tuple, str]]:
-    valid, seen = [p.name for p in system.partitions], set()
-    for i, pair in enumerate(found):
-        for key in ('baseline', 'candidate'):
-            if getattr(pair, key) not in valid:
-                yield ('pairs', i, key), unknown('partition', getattr(pair, key), valid)
-        if pair.baseline == pair.candidate:
-            yield ('pairs', i, 'candidate'), f'{pair.candidate} is its own baseline'
-        if (both := (pair.baseline, pair.candidate)) in seen:
-            yield ('pairs', i), f'{pair.baseline} and {pair.candidate} are declared twice'
-        seen.add(both)
+    valid, both = [p.name for p in system.partitions], [(pair.baseline, pair.candidate) for pair in found]
+    for i, (baseline, candidate) in enumerate(both):
+        for key, name in (('baseline', baseline), ('candidate', candidate)):
+            if name not in valid:
+                yield ('pairs', i, key), unknown('partition', name, valid)
+        if baseline == candidate:
+            yield ('pairs', i, 'candidate'), f'{candidate} is its own baseline'
+        if (baseline, candidate) in both[:i]:
+            yield ('pairs', i), f'{baseline} and {candidate} are declared twice'
 
 
 def problems(system: System, plan: Plan) -> list[str]:
@@ -147,43 +152,36 @@ def problems(system: System, plan: Plan) -> list[str]:
 
 
 def _fits_nothing(expected: Expectation, checks: dict[str, LoadedCheck]) -> str:
-    found = _named(expected.metric, expected.parameters, checks)
-    if isinstance(found, str) or not expected.against:
-        return found if isinstance(found, str) else ''
-    beside = _named(expected.against, expected.against_parameters, checks)
-    if isinstance(beside, str):
-        return f'against: {beside}'
-    metrics = [(f'{check.check}.{m.name}', m) for check in checks.values() for m in check.metrics]
-    if not _of_devices(found):
-        valid, why = [n for n, m in metrics if _of_devices(m)], f'{expected.metric} is no rate of several devices'
-    elif (found.unit, found.better) != (beside.unit, beside.better):
-        valid = [n for n, m in metrics if (m.unit, m.better) == (found.unit, found.better) and not _of_devices(m)]
-        why = (f'against: {expected.against} is in {beside.unit}, {beside.better} is better; {expected.metric} is '
-               f'in {found.unit}, {found.better} is better')
-    else:
+    """Return why no figure of the checks can be what is expected, and what is valid; '' where one can."""
+    sides = [('', expected.metric, expected.parameters)]
+    sides += [('against: ', expected.against, expected.against_parameters)] if expected.against else []
+    for where, named, given in sides:
+        for kind, name, valid in _names(named, given, checks):
+            if name not in valid:
+                return where + unknown(kind, name, valid or ['none'])
+    if not expected.against:
         return ''
-    return f'{why}; valid: {", ".join(valid) or "none"}'
+    metrics = {f'{check.check}.{m.name}': m for check in checks.values() for m in check.metrics}
+    found, beside = metrics[expected.metric], metrics[expected.against]
+    able = [name for name, m in metrics.items() if shared(f'{name}0') == name and m.better == 'higher']
+    alike = [name for name, m in metrics.items() if (m.unit, m.better) == (found.unit, found.better)]
+    if expected.metric not in able:
+        return f'{expected.metric} is no rate of several devices; valid: {", ".join(able) or "none"}'
+    if expected.against not in alike:
+        return (f'against: {expected.against} is in {beside.unit}, {beside.better} is better; {expected.metric} '
+                f'is in {found.unit}, {found.better} is better; '
+                f'valid: {", ".join(name for name in alike if name not in able) or "none"}')
+    return ''
 
 
-def _of_devices(metric: PlannedMetric) -> bool:
-    """Return whether the figures of devices can be added up."""
-    return shared(f'{metric.name}0') == metric.name and metric.better == 'higher'
-
-
-def _named(named: str, given: dict[str, str], checks: dict[str, LoadedCheck]) -> PlannedMetric | str:
-    """Return the metric that a file names as Check.metric, or why there is none, or none with these parameters."""
+def _names(named: str, given: dict[str, str], checks: dict[str, LoadedCheck]) -> Iterator[tuple[str, str, list]]:
+    """Yield kind, name and what is valid of each part of Check.metric with parameters; end at a wrong one."""
     check, metric = named.split('.')
-    if check not in checks:
-        return unknown('check', check, list(checks))
-    if metric not in (valid := {m.name: m for m in checks[check].metrics}):
-        return unknown('metric', metric, list(valid))
+    yield 'check', check, list(checks)
+    yield 'metric', metric, [m.name for m in checks[check].metrics]
     for name, value in given.items():
-        of = checks[check].parameters
-        if name not in of:
-            return unknown('parameter', name, list(of) or ['none'])
-        if value not in of[name]:
-            return unknown(name, value, of[name])
-    return valid[metric]
+        yield 'parameter', name, list(checks[check].parameters)
+        yield name, value, checks[check].parameters[name]
 
 
 def judged(pair: Pair, compared: Comparison) -> Iterator[Outcome]:

@@ -78,6 +78,8 @@ def mean(parts: Sequence[tuple[float, Sample]]) -> Sample:
 
 def ratio(baseline: Sample, candidate: Sample, confidence: float = CONFIDENCE) -> Ratio:
     """Return exp(difference of the means of session means), with its interval where their variance is known."""
+    if not (baseline.sessions and candidate.sessions):
+        return Ratio(None, why='no session of a side has all of these metrics')
     both = baseline.sessions.keys() & candidate.sessions.keys()
     every = len(baseline.sessions) + len(candidate.sessions)
     if paired := len(both) > 1 and every - 2 * len(both) <= _ALONE * every:
