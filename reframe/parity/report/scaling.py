@@ -19,7 +19,7 @@ from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.base.text import columns, visible
 from parity.compare.model import differing
 from parity.compare.resolve import DAYS
-from parity.records import database, history, outset
+from parity.records import database, history
 from parity.report import drawings
 from parity.report.drawings import Drawn, Plot, Points
 from parity.stats import interval
@@ -92,10 +92,10 @@ def of_check(check: str, by: str = '') -> list[Sweep]:
                           f'reframe -c checks/ -n {check} -P {AXES[by or "nodes"][1]} -r')
 
 
-def _rows(uuids: Iterable[str], checks: Collection[str]) -> list[pl.DataFrame]:
+def _rows(uuids: Iterable[str], checks: Collection[str], *wanted: pl.Expr) -> list[pl.DataFrame]:
     """Return the figures of these checks, those of each check, place and environment by themselves."""
     rows = history.rows(uuids).filter(
-        pl.col('check').is_in(list(checks)), pl.col('rerun_of') == '', pl.col('value').is_not_null(),
+        *wanted, pl.col('check').is_in(list(checks)), pl.col('rerun_of') == '', pl.col('value').is_not_null(),
         pl.col('reason') == '').with_columns(place=pl.col('system') + ':' + pl.col('partition'))
     return rows.collect().partition_by('check', 'place', 'environ', maintain_order=True)
 
@@ -108,11 +108,21 @@ def _sweeps(rows: pl.DataFrame, by: str) -> Iterator[Sweep]:
     newest = (rows if several.is_empty() else several)['start'].max()
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows.filter(pl.col('start') >= (newest or 0) - DAYS * 86400).sort('start').iter_rows(named=True):
-        kept = {name: v for name, v in outset.parameters(row['case']).items() if name not in AXES[by][0]}
-        case = ''.join([row['check'], *(f' %{name}={v}' for name, v in kept.items())])
-        groups[case, row['metric']].append({**row, 'facts': _facts(row['alike'])})
+        groups[_without(by, row['case']), row['metric']].append({**row, 'facts': _facts(row['alike'])})
     for (case, _), own in groups.items():
         yield _sweep(case, by, own)
+
+
+def _without(by: str, case: str) -> str:
+    """Return the case without the parameters that sweep the axis."""
+    return ' %'.join(part for part in case.split(' %') if part.partition('=')[0] not in AXES[by][0])
+
+
+def _declared(case: str, metric: str) -> str:
+    """Return strong or weak, as the code declares it for a figure of all ranks or threads together; else ''."""
+    name = f'{case.replace(" ", "")}.{metric}'
+    return next((kind for code in codes.every() for pattern, kind in code.scales.items()
+                 if re.match(pattern, name)), '')
 
 
 def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> Sweep:
@@ -132,17 +142,14 @@ def _sweep(case: str, by: str, rows: list[dict[str, Any]]) -> Sweep:
             continue
         sizes[size] = [row for row in own if not differing(row['facts'], facts) and row['label'] == label]
         notes += [f'{by} {size}: {label}'] if label else []
-    kind, problem = _kind(f'{case.replace(" ", "")}.{last["metric"]}',
-                          [sizes[size][-1]['facts'] for size in sorted(sizes)])
+    kind, problem = _kind(_declared(case, last['metric']), [sizes[size][-1]['facts'] for size in sorted(sizes)])
     points = [_point(size, sizes[size], min(sizes), sizes[min(sizes)], kind) for size in sorted(sizes)]
     about = (last[name] for name in ('place', 'environ', 'subsystem', 'check'))
     return Sweep(*about, case, last['metric'], last['unit'], last['better'], by, kind, problem, points, notes)
 
 
-def _kind(name: str, facts: list[dict[str, str]]) -> tuple[str, str]:
+def _kind(kind: str, facts: list[dict[str, str]]) -> tuple[str, str]:
     """Return strong, weak or '', and how the problem goes with the size, as the runs' own inputs tell."""
-    kind = next((kind for code in codes.every() for pattern, kind in code.scales.items()
-                 if re.match(pattern, name)), '')
     inputs, commands = (list(dict.fromkeys(re.sub(r' [pq]=\d+', '', each.get(fact, '')) for each in facts))
                         for fact in ('input', 'arguments'))
     told = f'{inputs[0]} .. {inputs[-1]}' if inputs[1:] else inputs[0]
@@ -239,21 +246,24 @@ def table(sweeps: list[Sweep]) -> str:
 # ---- drawings
 
 def drawn(session: str, cells: Iterable[Cell]) -> list[Drawn]:
-    """Return a drawing for each sweep of the session's cells whose kind is known: figures with their intervals,
-    and a line for what scales without loss."""
-    swept = [cell for cell in cells if cell.value is not None
-             and any(name in outset.parameters(cell.case) for names, _ in AXES.values() for name in names)]
+    """Return a drawing for each sweep of the session's cells whose kind is known, `drawings.MOST` at most: figures
+    with their intervals, and a line for what scales without loss."""
+    swept: dict[tuple[str, str], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        case = next((case for by in AXES if (case := _without(by, cell.case)) != cell.case), '')
+        if cell.value is not None and case and _declared(case, cell.metric):
+            swept[case, cell.metric].append(cell)
+    chosen = [cell for own in list(swept.values())[:drawings.MOST] for cell in own]
     plots: dict[Plot, list[Points]] = defaultdict(list)
-    for system, partition in sorted({(cell.system, cell.partition) for cell in swept}):
+    for system, partition in sorted({(cell.system, cell.partition) for cell in chosen}):
         nights = database.sessions_of(system, partition, DAYS, until=session)
-        for rows in _rows(nights, {cell.check for cell in swept}):
-            if rows['place'][0] == f'{system}:{partition}':
-                axes = ([s for s in _sweeps(rows, by) if s.points[1:]] for by in AXES)
-                for sweep in next(filter(None, axes), []):
-                    if sweep.kind:
-                        plot = Plot(sweep.subsystem, sweep.case, sweep.by, '', sweep.metric, sweep.unit,
-                                    sweep.better)
-                        plots[plot].append(_points(sweep, f'{partition}+{sweep.environ}, {sweep.kind}'))
+        wanted = pl.col('case').is_in([cell.case for cell in chosen]) & (pl.col('partition') == partition)
+        for rows in _rows(nights, {cell.check for cell in chosen}, wanted):
+            axes = ([sweep for sweep in _sweeps(rows, by) if sweep.points[1:]] for by in AXES)
+            for sweep in next(filter(None, axes), []):
+                if sweep.kind:
+                    plot = Plot(sweep.subsystem, sweep.case, sweep.by, '', sweep.metric, sweep.unit, sweep.better)
+                    plots[plot].append(_points(sweep, f'{partition}+{sweep.environ}, {sweep.kind}'))
     return [made for plot, points in plots.items() if (made := drawings.scatter(plot, points))]
 
 
