@@ -105,9 +105,13 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = RATE,
     run.tell(events, nodes)
     run.all()
     state = run.state[cell, column]
-    for k in np.flatnonzero(nights.counts):
-        here = slice(nights.start[k], nights.start[k + 1])
-        state[here] = _counted(nights.total[here], rate)
+    counts = np.flatnonzero(nights.counts)
+    for g in np.unique(groups[counts]):
+        like = [slice(nights.start[k], nights.start[k + 1]) for k in counts[groups[counts] == g]]
+        heads = [head for here in like if len(head := nights.total[here][:FIRST]) > 1]
+        over = sum(head.var(ddof=1) for head in heads) / max(sum(head.mean() for head in heads), 1e-9)
+        for here in like:
+            state[here] = _counted(nights.total[here], max(1.0, over), rate)
     return Outcome(state, run.wanted[cell, column], run.cells(), column)
 
 
@@ -520,16 +524,14 @@ class _Follow:
                      self.since, self.soft, clear, self.x[each[:, None], order], self.episode)
 
 
-def _counted(totals: np.ndarray, rate: float) -> np.ndarray:
+def _counted(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
     """Return the state of each night of counts, the sums of a night's runs; lower is better.
 
     Of s + H events, s fall into the last k nights and H into the n nights before. By chance s is binomial with
-    k / (k + n). Both are divided by the nights' variance over their mean, at least 1. A night counts for no more
-    than chance alone gives once in 1 / rate nights."""
+    k / (k + n). Both are divided by ``ratio``, the variance of like cells' nights over their mean. A night counts
+    for no more than chance alone gives once in 1 / rate nights."""
     state = np.full(len(totals), TOO_FEW)
-    head = totals[:FIRST]
-    ratio = max(1.0, head.var(ddof=1) / max(head.mean(), 1e-9)) if len(head) > 1 else 1.0
-    level, slow, back = list(head), None, 0
+    level, slow, back = list(totals[:FIRST]), None, 0
     for t in range(FIRST, len(totals)):
         mean = (sum(level) + .5) / len(level)
         if slow is not None:

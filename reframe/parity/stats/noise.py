@@ -18,8 +18,6 @@ CLIP, FARTHER = 0.95, 0.72
 #: Covariance of nights i and j: v ((1 - share) [i = j] + share phi^|i - j|).
 _SHARES, _PHIS = np.array([.2, .4, .6, .8, .95]), np.array([.3, .6, .8, .9, .97])
 _GRID = [(0.0, 0.0), *((s, p) for s in _SHARES for p in _PHIS)]
-#: Slow noise looks like drift: it needs evidence (logarithm of its weight beforehand), of one cell alone most.
-_BEFORE = np.array([{.9: -1.0, .97: -2.0}.get(p, 0.0) for _, p in _GRID])
 #: The noise of all other cells counts as much as this many more cells of the group.
 _OTHERS = 5
 #: A group's scatter is known no better than by so many degrees of freedom.
@@ -94,8 +92,7 @@ class Noise:
         for g in np.unique(at):
             mine = known[at == g]
             others = max(1, cells_of.sum() - cells_of[g])
-            logs = (everyone - of_group[g]) * min(1.0, _OTHERS / others)
-            logs += of_group[g] + _BEFORE * (1 + 3 / len(mine))
+            logs = of_group[g] + (everyone - of_group[g]) * min(1.0, _OTHERS / others)
             weight = np.exp(logs - logs.max())
             weight /= weight.sum()
             v = np.exp(np.log(square[mine] / free[mine, None]).mean(axis=0))
