@@ -75,11 +75,12 @@ def of_check(check: str, by: str = '') -> list[Sweep]:
     if by and by not in AXES:
         raise UsageError(f'--by {by}: valid: {", ".join(AXES)}')
     uuids = database.uuids()
-    planned = history.rows(uuids).select('check').unique().collect()['check'].sort().to_list()
-    if not planned:
+    planned = history.rows(uuids).select('check', 'case', 'reason').unique(maintain_order=True).collect()
+    if not (checks := sorted({*planned['check']})):
         raise NothingMeasured('no session is stored; run: reframe -c checks/ -r')
-    if check not in planned:
-        raise UsageError(unknown('check', check, planned))
+    if check not in checks:
+        raise UsageError(unknown('check', check, checks))
+    planned = planned.filter(check=check)
     seen, rows = [], _rows(uuids, [check])
     for axis in [by] if by else AXES:
         sweeps = [sweep for own in rows for sweep in _sweeps(own, axis)]
@@ -87,9 +88,10 @@ def of_check(check: str, by: str = '') -> list[Sweep]:
             return [sweep for sweep in found if sweep.kind] or found
         if sizes := sorted({point.size for sweep in sweeps for point in sweep.points}):
             seen.append(f'{axis} {", ".join(map(str, sizes))}')
+    axis = by or ('threads' if any(' %threads=' in case for case in planned['case']) else 'nodes')
     raise NothingMeasured(f'{check}: nothing to scale: no place has figures on two sizes ('
-                          f'{"; ".join(seen) or "none at all"}); measure some: '
-                          f'reframe -c checks/ -n {check} -P {AXES[by or "nodes"][1]} -r')
+                          f'{"; ".join(seen) or planned["reason"][-1] or f"{axis} unknown"}); measure some: '
+                          f'reframe -c checks/ -n {check} -P {AXES[axis][1]} -r')
 
 
 def _rows(uuids: Iterable[str], checks: Collection[str], *wanted: pl.Expr) -> list[pl.DataFrame]:
