@@ -29,7 +29,7 @@ from stored import Stored
 
 def side(*sessions, past=(), step=None, name='s'):
     """A side of these sessions, each a list of runs; those of one name are the same sessions."""
-    return sample({f'{name}{i}': runs for i, runs in enumerate(sessions)}, {f'past {i}': runs for i, runs in enumerate(past)}, step)
+    return sample(*([(f'{named}{i}', value) for i, runs in enumerate(of) for value in runs] for named, of in ((name, sessions), ('past ', past))), step)
 
 
 def test_intervals_hold_what_they_state():

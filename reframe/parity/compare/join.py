@@ -45,13 +45,15 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     alike, unknown = _known([(one.facts, other.facts) for one, other in joined if one.values and other.values])
     notes = [f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes]
     notes += [f'{neither} metrics were measured on neither side'] if (neither := len(every) - len(joined)) else []
-    notes += ['in print each run counts as a session: intervals hold for these runs, and say nothing of other days'
-              ] if baseline.kind == 'published' else []
+    if baseline.kind == 'published':
+        notes.append('in print each run counts as a session: intervals hold for these runs, and say nothing of '
+                     'other days')
     for expected in (expected for pair in declared for expected in pair.expect):
         rows += _speedups(expected, baseline, candidate, row) if expected.against else []
-        rows = [each.model_copy(update={
-            'expected': expected.said, 'state': expected.state(each, confidence)[0]})
-            if expected.fits(each) else each for each in rows]
+        for i, each in enumerate(rows):
+            if expected.fits(each):
+                state, _ = expected.state(each, confidence)
+                rows[i] = each.model_copy(update={'expected': expected.said, 'state': state})
     return Comparison(
         baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
         differs=differs, labelled=label, rows=rows, means=means, notes=[*notes, *unknown])
@@ -98,13 +100,12 @@ def _nothing(like: Measured, there: Sequence[Measured] = ()) -> Measured:
 
 def _known(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]:
     """Return the facts that all rows that were compared share, and a note for each that one side does not tell."""
-    shared: dict[str, set[str]] = {}
-    alone: Counter[str] = Counter()
+    found, alone = defaultdict(set), Counter()
     for one, other in facts:
         for fact in one.keys() | other.keys():
-            shared.setdefault(fact, set()).update((one.get(fact, 'not known'), other.get(fact, 'not known')))
+            found[fact] |= {one.get(fact), other.get(fact)}
         alone.update(one.keys() ^ other.keys() if one and other else {'software, ranks, size and all else'})
-    return ({fact: values.pop() for fact, values in sorted(shared.items()) if len(values) == 1},
+    return ({fact: values.pop() for fact, values in sorted(found.items()) if len(values) == 1},
             [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(alone.items())])
 
 
@@ -117,7 +118,7 @@ def _means(compared: Iterable[tuple[Row, tuple[Measured, Measured]]], confidence
     found = defaultdict(list)
     for row, both in compared:
         if row.ratio and row.better and not row.label:
-            found[row.subsystem].append((row, [_sample(cell.values, cell.past, cell.step) for cell in both]))
+            found[row.subsystem].append((row, [_sample(cell) for cell in both]))
     means = []
     for subsystem, rows in sorted(found.items()):
         metrics = Counter((row.check, row.benchmark) for row, _ in rows)
@@ -143,7 +144,11 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
     both, known = (baseline, candidate), baseline if baseline.values else candidate
     fields = {name: getattr(known, name) for name in ('subsystem', 'check', 'metric', 'unit', 'better', 'changed')}
     fields |= {'benchmark': known.case, 'label': baseline.label or candidate.label,
-               **_sides(baseline.values, candidate.values)}
+               'n': min(len(baseline.values), len(candidate.values))}
+    for side, cell in (('baseline', baseline), ('candidate', candidate)):
+        values = [v.value for v in cell.values]
+        fields |= {f'n_{side}': len(values), f'sessions_{side}': len({v.session for v in cell.values}),
+                   side: median(values) if values else None, f'spread_{side}': interval.spread(values)}
     if not (baseline.values and candidate.values):
         return Row(**fields, reason='; '.join(f'not measured on {name}: {cell.reason or "not among its cases"}'
                                               for name, cell in zip(names, both, strict=True) if not cell.values))
@@ -154,12 +159,12 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
                   if never is None or d.fact in never]:
         return Row(**fields, refused=True, reason=f'not like for like: {"; ".join(unlike)}')
     try:
-        found = interval.ratio(*(_sample(cell.values, cell.past, cell.step) for cell in both), confidence)
+        found = interval.ratio(*(_sample(cell) for cell in both), confidence)
     except ValueError as err:
         found = Ratio(None, why=str(err))
     verdict: Word = word(found.low, found.high, fields['better'], margin)
     if not any(v.value for cell in both for v in cell.values):
-        found = replace(found, why=f'always 0 on both sides, {fields["n"]} run{"s" if fields["n"] > 1 else ""}')
+        found = found._replace(why=f'always 0 on both sides, {fields["n"]} run{"s" if fields["n"] > 1 else ""}')
         if min(fields['sessions_baseline'], fields['sessions_candidate']) > 1:
             verdict = 'equivalent'
     reasons = [fields['label'], found.why, *(f'{name}: newest {cell.reason}' for name, cell in
@@ -170,17 +175,14 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
                notes=[found.note] if found.note else [])
 
 
-def _sample(values: Iterable[Value], past: Iterable[Value] = (), step: float | None = None) -> Sample:
-    now, before = defaultdict(list), defaultdict(list)
-    for sessions, of in ((now, values), (before, past)):
-        for each in of:
-            sessions[each.session].append(each.value)
-    return interval.sample(now, before, step)
+def _sample(cell: Measured) -> Sample:
+    return interval.sample(*([(v.session, v.value) for v in of] for of in (cell.values, cell.past)), cell.step)
 
 
 def limits(values: Sequence[Value]) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of figures that stand beside none; None where they have none."""
-    return interval.limits(_sample(values)) if values and min(v.value for v in values) > 0 else (None, None)
+    known = values and min(v.value for v in values) > 0
+    return interval.limits(interval.sample((v.session, v.value) for v in values)) if known else (None, None)
 
 
 def word(low: float | None, high: float | None, better: str, margin: float) -> Word:
@@ -192,24 +194,13 @@ def word(low: float | None, high: float | None, better: str, margin: float) -> W
     return 'faster' if (low > 1) == (better == 'higher') else 'slower'
 
 
-def _sides(baseline: Sequence[Value], candidate: Sequence[Value]) -> dict[str, Any]:
-    """Return counts, medians and spreads; None where a side has no runs."""
-    fields: dict[str, Any] = {'n': min(len(baseline), len(candidate))}
-    for name, values in (('baseline', baseline), ('candidate', candidate)):
-        figures = [v.value for v in values]
-        fields |= {f'n_{name}': len(figures), f'sessions_{name}': len({v.session for v in values}),
-                   name: median(figures) if figures else None, f'spread_{name}': interval.spread(figures)}
-    return fields
-
-
 def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Callable[..., Row]) -> Iterator[Row]:
     """Yield a row for each case of the candidate, beside the fastest of the baseline's figures that fit."""
-    stands = max((cell for cell in baseline.cells if expected.stands(cell)), default=None,
+    stands = max(filter(expected.stands, baseline.cells), default=None,
                  key=lambda cell: median(v.value for v in cell.values) if cell.values else -math.inf)
     cases: dict[tuple[str, str], list[Measured]] = defaultdict(list)
-    for cell in candidate.cells:
-        if expected.adds(cell):
-            cases[cell.case, cell.environ].append(cell)
+    for cell in filter(expected.adds, candidate.cells):
+        cases[cell.case, cell.environ].append(cell)
     check, metric = expected.metric.split('.')
     sums = [_sum(cells, metric) for cells in cases.values()]
     if not sums and stands:
@@ -217,16 +208,16 @@ def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Calla
     for other in sums:
         one = stands or _nothing(other)
         found = row(one, other, never=_NODE_TO_NODE)
-        differs, notes = [], []
+        differs, notes = [], found.notes
         if one.values and other.values:
             differs = [Difference(fact='program', baseline=one.case, candidate=other.case),
                        *(d for d in found.differs if d.fact != 'check')]
             said = '; '.join(f'{d.fact} {d.baseline} | {d.candidate}' for d in differs)
-            notes = [f'{model.SPEEDUP}; the programs differ: {said}',
+            notes = [*notes, f'{model.SPEEDUP}; the programs differ: {said}',
                      f'per joule is left out: {one.check} notes no energy']
         yield found.model_copy(update={
             'subsystem': other.subsystem, 'check': check, 'benchmark': other.case, 'metric': metric,
-            'against': expected.beside, 'differs': differs, 'notes': [*found.notes, *notes]})
+            'against': expected.beside, 'differs': differs, 'notes': notes})
 
 
 def _sum(cells: list[Measured], metric: str) -> Measured:

@@ -120,22 +120,18 @@ def read(system: System) -> list[Pair]:
     if not file.exists():
         return []
     found = yamlfile.read(file, Pairs).pairs
-    if wrong := list(_partitions_wrong(system, found)):
+    valid, both, wrong = [p.name for p in system.partitions], [(p.baseline, p.candidate) for p in found], []
+    for i, (baseline, candidate) in enumerate(both):
+        wrong += [(('pairs', i, key), unknown('partition', name, valid))
+                  for key, name in (('baseline', baseline), ('candidate', candidate)) if name not in valid]
+        if baseline == candidate:
+            wrong.append((('pairs', i, 'candidate'), f'{candidate} is its own baseline'))
+        if (baseline, candidate) in both[:i]:
+            wrong.append((('pairs', i), f'{baseline} and {candidate} are declared twice'))
+    if wrong:
         node = yamlfile.load(file)[1]
         raise UsageError('\n'.join(f'{file}:{yamlfile.line_of(node, keys)}: {why}' for keys, why in wrong))
     return found
-
-
-def _partitions_wrong(system: System, found: list[Pair]) -> Iterator[tuple[tuple, str]]:
-    valid, both = [p.name for p in system.partitions], [(pair.baseline, pair.candidate) for pair in found]
-    for i, (baseline, candidate) in enumerate(both):
-        for key, name in (('baseline', baseline), ('candidate', candidate)):
-            if name not in valid:
-                yield ('pairs', i, key), unknown('partition', name, valid)
-        if baseline == candidate:
-            yield ('pairs', i, 'candidate'), f'{candidate} is its own baseline'
-        if (baseline, candidate) in both[:i]:
-            yield ('pairs', i), f'{baseline} and {candidate} are declared twice'
 
 
 def problems(system: System, plan: Plan) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +46,26 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
 
 
 def settled(*sides: Side) -> tuple[Side, ...]:
-    """Keep of every cell the runs that are like its newest one: a window of nights may hold an upgrade."""
+    """Keep of every cell the runs that are like its newest one: a window of nights may hold an upgrade. Give each
+    cell of one session its runs of earlier nights, which tell how far nights differ."""
     for side in sides:
         before = sum(len(cell.values) for cell in side.cells)
         for cell in side.cells:
             cell.values = [v for v in cell.values if not differing(v.facts, cell.facts)]
         if left_out := before - sum(len(cell.values) for cell in side.cells):
             side.notes.append(f'{left_out} older runs left out: not like the newest (software, size, ranks ...)')
-    _remember(sides)
+    cells = [c for side in sides if side.kind in ('partition', 'session') for c in side.cells
+             if len({v.session for v in c.values}) == 1]
+    starts, known = database.starts() if cells else {}, {s for side in sides for s in side.sessions}
+    found: dict[tuple, Measured] = {}
+    for system, name in {tuple(c.place.split(':')) for c in cells}:
+        until = min(known & starts.keys(), key=starts.get)
+        nights = history.rows(database.sessions_of(system, name, _PAST, until)).filter(rerun_of='')
+        found |= {_key(c): c for c in of_rows('', 'session', nights).cells}
+    for cell in cells:
+        of = found.get(_key(cell), cell)
+        cell.past = [v for v in of.values if v.session not in known and of.label == cell.label
+                     and not differing(v.facts, cell.facts)]
     return sides
 
 
@@ -88,7 +100,7 @@ def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side
 
 
 def _narrow(side: Side, against: Side) -> None:
-    """Of several partitions keep the other side's; leave the other side's runs out of a window of nights."""
+    """Keep one partition of several, as the other side has; leave its runs out of a window of nights."""
     if len(against.places) == 1 < len(side.places):
         wanted, = against.places
         if wanted not in side.places:
@@ -103,22 +115,6 @@ def _narrow(side: Side, against: Side) -> None:
             raise NothingMeasured(f'{side.name} holds no other runs than those of {against.name}')
         side.sessions = [s for s in side.sessions if s not in against.sessions]
         side.notes.append(f'without the runs of {against.name}')
-
-
-def _remember(sides: Iterable[Side]) -> None:
-    """Give each cell of one session its runs of earlier nights, which tell how far nights differ."""
-    cells = [c for side in sides if side.kind in ('partition', 'session') for c in side.cells
-             if len({v.session for v in c.values}) == 1]
-    starts, known = database.starts() if cells else {}, {s for side in sides for s in side.sessions}
-    found: dict[tuple, Measured] = {}
-    for system, name in {tuple(c.place.split(':')) for c in cells}:
-        until = min(known & starts.keys(), key=starts.get)
-        nights = history.rows(database.sessions_of(system, name, _PAST, until)).filter(rerun_of='')
-        found |= {_key(c): c for c in of_rows('', 'session', nights).cells}
-    for cell in cells:
-        of = found.get(_key(cell), cell)
-        cell.past = [v for v in of.values if v.session not in known and of.label == cell.label
-                     and not differing(v.facts, cell.facts)]
 
 
 _NEEDED = ('benchmark', 'metric', 'value')
@@ -176,20 +172,19 @@ def _bad_header(header: Sequence[str]) -> str:
 
 _CELL = ('case', 'place', 'environ', 'metric')
 _key = attrgetter(*_CELL)
-_OF_CELL = (*_CELL, 'subsystem', 'check', 'unit', 'better', 'changed')
+_ABOUT = ('subsystem', 'check', 'unit', 'better', 'changed')
 _RUN = ('session', 'value', 'ended', 'reason', 'label', 'why', 'alike', 'disturbed')
 _facts = cache(json.loads)
 
 
 def of_rows(name: str, kind: str, rows: pl.LazyFrame) -> Side:
     """Make one side of rows of parity.records.history, the oldest session first."""
-    rows = rows.with_columns(place=pl.col('system') + ':' + pl.col('partition'))
-    cells = rows.filter(pl.col('label') != PASSED).group_by(_CELL, maintain_order=True).agg(
-        pl.col('subsystem', 'check', 'unit', 'better').last(), pl.col(_RUN),
-        changed=(pl.col('changed') != '').any())
-    measured = rows.filter(pl.col('context') != '').select('context').unique(maintain_order=True)
-    sessions = rows.select('session').unique(maintain_order=True)
-    cells, measured, sessions = pl.collect_all([cells, measured, sessions])
+    rows = rows.with_columns(place=pl.col('system') + ':' + pl.col('partition'), changed=pl.col('changed') != '')
+    figures = rows.filter(pl.col('label') != PASSED)
+    cells, measured, sessions = pl.collect_all([
+        figures.group_by(_CELL, maintain_order=True).agg(pl.col(_ABOUT).last(), pl.col(_RUN)),
+        rows.filter(pl.col('context') != '').select('context').unique(maintain_order=True),
+        rows.select('session').unique(maintain_order=True)])
     facts: dict[str, dict[str, None]] = defaultdict(dict)       # what the nodes that measured said of themselves
     for context in measured['context']:
         for fact, value in json.loads(context).items():
@@ -202,9 +197,8 @@ def _cell(row: dict[str, Any]) -> Measured:
     """Make a cell of several sessions. The newer one's word holds, and its runs join the older ones.
 
     Figures out of a cache and others are never put together: the newer ones stay."""
-    cell = Measured(**{name: row[name] for name in _OF_CELL})
-    runs = zip(*(row[name] for name in _RUN), strict=True)
-    for session, night in groupby(runs, key=lambda run: run[0]):
+    cell = Measured(**{name: row[name] for name in _CELL + _ABOUT})
+    for session, night in groupby(zip(*(row[name] for name in _RUN), strict=True), key=itemgetter(0)):
         values, label = [], ''
         for _, value, ended, reason, word, why, alike, disturbed in night:
             if not reason:

@@ -86,25 +86,19 @@ def _table(c: Comparison, rows: list[Row], narrow: bool) -> Table:
 def _cells(row: Row, alone: bool, margin: float) -> list[str]:
     (one, two), unit = alike(row.unit, row.baseline, row.candidate)
     metric = f'{row.metric} / {row.against}' if row.against else row.metric
-    name = f'  {row.benchmark}: {metric}' if alone else f'    {metric}'
     one, two = (text + ('' if share is None else f' ± {percent(share)}') for text, share in (
         (f'{one} {unit}'.strip(), row.spread_baseline), (two, row.spread_candidate)))
     counts = {f'{row.sessions_baseline}: {row.n_baseline}': 1, f'{row.sessions_candidate}: {row.n_candidate}': 1}
-    return [name, one, two, ' + '.join(counts), number(row.ratio, pad=True), _limits(row).strip() or NOTHING,
-            _word(row, margin)]
+    word = row.verdict + (f' (within {100 * margin:g} %)' if row.verdict == 'equivalent' else
+                          ' (lower is better)' if row.better == 'lower' and row.verdict != 'undecided' else '')
+    word += f' ({row.label.partition(":")[0]})' if row.label else ''
+    return [f'  {row.benchmark}: {metric}' if alone else f'    {metric}', one, two, ' + '.join(counts),
+            number(row.ratio, pad=True), _limits(row).strip() or NOTHING,
+            word + (f'; {row.expected}: {row.state}' if row.expected else '')]
 
 
 def _limits(of: Row | Mean) -> str:
     return '' if of.low is None else f' [{number(of.low, pad=True)}, {number(of.high, pad=True)}]'
-
-
-def _word(row: Row, margin: float) -> str:
-    """Return faster, slower ..., and what belongs to the word."""
-    beside = f' (within {100 * margin:g} %)' if row.verdict == 'equivalent' else ''
-    if row.verdict in ('faster', 'slower') and row.better == 'lower':
-        beside = ' (lower is better)'
-    label = f' ({row.label.partition(":")[0]})' if row.label else ''
-    return row.verdict + beside + label + (f'; {row.expected}: {row.state}' if row.expected else '')
 
 
 def _footnotes(c: Comparison) -> list[str]:

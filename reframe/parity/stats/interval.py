@@ -9,10 +9,11 @@ other side. Coverage: docs/compare.md, `python -m dev.coverage`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from statistics import fmean, median, quantiles
+from statistics import fmean, median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +33,7 @@ Part = tuple[float | np.ndarray, float, float]
 Sessions = Mapping[str, tuple[float, int]]
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(NamedTuple):
     """candidate / baseline. ``low`` and ``high`` are None where there is no interval: ``why`` says it."""
 
     ratio: float | None
@@ -44,27 +44,29 @@ class Ratio:
     paired: bool = False
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One side, and earlier nights of the same. ``step``: half a step of the timer, on the logarithm."""
 
     sessions: Sessions
-    past: Sessions = field(default_factory=dict)
-    step: float = 0.0
+    past: Sessions
+    step: float
 
 
-def sample(sessions: Mapping[str, Sequence[float]], past: Mapping[str, Sequence[float]],
+def sample(now: Iterable[tuple[str, float]], past: Iterable[tuple[str, float]] = (),
            step: float | None = None) -> Sample:
-    """Make a side of the runs of its sessions and of earlier nights; raises ValueError for values at or below 0.
-    ``step``: the timer's; None: as many decimals as the runs show."""
-    runs = [value for of in sessions.values() for value in of]
+    """Make a side of its runs and those of earlier nights, each with its session; raises ValueError for values at
+    or below 0. ``step``: the timer's; None: as many decimals as the runs show."""
+    sides: tuple[dict[str, list[float]], ...] = defaultdict(list), defaultdict(list)
+    for side, runs in zip(sides, (now, past), strict=True):
+        for session, value in runs:
+            side[session].append(value)
+    runs = [value for of in sides[0].values() for value in of]
     if min(runs) <= 0:
         raise ValueError('values at or below 0: no ratio')
     if step is None:
         step = 10.0 ** min(0, *(Decimal(repr(float(v))).normalize().as_tuple().exponent for v in runs))
-    now, before = ({name: (fmean(map(math.log, of)), len(of)) for name, of in each.items() if min(of) > 0}
-                   for each in (sessions, past))
-    return Sample(now, before, -math.log1p(-min(step / 2 / median(runs), 0.999)))
+    return Sample(*({name: (fmean(map(math.log, of)), len(of)) for name, of in side.items() if min(of) > 0}
+                    for side in sides), -math.log1p(-min(step / 2 / median(runs), 0.999)))
 
 
 def mean(parts: Sequence[tuple[float, Sample]]) -> Sample:
@@ -154,5 +156,4 @@ def spread(values: Sequence[float]) -> float | None:
     """Return the robust standard deviation 0.7413 x IQR as a share of the median; None of one value, or at 0."""
     if len(values) < 2 or not (middle := median(values)):
         return None
-    first, _, third = quantiles(values, n=4, method='inclusive')
-    return 0.7413 * (third - first) / abs(middle)
+    return 0.7413 * float(np.subtract(*np.quantile(values, (0.75, 0.25)))) / abs(middle)
