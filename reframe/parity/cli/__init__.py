@@ -9,10 +9,11 @@ import typer
 import typer.core
 
 from parity.base import errors
-from parity.cli import compare, export, files, jobs, keep, refs, scaling, software, study, summary
+from parity.cli import compare, export, files, jobs, keep, nodes, refs, scaling, software, study, summary
 
 #: The commands as `parity --help` groups them.
-GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'report', 'notify', 'summary', 'export'),
+GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'nodes', 'node', 'report', 'notify', 'summary',
+                             'export'),
           'References': ('refs', 'detect'),
           'Comparing': ('compare', 'scaling', 'study', 'parse'),
           'Software': ('facts', 'software'),
@@ -215,6 +216,7 @@ def probe_site(name: str = typer.Argument(metavar='NAME', help='The new system: 
     host.probe(name)
 
 
+app.add_typer(nodes.app)
 app.add_typer(keep.app)
 app.add_typer(software.app, name='software')
 app.add_typer(jobs.app, name='jobs')

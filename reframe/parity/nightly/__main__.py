@@ -17,8 +17,9 @@ def nightly(beat: Heartbeat | None) -> None:
     own, options = read(sys.argv[1:])
     from parity import plan
     from parity.base import paths
-    from parity.nightly import guard, notify, run
+    from parity.nightly import guard, nodes, notify, run
     from parity.session import recovery
+    from parity.system import systems
     os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
     guard.alone('ci/nightly', options)
     if beat:
@@ -33,7 +34,9 @@ def nightly(beat: Heartbeat | None) -> None:
     plural = 's' * (len(cases) != 1)
     print(f'parity: {planned.system}: {len(cases)} case{plural}, {sum(cases.values())} cells planned', flush=True)
     if beat:
-        sys.exit(run.judged([*checks, '-r', *options], own.time_limit * 3600, began, notice, beat))
+        limit = own.time_limit * 3600
+        nodes.wait_for_window(systems.read(planned.system), limit)
+        sys.exit(run.judged([*checks, '-r', *options], limit, began, notice, beat))
     run.rehearse([*checks, '--dry-run', *options])
     guard.nothing_missing(planned)
     print('parity: all is well: the run itself was left out (--dry-run)')

@@ -81,6 +81,10 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
         code = code if code == REGRESSED else INFRASTRUCTURE
     print(_overhead(verdict.session.run_time, verdict.session.wait_time, time.time() - began), flush=True)
     notice.judged(verdict)
+    if not stopped:
+        from parity.nightly import nodes  # it runs ReFrame from here
+        nodes.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid,
+                       limit_seconds - (time.time() - began))
     return code
 
 

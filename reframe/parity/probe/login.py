@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from parity.base.errors import InfrastructureError, UsageError
 from parity.machine.procfs import Tree
+from parity.scheduler import slurm
 from parity.scheduler.command import SchedulerError, answer, seconds
 from parity.scheduler.pbs import PbsNode, hosts, left, records, size
 
@@ -138,17 +139,8 @@ def _groups() -> set[str]:
     return found
 
 
-#: States in which a node takes jobs, now or when its jobs are done (sinfo(1), NODE STATE CODES).
-_TAKES = {'IDLE', 'ALLOCATED', 'MIXED', 'COMPLETING', 'PLANNED', 'RESERVED', 'CLOUD', 'POWERED_DOWN',
-          'POWERING_UP', 'POWERING_DOWN', 'POWERED_UP', 'DYNAMIC_NORM'}
 #: MPI plugins in our order: today's MPIs are built with the first.
 _PLUGINS = ('pmix', 'cray_shasta', 'pmi2')
-
-
-def _records(text: str, first: str) -> list[dict[str, str]]:
-    """Read lines of KEY=VALUE. Free text (Reason, Comment) comes last: of a key given twice the first counts."""
-    return [dict(reversed(re.findall(r'(?:^|\s)([A-Z][A-Za-z_/]*)=(\S*)', line)))
-            for line in text.splitlines() if line.startswith(f'{first}=')]
 
 
 def slurm_nodes(text: str) -> list[Node]:
@@ -157,8 +149,8 @@ def slurm_nodes(text: str) -> list[Node]:
                  memory_bytes=int(r['RealMemory']) - int(r.get('MemSpecLimit', 0)) << 20,
                  gpus=gpus(r.get('Gres', '')),
                  labels=tuple(sorted(set(r.get('AvailableFeatures', '').split(',')) - {'', '(null)'})),
-                 up=set(r['State'].upper().split('+')) <= _TAKES, state=r['State'].lower())
-            for r in _records(text, 'NodeName') if r.get('Partitions')]
+                 up=set(r['State'].upper().split('+')) <= slurm.TAKES, state=r['State'].lower())
+            for r in slurm.records(text, 'NodeName') if r.get('Partitions')]
 
 
 def _cores(record: dict[str, str]) -> int:
@@ -181,7 +173,7 @@ def slurm_queues(text: str, groups: set[str], accounts: set[str]) -> list[Queue]
                   exclusive=r.get('OverSubscribe') == 'EXCLUSIVE',
                   memory=next((f'{key}={r[key]}' for key in ('DefMemPerCPU', 'DefMemPerNode')
                                if r.get(key, 'UNLIMITED') not in ('UNLIMITED', '0')), ''))
-            for r in _records(text, 'PartitionName')]
+            for r in slurm.records(text, 'PartitionName')]
 
 
 def _slurm_closed(record: dict[str, str], groups: set[str], accounts: set[str]) -> str:
@@ -204,7 +196,7 @@ def configured(text: str) -> dict[str, str]:
 
 def licences(text: str) -> list[str]:
     """Read `name:total` from `scontrol --oneliner show licenses`."""
-    return [f'{r["LicenseName"]}:{r["Total"]}' for r in _records(text, 'LicenseName')]
+    return [f'{r["LicenseName"]}:{r["Total"]}' for r in slurm.records(text, 'LicenseName')]
 
 
 def mpi_type(listed: str, default: str) -> str:

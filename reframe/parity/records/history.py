@@ -30,11 +30,12 @@ SCHEMA = {
     'seconds': pl.Float64,      # that the run took, without what its job waited in a queue; null: not known
     'changed': pl.String,       # what the command line changed in the case: 'destination=other', '' where nothing
     'disturbed': pl.Boolean,    # others took the CPUs of the run: it is judged by nobody
+    'subsystem': pl.String,
     'variant': pl.String,       # which of the check's variants the run was: 'threading=one', '' where it has none
 }
 #: Further columns of `rows`.
 _MORE = {
-    'subsystem': pl.String, 'ended': pl.Float64, 'why': pl.String,
+    'ended': pl.Float64, 'why': pl.String,
     'reason': pl.String,        # why a comparison has no such figure
     'alike': pl.String, 'context': pl.String,       # of a run (parity.records.record), as JSON
     'declared': pl.Boolean,     # by the workload's record of the run

@@ -20,6 +20,8 @@ from parity.scheduler import scheduled
 
 #: ReFrame's results without a figure: a test may be expected to fail.
 _RESULTS = {'skip': 'skipped', 'fail_deps': 'failed', 'xfail': 'skipped', 'xpass': 'wrong'}
+#: A job that was taken back, as it waited or began just then (parity.scheduler.scheduled, parity.rfm.queues).
+_TAKEN_BACK = re.compile('cancelled|maximum pending time exceeded')
 _EXPECTED = {'xfail': 'expected to fail: ', 'xpass': 'expected to fail, and did not: '}
 #: What ReFrame calls the result of a case that it did not come to the end of.
 _NEVER_ENDED = '<unknown>'
@@ -178,6 +180,11 @@ def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
 def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], facts: dict[str, Any]) -> Run:
     """A case of ReFrame's, with what its workload noted (``record``)."""
     status, passed = _status(raw, record), raw['result'] == 'pass'
+    reason = _reason(raw, record, info) if status else ''
+    if status == 'failed' and info['time_end_unix'] >= record.get('until', float('inf')) \
+            and _TAKEN_BACK.match(reason):
+        status = 'skipped'
+        reason = f'{scheduled.OVER} while its job waited: it is left for the next night ({reason})'
     nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), record.get('node') or {}
     changed, variant = (','.join(f'{name}={value}' for name, value in (record.get(key) or {}).items())
                         for key in ('changed', 'variant'))
@@ -186,9 +193,9 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
     return Run(
         system=raw['system'], partition=raw['partition'], environ=raw['environ'],
         case=case_name(raw.get('display_name') or raw['name']), fixture=bool(raw.get('fixture')),
-        status=status, reason=_reason(raw, record, info) if status else '', retry=False,
+        status=status, reason=reason, retry=False,
         attempt=raw.get('run_index', 0) + 1,
-        unfinished=bool(status) and raw['result'] in ('abort', _NEVER_ENDED),
+        unfinished=bool(status) and raw['result'] in ('abort', _NEVER_ENDED) or reason.startswith(scheduled.OVER),
         disturbed=str(record.get('disturbed') or ''), subsystem=record.get('subsystem', ''),
         size=record.get('size', ''), changed=changed, variant=variant,
         software=str((record.get('software') or {}).get('identity', '')),

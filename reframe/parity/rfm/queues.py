@@ -110,7 +110,8 @@ class Pbs(Patient, PbsJobScheduler):
                  if name.startswith('default_chunk.') and name != 'default_chunk.ncpus'}
         chunk |= dict(word.split('=', 1) for o in options if not o.startswith(('-', '#'))
                       for word in o.split(':') if '=' in word)
-        return set(pbs.left(known, queue, chunk))
+        named = {name for o in options if o.startswith('--nodelist=') for name in o.partition('=')[2].split(',')}
+        return {node for node in pbs.left(known, queue, chunk) if not named or node.name in named}
 
     def is_node_avail(self, node):
         return node.is_available

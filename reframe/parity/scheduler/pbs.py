@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE
-from parity.scheduler.command import SIGNAL, Forgotten, SchedulerError, State, answer, seconds
+from parity.scheduler.command import SIGNAL, Forgotten, NodeState, SchedulerError, State, answer, seconds
 
 _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun
@@ -168,6 +168,13 @@ def hosts(text: str) -> list[PbsNode]:
             found.setdefault(name, PbsNode(name, frozenset(facts['state'].replace(' ', '').split(',')),
                                            facts.get('queue', ''), resources, facts.get('comment', '')))
     return list(found.values())
+
+
+def nodes(text: str = '') -> list[NodeState]:
+    """Read the hosts of `pbsnodes -a`, which is asked for where no text is given."""
+    return [NodeState(node.name, ','.join(sorted(node.states)), node.is_available,
+                      (node.queue,) if node.queue else (), node.comment)
+            for node in hosts(text or answer(['pbsnodes', '-a']))]
 
 
 def down(text: str) -> dict[str, str]:

@@ -5,7 +5,9 @@ and came back, both exit with 0."""
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from pathlib import Path
 
 from parity.scheduler import command, pbs, placement
@@ -16,6 +18,11 @@ _NEVER_AGAIN = {'slurm': '--no-requeue', 'squeue': '--no-requeue', 'pbs': '-r n'
 QUEUED = tuple(_NEVER_AGAIN)
 #: The longest that a job waits for its nodes, where the partition states nothing (`extras: max_pending_time`).
 LONGEST_WAIT = '6h'
+
+#: The Unix time from which on no job starts: the end of a night's window (`nightly:` in system.yaml).
+UNTIL = 'PARITY_UNTIL'
+#: Begins the reason of a case that was left out for it.
+OVER = 'the window of the night ended'
 
 #: How mpirun of an Open MPI without `tm` reaches the other nodes of a PBS job, where the site says nothing.
 _REMOTE_SHELL = ('export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-pbs_rsh.sh}" '
@@ -60,6 +67,11 @@ def begin(case) -> None:
     job.times = case.parity.setdefault('job', {})
     if case.max_pending_time is None:
         case.max_pending_time = case.current_partition.extras.get('max_pending_time') or LONGEST_WAIT
+    if until := float(os.environ.get(UNTIL, 0)):
+        if (left := until - time.time()) <= 0:
+            case.skip_case(f'{OVER} before its job started: it is left for the next night')
+        if left < case.max_pending_time:        # ReFrame reads a time as seconds
+            case.max_pending_time, case.parity['until'] = left, until
 
 
 def nodes(case) -> int:

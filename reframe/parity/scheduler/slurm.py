@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE
-from parity.scheduler.command import SIGNAL, Forgotten, SchedulerError, State, answer, seconds
+from parity.scheduler.command import SIGNAL, Forgotten, NodeState, SchedulerError, State, answer, seconds
 
 _PENDING = {'PENDING', 'REQUEUED', 'REQUEUE_HOLD', 'REQUEUE_FED', 'SPECIAL_EXIT', 'RESV_DEL_HOLD'}
 _RUNNING = {'RUNNING', 'COMPLETING', 'CONFIGURING', 'SUSPENDED', 'STOPPED', 'SIGNALING', 'STAGE_OUT', 'RESIZING'}
@@ -77,3 +78,29 @@ def _exit_code(word: str, code: str) -> int:
     own, _, signal = code.partition(':')
     signal = int(signal) if signal.isdecimal() and signal != _NOT_STARTED else 0
     return int(own or 0) or (SIGNAL + signal if signal else 0 if word == 'COMPLETED' else INFRASTRUCTURE)
+
+
+#: States in which a node takes jobs, now or when its jobs are done (sinfo(1), NODE STATE CODES).
+TAKES = {'IDLE', 'ALLOCATED', 'MIXED', 'COMPLETING', 'PLANNED', 'RESERVED', 'CLOUD', 'POWERED_DOWN',
+         'POWERING_UP', 'POWERING_DOWN', 'POWERED_UP', 'DYNAMIC_NORM'}
+#: The reason of a state comes last in a line, with who gave it and when.
+_REASON = re.compile(r'\bReason=(.*?) \[(\S*)@(\S+)\]')
+
+
+def records(text: str, first: str) -> list[dict[str, str]]:
+    """Read lines of KEY=VALUE. Free text (Reason, Comment) comes last: of a key given twice the first counts."""
+    return [dict(reversed(re.findall(r'(?:^|\s)([A-Z][A-Za-z_/]*)=(\S*)', line)))
+            for line in text.splitlines() if line.startswith(f'{first}=')]
+
+
+def nodes(text: str = '') -> list[NodeState]:
+    """Read the nodes of `scontrol --oneliner show node`, which is asked for where no text is given."""
+    text, found = text or answer(['scontrol', '--oneliner', 'show', 'node']), []
+    lines = [line for line in text.splitlines() if line.startswith('NodeName=')]
+    for line, record in zip(lines, records(text, 'NodeName'), strict=True):
+        said = _REASON.search(line)
+        reason, by, when = said.groups() if said else ('', '', '')
+        found.append(NodeState(record['NodeName'], record['State'].lower(),
+                               set(record['State'].upper().split('+')) <= TAKES,
+                               tuple(record.get('Partitions', '').split(',')), reason, by, _unix(when)))
+    return found

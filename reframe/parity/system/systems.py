@@ -150,6 +150,8 @@ def _pattern(text: str) -> str:
 SCHEDULERS = ('flux', 'local', 'lsf', 'oar', 'pbs', 'pbspro', 'sge', 'slurm', 'squeue', 'ssh', 'torque')
 LAUNCHERS = ('alps', 'clush', 'ibrun', 'local', 'lrun', 'lrun-gpu', 'mpiexec', 'mpirun', 'mpirun-intelmpi',
              'mpirun-openmpi', 'pdsh', 'srun', 'srunalloc', 'ssh', 'upcrun', 'upcxx-run')
+#: Those under which a job can be sent to a node by its name.
+ROTATES = ('slurm', 'squeue', 'pbs')
 CodeName = Annotated[str, AfterValidator(_known_code)]
 LimitName = Literal[tuple(UNITS)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -314,6 +316,39 @@ class Alarms(Strict):
     a_month: Positive = 1.0             # of the whole system
 
 
+_WINDOW = re.compile(r'([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)')
+
+
+def _window(text: str) -> str:
+    found = _WINDOW.fullmatch(text)
+    if not found:
+        raise ValueError(f'{text!r} is no window; valid is, for instance, "01:00-05:00" or "22:00-05:00"')
+    if found.group(1, 2) == found.group(3, 4):
+        raise ValueError(f'{text!r} never opens: it ends when it begins')
+    return text
+
+
+class Nightly(Strict):
+    """The nodes that a night measures by turns, those first that were measured longest ago (docs/nightly.md)."""
+
+    node_hours: Positive                # of all jobs of a night together
+    window: Annotated[str, AfterValidator(_window)] = ''    # local time in which jobs may start; none: always
+
+    def opens(self, now: float) -> tuple[float, float]:
+        """Return when the window that is open, or opens next, begins and ends (Unix times)."""
+        if not self.window:
+            return now, float('inf')
+        hours = [datetime.time.fromisoformat(text) for text in self.window.split('-')]
+        today = datetime.datetime.fromtimestamp(now).date()
+        for days in (-1, 0, 1):
+            day = today + datetime.timedelta(days=days)
+            begin, end = (datetime.datetime.combine(day, hour) for hour in hours)
+            end += datetime.timedelta(days=int(end < begin))
+            if end.timestamp() > now:
+                return begin.timestamp(), end.timestamp()
+        raise AssertionError(self.window)
+
+
 class IoBudget(Strict):
     """The bytes that storage checks may write: it shortens a case, or skips it with the reason."""
 
@@ -351,6 +386,7 @@ class System(Strict):
     on_incident: Command | None = None  # gets each incident that is new, worse, over or due, as JSON
     io_budget: IoBudget = IoBudget()
     alarms: Alarms = Alarms()
+    nightly: Nightly | None = None
     partitions: list[Partition] = Field(min_length=1)
 
     @model_validator(mode='after')
@@ -360,4 +396,7 @@ class System(Strict):
             raise ValueError(f'partitions: each needs a name of its own: {", ".join(names)}')
         if self.detect is True and any(p.max_jobs != 1 for p in self.partitions):
             raise ValueError('max_jobs must be 1 where detect is true: one case at a time on this machine')
+        if self.nightly and not any(p.scheduler in ROTATES for p in self.partitions):
+            raise ValueError('nightly: node_hours needs a partition whose scheduler takes a node by its name: '
+                             + ', '.join(ROTATES))
         return self

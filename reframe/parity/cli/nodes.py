@@ -1,0 +1,58 @@
+"""`parity nodes` and `parity node NAME`."""
+
+from __future__ import annotations
+
+import typer
+
+from parity.base.errors import NothingMeasured, UsageError
+
+app = typer.Typer()
+NAME = typer.Argument(metavar='NAME', help='The node, as its scheduler names it.')
+SYSTEM = typer.Option('', '--system', help="Its system; that of the newest session if not given.")
+GATE = typer.Option(False, '--gate', help='Measure it now, and say whether it is like its peers.')
+RESERVATION = typer.Option('', '--reservation', metavar='NAME', help='The reservation of Slurm for --gate.')
+
+
+def _system(name: str):
+    from parity.base import paths
+    from parity.records import database
+    from parity.system import systems
+    if not name:
+        newest = database.brief(database.last()) if database.last() else None
+        if newest is None:
+            raise NothingMeasured(f'{paths.database()}: no session is stored; name a system: --system NAME')
+        name = newest.system
+    return systems.read(name)
+
+
+@app.command()
+def nodes(system: str = SYSTEM):
+    """List the nodes: last measured, speed beside their peers by part, state, incidents."""
+    from parity.base import console
+    from parity.report import nodes as report
+    from parity.verdict import nodes as standing
+    known = _system(system)
+    states, unknown = standing.states(known)
+    console.lines(report.lines(known, standing.of_system(known, states), unknown))
+
+
+@app.command()
+def node(name: str = NAME, system: str = SYSTEM, gate: bool = GATE, reservation: str = RESERVATION):
+    """Tell one node and its history; --gate measures it now, as before its return to service.
+
+    \b
+    parity node c3 --gate; echo $?
+
+    Exit code of --gate: 0 like its peers, 1 slower, 3 too few peers to say, 4 not measurable."""
+    known = _system(system)
+    if gate:
+        from parity.nightly import nodes as measure
+        return measure.gate(name, known, reservation)
+    if reservation:
+        raise UsageError('--reservation: only with --gate')
+    from parity.base import console
+    from parity.report import nodes as report
+    from parity.verdict import nodes as standing
+    states, unknown = standing.states(known)
+    found, = standing.of_system(known, states, name)
+    console.lines(report.of_node(known, found, unknown))

@@ -1,0 +1,143 @@
+"""The nodes of a system: when each was measured last, its speed beside its peers by part, its scheduler's word."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from parity.base.errors import UsageError
+from parity.records import history
+from parity.records.outset import CELL
+from parity.scheduler import command, pbs, slurm
+from parity.scheduler.command import NodeState, SchedulerError
+from parity.stats import peers
+from parity.stats.peers import Beside
+from parity.system.systems import ROTATES, Partition, System
+from parity.verdict.cause import group_of
+
+PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
+#: Groups of cells that tell of another part (cause.group_of); a cell without a group tells of its subsystem.
+_PART = {'memory-bound codes': 'memory', 'within a node': 'memory'}
+#: Figures of jobs on several nodes that count for each of their nodes: the best of so many, of several jobs.
+_JOBS = 5
+#: What ReFrame's --distribute adds to a case's name.
+_DISTRIBUTED = r' %part=\S+ %nid=\S+'
+
+
+@dataclass(frozen=True)
+class Standing:
+    """``measured``: when its newest session with a figure of this node alone began (Unix time), None: never."""
+
+    name: str
+    state: NodeState | None = None
+    measured: float | None = None
+    session: str = ''
+    parts: dict[str, Beside | None] = field(default_factory=dict)      # None: too few peers
+
+    @property
+    def slower(self) -> dict[str, Beside]:
+        return {part: beside for part, beside in self.parts.items() if beside and beside.slower}
+
+
+def of_system(system: System, states: list[NodeState], alone: str = '') -> list[Standing]:
+    """Return how each known node stands, by name; with ``alone`` only that node. UsageError where it is unknown.
+
+    ``states``: of `states`. Of the listed nodes and parts together at most one of 1/CHANCE listings names a node
+    that is as its peers are."""
+    each = figures(system.name)
+    newest, known = latest(each), {state.name: state for state in states}
+    last = _last(each)
+    names = sorted({*known, *last, *newest['node'].unique()})
+    if alone and alone not in names:
+        raise UsageError(f'{system.name}: unknown node {alone!r}; valid: {", ".join(names) or "none is known"}')
+    parts = beside(newest, alone)
+    return [Standing(name, known.get(name), *last.get(name, (None, '')), parts.get(name, {}))
+            for name in ([alone] if alone else names)]
+
+
+def figures(system: str) -> pl.DataFrame:
+    """Return a row for each cell, node or nodes, and session: `log` is the logarithm of the median of its runs,
+    higher is better. Labelled and disturbed figures are left out."""
+    frame = history.load(system).filter(pl.col('label') == '', pl.col('node') != '', pl.col('value') > 0,
+                                        pl.col('better') != '')
+    sign = pl.when(pl.col('better') == 'higher').then(1.0).otherwise(-1.0)
+    return (frame.with_columns(pl.col('case').str.replace(_DISTRIBUTED, ''), log=sign * pl.col('value').log())
+            .group_by(*CELL, 'software', 'node', 'session', maintain_order=True)
+            .agg(pl.col('log').median(), pl.col('start').max(), pl.col('subsystem').first())
+            .sort('start', maintain_order=True))
+
+
+def latest(each: pl.DataFrame) -> pl.DataFrame:
+    """Return the newest figure of each cell and node. A figure of several nodes is weaker: a node counts with the
+    best of its last jobs, and only if they were of different nodes, as a slow partner slows it down."""
+    several = pl.col('node').str.contains(',', literal=True)
+    alone = each.filter(~several).group_by(*CELL, 'node', maintain_order=True).last()
+    own = [{**row, 'job': row['node'], 'node': node} for row in each.filter(several).iter_rows(named=True)
+           for node in row['node'].split(',')]
+    jobs = pl.DataFrame(own, {**each.schema, 'job': pl.String})
+    jobs = jobs.group_by(*CELL, 'node', maintain_order=True).tail(_JOBS)
+    shared = jobs.group_by(*CELL, 'node', maintain_order=True).agg(
+        pl.col('software', 'session', 'subsystem').last(), pl.col('log').max(), pl.col('start').last(),
+        jobs=pl.col('job').n_unique()).filter(pl.col('jobs') > 1)
+    return pl.concat([alone, shared.select(alone.columns)])
+
+
+def beside(newest: pl.DataFrame, alone: str = '') -> dict[str, dict[str, Beside | None]]:
+    """Return each node's parts beside its peers of the same partition, with the same software; the worse one of a
+    node in two partitions. ``newest``: of `latest`."""
+    tables: dict[tuple[str, str], dict[tuple, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for *cell, node, software, subsystem, log in newest.select(
+            *CELL, 'node', 'software', 'subsystem', 'log').iter_rows():
+        partition, _, case, _, metric = cell
+        group = group_of(f'{case.replace(" ", "")}.{metric}') or subsystem
+        tables[partition, group if group in PARTS else _PART.get(group, 'other')][(*cell, software)][node] = log
+    compared = len(tables) if alone else sum(len(set().union(*cells.values())) for cells in tables.values())
+    found: dict[str, dict[str, Beside | None]] = defaultdict(dict)
+    for (_, part), cells in tables.items():
+        names = sorted(set().union(*cells.values()))
+        logs = np.array([[of.get(name, np.nan) for of in cells.values()] for name in names])
+        for name, told in zip(names, peers.beside(logs, peers.CHANCE / compared), strict=True):
+            before = found[name].get(part)
+            if before is None or told and told.share < before.share:
+                found[name][part] = told
+    return found
+
+
+def _last(each: pl.DataFrame) -> dict[str, tuple[float, str]]:
+    """Return when and in which session each node had its newest figure of a job on it alone."""
+    alone = each.filter(~pl.col('node').str.contains(',', literal=True))
+    rows = alone.group_by('node', maintain_order=True).last().select('node', 'start', 'session')
+    return {node: (start, session) for node, start, session in rows.iter_rows()}
+
+
+def past(each: pl.DataFrame, node: str, nights: int) -> list[tuple[float, str, dict[str, Beside | None]]]:
+    """Return start, session and parts of the node's last sessions, the newest first, beside its peers' newest
+    figures."""
+    own = each.filter(node=node)
+    others = latest(each).filter(pl.col('node') != node)
+    sessions = own.group_by('session', maintain_order=True).agg(pl.col('start').max()).tail(nights).reverse()
+    return [(start, session, beside(pl.concat([others, own.filter(session=session).select(others.columns)]), node)
+             .get(node, {})) for session, start in sessions.iter_rows()]
+
+
+def queue_of(partition: Partition) -> str:
+    kind = 'pbs' if partition.scheduler == 'pbs' else 'slurm'
+    return command.read(kind, partition.access).where.get('queue', '')
+
+
+def states(system: System) -> tuple[list[NodeState], str]:
+    """Return the nodes of the system's partitions as their scheduler sees them, or none and why it tells none."""
+    found: dict[str, NodeState] = {}
+    try:
+        for kind, asked in (('slurm', slurm.nodes), ('pbs', pbs.nodes)):
+            queues = {queue_of(p) for p in system.partitions
+                      if p.scheduler in ROTATES and (p.scheduler == 'pbs') == (kind == 'pbs')}
+            for node in asked() if queues else ():
+                if '' in queues or not node.queues or queues & set(node.queues):
+                    found[node.name] = node
+    except SchedulerError as err:
+        return [], str(err)
+    return list(found.values()), '' if found else 'no scheduler tells its nodes'

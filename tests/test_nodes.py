@@ -1,0 +1,170 @@
+"""Nodes beside their peers, their scheduler's word, nodes by turns, a night's window, the gate of one node."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sessions
+from nights import figure, frame, start
+from parity.base.errors import UsageError
+from parity.nightly import nodes as turns
+from parity.records import database, history
+from parity.records.record import Session
+from parity.scheduler import pbs, scheduled, slurm
+from parity.scheduler.command import NodeState
+from parity.stats import peers
+from parity.system import systems
+from parity.system.systems import Nightly
+from parity.verdict import nodes
+
+RECORDED = Path(__file__).parent / 'recorded'
+NAMES = [f'p{i}' for i in range(1, 7)]
+
+
+@pytest.mark.parametrize('count', (4, 8, 40))
+def test_a_slow_node_is_told_and_sound_ones_are_not(count):
+    """Nodes that scatter by 1 %: at chance 1/100 sound ones are called slower about so often, a slow one is found."""
+    random, trials = np.random.default_rng(2026), 400
+    logs = random.normal(scale=0.01, size=(trials, count, 2))
+    sound = sum(each.slower for logs in logs for each in peers.beside(logs, 0.01)[:1])
+    logs[:, 0] -= 0.15
+    found = sum(peers.beside(each, 0.01)[0].slower for each in logs)
+    assert sound <= 0.02 * trials and found >= 0.95 * trials
+
+
+def test_too_few_peers_say_nothing():
+    assert peers.beside(np.array([[0.0], [0.0], [-0.7]]), 0.01) == [None] * 3
+    own = np.array([[np.nan, 1.0], [0.0, np.nan], [0.0, np.nan], [0.0, np.nan], [-0.5, np.nan]])
+    assert [each and each.slower for each in peers.beside(own, 0.01)] == [None, False, False, False, True]
+
+
+def test_the_word_of_the_scheduler_on_its_nodes():
+    found = {node.name: node for node in slurm.nodes((RECORDED / 'slurm' / 'node-drained.txt').read_text())}
+    assert found['p1'].takes and not found['p1'].reason
+    p4 = found['p4']
+    assert (p4.state, p4.takes, p4.reason, p4.by, p4.queues) == ('idle+drain', False, 'DIMM B2 reports errors, ticket 4711', 'root', ('physical',))
+    assert datetime.datetime.fromtimestamp(p4.since).year == 2026
+    told = 'n1\n     state = offline,down\n     comment = node down: communication closed\n     resources_available.host = n1\n'
+    node, = pbs.nodes(told)
+    assert (node.name, node.takes, node.state, node.reason) == ('n1', False, 'down,offline', 'node down: communication closed')
+
+
+@pytest.mark.parametrize('window, now, begin, end', (
+    ('01:00-05:00', '2026-11-22 00:30', '2026-11-22 01:00', '2026-11-22 05:00'),
+    ('01:00-05:00', '2026-11-22 04:59', '2026-11-22 01:00', '2026-11-22 05:00'),
+    ('01:00-05:00', '2026-11-22 05:00', '2026-11-23 01:00', '2026-11-23 05:00'),
+    ('22:00-05:00', '2026-11-22 23:00', '2026-11-22 22:00', '2026-11-23 05:00'),
+    ('22:00-05:00', '2026-11-23 04:00', '2026-11-22 22:00', '2026-11-23 05:00'),
+    ('22:00-05:00', '2026-11-23 12:00', '2026-11-23 22:00', '2026-11-24 05:00')))
+def test_when_a_window_opens(window, now, begin, end):
+    now, *wanted = (datetime.datetime.fromisoformat(text).timestamp() for text in (now, begin, end))
+    assert Nightly(node_hours=1, window=window).opens(now) == tuple(wanted)
+
+
+@pytest.mark.parametrize('text, why', (
+    ('{node_hours: 0}', 'greater than 0'), ('{node_hours: 40, window: "05:00-05:00"}', 'never opens: it ends when it begins'),
+    ('{node_hours: 40, window: "1-5"}', 'is no window; valid is, for instance'),
+    ('{node_hours: 40}', 'needs a partition whose scheduler takes a node by its name: slurm, squeue, pbs')))
+def test_what_the_file_may_not_say(site, text, why):
+    site.write_text(f'{site.read_text()}\nnightly: {text}\n')
+    with pytest.raises(UsageError, match=why):
+        systems.read('local')
+
+
+def test_a_night_outside_its_window_waits_or_is_refused(monkeypatch):
+    system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1, window='22:00-05:00')})
+    noon = datetime.datetime(2026, 11, 22, 12).timestamp()
+    waited = []
+    monkeypatch.setattr(turns.time, 'time', lambda: noon)
+    monkeypatch.setattr(turns.time, 'sleep', waited.append)
+    monkeypatch.setenv(scheduled.UNTIL, '')
+    with pytest.raises(UsageError, match='window 22:00-05:00 opens in 10 h 00 min, after the time limit of 8 h 00 min'):
+        turns.wait_for_window(system, 8 * 3600)
+    turns.wait_for_window(system, 11 * 3600)
+    assert waited == [10 * 3600] and float(os.environ[scheduled.UNTIL]) == noon + 17 * 3600
+
+
+def rows(night: int, value: float, node: str, **other):
+    return figure(night, value, node, partition='physical', system='onebox', subsystem='memory', **other)
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """Six nodes, of which p3 has half the speed since night 2, and whose p6 was measured last of all in night 0."""
+    found = [rows(night, value * (0.5 if node == 'p3' and night else 1), node)
+             for night in (0, 1) for node, value in zip(NAMES, (100, 101, 100, 99.5, 100.5, 99), strict=True) if (node, night) != ('p6', 1)]
+    # a job on several nodes is as slow as its slowest node
+    found += [rows(1, 5.0, 'p1,p3', metric='exchange'), rows(0, 10.0, 'p1,p2', metric='exchange'),
+              rows(1, 10.0, 'p2,p4', metric='exchange'), rows(0, 4.9, 'p3,p4', metric='exchange'), rows(0, 10.1, 'p4,p5', metric='exchange')]
+    monkeypatch.setattr(history, 'load', lambda *_, **__: frame(*found))
+    return found
+
+
+def test_a_node_stands_beside_its_peers_newest_figures(known):
+    system = systems.read('onebox')
+    found = {each.name: each for each in nodes.of_system(system, [NodeState('p7', 'down', False)])}
+    assert [name for name, each in found.items() if each.slower] == ['p3']
+    assert found['p3'].parts['memory'].share == pytest.approx(0.5, rel=0.02)
+    assert found['p6'].measured == start(0) and found['p1'].measured == start(1) and found['p7'].measured is None
+    with pytest.raises(UsageError, match='unknown node .p9.; valid: p1, p2'):
+        nodes.of_system(system, [], 'p9')
+
+
+def test_a_job_on_several_nodes_counts_for_each_by_its_best(known):
+    best = nodes.latest(nodes.figures('onebox')).filter(metric='exchange')
+    told = {node: round(float(np.exp(log)), 1) for node, log in best.select('node', 'log').iter_rows()}
+    assert told == {'p1': 10.0, 'p2': 10.0, 'p3': 5.0, 'p4': 10.1}, 'p5 had one job only: it may be its partner'
+
+
+@pytest.mark.parametrize('hours, chosen', ((1.0, ['p2', 'p3', 'p6']), (0.1, ['p2', 'p3']), (0.021, [])))
+def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monkeypatch, capsys, hours, chosen):
+    """100 s a node; the night itself took 75 s on p1, p4 and p5."""
+    system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=hours)})
+    states = [NodeState(name, 'idle', True, ('physical',)) for name in NAMES] + [NodeState('p0', 'down', False, ('physical',), 'no power')]
+    asked = []
+    known[:] = [row for row in known if row['node'] != 'p3' and (row['node'] != 'p2' or row['session'] == 'night-0')]
+    known += [rows(0, 50.0, 'p3')]
+    monkeypatch.setattr(nodes, 'states', lambda system: (states, ''))
+    monkeypatch.setattr(database, 'starts', lambda: {'tonight': start(1)})
+    monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {'physical': 100.0}))
+    monkeypatch.setattr(turns, '_done', lambda *_: set(chosen))
+    monkeypatch.setattr(turns.run, 'reframe', lambda arguments, *_: asked.append(arguments))
+    turns.by_turns(system, ['-c', 'x', '-r', '-n', 'Stream', '--repeat=3', '-J', 'x=y'], 'tonight', 3600.0)
+    assert [words[words.index('-J') + 1] for words in asked] == ([f'nodelist={",".join(chosen)}'] if chosen else [])
+    assert all(words[2:5] == ['-r', '-n', 'Stream'] and words[-1] == 'parity_rerun_of=nodes' and 'x=y' not in words for words in asked)
+    said = capsys.readouterr().out
+    left = [name for name in ('p2', 'p3', 'p6') if name not in chosen]
+    assert (f'left for the next night: {", ".join(left)}' in said) is bool(left)
+    assert 'p0 takes no jobs: down: no power' in said and 'p3 is slower: memory -50' in said
+
+
+@pytest.mark.parametrize('states, code, said', (
+    ([NodeState('p3', 'idle', True)], 1, 'p3: slower than its peers'), ([NodeState('p1', 'idle', True)], 0, 'p1: like its peers'),
+    ([NodeState('p3', 'idle+drain', False, reason='bad DIMM')], 4, 'not measurable: it takes no jobs: idle+drain (bad DIMM); put it into'),
+    ([], 4, 'not measurable: scontrol is not on PATH')))
+def test_the_gate(known, results, monkeypatch, capsys, states, code, said):
+    name = states[0].name if states else 'p3'
+    night = Session('night-1', start(1), 'onebox', 'reframe -c checks -r -n Stream --repeat=3', '4.10', selection='x')
+    monkeypatch.setattr(nodes, 'states', lambda system: (states, '' if states else 'scontrol is not on PATH'))
+    monkeypatch.setattr(turns.guard, 'alone', lambda *_: type('Lock', (), {'release': lambda self: None})())
+    monkeypatch.setattr(turns.run, 'reframe', lambda *_, **__: monkeypatch.setattr(database, 'uuids', lambda: ['night-1']) or '')
+    monkeypatch.setattr(database, 'sessions', lambda *_: [night])
+    assert turns.gate(name, systems.read('onebox')) == code
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('until, word', ((None, 'failed'), (1795190099.0, 'skipped'), (1795190200.0, 'failed')))
+def test_a_job_that_the_end_of_the_window_took_back_is_left_for_the_next_night(until, word):
+    reason = 'cancelled while it waited in the queue, at most 30 s (job 7: CANCELLED, Reason Priority)'
+    noted = {'journal': 'abc', 'status': 'failed', 'reason': reason, **({'until': until} if until else {})}
+    lost = sessions.case(result='fail', fail_phase='sanity', perfvalues={}, parity=noted)
+    told, = sessions.verdict_on(sessions.report([lost], [{**sessions.planned(), 'metrics': sessions.METRICS[:1]}])).cells
+    assert told.verdict == word and reason in told.reason
+    ran = sessions.case(99.0, parity={'metrics': {}})
+    both = sessions.verdict_on(sessions.report([ran, lost], [sessions.planned()])).cells[0]
+    assert (both.value == 99.0) is (word == 'skipped'), 'the runs before the end of the window count'
