@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Literal
@@ -125,8 +125,8 @@ def write(system: str, new: Sequence[Ack]) -> Path:
 
     Raises UsageError where the file is written in a way that cannot be added to."""
     cells = {ack.cell for ack in new}
-    entries = yaml.safe_dump([ack.model_dump(exclude_none=True) for ack in new], sort_keys=False,
-                             allow_unicode=True, width=1000)
+    entries = ''.join(yaml.safe_dump([ack.model_dump(exclude_none=True)], sort_keys=False, allow_unicode=True,
+                                     width=1000) for ack in new)
     return _edited(system, lambda ack: ack.cell in cells, new, entries, 'added to')
 
 
@@ -160,25 +160,28 @@ def _added(file: Path, gone: list[bool], entries: str) -> str:
     return '\n'.join(lines) + '\n' + indent(entries, ' ' * column)
 
 
-def applied(cells: list[Cell], system: str, today: datetime.date) -> tuple[list[Cell], list[str]]:
-    """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement."""
+def applied(cells: list[Cell], system: str, today: datetime.date, over: Collection[int] = ()
+            ) -> tuple[list[Cell], list[str]]:
+    """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement.
+
+    ``over``: incidents whose acknowledgement holds no more."""
     known = names(cells)
     fits = [(ack, fitting(ack, known)) for ack in read(system)]
     holding: dict[int, Ack] = {}
     for ack, own in fits:
-        for cell in own if ack.holds(today) else ():
+        for cell in own if ack.holds(today) and ack.incident not in over else ():
             if cell.verdict in BAD and (id(cell) not in holding or ack.word in (None, cell.verdict)):
                 holding[id(cell)] = ack
     of_incident: dict[tuple, list[Ack]] = {}
     for ack, _ in fits:
-        if ack.incident and ack.holds(today):
+        if ack.incident and ack.incident not in over and ack.holds(today):
             of_incident.setdefault((ack.incident, ack.word), []).append(ack)
     for cell in cells:
         if id(cell) not in holding and (own := of_incident.get((cell.incident, cell.verdict))):
             if joined := _joined(cell, own):
                 holding[id(cell)] = joined
     return ([_noted(cell, holding[id(cell)]) if id(cell) in holding else cell for cell in cells],
-            _warnings(fits, today))
+            _warnings(fits, today, over))
 
 
 def _joined(cell: Cell, own: list[Ack]) -> Ack | None:
@@ -215,7 +218,7 @@ def _noted(cell: Cell, ack: Ack) -> Cell:
                                    'reason': '; '.join(filter(None, (cell.reason, another or worse or known)))})
 
 
-def _warnings(fits: list[tuple[Ack, list[Cell]]], today: datetime.date) -> list[str]:
+def _warnings(fits: list[tuple[Ack, list[Cell]]], today: datetime.date, over: Collection[int]) -> list[str]:
     """Return a sentence for each that expired, or whose fault is over; one for all of an incident."""
     said: dict[str, None] = {}
     words: dict[object, set[str]] = {}
@@ -229,10 +232,17 @@ def _warnings(fits: list[tuple[Ack, list[Cell]]], today: datetime.date) -> list[
         if not ack.holds(today):
             now = 'it counts again' if found & {*BAD} else out
             said[f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {now}'] = None
+        elif ack.incident in over:
+            said[f'incident {ack.incident} is over: {out} ({ack})'] = None
         elif found and found <= OVER:
             out = out if ack.incident else f'take its acknowledgement out of {file}'
             said[f'{what} is {" ".join(sorted(found))} again: {out} ({ack})'] = None
     return [*said]
+
+
+def mended(ack: Ack, value: float) -> bool:
+    """Return whether ``value`` is nearer to what judged the cell than to its acknowledged level."""
+    return ack.value is not None and abs(value - ack.expected) < abs(value - ack.value)
 
 
 def level(cell: Cell | Fault) -> dict[str, float]:

@@ -173,7 +173,7 @@ class Seen(NamedTuple):
 
 
 class Night(NamedTuple):
-    """``well``: the nodes of what is in order, by name; and whether that was judged, and not measured only."""
+    """``well``: the nodes of what is in order, by name; and whether that ends a slowdown."""
 
     system: str
     session: str
@@ -201,7 +201,8 @@ def seen(verdict: Verdict | None, system: str, start: float) -> Night:
         if cell.verdict in BAD or cell.disturbed_nights >= TOO_OFTEN:
             night.bad[name] = _seen(name, row, start)
         elif cell.verdict not in ('skipped', 'disturbed'):
-            night.well[name] = cell.ran_on, cell.verdict not in ('insufficient', 'unreferenced')
+            judged = cell.verdict not in ('insufficient', 'unreferenced')
+            night.well[name] = cell.ran_on, judged and not cell.lasting
     for pair in verdict.pairs:
         name = of_pair(pair)
         if pair.state == 'regressed':
@@ -245,10 +246,13 @@ def key(cell: Cell) -> list[str]:
 
 
 def together(one: Sequence[str], its: Iterable[Change], other: Sequence[str], others: Iterable[Change]) -> bool:
-    """Return whether two causes, by their `key` and changes, are one: one place and part; or one part and change,
-    on several nodes, or on several partitions."""
+    """Return whether two causes, by their `key` and changes, are one: one place and part; an unknown place in a
+    partition that is slow as a whole; or one part and change, on several nodes, or on several partitions."""
     if list(one) == list(other):
         return True
+    short, long = sorted((one, other), key=len)
+    if one[0] == other[0] == 'regressed' and (len(short), len(long)) == (3, 4):
+        return long[1] != 'node' and short[1] in long[2].split(', ')
     if not len(one) == len(other) == 4 or one[3] != other[3] or not one[3]:
         return False
     node = one[1] == 'node'
@@ -358,6 +362,9 @@ def _after(incident: Incident, own: list[Seen], night: Night, holding: set[str])
             left = {*old.nodes} - {*each.ran_on} if not old.well else set()
             new = new.model_copy(update={'since': new.since if old.well else old.since,
                                          'level': level or new.level, 'nodes': sorted({*new.nodes, *left})})
+            if new.acknowledged and old.expected and new.value is not None:      # the known level judges it now
+                beside = each.row.cell.model_copy(update={'reference': None, 'usual': old.expected})
+                new = new.model_copy(update={'expected': old.expected, 'loss': loss(beside)})
         grown = new.outgrown and not (old and old.outgrown) or \
             level and not new.outgrown and acks.plainly_worse(each.row.cell, *level)
         if grown and not new.acknowledged:
@@ -374,7 +381,7 @@ def _after(incident: Incident, own: list[Seen], night: Night, holding: set[str])
     return incident.model_copy(update={
         'faults': faults, 'state': state, 'events': incident.events + [
             Event(what=what, session=night.session, start=night.start, said=said) for what, said in events],
-        **(_about(own, incident) if own else {}), **({'ack': ''} if state == 'open' else {})})
+        **(_about(own, incident) if own and state == 'open' else {}), **({'ack': ''} if state == 'open' else {})})
 
 
 def _again(name: str, fault: Fault, night: Night, holding: set[str]) -> Fault:
@@ -421,15 +428,18 @@ def title(cells: Sequence[Cell]) -> str:
     return f'{place}: {several(checks)}{f", {cases} cases" if cases > 1 else ""}: {told}'
 
 
-def at(system: str, session: str, start: float) -> list[Incident]:
-    """Return the incidents that were open when a session was judged, and those that it ended."""
+def at(system: str, session: str, start: float) -> tuple[list[Incident], set[int]]:
+    """Return the incidents that were open when a session was judged, and those that it ended; then the numbers of
+    those that were over."""
+    if not (every := of_system(system)):
+        return [], set()
     starts = database.starts()
     now = starts.get(session, start)
 
     def began(event: Event) -> float:
         return starts.get(event.session, event.start)
-    return [each for each in of_system(system)
-            if began(each.opened) <= now and (each.closed is None or began(each.closed) >= now)]
+    ended = {each.number for each in every if each.closed and began(each.closed) < now}
+    return [each for each in every if began(each.opened) <= now and each.number not in ended], ended
 
 
 def numbered(cells: list[Cell], known: Sequence[Incident], session: str) -> list[Cell]:

@@ -96,9 +96,9 @@ def _judged(session: Record) -> Verdict:
     if declared:
         from parity.compare import join
         outcomes = join.of_session(system, uuid, planned.cases, confidence=1 - 2 * shared.rate)
-    known = incidents.at(system.name, uuid, session.start)
+    known, over = incidents.at(system.name, uuid, session.start)
     cells = incidents.numbered(cells, known, uuid) if known else cells
-    cells, faults = acks.applied(cells, system.name, today)
+    cells, faults = acks.applied(cells, system.name, today, over)
     coverage, trust = _coverage(cells, planned, 'no check' if spack else 'no Spack'), _trust(cells, shared)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
     cells = [*cells, *(incidents.numbered(missing, known, uuid) if known else missing)]

@@ -127,6 +127,7 @@ class Cell(Strict):
     worse_than_acked: bool = False   # slower than the level that its history has since it was acknowledged
     attempt: int = 1                 # 1: first run; more: how many runs were needed
     history: str = ''                # what its last nights say: ok, improved, regressed, insufficient; '' unknown
+    lasting: bool = False            # its slowdown has not ended: two good nights end it
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
     usual_low: float | None = None   # band of a single night around it, three spreads wide
     usual_high: float | None = None

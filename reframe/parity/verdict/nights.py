@@ -38,6 +38,7 @@ class Tonight(NamedTuple):
     told: Judgement
     runs: tuple[float, ...]
     reruns: tuple[float, ...]
+    lasting: bool                    # a slowdown has not ended, be tonight slow or not
 
 
 def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
@@ -47,16 +48,17 @@ def with_history(cells: list[Cell], system: str, session: str, budget: Callable[
     disturbed = [c for c in cells if c.verdict == 'disturbed']
     found, shared = of_cells(judged, system, session, budget)
     told = zip(judged, found, strict=True)
-    known = {id(c): _joined(c, tonight) for c, tonight in told if tonight}
+    held = _held(judged, system)
+    known = {id(c): _joined(c, tonight, held.get(id(c))) for c, tonight in told if tonight}
     for cell, count in zip(disturbed, _disturbed(disturbed, system, session), strict=True):
         known[id(cell)] = {'disturbed_nights': count}
     return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells], shared
 
 
-def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
+def _joined(cell: Cell, tonight: Tonight, ack: acks.Ack | None) -> dict[str, Any]:
     """Return the changes that the history makes in the cell: it has the last word, but for bounds."""
     told, word, reason = tonight.told, cell.verdict, cell.reason
-    update: dict[str, Any] = {'history': told.verdict}
+    update: dict[str, Any] = {'history': told.verdict, 'lasting': tonight.lasting}
     update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
     if word == 'regressed' and tonight.reruns \
             and not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high):
@@ -68,7 +70,7 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
         reason = sentence(reason, *told.warnings)
         if word == 'regressed' and told.verdict != 'regressed' and told.nights_needed > 1 and told.beyond >= 0:
             word, reason = 'ok', f'{reason} tonight: by chance; {told.nights_needed} nights in a row are none'
-    if told.acked and told.verdict in ('ok', 'blind'):
+    if told.acked and told.verdict in ('ok', 'blind') and not (ack and acks.mended(ack, median(tonight.runs))):
         word, reason = 'regressed', told.why
     elif told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
             or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
@@ -94,10 +96,11 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     own = [cells[i] for i in here]
     references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in own]
     shared = budget(int((np.diff(nights.start) > YOUNG).sum()))
-    told, _ = judged(nights, _signs(own), rows['label'].to_list(), shared.rate, groups=_groups(own),
+    told, outcome = judged(nights, _signs(own), rows['label'].to_list(), shared.rate, groups=_groups(own),
                      events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
-    for i, each in zip(here, told, strict=True):
-        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())))
+    slow = {k for k, episode in outcome.cells.lasting.items() if episode.depth < 0}
+    for k, (i, each) in enumerate(zip(here, told, strict=True)):
+        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), k in slow)
     return found, shared
 
 
@@ -226,9 +229,14 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     return joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True).collect()
 
 
+def _held(cells: list[Cell], system: str) -> dict[int, acks.Ack]:
+    """Return the acknowledgement of each cell's slowdown, by the cell's id, as far as one holds."""
+    known, today = names(cells), datetime.date.today()
+    return {id(cell): ack for ack in acks.read(system)
+            if ack.holds(today) and ack.word in (None, 'regressed') for cell in acks.fitting(ack, known)}
+
+
 def _acked(cells: list[Cell], system: str) -> list[str | None]:
     """Return the day on which each cell's slowdown was acknowledged, None without one that holds."""
-    known, today = names(cells), datetime.date.today()
-    days = {id(cell): str(ack.since) for ack in acks.read(system)
-            if ack.holds(today) and ack.word in (None, 'regressed') for cell in acks.fitting(ack, known)}
-    return [days.get(id(cell)) for cell in cells]
+    held = _held(cells, system)
+    return [str(held[id(cell)].since) if id(cell) in held else None for cell in cells]
