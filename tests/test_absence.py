@@ -11,10 +11,8 @@ import stored as store
 from commands import parity
 from parity import report
 from parity.base.errors import UsageError
-from parity.nightly import notify
-from parity.nightly.notify import State
 from parity.system import systems
-from parity.verdict import judge
+from parity.verdict import incidents, judge
 from sessions import planned, ran
 
 SLOW = ran(hpl=50.0, refs={'hpl': (100.0, -0.05, 0.05)})
@@ -116,15 +114,15 @@ def test_what_is_retired_is_not_missed_from_its_day_on(stored, system, entry, fi
     stored.add(*cases, cmdline=NIGHTLY)
     night(stored, 'Toy')
     assert len(missing()) == 2
-    told = State().after(notify.seen_in(judge.newest()), 1.0)
-    assert [fault.word for fault in told.bad.values()] == ['missing', 'missing']
+    one, = incidents.lived([], incidents.seen(judge.newest(), 'local', 1.0))
+    assert [fault.word for fault in one.faults.values()] == ['missing', 'missing']
     for day in (2, 1):
         system(f"[{{{entry}, reason: replaced, since: {store.day(day)}}}]")
         found, gone = judge.newest(), fits and day == 1
         assert len(missing()) == 2 * (not gone) and len(found.retired) == 2 * gone
         assert found.exit_code == (0 if gone else 3) and not found.warnings
-    again = told.heard(1.0).after(notify.seen_in(judge.newest()), 2.0)
-    assert not fits or not again.bad and again.news(2.0, 1e9) == 'well'
+    again, = incidents.lived([one.model_copy(update={'number': 1})], incidents.seen(judge.newest(), 'local', 2.0))
+    assert (again.state == 'over') == fits
     stored.add(*cases, cmdline=NIGHTLY)
     assert [bool(re.search(r'system.yaml:\d+: retired: .* is planned again: take the entry out', said)) for said in judge.newest().warnings] == [True] * fits
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
+import re
+import threading
 from collections import Counter
 
 import pytest
@@ -11,7 +14,9 @@ import pytest
 from commands import parity
 from nights import start
 from parity.records.outset import RERUN_OF
-from parity.verdict import incidents, judge
+from parity.report import answer
+from parity.session import retain
+from parity.verdict import acks, incidents, judge
 from sessions import case
 
 NODES = 'c1', 'c2', 'c3', 'c4'
@@ -89,7 +94,7 @@ def test_sixty_nights_with_twelve_faults(cluster, capsys):
     """Each fault opens one incident, which is told once for each turn of its life, and closed once."""
     for _ in range(41):
         assert not cluster.run()[1]
-    numbers, last = {}, []
+    numbers = {}
     for night in range(60):
         away = {'Ring': ''} if night in range(37, 40) else {'Stream': 'c3'} if night in range(45, 48) else {}
         raw = FAILED if night in range(24, 28) else {}
@@ -103,13 +108,73 @@ def test_sixty_nights_with_twelve_faults(cluster, capsys):
                 day = Days.day + datetime.timedelta(days)
                 done = parity('ack', str(numbers[name]), '--until', str(day), '--why', 'it is being mended')
                 assert done.returncode == 0, done.stderr
-        last.append((night, news, found.exit_code))
     known = incidents.of_system('local')
     events, told = (dict(Counter(what)) for what in ((event.what for each in known for event in each.events), cluster.told))
     with capsys.disabled():
         print(f'\n60 nights, 12 faults: {events}; told: {told}')
-    assert told == {'new': 12, 'worse': 2, 'due': 1, 'over': 12}, last
+    stood = [(each.number, each.title, [(event.what, event.said) for event in each.events]) for each in known]
+    assert told == {'new': 12, 'worse': 2, 'due': 1, 'over': 12}, stood
     assert events == {**told, 'joined': events['joined'], 'known': 3}
     assert all([event.what for event in each.events].count('over') == 1 for each in known)
     by_case = {tuple(sorted({cell.partition('.')[0] for cell in each.cells})): each for each in known}
     assert {('Npb', 'Zstd'), ('Hpl', 'Sort'), ('Ft', 'Is', 'Lu', 'Mg')} < by_case.keys() and by_case['Npb', 'Zstd'].nodes == ['c2']
+
+
+@pytest.fixture
+def slow(stored, site):
+    """Returns a night with accepted bounds, in which HPL has a speed, and which is recorded."""
+    def night(hpl=84.0, **other):
+        found = judge.newest(stored.add(case(hpl, refs={'hpl': (100.0, -0.05, 0.05)}, **other)))
+        return incidents.joined(found, incidents.record(found, 'local'))
+    return night
+
+
+def test_an_incident_is_shown_acknowledged_and_taken_back(slow, site):
+    found = slow()
+    assert answer.lines(found)[0][0].startswith('local:default: compute 16 % slower (incident 1, new).')
+    shown = parity('show', '1').stdout
+    assert shown.startswith('incident 1   local:default: compute 16 % slower\nOPEN   since 2026-11-18') and re.search(r'  Toy.hpl@local:default   100.* -> 84.0 Gflop/s   -16.0 %   regressed\n', shown)
+    assert json.loads(parity('show', '1', '--json').stdout)['state'] == 'open' and 'parity ack 1 --until DATE --why TEXT' in shown
+    done = parity('ack', '1', '--until', '2999-01-01', '--why', 'a test', '--by', 'ana')
+    assert done.stdout.startswith('parity: incident 1, 1 cell, acknowledged until 2999-01-01 by ana: a test; ')
+    ack, = acks.read('local')
+    assert (ack.cell, ack.incident, ack.value) == ('Toy.hpl@local:default', 1, 84.0) and incidents.of_system('local')[0].state == 'known'
+    found = slow()
+    assert not found.exit_code and '1 known incident: 1' in dict(answer.of(found).notes)['known']
+    assert parity('unack', '1').stdout.startswith('parity: incident 1, no longer acknowledged (until 2999-01-01 by ana: a test)')
+    assert not acks.read('local') and incidents.of_system('local')[0].state == 'open' and slow().exit_code == 1
+    for words in (['show', '2'], ['ack', '2', '--until', '2999-01-01', '--why', 'a test'], ['unack', '2']):
+        assert (done := parity(*words)).returncode == 2 and done.stderr == 'parity: no incident 2; valid: 1\n'
+    assert parity('unack', '1').returncode == parity('unack', 'Toy.hpl').returncode == 2
+    parity('ack', 'Toy.hpl', '--until', '2999-01-01', '--why', 'a test')
+    assert parity('unack', 'toy.hpl').returncode == 0 and not acks.read('local')
+    slow(100.0)
+    assert 'is over' in parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').stderr
+
+
+def test_page_and_junit_speak_of_incidents(slow, results):
+    slow()
+    assert parity('report').returncode == 0
+    page, own = ((results / 'report' / name).read_text() for name in ('index.html', 'incidents/1.html'))
+    assert page.count('href="incidents/1.html"') == 1 and 'href="../figures/Toy.html#c1"' in own and 'parity show 1' in own
+    xml = (results / 'report' / 'junit.xml').read_text()
+    assert '<property name="incident" value="1"' in xml and '<property name="incidents" value="1 new"' in xml
+    slow()
+    parity('report')
+    assert (results / 'report' / 'index.html').read_text().count('href="incidents/1.html"') == 2         # a card and the map
+    slow(100.0)
+    slow(100.0)
+    parity('report')
+    assert not (results / 'report' / 'incidents' / '1.html').exists()
+
+
+def test_incidents_survive_prune_merge_and_a_second_writer(slow, stored, results, tmp_path, monkeypatch):
+    slow()
+    before = incidents.of_system('local')
+    stored.database.execute('PRAGMA user_version')
+    assert retain.prune(float('inf'), dry_run=False) == 0 and slow().incidents and retain.prune(float('inf'), dry_run=False) == 1
+    assert [each.number for each in incidents.of_system('local')] == [1] and incidents.of_system('local')[0].events == before[0].events
+    threads = [threading.Thread(target=incidents.change, args=({1: lambda now: {'told': now.told + 1}},)) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert incidents.of_system('local')[0].told == 8

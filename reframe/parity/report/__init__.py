@@ -36,7 +36,7 @@ def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None =
                 'junit.xml': junit(verdict)}
     of_figures = {directory / name: content.encode() for name, content in pages.items()}
     files.write_all({directory / name: content for name, content in contents.items()} | of_figures)
-    for old in set(directory.glob('figures/*.html')) - of_figures.keys():
+    for old in {*directory.glob('figures/*.html'), *directory.glob('incidents/*.html')} - of_figures.keys():
         old.unlink()
     return [directory / name for name in contents]
 

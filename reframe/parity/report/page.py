@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import json
 import os
@@ -21,13 +22,14 @@ from markupsafe import Markup
 from parity import __version__
 from parity.base import codes, figures, text
 from parity.records.outset import CELL
-from parity.report import answer, drawings, nights
+from parity.report import answer, drawings, nights, show
 from parity.report.answer import Entry
 from parity.report.beside import Beside
 from parity.report.drawings import Curve
 from parity.report.nights import LETTERS, Nights, Past
 from parity.report.templates import template
-from parity.verdict.model import WORDS, Cell, Change, Row, Verdict, rows, several
+from parity.verdict import incidents
+from parity.verdict.model import WORDS, Cell, Change, Incident, Row, Verdict, rows, several
 
 SUBSYSTEMS = (*codes.SUBSYSTEMS, 'other')
 #: Characters of a reason in the table, and on a figure's own page; verdict.json has the whole.
@@ -61,12 +63,25 @@ def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None 
     _find(lines, directory, root)
     shown = _shown(verdict, beside, lines, sources)
     pages = {'index.html': template('page.html.j2', **names).render(v=shown, **_script('filter.js'))}
+    incident = template('incident.html.j2', **names)
+    for one in verdict.incidents:
+        pages[f'incidents/{one.number}.html'] = incident.render(v=shown, **_incident(one, lines))
     figure, script = template('figure.html.j2', **names), _script('zoom.js')
     by_file = attrgetter('file')
     for file, same in groupby(sorted(filter(by_file, lines), key=by_file), by_file):
         told = [_figure(line, beside) for line in same]
         pages[file] = figure.render(v=shown, own=told, **script)
     return pages
+
+
+def _incident(one: Incident, lines: list[Line]) -> dict[str, Any]:
+    """Return what the page of an incident shows: its place and changes, its life, its cells with their lines."""
+    by_name = {line.name: line for line in lines}
+    faults = sorted(filter(lambda fault: fault.cell, one.faults.values()), key=lambda f: (f.well, -f.loss, f.cell))
+    when = [f'{datetime.datetime.fromtimestamp(event.start):%Y-%m-%d %H:%M}' for event in one.events]
+    return {'one': one, 'about': show.of_incident(one, 0), 'stands': incidents.stands(one),
+            'events': list(zip(when, one.events, strict=True)),
+            'cells': [(fault, by_name.get(fault.cell)) for fault in faults]}
 
 
 def _script(name: str) -> dict[str, str]:
@@ -94,7 +109,12 @@ def _shown(verdict: Verdict, beside: Beside, lines: list[Line], sources: list[st
     for line in lines:
         if line.word in ('skipped', 'disturbed'):
             left.setdefault((line.word, line.reason), []).append(line)
+    of_node: dict[str, list[int]] = {}
+    for incident in verdict.incidents:
+        for name in incident.nodes:
+            of_node.setdefault(name, []).append(incident.number)
     return {
+        'of_node': of_node,
         'verdict': verdict,
         'answer': told,
         'beside': beside,

@@ -361,8 +361,10 @@ def of_incident(incident: Incident, most: int) -> list[str]:
         ('where', str(incident.where) if incident.where.kind else ''), ('part', incident.part),
         *(('changed', str(change)) for change in incident.changes[:_CHANGES])) if text]
     faults = sorted((f for f in incident.faults.values() if f.cell), key=lambda f: (f.well, -f.loss, f.cell))
+    if not faults[:most]:
+        return told
     rest = [f'and {len(faults) - most} more cells: parity show {incident.number} --json'] if faults[most:] else []
-    return told + columns([*map(_fault, faults[:most])]) + rest if faults else told
+    return told + columns([*map(_fault, faults[:most])]) + rest
 
 
 def _fault(fault: Fault) -> tuple[str, ...]:

@@ -242,7 +242,8 @@ def key(cell: Cell) -> list[str]:
         return [cell.verdict, where.kind, where.name, cell.cause.subsystem.name]
     if cell.verdict in ('regressed', 'impossible'):
         return [cell.verdict, cell.partition, cell.subsystem]
-    return [cell.verdict, cell.partition, cell.reason if cell.verdict != 'disturbed' else '']
+    alike = {'wrong': cell.case, 'disturbed': ''}
+    return [cell.verdict, cell.partition, alike.get(cell.verdict, cell.reason)]
 
 
 def together(one: Sequence[str], its: Iterable[Change], other: Sequence[str], others: Iterable[Change]) -> bool:
@@ -482,10 +483,11 @@ def reminded(incident: Incident, now: float, seconds: float) -> bool:
 def stands(incident: Incident) -> str:
     """Return since when an incident is open, and what it waits for."""
     left = [fault for fault in incident.faults.values() if not fault.well]
-    newest = max((fault.seen for fault in left), default=0.0)
     since = f'since {datetime.date.fromtimestamp(incident.opened.start)}'
-    apart = any(fault.elsewhere for fault in left) or datetime.date.fromtimestamp(newest) < datetime.date.today()
-    return f'{since}, {waits(incident)}' if left and apart else since
+    if any(fault.elsewhere for fault in left):
+        return f'{since}, {waits(incident)}'
+    newest = datetime.date.fromtimestamp(max((fault.seen for fault in left), default=time.time()))
+    return since if newest >= datetime.date.today() else f'{since}, last measured {newest}'
 
 
 def waits(incident: Incident) -> str:
