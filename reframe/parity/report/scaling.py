@@ -165,7 +165,8 @@ def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[s
     found = interval.Ratio(1.0)
     if size != least:
         try:
-            found = interval.ratio(_sample(first), _sample(rows))
+            found = interval.ratio(*(interval.sample((row['session'], row['value']) for row in of)
+                                     for of in (first, rows)))
         except ValueError as err:
             found = interval.Ratio(None, why=str(err))
     ratio = found.ratio, found.low, found.high
@@ -176,13 +177,6 @@ def _point(size: int, rows: list[dict[str, Any]], least: int, first: list[dict[s
     return Point(size, median(row['value'] for row in rows), [s for row in rows if (s := row['seconds'])],
                  len({row['session'] for row in rows}), len(rows), ratio,
                  tuple(s / grown if s and kind else None for s in speed), found.why)
-
-
-def _sample(rows: list[dict[str, Any]]) -> interval.Sample:
-    sessions = defaultdict(list)
-    for row in rows:
-        sessions[row['session']].append(row['value'])
-    return interval.sample(sessions, {})
 
 
 # ---- text

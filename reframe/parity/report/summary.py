@@ -17,12 +17,13 @@ from parity.base.text import visible
 from parity.records import database, history
 from parity.records.outset import CELL, cell_id
 from parity.records.record import Session
-from parity.report import export
+from parity.report import export, nodes
 from parity.report.answer import WIDTH
 from parity.stats import interval
 from parity.system import systems
 from parity.verdict import budget, judge
 from parity.verdict import incidents as stored
+from parity.verdict import nodes as standing
 from parity.verdict.model import Incident, several
 
 #: An alarm is false where all was well again so many nights later or sooner, and nobody acknowledged it ...
@@ -72,7 +73,7 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
         return
     verdict = judge.newest(nights[-1].uuid)
     yield 'nights', _gaps(max(since + _DAY, every[0].start), nights)
-    yield 'nodes', _nodes(system, since)
+    yield from (('nodes', line) for line in _nodes(system, since))
     yield 'coverage', '; '.join(_coverage(nights, verdict.coverage.line))
     yield 'drift', _drift(system, since, {name for each in new + left for name in each.cells})
     yield 'alarms', _alarms(system, since, every, new)
@@ -96,14 +97,19 @@ def _gaps(first: float, nights: Sequence[Session]) -> str:
             + (f'; {killed} killed before the end' if killed else ''))
 
 
-def _nodes(system: str, since: float) -> str:
-    """Say how many of the nodes that were ever measured were measured in these days, and which were not."""
+def _nodes(system: str, since: float) -> Iterator[str]:
+    """Say how many of the nodes that were ever measured were measured in these days; then what is amiss with nodes
+    now: slower than their peers, drained, down, unmeasured."""
     last: dict[str, float] = {}
     for names, at in history.load(system).group_by('node').agg(pl.col('start').max()).iter_rows():
         last |= {name: max(at, last.get(name, at)) for name in names.split(',') if name}
     oldest = sorted(last.items(), key=lambda each: each[1])
     away = [f'{name} (last {_day(at)})' for name, at in oldest if at < since]
-    return f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
+    yield f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
+    stated = systems.read(system)
+    known, _ = standing.states(stated)
+    _, *amiss = nodes.told(system, standing.of_system(stated, known))
+    yield from amiss
 
 
 def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
@@ -142,10 +148,10 @@ def _drift(system: str, since: float, blamed: set[str]) -> str:
 
 def _shift(row: dict[str, Any], confidence: float) -> tuple[str, float] | None:
     """Return a cell's name and the change of its speed, a share; None where that is within its noise."""
-    sides: tuple[dict, dict] = ({}, {})
+    sides: tuple[list, list] = ([], [])
     for now, session, values in zip(row['now'], row['session'], row['value'], strict=True):
-        sides[now][session] = values
-    found = interval.ratio(*(interval.sample(side, {}) for side in sides), confidence)
+        sides[now].extend((session, value) for value in values)
+    found = interval.ratio(*map(interval.sample, sides), confidence)
     if found.low is None or found.low <= 1 <= found.high or abs(found.ratio - 1) < _LEAST:
         return None
     return cell_id(row, True), (found.ratio if row['better'] == 'higher' else 1 / found.ratio) - 1
