@@ -156,8 +156,8 @@ def _on(names: Sequence[str], options: list[str], *more: str) -> list[str]:
 def gate(name: str, system: System, reservation: str = '') -> int:
     """Measure one node now, and say how it stands beside its peers.
 
-    Returns 0 if it is like them, 1 if it is slower, 3 if they are too few or differ too much, 4 if it could not be
-    measured. ``reservation``: of Slurm, in which its jobs run.
+    Returns 0 if it is like them, 1 if it is slower, 3 if they tell nothing, 4 if it could not be measured.
+    ``reservation``: of Slurm, in which its jobs run.
 
     Raises UsageError for an unknown node, InfrastructureError where another run measures."""
     states, unknown = nodes.states(system)
