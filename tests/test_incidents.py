@@ -13,6 +13,7 @@ import pytest
 
 from commands import parity
 from nights import start
+from parity.records import database
 from parity.records.outset import RERUN_OF
 from parity.report import answer
 from parity.session import retain
@@ -59,7 +60,7 @@ class Cluster:
         uuid = self.stored.add(*(ran(name, node) for name, node in where.items() if node for _ in range(3)), **info)
         found = judge.newest(uuid)
         if again := sorted({cell.case for cell in found.cells if cell.suspicious}):
-            others = [ran(name, node) for name in again for node in [where[name]] * 3 + [next(n for n in NODES if n != where[name])] * 2]
+            others = [ran(name, node) for name in again for node in [where[name]] * 3 + [next(n for n in NODES if n != where[name])] * 3]
             self.stored.add(*others, **{RERUN_OF: uuid}, **info)
             found = judge.newest(uuid)
         self.night += 1
@@ -178,3 +179,16 @@ def test_incidents_survive_prune_merge_and_a_second_writer(slow, stored, results
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert incidents.of_system('local')[0].told == 8
+
+
+def test_merge_takes_incidents_under_new_numbers_once(slow, results, tmp_path, monkeypatch):
+    slow()
+    other = tmp_path / 'other'
+    monkeypatch.setenv('PARITY_RESULTS', str(other))
+    other.mkdir()
+    with database.sqlite3.connect(other / 'results.db') as conn:
+        conn.execute('ATTACH DATABASE ? AS other', (str(results / 'results.db'),))
+        for _ in range(2):
+            retain._merge_incidents(conn)
+    first, = incidents.of_system('local')
+    assert first.number == 1 and first.uuid == '00000000-0:Toy.hpl@local:default+distro (quick)'

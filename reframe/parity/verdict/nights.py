@@ -182,7 +182,7 @@ def _signs(cells: list[Cell]) -> list[int]:
 def _table(frame: pl.DataFrame) -> tuple[Nights, pl.DataFrame]:
     """The nights of all cells of the frame, cell by cell, and a row of each: cell, night, label, node, event."""
     if frame['again'].any():         # a night without a run of its own is none
-        frame = frame.filter(~pl.col('again').all().over('cell', 'night'))
+        frame = _without_others(frame.filter(~pl.col('again').all().over('cell', 'night')))
     frame = frame.with_columns(at=pl.struct('cell', 'night').rle_id())
     at, again, value = (frame[column].to_numpy() for column in ('at', 'again', 'value'))
     first = np.flatnonzero(np.diff(at.astype(int), prepend=-1))
@@ -192,6 +192,15 @@ def _table(frame: pl.DataFrame) -> tuple[Nights, pl.DataFrame]:
     start, signs = np.append(begins, len(first)), rows['sign'].to_numpy()[begins]
     when = rows['night'].rank('dense').to_numpy().astype(int)
     return Nights.of(start, at, value, again, signs, when), rows.select('cell', 'night', 'label', 'node', 'event')
+
+
+def _without_others(frame: pl.DataFrame) -> pl.DataFrame:
+    """Leave out the reruns on other nodes of a night that was run again on its own: they tell only the place."""
+    key = ['cell', 'night', 'node']
+    again = frame.with_row_index('row').filter('again')
+    here = again.join(frame.filter(~pl.col('again')), on=key, how='semi')
+    others = again.join(here, on=key, how='anti').join(here, on=key[:2], how='semi')
+    return frame.with_row_index('row').join(others, on='row', how='anti', maintain_order='left').drop('row')
 
 
 def _event() -> pl.Expr:
