@@ -20,7 +20,7 @@ from parity.base import files
 from parity.base.errors import UsageError
 from parity.stats import levels
 from parity.stats.bounds import FIRST, WANTED
-from parity.stats.levels import AFTER, EVENTS, FAST, MOST, RATE, SLOW, STEPS, TOO_FEW, YOUNG, Outcome
+from parity.stats.levels import AFTER, EVENTS, FAST, MOST, QUIET, RATE, SLOW, STEPS, TOO_FEW, YOUNG, Outcome
 from parity.stats.nights import Nights
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class _Series:
         value = float(np.exp(sign * cells.value[k])) if np.isfinite(cells.value[k]) else math.nan
         if self.nights.counts[k]:
             return self._counted(k, state, last)
-        if state == TOO_FEW:
+        if state == TOO_FEW or state == QUIET and not known:
             return Judgement('insufficient', self._few(k, last), value=value)
         base, width = float(cells.base[k]), 3 * float(cells.scale[k])
         band = sorted(math.exp(sign * (base + side * width)) for side in (-1, 1))
