@@ -194,8 +194,10 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     better = sum(row.word == 'improved' for row in table)
     counts = (known, 'known faults'), (better, 'improved'), (blind, 'blind')
     told = [f'{count} {what}' for count, what in counts if count]
-    rest = f'{", ".join(told)}, the others are' if told else 'all are'
-    return f'{judged} of {measured} figures are judged: {rest} as they were.'
+    rest = ', '.join([*told, 'the others are as they were' if told else 'all are as they were'])
+    if sum(count for count, _ in counts) >= judged:
+        rest = ', '.join(told)
+    return f'{judged} of {measured} figures are judged: {rest}.'
 
 
 def _head(verdict: Verdict, table: list[Row]) -> str:
