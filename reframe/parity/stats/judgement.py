@@ -18,6 +18,7 @@ import numpy as np
 
 from parity.base import files
 from parity.base.errors import UsageError
+from parity.base.figures import percent
 from parity.stats import levels
 from parity.stats.bounds import FIRST, WANTED
 from parity.stats.levels import AFTER, EVENTS, FAST, MOST, QUIET, RATE, SLOW, STEPS, TOO_FEW, YOUNG, Outcome
@@ -101,7 +102,7 @@ class _Series:
         needed, beyond = self._beyond(k, sign, reference) if reference and known else (0, 0)
         word, why = self._word(k, sign, state, last, seen)
         if word in ('ok', 'blind') and beyond < 0:
-            off = _percent(_share(self._mean(k, needed) - sign * math.log(reference.value), sign))
+            off = percent(_share(self._mean(k, needed) - sign * math.log(reference.value), sign))
             word, why = 'regressed', (f'the mean of {_nights(needed)} is {off} worse than the accepted '
                                       f'{reference.value:.4g}, beyond its bound')
         return Judgement(
@@ -134,7 +135,7 @@ class _Series:
         said = f'tonight is {_off(_share(off, sign), off)} the level of {_nights(int(cells.nights[k]))}'
         if cells.began[k]:
             said += f', which began with {_BEGAN[cells.began[k]]} of {self._label(k, since)}'
-        said += f'; a slowdown shows from {_percent(seen)} on'
+        said += f'; a slowdown shows from {percent(seen)} on'
         if episode and episode.depth < 0:
             said += (f'; what began on {self._label(k, episode.begin)} is not over: it ends with a second night '
                      'like this one')
@@ -144,7 +145,7 @@ class _Series:
         cells = self.outcome.cells
         found = cells.lasting[k]
         lasts = int((self.outcome.column[int(self.nights.start[k]):last + 1] >= found.begin).sum())
-        off = _percent(_share(found.depth, sign))
+        off = percent(_share(found.depth, sign))
         kind = 'better' if found.depth > 0 else 'worse'
         said = f'{kind} since {self._label(k, found.begin)} ({_nights(lasts)}): '
         were = f'{_nights(found.nights)} {"was" if found.nights == 1 else "were"}'
@@ -175,7 +176,7 @@ class _Series:
     def _warnings(self, k: int, sign: int, last: int) -> Iterator[str]:
         effect, nights = self.outcome.cells.node[k], int(np.diff(self.nights.start)[k])
         if self.names is not None and np.isfinite(effect) and effect:
-            yield (f'{self.names[self.node[last]]} is {_percent(_share(effect, sign))} '
+            yield (f'{self.names[self.node[last]]} is {percent(_share(effect, sign))} '
                    f'{"faster" if effect > 0 else "slower"} here than the other nodes: that is taken out')
         if left_out := int(np.isnan(self.nights.value[int(self.nights.start[k]):last]).sum()):
             yield f'{_nights(left_out)} with a figure of 0 or below: left out'
@@ -207,12 +208,8 @@ def _nights(n: int) -> str:
     return f'{n} night{"" if n == 1 else "s"}'
 
 
-def _percent(x: float) -> str:
-    return f'{100 * x:.1f} %' if x < 0.0995 else f'{100 * x:.0f} %'
-
-
 def _off(share: float, log: float) -> str:
-    return 'at' if share < 0.0005 else f'{_percent(share)} {"better" if log > 0 else "worse"} than'
+    return 'at' if share < 0.0005 else f'{percent(share)} {"better" if log > 0 else "worse"} than'
 
 
 STATED = f'stated rate: 1 new false alarm in {1 / RATE:.0f} nights of a series'
