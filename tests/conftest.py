@@ -115,6 +115,8 @@ def copied(folder: Path, *linked: str) -> Path:
             (copy / name).symlink_to(TOP / name)
         else:
             shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('__pycache__'))
+    for name in ('requirements.lock', 'pyproject.toml'):
+        shutil.copy(TOP / name, copy / name)
     # other tests run beside: no figure is disturbed by them; no case is skipped where little space is free
     site = copy / 'systems' / 'local' / 'system.yaml'
     stated = site.read_text().replace('    extras:\n', '    extras:\n      others_cpus: 1000\n', 1)

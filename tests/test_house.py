@@ -23,13 +23,26 @@ def test_reframe_at_the_top_is_no_package():
     assert 'site-packages' in done.stdout, 'import reframe from the top must find ReFrame'
 
 
-def test_the_lock_has_hashes_and_names_no_index():
-    lock = (TOP / 'requirements.lock').read_text()
-    assert '://' not in lock and '--index' not in lock and '--find-links' not in lock
-    pins = re.findall(r'^[a-z0-9.-]+==\S+', lock, re.M)
-    assert pins and lock.count('--hash=sha256:') >= len(pins)
-    version, = re.findall(r'^reframe-hpc==(\d+)\.(\d+)', lock, re.M)
-    assert version[0] == '4' and int(version[1]) >= 10
+LOCKS = {file.name: file.read_text() for file in (TOP / 'requirements.lock', TOP / 'requirements-test.lock')}
+
+
+def pins(lock: str, name: str = r'[a-z0-9.-]+') -> list[tuple[str, str]]:
+    return re.findall(rf'^({name})==(\S+)', lock, re.M)
+
+
+def test_the_locks_have_hashes_and_name_no_index():
+    for lock in LOCKS.values():
+        assert '://' not in lock and '--index-url' not in lock and '--find-links' not in lock
+        assert pins(lock) and lock.count('--hash=sha256:') >= len(pins(lock))
+    (_, version), = pins(LOCKS['requirements.lock'], 'reframe-hpc')
+    assert Version('4.10') <= Version(version) < Version('5')
+
+
+def test_who_only_measures_installs_no_tool_of_the_tests():
+    measuring, testing = ({name for name, _ in pins(lock)} for lock in LOCKS.values())
+    tools = {canonicalize_name(Requirement(text).name) for extra in ('test', 'docs')
+             for text in load_file(TOP / 'pyproject.toml')['project']['optional-dependencies'][extra]}
+    assert tools <= testing and not measuring & testing
 
 
 def requirements() -> list[Requirement]:
@@ -40,7 +53,7 @@ def requirements() -> list[Requirement]:
 
 
 def locked(name: str) -> list[Version]:
-    return [Version(v) for v in re.findall(rf'^{canonicalize_name(name)}==(\S+)', (TOP / 'requirements.lock').read_text(), re.M)]
+    return [Version(version) for lock in LOCKS.values() for _, version in pins(lock, canonicalize_name(name))]
 
 
 @pytest.mark.parametrize('needed', requirements(), ids=lambda r: r.name)

@@ -54,8 +54,15 @@ def test_activate_refuses_a_venv_that_is_absent_or_of_another_checkout(checkout)
     assert shell('ci/nightly --dry-run', checkout).returncode == 2
 
 
+def test_activate_warns_of_a_venv_that_was_made_from_another_lock(checkout):
+    assert not shell('. ci/activate', checkout).stderr
+    (checkout / 'requirements.lock').write_text('# another\n')
+    done = shell('. ci/activate && which parity', checkout)
+    assert done.returncode == 0 and 'was made from another requirements.lock' in done.stderr and 'ci/venv makes it anew' in done.stderr
+
+
 def test_a_second_set_up_installs_nothing():
-    done = shell('install=yes; packages=(); say() { echo "$*"; }; . ci/lib/python; python_packages; make_venv', TOP)
+    done = shell('say() { echo "$*"; }; . ci/lib/python; find_python; make_venv; add_test_tools', TOP)
     assert done.returncode == 0 and done.stdout == ''
 
 
