@@ -218,10 +218,11 @@ _WHERE = ['system', 'check', *history.CELL, 'changed']
 
 
 def cells(frame, since: str = '') -> list[Cell]:
-    """Return every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on. A rerun
-    does not count: it was made because a figure was bad. Cells without a night are in the list, too."""
-    frame = frame.with_columns(pl.col('metric').str.replace(OF_DEVICE, '_gpu'))     # one value for all devices
-    own = frame.filter(pl.col('rerun_of') == '', pl.col('night') >= since)
+    """Return every cell of a frame of parity.records.history, with its nights from ``since`` (a date) on. Cells
+    whose nights are all older are in the list, too. Reruns and nodes by turns are no nights."""
+    frame = frame.filter(pl.col('rerun_of') == '').with_columns(
+        pl.col('metric').str.replace(OF_DEVICE, '_gpu'))                            # one value for all devices
+    own = frame.filter(pl.col('night') >= since)
     nights = own.group_by([*_WHERE, 'session'], maintain_order=True).agg(
         pl.col('night', 'unit', 'better', 'variant').first(), pl.col('value').median(),
         pl.col('software', 'node').unique().sort().str.join(' '), runs=pl.col('value'),
@@ -255,7 +256,7 @@ def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> list[Night]:
     ``kinds`` tells the kind of each node. Raises Refused where the nights are too few or of several
     kinds, or where their figures are never judged."""
     if not cell.nights:
-        raise Refused('no night counts: a rerun, or too old')
+        raise Refused('no night counts: all are older than --since')
     if not cell.recent:
         raise Refused(f'not in the last {RECENT} sessions; its last night is {cell.nights[-1].night[:10]}')
     kept, why = _since_the_last_change(cell.nights)

@@ -177,7 +177,7 @@ class Told:
     """Answers of a foreign test to what the plan asks every check."""
 
     needs = in_memory = ()
-    size, sizes = OWN, [OWN]
+    size = OWN
 
     def __init__(self, check):
         self.variants: dict[str, list[str]] = {}

@@ -218,7 +218,7 @@ def _every(checks) -> list[dict[str, Any]]:
             'parameters': {name: [str(v) for v in p.values] for name, p in type(check).raw_params.items()},
             'forms': forms(type(check)), 'in_memory': list(getattr(of, 'in_memory', ())),
             'metrics': [], 'variants': {name: list(v) for name, v in getattr(of, 'variants', {}).items()},
-            'sizes': list(getattr(of, 'sizes', ()))})
+            'sizes': [] if of is check else [of.size]})
         known['metrics'] += [m for m in _metrics(check) if m not in known['metrics']]
     return list(loaded.values())
 
