@@ -94,12 +94,29 @@ def test_an_option_that_pytest_does_not_know_runs_no_test(option):
     assert done.returncode == 2 and f'unrecognized arguments: {option}' in done.stderr and 'passed' not in done.stdout
 
 
-@pytest.mark.parametrize('script', ['ci/test', 'ci/venv'])
-def test_a_machine_without_python_learns_what_to_install(tmp_path, script):
-    for name in ('bash', 'dirname', 'sed', 'cat'):
+OLD = 'case "$*" in -V) echo Python 3.6.15 ;; *) exit 0 ;; esac'
+BARE = 'case "$*" in *ensurepip*) exit 1 ;; -V) echo Python 3.11.2 ;; *) echo "$0" ;; esac'
+MODULES = '() { printf "/apps:\\npython/3.6.8\\npython/3.9.1\\npython/3.11.4(default)\\nmpi4py/3.1.4\\n" >&2; }'
+
+
+@pytest.mark.parametrize('script', ['ci/quickstart', 'ci/test', 'ci/venv'])
+@pytest.mark.parametrize('python, beside, said', [
+    (None, 'pacman', ("no Python 3.10 or later here: no python3 on PATH", "install one as root: the distribution's python3 with venv")),
+    (OLD, 'dnf', ('/python3 is Python 3.6.15', 'install one as root: dnf install python3.11 ')),
+    (OLD, 'zypper', ('/python3 is Python 3.6.15', 'install one as root: zypper install python311 ')),
+    (OLD, 'module', ('load one: module load python/3.11.4 (module avail python has python/3.11.4)\n',)),
+    (BARE, 'dnf', ('no venv here: ', 'without its modules venv and ensurepip'))], ids=['none', 'RHEL', 'SLES', 'modules', 'no venv'])
+def test_a_machine_without_a_python_for_parity_learns_what_to_load_or_install(tmp_path, script, python, beside, said):
+    for name in ('bash', 'dirname', 'sed', 'cat', 'timeout', 'sort', 'id', 'find'):
         (tmp_path / name).symlink_to(shutil.which(name))
-    done = subprocess.run([shutil.which('bash'), TOP / script], capture_output=True, text=True, env={'PATH': str(tmp_path)})
-    assert done.returncode == 4 and done.stderr.endswith('install python3 python3-venv, or load a module\n')
+    program(tmp_path / beside, 'exit 1')
+    if python:
+        program(tmp_path / 'python3', python)
+    modules = {'BASH_FUNC_module%%': MODULES} if beside == 'module' else {}
+    done = subprocess.run([shutil.which('bash'), TOP / script], capture_output=True, text=True, env={'PATH': str(tmp_path), **modules})
+    assert done.returncode == 4 and 'installing' not in done.stdout and 'step 2' not in done.stdout
+    assert all(text in done.stderr for text in said), done.stderr
+    assert "or without root: put any Python 3.10 or later" in done.stderr
 
 
 # ---- ci/fresh

@@ -49,6 +49,7 @@ def test_a_script_that_is_asked_for_help_does_nothing_else(checkout, watched):
     *((f'ci/{line} --nonsense', '--nonsense') for line in (
         'quickstart', 'quickstart -n Tcp', 'nightly', 'nightly --dry-run', 'bench', 'operating-curve', 'venv', 'cluster up',
         'cluster down', 'pbs up', 'fresh', 'fresh --full')),
+    ('ci/quickstart --nonsense', 'valid are --yes, --no-install, --with apps, --dry-run'),
     ('ci/nightly --mode', 'argument --mode: expected one argument'), ('ci/nightly -l', 'argument -l/--list: not allowed'),
     ('ci/nightly --repeats 0', '--repeats 0'), ('ci/nightly --repeat', 'argument --repeat: expected one argument')])
 def test_an_option_that_is_none_or_lacks_its_value_is_refused_before_anything_is_done(results, watched, line, said):

@@ -1,8 +1,9 @@
-"""The set-up: it refuses a login node, names missing packages, and changes nothing under --no-install."""
+"""The set-up: it refuses a login node, asks before it installs as root, and changes nothing under --no-install."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -33,16 +34,30 @@ packages=(no-such-package-of-parity)
 '''
 
 
-@pytest.mark.parametrize('prepare, said', [
-    ('install=no', 'missing, and not installed (--no-install): no-such-package-of-parity'),
-    ('install=yes; become_root() { return 1; }',
+SUDO = 'become_root() { as_root=(false); }'
+
+
+@pytest.mark.parametrize('prepare, typed, said', [
+    ('install=no yes=yes', None, 'missing, and not installed (--no-install): no-such-package-of-parity'),
+    ('install=yes yes=yes; become_root() { return 1; }', None,
      'missing, and not installed (neither root nor sudo without a password): no-such-package-of-parity'),
-    ('install=yes; become_root() { as_root=(false); }', 'could not install: no-such-package-of-parity')])
-def test_the_set_up_names_missing_packages_and_goes_on(prepare, said):
-    done = shell(f'{LIBRARY}{prepare}; install_packages && echo went on', TOP)
+    (f'install=yes yes=yes; {SUDO}', None, 'could not install: no-such-package-of-parity'),
+    (f'install=yes yes=no; {SUDO}', None, 'missing, and not installed (no terminal to ask on; --yes installs as root): no-such'),
+    (f'install=yes yes=no; {SUDO}', 'n', 'missing, and not installed (as you answered): no-such-package-of-parity'),
+    (f'install=yes yes=no; {SUDO}', '', 'missing, and not installed (as you answered): no-such-package-of-parity'),
+    (f'install=yes yes=no; {SUDO}', 'y', 'could not install: no-such-package-of-parity')])
+def test_the_set_up_installs_as_root_only_what_was_agreed_to_and_goes_on(prepare, typed, said):
+    ours, theirs = os.openpty()
+    os.write(ours, f'{typed}\n'.encode())
+    line = f'{LIBRARY}{prepare}; ask_root "${{packages[@]}}"; install_packages && echo went on'
+    done = subprocess.run(['bash', '-c', line], cwd=TOP, stdin=subprocess.DEVNULL if typed is None else theirs, capture_output=True, text=True)
+    os.close(ours)
+    os.close(theirs)
     if 'no apt here' in done.stdout:
         pytest.skip('no apt on this machine')
-    assert said in done.stdout and 'went on' in done.stdout
+    assert said in done.stdout and 'went on' in done.stdout, done.stdout
+    assert ('apt-get would install as root: no-such-package-of-parity' in done.stdout) == (typed is not None)
+    assert ('installing the packages' in done.stdout) == ('could not' in said)
 
 
 def test_activate_refuses_a_venv_that_is_absent_or_of_another_checkout(checkout):
@@ -59,6 +74,47 @@ def test_activate_warns_of_a_venv_that_was_made_from_another_lock(checkout):
     (checkout / 'requirements.lock').write_text('# another\n')
     done = shell('. ci/activate && which parity', checkout)
     assert done.returncode == 0 and 'was made from another requirements.lock' in done.stderr and 'ci/venv makes it anew' in done.stderr
+
+
+PIP = LIBRARY + r"""
+. ci/lib/python
+sleep() { command sleep 0.05; }     # between two looks at the log
+pip() { printf "$1" >>"$log"; command sleep 0.5; }
+log=$1 lock=$2 progress=packages_done worry=ask_for_network
+printf 'numpy==1 ; x\nnumpy==2 ; y\nannotated-doc==0.0.7\narchspec==0.2.7\n' >"$lock"
+"""
+IGNORED = r"Ignoring numpy: markers 'x' don't match your environment\n"
+GOT = r"Collecting annotated-doc==0.0.7\n  Downloading annotated_doc.whl\nCollecting archspec==0.2.7\n"
+
+
+def pip(prints: str, then: str, tmp_path, **env: str):
+    line = f'{PIP}watched "$log" pip "{prints}"; {then} "$log"'
+    return subprocess.run(['bash', '-c', line, 'bash', tmp_path / 'log', tmp_path / 'lock'], cwd=TOP, capture_output=True, text=True,
+                          env={**os.environ, 'PARITY_SOFTWARE_BUNDLE': '', **env})
+
+
+@pytest.mark.parametrize('prints, far', [
+    (IGNORED, '0 of 3'), (IGNORED + GOT, '2 of 3'), (IGNORED + GOT + r'Installing collected packages: archspec\n', 'unpacking 3'),
+    (IGNORED + GOT + r'Installing collected packages: archspec\nSuccessfully installed archspec-0.2.7\n', 'compiling 3')])
+def test_a_set_up_counts_the_packages(prints, far, tmp_path):
+    assert pip(prints, 'packages_done', tmp_path).stdout.endswith(f'{far} packages\n')
+
+
+def test_a_set_up_without_a_network_names_the_bundle_before_it_gives_up_and_afterwards(tmp_path):
+    said = pip(r'WARNING: Retrying (Retry(total=4\n', 'echo gave up;:', tmp_path).stdout
+    assert said.index('no answer from the index') < said.index('PARITY_SOFTWARE_BUNDLE=DIR') < said.index('gave up')
+    assert said.count('no answer') == 1 and 'no answer' not in pip(GOT, ':', tmp_path).stdout
+
+
+@pytest.mark.parametrize('prints, bundle, said', [
+    ('ERROR: No matching distribution found for x\n', False, 'no network. Without one, make a bundle'),
+    ('ERROR: No matching distribution found for x\n', True, 'has no package for Python 3'),
+    ('ERROR: [Errno 28] No space left on device\n', False, 'no space left in '),
+    ('ERROR: THESE PACKAGES DO NOT MATCH THE HASHES\n', False, "pip's words are above")])
+def test_a_set_up_that_fails_says_why(prints, bundle, said, tmp_path):
+    (tmp_path / 'wheels').mkdir()
+    done = pip(prints.encode('unicode_escape').decode(), 'find_python; explain', tmp_path, PARITY_SOFTWARE_BUNDLE=str(tmp_path) if bundle else '')
+    assert done.returncode == 4 and said in done.stderr and prints.strip() in done.stderr and not (tmp_path / 'log').exists()
 
 
 def test_a_second_set_up_installs_nothing():

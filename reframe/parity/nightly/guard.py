@@ -95,8 +95,12 @@ def nothing_missing(plan: Plan) -> None:
                               f'which {plan.system} requires')
 
 
-def read(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Return our own options, and those for ReFrame. UsageError for an option that neither of us knows."""
+#: The options of ci/nightly that are not ReFrame's.
+OURS = '--dry-run, --time-limit HOURS, --repeats N'
+
+
+def read(given: list[str], ours: str = OURS) -> tuple[argparse.Namespace, list[str]]:
+    """Return our own options, and those for ReFrame. UsageError for one that is neither ReFrame's nor ``ours``."""
     parser = argparse.ArgumentParser(
         prog='ci/nightly', allow_abbrev=False, epilog='Every other option is handed to reframe (reframe --help).',
         description='The guarded nightly run of `reframe -c checks/ -r`: guards, run, verdict, report.')
@@ -110,15 +114,15 @@ def read(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
         raise errors.UsageError(f'--time-limit {own.time_limit:g}: must be a number of hours above 0')
     if own.repeats < 1:
         raise errors.UsageError(f'--repeats {own.repeats}: must be at least 1')
-    capture.check_options(reframe_options)
+    capture.check_options(reframe_options, ours)
     if own.repeats > 1 and not any(o.partition('=')[0] == '--repeat' for o in reframe_options):
         reframe_options.append(f'--repeat={own.repeats}')
     return own, reframe_options
 
 
 def _before_set_up(given: list[str]) -> None:
-    """Raise UsageError for a wrong option and an unknown system."""
-    _, options = read(given)
+    """Raise UsageError for a wrong option of ci/quickstart, and for an unknown system."""
+    _, options = read(given, f'--yes, --no-install, --with apps, {OURS}')
     if name := systems.stated(options):
         systems.read(name)
 

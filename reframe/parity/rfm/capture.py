@@ -253,8 +253,8 @@ class _Parsed(Exception):
     """ReFrame has read its options."""
 
 
-def check_options(options: list[str]) -> None:
-    """Have ReFrame's own parser read the options of a nightly. UsageError for one that it does not know."""
+def check_options(options: list[str], ours: str) -> None:
+    """Have ReFrame's own parser read its options. UsageError for one that it does not know, with ``ours``."""
     parse = theirs.ArgumentParser.parse_args
 
     def only_parse(parser, *_):
@@ -262,8 +262,7 @@ def check_options(options: list[str]) -> None:
         raise _Parsed
 
     def refuse(_, message: str):
-        raise errors.UsageError(f'reframe refuses: {message}; valid are --dry-run, --time-limit HOURS, --repeats '
-                                'N and what reframe --help lists')
+        raise errors.UsageError(f'reframe refuses: {message}; valid are {ours} and what reframe --help lists')
 
     with mock.patch.object(theirs.ArgumentParser, 'parse_args', only_parse), \
             mock.patch.object(argparse.ArgumentParser, 'error', refuse):
