@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import errno
 import fcntl
 import hashlib
 import io
@@ -19,7 +20,9 @@ from parity.base.errors import InfrastructureError, UsageError
 
 
 def write(file: Path, text: str | bytes) -> Path:
-    """Write ``file`` aside, then rename it. Follows a link, keeps the permissions, makes the folder."""
+    """Write ``file`` aside and to the disk, then rename it. Keeps the permissions, makes the folder.
+
+    Follows a link, except below results/ (`_place`)."""
     return replace(file, lambda aside: aside.write_bytes(text.encode() if isinstance(text, str) else text))
 
 
@@ -32,7 +35,9 @@ def replace(file: Path, make: Callable[[Path], object]) -> Path:
     """Do as ``write`` does, with the file that ``make`` writes."""
     with _replaced(file) as aside:
         make(aside)
-    return file.resolve()
+        with aside.open('rb') as written:
+            os.fsync(written.fileno())
+    return _place(file)
 
 
 def write_all(contents: dict[Path, bytes]) -> None:
@@ -44,16 +49,31 @@ def write_all(contents: dict[Path, bytes]) -> None:
 
 @contextlib.contextmanager
 def _replaced(file: Path) -> Iterator[Path]:
-    file = file.resolve()
+    file = _place(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f'.{file.name}.{os.getpid()}')
+    aside.unlink(missing_ok=True)
     try:
+        aside.touch(exist_ok=False)     # a link that lies there is not followed
         yield aside
         if file.exists():
             aside.chmod(file.stat().st_mode & 0o777)
         os.replace(aside, file)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _place(file: Path) -> Path:
+    """Return where ``file`` is written: a link is followed, but none below results/, where others may write.
+
+    There a link to a file is replaced, and a link to a folder elsewhere is an OSError."""
+    results, file = paths.results(), Path(os.path.abspath(file))
+    if not file.is_relative_to(results):
+        return file.resolve()
+    folder = file.parent.resolve()
+    if not folder.is_relative_to(results.resolve()):
+        raise OSError(errno.ELOOP, 'lies behind a link: none below results/ is followed', str(file))
+    return folder / file.name
 
 
 def sha256(file: Path) -> str:
@@ -79,8 +99,9 @@ class Lock:
         """Take the lock, or raise InfrastructureError naming who holds it."""
         fd, needs = -1, ''
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
+            file = _place(self.file)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o644)
             needs = ': results need a file system with locks (PARITY_RESULTS; Lustre: mount option flock)'
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as err:
@@ -130,8 +151,9 @@ class Lock:
 @contextlib.contextmanager
 def alone(file: Path, what: str) -> Iterator[int]:
     """Hold a lock on ``file``, once no other process does ``what``. Yields its descriptor, for children."""
+    file = _place(file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open('w') as lock:
+    with open(os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_NOFOLLOW, 0o644), 'w') as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from pydantic import BaseModel, ValidationError
 
-from parity.base import errors, paths
+from parity.base import errors, files, paths
 from parity.jobs.request import Request
 from parity.scheduler import pbs, slurm
 from parity.scheduler.command import Forgotten, SchedulerError, State, together
@@ -59,7 +59,7 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
             _demand_alone(system, request)
         now = datetime.datetime.now().astimezone()
         file = folder() / f'{request.name}-{now:%Y%m%d-%H%M%S-%f}.sh'
-        file.write_text(script)
+        files.write(file, script)
         try:
             name = scheduler.submit(file)
         except errors.ParityError:
@@ -67,7 +67,7 @@ def submit(job: str, system: str, request: Request, script: str) -> Sent:
             raise
         sent = Sent(id=name, scheduler=request.scheduler, job=job, system=system, script=str(file), at=now,
                     campaign=request.campaign)
-        (folder() / f'{name}.json').write_text(sent.model_dump_json(indent=1) + '\n')
+        files.write(folder() / f'{name}.json', sent.model_dump_json(indent=1) + '\n')
         return sent
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from parity.base import files, paths
 from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base.text import visible
 from parity.records import outset, record
 from parity.records.record import Session
 
@@ -170,7 +171,7 @@ def report(session: str = '') -> dict[str, Any]:
 #: Goes up when what is kept, or what it means, changes: files of another version are not read.
 _VERSION = 1
 #: What reading JSON of another form than ReFrame's ends in.
-MALFORMED = (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError)
+MALFORMED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError)
 _told: set[str] = set()
 
 
@@ -178,14 +179,17 @@ class Unreadable(InfrastructureError):
     """A stored session that parity cannot read."""
 
     def __init__(self, uuid: str, err: Exception):
-        super().__init__(f'{paths.database()}: session {uuid} is not one that parity can read '
-                         f'({type(err).__name__}: {" ".join(str(err).split())[:120]})')
+        super().__init__(visible(f'{paths.database()}: session {str(uuid)[:40]} is not one that parity can read '
+                                 f'({type(err).__name__}: {" ".join(str(err).split())[:120]})'))
 
 
 def read(uuid: str) -> Session:
     """The stored session. Raises Unreadable, and InfrastructureError where the database cannot be read."""
     try:
-        return record.of_report(report(uuid))
+        session = record.of_report(report(outset.named(uuid)))
+        if session.uuid != uuid:
+            raise ValueError(f'its report has the uuid {session.uuid}')
+        return session
     except MALFORMED as err:
         raise Unreadable(uuid, err) from None
 
@@ -198,13 +202,16 @@ def warn(uuid: str, err: Unreadable) -> None:
 
 
 def file(uuid: str, ending: str) -> Path:
-    """Return the path of a session's file in the cache."""
-    return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}' / f'{uuid}.{ending}'
+    """Return the path of a session's file in the cache. Raises Unreadable for a uuid that names no file."""
+    try:
+        return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}' / f'{outset.named(uuid)}.{ending}'
+    except MALFORMED as err:
+        raise Unreadable(uuid, err) from None
 
 
 def files_of(uuid: str) -> list[Path]:
     """Return the files that the cache has of a session, those of older versions too."""
-    return list((paths.results() / 'cache' / 'sessions').glob(f'*/{uuid}.*'))
+    return [each for each in (paths.results() / 'cache' / 'sessions').glob('*/*') if each.stem == uuid]
 
 
 def keep(session: Session) -> Session:
@@ -218,14 +225,14 @@ def keep(session: Session) -> Session:
 def brief(uuid: str) -> Session | None:
     """The session without plan and runs; None, and one warning, where parity cannot read it."""
     try:
-        said = json.loads(file(uuid, 'json').read_bytes())
-        return Session(**{**said, 'software': tuple(said['software']), 'runs': ()})
-    except (OSError, *MALFORMED):
         try:
+            said = json.loads(file(uuid, 'json').read_bytes())
+            return Session(**{**said, 'software': tuple(said['software']), 'runs': ()})
+        except (OSError, *MALFORMED):
             return keep(read(uuid))
-        except Unreadable as err:
-            warn(uuid, err)
-            return None
+    except Unreadable as err:
+        warn(uuid, err)
+        return None
 
 
 def sessions(system: str, last: int | None = None) -> list[Session]:

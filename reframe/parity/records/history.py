@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -92,9 +93,9 @@ def _files(uuids: Iterable[str]) -> list[Path]:
     """The cached rows of the sessions that can be read; those that are not in the cache yet are put there."""
     found = []
     for uuid in uuids:
-        file = database.file(uuid, 'parquet')
         try:
-            if not file.exists() or not database.file(uuid, 'json').exists():
+            file = database.file(uuid, 'parquet')
+            if not _whole(file) or not database.file(uuid, 'json').exists():
                 session = database.read(uuid)
                 files.replace(file, of_session(session).write_parquet)
                 database.keep(session)
@@ -102,6 +103,16 @@ def _files(uuids: Iterable[str]) -> list[Path]:
         except database.Unreadable as err:
             database.warn(uuid, err)
     return found
+
+
+def _whole(file: Path) -> bool:
+    """Return whether the file ends as Parquet does: one that was cut, or left empty, is made anew."""
+    try:
+        with file.open('rb') as kept:
+            kept.seek(-12, os.SEEK_END)     # its smallest
+            return kept.read().endswith(b'PAR1')
+    except OSError:
+        return False
 
 
 def of_session(session: Session) -> pl.DataFrame:

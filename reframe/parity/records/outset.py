@@ -16,15 +16,30 @@ from typing import Any
 
 from parity.base import files, paths
 
+#: What a session may be called: files are named after it, and a database may come from anywhere.
+_NAME = re.compile('[0-9A-Za-z-]+')
+
 
 def folder(database: Path | None = None) -> Path:
     """Return where the sessions of a results database keep their plans."""
     return (database or paths.database()).parent / 'sessions'
 
 
+def named(name: str) -> str:
+    """Return the id or uuid of a session; ValueError for one that must not be a part of a file's name."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f'{name[:40]!r} is no name of a session: valid are letters, digits and -')
+    return name
+
+
+def plan_file(number: str, place: Path | None = None) -> Path:
+    """Return the file with a session's plan, in ``place`` or in the folder of ours. ValueError as of `named`."""
+    return (place or folder()) / f'{named(number)}.json'
+
+
 def write(session: dict[str, Any]) -> None:
     """Keep a session: its `id`, `plan`, `facts` and `announcement`."""
-    files.write(folder() / f'{session["id"]}.json', json.dumps(session))
+    files.write(plan_file(session['id']), json.dumps(session))
 
 
 def number(report: dict[str, Any]) -> str:
@@ -39,7 +54,7 @@ def number(report: dict[str, Any]) -> str:
 def joined(report: dict[str, Any], place: Path) -> dict[str, Any]:
     """Return the report with its plan beside its cases, from the folder ``place``."""
     if found := number(report):
-        file = place / f'{found}.json'
+        file = plan_file(found, place)
         try:
             session = json.loads(file.read_text())
             plan = session.get('plan') if isinstance(session, dict) and session.get('id') == found else None

@@ -26,6 +26,9 @@ _EXPECTED = {'xfail': 'expected to fail: ', 'xpass': 'expected to fail, and did 
 #: What ReFrame calls the result of a case that it did not come to the end of.
 _NEVER_ENDED = '<unknown>'
 
+#: The year 5138: calendars end at 9999.
+_LATEST = 1e11
+
 Key = tuple[str, str, str]  # case, partition, environ
 
 
@@ -147,7 +150,7 @@ def of_report(report: dict[str, Any]) -> Session:
         if before.get('gpu_slowed', 'no') != 'no':      # by one run of several
             nodes[said['node']]['gpu_slowed'] = before['gpu_slowed']
     return Session(
-        uuid=info['uuid'], start=info['time_start_unix'], end=info['time_end_unix'],
+        uuid=info['uuid'], start=_time(info['time_start_unix']), end=_time(info['time_end_unix']),
         elapsed=info.get('time_elapsed', 0.0), cmdline=info.get('cmdline', ''), reframe=info.get('version', ''),
         system=plan.get('system') or next((run.system for run in runs), ''), facts=facts, nodes=nodes,
         # without a batch system the session's machine is the node
@@ -157,6 +160,13 @@ def of_report(report: dict[str, Any]) -> Session:
         announcement=kept.get('announcement', ''), selection=outset.selection(info.get('cmdline', '')),
         planned=outset.digest(plan), cases=outset.digest_of_cases(plan), lost=kept.get('lost', ''),
         plan=plan, runs=runs)
+
+
+def _time(unix: float) -> float:
+    """Return a Unix time; ValueError for one that no calendar has."""
+    if not abs(unix) < _LATEST:
+        raise ValueError(f'{unix!r} is no Unix time')
+    return unix
 
 
 def _throttled(runs: tuple[Run, ...]) -> dict[str, dict[str, str]]:
@@ -201,7 +211,7 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
         software=str((record.get('software') or {}).get('identity', '')),
         nodes=(nodes,) if isinstance(nodes, str) else tuple(nodes), jobid=str(raw.get('jobid') or ''),
         output=str((raw.get('outputdir') if passed else raw.get('stagedir')) or ''),
-        times=times, ended=raw.get('job_completion_time_unix'),
+        times=times, ended=ended if (ended := raw.get('job_completion_time_unix')) is None else _time(ended),
         seconds=times[2] - times[1] or None if times and not unknown else None,
         node=node, watched=record.get('watched') or {}, devices=record.get('devices') or {},
         noted=record.get('facts') or {},

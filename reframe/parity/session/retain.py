@@ -6,7 +6,7 @@ import json
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -44,9 +44,9 @@ def _plan(conn: sqlite3.Connection, uuid: str) -> Path | None:
     blob, = conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', (uuid,)).fetchone()
     try:
         number = outset.number(json.loads(blob))
+        return outset.plan_file(number) if number else None
     except MALFORMED:
         return None
-    return outset.folder() / f'{number}.json' if number else None
 
 
 def merge(other: Path) -> tuple[dict[str, int], int]:
@@ -64,6 +64,7 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         if not _attached(conn, other):
             raise UsageError(f"{other}: not a results database of ReFrame's")
         ours, theirs = _measured(conn, 'main', outset.folder()), _measured(conn, 'other', outset.folder(other))
+        _named(other, theirs)
         _same_machines(other, ours, theirs)
         new = [uuid for uuid in theirs if uuid not in ours]
         began = _began(conn, 'other') | _began(conn, 'main')
@@ -102,6 +103,15 @@ def _measured(conn: sqlite3.Connection, name: str, plans: Path) -> dict[str, tup
         except MALFORMED:
             found[uuid] = 'unknown', ''
     return found
+
+
+def _named(other: Path, uuids: Iterable[str]) -> None:
+    """Raise UsageError for a session whose uuid must not become the name of a file."""
+    for uuid in uuids:
+        try:
+            outset.named(uuid)
+        except MALFORMED as err:
+            raise UsageError(f'{other}: {err}; nothing is added') from None
 
 
 def _same_machines(other: Path, ours: dict[str, tuple[str, str]], theirs: dict[str, tuple[str, str]]) -> None:
