@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from contextlib import closing
 
 import pytest
 
 import sessions as made
 from commands import parity
+from conftest import TOP, shell
 from parity.base import files, paths
+from parity.base.errors import InfrastructureError
 from parity.base.files import Lock
 from parity.records import database, history
+from parity.session import recovery
+from parity.verdict import incidents, judge
 from sessions import case
 from test_retain import store
 
@@ -90,5 +95,61 @@ def test_a_session_whose_clock_is_no_time_is_left_out(results, clock):
     store(paths.database(), 'a', 1)
     done = parity('verdict')
     assert done.returncode == 0 and 'Traceback' not in done.stderr, done.stderr
-    with sqlite3.connect(paths.database()) as conn:
+    with closing(sqlite3.connect(paths.database())) as conn:
         assert conn.execute('SELECT COUNT(*) FROM sessions').fetchone() == (2,)
+
+
+def emptied(*statements: str):
+    with closing(sqlite3.connect(paths.database())) as conn, conn:
+        for statement in statements:
+            conn.execute(statement)
+
+
+OLDER = "UPDATE metadata SET schema_version = '9.0'", 'has tables of version 9.0, this ReFrame stores version 1.0'
+
+
+@pytest.mark.parametrize('damage, said', [
+    OLDER, ('DROP TABLE testcases', 'lacks the table testcases and is not empty'),
+    ('ALTER TABLE sessions RENAME TO nights', 'lacks the table sessions and is not empty')])
+def test_a_database_that_could_not_take_a_session_is_refused_and_stays(results, damage, said):
+    store(paths.database(), 'a')
+    emptied(damage)
+    before = paths.database().read_bytes()
+    with pytest.raises(InfrastructureError, match=said):
+        recovery.make_usable()
+    assert paths.database().read_bytes() == before
+
+
+def test_a_run_is_refused_before_it_measures_what_could_not_be_stored(results):
+    store(paths.database(), 'a')
+    emptied(OLDER[0])
+    for line in ('. ci/activate && reframe -c checks/storage/filecopy/filecopy.py -r -n NoSuch', 'ci/nightly -n NoSuch'):
+        done = shell(line, TOP, PARITY_RESULTS=str(results))
+        assert done.returncode == 4 and OLDER[1] in done.stderr and 'Traceback' not in done.stderr, done.stdout + done.stderr
+
+
+def test_a_database_with_sessions_alone_is_kept_and_one_without_a_table_or_a_row_makes_room(results, tmp_path):
+    store(paths.database(), 'a')
+    emptied('DROP TABLE metadata')
+    recovery.make_usable()
+    assert database.uuids() == ['a']
+    emptied('DELETE FROM sessions', 'DELETE FROM testcases', 'DROP TABLE testcases')
+    recovery.make_usable()
+    assert not paths.database().exists()
+    store(tmp_path / 'victim.db', 'b')
+    paths.database().symlink_to(tmp_path / 'victim.db')
+    with pytest.raises(InfrastructureError, match='lies behind a link'):
+        recovery.make_usable()
+
+
+def test_an_incident_that_cannot_be_read_is_left_out_with_a_warning(stored, site, monkeypatch):
+    monkeypatch.setattr(database, '_told', set())
+    slow, failed = case(84.0, refs={'hpl': (100.0, -0.05, 0.05)}), case(name='Other', result='fail', fail_phase='run', perfvalues={})
+    incidents.record(judge.newest(stored.add(slow, failed)), 'local')
+    stored.database.execute("UPDATE parity_incidents SET json = '{\"from\": \"tomorrow\"}' WHERE number = 1").connection.commit()
+    for command, code in (('verdict', 1), ('notify', 0), ('summary', 0)):
+        done = parity(command)
+        assert done.returncode == code and 'warning: ' in done.stderr and 'incident 1 is not one that this parity can read' in done.stderr, (command, done)
+        database._told.clear()
+    assert parity('show', '1').returncode == 4 and parity('show', '2').returncode == 0
+    assert [each.number for each in incidents.record(judge.newest(), 'local')] == [2]

@@ -14,7 +14,6 @@ from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
 from parity.base.files import Lock
 from parity.compare import pairs
 from parity.plan import Plan
-from parity.records import database
 from parity.refs import accepted
 from parity.rfm import capture
 from parity.session import current, recovery
@@ -54,7 +53,7 @@ def alone(what: str, options: list[str], study: str = '') -> Lock:
             time.sleep(_PAUSE)
     in_use.acquire()    # a run of ours or of somebody else is refused here, in one line
     in_use.release()
-    database.discard_unmade()
+    recovery.make_usable()
     return lock
 
 

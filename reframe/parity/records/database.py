@@ -52,15 +52,6 @@ def holds(journal_id: str) -> bool:
     return bool(query('SELECT 1 FROM sessions WHERE instr(json_blob, ?) LIMIT 1', journal_id))
 
 
-def discard_unmade() -> None:
-    """Remove a database whose tables a full disk did not let ReFrame make: it holds nothing, and no run
-    could use it. Raises InfrastructureError for a file that is no database."""
-    if paths.database().is_file():
-        tables = {name for name, in query("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not {'sessions', 'testcases', 'metadata'} <= tables:
-            paths.database().unlink()
-
-
 def _clocks() -> list[tuple[str, float]]:
     """The uuid of every session, and when it began by its clock (Unix time), in the order of storing."""
     return query('SELECT uuid, session_start_unix FROM sessions ORDER BY rowid')
@@ -194,10 +185,10 @@ def read(uuid: str) -> Session:
         raise Unreadable(uuid, err) from None
 
 
-def warn(uuid: str, err: Unreadable) -> None:
-    """Say once that a session is left out: it does not cost the history of all others."""
-    if uuid not in _told:
-        _told.add(uuid)
+def warn(name: str, err: InfrastructureError) -> None:
+    """Say once that what has this name is left out: it does not cost the history of all others."""
+    if name not in _told:
+        _told.add(name)
         print(f'parity: warning: {err}: it is left out', file=sys.stderr)
 
 

@@ -44,6 +44,12 @@ def make_database() -> None:
             StorageBackend.default()._db_file()
 
 
+def version() -> str:
+    """Return the version of the tables that this ReFrame makes, and stores sessions in."""
+    from reframe.frontend.reporting.storage import _SqliteStorage
+    return _SqliteStorage.SCHEMA_VERSION
+
+
 @contextlib.contextmanager
 def _runtime() -> Iterator[None]:
     """A runtime of ReFrame that knows where the database is, whatever systems there are. A run that recovers

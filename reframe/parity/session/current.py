@@ -52,7 +52,7 @@ def begin(argv: list[str]) -> None:
     if _lock is None and PLANNING not in os.environ and _runs(argv):
         _lock = lock_of(argv)
         _lock.acquire()
-        database.discard_unmade()
+        recovery.make_usable()
         recovery.recover_all()
         from parity.rfm import capture
         capture.install(lambda planned, cases: told(lambda: _open(planned, cases)))

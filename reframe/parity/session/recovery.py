@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from parity.base import paths
-from parity.base.errors import UsageError
+from parity.base.errors import InfrastructureError, UsageError
 from parity.base.files import Lock, lock_of
 from parity.records import database, outset
 from parity.rfm import store
@@ -30,6 +30,27 @@ _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;
 _NOTHING = ('None', 'null', '')
 _KEYS = {'id': str, 'pid': int, 'time_start_unix': float, 'argv': list, 'session': dict}
 PROC = Path('/proc')
+
+
+def make_usable() -> None:
+    """Remove a database whose tables a full disk did not let ReFrame make: no run could use it.
+
+    Raises InfrastructureError for a file that could not take the session of a run, and holds something."""
+    file = paths.database()
+    if file.is_symlink():
+        raise InfrastructureError(f'{file}: lies behind a link: none below results/ is followed; '
+                                  'PARITY_RESULTS names another folder')
+    if not file.is_file():
+        return
+    tables = {name for name, in database.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if lacking := sorted({'sessions', 'testcases'} - tables):
+        if any(database.query(f'SELECT 1 FROM "{name}" LIMIT 1') for name in tables):
+            raise InfrastructureError(f'{file}: lacks the table {lacking[0]} and is not empty: no session can be '
+                                      'stored there; move it away')
+        file.unlink()
+    elif (said := database.query('SELECT schema_version FROM metadata')) and said[0][0] != store.version():
+        raise InfrastructureError(f'{file}: has tables of version {said[0][0]}, this ReFrame stores version '
+                                  f'{store.version()}; move it away, or measure with the ReFrame that made it')
 
 
 def recover_all() -> list[str]:
@@ -122,7 +143,7 @@ def _recover(state: dict[str, Any]) -> str:
             said = f'session {state["id"]} was complete{left}'
         else:
             cases = cases_of(state['id'])
-            database.discard_unmade()
+            make_usable()
             began, command = state['time_start_unix'], shlex.join(state['argv'])
             end = max([began, *(case['job_completion_time_unix'] or 0 for case in cases)])
             info = {**outset.extras(state['argv']), 'interrupted': True, 'cmdline': command}

@@ -15,6 +15,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.records import database, outset, record
 from parity.records.database import MALFORMED
 from parity.rfm import store
+from parity.session import recovery
 
 
 def prune(before: float, dry_run: bool) -> int:
@@ -58,7 +59,7 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         raise UsageError(f'{other}: {what}; name a results.db')
     if other.resolve() == paths.database().resolve():
         raise UsageError(f'{other} is the database of this very checkout')
-    database.discard_unmade()
+    recovery.make_usable()
     store.make_database()
     with _database() as conn:
         if not _attached(conn, other):

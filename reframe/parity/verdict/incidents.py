@@ -65,7 +65,7 @@ def of_system(system: str) -> list[Incident]:
     """Return every incident of the system, over ones too, by number; none without a table.
 
     Raises InfrastructureError where the database cannot be read."""
-    return [_read(*row) for row in database.query(_SELECT, system)]
+    return _readable(database.query(_SELECT, system))
 
 
 def read(number: str) -> Incident:
@@ -82,7 +82,18 @@ def _read(number: int, text: str) -> Incident:
         return Incident.model_validate_json(text).model_copy(update={'number': number})
     except ValueError:
         raise InfrastructureError(f'{paths.database()}: incident {number} is not one that this parity can read; '
-                                  'was it a newer one that wrote it?') from None
+                                  'perhaps a newer one wrote it') from None
+
+
+def _readable(stored: Iterable[tuple[int, str]]) -> list[Incident]:
+    """Return the incidents that can be read; a warning names each other one."""
+    found = []
+    for number, text in stored:
+        try:
+            found.append(_read(number, text))
+        except InfrastructureError as err:
+            database.warn(f'incident {number}', err)
+    return found
 
 
 @contextmanager
@@ -148,12 +159,12 @@ def record(verdict: Verdict | None, system: str) -> list[Incident]:
     with _writing() as conn:
         last = conn.execute('SELECT session, start FROM parity_nights WHERE system = ?', (system,)).fetchone()
         if verdict is None or last is None or tonight.start > starts.get(*last):
-            known = [_read(*row) for row in conn.execute(_SELECT, (system,))]
+            known = _readable(conn.execute(_SELECT, (system,)))
             _write(conn, lived(known, tonight, _holding(system)))
             if verdict:
                 conn.execute('REPLACE INTO parity_nights VALUES (?, ?, ?)',
                              (system, tonight.session, tonight.start))
-        return [_read(*row) for row in conn.execute(_SELECT, (system,))]
+        return _readable(conn.execute(_SELECT, (system,)))
 
 
 def _holding(system: str) -> set[str]:
