@@ -28,24 +28,37 @@ CACHE_MULTIPLE = 4
 
 @dataclass(frozen=True)
 class Code:
-    """A benchmark code.
+    """A benchmark code. Only ``name`` must be stated. A pattern is matched from the start of a cell's name
+    (Npb%benchmark=mg%....mops_total).
 
-    ``spack`` is its line of spack.yaml. It brings ``binaries`` below the view's bin/: `{variant}` stands for each
-    value of a variant, and `NAME +variant` is there only with the variant. ``arrays`` names a variant that holds
-    the elements of an array of 8 bytes, and the number of such arrays.
-
-    ``executable`` is the program on PATH, from the distribution's ``package``. A check starts it together with the
-    TOOLS in ``beside``. A code with neither has no program but Spack's.
-
-    A program is tried with the arguments ``starts``, in a folder that has only the code's ``files``. Its output,
-    or the file ``result``, must have the line ``says`` and match ``version``, whose groups are at least ``least``.
-
-    ``blas``: figures depend on the BLAS. ``profile`` is set for a library that profiles MPI, which is no
-    benchmark: the names of its reports, and its variable. ``parts`` gives, for patterns matched from the start of
-    a cell's name (Npb%benchmark=mg%....mops_total), the parts of a machine that move the cell. ``headlines`` has,
-    for such patterns, the names of the figures that a first screen shows. ``scales`` tells `parity scaling` which
-    figures all ranks or threads make together: on one problem (strong), or on one that grows with them (weak).
-    ``stand_in`` names another code, whose metrics with the prefixes ``stands_for`` measure the same thing."""
+      name         the name in reports
+      spack        the line of spack.yaml, if Spack builds it
+      binaries     what that brings below the view's bin/. `{variant}` is each value of a variant, and `NAME
+                   +variant` is there only with the variant
+      arrays       the variant that holds the elements of an array of 8 bytes, and the number of such arrays
+      executable   the program on PATH; without it and ``beside`` only Spack has the program
+      package      Debian's package of the executable
+      beside       the TOOLS that a check needs, too: mpirun, python3, cc
+      starts       the arguments of a short trial, in a folder that has only ``files``
+      files        the files beside the check that the trial needs
+      result       the file that the trial writes; '' for standard output
+      says         a line that must stand there
+      version      the regular expression that finds the version there; its groups are the numbers
+      least        the oldest version that will do
+      blas         figures depend on the BLAS
+      gpu          Spack can build it for GPUs, too
+      cuda_most    versions up to the first one compile with CUDA up to the second
+      profile      of a library that profiles MPI, and is no benchmark: the names of its reports, and its variable
+      stand_in     the name of another code, which measures the same
+      stands_for   the beginnings of that code's metrics that do
+      units        for `parity parse`: the expression of a metric's name -> its unit; the first that fits counts
+      parts        pattern -> the parts of a machine that move the cell
+      headlines    pattern -> the name of the figure on a first screen
+      scales       pattern -> strong or weak, for `parity scaling`: all ranks or threads make the figure together,
+                   on one problem (strong) or on one that grows with them (weak)
+      optional     an application: only a system that names it in `requires` must have it
+      feature      what checks need and `requires` names; the folder's name if not stated
+      file         set by every()"""
 
     name: str
     spack: str = ''
@@ -61,18 +74,18 @@ class Code:
     version: str = ''
     least: tuple[int, ...] = (0,)
     blas: bool = False
-    gpu: bool = False                   # Spack can build it for GPUs, too
-    cuda_most: tuple[str, int] | None = None    # versions up to this one compile with CUDA up to that
+    gpu: bool = False
+    cuda_most: tuple[str, int] | None = None
     profile: tuple[str, str] | None = None
     stand_in: str = ''
     stands_for: tuple[str, ...] = ()
-    units: dict[str, str] = field(default_factory=dict, hash=False)     # by patterns of names: the first wins
+    units: dict[str, str] = field(default_factory=dict, hash=False)
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     headlines: dict[str, str] = field(default_factory=dict, hash=False)
     scales: dict[str, str] = field(default_factory=dict, hash=False)
-    optional: bool = False              # an application: no system must have it unless it names it
-    feature: str = ''                   # what checks need and `requires` names; the folder's name if not stated
-    file: Path = Path()                 # set by every()
+    optional: bool = False
+    feature: str = ''
+    file: Path = Path()
 
     @property
     def room(self) -> str:
