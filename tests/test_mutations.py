@@ -60,7 +60,7 @@ def accepted(code: str, name: str):
 
 def stated(code: str) -> dict:
     """What the code's expected.yaml says of mutations."""
-    return PROGRAMS[code][2] if code in PROGRAMS else rooms.of_code(codes.named(code)).get('mutations', {})
+    return PROGRAMS[code][2] if code in PROGRAMS else rooms.of_code(codes.named(code))['mutations']
 
 
 def same(said: dict, kind: str, was, now) -> None:
@@ -75,7 +75,7 @@ def same(said: dict, kind: str, was, now) -> None:
     assert len(free) <= 1 and (kind in FIGURE + MOVES or not moved), f'{kind} moved {moved}'
     for name in moved:
         near = next((share for pattern, share in said.get('near', {}).items() if re.fullmatch(pattern, str(name))), 0)
-        assert name in free or now[0][name] == pytest.approx(was[0][name], rel=near), f'{kind} moved {name}'
+        assert name in free or now[0][name] == pytest.approx(was[0][name], rel=near), f'{kind} moved {name}; mutations: near or free'
 
 
 EVERY = sorted({*(code.room for code in rooms.EVERY), *PROGRAMS})

@@ -18,6 +18,11 @@ def test_a_line_is_needed_exactly_once():
     assert OUT.maybe('Size = .*') is None
 
 
+def test_a_carriage_return_ends_no_line():
+    out = Lines('10 %\r20 %\rRate = 5\r\n')
+    assert out.maybe(r'Rate = (\S+)') is None and out.one(r'(?:.* )?Rate = (\S+)')[1] == '5'
+
+
 def test_a_part_keeps_its_line_numbers():
     part = OUT.part('Begin', 'End')
     assert (part.lines, part.first, part.end) == (['a 1'], 5, 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -31,6 +32,12 @@ ENGLISH = {'stream', 'blocks', 'ops'}
 
 def named(value):
     return value.room if isinstance(value, codes.Code) else str(value)
+
+
+@pytest.mark.parametrize('code', codes.every(), ids=named)
+def test_a_folder_states_what_its_tests_need(code):
+    if why := rooms.problem(code):
+        pytest.fail(why, pytrace=False)
 
 
 # ---- outputs
@@ -95,7 +102,7 @@ CASES = [(code, at, name) for code in EVERY for at, case in enumerate(rooms.of_c
 
 @pytest.mark.parametrize('code, at, name', CASES, ids=named)
 def test_a_check_gives_every_metric_it_declares_and_refuses_another_run_than_asked_for(code, at, name):
-    case, text = rooms.of_code(code)['cases'][at], (code.file.parent / 'outputs' / name).read_text()
+    case, text = rooms.of_code(code)['cases'][at], (code.file.parent / 'outputs' / name).read_bytes().decode('utf-8', 'replace')
     facts = {} if '/' in name else room(code).read(text)[1]
     for was, now in case.get('replace', ()):
         assert was in text
@@ -124,10 +131,6 @@ def test_reframe_has_no_method_in_the_place_of_one_of_ours():
     ours = {(base, name) for cls in checks for base in cls.__mro__ if base.__module__.startswith('parity.') for name in vars(base)}
     reframes = {name for base in RegressionTest.__mro__ for name in vars(base)}
     assert not {(base.__name__, name) for base, name in ours if name in reframes and not name.startswith(('__', '_rfm'))}
-
-
-def test_every_code_states_a_case():
-    assert not [code.room for code in EVERY if not code.profile and not rooms.of_code(code).get('cases')], 'expected.yaml: cases'
 
 
 # ---- parity parse
@@ -191,7 +194,7 @@ def test_the_library_names_no_code():
             words = set(re.findall(r'[A-Za-z][\w.-]*\w', token.string))
             if hit := words & (names - ENGLISH - set(codes.TOOLS)):
                 found.append(f'{file.relative_to(TOP)}:{token.start[0]}: {", ".join(sorted(hit))}')
-    assert not found, '\n'.join(found)
+    assert not found, '\n'.join(['a code whose name is an English word belongs in ENGLISH above:', *found])
 
 
 @pytest.fixture
@@ -227,6 +230,28 @@ def test_two_folders_of_one_name_and_a_folder_without_a_check_are_named(site):
     (site / 'checks/compute/empty/notes.txt').write_text('nothing yet')
     done = parity('parse', 'stream', '-')
     assert done.returncode == 2 and 'checks/compute/empty/empty.py: not here: the folder of a code must hold its check' in done.stderr
+
+
+def test_help_of_code_is_a_table_of_its_fields():
+    rows = re.findall(r'^      (\w+) {2,}', codes.Code.__doc__, re.M)
+    assert rows == [field.name for field in dataclasses.fields(codes.Code)]
+
+
+@pytest.mark.parametrize('text, said', [(None, 'expected.yaml: No such file'), ('outputs: {a.txt: {wrong: bad}}\n', 'no output with figures'), ('outputs: {a.txt: {figures: {}}}\n', 'no `mutations:`'),
+                                        ('outputs: {a.txt: {figures: {}}}\nmutations: {}\n', 'no `cases:`')])
+def test_a_folder_that_states_too_little_is_named_in_one_line(tmp_path, text, said):
+    (tmp_path / 'outputs').mkdir()
+    (tmp_path / 'outputs' / 'a.txt').write_text('')
+    if text is not None:
+        (tmp_path / 'expected.yaml').write_text(text)
+    why = rooms.problem(codes.Code('A', file=tmp_path / 'a.py'))
+    assert said in why and '\n' not in why
+
+
+def test_a_recorded_output_keeps_its_carriage_returns(tmp_path):
+    (tmp_path / 'outputs').mkdir()
+    (tmp_path / 'outputs' / 'a.txt').write_bytes(b'10 %\rRate = 5\r\n\xff')
+    assert rooms.texts(codes.Code('A', file=tmp_path / 'a.py')) == {'a.txt': '10 %\rRate = 5\r\n\ufffd'}
 
 
 def test_an_expected_output_that_is_not_there_and_one_that_is_not_expected_are_named(tmp_path):
