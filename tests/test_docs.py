@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,7 +42,7 @@ def test_links_between_pages_lead_somewhere(page):
 def follow(page: Path, checkout: Path) -> None:
     """Write the files that a page shows, and change the lines: a block is of the file that was named last."""
     path = ''
-    for match in re.finditer(r'`([\w/.-]+\.(?:py|yaml))`|^```(\w+)\n(.*?)^```', page.read_text(), re.M | re.S):
+    for match in re.finditer(r'`([\w/.-]+\.(?:py|yaml|txt))`|^```(\w+)\n(.*?)^```', page.read_text(), re.M | re.S):
         path, language, text = match[1] or path, match[2], match[3]
         file = checkout / path
         if language == 'diff':
@@ -49,6 +51,7 @@ def follow(page: Path, checkout: Path) -> None:
             file.write_text(file.read_text().replace(kept, wanted))
         elif language:
             assert not file.exists()
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
 
 
@@ -66,3 +69,17 @@ def test_a_new_check_by_the_letter(checkout):
     site.write_text(site.read_text().replace('codes: [', 'codes: [hpcg, ', 1))
     done = shell('. ci/activate; parity parse hpcg checks/compute/hpcg/outputs/nx32-np2.txt && reframe -c checks/ -n Hpcg --system example-slurm --dry-run', checkout)
     assert 'gflops 4.4996 Gflop/s' in done.stdout and 'Ran 3/3 test case(s) from 1 check(s)' in done.stdout, done.stdout + done.stderr
+    smallest_check(checkout)
+
+
+def smallest_check(checkout: Path) -> None:
+    """Its lines run as they stand on the page: a damaged output is refused, and OpenSSL is measured where it is."""
+    page = (DOCS / 'new-check.md').read_text()
+    _, record, read, run, damage = re.findall('^    ([a-z].*(?:outputs|Sha256|-k openssl).*)', page, re.M)[:5]
+    done = shell(f'. ci/activate; {read}', checkout)
+    assert done.stdout == 'rate 735.33576533\n', done.stdout + done.stderr
+    done = shell(damage.replace('ci/test', f'{sys.executable} -m pytest -p no:cacheprovider'), TOP, PARITY_ROOT=str(checkout))
+    assert re.search(r'\n2\d passed', done.stdout), done.stdout
+    if shutil.which('openssl'):
+        done = shell(f'. ci/activate; {record}; {read} && {run}', checkout)
+        assert done.stdout.startswith('rate ') and 'P: rate: ' in done.stdout and 'Ran 1/1' in done.stdout, done.stdout + done.stderr

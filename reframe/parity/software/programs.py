@@ -176,8 +176,7 @@ def compiler(path: str, env: Mapping[str, str]) -> Found:
 @cache
 def programs() -> dict[str, tuple[Callable[[str, Mapping[str, str]], Found], str]]:
     """Return the programs to look for on PATH, TOOLS and the codes' own: how each is tried, Debian's package."""
-    known = {name: (partial(benchmark, code), code.package) for code in codes.every() for name in code.programs
-             if code.package or code.spack}
+    known = {name: (partial(benchmark, code), code.package) for code in codes.every() for name in code.programs}
     return known | {'mpirun': (mpirun, 'openmpi-bin'), 'python3': (python, 'python3-minimal'),
                     'cc': (compiler, 'gcc libc6-dev')}
 
