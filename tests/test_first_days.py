@@ -9,7 +9,9 @@ import sessions as made
 from commands import parity
 from conftest import TOP
 from parity.base import paths
+from parity.cli import GROUPS
 from parity.records.outset import parameters
+from stored import Stored, case
 
 NONE = (0, None, None)      # no reference, as ReFrame stores it
 BY_TURNS = {'parity_rerun_of': 'nodes'}
@@ -31,19 +33,19 @@ def suite(site, stored, planned, monkeypatch):
     return night
 
 
-def ran(case: dict, variant: dict, references: dict, night: int, node: str, fallen: str) -> dict:
+def ran(planned: dict, variant: dict, references: dict, night: int, node: str, fallen: str) -> dict:
     """A case that ran: its figures scatter by 0.5 % from night to night, those of the case ``fallen`` are 20 % less."""
-    there = references.get(case['check'], {})
-    index = {'size': case['size'], '$environ': case['environ'], **variant, **parameters(case['case'])}
+    there = references.get(planned['check'], {})
+    index = {'size': planned['size'], '$environ': planned['environ'], **variant, **parameters(planned['case'])}
     for name in there.pop('$index', ()):        # as ReFrame finds a reference
         there = there.get(index[name], {})
-    metrics = {m['name']: m for m in case['metrics'] if not m['left_out']}
-    left_out = {m['name']: m['left_out'] for m in case['metrics'] if m['left_out']}
-    value = (100 + night % 3 / 4) * (0.8 if case['case'] == fallen else 1)
+    metrics = {m['name']: m for m in planned['metrics'] if not m['left_out']}
+    left_out = {m['name']: m['left_out'] for m in planned['metrics'] if m['left_out']}
+    value = (100 + night % 3 / 4) * (0.8 if planned['case'] == fallen else 1)
     figures = {f'local:default:{name}': [value, *there.get(name, NONE)[:3], m['unit'], None] for name, m in metrics.items()}
-    name = case['case'] + (f' %.part=default %.nid={node}' if node else '')
-    noted = {'size': case['size'], 'subsystem': case['subsystem'], 'metrics': metrics, 'left_out': left_out, 'variant': variant}
-    return made.ran(name, environ=case['environ'], perfvalues=figures, job_nodelist=[node or 'node01'], parity=noted)
+    name = planned['case'] + (f' %.part=default %.nid={node}' if node else '')
+    noted = {'size': planned['size'], 'subsystem': planned['subsystem'], 'metrics': metrics, 'left_out': left_out, 'variant': variant}
+    return made.ran(name, environ=planned['environ'], perfvalues=figures, job_nodelist=[node or 'node01'], parity=noted)
 
 
 @pytest.mark.parametrize('turns', (False, True))
@@ -67,3 +69,36 @@ def test_ten_nights_of_the_suite_give_references_that_judge_the_next_one(suite, 
     suite(fallen='Blocks %threads=all %order=random')
     done = parity('verdict')
     assert done.returncode == 1 and 'memory 20 % slower' in done.stdout, done.stdout + done.stderr
+
+
+COMMANDS = {        # the exit codes without a database, with an empty one, with a disturbed session, with one of one check
+    'verdict': (3, 3, 0, 0), 'verdict --all --skipped': (3, 3, 0, 0), 'verdict --json': (3, 3, 0, 0), 'show Toy.hpl@local': (3, 3, 0, 0),
+    'show 1': (2, 2, 2, 2), 'ack Toy.hpl@local --until 2999-01-01 --why known': (3, 3, 0, 0), 'ack --list': (0, 0, 0, 0),
+    'unack Toy.hpl@local': (2, 2, 2, 2), 'nodes': (3, 3, 0, 0), 'nodes --system local': (0, 0, 0, 0), 'node node01': (3, 3, 2, 0),
+    'node node01 --gate': (3, 3, 2, 4), 'report': (3, 3, 0, 0), 'notify': (0, 0, 0, 0), 'summary': (3, 3, 0, 0),
+    'summary --system local --markdown': (0, 0, 0, 0), 'export --csv -': (3, 3, 0, 0), 'export --openmetrics -': (3, 3, 0, 0),
+    'refs propose --system local': (3, 3, 3, 3), 'refs accept --all --system local --why first': (3, 3, 3, 3), 'refs show': (0, 0, 0, 0),
+    'refs lint --system local': (0, 0, 0, 0), 'compare local:default 00000000': (3, 3, 3, 3), 'scaling Toy': (3, 3, 3, 3),
+    'study compare jungels2012 last': (3, 3, 3, 3), 'detect -': (2, 2, 2, 2), 'software status': (3, 3, 3, 3), 'jobs list': (0, 0, 0, 0),
+    'prune --keep-days 1': (0, 0, 0, 0), 'merge': (2, 2, 2, 2), 'import no-such.db': (2, 2, 2, 2)}
+#: Their answer has nothing to do with what is stored.
+OF_MACHINE = {'parse', 'facts', 'doctor', 'probe'}
+
+
+@pytest.mark.parametrize('at, store', enumerate(('none', 'empty', 'disturbed', 'one check')))
+def test_every_command_answers_on_little_and_on_nothing(site, results, planned, monkeypatch, at, store):
+    assert {name for names in GROUPS.values() for name in names} - OF_MACHINE == {line.split()[0] for line in COMMANDS}
+    monkeypatch.setattr('parity.plan.of_command', lambda arguments: planned('local'))
+    for name in ('checks', 'studies', 'spack.yaml'):
+        (paths.root() / name).symlink_to(TOP / name)
+    if store != 'none':
+        stored = Stored()
+    if store in ('disturbed', 'one check'):
+        stored.add(case(parity={'disturbed': 'others had 1.3 of 2 CPUs' * (store == 'disturbed')}))
+    codes = {}
+    for line in COMMANDS:
+        done = parity(*line.split())
+        assert 'Traceback' not in done.stdout + done.stderr, line
+        codes[line] = done.returncode
+        parity('unack', 'Toy.hpl@local') if line.startswith('ack Toy') else None
+    assert codes == {line: wanted[at] for line, wanted in COMMANDS.items()}

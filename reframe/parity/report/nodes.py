@@ -29,6 +29,8 @@ def lines(system: System, found: list[Standing], unknown: str) -> Iterator[Line]
     yield from ((text, 'bold') for text in told(system.name, found))
     if unknown:
         yield f'the state of the nodes is not known: {visible(unknown)}', 'yellow'
+    if not found:
+        return
     parts = [part for part in PARTS if any(part in each.parts for each in found)]
     width = max(4, *(len(each.name) for each in found)) + 2
     yield f'{"node":{width}}{"measured":14}' + ''.join(f'{part:>10}' for part in parts) + '   state', 'dim'
@@ -43,6 +45,8 @@ def lines(system: System, found: list[Standing], unknown: str) -> Iterator[Line]
 
 def told(system: str, found: Sequence[Standing]) -> list[str]:
     """Return the coverage, and what a person should look at."""
+    if not found:
+        return [f'{system}: no node is known: no figure that nobody disturbed is stored']
     now, slow = time.time(), [each for each in found if each.slower]
     recent = sum(each.measured is not None and now - each.measured < _RECENT * _DAY for each in found)
     said = [f'{system}: {recent} of {len(found)} nodes measured in the last {_RECENT} days'
