@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 
 import pytest
@@ -70,6 +71,40 @@ def test_an_option_that_is_wrong_or_selects_nothing_is_named(nightly, monkeypatc
     monkeypatch.setattr('parity.plan.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
     code, _, said = nightly(None, '--dry-run', *arguments.split())
     assert code == 2 and all(name in said for name in names) and len(said.splitlines()) <= len(names), said
+
+
+#: Runs ReFrame itself on one check; root obeys the permissions of files.
+FILECOPY = f'. {TOP}/ci/activate && exec reframe -c {TOP}/checks/storage/filecopy -r'
+OBEYS = 'setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override,-dac_read_search' if os.geteuid() == 0 else ''
+
+
+@pytest.mark.parametrize('line, said', [
+    (f'{FILECOPY} -n FileCpoy', "-n FileCpoy fits no case; did you mean 'FileCopy'? (checks: FileCopy)"),
+    (f'{FILECOPY} -n FileCopy%mode=small-wrote%clients=one', "did you mean 'FileCopy%mode=small-write%clients=one%sync="),
+    (f'{FILECOPY} -t nowhere', '-r -t nowhere fits no case (checks: FileCopy)'),
+    (f'. {TOP}/ci/activate && reframe -c checks/ -r', '/checks: no such file or folder; valid after -c')])
+def test_a_run_without_a_case_is_refused_and_stores_no_session(results, tmp_path, line, said):
+    done = shell(line, tmp_path)
+    assert done.returncode == 2 and said in done.stderr and 'PASSED' not in done.stdout, done.stdout + done.stderr
+    assert not (results / 'results.db').exists() and not [*results.glob('sessions/*'), *results.glob('running/*')]
+
+
+@pytest.mark.parametrize('unwritable', ['', 'results.db'])
+def test_a_run_whose_results_could_not_be_kept_is_refused(results, tmp_path, unwritable):
+    for name in ('results.db', '.session-local.lock'):
+        (results / name).touch()
+    (results / unwritable).chmod(0o555)
+    done = shell(f"{OBEYS} bash -c '{FILECOPY}'", tmp_path)
+    (results / unwritable).chmod(0o755)
+    assert (done.returncode, done.stderr) == (4, f'parity: {results / unwritable}: Permission denied: results cannot be kept\n')
+
+
+def test_reframe_s_own_run_prints_no_exit_code_of_parity_s(results, tmp_path):
+    (tmp_path / 'toy.py').write_text("import reframe as rfm\n@rfm.simple_test\nclass Nowhere(rfm.RunOnlyRegressionTest):\n"
+                                     "    valid_systems, valid_prog_environs = ['*'], ['+nowhere']\n")
+    done, later = (shell(f'. {TOP}/ci/activate && {line}', tmp_path) for line in ('reframe -c toy.py -r', 'parity verdict'))
+    assert (done.returncode, later.returncode) == (0, 3) and 'Nothing was measured' in done.stdout, done.stdout + done.stderr
+    assert 'exit code' not in ' '.join(done.stdout.split()) and '(exit code 3)' in ' '.join(later.stdout.split())
 
 
 @pytest.mark.parametrize('file, text, names', [

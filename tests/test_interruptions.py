@@ -106,9 +106,6 @@ def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout):
     assert 'checks/x.py: cannot be loaded' in broken.stderr
     code, verdict = verdict_of(checkout)
     assert code == 2 and verdict['cells'] and any('checks/x.py' in w for w in verdict['warnings'])
-    (checkout / 'checks' / 'x.py').unlink()
-    shell(f'. ci/activate && {FILECOPY} -n NoSuch', checkout)
-    assert verdict_of(checkout)[0] == 3
 
 
 def test_every_finished_case_of_a_killed_run_is_recovered_whatever_its_result(results):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -56,13 +57,13 @@ class Elsewhere(Toy):
 
 
 @pytest.mark.parametrize('options, names', [
-    ('', {'Here %way=a', 'Here %way=b', 'Nowhere %way=a', 'Nowhere %way=b', 'After'}), ('-n Nowhere%way=b', {'Nowhere %way=b'}),
-    ('-x Nowhere -x After', {'Here %way=a', 'Here %way=b'}),
+    ('', {'Here %way=a', 'Here %way=b', 'Nowhere %way=a', 'Nowhere %way=b', 'After'}), ("-n 'Nowhere %way=b'", {'Nowhere %way=b'}),
+    ("-x Nowhere%way=b -x 'Nowhere %way=a' -x After", {'Here %way=a', 'Here %way=b'}),
     ('-n Nowhere%way=a -P length=1,2', {'Nowhere %way=a %length=1', 'Nowhere %way=a %length=2'}),
     ('-n Nowhere%way=a -n Here%way=a --repeat=3', {'Nowhere %way=a', 'Here %way=a'})])
 def test_a_case_that_no_environment_can_run_is_planned_without_one_as_it_was_selected(results, tmp_path, options, names):
     (tmp_path / 'toys.py').write_text(CHECKS)
-    cases = plan.of_command(['-c', str(tmp_path / 'toys.py'), '-r', '--system', 'local', *options.split()]).cases
+    cases = plan.of_command(['-c', str(tmp_path / 'toys.py'), '-r', '--system', 'local', *shlex.split(options)]).cases
     assert {c.case for c in cases} == names and len({(c.case, c.environ) for c in cases}) == len(cases)
     assert all(bool(c.environ) is (c.check == 'Here') for c in cases)
 

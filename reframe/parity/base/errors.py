@@ -67,5 +67,6 @@ def unknown(kind: str, name: str, valid: list[str]) -> str:
 def near(name: str, valid: list[str]) -> str:
     """Return ``; did you mean 'this'?``, or '' where nothing valid is near to ``name``."""
     from difflib import get_close_matches
-    found = get_close_matches(name, valid, n=1)
-    return f'; did you mean {found[0]!r}?' if found else ''
+    known = {each.lower(): each for each in valid}
+    found = get_close_matches(name.lower(), known, n=1)
+    return f'; did you mean {known[found[0]]!r}?' if found else ''

@@ -27,7 +27,7 @@ def nightly(beat: Heartbeat | None) -> None:
     recovery.recover_all()
     checks = ['-c', str(paths.root() / 'checks')]
     planned = plan.of_command([*checks, '-r', *options])
-    guard.everything(planned, options)
+    guard.everything(planned)
     guard.warn(planned)
     notice = notify.prepared(planned.system)
     cases = {(c.case, c.partition, c.environ): len(c.metrics) for c in planned.cases}    # repeats are one case

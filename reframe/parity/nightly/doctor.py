@@ -156,7 +156,7 @@ def _plan(system: System) -> Iterator[Finding]:
         yield lacking('settings', str(err), '', USAGE)
         return
     try:
-        guard.everything(planned, options)
+        guard.everything(planned)
         yield ok('settings', f'ReFrame reads them: {len(planned.checks)} checks, {len(planned.cases)} cases, '
                              f'{sum(len(c.metrics) for c in planned.cases)} cells')
         yield from _files(system)
@@ -211,7 +211,7 @@ def results(system: System) -> Iterator[Finding]:
     """Examine the folder of results: its database, its room, and whether the nodes can see it."""
     folder = paths.results()
     try:
-        guard.folders()
+        database.demand_room()
         database.uuids()
     except InfrastructureError as err:
         yield lacking('results', str(err), 'PARITY_RESULTS names another folder', INFRASTRUCTURE)

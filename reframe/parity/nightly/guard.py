@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import os
 import sys
-import tempfile
 import time
 
 from parity.base import errors, paths
-from parity.base.errors import InfrastructureError, NothingMeasured, UsageError
+from parity.base.errors import NothingMeasured, UsageError
 from parity.base.files import Lock
 from parity.compare import pairs
 from parity.plan import Plan
@@ -20,23 +18,8 @@ from parity.session import current, recovery
 from parity.system import systems
 from parity.verdict import acks
 
-#: Bytes for a session's database, perflogs, outputs and report.
-ROOM_BYTES = 16 << 20
 #: Seconds between two looks at whether a session has ended.
 _PAUSE = 0.5
-
-
-def folders() -> None:
-    """Raise InfrastructureError where results/ cannot be written or has no room for a session's reports."""
-    folder = paths.results()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(b'\0' * ROOM_BYTES)
-            probe.flush()
-            os.fsync(probe.fileno())
-    except OSError as err:
-        raise InfrastructureError(f'{folder}: {err.strerror}: results cannot be kept') from None
 
 
 def alone(what: str, options: list[str], study: str = '') -> Lock:
@@ -44,7 +27,7 @@ def alone(what: str, options: list[str], study: str = '') -> Lock:
     InfrastructureError where there is no room, or another run measures; ``options`` are ReFrame's, and name the
     system. A session of ``study`` whose run was killed may end first."""
     in_use = current.lock_of(options)
-    folders()
+    database.demand_room()
     lock = Lock(paths.results() / '.nightly.lock', what)
     lock.acquire()
     if in_use.held_elsewhere() and recovery.measures(study):
@@ -57,9 +40,10 @@ def alone(what: str, options: list[str], study: str = '') -> Lock:
     return lock
 
 
-def everything(plan: Plan, options: list[str]) -> None:
-    """Raise UsageError for a file without a check, an empty selection, and references, pairs or acks that fit
-    nothing. Report a fault that several files share (a bad -S) for the first."""
+def everything(plan: Plan) -> None:
+    """Raise UsageError for a problem of the plan, and for references, pairs or acks that fit nothing.
+
+    Report a fault that several files share (a bad -S) for the first."""
     files: dict[str, dict[str, None]] = {}
     for problem in filter(lambda each: each.refuses, plan.problems):
         files.setdefault(problem.what, {})[problem.file] = None
@@ -67,9 +51,6 @@ def everything(plan: Plan, options: list[str]) -> None:
              for what, named in files.items()]
     wrong += [f'{c.file}: {c.check} declares no metrics: it would pass whatever it prints'
               for c in plan.checks if not c.metrics]
-    if not plan.cases and not wrong:
-        checks = ', '.join(sorted(c.check for c in plan.checks)) or 'none'
-        wrong.append(f'the selection is empty: {" ".join(options)} fits no case (checks: {checks})')
     system = systems.read(plan.system)
     wrong += accepted.problems(system, plan) + pairs.problems(system, plan) + acks.problems(system, plan)
     if wrong:

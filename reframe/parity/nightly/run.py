@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from parity import report
 from parity.base import console, paths, reasons
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, InfrastructureError, UsageError
-from parity.nightly import guard, progress
+from parity.nightly import progress
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.plan.identity import swept_apart
@@ -60,7 +60,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     if not new:
         notice.recorded(None)
         notice.judged(None)
-        guard.folders()  # a disk that filled in the meantime is named
+        database.demand_room()  # a disk that filled in the meantime is named
         raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
                                   f'see {paths.results() / "reframe.log"}')
     beat.write(session=new[-1])

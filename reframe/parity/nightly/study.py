@@ -115,7 +115,7 @@ def _known(file: Path) -> dict[str, str]:
 def _demand_room(sessions: int) -> None:
     """Say how much space the results of so many sessions take, and demand it."""
     folder = next(f for f in (paths.results(), *paths.results().parents) if f.exists())
-    needed, free = guard.ROOM_BYTES * sessions, shutil.disk_usage(folder).free
+    needed, free = database.ROOM_BYTES * sessions, shutil.disk_usage(folder).free
     print(f'  at most {figure(needed, "B")} in {paths.results()}: {figure(free, "B")} are free', flush=True)
     if needed > free:
         raise InfrastructureError(f'{paths.results()}: no space for the results of {sessions} sessions')
@@ -128,6 +128,6 @@ def _session(arguments: list[str], step: str) -> None:
     stored = len(database.uuids())
     stopped = run.reframe(arguments, step=step)
     if stopped or len(database.uuids()) == stored:
-        guard.folders()     # a disk that filled in the meantime is named
+        database.demand_room()     # a disk that filled in the meantime is named
         raise InfrastructureError(f'{stopped or "ReFrame stored no session"} ({paths.results() / "reframe.log"}): '
                                   'the same command goes on from here')

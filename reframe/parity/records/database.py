@@ -4,14 +4,16 @@ in results/cache/sessions, beside its figures (parity.records.history). The file
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
+import os
 import sqlite3
 import sys
+import tempfile
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -23,10 +25,35 @@ from parity.base.text import visible
 from parity.records import outset, record
 from parity.records.record import Session
 
+#: Bytes for a session's database, perflogs, outputs and report.
+ROOM_BYTES = 16 << 20
 #: Seconds by which the clocks of two machines may differ before a warning.
 TOLERANCE = 600.0
 #: Seconds between a session whose clock was wrong and the one that was stored before it.
 _STEP = 1e-3
+
+
+def demand_room() -> None:
+    """Raise InfrastructureError where results/ or the database cannot be written, or lacks room for a session."""
+    file = paths.database()
+    for folder in dict.fromkeys((paths.results(), file.parent)):
+        with _kept(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as probe:
+                probe.write(b'\0' * ROOM_BYTES)
+                probe.flush()
+                os.fsync(probe.fileno())
+    if file.exists():
+        with _kept(file), file.open('r+b'):
+            pass
+
+
+@contextlib.contextmanager
+def _kept(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as err:
+        raise InfrastructureError(f'{place}: {err.strerror}: results cannot be kept') from None
 
 
 def query(sql: str, *values) -> list[tuple]:
@@ -37,7 +64,7 @@ def query(sql: str, *values) -> list[tuple]:
     if not file.exists():
         return []
     try:        # rw: SQLite undoes what a killed writer left; it reads where it may not write
-        with closing(sqlite3.connect(f'{file.as_uri()}?mode=rw', uri=True, timeout=30)) as conn:
+        with contextlib.closing(sqlite3.connect(f'{file.as_uri()}?mode=rw', uri=True, timeout=30)) as conn:
             return conn.execute(sql, values).fetchall()
     except sqlite3.OperationalError as err:
         if 'no such table' in str(err):

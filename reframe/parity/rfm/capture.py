@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ import reframe.core.decorators as decorators
 import reframe.core.runtime as runtime
 import reframe.frontend.cli as cli
 import reframe.frontend.dependencies as dependencies
+import reframe.frontend.filters as filters
 import reframe.frontend.loader as loader
 import reframe.frontend.testgenerators as testgenerators
 import reframe.utility as util
@@ -53,6 +55,7 @@ def install(taken: Callable[[dict[str, Any], list[TestCase]], None]) -> None:
     cli.generate_testcases = testgenerators.generate_testcases = _every_case
     cli.dependencies = SimpleNamespace(**{**vars(dependencies), 'build_deps': found.build_deps,
                                           'toposort': found.toposort})
+    cli.filters = SimpleNamespace(**{**vars(filters), 'have_any_name': found.have_any_name})
 
     def runner(policy, *args, **kwargs):
         gc.freeze()     # what is loaded stays to the end
@@ -80,6 +83,7 @@ class _Found:
     def __init__(self):
         self.loaded: _Loader | None = None
         self.whole = False      # all of checks/ is loaded
+        self.names: list[str] = []      # of -n
         self.cases: list[TestCase] = []
         self.impossible: dict[TestCase, None] = {}
 
@@ -89,6 +93,10 @@ class _Found:
         more = systems.read(runtime.runtime().system.name).checks if self.whole else []
         self.loaded = _Loader([*load_path, *more], *args, **kwargs)
         return self.loaded
+
+    def have_any_name(self, names: list[str]):
+        self.names = names
+        return filters.have_any_name(names)
 
     def build_deps(self, cases, *args, **kwargs):
         """ReFrame's graph of the cases that can run; the others stand in it alone until they are sorted."""
@@ -109,13 +117,25 @@ class _Found:
     def plan(self) -> dict[str, Any]:
         """The plan in the form of parity.plan.Plan."""
         system = runtime.runtime().system
-        checks = [c for c in self.loaded.checks if not c.is_fixture()]
+        checks, cases = [c for c in self.loaded.checks if not c.is_fixture()], self._planned()
+        # a bad value keeps every file from loading that has the variable
+        problems = [*(self.loaded.problems or _unset(self.loaded.variables, checks)),
+                    *(self._strange(checks) if self.whole else ())]
+        if not cases and not any(problem.get('refuses', True) for problem in problems):
+            problems.append(self._empty(checks))
         return {'system': system.name,
                 'providers': sorted({e.extras.get('provider', '') for p in system.partitions for e in p.environs}),
-                'cases': self._planned(), 'checks': _every(checks),
-                # a bad value keeps every file from loading that has the variable
-                'problems': [*(self.loaded.problems or _unset(self.loaded.variables, checks)),
-                             *(self._strange(checks) if self.whole else ())]}
+                'cases': cases, 'checks': _every(checks), 'problems': problems}
+
+    def _empty(self, checks) -> dict[str, str]:
+        """Tell which names of -n no check has, with the nearest, or else that the options together fit none."""
+        names = sorted({type(check).__name__ for check in checks})
+        near = [*names, *(check.display_name.replace(' ', '') for check in checks)]
+        wrong = [f'-n {name} fits no case{errors.near(name, near)}' for name in self.names
+                 if not any(map(filters.have_any_name([name]), [SimpleNamespace(check=each) for each in checks]))]
+        said = '; '.join(wrong) or f'{shlex.join(sys.argv[1:])} fits no case'
+        return {'file': 'command line',
+                'what': f'the selection is empty: {said} (checks: {", ".join(names) or "none"})'}
 
     def _strange(self, checks) -> list[dict[str, Any]]:
         names = [type(check).__name__ for check in checks]

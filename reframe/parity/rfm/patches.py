@@ -17,7 +17,7 @@ import reframe.core.warnings as reframe_warnings
 from reframe.core import backends, pipeline
 from reframe.core import logging as reframe_logging
 from reframe.core.schedulers import local, pbs, slurm
-from reframe.frontend import reporting
+from reframe.frontend import filters, reporting
 from reframe.utility import jsonext, osext
 
 from parity.base import reasons, yamlfile
@@ -32,7 +32,7 @@ def install(results: Path) -> None:
     """Change this process's ReFrame; job scripts are below ``results``."""
     allow_spaces(results)
     for change in (keep_logs_quiet, skip_silenced_warnings, read_references_once, read_nodes_here,
-                   cut_reasons, tell_skips):
+                   cut_reasons, tell_skips, take_printed_names):
         change()
     backends._schedulers.update(pbs=(queues.Pbs, None), slurm=(queues.Slurm, None), squeue=(queues.Squeue, None))
 
@@ -133,6 +133,14 @@ def tell_skips() -> None:
                     case['result'] = 'fail_deps' if why else case['result']
 
     reporting.RunReport.update_run_stats = told
+
+
+def take_printed_names() -> None:
+    """Let -n and -x take a case's name as it is printed: `Ops %threads=one`. ReFrame removes the spaces of the
+    names that it compares, and not those of the pattern."""
+    any_name, one_name = filters.have_any_name, filters._have_name
+    filters.have_any_name = lambda names: any_name([name.replace(' ', '') for name in names])
+    filters._have_name = lambda name: one_name(name.replace(' ', ''))
 
 
 def name_session(number: str) -> None:

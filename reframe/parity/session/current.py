@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from parity.base import files, paths
-from parity.base.errors import InfrastructureError, ParityError, told
+from parity.base.errors import InfrastructureError, ParityError, UsageError, told
 from parity.base.files import Lock
 from parity.records import database, outset
 from parity.rfm import patches, store
@@ -47,10 +47,11 @@ _current: Current | None = None
 
 def begin(argv: list[str]) -> None:
     """Begin the session of `reframe ARGV` if that is a run; does nothing for any other command. Raises
-    InfrastructureError when another session measures on this system."""
+    InfrastructureError when another session measures on this system, or its results could not be kept."""
     global _lock
     if _lock is None and PLANNING not in os.environ and _runs(argv):
         _lock = lock_of(argv)
+        database.demand_room()
         _lock.acquire()
         recovery.make_usable()
         recovery.recover_all()
@@ -71,11 +72,15 @@ def lock_of(argv: list[str]) -> Lock:
 
 
 def _open(planned: dict[str, Any], cases: list[Any]) -> None:
-    """Begin the session of ``cases``, of which there may be none; ``planned`` has every case."""
+    """Begin the session of ``cases``, of which there may be none; ``planned`` has every case. UsageError where
+    that has none either."""
     global _current
     from parity.system import systems
-    for problem in planned['problems']:
-        print(f'parity: warning: {problem["file"]}: {problem["what"]}', file=sys.stderr)
+    problems = [f'{problem["file"]}: {problem["what"]}' for problem in planned['problems']]
+    if not planned['cases']:
+        raise UsageError('\n'.join(problems))
+    for problem in problems:
+        print(f'parity: warning: {problem}', file=sys.stderr)
     systems.guard_references(planned['system'])
     number = uuid.uuid4().hex[:12]
     current = Current(number, paths.results() / 'running' / f'{number}.json')
@@ -136,5 +141,4 @@ def _close(current: Current, pid: int, system: str) -> None:
         return
     if paths.STUDY not in os.environ and not any(word.startswith('parity_') for word in sys.argv):
         print(flush=True)
-        subprocess.run([sys.executable, '-m', 'parity.cli', 'verdict', '--system', system],
-                       stdin=subprocess.DEVNULL)
+        subprocess.run([sys.executable, '-m', 'parity.report', system], stdin=subprocess.DEVNULL)

@@ -1,0 +1,11 @@
+"""``python -m parity.report SYSTEM``: print the answer of a run that has just ended with ReFrame's exit code."""
+
+from __future__ import annotations
+
+import sys
+
+from parity.base import console, errors
+from parity.report import answer
+from parity.verdict import judge
+
+errors.told(lambda: console.lines(answer.lines(judge.newest('', sys.argv[1]), exits=False)))
