@@ -12,6 +12,7 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.files import Lock
 from parity.compare import pairs
 from parity.plan import Plan
+from parity.records import database
 from parity.refs import accepted
 from parity.rfm import capture
 from parity.session import current, recovery
