@@ -382,3 +382,13 @@ def test_a_broken_pair_ends_the_comparison_and_the_verdict_with_1(results, monke
     usual, sure = (join.of_session(systems.read('onebox'), newest, cases, confidence=c)[0] for c in (0.95, 1 - 1e-9))
     assert usual.state == 'regressed' and sure.state == 'insufficient' and sure.low < usual.low < usual.high < sure.high
     assert '(100 %, 5 and 5 sessions): not at least 0.906, but its interval may be: more nights will tell' in sure.why
+
+
+def test_a_pair_has_its_share_of_the_budget_of_false_alarms(results, monkeypatch, tmp_path):
+    """Two figures share one false alarm a month: each is slower by chance in one of 60 nights, on one side of its interval."""
+    nights(FAST, place='onebox:physical')
+    nights(SLOW, BEGAN + 100, place='onebox:virtual')
+    declared(monkeypatch, tmp_path, f'{PAIR}      - {{metric: Toy.hpl, at_least: 0.97}}\n      - {{metric: Toy.latency, at_most: 99}}\n')
+    found = json.loads(parity('verdict', '--system', 'onebox', '--json').stdout)
+    assert found['budget']['pairs'] == 2 and found['budget']['rate'] == pytest.approx(1 / 60)
+    assert all(f'({100 * (1 - 2 / 60):.4g} %, 5 and 5 sessions)' in pair['why'] for pair in found['pairs']), found['pairs']

@@ -192,3 +192,21 @@ def test_merge_takes_incidents_under_new_numbers_once(slow, results, tmp_path, m
             retain._merge_incidents(conn)
     first, = incidents.of_system('local')
     assert first.number == 1 and first.uuid == '00000000-0:Toy.hpl@local:default+distro (quick)'
+
+
+def test_an_incident_of_a_node_waits_until_that_node_is_measured(site, stored):
+    """The case is slow on c1 and fast on c2. A good night on c2 says nothing of c1."""
+    def night(value, node, again=()):
+        def ran(value, node):
+            return case(value, refs={'hpl': (100.0, -0.05, 0.05)}, job_nodelist=[node])
+        uuid = stored.add(ran(value, node))
+        if again:
+            stored.add(*(ran(*each) for each in again for _ in range(3)), **{RERUN_OF: uuid})
+        incidents.record(judge.newest(uuid), 'local')
+        return parity('show', '1').stdout, json.loads(parity('show', '1', '--json').stdout)
+
+    _, found = night(84.0, 'c1', [(84.0, 'c1'), (100.0, 'c2')])
+    assert found['state'] == 'open' and found['where']['name'] == 'c1' and found['where']['kind'] == 'node', found
+    shown, found = night(100.0, 'c2')
+    assert found['state'] == 'open' and 'not measured again on c1 since' in shown, shown
+    assert night(100.0, 'c1')[1]['state'] == 'over'

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sessions
+from commands import parity
 from nights import figure, frame, start
 from parity.base.errors import UsageError
 from parity.nightly import nodes as turns
@@ -113,6 +114,15 @@ def test_a_node_stands_beside_its_peers_newest_figures(known):
     assert found['p6'].measured == start(0) and found['p1'].measured == start(1) and found['p7'].measured is None
     with pytest.raises(UsageError, match='unknown node .p9.; valid: p1, p2'):
         nodes.of_system(system, [], 'p9')
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_a_listing_of_many_sound_nodes_names_none(known, results, seed):
+    """Of 30 nodes that scatter by 3 %, one in three listings would name one if each had the chance of a listing."""
+    speeds = 100 * np.exp(np.random.default_rng(seed).normal(scale=0.03, size=30))
+    known[:] = [rows(0, speed, f'n{at}') for at, speed in enumerate(speeds)]
+    listed = parity('nodes', '--system', 'onebox')
+    assert '30 nodes' in listed.stdout and 'slower' not in listed.stdout, listed.stdout + listed.stderr
 
 
 def test_a_job_on_several_nodes_counts_for_each_by_its_best(known):

@@ -212,6 +212,16 @@ def test_each_kind_of_finding_has_its_word(statement, values, word, said):
     assert found.published == word and re.search(said, found.why_published), found
 
 
+def test_a_finding_with_one_part_undecided_does_not_hold(site):
+    """Code X is twice as fast on b, code Y as fast: no interval of Y is above 1."""
+    text = STUDY.replace('one.rate %code=X b / a', 'one.rate b / a')
+    ratio = {('a', 'X'): 1, ('b', 'X'): 2, ('a', 'Y'): 1, ('b', 'Y'): 1.001}
+    trial(site, text, HEAD + ''.join(ROW.replace('a,X,1,2,', f'{side},{code},{run},{value},') for (side, code), level in ratio.items()
+                                     for run, value in enumerate(runs(level), 1)))
+    finding, = json.loads(parity('study', 'compare', 'trial', '--json').stdout)['findings']
+    assert finding['published'] == 'not testable' and 'code Y b/a 1.001' in finding['why_published'] and '(1 of 2)' in finding['why_published'], finding
+
+
 def test_findings_that_fail_on_their_own_figures_come_first_and_a_number_can_be_one():
     found = analysed('''{id: good, says: s, where: p, ratio: one.rate b / a, above: 1}, {id: bad, says: s, where: p, ratio: twice, below: 1}''',
                      {('a', '1'): runs(1), ('b', '1'): runs(2)}, "numbers: [{name: twice, let: {x: one.rate %side=b}, formula: sum(2 * x)}]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import judging
 import nights as made
 import sessions
+from commands import parity
 from parity.base.errors import UsageError
 from parity.compare.pairs import Pair
 from parity.nightly import run as again_tonight
@@ -252,6 +254,16 @@ def test_all_that_can_turn_a_night_red_by_chance_shares_the_budget(site, stored,
     assert budget.said(budget.of(1, 0, 0, 0)) == '' and budget.of(1e9, 1, 1, 1).rate == 0.1
     alone = budget.of(1, 0, 12, 0).model_copy(update={'bounds_alone': 12})
     assert budget.said(alone) == '12 bounds without a history: one in 1,000 nights each, up to 0.36 a month in all'
+
+
+@pytest.mark.parametrize('a_month, word', [(300, 'regressed'), (0.001, 'ok')])
+def test_the_budget_decides_how_slow_a_night_must_be(site, nights, a_month, word):
+    """Two nights that are 3 % slower, of runs that scatter by 1 %."""
+    site.write_text(site.read_text().replace('partitions:', f'alarms: {{a_month: {a_month}}}\npartitions:', 1))
+    nights(45)
+    nights(2, 0.97)
+    cell, _ = json.loads(parity('verdict', '--json').stdout)['cells']
+    assert (cell['metric'], cell['verdict']) == ('hpl', word), cell['reason']
 
 
 @pytest.mark.parametrize('again_at, word, code', [(100.0, 'ok', 0), (80.0, 'regressed', 1), (None, 'regressed', 1)])
