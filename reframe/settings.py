@@ -14,16 +14,18 @@ from parity.base.text import refuse_in_words
 from parity.check import foreign
 from parity.rfm import patches
 from parity.site import assemble
+from parity.system import systems
 
 
 def configure():
     """The configuration; a person's mistake ends ReFrame with one clear line, not a traceback."""
     global site_configuration
     refuse_in_words(sys.argv[1:])      # -S, -P and -J reach the scripts
-    site_configuration = assemble.site_configuration()
+    argv = sys.argv[1:]
+    site_configuration = assemble.site_configuration(systems.named(argv) if session.runs(argv) else '')
     patches.install(paths.results())
     foreign.install()
-    session.begin(sys.argv[1:])
+    session.begin(argv)
 
 
 errors.told(configure)

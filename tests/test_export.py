@@ -17,7 +17,9 @@ import pytest
 from commands import parity, process
 from conftest import shell
 from parity.base import codes
+from parity.base.errors import UsageError
 from parity.report import export
+from parity.site import assemble
 from stored import case
 
 BAND = {'hpl': (100.0, -0.05, 0.05)}
@@ -84,6 +86,24 @@ def test_the_table_has_every_figure_with_its_word(nights):
     assert slow['start'].endswith('T12:00:00Z') and rows[0]['word'] == 'ok'
 
 
+def test_a_header_with_a_secret_that_is_not_named_is_refused(site, monkeypatch):
+    with site.open('a') as file:
+        file.write("httpjson: {url: 'http://x', extra_headers: {X: '$TOKE'}, secrets: [TOKEN]}\n")
+    monkeypatch.setenv('TOKEN', 'hunter2')
+    with pytest.raises(UsageError, match=r'httpjson.extra_headers.X: a \$ must begin .*; valid: \$TOKEN$'):
+        assemble.site_configuration('local')
+
+
+def test_no_text_of_a_job_commands_a_terminal_or_a_spreadsheet(stored, site):
+    stored.add(case(100.0, job_nodelist=['=SUM(1)\x1b[31m']), case(100.0, name='Toy %x=-1', result='fail', fail_phase='sanity', fail_reason='-bad\x1b]0;x'))
+    table = parity('export', '--csv', '-').stdout
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert rows[0]['node'] == "'=SUM(1)\\x1b[31m" and rows[2]['reason'] == "'-bad\\x1b]0;x" and rows[0]['value'] == '100.0'
+    for words in (['nodes'], ['node', '=SUM(1)\x1b[31m'], ['verdict', '--all'], ['show', 'Toy.hpl'], ['show', 'x\x1b[31m'], ['summary']):
+        done = parity(*words)
+        assert '\x1b' not in done.stdout + done.stderr + table and done.stdout + done.stderr, words
+
+
 def test_what_is_asked_wrongly_or_not_stored(stored):
     for words, code, said in (([], 2, 'export what?'), (['--csv', '-', '--since', 'soon'], 2, "--since: 'soon' is no time"),
                               (['--openmetrics', '-', '--since', '7d'], 2, 'belongs to --csv'),
@@ -96,8 +116,10 @@ def test_what_is_asked_wrongly_or_not_stored(stored):
 
 class Server(http.server.BaseHTTPRequestHandler):
     got: list[dict] = []
+    headers_got: list[str] = []
 
     def do_POST(self):
+        self.headers_got.append(self.headers['Authorization'])
         self.got.append(json.loads(self.rfile.read(int(self.headers['Content-Length']))))
         self.send_response(200)
         self.end_headers()
@@ -110,12 +132,18 @@ def test_each_case_is_sent_to_the_server_that_a_system_names(checkout):
     server = http.server.HTTPServer(('127.0.0.1', 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with (checkout / 'systems/local/system.yaml').open('a') as file:
-        file.write(f'httpjson: {{url: "http://127.0.0.1:{server.server_port}/x", extras: {{site: here}}, ignore_keys: [check_parity]}}\n')
+        file.write(f'httpjson: {{url: "http://127.0.0.1:{server.server_port}/x", extras: {{site: here}}, ignore_keys: [check_parity], '
+                   "extra_headers: {Authorization: 'Bearer $TOKEN'}, secrets: [TOKEN]}\n")
     try:
-        done = shell('. ci/activate && reframe -c checks/ -n "Ops.*threads=one" -r', checkout)
+        assert shell('. ci/activate && reframe -c checks/ -l', checkout).returncode == 0, 'only a run needs the secrets'
+        lacks = shell('. ci/activate && reframe -c checks/ -n "Ops.*threads=one" -r', checkout)
+        assert lacks.returncode == 2 and 'httpjson.secrets: not set in the environment: TOKEN' in lacks.stderr
+        done = shell('. ci/activate && reframe -c checks/ -n "Ops.*threads=one" -r', checkout, TOKEN='hunter2')
     finally:
         server.shutdown()
     assert len(Server.got) == 1, done.stdout + done.stderr
     sent, = Server.got
+    assert Server.headers_got == ['Bearer hunter2']
+    assert shell('grep -r hunter2 results', checkout).returncode == 1, 'no file has the secret'
     assert (sent['site'], sent['check_perf_double_unit']) == ('here', 'Gflop/s') and 'check_parity' not in sent
     assert list((checkout / 'results/perflogs/local/default').glob('Ops.log')), 'the journal is written all the same'

@@ -153,6 +153,19 @@ def test_an_incident_is_shown_acknowledged_and_taken_back(slow, site):
     assert 'is over' in parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').stderr
 
 
+def test_an_acknowledgement_is_in_both_places_or_in_none(slow, stored, site):
+    slow()
+    stored.database.execute("CREATE TRIGGER no BEFORE UPDATE ON parity_incidents BEGIN SELECT RAISE(FAIL, 'read-only'); END")
+    stored.database.commit()
+    done = parity('ack', '1', '--until', '2999-01-01', '--why', 'a test')
+    assert done.returncode == 4 and 'read-only: incidents are not recorded' in done.stderr and not site.with_name('acks.yaml').exists()
+    stored.database.execute('DROP TRIGGER no')
+    stored.database.commit()
+    site.with_name('acks.yaml').mkdir()
+    assert parity('ack', '1', '--until', '2999-01-01', '--why', 'a test').returncode
+    assert parity('show', '1', '--json').stdout.count('"state": "open"') == 1
+
+
 def test_page_and_junit_speak_of_incidents(slow, results):
     slow()
     assert parity('report').returncode == 0

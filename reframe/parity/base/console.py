@@ -14,6 +14,7 @@ import rich.console
 from rich.text import Text
 
 from parity.base import errors
+from parity.base.text import visible
 
 
 class Console(rich.console.Console):
@@ -22,12 +23,18 @@ class Console(rich.console.Console):
 
 
 def lines(said: Iterable[tuple[str, str]]) -> None:
-    """Print (text, style) a line; colours only on a terminal, lines never cut, signs that the terminal has."""
+    """Print (text, style) a line; colours only on a terminal, lines never cut, signs that the terminal has.
+    Nothing that a job printed commands the terminal."""
     console = Console(soft_wrap=True, highlight=False, emoji=False)
     # Python writes UTF-8 in the C locale, which promises ASCII
     known = 'utf' in console.encoding.lower() and os.environ.get('LC_ALL') not in ('C', 'POSIX')
     for text, style in said:
-        console.print(Text(text if known else plain(text), style=style))
+        console.print(Text(visible(text) if known else plain(visible(text)), style=style))
+
+
+def say(text: str) -> None:
+    """Print a line at once, as `lines` does."""
+    lines([(text, '')])
 
 
 #: Signs of ours in ASCII: bars of shares and of nights, marks.

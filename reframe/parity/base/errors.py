@@ -48,7 +48,8 @@ def told(command: Callable[[], None]) -> None:
         sentence, code = f'{err.filename}: {err.strerror}' if err.filename else str(err), INFRASTRUCTURE
     except KeyboardInterrupt:
         sentence, code = 'interrupted', INFRASTRUCTURE
-    print(f'parity: {sentence}', file=sys.stderr)
+    from parity.base.text import visible
+    print(f'parity: {visible(sentence)}', file=sys.stderr)
     sys.exit(code)
 
 

@@ -25,6 +25,14 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(numbered, text.replace('\r\n', '\n'))
 
 
+def in_csv(value: object) -> object:
+    """Return a value as a CSV file holds it: a text is visible, and a spreadsheet takes none for a formula."""
+    if not isinstance(value, str):
+        return value
+    shown = visible(value)
+    return f"'{shown}" if shown.startswith(('=', '+', '-', '@')) else shown
+
+
 def brief(text: str, length: int) -> str:
     """Return ``text`` on one line, cut to ``length`` characters with a mark where it was cut."""
     line = ' '.join(text[:4 * length].split())

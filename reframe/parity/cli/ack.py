@@ -62,10 +62,9 @@ def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> 
     today = datetime.date.today()
     said = [acks.Ack(incident=incident.number, cell=fault.cell, until=day, why=why, by=by, since=today,
                      word=fault.word, **acks.level(fault)) for fault in known.values()]
-    file = acks.write(incident.system, said)
-    incidents.acknowledged(incident.number, known.keys(), str(said[0]))
+    incidents.acknowledged(incident.number, known.keys(), str(said[0]), lambda: acks.write(incident.system, said))
     print(visible(f'parity: incident {incident.number}, {len(said)} cell{"s" * (len(said) > 1)}, acknowledged '
-                  f'{said[0]}; {file}'))
+                  f'{said[0]}; {acks.path(incident.system)}'))
 
 
 def take_back(wanted: str) -> None:
@@ -84,10 +83,15 @@ def take_back(wanted: str) -> None:
             raise UsageError(f'{what}; valid: {", ".join(fits or found) or "none: nothing is acknowledged"}')
         known = [found[fits[0]]]
         system, named = NAME.fullmatch(fits[0])['system'], fits[0]
-    file = acks.remove(system, lambda ack: ack in known)
+
+    def write() -> None:
+        acks.remove(system, lambda ack: ack in known)
+
     if known[0].incident:
-        incidents.acknowledged(known[0].incident, {ack.cell for ack in known}, '')
-    print(visible(f'parity: {named}, no longer acknowledged ({known[0]}); {file}'))
+        incidents.acknowledged(known[0].incident, {ack.cell for ack in known}, '', write)
+    else:
+        write()
+    print(visible(f'parity: {named}, no longer acknowledged ({known[0]}); {acks.path(system)}'))
 
 
 def listing(system: str) -> None:
@@ -106,7 +110,7 @@ def listing(system: str) -> None:
             stands += ' again: it can go'
         level = ', at no level' if ack.value is None else f' at {acks.level_shown("", ack.value, ack.expected)}'
         said.append(f'{ack.cell}   {stands}   {ack} (since {ack.since}{level})')
-    console.lines((visible(line), '') for line in said)
+    console.lines((line, '') for line in said)
 
 
 def sent(system: str) -> None:

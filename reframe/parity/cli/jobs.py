@@ -7,6 +7,7 @@ import time
 import typer
 
 from parity.base import errors
+from parity.base.text import visible
 
 app = typer.Typer(no_args_is_help=True, help='Job scripts for Slurm and PBS, sent and followed.')
 JOB = typer.Argument(help='build, nightly, campaign or workload.')
@@ -80,7 +81,7 @@ def status(job: str = ID):
 
 def _line(state) -> str:
     code = '' if state.exit_code is None else f'exit code {state.exit_code}'
-    return '  '.join(filter(None, (state.id, state.word, code, state.reason, state.nodes, state.elapsed)))
+    return visible('  '.join(filter(None, (state.id, state.word, code, state.reason, state.nodes, state.elapsed))))
 
 
 @app.command()

@@ -50,7 +50,7 @@ def wait_for_window(system: System, longest: float) -> None:
                          f'{duration(begin - now)}, after the time limit of {duration(longest)}: '
                          'start ci/nightly later, or correct the window')
     if begin > now:
-        print(f'parity: waiting for the window {window}: it opens in {duration(begin - now)}', flush=True)
+        console.say(f'parity: waiting for the window {window}: it opens in {duration(begin - now)}')
         time.sleep(begin - now)
     os.environ[scheduled.UNTIL] = str(end)
 
@@ -79,23 +79,23 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
         chosen.append(each)
     hours = f'{number(spent / 3600)} of {number(system.nightly.node_hours)} node-hours were used'
     if not costs:
-        print('parity: nodes: no case of this night ran on one node alone: no node is measured by turns')
+        console.say('parity: nodes: no case of this night ran on one node alone: no node is measured by turns')
     elif chosen:
         names = [each.name for each in chosen]
-        print(f'parity: nodes: {hours}; now those longest unmeasured, by turns: {several(names)}', flush=True)
+        console.say(f'parity: nodes: {hours}; now those longest unmeasured, by turns: {several(names)}')
         stopped = run.reframe(_on(names, _plain(arguments)), seconds, 'nodes by turns')
         found = nodes.of_system(system, states)
         done = _done(system.name, now)
         why = f' ({stopped})' if stopped else ''
-        print(f'parity: nodes: {len(done)} of {len(names)} measured by turns{why}')
+        console.say(f'parity: nodes: {len(done)} of {len(names)} measured by turns{why}')
         waiting = [each for each in waiting if each.name not in done]
     elif waiting:
-        print(f'parity: nodes: {hours}: no time is left for another node')
+        console.say(f'parity: nodes: {hours}: no time is left for another node')
     if waiting and costs:
-        print(f'parity: nodes: left for the next night: {several([each.name for each in waiting])}')
+        console.say(f'parity: nodes: left for the next night: {several([each.name for each in waiting])}')
     said = [f'the scheduler does not tell its nodes: {unknown}'] if unknown else []
     for line in (*said, *report.told(system.name, found)):
-        print(f'parity: nodes: {line}', flush=True)
+        console.say(f'parity: nodes: {line}')
 
 
 def _tonight(each: Standing, night: str) -> bool:
@@ -173,7 +173,7 @@ def gate(name: str, system: System, reservation: str = '') -> int:
                                      f'parity node {name} --gate --reservation NAME')
     nights = [night for night in database.sessions(system.name) if night.selection and not night.rerun_of]
     if not nights:
-        print(f'{name}: no night of {system.name} is stored, so that it has no peers; '
+        console.say(f'{name}: no night of {system.name} is stored, so that it has no peers; '
               f'run ci/nightly --system {system.name}')
         return MISSING
     lock = guard.alone(f'parity node {name} --gate', ['--system', system.name])
@@ -203,10 +203,10 @@ def gate(name: str, system: System, reservation: str = '') -> int:
     elif not judged or doubtful:
         code = MISSING
         word = f'its peers differ too much to say ({", ".join(doubtful)})' if doubtful else 'too few peers to say'
-    print(f'{name}: {word} (measured in {took}; of 100 gates of sound nodes at most one says slower)')
+    console.say(f'{name}: {word} (measured in {took}; of 100 gates of sound nodes at most one says slower)')
     return code
 
 
 def _not_measurable(name: str, why: str) -> int:
-    print(f'{name}: not measurable: {why}')
+    console.say(f'{name}: not measurable: {why}')
     return INFRASTRUCTURE

@@ -5,22 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from parity.base import paths, strict
-from parity.base.errors import InfrastructureError, UsageError
+from parity.base.errors import InfrastructureError
 from parity.base.text import visible
 from parity.report import answer, show
-from parity.system import systems
+from parity.system import secrets, systems
 from parity.system.systems import Command, Notify
 from parity.verdict import incidents
 from parity.verdict.model import Incident, Verdict
@@ -30,7 +27,6 @@ TIMEOUT_SECONDS = 60.0
 INCIDENT_SECONDS = 30.0
 #: Bytes of the command's output that are searched for why it failed.
 _PRINTED_BYTES = 1 << 14
-_SECRET = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)')
 
 
 @dataclass
@@ -118,41 +114,8 @@ def prepared(system: str) -> Notifier:
     file = paths.root() / 'systems' / system / 'system.yaml'
     commands = {'notify': stated.notify, 'on_incident': stated.on_incident}
     return Notifier(system, *commands.values(),
-                    *(_secrets(named, file, key) if named else {} for key, named in commands.items()))
-
-
-def _secrets(named: Command, system: Path, key: str) -> dict[str, str]:
-    """Return the secrets by name; those named in the environment leave it, so that jobs do not inherit them.
-
-    UsageError names ``system``, the system's file, or the file of secrets."""
-    if isinstance(named.secrets, str):
-        return _of_file(Path(os.path.expandvars(named.secrets)))
-    lacking = [name for name in named.secrets if name not in os.environ]
-    if lacking:
-        raise UsageError(f'{system}: {key}.secrets: not set in the environment: {", ".join(lacking)}')
-    return {name: os.environ.pop(name) for name in named.secrets}
-
-
-def _of_file(file: Path) -> dict[str, str]:
-    """UsageError for a file that others may read, and for a bad line by its number alone."""
-    try:
-        with open(file, 'rb') as opened:
-            mode = os.fstat(opened.fileno()).st_mode
-            if not stat.S_ISREG(mode) or stat.S_IMODE(mode) != 0o600:
-                raise UsageError(f'{file}: mode is {stat.S_IMODE(mode):o}: secrets must be a file of mode 600; '
-                                 f'chmod 600 {file}')
-            lines = opened.read().decode('utf-8').splitlines()
-    except OSError as err:
-        raise UsageError(f'{file}: {err.strerror}') from None
-    except UnicodeDecodeError:
-        raise UsageError(f'{file}: not UTF-8') from None
-    found = {}
-    for number, line in enumerate(lines, 1):
-        if line.strip() and not line.lstrip().startswith('#'):
-            if not (secret := _SECRET.fullmatch(line)):
-                raise UsageError(f'{file}:{number}: must be KEY=VALUE, KEY of letters, digits and _')
-            found[secret[1]] = secret[2]
-    return found
+                    *(secrets.read(named.secrets, f'{file}: {key}') if named else {}
+                      for key, named in commands.items()))
 
 
 def send(command: list[str], text: str, secrets: dict[str, str], timeout: float = TIMEOUT_SECONDS) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.base import paths
 from parity.base.errors import NothingMeasured
-from parity.base.text import visible
+from parity.base.text import in_csv, visible
 from parity.plan import PASSED
 from parity.records import database
 from parity.system import systems
@@ -164,7 +164,9 @@ def table(since: float = 0.0) -> str:
     if frame is None or frame.is_empty():
         raise NothingMeasured(f'{paths.database()}: no session is stored' + (' since then' if since else ''))
     out = io.StringIO()
-    frame.write_csv(out)
+    safe = {name: {text: shown for text in frame[name].unique().drop_nulls() if (shown := in_csv(text)) != text}
+            for name, kind in frame.schema.items() if kind == pl.String}
+    frame.with_columns(pl.col(name).replace(texts) for name, texts in safe.items() if texts).write_csv(out)
     return out.getvalue()
 
 

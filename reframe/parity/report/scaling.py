@@ -16,7 +16,7 @@ import polars as pl
 
 from parity.base import codes, figures
 from parity.base.errors import NothingMeasured, UsageError, unknown
-from parity.base.text import columns, visible
+from parity.base.text import columns, in_csv, visible
 from parity.compare.model import differing
 from parity.compare.resolve import DAYS
 from parity.records import database, history
@@ -233,9 +233,9 @@ def table(sweeps: list[Sweep]) -> str:
     rows = csv.writer(out, lineterminator='\n')
     rows.writerow((*_COLUMNS, *_OF_POINT))
     for sweep in sweeps:
-        about = [getattr(sweep, name) for name in _COLUMNS]
+        about = [in_csv(getattr(sweep, name)) for name in _COLUMNS]
         rows.writerows([*about, p.size, p.value, median(p.seconds) if p.seconds else None, p.sessions, p.runs,
-                        *p.ratio, *p.efficiency, p.why] for p in sweep.points)
+                        *p.ratio, *p.efficiency, in_csv(p.why)] for p in sweep.points)
     return out.getvalue()
 
 

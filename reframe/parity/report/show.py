@@ -200,7 +200,7 @@ def lines(view: View) -> list[Line]:
         said += [('', ''), (f'{file}, its end:', '')] + [(f'  {line}', 'dim') for line in tail]
     if view.rerun:
         said += [('', ''), (f'rerun: {view.rerun}', '')]
-    return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
+    return said
 
 
 def _facts(view: View, row: Row) -> Iterator[tuple[str, str]]:
@@ -352,7 +352,7 @@ def incident_lines(incident: Incident) -> list[Line]:
         undo = f'parity unack {incident.number}' if incident.state == 'known' else \
             f'parity ack {incident.number} --until DATE --why TEXT'
         said += [('', ''), (undo, '')]
-    return [(visible(text), style) for text, style in said]
+    return said
 
 
 def of_incident(incident: Incident, most: int) -> list[str]:

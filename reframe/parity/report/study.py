@@ -11,6 +11,7 @@ from pathlib import Path
 
 from parity.base import files, paths
 from parity.base.figures import amount, number
+from parity.base.text import in_csv
 from parity.compare import join
 from parity.report import drawings
 from parity.report.drawings import Drawn, Plot, Points
@@ -114,5 +115,6 @@ def _table(of: Compared) -> str:
     for one, other, like in told.pairs(of):
         for row, source in ((one, 'published'), (other, 'here')):
             if row:
-                lines.writerow({**row.model_dump(), 'of': source, 'like': like})
+                about = {**row.model_dump(), 'of': source, 'like': like}
+                lines.writerow({name: in_csv(value) for name, value in about.items()})
     return out.getvalue()

@@ -49,7 +49,7 @@ def begin(argv: list[str]) -> None:
     """Begin the session of `reframe ARGV` if that is a run; does nothing for any other command. Raises
     InfrastructureError when another session measures on this system, or its results could not be kept."""
     global _lock
-    if _lock is None and PLANNING not in os.environ and _runs(argv):
+    if _lock is None and runs(argv):
         _lock = lock_of(argv)
         database.demand_room()
         _lock.acquire()
@@ -59,9 +59,11 @@ def begin(argv: list[str]) -> None:
         capture.install(lambda planned, cases: told(lambda: _open(planned, cases)))
 
 
-def _runs(argv: list[str]) -> bool:
-    """-r or --run, by itself, shortened, or before other letters as in -vr and -rn."""
-    return any(a in ('--run', '--ru') or re.match(r'-[vqR]*r', a) for a in argv) and '--dry-run' not in argv
+def runs(argv: list[str]) -> bool:
+    """Return whether `reframe ARGV` measures: -r or --run, by itself, shortened, or before other letters as in -vr
+    and -rn."""
+    return PLANNING not in os.environ and '--dry-run' not in argv and any(
+        a in ('--run', '--ru') or re.match(r'-[vqR]*r', a) for a in argv)
 
 
 def lock_of(argv: list[str]) -> Lock:

@@ -12,21 +12,24 @@ from typing import Any
 from parity.base import paths
 from parity.base.errors import UsageError
 from parity.rfm import store
-from parity.system import systems
+from parity.system import secrets, systems
 from parity.system.systems import Partition, System
 
 PERFVALUE = ('%(check_perf_var)s=%(check_perf_value)s [%(check_perf_unit)s] '
              'ref=%(check_perf_ref)s,%(check_perf_lower_thres)s,%(check_perf_upper_thres)s;')
 
 
-def site_configuration() -> dict[str, Any]:
-    """Return the dictionary that reframe/settings.py hands to ReFrame. UsageError for a bad system file."""
+def site_configuration(measured: str = '') -> dict[str, Any]:
+    """Return the dictionary that reframe/settings.py hands to ReFrame. UsageError for a bad system file.
+
+    ``measured``: the system that ReFrame measures now; its cases are sent to the server that it names."""
     stated = [systems.read(name) for name in systems.names()]
     found = [_system(system) for system in stated]
     return {
         'systems': [system for system, _ in found],
         'environments': [environ for _, environs in found for environ in environs],
-        'logging': [_logging(), *(_logging(system) for system in stated if system.httpjson)],
+        'logging': [_logging(), *(_logging(system) for system in stated
+                                  if system.httpjson and system.name == measured)],
         'general': _general(stated),
         'storage': [store.storage()],
         'modes': [{'name': size, 'options': [f'-S size={size}']}
@@ -172,7 +175,7 @@ def _general(stated: list[System]) -> list[dict]:
 
 def _logging(system: System | None = None) -> dict:
     """Return ReFrame's logs, of all systems or of one that sends its cases to a server."""
-    sent = [{'type': 'httpjson', 'level': 'info', **system.httpjson.model_dump()}] if system else []
+    sent = [_httpjson(system)] if system else []
     log = os.environ.get('PARITY_REFRAME_LOG') or str(paths.results() / 'reframe.log')
     return {
         'level': 'debug',
@@ -190,3 +193,17 @@ def _logging(system: System | None = None) -> dict:
         ],
         'target_systems': [system.name if system else '*'],
     }
+
+
+def _httpjson(system: System) -> dict[str, Any]:
+    """Return ReFrame's handler, the secrets in its headers. UsageError for a secret that is not there."""
+    stated, where = system.httpjson, f'{systems.file_of(system.name)}: httpjson'
+    known, headers = secrets.read(stated.secrets, where), dict(stated.extra_headers)
+    for name, value in headers.items() if known else ():
+        try:
+            headers[name] = Template(value).substitute(known)
+        except (KeyError, ValueError):
+            raise UsageError(f'{where}.extra_headers.{name}: a $ must begin the name of a secret, or be '
+                             f'written $$; valid: ${", $".join(sorted(known))}') from None
+    return {'type': 'httpjson', 'level': 'info', **stated.model_dump(exclude={'secrets'}),
+            'extra_headers': headers}

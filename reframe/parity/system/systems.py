@@ -362,7 +362,9 @@ class HttpJson(Strict):
     url: Annotated[str, StringConstraints(pattern='^https?://')]
     extras: dict[str, Any] = {}         # sent beside
     ignore_keys: list[str] = []         # not sent: check_parity, check_env_vars ...
-    extra_headers: dict[str, str] = {}
+    extra_headers: dict[str, str] = {}  # $NAME stands for a secret
+    #: A file of mode 600 with KEY=VALUE lines, or names of variables of the environment.
+    secrets: Annotated[str, AfterValidator(_absolute)] | list[Variable] = []
 
 
 class System(Strict):

@@ -120,17 +120,20 @@ def _write(conn: sqlite3.Connection, found: Iterable[Incident]) -> None:
             conn.execute('INSERT INTO parity_incidents (uuid, system, changed, json) VALUES (?, ?, ?, ?)', row)
 
 
-def change(updates: Mapping[int, Callable[[Incident], Mapping[str, Any]]]) -> None:
-    """Store new fields of incidents, by number. All are stored, or none."""
+def change(updates: Mapping[int, Callable[[Incident], Mapping[str, Any]]],
+           write: Callable[[], object] = lambda: None) -> None:
+    """Store new fields of incidents, by number, and have ``write`` write what belongs to them. All is stored, or
+    nothing."""
     if updates:
         with _writing() as conn:
             for number, update in updates.items():
                 found = _read(*conn.execute(f'{_EVERY} WHERE number = ?', (number,)).fetchone())
                 _write(conn, [found.model_copy(update=dict(update(found)))])
+            write()
 
 
-def acknowledged(number: int, cells: Collection[str], ack: str) -> None:
-    """Note that cells of an incident are known, as acks.yaml says; not any more where ``ack`` is ''.
+def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[[], object]) -> None:
+    """Note that cells of an incident are known; not any more where ``ack`` is ''. ``write`` has acks.yaml say so.
 
     ``cells``: their names, or those of their faults."""
     def turned(incident: Incident) -> dict[str, Any]:
@@ -143,7 +146,7 @@ def acknowledged(number: int, cells: Collection[str], ack: str) -> None:
         said = [Event(what='known', session='', start=time.time(), said=ack)] if ack else []
         return {'faults': faults, 'state': 'known' if known else 'open', 'ack': ack if known else '',
                 'events': incident.events + said}
-    change({number: turned})
+    change({number: turned}, write)
 
 
 # ---- a night

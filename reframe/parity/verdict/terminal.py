@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from parity.base.figures import figure
-from parity.base.text import columns, visible
+from parity.base.text import columns
 from parity.verdict.model import WORDS, Row, Verdict, rows
 
 STYLES = {'wrong': 'bold red', 'impossible': 'bold red', 'regressed': 'bold red', 'failed': 'bold yellow',
@@ -31,7 +31,7 @@ def table(verdict: Verdict, words: Iterable[str] = WORDS) -> list[tuple[str, str
         said += [('', ''), ('PAIRS', '')]
         said += [(f'  {p.candidate} / {p.baseline}   {p.benchmark}: {p.metric}{p.beside} {p.expected}   '
                   f'{p.state}: {p.why}', STYLES.get(p.state, '')) for p in verdict.pairs]
-    return [(visible(text), style) for text, style in said]  # nothing a job printed commands the terminal
+    return said
 
 
 def _rows(listed: list[Row]) -> Iterator[str]:
