@@ -14,8 +14,6 @@ from pathlib import Path
 from conftest import shell
 
 HPCC = shutil.which('hpcc') and shutil.which('mpirun')
-#: Whether all is here that `requires: offered` asks of this machine without Spack: nothing is missing.
-ALL_HERE = all(map(shutil.which, ('mpirun', 'hpcc', 'iperf3', 'fio', 'cc')))
 QUICK = "--repeat=1 -n 'FileCopy.*(large-copy|small-write).*clients=one'"
 
 

@@ -174,7 +174,7 @@ def test_a_probe_that_fails_says_why_and_leaves_nothing(checkout, slurm, tmp_pat
 SYSTEM = """\
 name: trial
 hostnames: ['login']
-requires: offered
+requires: [filecopy, fileset, hpl]
 environments: [{name: distro, codes: [filecopy]}]
 partitions:
   - name: cpu
@@ -265,19 +265,21 @@ def test_a_site_in_order_and_what_each_code_lacks(checkout, slurm):
     (folder / 'system.yaml').write_text(SYSTEM.replace('launcher:', 'luncher:'))
     done = parity('doctor', '--system', 'trial', PARITY_ROOT=str(checkout))
     assert done.returncode == 2 and f'{folder}/system.yaml:8' in done.stdout and 'the rest was not examined' in done.stdout
-    (folder / 'system.yaml').write_text(SYSTEM.replace('requires: offered', 'requires: [filecopy]'))
+    (folder / 'system.yaml').write_text(SYSTEM.replace(', fileset, hpl', ''))
     done = shell('. ci/activate; parity doctor --system trial --json', checkout)
     told = json.loads(done.stdout)
     assert done.returncode == 0 and told['exit_code'] == 0 and told['system'] == 'trial', done.stdout + done.stderr
     words = {f['area']: f['word'] for f in told['findings']}
     assert words['scheduler'] == words['partition cpu'] == words['settings'] == 'ok' and 'timer' in words
-    (folder / 'system.yaml').write_text(SYSTEM)                  # requires what a build would offer
+    (folder / 'system.yaml').write_text(SYSTEM)
     (folder / 'references').mkdir()
     (folder / 'references' / 'gpu.yaml').write_text('Hpcc: {}')
     done = parity('doctor', '--system', 'trial', PARITY_ROOT=str(checkout), RFM_CONFIG_FILES=str(checkout / 'reframe' / 'settings.py'))
     assert done.returncode == 2 and 'references/gpu.yaml:1' in done.stdout
-    assert 'required, and no environment offers them: ' in done.stdout and 'fileset' in done.stdout and 'parity software build --system trial' in done.stdout
-    assert 'could not run: 2 lacking (exit code 2: configuration)' in done.stdout
+    told = ' '.join(done.stdout.split())
+    assert 'no environment offers them: no build by Spack: hpl parity software build --system trial' in told      # each code beside what brings it
+    assert 'no environment offers them: fileset systems/trial/system.yaml: environments with modules' in told
+    assert 'could not run: 3 lacking (exit code 2: configuration)' in done.stdout
 
 
 def test_results_are_kept_in_a_database_that_the_nodes_see(results):

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import TOP, shell
 from parity.base import codes
+from parity.system import systems
 
 ASK = '. ci/lib/login-node; refuse_login_node'
 SLURM, DEAD, PBS = ('scontrol', 'Slurmctld(primary) at head is UP'), ('scontrol', 'Slurmctld(primary) at head is DOWN'), ('qstat', 'pbs 0 0 Active')
@@ -126,7 +127,7 @@ def test_applications_are_installed_when_asked_for_and_required_only_by_name():
     apps = [code for code in codes.every() if code.optional]
     done = shell('. ci/lib/python; optional_packages', TOP)
     assert apps and done.stdout.split() == [code.package for code in apps]
-    assert not {code.feature for code in apps} & {*codes.offered_by('distro'), *codes.offered_by('spack')}
+    assert not {code.feature for code in apps} & {*codes.of_spack(), *systems.read('local').requires}
     assert {code.feature for code in apps} <= {*codes.features()}
     for wrong in ('--with', '--with aps', '--with=aps'):
         done = shell(f'ci/quickstart {wrong}', TOP)

@@ -246,7 +246,7 @@ def test_what_spack_has_built_for_a_site_is_offered(results):
 GOOD = """\
 name: site
 hostnames: [login]
-requires: offered
+requires: []
 partitions:
   - name: cpu
     scheduler: slurm
@@ -256,11 +256,11 @@ partitions:
 
 
 @pytest.mark.parametrize('old, new, said', [
-    ('requires: offered', 'requires: [hpccc]', "3: requires: unknown code 'hpccc'; valid: babelstream"),
-    ('requires: offered', 'requires: everything', "3: requires: 'everything': must be 'offered' or a list of codes"),
-    ('requires: offered', 'require: offered', "3: require: no such key; did you mean 'requires'?"),
-    ('requires: offered\n', '', '1: requires: Field required'),
-    ('requires: offered', 'requires: offered\nwaivers: [{code: hpl, reason: x, until: soon}]', "4: waivers.0.until: 'soon' is no valid date"),
+    ('requires: []', 'requires: [hpccc]', "3: requires.0: unknown code 'hpccc'; valid: babelstream"),
+    ('requires: []', 'requires: offered', "3: requires: 'offered' is no list"),
+    ('requires: []', 'require: []', "3: require: no such key; did you mean 'requires'?"),
+    ('requires: []\n', '', '1: requires: Field required'),
+    ('requires: []', 'requires: []\nwaivers: [{code: hpl, reason: x, until: soon}]', "4: waivers.0.until: 'soon' is no valid date"),
     ('[login]', '[]', '2: hostnames: must have at least 1 item'), ('[login]', 'x', "2: hostnames: 'x' is no list"), ('[login]', '[login', ''),
     ('hostnames: [login]', 'hostnames: ["("]', "2: hostnames.0: '(' is no regular expression"),
     ('name: site', 'name: site\nname: twice', "2: key 'name' is given twice"), ('name: site', 'name: 7', '1: name: 7 is no valid string'),
@@ -271,8 +271,8 @@ partitions:
     ('cores: 1', 'core: 1', "did you mean 'cores'?"), ('nodes: 1', 'nodes: -1', '8: partitions.0.extras.nodes: -1 must be greater than 0'),
     ('memory_bytes: 1', 'memory_bytes: 1.5', '8: partitions.0.extras.memory_bytes: 1.5 is no whole number'),
     (GOOD, '- a\n', '1: must be a mapping'), (GOOD, '', ''), (GOOD, '\udcff\udcfe\x00', 'not YAML in UTF-8'),
-    ('requires: offered', 'requires: offered\nenvironments: [{name: a, prefix: opt/x, codes: [hpl]}]', "4: environments.0.prefix: 'opt/x' must be an absolute path"),
-    ('requires: offered', 'requires: offered\nenvironments: [{name: a, prefix: "/opt/x;id", codes: [hpl]}]', "4: environments.0.prefix: '/opt/x;id' must be an absolute path"),
+    ('requires: []', 'requires: []\nenvironments: [{name: a, prefix: opt/x, codes: [hpl]}]', "4: environments.0.prefix: 'opt/x' must be an absolute path"),
+    ('requires: []', 'requires: []\nenvironments: [{name: a, prefix: "/opt/x;id", codes: [hpl]}]', "4: environments.0.prefix: '/opt/x;id' must be an absolute path"),
     ('scheduler: slurm', 'scheduler: pbs\n    access: [-q workq, -j oe]', "7: partitions.0.access: '-j oe' joins the files of a PBS job, and ReFrame waits for both"),
     ('scheduler: slurm', "scheduler: pbs\n    access: [-q workq, '-l select=2:ncpus=4']", "7: partitions.0.access: '-l select=2:ncpus=4': PBS ignores a second select"),
     ('cores: 1', 'cores: 1, limits: {memory_bandwidth: {value: 1, unit: MB/s, source: data sheet}}',
@@ -293,6 +293,13 @@ def test_every_system_of_the_project_is_valid_and_local_is_tried_last():
     assert names[-1] == 'local' and [systems.read(name).name for name in names] == names
     with pytest.raises(UsageError, match="unknown system 'nosuch'; valid: "):
         systems.read('nosuch')
+
+
+def test_the_codes_of_a_prefix_are_required_beside_the_list(tmp_path):
+    file = tmp_path / 'system.yaml'
+    file.write_text(GOOD.replace('requires: []', 'requires: [osu]\nenvironments: [{name: a, prefix: /opt/x, codes: [hpl]}, '
+                                                 '{name: b, modules: [x], codes: [imb]}]'))
+    assert systems.required(yamlfile.read(file, System)) == {'osu', 'hpl'}
 
 
 def test_a_waiver_holds_until_its_day_and_then_expires_loudly():
@@ -318,7 +325,7 @@ def test_the_configuration_is_what_reframe_accepts(results, monkeypatch):
     for name, jobs in (('one', 1), ('many', 50)):
         (results / 'systems' / name).mkdir(parents=True)
         (results / 'systems' / name / 'system.yaml').write_text(
-            GOOD.replace('site', name).replace('offered', '[]').replace('launcher: srun', f'launcher: srun\n    max_jobs: {jobs}'))
+            GOOD.replace('site', name).replace('launcher: srun', f'launcher: srun\n    max_jobs: {jobs}'))
     file = results / 'settings.py'
     file.write_text('from parity.site import assemble\nsite_configuration = assemble.site_configuration()\n')
     for name, jobs, rate in (('one', 1, 10), ('many', 50, 1)):

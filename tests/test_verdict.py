@@ -80,7 +80,8 @@ def test_a_ceiling_may_come_from_another_check_of_the_session(dgemm, efficiency)
     assert cell.limit_source == ('Hpcc.dgemm of the same session x 2 ranks, measured' if efficiency else '')
 
 
-def test_what_never_ran_is_missing_if_it_is_required():
+def test_what_never_ran_is_missing_if_it_is_required(site):
+    site.write_text(site.read_text().replace('requires: []', 'requires: [hpcc]'))
     plan = [planned(), planned('Never'), planned('NoMpi', environ='', needs=['hpcc']), planned('Later', environ='', needs=['osu'])]
     found, nothing = verdict(ran(), plan=plan), verdict(plan=plan[3:])
     assert [cell.verdict for cell in found.cells] == ['unreferenced'] * 2 + ['missing'] * 4 + ['skipped'] * 2

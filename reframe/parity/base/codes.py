@@ -221,11 +221,15 @@ def features() -> tuple[str, ...]:
     return tuple(sorted({name for code in every() for name in (code.feature, code.on_gpu) if name}))
 
 
-def offered_by(provider: str) -> tuple[str, ...]:
-    """The features that a provider can offer at best: `requires: offered` demands them of a system."""
-    able = {'distro': lambda code: code.package or not code.spack and (code.executable or code.beside),
-            'spack': lambda code: code.spack and not code.profile}.get(provider, lambda code: False)
-    return tuple(dict.fromkeys(code.feature for code in every() if able(code) and not code.optional))
+def of_spack() -> tuple[str, ...]:
+    """Return the features of the codes that Spack builds, without those of applications."""
+    return tuple(dict.fromkeys(code.feature for code in every()
+                               if code.spack and not code.profile and not code.optional))
+
+
+def applications() -> set[str]:
+    """Return the features of the codes that no system needs to have."""
+    return {code.feature for code in every() if code.optional}
 
 
 def measured() -> tuple[Code, ...]:

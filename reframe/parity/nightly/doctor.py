@@ -12,14 +12,14 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from parity import plan
 from parity.base import paths, strict, traps
-from parity.base.codes import features, offered_by
+from parity.base.codes import applications, features, of_spack
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE, InfrastructureError, UsageError
 from parity.compare import pairs
 from parity.jobs.request import SCHEDULERS
@@ -31,7 +31,7 @@ from parity.records import database
 from parity.scheduler import command
 from parity.scheduler.command import SchedulerError, answer
 from parity.scheduler.scheduled import LONGEST_WAIT
-from parity.software import discover, manifest, spack
+from parity.software import discover, environment, manifest, spack
 from parity.system import systems
 from parity.system.systems import Partition, System
 from parity.verdict import acks
@@ -138,13 +138,27 @@ def _software(system: System) -> Iterator[Finding]:
         if made is None:
             yield note('build', 'nothing is built for this system', build)
     elif made is None:
-        yield note('spack', 'none here', f'SPACK_ROOT names one; else {build} fetches one')
-    if system.detect:       # discover starts the programs of this machine
-        cache = paths.results() / 'cache' / 'software.json'
-        here = discover.discover(paths.root(), system.environments, cache, system.name)
+        yield note('spack', 'none here', f'SPACK_ROOT names one; else {build} fetches one'
+                   if _can_build(system) else _NO_ROOT)
+    if here := _here(system):
         if mpi := next((e.software['mpi'] for e in here.environs if 'mpi' in e.software), None):
             yield ok('mpi', f'{mpi["name"]} {mpi["version"]} starts')
         yield from (note('software', text) for text in here.notes)
+
+
+#: What brings a program to this machine.
+_NO_ROOT = 'as root: ci/quickstart; without root: docs/without-root.md'
+
+
+def _here(system: System) -> discover.Software | None:
+    """Return the software of this machine, whose programs are started; None where it is not the system."""
+    cache = paths.results() / 'cache' / 'software.json'
+    return discover.discover(paths.root(), system.environments, cache, system.name) if system.detect else None
+
+
+def _can_build(system: System) -> bool:
+    """Return whether all is here that Spack takes from this machine's distribution."""
+    return not system.detect or not environment.missing()
 
 
 def _plan(system: System) -> Iterator[Finding]:
@@ -184,27 +198,43 @@ def _codes(system: System, planned: Plan) -> Iterator[Finding]:
     without = {code: {c.partition for c in planned.cases if code in c.needs and not c.environ}
                for code in features() if any(code in c.needs for c in planned.cases)}
 
+    here = _here(system)
+    absent = {code: why for environ in (here.environs if here else ())
+              for code, why in environ.software.get('absent', {}).items()}
+
     def named(codes: list[str]) -> str:
-        return ' '.join(code if len(without[code]) == len(system.partitions)
-                        else f'{code} ({", ".join(sorted(without[code]))})' for code in codes)
+        """Return the codes by what they lack: `no mpirun: A B; no build by Spack: C D`."""
+        groups: dict[str, list[str]] = {}
+        for code in sorted(codes, key=lambda code: code not in absent):
+            why = absent.get(code, 'no build by Spack' if code in of_spack() else '')
+            some = '' if len(without[code]) == len(system.partitions) else f' ({", ".join(sorted(without[code]))})'
+            groups.setdefault(why and f'{why}: ', []).append(code + some)
+        return '; '.join(why + ' '.join(several) for why, several in groups.items())
 
-    def build(codes: list[str]) -> str:
-        return f'parity software build --system {system.name}' if set(codes) & set(offered_by('spack')) \
-            else f'systems/{system.name}/system.yaml: environments with modules that bring them'
-
-    required = systems.required(system, set(planned.providers))
+    required = systems.required(system)
     waived, expired = systems.waived(system, datetime.date.today())
     offered = [code for code, partitions in without.items() if not partitions]
     yield ok('codes', f'{len(offered)} of {len(without)} that checks need are offered: '
                       f'{" ".join(offered) or "none"}')
-    missing = [code for code in without if without[code] and code in required and code not in waived]
-    if missing:
-        yield lacking('codes', f'required, and no environment offers them: {named(missing)}', build(missing),
-                      MISSING)
-    if others := [code for code in without if without[code] and code not in required]:
-        yield note('codes', f'not required, skipped: {named(others)}', build(others))
+    for mend, codes in _remedies(system, absent, [code for code in without if without[code]]):
+        if missing := [code for code in codes if code in required and code not in waived]:
+            yield lacking('codes', f'required, and no environment offers them: {named(missing)}', mend, MISSING)
+        if others := [code for code in codes if code not in required and code not in applications()]:
+            yield note('codes', f'not required, skipped: {named(others)}', mend)
     yield from (note('codes', f'{code}: {why}') for code, why in waived.items())
     yield from (note('codes', text, f'systems/{system.name}/system.yaml: waivers') for text in expired)
+
+
+def _remedies(system: System, absent: Collection[str], codes: list[str]) -> Iterable[tuple[str, list[str]]]:
+    """Return what brings the codes, each with those that it brings. ``absent``: those that lack a program here."""
+    groups: dict[str, list[str]] = {}
+    by_spack = of_spack() if _can_build(system) else ()
+    for code in codes:
+        mend = f'parity software build --system {system.name}' if code in by_spack and code not in absent else \
+            _NO_ROOT if system.detect else \
+            f'systems/{system.name}/system.yaml: environments with modules that bring them'
+        groups.setdefault(mend, []).append(code)
+    return groups.items()
 
 
 def results(system: System) -> Iterator[Finding]:
@@ -358,6 +388,6 @@ def _launchers(system: System) -> Iterator[Finding]:
         if path := shutil.which(launcher.partition('-')[0]):
             yield ok('launcher', f'{launcher}: {path}')
         elif system.detect:
-            yield lacking('launcher', f'{launcher} is not on PATH', 'ci/quickstart installs an MPI', MISSING)
+            yield note('launcher', f'{launcher} is not on PATH: no MPI program is measured', _NO_ROOT)
         else:
             yield note('launcher', f'{launcher} is not on PATH here: modules of an environment must bring it')

@@ -68,7 +68,7 @@ def nothing_missing(plan: Plan) -> None:
     """Raise NothingMeasured for required codes that no environment offers."""
     system = systems.read(plan.system)
     waived, _ = systems.waived(system, datetime.date.today())
-    required = systems.required(system, set(plan.providers)) - set(waived)
+    required = systems.required(system) - set(waived)
     if lacking := [c for c in plan.cases if not c.environ and required & set(c.needs)]:
         cells = sum(len(c.metrics) for c in lacking)
         codes = ', '.join(sorted({n for c in lacking for n in c.needs}))

@@ -76,11 +76,12 @@ def _head(name: str, cluster: Cluster, host: Host, today: datetime.date) -> Iter
     modules = 'lmod' if 'LMOD_CMD' in os.environ else 'envmod' if 'MODULES_CMD' in os.environ else 'nomod'
     yield f'modules_system: {modules}', 'by LMOD_CMD and MODULES_CMD of this node'
     yield 'detect: false', 'a login node says nothing about compute nodes'
-    yield 'requires: offered', 'what must be measured, or a list of codes'
+    listed = ', '.join(host.codes)
+    yield f'requires: [{listed}]', 'must be measured, else missing: add those of Spack and modules'
     yield 'environments:', 'modules that bring codes; `parity software build` adds its own'
-    yield (f'  - {{name: distro, codes: [{", ".join(host.codes)}]}}',
+    yield (f'  - {{name: distro, codes: [{listed}]}}',
            f'{TODO} start on this node without a module: on the others, too?')
-    built = ', '.join(codes.offered_by('spack')[:2])
+    built = ', '.join(codes.of_spack()[:2])
     yield f'# - {{name: site, modules: [gcc/13, openmpi/5], codes: [{built}]}}', ''
     yield 'partitions:', ''
 

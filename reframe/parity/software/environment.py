@@ -176,14 +176,18 @@ _PROVIDERS = {'mpi': 'openmpi', 'blas': 'openblas', 'lapack': 'openblas', 'zlib-
               'unwind': 'libunwind'}
 
 
+def missing() -> list[str]:
+    """Return the packages of the distribution that a build for this machine needs and that are not installed."""
+    programs = {package for program, package in NEEDED.items() if not _here(program)}
+    return [*sorted(programs), *(package for package in _LIBRARIES.values() if not _owned(package))]
+
+
 def write_externals(folder: Path, nvcc: str = '') -> Path:
     """Write packages.yaml into the folder (``nvcc``: CUDA's, if needed). UsageError names packages to install."""
-    missing = sorted({package for program, package in NEEDED.items() if not _here(program)})
-    libraries = {name: _owned(package) for name, package in _LIBRARIES.items()}
-    missing += [_LIBRARIES[name] for name, version in libraries.items() if not version]
-    if missing:
+    if lacking := missing():
         raise UsageError('to build the codes, these are needed from the distribution: '
-                         f'apt install {" ".join(missing)}')
+                         f'apt install {" ".join(lacking)} (without root: docs/without-root.md)')
+    libraries = {name: _owned(package) for name, package in _LIBRARIES.items()}
     packages = _packages(libraries) | ({'cuda': _cuda(nvcc)} if nvcc else {})
     files.update(folder / 'packages.yaml', yaml.safe_dump({'packages': packages}, sort_keys=False))
     return folder

@@ -58,7 +58,8 @@ class Environ(Strict):
         for program in facts.get('programs', {}).values():
             program.pop('path', None)
         facts.get('blas', {}).pop('library', None)
-        for name in ('view', 'tools', 'newer_build', 'prefix', 'lacking'):  # the DAG hash tells a recipe's changes
+        # the DAG hash tells a recipe's changes
+        for name in ('view', 'tools', 'newer_build', 'prefix', 'lacking', 'absent'):
             facts.pop(name, None)
         if python := facts.get('programs', {}).get('python3'):
             facts['programs']['python3'] = python.get('version')
@@ -239,15 +240,30 @@ def survey(label: str, environ: Environ, wanted: Collection[str], env: Mapping[s
     using = next((name for code in codes.every() if code.blas for name in code.programs if name in real), '')
     libraries = blas.loaded(real[using], env) if using else {}
     math, env_vars, note = blas.of(using, libraries, env, flags) if using else ({}, {}, '')
-    notes = [f'{name} is not here (Debian and Ubuntu: apt install {known[name][1]})' for name in names
+    apart = [f'{name} ({known[name][1]})' for name in names
              if name not in lying and known[name][1] and (not view or name in codes.TOOLS)]
+    notes = [f"not here (Debian's package): {', '.join(apart)}"] if apart else []
     notes += [f'{lying[name]} does not start: {probe.why}' for name, probe in found.items() if not probe.ok]
     parts = {feature: list(several) for feature, several in needed.items() if running.keys() >= set(several)}
     made = environ.model_copy(update={
-        'features': list(parts), 'parts': parts, 'software': _facts(running, real, math),
+        'features': list(parts), 'parts': parts,
+        'software': _facts(running, real, math) | {'absent': _absent(needed, lying, running)},
         'env_vars': env_vars | (root_variables() if 'mpirun' in running else {})})
     return Survey(made, [f'{label}: {text}' for text in (*notes, note) if text], len(running) == len(lying),
                   [*lying.values(), *real.values(), *libraries.values()])
+
+
+def _absent(needed: Mapping[str, list[str]], lying: Collection[str],
+            running: Collection[str]) -> dict[str, str]:
+    """Return why each feature is not offered: `no mpirun`. A tool of several codes comes before a code's own
+    programs; codes that only Spack brings are left out."""
+    spack_only = {code.feature for code in codes.every() if code.spack and not code.package}
+    found = {}
+    for feature in needed.keys() - spack_only:
+        if absent := [name for name in needed[feature] if name not in running]:
+            first = next((name for name in absent if name in codes.TOOLS), absent[0])
+            found[feature] = f'{first} does not start' if first in lying else f'no {first}'
+    return found
 
 
 def _facts(running: Mapping[str, Found], real: Mapping[str, str], math: dict[str, Any]) -> dict[str, Any]:

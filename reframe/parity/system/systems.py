@@ -72,15 +72,10 @@ def guard_references(name: str) -> None:
         yamlfile.guard(file, file.read_text(encoding='utf-8', errors='replace'))
 
 
-def required(system: System, providers: set[str]) -> set[str]:
-    """Return the features of the codes that must be measured on ``system``.
-
-    ``offered`` asks for all that the providers that are there can offer. `distro` always can: a machine without an
-    MPI misses codes, and skips none. It asks for the codes of every prefix, too."""
-    if system.requires == 'offered':
-        named = {code for environ in system.environments if environ.prefix for code in environ.codes}
-        return named | {f for p in providers | {'distro'} for f in codes.offered_by(p)}
-    return set(system.requires)
+def required(system: System) -> set[str]:
+    """Return the features of the codes that must be measured: those that the system lists, those of prefixes."""
+    prefixes = (environ for environ in system.environments if environ.prefix)
+    return {*system.requires, *(code for environ in prefixes for code in environ.codes)}
 
 
 def waived(system: System, today: datetime.date) -> tuple[dict[str, str], list[str]]:
@@ -128,14 +123,6 @@ def _known_code(name: str) -> str:
     if name not in (valid := codes.features()):
         raise ValueError(f'unknown code {name!r}; valid: {", ".join(valid)}')
     return name
-
-
-def _requirement(value: Any) -> Any:
-    if value == 'offered':
-        return value
-    if not isinstance(value, list):
-        raise ValueError(f"{value!r}: must be 'offered' or a list of codes ({', '.join(codes.features())})")
-    return [_known_code(name) for name in value]
 
 
 def _pattern(text: str) -> str:
@@ -377,7 +364,7 @@ class System(Strict):
     #: True: the one machine that this is. `host`: nodes that are parts of this machine and run its own root:
     #: software and caches are found here, all else is stated.
     detect: bool | Literal['host'] = False
-    requires: Annotated[Any, AfterValidator(_requirement)]  # 'offered' or a list of codes
+    requires: list[CodeName]            # codes that must be measured: `missing` where one cannot be
     waivers: list[Waiver] = []          # required codes that may be absent
     retired: list[Retired] = []         # what the nights measured and need not miss any more
     #: Files and folders with more checks: whatever loads checks/ loads these.

@@ -19,10 +19,12 @@ OPEN = ('ok', 'improved', 'regressed', 'unreferenced')
 class Demands(NamedTuple):
     """The features that the system requires, the waivers that hold, and the session's figures.
 
-    ``figures``: by (partition, check, metric), for ceilings that another check measured."""
+    ``absent``: by feature, why no environment offers it. ``figures``: by (partition, check, metric), for ceilings
+    that another check measured."""
 
     required: set[str]
     waived: dict[str, str]
+    absent: dict[str, str]
     figures: dict[tuple[str, str, str], float]
 
 
@@ -37,7 +39,8 @@ def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
 
 def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> dict[str, str]:
     waiver = next((demands.waived[code] for code in case.needs if code in demands.waived), '')
-    why = f'no environment offers {", ".join(case.needs)}'
+    absent = ', '.join(dict.fromkeys(demands.absent[code] for code in case.needs if code in demands.absent))
+    why = f'no environment offers {", ".join(case.needs)}' + (f' ({absent})' if absent else '')
     if not case.environ and (waiver or not demands.required & set(case.needs)):
         return {'verdict': 'skipped', 'reason': waiver or why}
     if metric.left_out:

@@ -99,7 +99,7 @@ def _judged(session: Record) -> Verdict:
     known, over = incidents.at(system.name, uuid, session.start)
     cells = incidents.numbered(cells, known, uuid) if known else cells
     cells, faults = acks.applied(cells, system.name, today, over)
-    coverage, trust = _coverage(cells, planned, 'no check' if spack else 'no Spack'), _trust(cells, shared)
+    coverage, trust = _coverage(cells, planned, _absent_programs(session), spack), _trust(cells, shared)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
     cells = [*cells, *(incidents.numbered(missing, known, uuid) if known else missing)]
     counts = Counter(c.verdict for c in cells)
@@ -122,7 +122,7 @@ def _cells(planned: Plan, session: Record, system: System, waived: dict[str, str
     figures = {(partition, checks.get(case, case), metric): value      # of first attempts
                for (case, partition, _), (first, *_) in session.attempts.items()
                if not first.status and not first.disturbed for metric, value in first.values().items()}
-    demands = cellmaker.Demands(systems.required(system, set(planned.providers)), waived, figures)
+    demands = cellmaker.Demands(systems.required(system), waived, _absent_programs(session), figures)
     return [cell for key, case in cases.items()
             for cell in cellmaker.of_case(case, session.attempts.get(key, []), demands)]
 
@@ -155,6 +155,12 @@ def _warnings(session: Record) -> list[str]:
             *(f'{p["file"]}: {p["what"]}' for p in session.plan.get('problems', [])),
             *database.wrong_clocks(session), *(f'spack: {why}' for why in dict.fromkeys(newer)), *lacking,
             *recovery.warnings()]
+
+
+def _absent_programs(session: Record) -> dict[str, str]:
+    """Return, by feature, the program for whose want no environment of the session offers it: `no mpirun`."""
+    return {feature: why for found in session.facts.get('software', {}).values()
+            for feature, why in found.get('absent', {}).items()}
 
 
 def _left_running(session: Record) -> list[str]:
@@ -215,7 +221,7 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
         session = '' if database.last() in ('', uuid) else f' --session {uuid[:8]}'
         return f'parity show {shlex.quote(worst)}{session}'
     if any(c.verdict == 'missing' and not c.environ for c in cells):
-        return 'ci/quickstart (installs what is missing)'
+        return f'parity doctor --system {system} (names what each code needs)'
     if gone:
         return (f'bring {gone[0].check} back, or name it below retired: in systems/{system}/system.yaml '
                 '(docs/nightly.md)')
@@ -228,21 +234,24 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
 
 # ---- the codes that were measured
 
-def _coverage(cells: list[Cell], plan: Plan, no_code: str) -> Coverage:
-    """Return the coverage by the measured codes; ``no_code`` says why a code without a check is absent."""
+def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool) -> Coverage:
+    """Return the coverage by the measured codes; ``absent``: by feature, why no environment offers it."""
     needs = {case.case: set(case.needs) for case in plan.cases}
     loaded, planned = {n for check in plan.checks for n in check.needs}, set().union(*needs.values())
     found = []
     for code in codes.measured():
         able = {code.feature, code.stand_in}
         not_selected = able & loaded and not able & planned
-        why = 'not selected' if not_selected else no_code
+        why = 'not selected' if not_selected else \
+            absent.get(code.feature, 'no check' if spack else 'no Spack')
         told = _of_code(code, cells, needs, why)
         if told.reason != why or not code.optional:     # nobody asked for an application that is not here
             found.append(told)
     measured = sum(c.measured for c in found)
-    return Coverage(line=_line(found, measured), codes=found, measured=measured, total=len(found),
-                    cells=len(cells))
+    doctor = f'; parity doctor --system {plan.system} says what they need'
+    lacking = any(c.reason in absent.values() for c in found)
+    return Coverage(line=_line(found, measured) + doctor * lacking, codes=found, measured=measured,
+                    total=len(found), cells=len(cells))
 
 
 def _of_code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: str) -> CodeCoverage:
