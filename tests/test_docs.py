@@ -33,6 +33,15 @@ def test_the_site_has_every_page_that_it_names():
     assert [page for page in named if not (DOCS / page).is_file()] == []
 
 
+def test_the_readme_and_the_start_page_have_one_table_of_every_page():
+    tables = [re.search(r'(?<=\| you want to \| read \|\n\|---\|---\|\n)(\|.*\n)+', file.read_text())[0]
+              for file in (TOP / 'README.md', DOCS / 'index.md')]
+    assert tables[0].replace('](docs/', '](') == tables[1]
+    pages = {page.name for page in DOCS.glob('*.md')} - {'index.md'}
+    assert set(re.findall(r'\]\(([\w-]+\.md)\)', tables[1])) == pages
+    assert 'without-root.md' in tables[1].splitlines()[0]
+
+
 @pytest.mark.parametrize('page', sorted(DOCS.glob('*.md')), ids=lambda p: p.stem)
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r'\]\(([^)#:]+\.md)(?:#[^)]*)?\)', page.read_text()):
