@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -231,10 +231,35 @@ class Series:
     alarms: tuple[int | str, ...]
 
 
+class History(NamedTuple):
+    """The nights of the series of a file. ``labels``, ``events`` and ``nodes`` [nights]; the others [series]."""
+
+    names: list[str]
+    nights: Nights
+    signs: list[int]               # 1: higher is better, -1: lower
+    groups: np.ndarray             # like series have the same number
+    labels: list[int | str]
+    events: np.ndarray | None
+    nodes: list[str] | None
+
+
 def of_file(raw: bytes, name: str) -> dict[str, Series]:
     """Judge every series in the bytes of the CSV ``name``, each for itself: the stated rate is that of one series.
 
     Nights that are numbers stay numbers. UsageError names the first wrong line, and its column."""
+    history = read(raw, name)
+    told, outcome = judged(history.nights, history.signs, list(map(str, history.labels)), groups=history.groups,
+                           events=history.events, nodes=history.nodes)
+    slow = np.flatnonzero(outcome.state == SLOW)
+    of_series = np.split(slow, np.searchsorted(slow, history.nights.start[1:-1]))
+    return {series: Series(last, tuple(history.labels[i] for i in alarms))
+            for series, last, alarms in zip(history.names, told, of_series, strict=True)}
+
+
+def read(raw: bytes, name: str) -> History:
+    """Return the nights of every series in the bytes of the CSV ``name``.
+
+    UsageError names the first wrong line, and its column."""
     import polars as pl
     frame = _read(raw, name).sort('series', 'night', 'again', 'run')
     series, at = (frame.select(each.rle_id().cast(int)).to_series().to_numpy()
@@ -242,22 +267,16 @@ def of_file(raw: bytes, name: str) -> dict[str, Series]:
     first = np.flatnonzero(np.diff(at, prepend=-1))
     start = np.append(np.flatnonzero(np.diff(series[first], prepend=-1)), len(first))
     labels, each = frame['night'].gather(first), frame[first[start[:-1]]]
-    when = labels.rank('dense').to_numpy().astype(int)
-    signs, labels = each['sign'].to_numpy(), labels.to_list()
+    when, signs = labels.rank('dense').to_numpy().astype(int), each['sign'].to_numpy()
     nights = Nights.of(start, at, frame['value'].to_numpy(), frame['again'].to_numpy(), signs, when)
     names = each.with_row_index('i').select(pl.when(pl.col('group') == '').then(
         pl.format('series {}', 'i')).otherwise(pl.format('group {}', 'group'))).to_series()
     own = frame.filter(~pl.col('again')).select('node', at=pl.Series(at).filter(~frame['again']))
     nodes = own.group_by('at').agg(pl.col('node').unique().sort().str.join(',')).sort('at')['node']
     events = frame.select('event', at=pl.Series(at)).group_by('at').agg(pl.col('event').max()).sort('at')['event']
-    told, outcome = judged(
-        nights, signs.tolist(), list(map(str, labels)), groups=names.rank('dense').to_numpy().astype(int),
-        events=events.to_numpy() if (frame['event'] != '').any() else None,
-        nodes=nodes.to_list() if frame['node'].n_unique() > 1 else None)
-    slow = np.flatnonzero(outcome.state == SLOW)
-    of_series = np.split(slow, np.searchsorted(slow, start[1:-1]))
-    return {name: Series(last, tuple(labels[i] for i in alarms))
-            for name, last, alarms in zip(each['series'], told, of_series, strict=True)}
+    return History(each['series'].to_list(), nights, signs.tolist(), names.rank('dense').to_numpy().astype(int),
+                   labels.to_list(), events.to_numpy() if (frame['event'] != '').any() else None,
+                   nodes.to_list() if frame['node'].n_unique() > 1 else None)
 
 
 def _read(raw: bytes, name: str) -> pl.DataFrame:

@@ -89,12 +89,12 @@ class Outcome:
 
 
 def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = RATE, events: np.ndarray | None = None,
-           nodes: np.ndarray | None = None) -> Outcome:
+           nodes: np.ndarray | None = None, accept_after: int = 0) -> Outcome:
     """Judge every night of every series with what was known on that night.
 
     ``groups`` [series]: like cells have one number. ``events`` [nights]: accepted, acked, software or ''.
     ``nodes`` [nights]: the number of the node or nodes that it ran on, -1: not known. ``rate``: new false alarms a
-    cell-night."""
+    cell-night. ``accept_after``: an operator accepts what still alarms after so many nights; 0: never."""
     sizes = np.diff(nights.start)
     cell = np.repeat(np.arange(len(sizes)), sizes)
     times, column = np.unique(nights.when, return_inverse=True)
@@ -103,7 +103,7 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = RATE,
     groups = np.arange(len(sizes)) if groups is None else groups
     run = _Follow(nights, cell, column, groups, rate)
     run.tell(events, nodes)
-    run.all()
+    run.all(accept_after)
     state = run.state[cell, column]
     counts = np.flatnonzero(nights.counts)
     for g in np.unique(groups[counts]):
@@ -161,7 +161,7 @@ class _Follow:
             self.node[cell, column] = nodes
             self.effect = np.zeros((self.noise.many, many + 1))       # the last one: not known
 
-    def all(self) -> None:
+    def all(self, accept_after: int) -> None:
         group, noise = self.noise.group, self.noise
         measured = np.isfinite(self.runs)
         for t in range(self.first, self.x.shape[1]):
@@ -176,6 +176,9 @@ class _Follow:
                 self._learn(due, t)
             for c, word in self.told.get(t, ()):
                 self._event(c, word, t)
+            for c, e in list(self.episode.items()) if accept_after else ():
+                if e.depth < 0 and not e.back and measured[c, t] and measured[c, e.found:t].sum() >= accept_after:
+                    self._event(c, 'accepted', t)
             if self.node is not None:
                 self.x[here, t] = self.runs[here, t] - self.effect[group[here], self.node[here, t]]
             self.age[here] += 1

@@ -1,0 +1,223 @@
+"""Measure the rule of regression on real histories: python -m dev.real PATH... [--accept-after N] [--json]
+
+A PATH is a CSV in the form of `parity detect`, gzipped if its name ends with .gz, or a folder of such files.
+Nobody knows the truth of a real history. Here it is hindsight's, by a method that has nothing of the rule:
+
+- **A lasting drop**: binary segmentation of the logarithms (CUSUM; Scott and Knott 1974, Vostrikova 1981), each
+  value clipped to a running median. A boundary counts where the medians of 10 to 40 nights on each side are 5 %
+  and four robust standard deviations apart.
+- **The kind of an alarm**, from the nights around it. `step`: a lasting drop. `small step`: the next 15 nights are
+  lower by 1 % and two robust standard deviations. `drift`: lower than 60 to 200 nights before. `short`: some
+  nights, gone. `end`: the series ends soon after. `nothing`: an operator would call it false.
+
+An alarm is new after three nights without one. The first 40 nights of a series do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from parity.base import errors, files
+from parity.base.errors import UsageError
+from parity.stats import judgement, levels
+from parity.stats.bounds import FIRST, WANTED
+from parity.stats.nights import Nights
+
+#: The shortest series; nights on each side of a boundary, at least and at most.
+SHORTEST, SIDE, FAR = 60, 10, 40
+#: The least drop, and by how many robust standard deviations it must be clear.
+LEAST, CLEAR = 0.05, 4.0
+#: The least scatter of a night; the scatter of the last 60 nights of a calm series.
+FLOOR, CALM = 0.003, 0.015
+#: Drops are counted that were told within so many nights; the segmentation may place a drop two nights late.
+WITHIN, LATE = (3, 7, 30), 2
+KINDS = ('nothing', 'short', 'small step', 'drift', 'step', 'end')
+
+
+def robust_sd(values: np.ndarray) -> float:
+    """Return the median absolute deviation of normal values' standard deviation."""
+    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+
+
+def neighbours_sd(values: np.ndarray) -> float:
+    """Return the same from the differences of neighbours, which a change of level hardly touches."""
+    return 1.4826 * float(np.median(np.abs(np.diff(values)))) / 2 ** 0.5
+
+
+def boundaries(x: np.ndarray) -> list[int]:
+    """Return where the logarithms ``x`` [nights] change their level, by binary segmentation."""
+    sd, cuts, parts = max(neighbours_sd(x), FLOOR), [], [(0, len(x))]
+    middle = np.array([np.median(x[max(0, i - 7):i + 8]) for i in range(len(x))])
+    clipped = np.clip(x, middle - 4 * sd, middle + 4 * sd)
+    while parts:
+        begin, end = parts.pop()
+        if (n := end - begin) < 2 * SIDE:
+            continue
+        k = np.arange(1, n)
+        part = clipped[begin:end]
+        size = np.abs(np.cumsum(part)[:-1] - k * part.mean()) / np.sqrt(k * (n - k) / n)
+        size[:SIDE - 1] = size[n - SIDE:] = 0
+        if size.max() >= 2 * sd * np.sqrt(2 * np.log(len(x))):
+            cuts.append(begin + int(size.argmax()) + 1)
+            parts += [(begin, cuts[-1]), (cuts[-1], end)]
+    return sorted(cuts)
+
+
+def drops(x: np.ndarray) -> list[tuple[int, float]]:
+    """Return the lasting drops of the logarithms ``x`` [nights], higher is better: the night, and the change."""
+    found, edges = [], [0, *boundaries(x), len(x)]
+    for before, at, after in zip(edges, edges[1:], edges[2:], strict=False):
+        begin, end = max(before, at - FAR), min(after, at + FAR)
+        left, right = np.median(x[begin:at]), np.median(x[at:end])
+        at = min(range(max(begin + 5, at - 5), min(end - 5, at + 6)),
+                 key=lambda i: np.abs(x[begin:i] - left).sum() + np.abs(x[i:end] - right).sum())
+        change = float(np.median(x[at:end]) - np.median(x[begin:at]))
+        noise = max(robust_sd(x[begin:at]), robust_sd(x[at:end]), FLOOR)
+        if np.expm1(change) <= -LEAST and -change > CLEAR * noise:
+            found.append((at, change))
+    return found
+
+
+def kind(x: np.ndarray, at: int, lasting: list[tuple[int, float]]) -> str:
+    """Return the kind of an alarm that is new on night ``at`` of the logarithms ``x``; ``lasting``: its drops."""
+    before, after = x[max(0, at - 33):max(1, at - 3)], x[at:at + 15]
+    noise, base = max(robust_sd(before), FLOOR), np.median(before)
+    change = np.median(after) - base
+    if any(abs(night - at) <= 12 for night, _ in lasting):
+        return 'step'
+    if change < -max(0.01, 2 * noise) and len(after) >= 8:
+        return 'small step'
+    long = x[max(0, at - 200):max(0, at - 60)]
+    if len(long) > 30 and np.median(x[max(0, at - 9):at + 1]) - np.median(long) < -0.02 and change > -2 * noise:
+        return 'drift'
+    if np.median(x[max(0, at - 2):at + 3]) - base < -max(0.01, 2 * noise):
+        return 'short'
+    return 'end' if len(after) < 8 and x[at] - base < -2 * noise else 'nothing'
+
+
+def fresh(slow: np.ndarray) -> list[int]:
+    """Return the nights on which an alarm begins after three nights without one."""
+    at = np.flatnonzero(slow)
+    return at[np.diff(at, prepend=-9) > 3].tolist()
+
+
+class Scored(NamedTuple):
+    """One series, scored on its nights after the first 40."""
+
+    series: str
+    found: list[int | str]           # the labels of the nights on which a slowdown was found
+    judged: int
+    kinds: Counter[str]              # of the new alarms
+    delays: list[int]                # of each lasting drop: nights until it was told, from 0; 99: not told
+    kept: list[bool]                 # of each drop that the rule said would show: told within three nights
+    blind: bool                      # 5 % would not show at the end, or the series is not judged
+    calm: bool
+
+
+def score(path: Path, accept_after: int) -> list[Scored]:
+    """Score the rule on every series of a file that is long enough. UsageError names the file and line."""
+    history = judgement.read(_bytes(path), str(path))
+    outcome = _follow(history, accept_after)
+    scored = []
+    for k, name in enumerate(history.names):
+        here = np.arange(*history.nights.start[k:k + 2])
+        here = here[np.isfinite(history.nights.value[here])]
+        if len(here) < SHORTEST or history.nights.counts[k]:
+            continue
+        x, state = history.nights.value[here], outcome.state[here]
+        slow, lasting = state == levels.SLOW, [d for d in drops(x) if d[0] >= FIRST]
+        delays = [int(np.append(np.flatnonzero(slow[at - LATE:at + max(WITHIN)]), 99 + LATE)[0]) - LATE
+                  for at, _ in lasting]
+        said = [_visible(history, k, int(history.nights.when[here[at - 1]]), accept_after) for at, _ in lasting]
+        kept = [delay < levels.WITHIN for delay, (_, change), least in zip(delays, lasting, said, strict=True)
+                if least <= -change]
+        scored.append(Scored(
+            name, [history.labels[here[i]] for i in fresh(slow)], int((state[FIRST:] != levels.TOO_FEW).sum()),
+            Counter(kind(x, i, lasting) for i in fresh(slow) if i >= FIRST), delays, kept,
+            not -np.expm1(-outcome.cells.visible[k]) <= WANTED,
+            max(robust_sd(x[-60:]), neighbours_sd(x[-60:])) < CALM))
+    return scored
+
+
+def _bytes(path: Path) -> bytes:
+    raw = files.read(path)
+    try:
+        return gzip.decompress(raw) if path.suffix == '.gz' else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f'{path}: this is no whole gzip file ({error})') from None
+
+
+def _follow(history: judgement.History, accept_after: int, group: int | None = None, until: int | None = None
+            ) -> levels.Outcome:
+    """Judge every night, or those of one group up to a night."""
+    nights, groups = history.nights, history.groups
+    events, nodes = history.events, None
+    if history.nodes is not None:
+        nodes = np.unique(history.nodes, return_inverse=True)[1]
+    if group is not None:
+        series = np.repeat(np.arange(len(groups)), np.diff(nights.start))
+        keep = (groups[series] == group) & (nights.when <= until)
+        some = np.flatnonzero(groups == group)
+        start = np.append(0, np.bincount(series[keep], minlength=len(groups))[some].cumsum())
+        columns = (nights.when, nights.value, nights.again, nights.total)
+        nights = Nights(start, *(column[keep] for column in columns), nights.counts[some])
+        groups = groups[some]
+        events, nodes = (each if each is None else each[keep] for each in (events, nodes))
+    return levels.follow(nights, groups, events=events, nodes=nodes, accept_after=accept_after)
+
+
+def _visible(history: judgement.History, k: int, until: int, accept_after: int) -> float:
+    """Return the log of the slowdown that would show in series ``k``, as known on the night ``until``."""
+    group = history.groups[k]
+    visible = _follow(history, accept_after, group, until).cells.visible
+    return float(np.nan_to_num(visible[np.flatnonzero(history.groups == group) == k][0], nan=np.inf))
+
+
+def row(name: str, scored: list[Scored]) -> str:
+    """Return a row of the table for the series of one file, or of all."""
+    judged, delays = sum(s.judged for s in scored), [d for s in scored for d in s.delays]
+    kinds, kept = sum((s.kinds for s in scored), Counter()), [k for s in scored for k in s.kept]
+    told = [str(sum(d < within for d in delays)) for within in WITHIN]
+    alarms = [f'{1000 * n / max(judged, 1):.2f}' for n in (kinds.total(), *(kinds[k] for k in KINDS))]
+    blind = [s for s in scored if s.blind]
+    return ' | '.join((f'| {name}', str(len(scored)), str(judged), *alarms, str(len(delays)), *told,
+                       f'{sum(kept)} of {len(kept)}', f'{len(blind)}', f'{sum(s.calm for s in blind)} of '
+                       f'{sum(s.calm for s in scored)}')) + ' |'
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog='python -m dev.real', description=__doc__.partition('\n')[0])
+    parser.add_argument('paths', nargs='+', type=Path, metavar='PATH', help='a CSV, gzipped or not, or a folder')
+    parser.add_argument('--accept-after', type=int, default=7, metavar='N',
+                        help='nights until an operator accepts an alarm; 0: never (default %(default)s)')
+    parser.add_argument('--json', action='store_true', help='each series: its alarms, and whether 5 %% would show')
+    chosen = parser.parse_args()
+    found = {path: score(path, chosen.accept_after) for given in chosen.paths
+             for path in (sorted(given.glob('*.csv*')) if given.is_dir() else [given])}
+    if not found:
+        raise UsageError(f'{chosen.paths[0]}: no file *.csv or *.csv.gz in this folder')
+    if chosen.json:
+        print(json.dumps({str(path): {s.series: {'found': s.found, 'blind': s.blind} for s in scored}
+                          for path, scored in found.items()}, indent=1))
+        return
+    head = ('data', 'series', 'nights judged', 'new alarms per 1000', *KINDS, 'lasting drops',
+            *(f'told in {n}' for n in WITHIN), '`visible` kept', 'cannot show 5 %', 'calm ones')
+    print('| ' + ' | '.join(head) + ' |\n|---' + '|---:' * (len(head) - 1) + '|')
+    for path, scored in found.items():
+        print(row(path.name.partition('.')[0], scored), flush=True)
+    if len(found) > 1:
+        print(row('all', [s for scored in found.values() for s in scored]))
+
+
+if __name__ == '__main__':
+    errors.told(main)
+    sys.exit(errors.OK)
