@@ -43,8 +43,8 @@ def test_losses_and_errors_may_be_zero_and_speeds_may_not():
 
 
 @pytest.mark.parametrize('threads, changed, said', [
-    ('one', {}, ''), ('all', {}, '1 cores: the same as threads=one'), ('half', {'samples': '600'}, '1 cores: the same as threads=one'), ('all', {'thread_count': '1'}, ''),
-    ('all', {'thread_count': '2'}, '2 threads: a node has 1 cores'), ('all', {'samples': '600'}, '')])
+    ('one', {}, ''), ('all', {}, '1 core: the same as threads=one'), ('half', {'samples': '600'}, '1 core: the same as threads=one'), ('all', {'thread_count': '1'}, ''),
+    ('all', {'thread_count': '2'}, '2 threads: a node has 1 core'), ('all', {'samples': '600'}, '')])
 def test_on_one_core_all_threads_run_where_a_study_asks_for_them(threads, changed, said):
     class Skipped(Exception):
         pass

@@ -157,7 +157,7 @@ def test_what_is_not_like_for_like_is_refused_or_labelled():
     assert found.rows[0].ratio == 2 and found.differs[0].fact == 'ranks' and found.labelled and found.alike.keys() == {'software', 'size'}
     assert compared([cell((1.0,) * 5)], [cell((2.0,) * 5, unit='Mflop/s')], label=True).rows[0].refused, 'labelled or not'
     found = compared(sides[0], [cell((1.0,) * 5, facts={'size': 'quick'})])
-    assert not found.rows[0].refused and found.notes == [f'not known to be like for like: {fact} of 1 metrics' for fact in ('ranks', 'software')]
+    assert not found.rows[0].refused and found.notes == [f'not known to be like for like: {fact} of 1 metric' for fact in ('ranks', 'software')]
     window = cell((1.0, 1.0, 2.0))
     window.values = [Value(v, facts=facts) for v, facts in ((1.0, {'software': 'hpl@2.2'}), (1.0, {}), (2.0, {'software': 'hpl@2.3'}))]
     side, = resolve.settled(Side('A', 'file', [window]))

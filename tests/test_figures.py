@@ -23,6 +23,8 @@ NAN, INF = math.nan, math.inf
         ((32768, 'B'), '32 KiB'), ((67430000000, 'B'), '62.8 GiB'), ((12345, 'MiB/s'), '12.06 GiB/s'),
         ((12345678, 'files/s'), '12\u202f345\u202f678 files/s'), ((9999.7, 'files/s'), '10\u202f000 files/s'), ((41.234, '%'), '41.2 %'),
         ((1.5e15, ''), '1.50e15'), ((2.5e-9, ''), '2.50e-9'), ((-71234, 'MB/s'), '-71.2 GB/s'), ((NAN, 's'), 'nan s'), ((-INF, ''), '-inf')],
+    figures.counted: [((1, 'figure'), '1 figure'), ((0, 'figure', 'are'), '0 figures are'), ((1, 'more case', 'were'), '1 more case was'),
+                      ((2, 'history'), '2 histories'), ((2, 'day'), '2 days'), ((3, 'process'), '3 processes')],
     figures.alike: [                                # value, reference and limit share the prefix of the first that is known
         (('MB/s', 9800, 10200, 38400, None), (['9800', '10\u202f200', '38\u202f400', '—'], 'MB/s')),
         (('MB/s', 25012, 800, None), (['25.0', '0.800', '—'], 'GB/s')), (('MB/s', None, NAN, 25000), (['—', 'nan', '25.0'], 'GB/s')),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
@@ -81,11 +83,11 @@ COMMANDS = {        # the exit codes without a database, with an empty one, with
     'refs lint --system local': (0, 0, 0, 0), 'compare local:default 00000000': (3, 3, 3, 3), 'scaling Toy': (3, 3, 3, 3),
     'study compare jungels2012 last': (3, 3, 3, 3), 'detect -': (2, 2, 2, 2), 'software status': (3, 3, 3, 3), 'jobs list': (0, 0, 0, 0),
     'prune --keep-days 1': (0, 0, 0, 0), 'merge': (2, 2, 2, 2), 'import no-such.db': (2, 2, 2, 2)}
-#: Their answer has nothing to do with what is stored.
-OF_MACHINE = {'parse', 'facts', 'doctor', 'probe'}
+ONE = re.compile(r'\b1 (?:more |planned |other |new )?(?:figures|cells|metrics|cases|nodes|sessions|nights|codes|runs|incidents|days|histories|bounds)\b')
+OF_MACHINE = {'parse', 'facts', 'doctor', 'probe'}      # their answer has nothing to do with what is stored
 
 
-@pytest.mark.parametrize('at, store', enumerate(('none', 'empty', 'disturbed', 'one check')))
+@pytest.mark.parametrize('at, store', list(enumerate(('none', 'empty', 'disturbed', 'one check'))))
 def test_every_command_answers_on_little_and_on_nothing(site, results, planned, monkeypatch, at, store):
     assert {name for names in GROUPS.values() for name in names} - OF_MACHINE == {line.split()[0] for line in COMMANDS}
     monkeypatch.setattr('parity.plan.of_command', lambda arguments: planned('local'))
@@ -98,7 +100,7 @@ def test_every_command_answers_on_little_and_on_nothing(site, results, planned, 
     codes = {}
     for line in COMMANDS:
         done = parity(*line.split())
-        assert 'Traceback' not in done.stdout + done.stderr, line
+        assert 'Traceback' not in done.stdout + done.stderr and not ONE.search(done.stdout + done.stderr), line
         codes[line] = done.returncode
         parity('unack', 'Toy.hpl@local') if line.startswith('ack Toy') else None
     assert codes == {line: wanted[at] for line, wanted in COMMANDS.items()}

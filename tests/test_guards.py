@@ -36,7 +36,7 @@ def nightly(site, monkeypatch, capsys):
 BAD_CHECKS = {
     'unloadable.py': ('import reframe\ndef broken(:\n', 'checks/unloadable.py: cannot be loaded'),
     'empty.py': ('x = 1\n', '/empty.py: yields no check'),
-    'other/empty.py': ('x = 1\n', ' (and 1 more files)'),
+    'other/empty.py': ('x = 1\n', ' (and 1 more file)'),
     'compute/twice.py': ((TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py').read_text(), "'Hpcc'"),
     'deep/bare.py': ('import reframe as rfm\nfrom parity.check.workload import Workload\n@rfm.simple_test\n'
                         'class Bare(rfm.RunOnlyRegressionTest, Workload):\n'

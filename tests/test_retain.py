@@ -105,11 +105,11 @@ def test_the_command_keeps_sessions_unless_it_is_told(results):
         done = parity('prune', '--keep-days', '30')
         assert done.returncode == 4 and 'held by reframe on local' in done.stderr and (results / 'output/x/Old').exists()
     done = parity('prune', '--keep-days', '30')
-    assert done.returncode == 0 and '1 folders of cases' in done.stdout and 'all sessions are kept' in done.stdout, done.stderr
+    assert done.returncode == 0 and '1 folder of cases' in done.stdout and 'all sessions are kept' in done.stdout, done.stderr
     for rehearsed in (['--dry-run'], []):
         assert len(database.uuids()) == 2
         done = parity('prune', '--keep-days', '30', '--sessions-days', '365', *rehearsed)
-        assert f'{"would be " * bool(rehearsed)}removed, older than 365 days: 1 sessions' in done.stdout
+        assert f'{"would be " * bool(rehearsed)}removed, older than 365 days: 1 session' in done.stdout
     assert database.uuids() == ['b'] and process('prune').returncode == 2 and parity('prune', '--keep-days', '0').returncode == 2
 
 

@@ -169,7 +169,7 @@ def test_nothing_testable_no_space_and_a_second_run_are_told(onebox, site, resul
     assert none.returncode == 3 and 'needs more nodes than physical has (1)' in none.stdout and 'can measure nothing of trial (quick)' in none.stderr
     (site.parents[1] / 'onebox' / 'system.yaml').write_text((site.parents[1] / 'onebox' / 'system.yaml').read_text().replace('nodes: 1 ', 'nodes: 4 '))
     said = parity(*line, '--dry-run')
-    assert said.returncode == 0 and '3 runs of 1 cases in 3 sessions; about 75 s (a guess for 1 of 1 cases)' in said.stdout
+    assert said.returncode == 0 and '3 runs of 1 case in 3 sessions; about 75 s (a guess for 1 of 1 case)' in said.stdout
     assert 'not testable here: 1 of one: no environment of virtual offers hpcc' in said.stdout and not (results / 'studies').exists()
     with files.Lock(results / '.nightly.lock', 'ci/nightly').held(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, '_ours', set())
@@ -213,7 +213,7 @@ def test_a_study_is_sent_as_a_job_that_runs_it(onebox, site, results, monkeypatc
     monkeypatch.setattr(slurm, 'submit', lambda file: '17')
     monkeypatch.setattr(slurm, 'states', lambda job: [command.State(job, 'running', 'RUNNING')])
     sent = parity(*line)
-    assert sent.returncode == 0 and sent.stdout.splitlines()[-1] == '17' and '3 runs of 1 cases' in sent.stdout, sent.stderr
+    assert sent.returncode == 0 and sent.stdout.splitlines()[-1] == '17' and '3 runs of 1 case' in sent.stdout, sent.stderr
     text = next((results / 'jobs').glob('*.sh')).read_text()
     assert 'exec .venv/bin/parity study run trial --system onebox --quick --partition physical --partition virtual\n' in text and 'steps=(' not in text
     assert subprocess.run(['bash', '-n'], input=text, text=True).returncode == 0

@@ -148,7 +148,7 @@ def test_the_answer_counts_what_is_in_order_and_the_table_lists_the_words_asked_
     found = verdict(ran(refs={'hpl': BAND}), *improved, plan=[planned(), planned('Never'), *plan])
     said, (missing,) = dict(answer.of(found).notes), answer.of(found).entries
     assert missing.title == 'local:default: Never: never ran' and len(missing.cells) == 2
-    assert said['improved'].endswith('Toy03: hpl and 8 more') and said['in order'] == '1 figures; 1 too new to judge'
+    assert said['improved'].endswith('Toy03: hpl and 8 more') and said['in order'] == '1 figure; 1 too new to judge'
     full, few = ('\n'.join(text for text, _ in terminal.table(found, *words)) for words in ((), (['missing'],)))
     assert 'OK  compute' in full and 'Toy: hpl' in full and 'Toy11: hpl' in full and '+20.0 % of the reference' in full
     assert 'MISSING  compute' in few and 'Never: 2 metrics' in few and 'OK' not in few and 'Toy11' not in few

@@ -30,6 +30,13 @@ _LARGE = 10_000
 _SMALL = 0.1
 
 
+def counted(n: int, noun: str, verb: str = '') -> str:
+    """Write a count with its noun, and with its verb (are, were): '1 history', '2 figures are'."""
+    if n != 1:
+        noun = re.sub('s$', 'se', re.sub('(?<![aeo])y$', 'ie', noun)) + 's'
+    return f'{n} {noun} {verb if n != 1 else {"are": "is", "were": "was"}[verb]}' if verb else f'{n} {noun}'
+
+
 def number(value: float | None, pad: bool = False) -> str:
     """Write ``value`` with three or four significant digits, without a unit; ``pad`` keeps all digits."""
     if value is None or not math.isfinite(value):

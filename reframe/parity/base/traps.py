@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from parity.base.figures import counted
+
 #: Makes one file of a PBS job's two; ReFrame waits until both are there.
 JOINS = re.compile(r'-j\s*(oe|eo)\b')
 #: A second request for chunks, which PBS ignores: parity's own comes first.
@@ -27,7 +29,7 @@ def problem(case) -> str:
     have = case.current_partition.extras.get('nodes')
     nodes = -(-tasks // each)
     if have and nodes > have:
-        return f'{nodes} nodes can never be had: {case.current_partition.fullname} has {have}'
+        return f'{counted(nodes, "node")} can never be had: {case.current_partition.fullname} has {have}'
     if not case.current_partition.scheduler.registered_name.startswith('pbs'):
         return ''
     if tasks % each:

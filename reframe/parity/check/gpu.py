@@ -18,6 +18,7 @@ from reframe.core.builtins import run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
 
 from parity.base import files, paths
+from parity.base.figures import counted
 from parity.check.reader import Lines, Wrong, kernel
 from parity.check.workload import Metric, Workload
 from parity.machine import gpu
@@ -101,7 +102,7 @@ class Devices(RegressionTestPlugin):
         """Raise Wrong where a node has not as many devices as stated; name an absent one that was seen before."""
         if len(order) != self.devices:
             known = self._seen() | {uuid: str(device) for uuid, device in devices.items()}
-            raise Wrong(f'{len(order)} device{"s" * (len(order) != 1)}, the partition states {self.devices}'
+            raise Wrong(f'{counted(len(order), "device")}, the partition states {self.devices}'
                         + (_absent(known, order) if len(order) < self.devices else ''))
         self._seen({uuid: str(devices[uuid]) for uuid in order if uuid in devices})
 

@@ -17,6 +17,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from parity.base import codes
+from parity.base.figures import counted
 from parity.check import sizing
 from parity.check.reader import Incomplete, Wrong, room
 from parity.check.workload import Workload
@@ -73,7 +74,7 @@ class Mpi(Workload):
         cores = self.extra('cores') or 1
         each = cores if self.ranks_a_node == 'all' else int(self.ranks_a_node)
         if each > cores:
-            self.skip_case(f'cores: {each} ranks a node, a node has {cores}')
+            self.skip_case(f'cores: {counted(each, "rank")} a node, a node has {cores}')
         return nodes * each
 
     def not_taken(self, *names):
@@ -95,7 +96,7 @@ class Mpi(Workload):
         nodes = nodes or int(self.nodes)
         ranks = ranks or self.ranks_on(nodes)
         if ranks % nodes:
-            self.skip_case(f'{ranks} ranks cannot be spread evenly over {nodes} nodes')
+            self.skip_case(f'{counted(ranks, "rank")} cannot be spread evenly over {counted(nodes, "node")}')
         self.asked = placement.Asked(nodes, ranks, self.binding, self.order)
         self.env_vars.update(OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1)
         self.launch(self.asked)

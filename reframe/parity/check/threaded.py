@@ -9,6 +9,7 @@ from statistics import median
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, variable
 
+from parity.base.figures import counted
 from parity.check.reader import Incomplete, Lines, Wrong, sections
 from parity.check.workload import Workload
 from parity.scheduler import placement
@@ -27,13 +28,13 @@ class Threaded(Workload):
         self.count = {'one': 1, 'half': max(1, cores // 2), 'all': cores}[self.threads]
         asked = self.threads == 'all' and self.parity_changed()     # the case of a study has no other
         if self.threads != 'one' and self.count == 1 and not asked:
-            self.skip_case(f'{cores} cores: the same as threads=one')
+            self.skip_case(f'{counted(cores, "core")}: the same as threads=one')
         if self.thread_count:
             self.count = int(self.thread_count)
             if self.threads != 'all':
                 self.skip_case('thread_count: a case of threads=all takes it')
             if self.count > cores:
-                self.skip_case(f'{self.count} threads: a node has {cores} cores')
+                self.skip_case(f'{counted(self.count, "thread")}: a node has {counted(cores, "core")}')
         self.num_tasks, self.num_cpus_per_task = 1, cores  # all cores, or a scheduler packs the threads
         self.without_launcher()
         self.env_vars.update(OMP_NUM_THREADS=self.count, OMP_PROC_BIND='spread', OMP_PLACES='cores')
@@ -132,7 +133,7 @@ def by_pair(text: str, disjoint: bool = False) -> dict[tuple[str, str], str]:
             raise Wrong(f'pair {first} {second}: twice')
         found[first, second] = own
     if failed:
-        raise Incomplete(f'line {out.end}: {failed} pairs failed')
+        raise Incomplete(f'line {out.end}: {counted(failed, "pair")} failed')
     names = {name for pair in found for name in pair}
     if len(names) != nodes or len(found) != (nodes // 2 if disjoint else len(list(combinations(names, 2)))):
         raise Incomplete(f'line {out.end}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')

@@ -8,6 +8,7 @@ import os
 
 from parity.base import console
 from parity.base.errors import InfrastructureError, UsageError
+from parity.base.figures import counted
 from parity.base.text import visible
 from parity.nightly import notify
 from parity.records.outset import NAME
@@ -63,7 +64,7 @@ def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> 
     said = [acks.Ack(incident=incident.number, cell=fault.cell, until=day, why=why, by=by, since=today,
                      word=fault.word, **acks.level(fault)) for fault in known.values()]
     incidents.acknowledged(incident.number, known.keys(), str(said[0]), lambda: acks.write(incident.system, said))
-    print(visible(f'parity: incident {incident.number}, {len(said)} cell{"s" * (len(said) > 1)}, acknowledged '
+    print(visible(f'parity: incident {incident.number}, {counted(len(said), "cell")}, acknowledged '
                   f'{said[0]}; {acks.path(incident.system)}'))
 
 

@@ -8,6 +8,7 @@ import typer
 
 from parity.base import errors
 from parity.base.errors import UsageError
+from parity.base.figures import counted
 
 #: The width of lines that go to no terminal.
 _WIDE = 200
@@ -49,8 +50,8 @@ def _code(found) -> int:
     if unlike := [r for r in found.rows if r.refused]:
         facts = ', '.join(dict.fromkeys(d.fact for r in unlike for d in r.differs))
         way = 'no label helps' if found.labelled else '--label compares them and says what differs'
-        print(f'parity: {len(unlike)} of {len(found.rows)} metrics are not like for like ({facts}), refused: '
-              f'{way}', file=sys.stderr)
+        print(f'parity: {len(unlike)} of {counted(len(found.rows), "metric", "are")} not like for like ({facts}), '
+              f'refused: {way}', file=sys.stderr)
         return errors.USAGE
     if any(r.state == 'regressed' for r in found.rows):
         return errors.REGRESSED

@@ -17,6 +17,7 @@ from parity import machine
 from parity.base import codes, files, paths, yamlfile
 from parity.base.console import Console
 from parity.base.errors import InfrastructureError, UsageError
+from parity.base.figures import counted
 from parity.base.text import visible
 from parity.machine.procfs import Tree
 from parity.probe import login, write
@@ -90,7 +91,7 @@ def probe(name: str) -> None:
         file.unlink()
         raise
     names = ', '.join(p.name for p in system.partitions)
-    print(f'{file}: partitions {names}; {text.count(TODO) - 1} lines with {TODO}')
+    print(f'{file}: partitions {names}; {counted(text.count(TODO) - 1, "line")} with {TODO}')
     print(f'next: parity doctor --system {name}')
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from parity.base.errors import UsageError
+from parity.base.figures import counted
 
 app = typer.Typer()
 _DAY = 86400
@@ -40,10 +41,12 @@ def prune(keep_days: int = KEEP, sessions_days: int = SESSIONS, dry_run: bool = 
         done = retain.prune_files(now - keep_days * _DAY, dry_run, recovery.recover_all)
         gone = retain.prune(now - sessions_days * _DAY, dry_run) if sessions_days else 0
     verb = 'would be removed' if dry_run else 'removed'
-    print(f'parity: {verb}, older than {keep_days} days: {done["folders"]} folders of cases, '
-          f'{done["reports"]} run reports, {done["lines"]} lines of perflogs ({done["size"] / 1e6:.1f} MB)')
-    print(f'parity: {verb}, older than {sessions_days} days: {gone} sessions' if sessions_days
-          else 'parity: all sessions are kept: they are the history (--sessions-days)')
+    print(f'parity: {verb}, older than {counted(keep_days, "day")}: {counted(done["folders"], "folder")} of '
+          f'cases, {counted(done["reports"], "run report")}, {counted(done["lines"], "line")} of perflogs '
+          f'({done["size"] / 1e6:.1f} MB)')
+    sessions = f'{verb}, older than {counted(sessions_days or 0, "day")}: {counted(gone, "session")}'
+    kept = 'all sessions are kept: they are the history (--sessions-days)'
+    print(f'parity: {sessions if sessions_days else kept}')
 
 
 @app.command()

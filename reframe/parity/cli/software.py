@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from parity.base import errors
+from parity.base.figures import counted
 
 if TYPE_CHECKING:
     from parity.software import manifest
@@ -54,7 +55,8 @@ def _show(system: str, built: manifest.Manifest) -> None:
         width = max((len(package.spec) for package in view.packages.values()), default=0)
         for package in view.packages.values():
             lacking = sorted(changed & set(package.binaries))
-            state = f'missing or changed: {" ".join(lacking)}' if lacking else f'{len(package.binaries)} binaries'
+            state = counted(len(package.binaries), 'binary')
+            state = f'missing or changed: {" ".join(lacking)}' if lacking else state
             print(f'{package.spec:{width}} /{package.hash[:7]}   {package.compiler:12} {package.mpi or "-":16} '
                   f'{package.target:12} {state}')
     if newer := manifest.not_built(system, built):

@@ -12,6 +12,7 @@ from statistics import fmean, median
 from typing import Any
 
 from parity.base import codes
+from parity.base.figures import counted
 from parity.compare import model, pairs, resolve
 from parity.compare.model import Comparison, Difference, Facts, Mean, Measured, Outcome, Row, Side, Value, Word
 from parity.compare.pairs import Expectation, Pair
@@ -40,11 +41,12 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     means = _means(zip(rows, joined, strict=True), confidence)      # before the rows are sorted
     order = {subsystem: i for i, subsystem in enumerate((*codes.SUBSYSTEMS, 'other'))}
     rows.sort(key=lambda r: (order.get(r.subsystem, len(order)), r.subsystem))
-    counted = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
-    differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in counted.items()]
+    often = Counter((d.fact, d.baseline, d.candidate) for r in rows for d in r.differs)
+    differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in often.items()]
     alike, unknown = _known([(one.facts, other.facts) for one, other in joined if one.values and other.values])
     notes = [f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes]
-    notes += [f'{neither} metrics were measured on neither side'] if (neither := len(every) - len(joined)) else []
+    notes += [f'{counted(neither, "metric", "were")} measured on neither side'] \
+        if (neither := len(every) - len(joined)) else []
     if baseline.kind == 'published':
         notes.append('in print each run counts as a session: intervals hold for these runs, and say nothing of '
                      'other days')
@@ -106,7 +108,8 @@ def _known(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]
             found[fact] |= {one.get(fact), other.get(fact)}
         alone.update(one.keys() ^ other.keys() if one and other else {'software, ranks, size and all else'})
     return ({fact: values.pop() for fact, values in sorted(found.items()) if len(values) == 1},
-            [f'not known to be like for like: {fact} of {n} metrics' for fact, n in sorted(alone.items())])
+            [f'not known to be like for like: {fact} of {counted(n, "metric")}'
+             for fact, n in sorted(alone.items())])
 
 
 def _means(compared: Iterable[tuple[Row, tuple[Measured, Measured]]], confidence: float) -> list[Mean]:
@@ -164,7 +167,7 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
         found = Ratio(None, why=str(err))
     verdict: Word = word(found.low, found.high, fields['better'], margin)
     if not any(v.value for cell in both for v in cell.values):
-        found = found._replace(why=f'always 0 on both sides, {fields["n"]} run{"s" if fields["n"] > 1 else ""}')
+        found = found._replace(why=f'always 0 on both sides, {counted(fields["n"], "run")}')
         if min(fields['sessions_baseline'], fields['sessions_candidate']) > 1:
             verdict = 'equivalent'
     reasons = [fields['label'], found.why, *(f'{name}: newest {cell.reason}' for name, cell in

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
+from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.compare.model import Comparison, Measured, Outcome, Row, State
 from parity.plan import LoadedCheck, Plan
@@ -85,7 +86,7 @@ class Expectation(Strict):
         if row.low is None or row.label:
             return 'insufficient', row.reason or 'no ratio'
         said = (f'{row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}] ({100 * confidence:.4g} %, '
-                f'{row.sessions_baseline} and {row.sessions_candidate} sessions)')
+                f'{row.sessions_baseline} and {counted(row.sessions_candidate, "session")})')
         if bounds.side(row.high, self.at_least, None) or bounds.side(row.low, None, self.at_most):
             return 'regressed', f'{said}, expected {self.said}'
         if bounds.side(row.ratio, self.at_least, self.at_most):

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from parity.base.figures import NOTHING, alike, number, percent
+from parity.base.figures import NOTHING, alike, counted, number, percent
 from parity.base.text import brief, visible
 from parity.compare.model import SPEEDUP, WORDS, Comparison, Mean, Row, Side
 
@@ -52,12 +52,12 @@ def _head(c: Comparison) -> list[str]:
     said = [f'like for like: {alike_}'] if alike_ else []
     word = 'compared all the same' if c.labelled else 'refused'
     said += [f'not like for like, {word}: {d.fact} {brief(d.baseline, 80)} | {brief(d.candidate, 80)} '
-             f'({_metrics(d.metrics)})' for d in c.differs]
+             f'({counted(d.metrics, "metric")})' for d in c.differs]
     other = [f'{fact} {", ".join(one)} | {", ".join(two)}' for fact, one in c.baseline.facts.items()
              if fact != 'virtualisation' and set(two := c.candidate.facts.get(fact, one)) != set(one)]
     said += [f'other nodes: {"; ".join(other)}'] if other else []
     counts = Counter(r.verdict for r in c.rows)
-    said.append(f'{_metrics(len(c.rows))}: ' + ' · '.join(f'{counts[w]} {w}' for w in WORDS if counts[w]))
+    said.append(f'{counted(len(c.rows), "metric")}: ' + ' · '.join(f'{counts[w]} {w}' for w in WORDS if counts[w]))
     return said
 
 
@@ -108,18 +108,14 @@ def _footnotes(c: Comparison) -> list[str]:
             found[why].append(row)
     for why, rows in found.items():
         named = f'{rows[0].benchmark}: {rows[0].metric}' if len(rows) == 1 else \
-            f'{_metrics(len(rows))} ({", ".join(dict.fromkeys(r.check for r in rows))})'
+            f'{counted(len(rows), "metric")} ({", ".join(dict.fromkeys(r.check for r in rows))})'
         said.append(f'{named}: {why}')
     if any(r.paired for r in c.rows):
         said.append('both sides were measured in the same sessions: the interval is of their differences in each')
     elif c.baseline.sessions and c.candidate.sessions and not {*c.baseline.sessions} & {*c.candidate.sessions}:
         said.append('the sides were measured at other times: what else changed between them is in the ratios, too')
-    if counted := sum(r.low is not None for r in c.rows):
-        misses = round((1 - c.confidence) * counted)
+    if intervals := sum(r.low is not None for r in c.rows):
+        misses = round((1 - c.confidence) * intervals)
         said.append(f'each interval holds with {100 * c.confidence:.4g} % by itself, not all of them together'
-                    + (f': of {counted} about {misses} may miss' if misses else ''))
+                    + (f': of {intervals} about {misses} may miss' if misses else ''))
     return [*said, *(f'note: {n}' for n in c.notes)]
-
-
-def _metrics(count: int) -> str:
-    return f'{count} metric{"" if count == 1 else "s"}'

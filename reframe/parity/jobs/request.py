@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, PositiveInt, StringConstraints
 
 from parity.base import errors, paths, yamlfile
+from parity.base.figures import counted
 from parity.base.strict import Strict, Time, seconds
 from parity.base.traps import JOINS, SELECTS
 from parity.scheduler import command
@@ -142,13 +143,13 @@ def _never(part: Partition, request: Request) -> Iterator[str]:
     """Tell what would stay in the queue for ever."""
     have = part.extras
     if have.cores and request.cores > have.cores:
-        yield f'{request.cores} cores can never be had: a node has {have.cores}'
+        yield f'{counted(request.cores, "core")} can never be had: a node has {have.cores}'
     wanted = int(request.memory[:-1]) * _BYTES[request.memory[-1]] if request.memory else 0
     if have.memory_bytes and wanted > have.memory_bytes:
         yield f'memory {request.memory} can never be had: a node has {have.memory_bytes / (1 << 30):.4g} GiB'
     gpus = sum(d.num_devices for d in part.devices if d.type == 'gpu')
     if (request.gpus or 0) > gpus:
-        yield f'{request.gpus} GPUs can never be had: a node has {gpus}'
+        yield f'{counted(request.gpus, "GPU")} can never be had: a node has {gpus}'
 
 
 def _misread(request: Request) -> Iterator[str]:
@@ -188,7 +189,7 @@ def steps(partitions: list[Partition], asked: Settings, detected: bool) -> list[
     for name, most in have.items():
         never = [n for n in asked.nodes or () if most and n > most]
         if never:
-            raise errors.UsageError(f'{never[0]} nodes can never be had: partition {name} has {most}')
+            raise errors.UsageError(f'{counted(never[0], "node")} can never be had: partition {name} has {most}')
     counts = asked.nodes or [n for n in _USUAL_NODES if all(n <= (most or 1) for most in have.values())]
     return [Step(name, nodes, repeat) for repeat in range(1, (asked.repeats or 1) + 1) for nodes in counts
             for name in (have if repeat % 2 else reversed(have))]

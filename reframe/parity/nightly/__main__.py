@@ -17,6 +17,7 @@ def nightly(beat: Heartbeat | None) -> None:
     own, options = read(sys.argv[1:])
     from parity import plan
     from parity.base import paths
+    from parity.base.figures import counted
     from parity.nightly import guard, nodes, notify, run
     from parity.session import recovery
     from parity.system import systems
@@ -31,8 +32,8 @@ def nightly(beat: Heartbeat | None) -> None:
     guard.warn(planned)
     notice = notify.prepared(planned.system)
     cases = {(c.case, c.partition, c.environ): len(c.metrics) for c in planned.cases}    # repeats are one case
-    plural = 's' * (len(cases) != 1)
-    print(f'parity: {planned.system}: {len(cases)} case{plural}, {sum(cases.values())} cells planned', flush=True)
+    cells = counted(sum(cases.values()), 'cell')
+    print(f'parity: {planned.system}: {counted(len(cases), "case")}, {cells} planned', flush=True)
     if beat:
         limit = own.time_limit * 3600
         nodes.wait_for_window(systems.read(planned.system), limit)

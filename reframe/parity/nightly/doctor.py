@@ -21,6 +21,7 @@ from parity import plan
 from parity.base import paths, strict, traps
 from parity.base.codes import applications, features, of_spack
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, USAGE, InfrastructureError, UsageError
+from parity.base.figures import counted
 from parity.compare import pairs
 from parity.jobs.request import SCHEDULERS
 from parity.nightly import guard
@@ -85,7 +86,7 @@ def findings(name: str) -> Iterator[Finding]:
     yield ok('system', f'{file}: valid, partitions {", ".join(p.name for p in system.partitions)}')
     left = [str(n) for n, line in enumerate(file.read_text().splitlines(), 1) if TODO in line and n > 2]
     if left:
-        yield note('system', f'{len(left)} lines with {TODO}: {", ".join(left)}', f'edit {file}')
+        yield note('system', f'{counted(len(left), "line")} with {TODO}: {", ".join(left)}', f'edit {file}')
     for examination in (batch_systems, _software, _plan, results, _filesystems, _timer):
         try:
             yield from examination(system)
@@ -128,7 +129,7 @@ def _software(system: System) -> Iterator[Finding]:
             yield lacking('build', f'not there, or not what was built: {", ".join(changed)}', build, MISSING)
         else:
             binaries = sum(len(view.files) for view in made.views.values())
-            yield ok('build', f'{len(made.packages)} packages, {binaries} binaries, as they were built')
+            yield ok('build', f'{counted(len(made.packages), "package")}, {binaries} binaries, as they were built')
         if newer := manifest.not_built(system.name, made):
             yield note('build', newer, build)
     found, notes = spack.find(paths.root(), os.environ)
@@ -311,7 +312,7 @@ def batch_systems(system: System) -> Iterator[Finding]:
         except SchedulerError as err:
             yield lacking('scheduler', str(err), mend, INFRASTRUCTURE)
             continue
-        yield ok('scheduler', f'{cluster.version} answers: {len(cluster.nodes)} nodes, '
+        yield ok('scheduler', f'{cluster.version} answers: {counted(len(cluster.nodes), "node")}, '
                               f'{sum(n.up for n in cluster.nodes)} up')
         yield from (note('scheduler', text) for text in cluster.notes)
         if any(p.scheduler == 'slurm' for p in parts):
@@ -351,14 +352,14 @@ def _partition(part: Partition, cluster: Cluster, kind: str) -> Iterator[Finding
         closed = f'closed to you: {queue.closed}' if queue.closed else 'not up'
         yield lacking(area, f'{queue.name} is {closed}', 'ask its operator', INFRASTRUCTURE)
     elif not up:
-        yield lacking(area, f'none of the {len(nodes)} nodes of {queue.name} is up', 'ask its operator',
+        yield lacking(area, f'none of the {counted(len(nodes), "node")} of {queue.name} is up', 'ask its operator',
                       INFRASTRUCTURE)
     elif wanted > up:
         yield note(area, f'{up} of {len(nodes)} nodes of {queue.name} are up: cases on {wanted} wait, at most '
                          f'{part.extras.max_pending_time or LONGEST_WAIT}',
                    f'extras: nodes: {up}, for as long as that lasts')
     else:
-        yield ok(area, f'{queue.name} is up: {up} of {len(nodes)} nodes')
+        yield ok(area, f'{queue.name} is up: {up} of {counted(len(nodes), "node")}')
 
 
 def _wrong(part: Partition, queue: Queue, nodes: list[Node], asked: dict[str, str],

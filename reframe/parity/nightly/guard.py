@@ -9,6 +9,7 @@ import time
 
 from parity.base import errors, paths
 from parity.base.errors import NothingMeasured, UsageError
+from parity.base.figures import counted
 from parity.base.files import Lock
 from parity.compare import pairs
 from parity.plan import Plan
@@ -48,7 +49,8 @@ def everything(plan: Plan) -> None:
     files: dict[str, dict[str, None]] = {}
     for problem in filter(lambda each: each.refuses, plan.problems):
         files.setdefault(problem.what, {})[problem.file] = None
-    wrong = [f'{[*named][0]}: {what}' + (f' (and {len(named) - 1} more files)' if len(named) > 1 else '')
+    wrong = [f'{[*named][0]}: {what}'
+             + (f' (and {counted(len(named) - 1, "more file")})' if len(named) > 1 else '')
              for what, named in files.items()]
     wrong += [f'{c.file}: {c.check} declares no metrics: it would pass whatever it prints'
               for c in plan.checks if not c.metrics]
@@ -72,7 +74,7 @@ def nothing_missing(plan: Plan) -> None:
     if lacking := [c for c in plan.cases if not c.environ and required & set(c.needs)]:
         cells = sum(len(c.metrics) for c in lacking)
         codes = ', '.join(sorted({n for c in lacking for n in c.needs}))
-        raise NothingMeasured(f'{cells} cells would be missing: no environment offers {codes}, '
+        raise NothingMeasured(f'{counted(cells, "cell")} would be missing: no environment offers {codes}, '
                               f'which {plan.system} requires')
 
 

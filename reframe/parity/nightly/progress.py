@@ -18,7 +18,7 @@ from pathlib import Path
 
 from parity.base import console, paths
 from parity.base.errors import ParityError
-from parity.base.figures import duration
+from parity.base.figures import counted, duration
 from parity.records import database
 from parity.scheduler import command
 from parity.scheduler.command import Standing
@@ -130,7 +130,7 @@ class Progress:
             end = time.strftime('until %a %H:%M', time.localtime(now + left))
             new = sum(case.usual is None for case in self._open.values())
             said.append(f'about {duration(left)} left, {"once a job starts" if held else end}'
-                        + (f', and {new} new cases' if new else ''))
+                        + (f', and {counted(new, "new case")}' if new else ''))
         for what, group in (('running', running), ('waiting in the queue', waiting)):
             if group:
                 more = [f'{len(group) - _NAMED} more'] if len(group) > _NAMED else []

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from parity import report
 from parity.base import console, paths, reasons
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, InfrastructureError, UsageError
+from parity.base.figures import counted
 from parity.nightly import progress
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
@@ -92,7 +93,7 @@ def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> Verdic
     """Measure suspicious cells again in what is left of the night's time, and return the verdict then."""
     suspicious = [cell for cell in verdict.cells if cell.suspicious]
     names = sorted({cell.case.replace(' ', '') for cell in suspicious})
-    named = ', '.join(names[:3]) + (f' and {len(names) - 3} more cases' if len(names) > 3 else '')
+    named = ', '.join(names[:3]) + (f' and {counted(len(names) - 3, "more case")}' if len(names) > 3 else '')
     again = runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments)
     for number, more in enumerate(again, 1):
         began, step = time.monotonic(), f'rerun {number} of {len(again)}'

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from parity import study
 from parity.base import console, files, paths
 from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, NothingMeasured, ParityError, UsageError
-from parity.base.figures import figure
+from parity.base.figures import counted, figure
 from parity.jobs import sent, write
 from parity.nightly import guard, run
 from parity.records import database
@@ -95,7 +95,7 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
     lost = {key: why for key in wanted if (why := after.get(key, 'failed: ReFrame left it out'))}
     console.lines(told.behind(name, lost, len(wanted), time.monotonic() - began, seconds))
     if failed := sum(why.startswith(_AGAIN) for why in lost.values()):
-        print(f'parity: {failed} runs failed: the same command measures them again', file=sys.stderr)
+        print(f'parity: {counted(failed, "run")} failed: the same command measures them again', file=sys.stderr)
         return INFRASTRUCTURE
     if all(after.values()):
         raise NothingMeasured(f'{name} has no figure')
@@ -118,7 +118,7 @@ def _demand_room(sessions: int) -> None:
     needed, free = database.ROOM_BYTES * sessions, shutil.disk_usage(folder).free
     print(f'  at most {figure(needed, "B")} in {paths.results()}: {figure(free, "B")} are free', flush=True)
     if needed > free:
-        raise InfrastructureError(f'{paths.results()}: no space for the results of {sessions} sessions')
+        raise InfrastructureError(f'{paths.results()}: no space for the results of {counted(sessions, "session")}')
 
 
 def _session(arguments: list[str], step: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from parity.base import codes
+from parity.base.figures import counted
 from parity.probe.login import TODO, Cluster, Host, Node, Queue
 
 #: The launcher of each batch system, and the command that lists its nodes.
@@ -92,7 +93,7 @@ def _partition(like: Like, cluster: Cluster) -> Iterator[Line]:
     common = sorted(set.intersection(*(set(n.labels) for n in like.nodes)))
     called = f'; all are called {short(common)}' if common else ''
     yield f'  - name: {like.name}', ''
-    yield (f'    descr: {len(like.nodes)} nodes of {one.cores} core{"s" if one.cores > 1 else ""}',
+    yield (f'    descr: {counted(len(like.nodes), "node")} of {counted(one.cores, "core")}',
            f'for instance {like.nodes[0].name}{called}')
     if like.mixed:
         yield '', f'{TODO} jobs may get unlike nodes, no option tells them apart: {like.mixed}'

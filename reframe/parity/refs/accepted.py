@@ -24,6 +24,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from parity import plan
 from parity.base import paths, yamlfile
 from parity.base.errors import UsageError, unknown
+from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.plan import PASSED, LoadedCheck, Plan, PlannedMetric
 from parity.records.outset import parameters
@@ -333,7 +334,7 @@ def grouped(warned: list[Warned]) -> list[str]:
     groups: dict[tuple, list[Accepted]] = {}
     for each, what in warned:
         groups.setdefault((each.file, what), []).append(each)
-    return [first.where + (f', and {len(more)} more reference{"s" if len(more) > 1 else ""}' if more else '')
+    return [first.where + (f', and {counted(len(more), "more reference")}' if more else '')
             + f': {what}' for (_, what), (first, *more) in groups.items()]
 
 

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from parity.base import files, paths, yamlfile
 from parity.base.errors import NothingMeasured, UsageError, near, unknown
-from parity.base.figures import percent
+from parity.base.figures import counted, percent
 from parity.base.strict import Strict
 from parity.plan.identity import OF_DEVICE
 from parity.records import database, history
@@ -266,7 +266,7 @@ def alike(cell: Cell, kinds: dict[tuple[str, str], str]) -> list[Night]:
         raise Refused(f'{word}: such a figure is never judged' if labels == {word} else
                       f'not alike: {sum(word in n.labels for n in kept)} of {len(kept)} nights are {word}')
     if len(kept) < bounds.FEWEST:
-        raise Refused(f'{len(kept)} night{"s" if len(kept) > 1 else ""}{why}; {bounds.FEWEST} are needed')
+        raise Refused(f'{counted(len(kept), "night")}{why}; {bounds.FEWEST} are needed')
     seen = {kind: f'{node} on {night.night[:10]}' for night in kept for node in _nodes(night)
             if (kind := kinds.get((night.session, node)))}
     if len(seen) > 1:
@@ -329,11 +329,11 @@ def of_nights(kept: list[Night]) -> tuple[Reference, list[str]]:
     beyond = [f'{n.night[:10]} {signed((n.value - middle) / abs(middle))}' for n in kept
               if abs(n.value - middle) > wide * abs(middle)]
     if len(beyond) > 1:      # no chance
-        raise Refused(f'{len(beyond)} of {len(kept)} nights lie beyond the bounds of the others '
+        raise Refused(f'{len(beyond)} of {counted(len(kept), "night")} lie beyond the bounds of the others '
                       f'(± {percent(wide)}): {", ".join(beyond[:3])}')
     remarks = [f'one night lies beyond, {night}: unless it was a fault, there will be more' for night in beyond]
     if (days := len({n.night[:10] for n in kept})) < 5:
-        remarks.append(f'on {days} day{"s" if days > 1 else ""} only: how days differ is not in it')
+        remarks.append(f'on {counted(days, "day")} only: how days differ is not in it')
     rounded = float(f'{middle:.3e}')        # the last of four digits is less than 0.05 %
     return (rounded, -wide, wide, last.unit), remarks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from parity.base.figures import change, figure, percent
+from parity.base.figures import change, counted, figure, percent
 from parity.base.text import columns, visible
 from parity.records import history
 from parity.refs import accepted as references
@@ -29,7 +29,7 @@ def lines(answer: Proposed) -> list[str]:
         said += ['NOT PROPOSED', *columns([
             (cells[0].id if len(cells) == 1 else f'{check}: {len(cells)} metrics on {partition}', size, why)
             for (check, partition, size, why), cells in groups.items()]), '']
-    said += [f'{len(answer.found)} of {len(answer.found) + len(answer.refused)} cells proposed'
+    said += [f'{len(answer.found)} of {counted(len(answer.found) + len(answer.refused), "cell")} proposed'
              + (f', in {" ".join(map(str, answer.files))}' if answer.files else ''),
              f"next: parity refs accept --all --system {answer.system} --why '...'" if answer.found else
              f'next: ci/nightly --system {answer.system} (one more night)']
@@ -71,8 +71,9 @@ def linted(found: list[Linted]) -> list[str]:
     said = []
     for each in found:
         said += [f'error: {what}' for what in each.errors] + [f'warning: {what}' for what in each.warnings]
-        said.append(f'{each.system}: {len(each.errors)} errors' if each.errors else
-                    f'{each.system}: {each.references} references, no error, {len(each.warnings)} warnings')
+        said.append(f'{each.system}: {counted(len(each.errors), "error")}' if each.errors else
+                    f'{each.system}: {counted(each.references, "reference")}, no error, '
+                    f'{counted(len(each.warnings), "warning")}')
     return [visible(line) for line in said or ['no reference has been accepted']]
 
 
@@ -104,7 +105,7 @@ def _row(each: Accepted, cells: list[Cell]) -> tuple[str, ...]:
 
 def _days(day: datetime.date) -> str:
     days = (day - datetime.date.today()).days
-    return f'in {days} days' if days > 0 else f'{-days} days ago' if days else 'today'
+    return f'in {days} days' if days > 0 else f'{counted(-days, "day")} ago' if days else 'today'
 
 
 def _why(each: Accepted) -> str:

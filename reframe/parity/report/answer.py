@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 from parity.base import codes, figures
+from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
 from parity.stats.bounds import WANTED
@@ -164,7 +165,7 @@ def _headlines(table: list[Row]) -> Iterator[Headline]:
 
 def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     measured = sum(row.cell.value is not None for row in table)
-    figures = f'{measured} figure{"s" * (measured != 1)}'
+    figures = counted(measured, 'figure')
     judged = sum(_is_judged(row.cell) for row in table)
     blind = sum(row.word == 'blind' for row in table)
     if entries:
@@ -183,8 +184,8 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     if all(row.cell.label == 'test bed' for row in table if row.cell.value is not None):
         return f'The test bed works: {figures}, none wrong. No figure is a measurement.'
     if often := judge.too_often(verdict.cells):
-        return (f'{len(often)} of {measured} figures were disturbed {judge.TOO_OFTEN} nights in a row: '
-                'others use the CPUs.')
+        return (f'{len(often)} of {counted(measured, "figure", "were")} disturbed {judge.TOO_OFTEN} nights in a '
+                'row: others use the CPUs.')
     if not judged:
         bounds = ', none beyond a physical bound' if any(row.cell.limit_certain for row in table) else ''
         disturbed = sum(row.word == 'disturbed' for row in table)
@@ -197,7 +198,7 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     rest = ', '.join([*told, 'the others are as they were' if told else 'all are as they were'])
     if sum(count for count, _ in counts) >= judged:
         rest = ', '.join(told)
-    return f'{judged} of {measured} figures are judged: {rest}.'
+    return f'{judged} of {counted(measured, "figure", "are")} judged: {rest}.'
 
 
 def _head(verdict: Verdict, table: list[Row]) -> str:
@@ -207,7 +208,7 @@ def _head(verdict: Verdict, table: list[Row]) -> str:
     machine = session.facts.get('machine') or {}
     here = nodes <= {machine.get('hostname')}
     return ' · '.join(filter(None, (
-        session.system, _machine(machine) if here else f'{len(nodes)} node{"s" * (len(nodes) > 1)}',
+        session.system, _machine(machine) if here else counted(len(nodes), 'node'),
         f'{begin:%Y-%m-%d %H:%M} to {end:%H:%M}',
         f'session {session.uuid[:8]}',
         'interrupted' if session.interrupted else '')))
@@ -223,7 +224,7 @@ def _machine(facts: dict[str, Any]) -> str:
     """Return the cores, processor, memory and hypervisor of a machine, as far as they are known."""
     cores, memory = len(facts.get('core_sets') or ()), facts.get('memory_bytes')
     return ', '.join(filter(None, (
-        f'{cores} cores' if cores else '', facts.get('model_name'), memory and figures.figure(memory, 'B'),
+        counted(cores, 'core') if cores else '', facts.get('model_name'), memory and figures.figure(memory, 'B'),
         f'{facts["backend"]} guest' if facts.get('kind') == 'virtual' else '')))
 
 
@@ -233,14 +234,15 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     by_word = Counter(cell.verdict for cell in cells)
     yield from (('careful', warning) for warning in verdict.warnings[:WARNINGS])
     if len(verdict.warnings) > WARNINGS:
-        yield 'careful', f'{len(verdict.warnings) - WARNINGS} more warnings: parity verdict --all'
+        yield 'careful', f'{counted(len(verdict.warnings) - WARNINGS, "more warning")}: parity verdict --all'
     facts = verdict.session.facts
     load = (facts.get('before') or {}).get('load_1min')
     cores = len((facts.get('machine') or {}).get('core_sets', ()))
     if load and cores and load >= cores:        # the set-up before the run has a load of its own
         yield 'careful', f'the load was {load:.1f} before: figures may be low; run it again on an idle machine'
     if by_word['disturbed']:
-        yield 'disturbed', f'{by_word["disturbed"]} figures, while others used the CPUs: shown, not judged'
+        disturbed = counted(by_word['disturbed'], 'figure')
+        yield 'disturbed', f'{disturbed}, while others used the CPUs: shown, not judged'
     acked = [row for row in table if row.cell.acknowledged]
     yield 'known', incidents.named(sorted({row.cell.incident for row in acked} - {0}), 'known')
     known = [row for row in acked if not row.cell.incident]
@@ -257,16 +259,16 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     yield 'improved', several([row.title for row in table if row.word == 'improved'])
     new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
     if by_word['ok']:
-        yield 'in order', f'{by_word["ok"]} figures' + (f'; {new} too new to judge' if new else '')
+        yield 'in order', counted(by_word["ok"], "figure") + (f'; {new} too new to judge' if new else '')
     blind = [cell.visible for cell in cells if cell.verdict == 'blind']
     if blind:
         best = f'; the best shows one of {figures.percent(min(filter(None, blind)))}' if any(blind) else ''
-        yield 'blind', (f'{len(blind)} figure{"s" * (len(blind) > 1)} would not show a slowdown of '
+        yield 'blind', (f'{counted(len(blind), "figure")} would not show a slowdown of '
                         f'{figures.percent(WANTED)}{best} (parity verdict --all)')
     skipped = Counter(_kind(c.reason) for c in cells if c.verdict == 'skipped')
     if skipped:
         kinds = ', '.join(f'{n} {kind}' for kind, n in skipped.most_common())
-        yield 'left out', f'{by_word["skipped"]} cells: {kinds} (parity verdict --skipped)'
+        yield 'left out', f'{counted(by_word["skipped"], "cell")}: {kinds} (parity verdict --skipped)'
     states = Counter(pair.state for pair in verdict.pairs)
     yield 'pairs', ' · '.join(f'{n} {state}' for state, n in sorted(states.items()))
     yield 'covers', verdict.coverage.line
@@ -307,10 +309,10 @@ def lines(verdict: Verdict, exits: bool = True) -> list[tuple[str, str]]:
     for entry in answer.entries[:ENTRIES]:
         said += [('', ''), (entry.title, 'bold'), *((line, '') for line in columns(entry.figures))]
         rest = len(entry.cells) - len(entry.figures)
-        said += [(f'  and {rest} more cells', '')] if rest > 0 < len(entry.figures) else []
+        said += [(f'  and {counted(rest, "more cell")}', '')] if rest > 0 < len(entry.figures) else []
         said += [(text, '') for line in (*entry.lines, entry.next) if line for text in _wrapped(line, '  ')]
     if len(answer.entries) > ENTRIES:
-        said.append((f'and {len(answer.entries) - ENTRIES} more causes: parity verdict --all', ''))
+        said.append((f'and {counted(len(answer.entries) - ENTRIES, "more cause")}: parity verdict --all', ''))
     width = max(len(label) for label, _ in answer.notes) + 2
     said.append(('', ''))
     for label, text in answer.notes:

@@ -6,7 +6,7 @@ import datetime
 import time
 from collections.abc import Iterator, Sequence
 
-from parity.base.figures import change, duration, percent
+from parity.base.figures import change, counted, duration, percent
 from parity.base.text import visible
 from parity.records import database
 from parity.stats.peers import FEWEST
@@ -49,7 +49,7 @@ def told(system: str, found: Sequence[Standing]) -> list[str]:
         return [f'{system}: no node is known: no figure that nobody disturbed is stored']
     now, slow = time.time(), [each for each in found if each.slower]
     recent = sum(each.measured is not None and now - each.measured < _RECENT * _DAY for each in found)
-    said = [f'{system}: {recent} of {len(found)} nodes measured in the last {_RECENT} days'
+    said = [f'{system}: {recent} of {counted(len(found), "node")} measured in the last {_RECENT} days'
             + (f', {len(slow)} slower than its peers' if slow else '')]
     said += [f'{each.name} is slower: {_slower(each)}' for each in slow]
     out = [each for each in found if each.state and not each.state.takes]

@@ -17,6 +17,7 @@ import polars as pl
 
 from parity.base import figures, paths
 from parity.base.errors import NothingMeasured, UsageError
+from parity.base.figures import counted
 from parity.base.strict import Strict
 from parity.base.text import columns, visible
 from parity.plan import OWN
@@ -363,8 +364,8 @@ def of_incident(incident: Incident, most: int) -> list[str]:
     faults = sorted((f for f in incident.faults.values() if f.cell), key=lambda f: (f.well, -f.loss, f.cell))
     if not faults[:most]:
         return told
-    rest = [f'and {len(faults) - most} more cells: parity show {incident.number} --json'] if faults[most:] else []
-    return told + columns([*map(_fault, faults[:most])]) + rest
+    rest = f'and {counted(len(faults) - most, "more cell")}: parity show {incident.number} --json'
+    return told + columns([*map(_fault, faults[:most])]) + ([rest] if faults[most:] else [])
 
 
 def _fault(fault: Fault) -> tuple[str, ...]:

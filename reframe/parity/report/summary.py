@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from parity.base import figures
+from parity.base.figures import counted
 from parity.base.text import visible
 from parity.records import database, history
 from parity.records.outset import CELL, cell_id
@@ -57,7 +58,7 @@ def of(system: str, seconds: float) -> tuple[str, list[tuple[str, str]]]:
     over = [each for each in known if each.closed and each.closed.start >= since]
     left = [each for each in known if not each.closed]
     days = ' to '.join(f'{datetime.date.fromtimestamp(at)}' for at in (since, now))
-    title = (f'{system}, {days}: {_count(len(nights), "session")}, {_count(len(new), "new incident")}, '
+    title = (f'{system}, {days}: {counted(len(nights), "session")}, {counted(len(new), "new incident")}, '
              f'{len(over)} over, {len(left)} not over.')
     return title, list(_notes(system, since, every, nights, (new, over, left)))
 
@@ -83,7 +84,7 @@ def _notes(system: str, since: float, every: list[Session], nights: list[Session
 def _incident(each: Incident) -> str:
     """Return an incident in a line."""
     ended = f', over {_day(each.closed.start)}' if each.closed else f', {each.ack}' if each.ack else ''
-    return (f'{each.number}: {each.title} ({_count(len(each.faults), "cell")}; since '
+    return (f'{each.number}: {each.title} ({counted(len(each.faults), "cell")}; since '
             f'{_day(each.opened.start)}{ended})')
 
 
@@ -93,7 +94,7 @@ def _gaps(first: float, nights: Sequence[Session]) -> str:
     begin, today = datetime.date.fromtimestamp(first).toordinal(), datetime.date.today().toordinal()
     lacking = [str(day) for day in map(datetime.date.fromordinal, range(begin, today)) if day not in had]
     killed = sum(night.interrupted for night in nights)
-    return (f'{_count(len(had), "day")} with a session' + (f'; none on {several(lacking)}' if lacking else '')
+    return (f'{counted(len(had), "day")} with a session' + (f'; none on {several(lacking)}' if lacking else '')
             + (f'; {killed} killed before the end' if killed else ''))
 
 
@@ -120,7 +121,7 @@ def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
                                     skipped=pl.col('reason').str.starts_with('skipped').all()).collect()
     wanted = cells.filter(~pl.col('skipped'))
     never = wanted.filter(~pl.col('measured'))
-    yield f'{len(wanted) - len(never)} of {len(wanted)} planned cells were measured' + (
+    yield f'{len(wanted) - len(never)} of {counted(len(wanted), "planned cell", "were")} measured' + (
         f'; never: {several(sorted({*never["check"]}))}' if len(never) else '')
 
 
@@ -142,7 +143,8 @@ def _drift(system: str, since: float, blamed: set[str]) -> str:
         own = sorted((each for each in moved if sign * each[1] > 0), key=lambda each: -abs(each[1]))
         named = [f'{name} {figures.change(1 + share, 1)}' for name, share in own]
         told += [f'{len(own)} {word}: {several(named)}'] if own else []
-    return (f'{len(compared)} cells beside as many days before: {"; ".join(told) or "none moved beyond noise"} '
+    moves = '; '.join(told) or 'none moved beyond noise'
+    return (f'{counted(len(compared), "cell")} beside as many days before: {moves} '
             f'(by {figures.percent(_LEAST)} or more; all intervals hold together with {100 * _TOGETHER:g} %)')
 
 
@@ -193,10 +195,6 @@ def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[I
 
 def _day(unix: float) -> str:
     return f'{datetime.date.fromtimestamp(unix)}'
-
-
-def _count(n: int, what: str) -> str:
-    return f'{n} {what}{"s" * (n != 1)}'
 
 
 # ---- text

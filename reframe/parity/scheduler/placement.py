@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parity.base import text
+from parity.base.figures import counted
 
 BINDINGS = ('core', 'socket', 'none')
 ORDERS = ('block', 'cyclic')
@@ -100,12 +101,12 @@ def read(folder: Path) -> Ran:
 def problem(asked: Asked, ran: Ran) -> str:
     """Say how the job ran elsewhere than asked; '' where it did not."""
     if [r.number for r in ran.ranks] != list(range(asked.ranks)):
-        return f'{len(ran.ranks)} of {asked.ranks} ranks noted where they ran'
+        return f'{len(ran.ranks)} of {counted(asked.ranks, "rank")} noted where they ran'
     counts = Counter(r.node for r in ran.ranks)
     if len(counts) != asked.nodes:
-        return f'ran on {len(counts)} nodes ({", ".join(counts)}), asked for {asked.nodes}'
+        return f'ran on {counted(len(counts), "node")} ({", ".join(counts)}), asked for {asked.nodes}'
     if max(counts.values()) > asked.each:
-        return f'{max(counts.values())} ranks on one node, asked for {asked.each}: {dict(counts)}'
+        return f'{counted(max(counts.values()), "rank")} on one node, asked for {asked.each}: {dict(counts)}'
     nodes = list(counts)
     for rank in ran.ranks:
         place = rank.number // asked.each if asked.order == 'block' else rank.number % asked.nodes

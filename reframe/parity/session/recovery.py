@@ -21,6 +21,7 @@ from typing import Any
 
 from parity.base import paths
 from parity.base.errors import InfrastructureError, UsageError
+from parity.base.figures import counted
 from parity.base.files import Lock, lock_of
 from parity.records import database, outset
 from parity.rfm import store
@@ -70,7 +71,7 @@ def take(name: str) -> str:
     known = _journals()
     fitting = [state for state in known if state['id'].startswith(name)]
     if len(fitting) != 1:
-        raise UsageError(f'{"no session" if not fitting else f"{len(fitting)} sessions"} in {_folder()} '
+        raise UsageError(f'{counted(len(fitting), "session") if fitting else "no session"} in {_folder()} '
                          f'{"is" if not fitting else "are"} named {name!r}; there: '
                          f'{", ".join(state["id"] for state in known) or "none"}')
     state, = fitting
@@ -138,7 +139,7 @@ def _recover(state: dict[str, Any]) -> str:
     """Store the session as far as it is found, remove its journal, and say so in a sentence."""
     with _lock(state).held(), paths.of_study(state['study']):
         ended = end_processes(state['id'])
-        left = f'; ended {ended} processes that it had left running' if ended else ''
+        left = f'; ended {counted(ended, "process")} that it had left running' if ended else ''
         if database.holds(state['id']):
             said = f'session {state["id"]} was complete{left}'
         else:
@@ -148,8 +149,8 @@ def _recover(state: dict[str, Any]) -> str:
             end = max([began, *(case['job_completion_time_unix'] or 0 for case in cases)])
             info = {**outset.extras(state['argv']), 'interrupted': True, 'cmdline': command}
             store.store(store.as_report(state['session'], cases, began, end, **info))
-            said = (f'session {state["id"]} was killed: recovered {len(cases)} finished '
-                    f'case{"" if len(cases) == 1 else "s"} from the perflogs{left}')
+            said = (f'session {state["id"]} was killed: recovered {counted(len(cases), "finished case")} '
+                    f'from the perflogs{left}')
         state['file'].unlink(missing_ok=True)
     return said
 

@@ -16,6 +16,7 @@ from typing import Any
 from parity.base import codes, errors, files
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, ParityError, UsageError
+from parity.base.figures import counted
 from parity.software import environment, manifest, spack, steps
 from parity.software.blas import attempt
 from parity.software.programs import SECONDS, prepared, root_variables
@@ -63,7 +64,7 @@ def _build_alone(system: System, facts: dict[str, Any], wanted: set[str], some: 
         if other != place and not (built and other in Path(built.view).parents):
             shutil.rmtree(other, ignore_errors=True)
     count = sum(len(view.packages) for view in written.views.values())
-    print(f'parity: {system.name}: built {count} packages in {time.monotonic() - start:.0f} s')
+    print(f'parity: {system.name}: built {counted(count, "package")} in {time.monotonic() - start:.0f} s')
     return written
 
 
@@ -110,7 +111,7 @@ def _build(command: Spack, system: System, place: Path, wanted: set[str]) -> man
     needed = steps.packages(lock, [root.removeprefix('/') for root in chosen])
     here = needed.keys() & set(command.ask(place, 'find', '--format', '{hash}').split())
     if here:
-        print(f'parity: {len(here)} of {len(needed)} packages are built already', flush=True)
+        print(f'parity: {len(here)} of {counted(len(needed), "package", "are")} built already', flush=True)
     some = len(chosen) < len(roots)
     command.run(place, 'install', '--fail-fast', f'-j{len(os.sched_getaffinity(0))}', *(chosen if some else ()),
                 steps=steps.Steps(needed, here, environment.of(system.name) / 'durations.json'))

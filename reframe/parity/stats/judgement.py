@@ -18,7 +18,7 @@ import numpy as np
 
 from parity.base import files
 from parity.base.errors import UsageError
-from parity.base.figures import percent
+from parity.base.figures import counted, percent
 from parity.stats import levels
 from parity.stats.bounds import FIRST, WANTED
 from parity.stats.levels import AFTER, EVENTS, FAST, MOST, QUIET, RATE, SLOW, STEPS, TOO_FEW, YOUNG, Outcome
@@ -205,7 +205,7 @@ def _share(log: float, sign: int) -> float:
 
 
 def _nights(n: int) -> str:
-    return f'{n} night{"" if n == 1 else "s"}'
+    return counted(n, 'night')
 
 
 def _off(share: float, log: float) -> str:

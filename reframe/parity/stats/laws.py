@@ -13,6 +13,8 @@ import numpy as np
 from scipy.cluster.vq import ClusterError, kmeans2
 from scipy.special import fdtri, stdtrit
 
+from parity.base.figures import counted
+
 #: Starts of a clustering.
 STARTS = 50
 #: A doubling of nodes gains something from this share of the rate on.
@@ -187,7 +189,7 @@ def variation(above: Sequence[float], below: Sequence[float]) -> Variation:
     for fewer than 3 values, and where a mean or the spread of ``below`` is 0."""
     x, y = _finite(above, 'values'), _finite(below, 'values')
     if (fewest := min(len(x), len(y))) < 3:
-        raise ValueError(f'{fewest} run{"" if fewest == 1 else "s"}: no coefficient of variation, 3 are needed')
+        raise ValueError(f'{counted(fewest, "run")}: no coefficient of variation, 3 are needed')
     of_x, of_y = _moments(x).cv, _moments(y).cv
     if of_x is None or not of_y:
         raise ValueError('a mean or a spread of 0 has no ratio')

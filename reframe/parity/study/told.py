@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parity.base.figures import NOTHING, duration, number
+from parity.base.figures import NOTHING, counted, duration, number
 from parity.base.text import brief, columns, visible
 from parity.compare.model import Comparison, Row
 from parity.study import figures, findings, here
@@ -187,7 +187,7 @@ def law(fit: findings.FitRow) -> str:
     r2 = '' if fit.r2 is None else f', R2 {fit.r2:.3f}'
     text = f'{number(fit.a)} / {fit.along}{limits}' if fit.law == 'inverse' else \
         f'{number(fit.a)} {fit.along}^{number(fit.b)}{limits}'
-    return f'{text}{r2}, {fit.points} points'
+    return f'{text}{r2}, {counted(fit.points, "point")}'
 
 
 def flagged(cells: Sequence[figures.Cell]) -> list[str]:
@@ -213,19 +213,20 @@ def ahead(head: str, planned: Sequence[Planned], steps: Sequence[Step], done: in
     if steps:
         left = {id(case) for step in steps for case in step.cases}
         new = sum(p.guessed for p in planned if id(p.case) in left)
-        guess = f' (a guess for {new} of {len(left)} cases)' if new else ''
-        before = f', {done} runs were measured before' if done else ''
-        yield (f'  {sum(len(step.cases) for step in steps)} runs of {len(left)} cases in {len(steps)} sessions'
+        guess = f' (a guess for {new} of {counted(len(left), "case")})' if new else ''
+        before = f', {counted(done, "run", "were")} measured before' if done else ''
+        runs = counted(sum(len(step.cases) for step in steps), 'run')
+        yield (f'  {runs} of {counted(len(left), "case")} in {counted(len(steps), "session")}'
                f'{before}; about {duration(seconds)}{guess}'), ''
 
 
 def behind(name: str, lost: Mapping[Key, str], total: int, seconds: float, said: float) -> Iterator[Line]:
     """Say what a campaign has measured. ``lost``: runs without a figure, with the reason."""
     yield '', ''
-    measured = f'{total - len(lost)} of {total} runs measured'
+    measured = f'{total - len(lost)} of {counted(total, "run")} measured'
     yield f'{measured} in {duration(seconds)} (about {duration(said)} said)', 'bold'
     for (experiment, why), count in Counter((key[2], why) for key, why in lost.items()).items():
-        yield f'  {experiment}: {count} runs without a figure: {visible(why)}', ''
+        yield f'  {experiment}: {counted(count, "run")} without a figure: {visible(why)}', ''
     yield f'next: parity study compare {name} last', ''
 
 
@@ -238,7 +239,7 @@ def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iter
     able = {p.case.experiment for p in full if not p.reason}
     measured = {p.case.experiment for planned in cases.values() for p in planned if not p.guessed}
     can = f'{len(able)} can run, {len(measured)} measured here' if cases else '--system says how many can run'
-    yield f'  {len(study.experiments)} experiments, {can}', ''
+    yield f'  {counted(len(study.experiments), "experiment")}, {can}', ''
     lost: dict[str, list[str]] = {}
     for planned in full:
         if planned.case.experiment not in able:
@@ -250,7 +251,7 @@ def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iter
     for mode, planned in cases.items():
         ready = [p for p in planned if not p.reason]
         if ready:
-            yield (f'  {mode}: {len(ready)} cases, {_time(study, ready, mode == "quick")}'
+            yield (f'  {mode}: {counted(len(ready), "case")}, {_time(study, ready, mode == "quick")}'
                    + (' (a guess where nothing was measured yet)' if any(p.guessed for p in ready) else '')), ''
 
 
@@ -272,7 +273,7 @@ def shown(name: str, study: Study, cells: Sequence[figures.Cell],
     for key, experiment in study.experiments.items():
         yield from (('', ''), (key, 'bold'))
         runs = sum(len(c.values) for c in cells if c.experiment == key)
-        yield f'  in print  {experiment.what} ({experiment.where}); {runs} figures', ''
+        yield f'  in print  {experiment.what} ({experiment.where}); {counted(runs, "figure")}', ''
         yield from ((f'  flagged   {each}', '') for each in flagged(cells) if each.startswith(f'{key}.'))
         settings = ' '.join(f'{k}={v}' for k, v in {**experiment.parameters, **experiment.set}.items())
         yield f'  here      {experiment.check or "nothing measures it"} {settings}'.rstrip(), ''
@@ -285,7 +286,7 @@ def shown(name: str, study: Study, cells: Sequence[figures.Cell],
         mine = [p for p in planned or () if p.case.experiment == key]
         for reason, count in Counter(p.reason for p in mine).items():
             word = f'not testable here: {reason}' if reason else 'can run'
-            yield f'  {count} of {len(mine)} cases {word}', ''
+            yield f'  {count} of {counted(len(mine), "case")} {word}', ''
     yield from (('', ''), ('findings', 'bold'))
     yield from ((f'  {f.id}: "{f.says}" ({f.where}): {f.kind} {f.text}', '') for f in study.findings)
     for heading, entries in (('confounders', study.confounders), ('dropped', study.dropped)):

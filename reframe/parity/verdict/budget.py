@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from parity.base.figures import counted
 from parity.compare.pairs import Pair
 from parity.plan import PlannedCase
 from parity.plan.identity import shared
@@ -52,6 +53,6 @@ def said(budget: Budget) -> str:
     parts = [f'false alarms: at most {budget.a_month:g} a month by {shared_by}, one in {1 / budget.rate:,.0f} '
              'nights each (docs/regression.md)'] if shared_by else []
     if alone:
-        parts.append(f'{alone} bound{"s" * (alone > 1)} without a history: one in {1 / bounds.CHANCE:,.0f} nights '
+        parts.append(f'{counted(alone, "bound")} without a history: one in {1 / bounds.CHANCE:,.0f} nights '
                      f'each, up to {NIGHTS * alone * bounds.CHANCE:.2g} a month {"more" if parts else "in all"}')
     return '; '.join(parts)

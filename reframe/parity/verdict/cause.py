@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from parity.base import codes
+from parity.base.figures import counted
 from parity.records import database, history
 from parity.records.record import Session
 from parity.verdict.model import Attribution, Cell, Change, Subsystem, Where, names, several
@@ -284,7 +285,7 @@ def _partitions(found: list[Figure], partition: str) -> Where:
     fine = sorted(tonight.keys() - set(slow))
     own, nodes = tonight[partition], _all_nodes(tonight[partition])
     if partition in fine:
-        return Where(why=f'{sum(f.slow for f in own)} of {len(own)} figures of this night are slow')
+        return Where(why=f'{sum(f.slow for f in own)} of {counted(len(own), "figure")} of this night are slow')
     if fine:
         return Where(kind='partition', name=', '.join(slow), why=f'not slow on {", ".join(fine)}')
     if len(slow) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from parity.base.figures import change, percent
+from parity.base.figures import change, counted, percent
 from parity.base.strict import Limit, measured
 from parity.plan import PASSED, PlannedCase, PlannedMetric
 from parity.records.record import Figure, Run, middle
@@ -66,7 +66,7 @@ def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     if left_out and any(r.status != 'skipped' for r in bad):     # no fault of a run made it absent
         return {**_place(bad[0]), 'verdict': 'skipped', 'reason': left_out}
     worst = min(bad, key=lambda r: ('wrong', 'failed', 'skipped').index(r.status))
-    among = f' ({len(bad)} of {len(first)} runs)' if len(first) > 1 else ''
+    among = f' ({len(bad)} of {counted(len(first), "run")})' if len(first) > 1 else ''
     again = f' ({1 + len(retries)} attempts)' if retries else ''
     return {**_place(worst), 'verdict': worst.status, 'reason': worst.reason + among + again,
             'attempt': 1 + len(retries)}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from parity.base import figures, paths
 from parity.base.errors import InfrastructureError, UsageError
+from parity.base.figures import counted
 from parity.compare.model import Outcome
 from parity.records import database
 from parity.records.outset import cell_id
@@ -359,7 +360,7 @@ def _about(group: list[Seen], before: Incident | None = None) -> dict:
 
 
 def _count(group: Sequence[Seen]) -> str:
-    return f'{len(group)} cell{"s" * (len(group) > 1)}' if group[0].row else ''
+    return counted(len(group), 'cell') if group[0].row else ''
 
 
 def _after(incident: Incident, own: list[Seen], night: Night, holding: set[str]) -> Incident:
@@ -515,4 +516,4 @@ def waits(incident: Incident) -> str:
 def named(found: Iterable[Incident | int], kind: str) -> str:
     """Return '2 known incidents: 3, 7'; '' for none."""
     numbers = [str(getattr(each, 'number', each)) for each in found]
-    return f'{len(numbers)} {kind} incident{"s" * (len(numbers) > 1)}: {", ".join(numbers)}' if numbers else ''
+    return f'{counted(len(numbers), f"{kind} incident")}: {", ".join(numbers)}' if numbers else ''

@@ -15,7 +15,7 @@ from parity import plan
 from parity.base import codes, errors, paths, yamlfile
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, NothingMeasured
-from parity.base.figures import duration
+from parity.base.figures import counted, duration
 from parity.compare import pairs
 from parity.compare.model import Outcome
 from parity.plan import OWN, Plan, PlannedCase
@@ -172,7 +172,7 @@ def _left_running(session: Record) -> list[str]:
     said = [f'{case} left processes running, which were ended: {", ".join(sorted(names))[:_CHARACTERS]}'
             for case, names in by_case.items()]
     rest = len(said) - _CASES
-    return said[:_CASES] + ([f'{rest} more cases left processes running'] if rest > 0 else [])
+    return said[:_CASES] + ([f'{counted(rest, "more case")} left processes running'] if rest > 0 else [])
 
 
 def _session(session: Record, planned: Plan) -> Session:
@@ -207,7 +207,7 @@ def _trust(cells: list[Cell], shared: Budget) -> str:
     if by_chance := budget.said(shared):
         said += f'; {by_chance}'
     if short:
-        said += f'; {short} histories too short for that ({bounds.FIRST + 1} nights)'
+        said += f'; {counted(short, "history")} too short for that ({bounds.FIRST + 1} nights)'
     return said
 
 
@@ -277,7 +277,7 @@ def _line(found: list[CodeCoverage], measured: int) -> str:
         elif not c.measured:
             said.setdefault(f'{c.reason}: ', []).append(c.code)
     parts = [what + ' '.join(codes) for what, codes in said.items()]
-    return f'{measured} of {len(found)} codes' + (f' ({"; ".join(parts)})' if parts else '')
+    return f'{measured} of {counted(len(found), "code")}' + (f' ({"; ".join(parts)})' if parts else '')
 
 
 # ---- the cells that tonight's plan lacks, and the nights before had

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from parity.base.figures import duration
+from parity.base.figures import counted, duration
 from parity.records import history
 from parity.stats import bounds, levels
 from parity.stats.judgement import Judgement, Reference, judged
@@ -163,10 +163,11 @@ def longer(system: str, session: str) -> list[str]:
         pl.col('seconds') > pl.col('usual') + SECONDS)
     slow = slow.sort(pl.col('seconds') / pl.col('usual'), 'case', descending=[True, False])
     said = [f'{row["case"]} on {row["partition"]}+{row["environ"]} ran {duration(row["seconds"])}, usual is '
-            f'{duration(row["usual"])} (median of {row["nights"]} nights)'
+            f'{duration(row["usual"])} (median of {counted(row["nights"], "night")})'
             for row in slow.head(_NAMED).iter_rows(named=True)]
     rest = len(slow) - _NAMED
-    return said + ([f'{rest} more cases ran more than {TIMES:g} times as long as usual'] if rest > 0 else [])
+    more = f'{counted(rest, "more case")} ran more than {TIMES:g} times as long as usual'
+    return said + ([more] if rest > 0 else [])
 
 
 def _named(cells: list[Cell]) -> pl.DataFrame:

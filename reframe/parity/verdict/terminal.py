@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from parity.base.figures import figure
+from parity.base.figures import counted, figure
 from parity.base.text import columns
 from parity.verdict.model import WORDS, Row, Verdict, rows
 
@@ -65,6 +65,6 @@ def _columns(group: list[Row]) -> tuple[str, ...]:
 def _several(cells: list) -> str:
     cases, metrics = {c.case for c in cells}, {c.metric for c in cells}
     if len(cases) > 1:
-        return f'{cells[0].check}: {len(cases)} cases, {len(cells)} metrics'
+        return f'{cells[0].check}: {counted(len(cases), "case")}, {counted(len(cells), "metric")}'
     common = os.path.commonprefix(sorted(metrics)).rpartition('_')[0]
-    return f'{cells[0].case}: {len(metrics)} metrics' + (f' {common}_*' if common else '')
+    return f'{cells[0].case}: {counted(len(metrics), "metric")}' + (f' {common}_*' if common else '')
