@@ -160,4 +160,5 @@ def test_without_an_mpi_a_code_is_skipped_unless_the_system_requires_it(checkout
             (tools / name).symlink_to(found)
     done = shell(f"ci/nightly --repeats=1 -n 'Hpcc|{CASE}'", checkout, PATH=str(tools))
     assert done.returncode == code, done.stdout[-1500:] + done.stderr
-    assert said in ' '.join(done.stdout.split()) and 'ci/quickstart' not in done.stdout, done.stdout[-2500:]
+    printed = ' '.join(done.stdout.split())
+    assert said in printed and 'parity doctor --system local' in printed and 'ci/quickstart' not in printed, done.stdout[-2500:]
