@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 import yaml
@@ -104,3 +105,13 @@ def test_every_command_answers_on_little_and_on_nothing(site, results, planned, 
         codes[line] = done.returncode
         parity('unack', 'Toy.hpl@local') if line.startswith('ack Toy') else None
     assert codes == {line: wanted[at] for line, wanted in COMMANDS.items()}
+
+
+def test_what_was_disturbed_is_said_to_be_disturbed(stored):
+    now, disturbed = time.time() - 600, {'disturbed': 'others had 1.3 of 2 CPUs'}
+    uuids = [stored.add(case(latency=latency, parity=disturbed), time_start_unix=now + at, time_end_unix=now + at + 60)
+             for at, latency in enumerate((1.5, 'absent'))]
+    said = ' '.join(parity('summary').stdout.split())
+    assert '2 of 2 planned cells were measured, 2 only while others used the CPUs' in said and 'never' not in said and '1 of 1 measured' in said
+    done = parity('compare', *uuids)
+    assert done.returncode == 3 and '2 metrics without a figure that nobody disturbed; of disturbed ones session 00000000 has 2, session 00000001 has ' in done.stdout

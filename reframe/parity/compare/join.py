@@ -45,8 +45,7 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     differs = [Difference(fact=f, baseline=b, candidate=c, metrics=n) for (f, b, c), n in often.items()]
     alike, unknown = _known([(one.facts, other.facts) for one, other in joined if one.values and other.values])
     notes = [f'{s.name}: {n}' for s in (baseline, candidate) for n in s.notes]
-    notes += [f'{counted(neither, "metric", "were")} measured on neither side'] \
-        if (neither := len(every) - len(joined)) else []
+    notes += _neither(baseline.name, candidate.name, [both for both in every if not any(c.values for c in both)])
     if baseline.kind == 'published':
         notes.append('in print each run counts as a session: intervals hold for these runs, and say nothing of '
                      'other days')
@@ -59,6 +58,17 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     return Comparison(
         baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
         differs=differs, labelled=label, rows=rows, means=means, notes=[*notes, *unknown])
+
+
+def _neither(baseline: str, candidate: str, lacking: list[tuple[Measured, Measured]]) -> list[str]:
+    """Say how many metrics no side has to compare, and how many disturbed ones each side has."""
+    if not lacking:
+        return []
+    disturbed = [sum(cell.reason.startswith('disturbed') for cell in side) for side in zip(*lacking, strict=True)]
+    if not any(disturbed):
+        return [f'{counted(len(lacking), "metric", "were")} measured on neither side']
+    has = ', '.join(f'{name} has {count}' for name, count in zip((baseline, candidate), disturbed, strict=True))
+    return [f'{counted(len(lacking), "metric")} without a figure that nobody disturbed; of disturbed ones {has}']
 
 
 def alone(side: Side) -> Comparison:

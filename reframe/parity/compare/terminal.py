@@ -57,7 +57,8 @@ def _head(c: Comparison) -> list[str]:
              if fact != 'virtualisation' and set(two := c.candidate.facts.get(fact, one)) != set(one)]
     said += [f'other nodes: {"; ".join(other)}'] if other else []
     counts = Counter(r.verdict for r in c.rows)
-    said.append(f'{counted(len(c.rows), "metric")}: ' + ' · '.join(f'{counts[w]} {w}' for w in WORDS if counts[w]))
+    said += [f'{counted(len(c.rows), "metric")}: ' + ' · '.join(f'{counts[w]} {w}' for w in WORDS if counts[w])] \
+        if c.rows else []
     return said
 
 

@@ -174,6 +174,6 @@ def _reason(case: dict[str, Any], run: Run | None, metric: str) -> str:
         return f'{run.status}: {run.reason}'
     figure = run.figure(metric)
     if run.disturbed or figure.left_out:
-        return f'disturbed: {run.disturbed}' if run.disturbed else f'skipped: {figure.left_out}'
+        return f'skipped: {figure.left_out}' if figure.left_out else f'disturbed: {run.disturbed}'
     said = 'absent from the results' if figure.value is None else figure.value
     return '' if figure.finite else f'wrong: {metric} is {said}'

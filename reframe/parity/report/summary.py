@@ -102,7 +102,7 @@ def _nodes(system: str, since: float) -> Iterator[str]:
     """Say how many of the nodes that were ever measured were measured in these days; then what is amiss with nodes
     now: slower than their peers, drained, down, unmeasured."""
     last: dict[str, float] = {}
-    for names, at in history.load(system).group_by('node').agg(pl.col('start').max()).iter_rows():
+    for names, at in history.load(system, disturbed=True).group_by('node').agg(pl.col('start').max()).iter_rows():
         last |= {name: max(at, last.get(name, at)) for name in names.split(',') if name}
     oldest = sorted(last.items(), key=lambda each: each[1])
     away = [f'{name} (last {_day(at)})' for name, at in oldest if at < since]
@@ -117,11 +117,14 @@ def _coverage(nights: Sequence[Session], newest: str) -> Iterator[str]:
     """Say which codes the newest session has, and how many planned cells were never measured in these days."""
     yield newest
     rows = history.rows(night.uuid for night in nights).filter('planned', pl.col('environ') != '')
-    cells = rows.group_by(CELL).agg(measured=(pl.col('reason') == '').any(), check=pl.col('check').first(),
+    cells = rows.group_by(CELL).agg(calm=(pl.col('reason') == '').any(), check=pl.col('check').first(),
+                                    disturbed=pl.col('reason').str.starts_with('disturbed').any(),
                                     skipped=pl.col('reason').str.starts_with('skipped').all()).collect()
     wanted = cells.filter(~pl.col('skipped'))
-    never = wanted.filter(~pl.col('measured'))
+    disturbed = wanted.filter(~pl.col('calm'), 'disturbed')
+    never = wanted.filter(~pl.col('calm'), ~pl.col('disturbed'))
     yield f'{len(wanted) - len(never)} of {counted(len(wanted), "planned cell", "were")} measured' + (
+        f', {len(disturbed)} only while others used the CPUs' if len(disturbed) else '') + (
         f'; never: {several(sorted({*never["check"]}))}' if len(never) else '')
 
 
