@@ -35,10 +35,11 @@ _STEP = 1e-3
 
 def demand_room() -> None:
     """Raise InfrastructureError where results/ or the database cannot be written, or lacks room for a session."""
-    file = paths.database()
-    for folder in dict.fromkeys((paths.results(), file.parent)):
+    file, results = paths.database(), paths.results()
+    with _kept(results):
+        results.mkdir(parents=True, exist_ok=True)
+    for folder in filter(Path.exists, {results, file.parent}):      # a study makes its folder later
         with _kept(folder):
-            folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as probe:
                 probe.write(b'\0' * ROOM_BYTES)
                 probe.flush()
