@@ -11,12 +11,14 @@ from conftest import TOP, shell
 from parity.base import codes
 from parity.system import systems
 
-ASK = '. ci/lib/login-node; refuse_login_node'
+RUN, ASK = ('. ci/activate && reframe -c checks/storage/fileset -r', '.venv/bin/python -m parity.nightly.guard')
 SLURM, DEAD, PBS = ('scontrol', 'Slurmctld(primary) at head is UP'), ('scontrol', 'Slurmctld(primary) at head is DOWN'), ('qstat', 'pbs 0 0 Active')
 
 
 @pytest.mark.parametrize('line, controller, code, said', [
     ('ci/quickstart', SLURM, 2, 'a live Slurm controller answers'), ('ci/nightly --dry-run', PBS, 2, 'a live PBS controller answers'),
+    ('ci/nightly; code=$?; cat results/heartbeat/local.json; exit $code', SLURM, 2, '"exit_code": 2'),
+    (RUN, SLURM, 2, '(--system local to measure it anyway)'), (f'{RUN[:-3]} -l', SLURM, 0, ''), (f'RFM_SYSTEM=local; export RFM_SYSTEM; {RUN} -n nothing', SLURM, 2, 'selection is empty'),
     (ASK, SLURM, 2, 'name the system'), (ASK, DEAD, 0, ''), (f'{ASK} --system local', SLURM, 0, ''), (f'{ASK} --system=local', SLURM, 0, ''),
     ('ci/nightly --dry-run --system local -n Fileset', SLURM, 0, 'all is well')])
 def test_a_login_node_is_loaded_only_by_name(checkout, tmp_path, line, controller, code, said):

@@ -104,10 +104,9 @@ def read(given: list[str], ours: str = OURS) -> tuple[argparse.Namespace, list[s
 
 
 def _before_set_up(given: list[str]) -> None:
-    """Raise UsageError for a wrong option of ci/quickstart, and for an unknown system."""
+    """Raise UsageError for a wrong option of ci/quickstart, an unknown system, and a login node."""
     _, options = read(given, f'--yes, --no-install, --with apps, {OURS}')
-    if name := systems.stated(options):
-        systems.read(name)
+    current.system_of(options)
 
 
 if __name__ == '__main__':

@@ -9,7 +9,7 @@ import re
 import socket
 import sys
 
-from parity.base import errors, files, paths
+from parity.base import files, paths
 from parity.base.errors import InfrastructureError, ParityError
 from parity.base.files import Lock
 from parity.system import systems
@@ -58,6 +58,3 @@ class Heartbeat:
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
 
-
-if __name__ == '__main__' and not REHEARSALS & set(sys.argv[2:]):    # CODE OPTIONS, from ci/nightly
-    errors.told(lambda: Heartbeat(sys.argv[2:]).end(int(sys.argv[1])))

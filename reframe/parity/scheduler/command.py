@@ -15,6 +15,8 @@ from parity.base.errors import INFRASTRUCTURE, OK, ParityError
 
 #: The clients of a controller that does not answer wait for minutes.
 SECONDS = 60
+#: Whoever only asks whether there is one waits so long.
+_AT_ONCE = 5
 #: Added to the number of the signal that ended a job, as in a shell.
 SIGNAL = 128
 
@@ -40,16 +42,25 @@ def answer(command: list[str], folder: Path | None = None) -> str:
     return done.stdout
 
 
-def run(command: list[str], folder: Path | None = None) -> subprocess.CompletedProcess:
-    """Run ``command``. SchedulerError where it is missing, or does not end."""
+def run(command: list[str], folder: Path | None = None, seconds: int = SECONDS) -> subprocess.CompletedProcess:
+    """Run ``command``. SchedulerError where it is missing, or does not end within ``seconds``."""
     try:
         # other bytes than UTF-8 are replaced: qstat garbles every path with a letter beyond ASCII
-        return subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=SECONDS,
+        return subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=seconds,
                               stdin=subprocess.DEVNULL, cwd=folder)
     except FileNotFoundError:
         raise SchedulerError(f'{command[0]} is not on PATH: run this on a machine that can submit jobs') from None
     except subprocess.TimeoutExpired:
-        raise SchedulerError(f'{command[0]} did not answer within {SECONDS} s: is its controller up?') from None
+        raise SchedulerError(f'{command[0]} did not answer within {seconds} s: is its controller up?') from None
+
+
+def controller() -> str:
+    """Return the batch system whose controller answers here at once: Slurm, PBS, or '' for none."""
+    for name, asked, sign in (('Slurm', ['scontrol', 'ping'], 'UP'), ('PBS', ['qstat', '-B'], 'Active')):
+        with contextlib.suppress(SchedulerError, OSError):
+            if sign in run(asked, seconds=_AT_ONCE).stdout:
+                return name
+    return ''
 
 
 @dataclass(frozen=True)

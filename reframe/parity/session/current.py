@@ -24,6 +24,7 @@ from parity.base.errors import InfrastructureError, ParityError, UsageError, tol
 from parity.base.files import Lock
 from parity.records import database, outset
 from parity.rfm import patches, store
+from parity.scheduler.command import controller
 from parity.session import recovery
 
 #: Set in the processes that only plan: they read the same settings and run nothing.
@@ -47,7 +48,8 @@ _current: Current | None = None
 
 def begin(argv: list[str]) -> None:
     """Begin the session of `reframe ARGV` if that is a run; does nothing for any other command. Raises
-    InfrastructureError when another session measures on this system, or its results could not be kept."""
+    InfrastructureError when another session measures on this system, or its results could not be kept, UsageError
+    on a login node."""
     global _lock
     if _lock is None and runs(argv):
         _lock = lock_of(argv)
@@ -68,9 +70,19 @@ def runs(argv: list[str]) -> bool:
 
 def lock_of(argv: list[str]) -> Lock:
     """Return the lock of the system that `reframe ARGV` measures: one run at a time."""
-    from parity.system import systems
-    system = systems.named(argv)
+    system = system_of(argv)
     return files.lock_of(system, f'reframe on {system}')
+
+
+def system_of(argv: list[str]) -> str:
+    """Return the system that `reframe ARGV` measures. UsageError for an unknown one, and for this machine where it
+    was not named and looks like a login node."""
+    from parity.system import systems
+    name = systems.named(argv)
+    if systems.stated(argv) is None and systems.read(name).detect is True and (batch := controller()):
+        raise UsageError(f'a live {batch} controller answers here: this looks like a login node, which a '
+                         f'benchmark must not load; name the system (--system {name} to measure it anyway)')
+    return name
 
 
 def _open(planned: dict[str, Any], cases: list[Any]) -> None:
