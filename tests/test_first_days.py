@@ -13,6 +13,7 @@ from commands import parity
 from conftest import TOP
 from parity.base import paths
 from parity.cli import GROUPS
+from parity.nightly import run
 from parity.records.outset import parameters
 from stored import Stored, case
 
@@ -115,3 +116,19 @@ def test_what_was_disturbed_is_said_to_be_disturbed(stored):
     assert '2 of 2 planned cells were measured, 2 only while others used the CPUs' in said and 'never' not in said and '1 of 1 measured' in said
     done = parity('compare', *uuids)
     assert done.returncode == 3 and '2 metrics without a figure that nobody disturbed; of disturbed ones session 00000000 has 2, session 00000001 has ' in done.stdout
+
+
+def test_a_run_of_one_check_shows_its_figures_and_names_the_last_whole_session(site, stored):
+    (paths.root() / 'checks').symlink_to(TOP / 'checks')
+    whole = stored.add(*(case(case=f'Toy %n={n}') for n in range(4)))
+    stored.add(case(hpl=97.31, latency=1.625), plan=[made.planned(file='checks/memory/blocks/blocks.py')])
+    said = parity('verdict').stdout
+    assert 'Toy: hpl' in said and '97.3 Gflop/s' in said and 'Toy: latency' in said and '1.625 us' in said
+    assert f'parity verdict --session {whole[:8]} (the last one with more cases; this one is 00000001)' in said
+    assert "parity's own: blocks" in said
+    assert 'last one with more cases' not in parity('verdict', '--session', whole).stdout
+
+
+def test_the_overhead_is_stated_of_a_run_that_is_long_enough():
+    assert run._overhead(3.2, 0.0, 14.0) == 'benchmarks ran 3.2 s of 14.0 s'
+    assert run._overhead(100.0, 5.0, 110.0) == 'benchmarks ran 100.0 s, waited 5.0 s in queues, of 110.0 s: overhead 5.0 %'

@@ -31,6 +31,8 @@ from parity.verdict.model import Cell, Verdict
 
 #: Seconds that ReFrame gets to end its jobs and to store the session once it was told to stop.
 GRACE_SECONDS = 60
+#: Seconds of benchmarks from which on the overhead of a run says something of a night's.
+LONG = 60.0
 #: Seconds that it gets to act on a Ctrl-C.
 _HEARD_SECONDS = 10
 #: Seconds for the rest of its output: a process that ReFrame left behind may hold that open.
@@ -110,8 +112,8 @@ def _overhead(ran: float, waited: float, wall: float) -> str:
     queues = f', waited {waited:.1f} s in queues' if waited >= 0.05 else ''
     if ran < 0.05:     # what failed at once is no benchmark
         return f'no benchmark ran{queues}; {wall:.1f} s in all'
-    return (f'benchmarks ran {ran:.1f} s{queues}{"," if queues else ""} of {wall:.1f} s: '
-            f'overhead {100 * (wall - ran - waited) / ran:.1f} %')
+    share = f': overhead {100 * (wall - ran - waited) / ran:.1f} %' if ran >= LONG else ''
+    return f'benchmarks ran {ran:.1f} s{queues}{"," if queues else ""} of {wall:.1f} s{share}'
 
 
 def reframe(arguments: list[str], limit_seconds: float | None = None, step: str = '') -> str:

@@ -138,6 +138,16 @@ def last() -> str:
     return next((uuid for uuid in reversed(uuids()) if not confirms(uuid)), '')
 
 
+def wider(uuid: str) -> str:
+    """Return the newest session of its system before this one with twice as many cases or more; '' without."""
+    counts = query('SELECT session_uuid, system, COUNT(DISTINCT name) FROM testcases '
+                   'GROUP BY session_uuid, system')
+    system, own = next(((system, count) for session, system, count in counts if session == uuid), ('', 0))
+    wide = {session for session, of, count in counts if of == system and count >= 2 * own}
+    before = takewhile(lambda session: session != uuid, uuids())
+    return next((each for each in reversed([*before]) if each in wide and not confirms(each)), '') if own else ''
+
+
 def confirms(uuid: str) -> bool:
     """Return whether the session confirms another one's figures."""
     wanted = f'"{outset.RERUN_OF}"'

@@ -23,6 +23,8 @@ from parity.verdict.model import WORDS, Cell, Incident, Row, Verdict, rows, seve
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
+#: So many figures are a table of their own: fewer are all shown.
+FEW = 10
 #: What a ceiling's source says beside its metric.
 _SAME = re.compile(r' of the same (?:run|session)|, measured')
 
@@ -75,7 +77,7 @@ def of(verdict: Verdict) -> Answer:
     entries = list(_entries(table, verdict))
     judged = any(_is_judged(cell) for cell in verdict.cells)
     return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
-                  counts=_counts(table), headlines=[] if judged else list(_headlines(table)),
+                  counts=_counts(table), headlines=[] if judged else list(_headlines(table, not entries)),
                   notes=[(label, text) for label, text in _notes(verdict, table, entries) if text])
 
 
@@ -142,23 +144,23 @@ def _figure(row: Row, nights: str) -> list[str]:
 
 # ---- the first figures
 
-def _headlines(table: list[Row]) -> Iterator[Headline]:
-    """Yield the figures that the codes name for a first screen, a few of each subsystem."""
+def _headlines(table: list[Row], alone: bool) -> Iterator[Headline]:
+    """Yield the figures that the codes name for a first screen, a few of each subsystem; all of less than FEW
+    where they stand ``alone``, without a cause."""
     measured = [row for row in table if row.cell.value is not None and not row.cell.label]
-    places = {row.cell.partition for row in measured}
+    few, places = alone and len(measured) < FEW, {row.cell.partition for row in measured}
+    named = [(row, name) for code in codes.every() for pattern, name in code.headlines.items()
+             for row in measured if re.match(pattern, row.name.partition('@')[0])]
+    named += [(row, row.title) for row in measured if few and all(row is not one for one, _ in named)]
     found: dict[str, dict[str, Headline]] = {}
-    for code in codes.every():
-        for pattern, name in code.headlines.items():
-            for row in measured:
-                cell = row.cell
-                own = f'{name}, {cell.partition}' if len(places) > 1 else name
-                if re.match(pattern, row.name.partition('@')[0]):
-                    limit = figures.figure(cell.limit, cell.unit) if cell.limit else ''
-                    found.setdefault(cell.subsystem, {}).setdefault(own, Headline(
-                        subsystem=cell.subsystem, name=own, figure=row.figure, share=cell.efficiency,
-                        could=f'{limit}: {_SAME.sub("", cell.limit_source)}' if limit else ''))
+    for row, name in named:
+        cell, own = row.cell, f'{name}, {row.cell.partition}' if len(places) > 1 else name
+        limit = figures.figure(cell.limit, cell.unit) if cell.limit else ''
+        found.setdefault(cell.subsystem, {}).setdefault(own, Headline(
+            subsystem=cell.subsystem, name=own, figure=row.figure, share=cell.efficiency,
+            could=f'{limit}: {_SAME.sub("", cell.limit_source)}' if limit else ''))
     for subsystem in sorted(found):
-        yield from list(found[subsystem].values())[:HEADLINES * len(places)]
+        yield from list(found[subsystem].values())[:FEW if few else HEADLINES * len(places)]
 
 
 # ---- sentences

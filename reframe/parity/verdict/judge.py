@@ -227,6 +227,8 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
                 '(docs/nightly.md)')
     if any(c.verdict == 'missing' for c in cells):
         return 'ci/nightly (runs what never ran)'
+    if whole := database.wider(uuid):
+        return f'parity verdict --session {whole[:8]} (the last one with more cases; this one is {uuid[:8]})'
     if any(c.verdict in ('unreferenced', 'ok', 'blind') and c.reference is None and not c.label for c in cells):
         return f'parity refs propose --system {system} (after {bounds.FEWEST} nights)'
     return 'parity verdict --all'
@@ -250,8 +252,8 @@ def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool
     measured = sum(c.measured for c in found)
     doctor = f'; parity doctor --system {plan.system} says what they need'
     lacking = any(c.reason in absent.values() for c in found)
-    return Coverage(line=_line(found, measured) + doctor * lacking, codes=found, measured=measured,
-                    total=len(found), cells=len(cells))
+    line = _line(found, measured, _ours(cells, plan)) + doctor * lacking
+    return Coverage(line=line, codes=found, measured=measured, total=len(found), cells=len(cells))
 
 
 def _of_code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: str) -> CodeCoverage:
@@ -268,14 +270,24 @@ def _of_code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code:
     return CodeCoverage(code=code.name, measured=False, reason=no_code)
 
 
-def _line(found: list[CodeCoverage], measured: int) -> str:
-    """'3 of 13 codes (A stands in for B C; no Spack: D E F)'."""
+def _ours(cells: list[Cell], plan: Plan) -> list[str]:
+    """Return the codes of parity's own that have a figure."""
+    file = {case.case: case.file for case in plan.cases}
+    files = {file.get(cell.case) for cell in cells if cell.value is not None}
+    return [code.name for code in codes.every()
+            if not (code.spack or code.package or code.profile) and paths.named(code.file) in files]
+
+
+def _line(found: list[CodeCoverage], measured: int, ours: list[str]) -> str:
+    """Return '3 of 13 codes (A stands in for B C; no Spack: D E F; of parity: G)'."""
     said: dict[str, list[str]] = {}
     for c in found:
         if c.measured and c.by != c.code:
             said.setdefault(f'{c.by} stands in for ', []).append(c.code)
         elif not c.measured:
             said.setdefault(f'{c.reason}: ', []).append(c.code)
+    if ours:
+        said["parity's own: "] = ours
     parts = [what + ' '.join(codes) for what, codes in said.items()]
     return f'{measured} of {counted(len(found), "code")}' + (f' ({"; ".join(parts)})' if parts else '')
 
