@@ -101,8 +101,10 @@ def test_a_run_whose_results_could_not_be_kept_is_refused(results, tmp_path, unw
 def test_reframe_s_own_run_prints_no_exit_code_of_parity_s(results, tmp_path):
     (tmp_path / 'toy.py').write_text("import reframe as rfm\n@rfm.simple_test\nclass Nowhere(rfm.RunOnlyRegressionTest):\n"
                                      "    valid_systems, valid_prog_environs = ['*'], ['+nowhere']\n")
-    done, later = (shell(f'. {TOP}/ci/activate && {line}', tmp_path) for line in ('reframe -c toy.py -r', 'parity verdict'))
+    done, later = (shell(f'umask 002; . {TOP}/ci/activate && {line}', tmp_path) for line in ('reframe -c toy.py -r', 'parity verdict'))
     assert (done.returncode, later.returncode) == (0, 3) and 'Nothing was measured' in done.stdout, done.stdout + done.stderr
+    assert '\x1b' not in done.stdout + done.stderr, 'no colours in a pipe'
+    assert (results / 'results.db').stat().st_mode & 0o777 == 0o664, 'the umask decides'
     assert 'exit code' not in ' '.join(done.stdout.split()) and '(exit code 3)' in ' '.join(later.stdout.split())
 
 

@@ -47,8 +47,8 @@ def test_a_night_is_taken_in_the_order_of_cases_and_counts_every_run():
 
 @pytest.mark.parametrize('budget, skipped, said', [
     ('{case: 200000000}', set(), ''),
-    ('{case: 104857600}', {'large-copy durable', 'large-copy as-is'}, 'io_budget: case: needs at least 128 MiB, has 100 MiB'),
-    ('{night: 629145600}', {'large-copy as-is'}, 'io_budget: night: 2 runs of 256 MiB, 88 MiB left of 600 MiB'),
+    ('{case: 104857600}', {'large-copy durable', 'large-copy as-is'}, 'io_budget: case: needs at least 128 MiB, has 100 MiB; io_budget: {case: 134217728} in system.yaml lets it run'),
+    ('{night: 629145600}', {'large-copy as-is'}, 'io_budget: night: 2 runs of 256 MiB, 88 MiB left of 600 MiB; io_budget: {night: 1073741824} in system.yaml lets it run'),
 ])
 def test_what_does_not_fit_the_budget_of_the_system_is_skipped(checkout, budget, skipped, said):
     file = checkout / 'systems' / 'local' / 'system.yaml'

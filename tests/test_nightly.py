@@ -65,6 +65,14 @@ def test_a_case_runs_once_its_job_has_an_output_and_what_has_ended_is_counted(tm
     assert state.told(5.0) == '3 of 3 done' and state.last == 5.0
 
 
+def test_a_case_without_parameters_is_named_though_its_folder_has_no_digest(tmp_path):
+    state = begun(tmp_path)
+    state.read('[ RUN      ] Hpcc %size=quick /5e9ecbc1 @local:default+distro\n', 1.0)
+    stage(tmp_path, 1)
+    (tmp_path / 'local' / 'default' / 'distro' / 'Stream_5e9ecbc1').rename(tmp_path / 'local' / 'default' / 'distro' / 'Hpcc')
+    assert state.told(3.0).endswith('running: Hpcc %size=quick (0.5 s)')
+
+
 def test_a_case_that_waits_in_a_queue_is_told_with_the_time_and_the_scheduler_s_reason(tmp_path):
     state = begun(tmp_path, 5, {1: 1.2})
     stage(tmp_path, 1, waits=True, since=400.0, reason='Not Running: Dedicated time conflict')

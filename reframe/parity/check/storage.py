@@ -32,6 +32,8 @@ _MEMORY = {'tmpfs', 'ramfs'}
 _nights: dict[object, Night] = {}
 #: Of a file system's free space, where system.yaml states no io_budget: night.
 _NIGHT_SHARE = 0.10
+#: How to have a skipped case run: the key and its bytes.
+_RAISED = '; io_budget: {{{}: {}}} in system.yaml lets it run'
 
 
 class Budget(RegressionTestPlugin):
@@ -49,13 +51,15 @@ class Budget(RegressionTestPlugin):
         plans = [fit(wanted, repetitions, case, said, before) for wanted in ways]
         if None in plans:
             least = min(ways[plans.index(None)]) * (1 + before)
-            self.skip_case(f'io_budget: case: needs at least {figure(least, "B")}, has {said}')
+            self.skip_case(f'io_budget: case: needs at least {figure(least, "B")}, has {said}'
+                           + _RAISED.format('case', least))
         largest = max(plans, key=lambda plan: plan.total_bytes)
         self.derive('io', largest)
         night = None if self.standalone else self._night(stated.get('night'), self.filesystem(on))
         name = identity.case_name(self.display_name), self.current_partition.fullname, self.current_environ.name
         if night and (why := night.take(name, largest.total_bytes, self._runs())):
-            self.skip_case(why)
+            needed = night.budget - night.left + self._runs() * largest.total_bytes
+            self.skip_case(why + _RAISED.format('night', needed))
         return plans
 
     @run_after('setup', always_last=True)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from parity.base import console, paths
@@ -54,7 +55,7 @@ def usual(system: str) -> dict[str, float]:
 @dataclass
 class _Case:
     name: str
-    pattern: str                        # of its folder, below ReFrame's stage directory
+    patterns: tuple[str, ...]           # of its folder, below ReFrame's stage directory
     usual: float | None = None          # seconds that it took before
     folder: Path | None = None          # once it is there
     standing: Standing | None = None    # once its job waits or runs
@@ -89,7 +90,8 @@ class Progress:
             name, digest, place = begun.groups()
             folder, name = re.sub(r'[:+]', '/', place), re.sub(r' %\.repeat_no=\d+', '', name)
             usual = self.usual.get(f'{name} @{place}')
-            self._open[f'{digest} {place}'] = _Case(name, f'{folder}/*{digest}*', usual)
+            self._open[f'{digest} {place}'] = _Case(name, (
+                f'{folder}/*{digest}*', f'{folder}/{name.split()[0]}'), usual)    # without parameters: no digest
         elif ended := _ENDED.search(line):
             self.done, self.total = int(ended[2]), int(ended[3])
             case = self._open.pop(f'{ended[4]} {ended[5]}', None)
@@ -100,7 +102,7 @@ class Progress:
         """Return the cases that wait or run, the oldest first, after a look at their stage directories."""
         cases = list(self._open.values())       # another thread reads on
         for case in cases:
-            case.folder = case.folder or next(self.stage.glob(case.pattern), None)
+            case.folder = case.folder or next(chain(*map(self.stage.glob, case.patterns)), None)
             if case.folder:
                 case.standing = command.read_standing(case.folder) or case.standing or _started(case.folder)
         return sorted((c for c in cases if c.standing), key=lambda c: c.standing.since)
@@ -149,10 +151,10 @@ def _started(folder: Path) -> Standing | None:
 def start(command: list[str]) -> subprocess.Popen:
     """Start ReFrame with its output ours to read: in colours on a terminal only."""
     terminal = sys.stdout.isatty()
-    plain = {} if terminal else {'RFM_COLORIZE': os.environ.get('RFM_COLORIZE', 'n')}
+    colours = {'RFM_COLORIZE': os.environ.get('RFM_COLORIZE', 'y' if terminal else 'n')}
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding='utf-8',
                             errors='replace', stderr=subprocess.STDOUT if terminal else None,
-                            env={**os.environ, **plain})
+                            env={**os.environ, **colours})
 
 
 def follow(process: subprocess.Popen, arguments: list[str], step: str = '') -> threading.Thread:

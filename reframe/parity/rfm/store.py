@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 import uuid
@@ -21,7 +22,10 @@ PERFLOG_COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 
 
 def storage() -> dict[str, Any]:
     """Return ReFrame's settings of where it keeps its results."""
-    return {'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database())}
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return {'enable': True, 'backend': 'sqlite', 'sqlite_db_file': str(paths.database()),
+            'sqlite_db_file_mode': f'{0o666 & ~mask:o}'}
 
 
 def store(report: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from string import Template
@@ -168,6 +169,7 @@ def _general(stated: list[System]) -> list[dict]:
     many = [system.name for system in stated if any(p.max_jobs > 1 for p in system.partitions)]
     own = (({'resolve_module_conflicts': False, 'use_login_shell': True}, modules), ({'poll_rate_max': 1}, many))
     return [{'check_search_path': [str(paths.root() / 'checks')], 'check_search_recursive': True,
+             'colorize': sys.stdout.isatty(),
              'report_file': str(results / 'reports' / 'run-{sessionid}.json'),
              'topology_prefix': str(results / 'cache' / 'topology')},
             *({**options, 'target_systems': names} for options, names in own if names)]
