@@ -139,7 +139,7 @@ def test_reframe_has_no_method_in_the_place_of_one_of_ours():
 def test_parity_parse_prints_the_figures_or_the_reason(code, name):
     said, file = rooms.of_code(code)['outputs'][name], code.file.parent / 'outputs' / name
     asked = said.get('asked', {})
-    options = ['--max-size', str(asked['max_size'])] if 'max_size' in asked else []
+    options = [word for name, size in asked.items() for word in (f'--{name.replace("_", "-")}', str(size))]
     done = parity('parse', code.room, str(file), '--json', *options)
     answer = json.loads(done.stdout)
     if 'figures' not in said:
@@ -163,8 +163,8 @@ def test_parity_parse_refuses(arguments, said):
 
 
 def test_parity_parse_reads_standard_input_and_escapes_what_it_quotes():
-    done = parity('parse', 'stream', '-', stdin='Failed Validation \x1b[31m\udcff\n')
-    assert done.returncode == 1 and done.stdout == '-: wrong: line 1: Failed Validation \ufffd[31m\ufffd\n'
+    done = parity('parse', 'stream', '-', stdin='Failed Validation \x1b]31m\udcff\n')
+    assert done.returncode == 1 and done.stdout == '-: wrong: line 1: Failed Validation \ufffd]31m\ufffd\n'
 
 
 # ---- CODE

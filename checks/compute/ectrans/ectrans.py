@@ -9,7 +9,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, half, number, same, whole
+from parity.check import Code, Incomplete, Lines, Metric, Mpi, Read, Wrong, half, number, same, whole
 
 CODE = Code('ecTrans', executable='ectrans-benchmark-dp', package='ectrans-utils', beside=('mpirun',),
             starts=('-t', '21', '-g', 'F16', '-n', '1'), says='===-=== END   OF TIMING STATISTICS ===-===',
@@ -21,8 +21,9 @@ GRIDS = {'42': 32, '85': 64, '170': 128}
 # steps of T170; of a smaller truncation more
 STEPS = {'quick': 10, 'nightly': 50, 'acceptance': 500}
 MOST_ERROR = Decimal('1e-10')       # ecTrans repeats the transforms of one field: its rounding errors add up
-STEP = {'INV_TRANS': 'Inverse transform', 'DIR_TRANS': 'Direct transform'}
-TRANSPOSITIONS = ('M to L', 'L to M', 'L to G', 'G to L')
+# routines in the statistics, by number and name
+STEP = {'4 INV_TRANS': 'Inverse transform', '5 DIR_TRANS': 'Direct transform'}
+TRANSPOSITIONS = {152: 'M to L', 153: 'L to M', 157: 'L to G', 158: 'G to L'}
 
 
 @rfm.simple_test
@@ -61,20 +62,29 @@ def read(text: str) -> Read:
     out = Lines(text)
     out.refuse(r'ABORT|ABOR1')
     error = out.figure(r'max error combined = = (\S+)', zero=True)
-    same('the largest max error', max(number(row[1], 'max error', zero=True)
-                                      for row in out.every(r'max error z\S+ = (\S+)')), error)
+    errors = [number(row[1], 'max error', zero=True) for row in out.every(r'max error z\S+ = (\S+)')]
+    if not errors:
+        raise Incomplete(f'line {out.end}: the output ends without "max error z... = ..."')
+    same('the largest max error', max(errors), error)
     if error > MOST_ERROR:
         raise Wrong(f'max error combined is {error}: beyond {MOST_ERROR}')
     facts = {name: out.count(rf'{word} (\d+)') for name, word in (
         ('truncation', 'nsmax'), ('latitudes', 'ndgl'), ('levels', 'nlev'), ('ranks', 'nproc'),
         ('threads', 'nthread'))}
-    steps = [whole(row[1], 'a step') for row in out.every(r'time step (\d+) took .*')]
+    took = out.every(r'time step (\d+) took (\S+) .*')
+    steps = [whole(row[1], 'a step') for row in took]
     same('the numbers of the steps', steps, list(range(1, len(steps) + 1)))
+    _within(out, [number(row[2], f'time step {row[1]}', places=4) for row in took])
     stats = out.part('STATS FOR ALL TASKS', 'TOTAL MEASURED IMBALANCE = .*')
     out.one('===-=== END OF TIMING STATISTICS ===-===')
-    total = _row(stats, 'PROGRAM', 'Total', 1)
+    total = _row(stats, '0 PROGRAM', 'Total', 1)
+    loop = out.figure(r'loop \(s\): (\S+)', places=4)
+    mean = _row(stats, '3 TIME STEP', 'Time step', len(steps), total)
+    if abs(float(loop) - len(steps) * float(mean) / 1000) > half(loop) + len(steps) * half(mean) / 1000:
+        raise Wrong(f'loop: {loop} s is not {len(steps)} steps of {mean} ms')
     transforms = [_row(stats, name, what, len(steps), total) for name, what in STEP.items()]
-    moves = [_row(stats, r'\w+_CTL', f'{what} transposition', len(steps), total) for what in TRANSPOSITIONS]
+    moves = [_row(stats, rf'{at} \w+_CTL', f'{what} transposition', len(steps), total)
+             for at, what in TRANSPOSITIONS.items()]
     step, moved = sum(transforms), sum(moves)
     if moved > step:
         raise Wrong(f'{moved} ms of transpositions in a step of {step} ms')
@@ -83,10 +93,18 @@ def read(text: str) -> Read:
     return {name: float(milliseconds) / 1e3 for name, milliseconds in of.items()}, facts
 
 
+def _within(out: Lines, took: list[Decimal]) -> None:
+    """Raise Wrong unless the steps that the first rank timed are between the shortest and the longest of all."""
+    stats = out.part('Inverse-direct transforms', '======= End of time step stats =======')
+    least, most = (stats.figure(rf'{which} \(s\): (\S+)', places=4) for which in ('min', 'max'))
+    if not took or not least <= min(took) <= max(took) <= most:
+        raise Wrong(f'{len(took)} steps took other times than {least} to {most} s')
+
+
 def _row(stats: Lines, name: str, what: str, calls: int, total: Decimal | None = None) -> Decimal:
     """Return MEAN(ms) of a routine, or of the whole program MAX(ms) as 100 %. A routine's MAX and its
     distance from MEAN, of all calls, are FRAC(%) and UNBAL(%) of the program's time."""
-    row = stats.one(rf'\d+ {name} - {what} (\d+) (\S+) (\S+) (\S+) (\S+)', f'{what} of {name}')
+    row = stats.one(rf'{name} - {what} (\d+) (\S+) (\S+) (\S+) (\S+)', f'{what} of {name}')
     same(f'calls of {what}', whole(row[1], 'CALLS'), calls)
     mean, most, share, unbalanced = (number(row[i], f'{what}: {column}', i == 5, places) for i, column, places in (
         (2, 'MEAN(ms)', 3), (3, 'MAX(ms)', 3), (4, 'FRAC(%)', 2), (5, 'UNBAL(%)', 2)))

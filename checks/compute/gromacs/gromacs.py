@@ -27,6 +27,7 @@ ENERGY, UNSURE = -42.601, 0.02
 # kJ/mol/ps an atom: what water.mdp allows for the pair lists. Measured: 0.0014 in 1,000 steps, 0.0002 in 10,000.
 DRIFT = 0.005
 SUMS = (('Potential', 'LJ (SR)', 'Coulomb (SR)', 'Coul. recip.'), ('Total Energy', 'Potential', 'Kinetic En.'))
+NEAR = 0.02                         # the ranks' times may differ by as much
 WARM = (278.0, 294.0)               # K, on average: 287 and 285. What begins at 300 K settles so
 
 
@@ -98,9 +99,17 @@ def read(text: str) -> Read:
     if (ran := out.count(r'Statistics over (\d+) steps using \d+ frames') - 1) < steps:
         raise Incomplete(f'line {out.end}: stopped after {ran} of {steps} steps')
     same('steps', ran, steps)
-    wall = number(out.one(r'Time: \S+ (\S+) \S+')[1], 'Wall t', places=3)
+    times = out.one(r'Time: (\S+) (\S+) \S+')
+    core, wall = (number(times[i], what, places=3) for i, what in ((1, 'Core t'), (2, 'Wall t')))
+    same('Wall t', out.one(r'Total (\S+) \S+ 100\.0')[1], times[2])
     speeds = out.one(r'Performance: (\S+) (\S+)')
     speed, hours = (number(speeds[i], what, places=3) for i, what in ((1, 'ns/day'), (2, 'hour/ns')))
+    if abs(float(core) / float(wall) / (ranks * threads) - 1) > NEAR:
+        raise Wrong(f'{core} s of cores is not {wall} s of {ranks} ranks with {threads} threads')
+    same('ranks', out.count(r'On (\d+) MPI ranks?(?:, .*)?'), ranks)
+    weights = out.figure(r'Calc Weights (\S+) \S+ \S+', places=6)
+    if abs(float(weights) - 3e-6 * atoms * (steps + 1)) > half(weights):
+        raise Wrong(f'Calc Weights: {weights} million are not 3 of {atoms} atoms in {steps + 1} steps')
     length = (steps + 1) * STEP / 1000              # ns; GROMACS counts the first energies as a step
     agree(speed, wall, length * 86400, 'ns/day')
     if abs(float(hours) - 24 / float(speed)) > half(hours) + 24 * half(speed) / float(speed) ** 2:

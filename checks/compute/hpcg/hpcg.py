@@ -78,10 +78,15 @@ def read(text: str) -> Read:
     same('iterations beyond whole sets', rest, 0)
     begin = [out.figure(rf'{name}=(\S+)', zero=True)
              for name in ('Setup Information::Setup Time', 'Benchmark Time Summary::Optimization phase')]
-    agree(rating, seconds + sets * sum(begin) / 10, float(work) / 1e9, 'the rating', half(work) / 1e9)
+    rated = seconds + sets * sum(begin) / 10
+    agree(rating, rated, float(work) / 1e9, 'the rating', half(work) / 1e9)
     moved = [out.figure(rf'GB/s Summary::Raw {what} B/W=(\S+)') for what in ('Read', 'Write', 'Total')]
     if abs(moved[0] + moved[1] - moved[2]) > sum(map(half, moved)):
         raise Wrong(f'{moved[0]} GB/s read and {moved[1]} GB/s written are not {moved[2]} GB/s')
+    gigabytes = [float(rate) * float(time) for rate, time in (
+        (moved[2], seconds), (out.figure(r'GB/s Summary::Total with .* overhead=(\S+)'), rated))]
+    if abs(gigabytes[0] / gigabytes[1] - 1) > 2e-5:
+        raise Wrong(f'{moved[2]} GB/s moved {gigabytes[0]:.6g} GB, with the overhead {gigabytes[1]:.6g} GB')
     return {'gflops': float(rating), 'bandwidth': float(moved[2])}, {
         **{name: out.count(rf'Local Domain Dimensions::{name}=(\S+)') for name in ('nx', 'ny', 'nz')},
         'ranks': out.count(r'Machine Summary::Distributed Processes=(\S+)'),

@@ -50,8 +50,8 @@ def results(text: str) -> list[HplResult]:
     memory could not be allocated. Raises Wrong for illegal input, a failed residual, or figures that
     contradict."""
     out = Lines(text)
-    out.refuse('>>> .*allocation failed', Incomplete)
-    out.refuse('>>> .* <<<|tests completed without checking')
+    out.refuse('>>> .{,200}allocation failed', Incomplete)
+    out.refuse('>>> .{,200} <<<|tests completed without checking')
     out.one(r'End of Tests\.')
     _version(out)
     tests = out.count(r'Finished (\S+) tests with the following results:')
@@ -63,6 +63,7 @@ def results(text: str) -> list[HplResult]:
         told = f'{len(rows)} result lines and {len(residuals)} residuals of {tests} tests'
         raise Incomplete(f'line {out.end}: {told}')
     found = [_result(row.groups(), *residual.groups()) for row, residual in zip(rows, residuals, strict=True)]
+    _as_listed(out, found)
     if (passed, failed, skipped) != (tests, 0, 0):
         raise Wrong(f'{tests} tests, {passed} passed, {failed} failed, {skipped} skipped by HPL\'s count')
     return found
@@ -83,6 +84,19 @@ def check(text: str, dat: str) -> None:
     ran = Counter((line.n, line.nb, line.p, line.q) for line in results(text))
     if ran != asked:
         raise Wrong(f'ran {_told(ran)}, asked for {_told(asked)}')
+
+
+def _as_listed(out: Lines, ran: list[HplResult]) -> None:
+    """Raise Wrong unless the lines are all that HPL lists above them; it lists at most 8 values in a line."""
+    others = [len(out.one(rf'{name} : (.+)', f'{name} :')[1].split())
+              for name in ('PFACT', 'NBMIN', 'NDIV', 'RFACT', 'BCAST', 'DEPTH')]
+    for name in ('N', 'NB', 'P', 'Q'):
+        listed = {*out.one(rf'{name} : ([\d ]+)', f'{name} :')[1].split()}
+        sizes = {str(getattr(each, name.lower())) for each in ran}
+        if not listed <= sizes or len(listed) < 8 and listed != sizes:
+            raise Wrong(f'{name}: {" ".join(sorted(listed))[:60]} is listed, {" ".join(sorted(sizes))[:60]} ran')
+    if max(others) < 8 and len(ran) % prod(others):
+        raise Wrong(f'{len(ran)} tests; HPL lists {prod(others)} variants')
 
 
 def _told(lines: Counter) -> str:

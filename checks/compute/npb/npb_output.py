@@ -12,12 +12,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from parity.check import Incomplete, Lines, Read, Wrong, agree, half
+from parity.check import Incomplete, Lines, Read, Wrong, agree, half, same
 
 # Sentences with which the programs refuse a number of processes or a size (3.3.1 and 3.4).
-_REFUSED = (r'Expecting a .* number of processes|ERROR: [Nn]umber of processes |ERROR: requested for '
+_REFUSED = (r'Expecting a .{1,40} number of processes|ERROR: [Nn]umber of processes |ERROR: requested for '
             r'|(couldn.t|could not) determine proper proc_grid|SIZE IS TOO SMALL|Cell size too small'
             r'|Too many nodes')
+_TYPES = {'EP': 'Random numbers generated', 'IS': 'keys ranked'}
 _NO_MEMORY = 'Error encountered in allocating space|ERROR: memoy allocation failed|Error: integer overflow'
 _FAILED = (r'(?i:verification failed|no verification performed|^FAILURE:|UNSUCCESSFUL|NOT PERFORMED'
            r'|Failed partial verification|number of keys out of sort|(?<![\w.])(nan|inf|infinity)(?![\w.]))')
@@ -41,6 +42,11 @@ def read(text: str) -> Read:
            'version': out.one(rf'Version = ({series}(?:\.\d+)?)')[1]}
     if (ran['benchmark'], ran['class']) not in PROBLEMS:
         raise Wrong(f'{name} class {ran["class"][:40]!r} is none of NPB')
+    if series == '3.4':
+        same('class', out.one(r'.*\(class ([A-Z])\)', '(class ...)')[1], ran['class'])
+    problem = PROBLEMS[ran['benchmark'], ran['class']]
+    same('iterations', out.count(r'Iterations = (\S+)', zero=True), problem.iterations)
+    same('operations', out.one(r'Operation type = (.*)')[1], _TYPES.get(name, 'floating point'))
     total = out.count(r'Total processes = (\S+)')
     active = out.count(r'Active processes ?= (\S+)') if series == '3.4' else _active_of_33(out, total)
     rate, each = (out.figure(rf'{label} = (\S+)', places=2) for label in ('Mop/s total', 'Mop/s/process'))

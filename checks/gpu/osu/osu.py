@@ -64,6 +64,6 @@ class GpuOsuBandwidth(OnDevices, osu.OsuBandwidth):
     benchmark = parameter(['bw', 'bibw'])
 
 
-def read(text, max_size=None, min_size=None, devices=RUNTIMES):
+def read(text, max_size=None, min_size=1, devices=RUNTIMES):
     """Read what OSU printed with buffers on devices: figures and facts as between CPUs, and the fact `device`."""
     return osu.read(text, max_size, min_size, devices)

@@ -65,7 +65,7 @@ def read(text: str, max_size: int | None = None) -> Read:
     out = Lines(text, fold=False)
     out.one('# All processes entering MPI_Finalize')
     out.refuse('# !! Benchmark |Invalid benchmark name')
-    out.refuse(r' *\d+ +(out-of-mem|int-overflow|time-out)\.?;', Incomplete)
+    out.refuse(r'^ *\d+ +(out-of-mem|int-overflow|time-out)\.?;', Incomplete)
     version = out.one(r'# +Intel ?\(R\) MPI Benchmarks (20\d\d.*), MPI-1 part')[1]
     name = out.one(r'# Benchmarking (.+)')[1]
     if name not in MESSAGES:
@@ -73,7 +73,7 @@ def read(text: str, max_size: int | None = None) -> Read:
     processes = out.count(r'# #processes = (\S+)')
     first = out.count(r'# Minimum message length in bytes: +(\S+)', zero=True)
     last = out.count(r'# Maximum message length in bytes: +(\S+)')
-    rows = table(out, *(_ONE if name == 'PingPong' else _ALL), last if max_size is None else max_size)
+    rows = table(out, *(_ONE if name == 'PingPong' else _ALL), last if max_size is None else max_size, first)
     if (min(rows), max(rows)) != (first, last):
         raise Incomplete(f'line {out.end}: {min(rows)} to {max(rows)} B, announced were {first} to {last} B')
     figures = {size: _figures(row, size, MESSAGES[name]) for size, row in rows.items()}

@@ -68,7 +68,7 @@ class Osu(rfm.RunOnlyRegressionTest, Mpi):
         self.executable_opts.append(f'-M {2 * each}')
 
     def parse(self, text):
-        values, facts = read(text, self.largest, 1, self.runtimes)
+        values, facts = read(text, self.largest, devices=self.runtimes)
         if facts['benchmark'] != self.benchmark:
             raise Wrong(f'ran {facts["benchmark"]}, asked for {self.benchmark}')
         self.note({**facts, 'curve': values})

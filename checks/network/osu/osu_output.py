@@ -28,12 +28,12 @@ _RATES_ROW, _RATES_WIDTH = rf'{_ROW} +(\d+\.\d\d)', 46
 _SMALL = 8                                                   # bytes; of fewer, 0.00 MB/s is a slow network
 
 
-def read(text: str, max_size: int | None = None, min_size: int | None = None, devices: Sequence[str] = ()) -> Read:
+def read(text: str, max_size: int | None = None, min_size: int = 1, devices: Sequence[str] = ()) -> Read:
     """<benchmark>_<size> of every message size (bytes): mean latency in us, or MB/s (10^6 bytes).
 
     mbw_mr has message_rate_<size> (1/s), too; barrier has ``barrier`` (us) and no sizes. A bandwidth of messages
     below 8 B may be 0: OSU prints two decimals. ``max_size`` and ``min_size`` are the last and the first size that
-    were asked for, of no meaning for barrier. ``devices`` are the runtimes that may hold the buffers, cuda or
+    were asked for; barrier has none. ``devices`` are the runtimes that may hold the buffers, cuda or
     rocm; none: the host's memory holds them.
 
     Facts: benchmark and version; device, the runtime; first_size and last_size (bytes) but for barrier; pairs and
@@ -48,9 +48,7 @@ def read(text: str, max_size: int | None = None, min_size: int | None = None, de
         return {'barrier': float(out.figure(r'(?=.{17}$) +(\d+\.\d\d)'))}, ran
     rates = name == 'mbw_mr'
     row, width = (_RATES_ROW, _RATES_WIDTH) if rates else (_ROW, _WIDTH)
-    rows = table(out, f'# Size {heading}', row, width, max_size)
-    if min_size is not None and min(rows) > min_size:
-        raise Incomplete(f'line {out.end}: the table begins at {min(rows)} B, not at {min_size} B')
+    rows = table(out, f'# Size {heading}', row, width, max_size, min_size)
     ran |= {'first_size': min(rows), 'last_size': max(rows)}
     figures = {size: number(row[2], f'{size} B', zero=heading != _LATENCY and size < _SMALL)
                for size, row in rows.items()}
@@ -88,7 +86,7 @@ def _rate(token: str, size: int, bandwidth: Decimal) -> float:
 
 def read_pairs(text: str, size: int) -> Sweep:
     """Read one benchmark between all pairs of nodes at messages of ``size`` bytes, the last of every table."""
-    own = {pair: read(each, size) for pair, each in by_pair(text).items()}
+    own = {pair: read(each, size, size) for pair, each in by_pair(text).items()}
     benchmarks = {facts['benchmark'] for _, facts in own.values()}
     if len(benchmarks) != 1:
         raise Wrong('the pairs ran different benchmarks')

@@ -9,7 +9,7 @@ import re
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, number, table
+from parity.check import Code, Lines, Metric, Mpi, Read, Wrong, agree, number, same, table
 
 CODE = Code('pingpong', beside=('python3', 'mpirun'), units={'latency_.*': 'us', 'bandwidth_.*': 'MB/s'},
             headlines={r'Pingpong%where=between\.latency_8B': '8 B between two nodes',
@@ -21,8 +21,9 @@ LARGEST = 1 << 20
 SAMPLES = {'quick': (2000, 200), 'nightly': (10000, 1000), 'acceptance': (100000, 10000)}
 
 _HEADING = '# Size [B]  Bandwidth [MB/s] | Time Mean [s] ± StdDev [s]  Samples'
-_ROW = r' *(\d+) +(\d+\.\d\d) \| (\d\.\d{7}e[-+]\d\d) ± \d\.\d{4}e[-+]\d\d +[1-9]\d*'
+_ROW = r' *(\d+) +(\d+\.\d\d) \| (\d\.\d{7}e[-+]\d\d) ± \d\.\d{4}e[-+]\d\d +([1-9]\d*)'
 _WIDTH = 66
+_MORE = 1 << 14, 1 << 20        # bytes: of larger messages there are fewer samples
 
 
 @rfm.simple_test
@@ -52,14 +53,17 @@ class Pingpong(rfm.RunOnlyRegressionTest, Mpi):
                 'bandwidth_1MiB': values.get(f'bandwidth_{LARGEST}')}
 
 
-def read(text: str, max_size: int | None = None) -> Read:
+def read(text: str, max_size: int | None = None, min_size: int = 1) -> Read:
     """latency_<size> in us, the mean of half a round trip, and bandwidth_<size> in MB/s (10^6 bytes).
-    Facts: first_size and last_size (bytes). ``max_size``: the last size that was asked for."""
+    Facts: first_size and last_size (bytes). ``min_size`` and ``max_size``: the sizes that were asked for."""
     out = Lines(re.sub('\ufffd+', '±', text), fold=False)         # the job may have no UTF-8
     out.one('# MPI PingPong Test')
     if '# Size [B]  Bandwidth [MB/s]' in out.lines[:-1]:
         raise Wrong('a table of --no-stats is not read: its figures cannot be checked')
-    rows = table(out, _HEADING, _ROW, _WIDTH, max_size)
+    rows = table(out, _HEADING, _ROW, _WIDTH, max_size, min_size)
+    samples: dict[int, str] = {}
+    for size, row in rows.items():
+        same(f'samples up to {size} B', row[4], samples.setdefault(sum(size > most for most in _MORE), row[4]))
     latency, bandwidth = {}, {}
     for size, row in rows.items():
         rate = number(row[2], f'MB/s of {size} B', zero=True)

@@ -25,8 +25,8 @@ _RATES = ('mean', 'max', 'min', 'ops_mean', 'ops_max', 'ops_min')
 _SAID = ('api', 'test filename', 'tasks', 'nodes', 'clients per node', *_FLAGS)
 #: The columns of the two tables after the access; those called _ are not read.
 _ROW = 'bw _ _ _ _ _ _ _ total iter'.split()
-_SUMMARY = ('max min mean _ ops_max ops_min ops_mean _ seconds _ _ _ tasks tpn reps _ _ offset _ _ '
-            'segments block xfer _ _ _').split()
+_SUMMARY = ('max min mean _ ops_max ops_min ops_mean _ seconds _ _ _ tasks tpn reps fpp reorder offset _ _ '
+            'segments block xfer _ api _').split()
 
 
 def read(text: str) -> Read:
@@ -42,11 +42,17 @@ def read(text: str) -> Read:
     said = {name: out.one(f'{name} : (.*)', name)[1] for name in _SAID}
     asked = _asked(command, said['test filename'])
     metrics: dict[str, float] = {}
+    for access in {'write', 'read'} if {'w', 'r'} & asked.keys() else ():
+        if access[0] not in asked and out.every(rf'{access}( \S+)+'):
+            raise Wrong(f'rows of {access}, which the command line does not ask for')
     for access in [name for name in ('write', 'read') if name[0] in asked] or ['write', 'read']:
         words = out.one(rf'{access}( \S+){{26}}', f'{access} in the summary')[0].split()
         row = dict(zip(_SUMMARY, words[1:], strict=True))
         counts = {name: whole(row[name], f'{name} of {access}') for name in ('tasks', 'tpn', *_SIZES)}
         _as_asked(asked, said, counts)
+        flags = {'fpp': str(int('F' in asked)), 'reorder': str(int('C' in asked)), 'api': asked['a']}
+        for name, flag in flags.items():
+            same(f'{name} of {access}', row[name], flag)
         rows = [dict(zip(_ROW, each[0].split()[1:], strict=True)) for each in out.every(rf'{access}( \S+){{10}}')]
         if [each['iter'] for each in rows] != [str(i) for i in range(counts['reps'])]:
             error = Incomplete if len(rows) < counts['reps'] else Wrong
@@ -81,6 +87,7 @@ def _as_asked(asked: dict[str, str], said: dict[str, str], counts: dict[str, int
             ('api and -a', said['api'], asked['a']), ('tasks', said['tasks'], str(counts['tasks'])),
             ('clients per node', said['clients per node'], str(counts['tpn'])),
             ('several nodes', whole(said['nodes'], 'nodes') > 1, counts['tasks'] > counts['tpn']),
+            ('nodes', min(int(said['nodes']), counts['tasks']), int(said['nodes'])),
             *((f'{name} and -{letter}', counts[name], size(asked[letter], name))
               for name, letter in _SIZES.items()),
             *((f'{name} and -{letter}', said[name], words[letter in asked])

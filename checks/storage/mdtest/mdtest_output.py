@@ -48,7 +48,9 @@ def read(text: str) -> Read:
         same(what, one, other)
     metrics: dict[str, float] = {}
     for row, name in _ROWS.items():
-        if items > 1 or name != 'dir_rename':
+        if items == 1 and name == 'dir_rename':
+            out.one(rf'{row} 0.000 0.000 0.000 0.000', f'{row} 0.000')
+        else:
             metrics |= _rates(name, out.one(rf'{row} (\S+) (\S+) (\S+) (\S+)', row).groups(), iterations)
     return metrics, {
         'tasks': tasks, 'nodes': nodes, 'items': items, 'total_items': tasks * items, 'iterations': iterations,

@@ -33,6 +33,7 @@ Model = TypeVar('Model', bound='BaseModel')
 _NUMBER = re.compile(r'[-+]?\d{1,40}(\.\d{0,40})?([eE][-+]?\d{1,3})?', re.ASCII)
 _WHOLE = re.compile(r'\d{1,18}', re.ASCII)
 _SIZE = re.compile(r'(\d{1,15})([kmgtp]?)', re.ASCII | re.IGNORECASE)
+_TERMINAL = re.compile(r'\x1b\[[0-?]*[ -/]*[@-~]')       # commands to a terminal, such as colours
 _LEAST = 4096           # some programs print no end: a table that stops below this many bytes was cut
 _SINGLE = 1e-5          # beyond rounding: old codes compute their rates with constants in single precision
 
@@ -46,14 +47,15 @@ class Wrong(ValueError):
 
 
 class Lines:
-    """The lines of a text, or of a part that begins at line number ``first``.
+    """The lines of a text, or of a part that begins at line number ``first``. Colours are left out.
     ``fold`` makes one blank of several and drops those at the ends of a line; without it only those at the right
-    end go, for tables whose columns have a fixed width."""
+    end go, and tabs become blanks, for tables whose columns have a fixed width."""
 
     def __init__(self, text: str | list[str], first: int = 1, fold: bool = True):
         self.first, self.lines = first, text
         if isinstance(text, str):
-            self.lines = [' '.join(line.split()) if fold else line.rstrip(' \r') for line in text.split('\n')]
+            self.lines = [' '.join(line.split()) if fold else line.rstrip(' \r').expandtabs()
+                          for line in _TERMINAL.sub('', text).split('\n')]
 
     @property
     def end(self) -> int:
@@ -93,8 +95,10 @@ class Lines:
 
     def refuse(self, pattern: str, error: type[Incomplete | Wrong] = Wrong) -> None:
         """Raise ``error`` with the first line that has ``pattern`` anywhere."""
-        for at, match in self.found(f'.*(?:{pattern}).*'):
-            raise error(f'line {at}: {match[0].strip()[:160]}')
+        search = re.compile(pattern, re.ASCII).search
+        for at, line in enumerate(self.lines, self.first):
+            if search(line):
+                raise error(f'line {at}: {line.strip()[:160]}')
 
     def part(self, begin: str, end: str) -> Lines:
         """The lines between the one line that is ``begin`` and the one line that is ``end``."""
@@ -224,20 +228,23 @@ def sections(out: Lines, begin: str, end: str) -> Iterator[tuple[re.Match[str], 
         raise Incomplete(f'line {out.end}: {opened[0]} has no end')
 
 
-def table(out: Lines, heading: str, row: str, width: int, last: int | None = None) -> dict[int, re.Match[str]]:
+def table(out: Lines, heading: str, row: str, width: int, last: int | None = None, first: int = 1
+          ) -> dict[int, re.Match[str]]:
     """Return each ``row`` below the line with the words ``heading``, by its message size (bytes), group 1. Each
-    has ``width`` characters: a row that lost digits has fewer. ``last`` is the last size that was asked for.
-    Raises Incomplete for a table or row that ends early, Wrong for a row or a size that does not fit."""
+    has ``width`` characters, and its figures, the other groups, end where those of the first row do: a row that
+    lost digits or exchanged them differs. ``first`` and ``last`` are the sizes that were asked for. Raises
+    Incomplete for a table that begins late, or ends early, Wrong for a row or a size that does not fit."""
     words = ' *' + ' +'.join(map(re.escape, heading.split()))
     out.one(words, heading)
     found: dict[int, re.Match[str]] = {}
-    before = None
+    before, columns = None, []
     for at in range(out.found(words)[0][0], len(out.lines)):
         line = out.lines[at]
         if not re.match(r' *[-+.\d]| {3}', line):
             continue                                # a line of the job
         match = re.fullmatch(row, line, re.ASCII)
-        if not match or len(line) != width:
+        ends = [end for _, end in match.regs[2:]] if match else []
+        if not match or len(line) != width or ends != (columns := columns or ends):
             if not any(out.lines[at + 1:]):
                 raise Incomplete(f'line {at + 1}: the output ends within a row: {line[:80]!r}')
             raise Wrong(f'line {at + 1}: {line[:80]!r} is no row of the table')
@@ -246,6 +253,8 @@ def table(out: Lines, heading: str, row: str, width: int, last: int | None = Non
             raise Wrong(f'line {at + 1}: {size} B is not the size that follows: powers of two without a gap')
         found[size], before = match, size
     _table_ended(out, before, last)
+    if (begins := min(found)) > first:
+        raise Incomplete(f'line {out.end}: the table begins at {begins} B, not at {first} B')
     return found
 
 

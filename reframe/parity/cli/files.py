@@ -18,15 +18,18 @@ from parity.base.errors import OK, REGRESSED, UsageError
 JSON = typer.Option(False, '--json', help='Print it as JSON.')
 MAX_SIZE = typer.Option(None, '--max-size', metavar='BYTES',
                         help='The last message size that was asked for: a table must end there.')
+MIN_SIZE = typer.Option(None, '--min-size', metavar='BYTES',
+                        help='The first message size that was asked for, by default 1: a table must begin there.')
 
 
-def parse(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE) -> int:
+def parse(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE,
+          min_size: int = MIN_SIZE) -> int:
     """Read a code's output ('-': standard input). Exit code: 0 complete and verified, 1 not, 2 usage."""
     from parity.check import Incomplete, Wrong
     from parity.check.reader import room
     known = codes.named(code)
     reader = room(known).read
-    options = _sized(code, max_size, reader)
+    options = _sized(code, {'max_size': max_size, 'min_size': min_size}, reader)
     text = _read(file).decode('utf-8', errors='replace')    # no figure contains a replacement character
     try:
         metrics, facts = reader(text, **options)
@@ -47,15 +50,16 @@ def parse(code: str, file: str, as_json: bool = JSON, max_size: int = MAX_SIZE) 
     return OK
 
 
-def _sized(code: str, max_size: int | None, reader: Callable) -> dict[str, int]:
+def _sized(code: str, sizes: dict[str, int | None], reader: Callable) -> dict[str, int]:
     """Return the parser's arguments besides the text."""
-    if max_size is None:
-        return {}
-    if 'max_size' not in inspect.signature(reader).parameters:
-        raise UsageError(f'--max-size is no option for {code}: its output has no message sizes')
-    if max_size < 1 or max_size & (max_size - 1):
-        raise UsageError(f'--max-size {max_size}: message sizes are powers of two, such as 1048576')
-    return {'max_size': max_size}
+    given = {name: size for name, size in sizes.items() if size is not None}
+    for name, size in given.items():
+        option = f'--{name.replace("_", "-")}'
+        if name not in inspect.signature(reader).parameters:
+            raise UsageError(f'{option} is no option for {code}: its output has no such message size')
+        if size < 1 or size & (size - 1):
+            raise UsageError(f'{option} {size}: message sizes are powers of two, such as 1048576')
+    return given
 
 
 def detect(file: str, as_json: bool = JSON) -> int:
