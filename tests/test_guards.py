@@ -98,6 +98,15 @@ def test_a_run_whose_results_could_not_be_kept_is_refused(results, tmp_path, unw
     assert (done.returncode, done.stderr) == (4, f'parity: {results / unwritable}: Permission denied: results cannot be kept\n')
 
 
+@pytest.mark.parametrize('name, locked, code, said', [
+    ('rich', '99.0', 2, 'parity: warning: packages of other versions than requirements.lock: rich '),
+    ('nowhere-to-be-had', '1.0', 4, 'parity: packages that are not installed: nowhere-to-be-had; ci/venv makes .venv anew')])
+def test_a_night_with_other_packages_than_its_lock_s_is_warned_of_or_refused(nightly, site, name, locked, code, said):
+    (site.parents[2] / 'requirements.lock').write_text(f'{name}=={locked} \\\n')
+    done = nightly(plan.Plan(system='local', cases=[], checks=[], problems=[plan.Problem(file='x', what='stops')]), '--dry-run')
+    assert done[0] == code and said in done[2], done
+
+
 def test_reframe_s_own_run_prints_no_exit_code_of_parity_s(results, tmp_path):
     (tmp_path / 'toy.py').write_text("import reframe as rfm\n@rfm.simple_test\nclass Nowhere(rfm.RunOnlyRegressionTest):\n"
                                      "    valid_systems, valid_prog_environs = ['*'], ['+nowhere']\n")

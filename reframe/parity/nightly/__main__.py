@@ -18,10 +18,11 @@ def nightly(beat: Heartbeat | None) -> None:
     from parity import plan
     from parity.base import paths
     from parity.base.figures import counted
-    from parity.nightly import guard, nodes, notify, run
+    from parity.nightly import doctor, guard, nodes, notify, run
     from parity.session import recovery
     from parity.system import systems
     os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
+    doctor.demand_packages()
     guard.alone('ci/nightly', options)
     if beat:
         beat.write()

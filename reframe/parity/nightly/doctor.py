@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -112,6 +113,16 @@ def python() -> Finding:
         return note('python', f'packages of other versions than requirements.lock: {", ".join(other)}', mend)
     return ok('python', f'{platform.python_version()}; {len(always)} packages as requirements.lock has them; '
                         f'ReFrame {version("ReFrame-HPC")}')
+
+
+def demand_packages() -> None:
+    """Warn of packages of other versions than requirements.lock. InfrastructureError where one is absent."""
+    found = python()
+    said = f'{found.what}; {found.mend}'
+    if found.word == 'lacking':
+        raise InfrastructureError(said)
+    if found.word == 'note' and found.mend:
+        print(f'parity: warning: {said}', file=sys.stderr)
 
 
 def version(name: str) -> str:
