@@ -22,7 +22,7 @@ from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.session import recovery
-from parity.verdict import judge
+from parity.verdict import incidents, judge
 
 #: One case, of a second; and its check alone, as loading all of them takes longer.
 ONE = "--repeat=1 -n 'FileCopy.*small-write.*clients=one.*as-is'"
@@ -86,8 +86,11 @@ def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(res
     monkeypatch.setattr(nightly_run, '_end', ended)
     monkeypatch.setattr(progress, 'start', up)
     code = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
-    assert code == 4 and f'parity: {said}: what had finished is judged above' in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert code == 4 and f'parity: {said}: what had finished is judged above' in printed.err
     assert {(c.case, c.verdict) for c in judge.newest('new').cells} >= {('Toy', 'unreferenced'), ('Later', 'missing')}
+    ends = 'never here: waivers: (a code) or retired: (a case) in systems/local/system.yaml'
+    assert (len(incidents.of_system('local')), ends in printed.out) == ((0, False) if number else (1, True)), 'an operator opens none'
     assert (results / 'report' / 'index.html').is_file() and not (results / 'state').exists(), 'no command for notices: nothing is stored'
 
 

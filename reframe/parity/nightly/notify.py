@@ -39,11 +39,11 @@ class Notifier:
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     own_secrets: dict[str, str] = field(default_factory=dict, repr=False)       # of on_incident
 
-    def recorded(self, verdict: Verdict | None) -> Verdict | None:
+    def recorded(self, verdict: Verdict | None, interrupted: bool = False) -> Verdict | None:
         """Record the night's incidents and give them to `on_incident`. Return the verdict with them, and with a
         warning for what failed: that is no measurement. None where the night stored no session."""
         try:
-            known = incidents.record(verdict, self.system)
+            known = incidents.record(verdict, self.system, interrupted)
             warnings = self._called(known)
             if verdict:
                 verdict = incidents.joined(verdict, known)

@@ -37,6 +37,8 @@ LONG = 60.0
 _HEARD_SECONDS = 10
 #: Seconds for the rest of its output: a process that ReFrame left behind may hold that open.
 REST_SECONDS = 5.0
+#: Why a run was stopped, if its operator stopped it.
+_INTERRUPTED = ('interrupted', 'told to stop (SIGTERM)')
 
 
 class _Stopped(Exception):
@@ -59,9 +61,10 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     """Run, judge, report and notify; return the exit code. ``began``: the Unix time at which the set-up began."""
     before = set(database.uuids())
     stopped = reframe([*arguments, *outset.NIGHT], limit_seconds)
+    interrupted = stopped in _INTERRUPTED
     new = [u for u in database.uuids() if u not in before]
     if not new:
-        notice.recorded(None)
+        notice.recorded(None, interrupted)
         notice.judged(None)
         database.demand_room()  # a disk that filled in the meantime is named
         raise InfrastructureError(f'ReFrame stored no session{f" ({stopped})" if stopped else ""}; '
@@ -70,7 +73,7 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     verdict = judge.newest(new[-1])
     if not stopped:
         verdict = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))
-    verdict = notice.recorded(verdict)
+    verdict = notice.recorded(verdict, interrupted)
     code = verdict.exit_code
     console.lines(answer.lines(verdict))
     if stopped:
@@ -128,10 +131,10 @@ def reframe(arguments: list[str], limit_seconds: float | None = None, step: str 
         why = f'time limit of {limit_seconds / 3600:g} h reached'
         _end(process)
     except KeyboardInterrupt:       # it reaches ReFrame by itself: one process group
-        why = 'interrupted'
+        why = _INTERRUPTED[0]
         _end(process, _HEARD_SECONDS)
     except _Stopped:
-        why = 'told to stop (SIGTERM)'
+        why = _INTERRUPTED[1]
         _end(process)
     finally:
         signal.signal(signal.SIGTERM, previous)

@@ -111,7 +111,16 @@ def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
     told = f'{entry.title} (incident {incident.number}, {news or f"since {since}"})'
     own = entry.next.startswith('parity show')
     return entry.model_copy(update={'incident': incident.number, 'news': news, 'title': told,
+                                    'lines': [*entry.lines, *_ends(entry, incident)],
                                     'next': f'parity show {incident.number}' if own else entry.next})
+
+
+def _ends(entry: Entry, incident: Incident) -> Iterator[str]:
+    """Yield how a person ends an incident that no measurement ends: a site may never have a code."""
+    if entry.word == 'failed':
+        yield f'known fault: parity ack {incident.number} --until DATE --why TEXT'
+    elif entry.word == 'missing' and entry.cells:
+        yield f'never here: waivers: (a code) or retired: (a case) in systems/{incident.system}/system.yaml'
 
 
 def _entry(group: list[Row], session: str) -> Entry:

@@ -37,7 +37,7 @@ def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
             for metric in case.metrics]
 
 
-def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> dict[str, str]:
+def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> dict[str, Any]:
     waiver = next((demands.waived[code] for code in case.needs if code in demands.waived), '')
     absent = ', '.join(dict.fromkeys(demands.absent[code] for code in case.needs if code in demands.absent))
     why = f'no environment offers {", ".join(case.needs)}' + (f' ({absent})' if absent else '')
@@ -45,8 +45,8 @@ def _never_ran(case: PlannedCase, metric: PlannedMetric, demands: Demands) -> di
         return {'verdict': 'skipped', 'reason': waiver or why}
     if metric.left_out:
         return {'verdict': 'skipped', 'reason': metric.left_out}
-    return {'verdict': 'missing', 'reason': 'planned, but the session ended before it ran' if case.environ
-            else f'{why}, which the system requires'}
+    return {'verdict': 'missing', 'stopped': bool(case.environ), 'reason': 'planned, but the session ended before '
+            'it ran' if case.environ else f'{why}, which the system requires'}
 
 
 def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _judged(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     among = f' ({len(bad)} of {counted(len(first), "run")})' if len(first) > 1 else ''
     again = f' ({1 + len(retries)} attempts)' if retries else ''
     return {**_place(worst), 'verdict': worst.status, 'reason': worst.reason + among + again,
-            'attempt': 1 + len(retries)}
+            'attempt': 1 + len(retries), 'stopped': worst.unfinished}
 
 
 def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, Any]:

@@ -152,14 +152,17 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
 
 # ---- a night
 
-def record(verdict: Verdict | None, system: str) -> list[Incident]:
+def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> list[Incident]:
     """Record what a night makes of the system's incidents, and return them; None stored no session.
+
+    ``interrupted``: by its operator. What did not end then was not measured.
 
     A session that is recorded already, or older than that one, changes nothing."""
     if not paths.database().exists():
         store.make_database()
     starts, now = database.starts(), time.time()
-    tonight = seen(verdict, system, starts.get(verdict.session.uuid, now) if verdict else now)
+    start = starts.get(verdict.session.uuid, now) if verdict else now
+    tonight = seen(verdict, system, start, interrupted)
     with _writing() as conn:
         last = conn.execute('SELECT session, start FROM parity_nights WHERE system = ?', (system,)).fetchone()
         if verdict is None or last is None or tonight.start > starts.get(*last):
@@ -197,7 +200,7 @@ class Night(NamedTuple):
     well: dict[str, tuple[list[str], bool]]
 
 
-def seen(verdict: Verdict | None, system: str, start: float) -> Night:
+def seen(verdict: Verdict | None, system: str, start: float, interrupted: bool = False) -> Night:
     """Return what a night measured: cells, named with their size, pairs, and the night itself.
 
     A cell that was skipped, or that is disturbed tonight, was not measured. Nobody waits for a retired one."""
@@ -208,11 +211,14 @@ def seen(verdict: Verdict | None, system: str, start: float) -> Night:
         night.bad[name] = Seen(name, [word, name], fault, [], Attribution(), None, title)
 
     if verdict is None:
-        note(WHOLE, 'failed', 'ci/nightly stored no session')
+        if not interrupted:
+            note(WHOLE, 'failed', 'ci/nightly stored no session')
         return night
     night.well.update({_name(cell): ([], True) for cell in verdict.retired})
     for row in rows(verdict.cells):
         cell, name = row.cell, _name(row.cell)
+        if interrupted and cell.stopped:
+            continue
         if cell.verdict in BAD or cell.disturbed_nights >= TOO_OFTEN:
             night.bad[name] = _seen(name, row, start)
         elif cell.verdict not in ('skipped', 'disturbed'):
@@ -224,9 +230,9 @@ def seen(verdict: Verdict | None, system: str, start: float) -> Night:
             note(name, 'regressed', f'{name} is not as expected')
         elif pair.state == 'ok':
             night.well[name] = [], True
-    if verdict.exit_code and not night.bad:
+    if verdict.exit_code and not night.bad and not interrupted:
         note(WHOLE, 'missing', 'nothing was measured, or a check is broken')
-    else:
+    elif not interrupted:
         night.well[WHOLE] = [], True
     return night
 

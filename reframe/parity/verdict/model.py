@@ -137,6 +137,7 @@ class Cell(Strict):
     nodes: list[str] = Field(default_factory=list)
     ran_on: list[str] = Field(default_factory=list)     # the nodes of all its runs
     virtualisation: str = ''         # of the node, as it says itself: none, kvm, uml; '' where it was not asked
+    stopped: bool = False            # the session ended before the case did
     jobid: str = ''
     outputdir: str = ''              # where script and outputs are kept ('' if nothing ran)
 
