@@ -27,6 +27,7 @@ class _Sum(BaseModel, strict=True):
     """The sums of one stream, or of all."""
 
     bytes: NonNegativeInt
+    end: NonNegativeFloat
     seconds: PositiveFloat
     bits_per_second: NonNegativeFloat
 
@@ -175,6 +176,9 @@ def _tcp(run: _Tcp) -> dict[str, float]:
     same('bytes received', received.bytes, sum(each.receiver.bytes for each in run.streams))
     if received.bytes > sent.bytes + run.asked * run.block:
         raise Wrong(f'{received.bytes} bytes received, {sent.bytes} sent')
+    for each in (sent, received):
+        if abs(each.seconds - each.end) > _EXACT * each.end:
+            raise Wrong(f'{each.seconds:g} seconds of a transfer that ended after {each.end:g}')
     for each in senders:
         if not each.min_rtt <= each.mean_rtt <= each.max_rtt:
             raise Wrong(f'round-trip times: minimum {each.min_rtt}, mean {each.mean_rtt}, maximum {each.max_rtt}')
