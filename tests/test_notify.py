@@ -6,6 +6,7 @@ import glob
 import itertools
 import json
 import os
+import signal
 import subprocess
 import time
 
@@ -14,13 +15,16 @@ import yaml
 
 import nights
 from commands import parity, process
-from conftest import TOP, eventually
+from conftest import TOP, eventually, run_python
 from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.nightly import notify
 from parity.nightly.notify import send
+from parity.records.outset import NIGHT as NIGHT_EXTRAS
+from parity.records.outset import RERUN_OF
 from parity.verdict import incidents, judge
 from parity.verdict.model import Attribution, Incident, Where
+from sessions import case
 from test_report import verdict_of
 
 WEEK = 7 * nights.DAY
@@ -248,3 +252,40 @@ def test_a_command_can_be_tried_and_the_state_shown(notifier):
     failed = parity('notify', '--test', '--system', 'local')
     assert failed.returncode == 4 and failed.stderr == 'parity: notice not sent: sh: exit code 3\n'
     assert process('notify', '--system', 'nowhere').returncode == 2
+
+
+NIGHT = ' '.join(['reframe', '-r', *NIGHT_EXTRAS])
+BOUNDS = {'hpl': (100.0, -0.05, 0.05)}
+
+
+def test_a_night_that_was_killed_before_it_was_recorded_is_recorded_and_told_by_the_next_one(notifier, stored, capsys):
+    stored.add(case(84.0, refs=BOUNDS), cmdline=NIGHT)      # before parity recorded nights
+    own = notifier(on_incident='cat >>calls')
+    own.catch_up()
+    slow, reruns, good = (stored.add(case(hpl, refs=BOUNDS), cmdline=line) for hpl, line in ((84.0, NIGHT), (84.0, f'{NIGHT} --session-extras {RERUN_OF}=x'), (100.0, NIGHT)))
+    capsys.readouterr()
+    own.catch_up()
+    assert [line.split()[5] for line in capsys.readouterr().out.splitlines() if 'killed' in line] == [slow[:8], good[:8]]
+    said = [json.loads(line) for line in notifier.got('calls').splitlines()]
+    assert [(each['news'], each['event_id']) for each in said] == [(news, f'{slow}:Toy.hpl@local:default+distro (quick)#{at}') for at, news in ((1, 'new'), (2, 'over'))]
+    subjects = [line for line in notifier.got().splitlines() if line.startswith('Subject')]
+    assert subjects == ['Subject: parity: local: incident 1 new', 'Subject: parity: local: all is well again: incident 1 over'] and '84.0 Gflop/s' in notifier.got()
+    own.catch_up()
+    assert len(notifier.got('calls').splitlines()) == 2, 'once'
+
+
+KILLED = 'from parity.nightly import notify; from parity.verdict import judge; notify.prepared("local").recorded(judge.newest())'
+
+
+def test_a_kill_between_two_calls_tells_nothing_twice_and_nothing_never(notifier, stored, site):
+    others = [case(name=f'Other{at}', result='fail', fail_phase='run', perfvalues={}, parity={'status': 'failed', 'reason': f'reason {at}'}) for at in range(4)]
+    stored.add(*others, cmdline=NIGHT)
+    notifier('exit 1', on_incident='cat >>calls; test $(wc -l <calls) -ne 3 || kill -9 $PPID')
+    assert run_python(KILLED, site.parents[2]).returncode == -signal.SIGKILL and len(notifier.got('calls').splitlines()) == 3
+    stored.add(*(case(name=f'Other{at}') for at in range(4)), cmdline=NIGHT)
+    own = notifier(on_incident='cat >>calls')
+    own.catch_up()
+    said = [(each['event_id'].rpartition('#')[0], each['event_id'], each['news']) for each in map(json.loads, notifier.got('calls').splitlines())]
+    assert [news for *_, news in said].count('over') == 4 == len({name for name, *_ in said})
+    assert len(said) == 9 and len(set(said)) == 8 and said[2] == said[3], 'the call that was killed comes again, with its id'
+    assert 'new' in notifier.got() and 'all is well again' in notifier.got()

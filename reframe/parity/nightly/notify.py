@@ -19,7 +19,7 @@ from parity.base.text import visible
 from parity.report import answer, show
 from parity.system import secrets, systems
 from parity.system.systems import Command, Notify
-from parity.verdict import incidents
+from parity.verdict import incidents, judge
 from parity.verdict.model import Incident, Verdict
 
 TIMEOUT_SECONDS = 60.0
@@ -38,6 +38,23 @@ class Notifier:
     on_incident: Command | None = None
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     own_secrets: dict[str, str] = field(default_factory=dict, repr=False)       # of on_incident
+    hangs: str = ''             # on_incident did, this night
+
+    def catch_up(self) -> None:
+        """Record and tell what earlier nights did not come to, as they were killed, oldest first. Prints what
+        fails and raises nothing."""
+        try:
+            known = incidents.of_system(self.system)
+            if any(incidents.untold(each, each.called) or incidents.untold(each, each.told) for each in known):
+                for why in self._called(known):
+                    print(f'parity: warning: {visible(why)}', file=sys.stderr)
+                self.judged(None)
+            for uuid in incidents.unrecorded(self.system):
+                print(f'parity: the night of session {uuid[:8]} was killed before it was recorded: it is now',
+                      flush=True)
+                self.judged(self.recorded(judge.newest(uuid)))
+        except InfrastructureError as err:
+            print(f'parity: warning: {visible(str(err))}: earlier nights are not told', file=sys.stderr)
 
     def recorded(self, verdict: Verdict | None, interrupted: bool = False) -> Verdict | None:
         """Record the night's incidents and give them to `on_incident`. Return the verdict with them, and with a
@@ -58,22 +75,25 @@ class Notifier:
     def _called(self, known: list[Incident]) -> list[str]:
         """Give `on_incident` what it does not know yet; return why it failed. A command that hangs is not called
         again this night."""
-        done, said = {}, []
+        silent, said = {}, [*filter(None, [self.hangs])]
         for incident in known:
-            if incident.called < len(incident.events):
-                news = incidents.untold(incident, incident.called) if self.on_incident else ''
-                why = self._call(incident, news) if news else ''
-                if why:
-                    said.append(f'on_incident: {why}; the next night tells it of incident {incident.number} again')
-                    if why.endswith('killed'):
-                        break
-                elif news or not self.on_incident or incident.state == 'over':
-                    done[incident.number] = _noted(called=len(incident.events))
-        incidents.change(done)
+            noted = {incident.number: _noted(called=len(incident.events))}
+            if incident.called == len(incident.events) or self.hangs:
+                continue
+            if not self.on_incident or not (news := incidents.untold(incident, incident.called)):
+                silent |= noted if not self.on_incident or incident.state == 'over' else {}
+            elif why := self._call(incident, news):
+                said.append(f'on_incident: {why}; the next night tells it of incident {incident.number} again')
+                self.hangs = said[-1] if why.endswith('killed') else ''
+            else:
+                incidents.change(noted)     # at once: a kill must not have it called again
+        incidents.change(silent)
         return said
 
     def _call(self, incident: Incident, news: str) -> str:
-        said = {'news': news, **incident.model_dump(mode='json'), 'cells': incident.cells, 'nodes': incident.nodes}
+        at = next(i for i, event in enumerate(incident.events, 1) if i > incident.called and event.what == news)
+        said = {'news': news, 'event_id': f'{incident.uuid}#{at}', **incident.model_dump(mode='json'),
+                'cells': incident.cells, 'nodes': incident.nodes}
         return send(self.on_incident.command, json.dumps(said) + '\n', self.own_secrets, INCIDENT_SECONDS)
 
     def judged(self, verdict: Verdict | None) -> None:

@@ -59,6 +59,7 @@ def rehearse(arguments: list[str]) -> None:
 
 def judged(arguments: list[str], limit_seconds: float, began: float, notice: Notifier, beat: Heartbeat) -> int:
     """Run, judge, report and notify; return the exit code. ``began``: the Unix time at which the set-up began."""
+    notice.catch_up()
     before = set(database.uuids())
     stopped = reframe([*arguments, *outset.NIGHT], limit_seconds)
     interrupted = stopped in _INTERRUPTED

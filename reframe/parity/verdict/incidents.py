@@ -58,6 +58,7 @@ _TABLE = ('CREATE TABLE IF NOT EXISTS parity_incidents '
           '(number INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT UNIQUE, system TEXT, changed REAL, json TEXT)')
 #: The last night of each system that was recorded.
 _NIGHTS = 'CREATE TABLE IF NOT EXISTS parity_nights (system TEXT PRIMARY KEY, session TEXT, start REAL)'
+_LAST = 'SELECT session, start FROM parity_nights WHERE system = ?'
 _EVERY = 'SELECT number, json FROM parity_incidents'
 _SELECT = f'{_EVERY} WHERE system = ? ORDER BY number'
 
@@ -164,7 +165,7 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
     start = starts.get(verdict.session.uuid, now) if verdict else now
     tonight = seen(verdict, system, start, interrupted)
     with _writing() as conn:
-        last = conn.execute('SELECT session, start FROM parity_nights WHERE system = ?', (system,)).fetchone()
+        last = conn.execute(_LAST, (system,)).fetchone()
         if verdict is None or last is None or tonight.start > starts.get(*last):
             known = _readable(conn.execute(_SELECT, (system,)))
             _write(conn, lived(known, tonight, _holding(system)))
@@ -172,6 +173,22 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
                 conn.execute('REPLACE INTO parity_nights VALUES (?, ?, ?)',
                              (system, tonight.session, tonight.start))
         return _readable(conn.execute(_SELECT, (system,)))
+
+
+def unrecorded(system: str) -> list[str]:
+    """Return the nights that were stored since the last one that was recorded, oldest first: each was killed.
+
+    Those that were stored before this was ever asked of the system count as recorded."""
+    if not paths.database().exists():
+        store.make_database()
+    starts = database.starts()
+    newest = next(reversed(starts), '')
+    with _writing() as conn:
+        conn.execute('INSERT OR IGNORE INTO parity_nights VALUES (?, ?, ?)',
+                     (system, newest, starts.get(newest, 0.0)))
+        last = starts.get(*conn.execute(_LAST, (system,)).fetchone())
+    later = filter(None, (database.brief(uuid) for uuid, start in starts.items() if start > last))
+    return [session.uuid for session in later if session.system == system and session.selection]
 
 
 def _holding(system: str) -> set[str]:
