@@ -24,8 +24,10 @@ class Stored:
         paths.database().parent.mkdir(parents=True, exist_ok=True)
         self.database = sqlite3.connect(paths.database())
         self.database.executescript(
-            'CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, json_blob TEXT);'
-            'CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, session_uuid TEXT)')
+            'CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, '
+            'json_blob TEXT, report_file TEXT);'
+            'CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, '
+            'job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT)')
         self.count = 0
 
     def add(self, *cases: dict[str, Any], plan: list[dict] | None = None, uuid: str = '',
@@ -38,8 +40,8 @@ class Stored:
         report['parity_session']['plan']['system'] = system
         report['parity_session']['facts'] = facts or {}
         began = report['session_info']['time_start_unix']
-        self.database.execute('INSERT INTO sessions VALUES (?, ?, ?)', (uuid, began, json.dumps(report)))
-        self.database.executemany('INSERT INTO testcases VALUES (?, ?, ?, ?, ?)', [
+        self.database.execute('INSERT INTO sessions VALUES (?, ?, NULL, ?, NULL)', (uuid, began, json.dumps(report)))
+        self.database.executemany('INSERT INTO testcases VALUES (?, ?, ?, ?, NULL, ?, NULL)', [
             (*(c[name] for name in ('name', 'system', 'partition', 'environ')), uuid) for c in cases])
         self.database.commit()
         self.count += 1

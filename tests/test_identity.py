@@ -17,7 +17,7 @@ def names(check: str, *arguments: str) -> set[str]:
     """The cases of a check that `reframe ARGUMENTS` would run or lack a program for."""
     file, = (file for file in (TOP / 'checks').rglob('*.py') if re.search(rf'^class {check}\(', file.read_text(), re.M))
     made = plan.of_command(['-c', str(file), '-r', *arguments])
-    assert not made.problems
+    assert not [problem for problem in made.problems if 'the selection is empty' not in problem.what]
     return {c.case for c in made.cases}
 
 

@@ -193,7 +193,7 @@ def test_a_checkout_with_a_hostile_name_is_quoted(site, monkeypatch, tmp_path):
 @pytest.mark.parametrize('system, text, said', [
     ('example-slurm', 'build: {cores: 129}', '129 cores can never be had: a node has 128'),
     ('example-slurm', 'nightly: {memory: 300G}', 'memory 300G can never be had: a node has 240 GiB'),
-    ('example-slurm', 'build: {gpus: 1}', '1 GPUs can never be had: a node has 0'),
+    ('example-slurm', 'build: {gpus: 1}', '1 GPU can never be had: a node has 0'),
     ('example-slurm', 'build: {project: climate}', "project 'climate': only PBS has one; name an account"),
     ('example-pbs', 'nightly: {qos: high}', 'PBS has no QOS; name a queue'), ('example-pbs', 'build: {options: [-j oe]}', 'makes ReFrame wait for ever'),
     ('example-pbs', "build: {options: ['-l walltime=1:00,select=2']}", 'PBS ignores a second select'),

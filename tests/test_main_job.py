@@ -148,7 +148,7 @@ def test_nightly_finds_the_references_judges_reports_and_states_its_seconds_and_
 
 
 @pytest.mark.parametrize('requires, code, said', [
-    ('[]', 0, 'no mpirun: hpcc; no Spack: HPL STREAM); parity doctor --system local says what they need'),
+    ('[]', 0, 'no mpirun: hpcc; no Spack: HPL STREAM; parity\'s own: filecopy); parity doctor --system local says what they need'),
     ('[hpcc]', 3, 'Hpcc: never ran (incident 1, new) no environment offers hpcc (no mpirun), which the system requires')])
 def test_without_an_mpi_a_code_is_skipped_unless_the_system_requires_it(checkout, tmp_path, requires, code, said):
     site = checkout / 'systems' / 'local' / 'system.yaml'

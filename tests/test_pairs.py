@@ -96,7 +96,7 @@ def test_a_pair_that_fails_or_hangs_is_named(launched, mpirun, why):
 
 @pytest.mark.parametrize('change, error, why', [
     (('parity-pairs-end failed 0', ''), Incomplete, 'ends without "parity-pairs-end failed'),
-    (('parity-pairs-end failed 0', 'parity-pairs-end failed 1'), Incomplete, '1 pairs failed'),
+    (('parity-pairs-end failed 0', 'parity-pairs-end failed 1'), Incomplete, '1 pair failed'),
     (('nodes 4', 'nodes 5'), Incomplete, 'there are 5 nodes'),
     (('parity-pair-end n2 n3 exit 0', 'parity-pair-end n2 n3 exit 1'), Incomplete, 'pair n2 n3: exit code 1'),
     (('pair n2 n3\n', 'pair n1 n4\n'), Wrong, 'has not begun'),

@@ -552,7 +552,7 @@ def test_what_a_system_can_run_and_how_long_it_takes(onebox, kept):
     assert [p.case.point['code'] for p in here.planned(read, 'trial', 'onebox', quick=True)] == ['X', 'X']
     turned = here.planned(read, 'trial', 'onebox', partitions=['virtual', 'physical'])
     assert {p.case.point['side']: p.partition for p in turned} == {'a': 'virtual', 'b': 'physical'}
-    assert '  1 experiments, 1 can run, 1 measured here' in parity('study', 'list', '--system', 'onebox').stdout
+    assert '  1 experiment, 1 can run, 1 measured here' in parity('study', 'list', '--system', 'onebox').stdout
     shown = parity('study', 'show', 'trial', '--system', 'onebox').stdout
     assert '2 of 4 cases not testable here: no environment of virtual offers hpcc' in shown and 'quick     code X; 3 repeats' in shown
 
