@@ -82,6 +82,18 @@ def results(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
+def mounted(tmp_path):
+    """A tmpfs of 2 MB."""
+    folder = tmp_path / 'disk'
+    folder.mkdir()
+    mount = ['mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', folder]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip('needs the right to mount a tmpfs')
+    yield folder
+    subprocess.run(['umount', folder], check=True)
+
+
+@pytest.fixture
 def stored(results):
     """A database of sessions as ReFrame has it; each begins a day after the one before."""
     from stored import Stored

@@ -114,6 +114,18 @@ def test_what_is_asked_wrongly_or_not_stored(stored):
     assert 'since then' in parity('export', '--csv', '-', '--since', '1s').stderr
 
 
+def test_a_full_disk_is_named_with_the_file(nights, results, mounted):
+    place = mounted / 'results'
+    shutil.copytree(results, place, ignore=shutil.ignore_patterns('cache'))
+    shell('cat /dev/zero >fill', mounted)
+    for option, file in (('--csv', mounted / 'x.csv'), ('--openmetrics', mounted / 'x.prom')):
+        done = parity('export', option, str(file))
+        assert (done.returncode, done.stderr) == (4, f'parity: {file}: No space left on device\n')
+    done = parity('export', '--csv', '-', PARITY_RESULTS=str(place))
+    assert done.returncode == 4 and re.fullmatch(f'parity: {place}/cache/.*: No space left on device\n', done.stderr), done.stderr
+    assert not [file for file in mounted.rglob('*') if file.name.startswith('.') or file.parent == mounted and file.suffix]
+
+
 class Server(http.server.BaseHTTPRequestHandler):
     got: list[dict] = []
     headers_got: list[str] = []

@@ -141,16 +141,6 @@ def empty(places):
     return not any(list(place.iterdir()) for place in places)
 
 
-@pytest.fixture
-def mounted(tmp_path):
-    """A tmpfs of 2 MB."""
-    mount = ['mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', tmp_path]
-    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip('needs the right to mount a tmpfs')
-    yield tmp_path
-    subprocess.run(['umount', tmp_path], check=True)
-
-
 # Both programs
 
 @pytest.mark.parametrize('name', PROGRAM)

@@ -253,6 +253,18 @@ def test_a_killed_run_is_recovered_with_its_figures(checkout):
     assert found['Speed', 'rate']['value'] == 100 and found['Then', 'rate']['verdict'] == 'missing'
 
 
+def test_a_session_that_reframe_cannot_store_is_said_and_recovered(checkout):
+    (checkout / 'checks' / 'speed.py').write_text(SPEED)
+    line = 'reframe -c checks/speed.py -r'
+    run(checkout, line)
+    with contextlib.closing(sqlite3.connect(checkout / 'results' / 'results.db')) as conn:
+        conn.execute("CREATE TRIGGER full BEFORE INSERT ON sessions BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END")
+        done = run(checkout, line)
+        assert f'parity: {checkout}/results/results.db: ReFrame did not store the session: the next run recovers' in done.stderr, done.stderr
+        conn.execute('DROP TRIGGER full')
+    assert 'recovered 1 finished case' in run(checkout, line).stderr and len(stored(checkout)) == 3
+
+
 OLD = """
 site_configuration = {
     'systems': [{'name': 'NAME', 'hostnames': ['.*'], 'partitions': [

@@ -23,21 +23,16 @@ def write(file: Path, text: str | bytes) -> Path:
     """Write ``file`` aside and to the disk, then rename it. Keeps the permissions, makes the folder.
 
     Follows a link, except below results/ (`_place`)."""
-    return replace(file, lambda aside: aside.write_bytes(text.encode() if isinstance(text, str) else text))
+    with _replaced(file) as aside, aside.open('wb') as out:
+        out.write(text.encode() if isinstance(text, str) else text)
+        out.flush()
+        os.fsync(out.fileno())
+    return _place(file)
 
 
 def update(file: Path, text: str) -> Path:
     """Do as ``write`` does, but leave a file alone that has this text already."""
     return file if file.exists() and file.read_bytes() == text.encode() else write(file, text)
-
-
-def replace(file: Path, make: Callable[[Path], object]) -> Path:
-    """Do as ``write`` does, with the file that ``make`` writes."""
-    with _replaced(file) as aside:
-        make(aside)
-        with aside.open('rb') as written:
-            os.fsync(written.fileno())
-    return _place(file)
 
 
 def write_all(contents: dict[Path, bytes]) -> None:
@@ -49,6 +44,7 @@ def write_all(contents: dict[Path, bytes]) -> None:
 
 @contextlib.contextmanager
 def _replaced(file: Path) -> Iterator[Path]:
+    """Yield a file that takes the place of ``file`` at the end. An OSError without a name names ``file``."""
     file = _place(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f'.{file.name}.{os.getpid()}')
@@ -59,6 +55,9 @@ def _replaced(file: Path) -> Iterator[Path]:
         if file.exists():
             aside.chmod(file.stat().st_mode & 0o777)
         os.replace(aside, file)
+    except OSError as err:      # a full disk, found while writing, names no file
+        err.filename = file if err.filename in (None, aside, str(aside)) else err.filename
+        raise
     finally:
         aside.unlink(missing_ok=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import io
 import json
 import os
 from collections import Counter
@@ -97,7 +98,8 @@ def _files(uuids: Iterable[str]) -> list[Path]:
             file = database.file(uuid, 'parquet')
             if not _whole(file) or not database.file(uuid, 'json').exists():
                 session = database.read(uuid)
-                files.replace(file, of_session(session).write_parquet)
+                of_session(session).write_parquet(kept := io.BytesIO())
+                files.write(file, kept.getvalue())
                 database.keep(session)
             found.append(file)
         except database.Unreadable as err:

@@ -146,7 +146,7 @@ def _close(current: Current, pid: int, system: str) -> None:
     try:
         if not database.holds(current.id):
             if current.entered:
-                return
+                raise InfrastructureError(f'{paths.database()}: ReFrame did not store the session')
             store.store(store.as_report({'id': current.id}, [], current.began, time.time(),
                                         cmdline=' '.join(sys.argv)))
         current.journal.unlink(missing_ok=True)
