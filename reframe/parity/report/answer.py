@@ -306,8 +306,8 @@ def lines(verdict: Verdict, exits: bool = True) -> list[tuple[str, str]]:
     """Return (text, style) for each line of the answer. ``exits``: parity's program ends with its exit code."""
     answer, code = of(verdict), verdict.exit_code
     style = 'bold red' if code else 'bold green'
-    shown = f'  (exit code {code})' if code and exits else ''
-    said = [(text, style) for text in _wrapped(answer.sentence + shown)]
+    shown = f'  (exit\xa0code\xa0{code})' if code and exits else ''
+    said = [(text.replace('\xa0', ' '), style) for text in _wrapped(answer.sentence + shown)]
     age = f' ({figures.duration(verdict.session.age)} old)' if verdict.session.age >= 0 else ''
     head = answer.head.replace(' · session ', f'{age} · session ')
     parts = head.replace(' ', '\xa0').replace('\xa0·\xa0', ' ·\xa0')       # a line ends between parts only

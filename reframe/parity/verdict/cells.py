@@ -154,7 +154,8 @@ def with_power(cell: Cell) -> Cell:
         return cell
     why = 'no bound shows a slowdown' if cell.visible is None \
         else f'a slowdown shows from {percent(cell.visible)} on'
-    return cell.model_copy(update={'verdict': 'blind', 'reason': sentence(cell.reason, why)})
+    reason = cell.reason if why in cell.reason else sentence(cell.reason, why)
+    return cell.model_copy(update={'verdict': 'blind', 'reason': reason})
 
 
 def sentence(*parts: str) -> str:
