@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import functools
 
@@ -12,6 +13,7 @@ import nights
 import sessions as made
 from commands import parity, process
 from parity import plan
+from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.report import answer
 from parity.system import systems
@@ -71,6 +73,20 @@ def test_a_fault_that_is_over_or_another_or_plainly_worse_counts_again(top, fiel
     assert judged.exit_code == code and bool(cell.acknowledged) == (value < 100 and code == 0) and reason in cell.reason
     assert bool(cell.outgrown) == (reason == WORSE) and judged.next.startswith('parity show') == bool(code)
     assert warning in ''.join(judged.warnings) and bool(judged.warnings) == bool(warning)
+
+
+def test_a_verdict_parses_the_file_once_and_does_not_look_through_all_cells_for_each(top, monkeypatch):
+    cases, calls = [f'Toy %n={number}' for number in range(20)], collections.Counter()
+    written(top, *({'cell': f'{each.replace(" ", "")}.hpl@local:default'} for each in cases))
+
+    def counted(module, name):
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda first, *given: calls.update([(name, first == top)]) or function(first, *given))
+    counted(acks, 'cell_id')
+    counted(yamlfile, '_parsed')
+    judged = made.verdict_on(made.report([case(84.0, each, refs=BAND) for each in cases], [*map(made.planned, cases)]))
+    assert sum(map(bool, (cell.acknowledged for cell in judged.cells))) == 20 == len(acks.read('local'))
+    assert calls['_parsed', True] == 1 and calls['cell_id', False] <= 3 * len(judged.cells)    # not for each acknowledgement
 
 
 FAILED = [case('absent', latency='absent', result='fail', fail_phase='run')]

@@ -97,8 +97,13 @@ def _measure(path: Path, events: Iterable[yaml.Event]) -> None:
 
 def load(path: Path) -> tuple[Any, yaml.Node | None]:
     """Return the file's data and its node tree (for line numbers). UsageError gives file and line."""
+    return parse(path, text_of(path))
+
+
+def text_of(path: Path) -> str:
+    """Return the file's text. UsageError where it cannot be read."""
     try:
-        return parse(path, path.read_text(encoding='utf-8'))
+        return path.read_text(encoding='utf-8')
     except UnicodeDecodeError as err:
         raise UsageError(f'{path}: not YAML in UTF-8: {err}') from None
     except OSError as err:
@@ -174,11 +179,16 @@ def line_of(node: yaml.Node | None, keys: tuple) -> int:
 
 def read(path: Path, model: type[Model]) -> Model:
     """Return the file as ``model``. UsageError gives file, line, key and what would be valid."""
-    data, node = load(path)
+    return valid(path, text_of(path), model)[0]
+
+
+def valid(path: Path, text: str, model: type[Model]) -> tuple[Model, yaml.Node]:
+    """Return what ``read`` returns, of the text of ``path``; and its node tree."""
+    data, node = parse(path, text)
     if not isinstance(data, dict):
         raise UsageError(f'{path}:1: must be a mapping of keys to values')
     try:
-        return model.model_validate(data)
+        return model.model_validate(data), node
     except ValidationError as err:
         lines = [f'{path}:{line_of(node, keys)}: {".".join(map(str, keys))}{": " if keys else ""}{what}'
                  for keys, what in told(data, model, err.errors())]

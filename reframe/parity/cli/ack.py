@@ -99,10 +99,10 @@ def listing(system: str) -> None:
     """Print what is acknowledged on every system, or on one, and how those cells stand."""
     named = [systems.read(system).name] if system else systems.names()
     found = [ack for name in named for ack in acks.read(name)]
-    newest = show.newest() if found else {}
+    newest = acks.by_name(show.newest()) if found else {}
     said = [] if found else ['nothing is acknowledged' + (f' on {system}' if system else '')]
     for ack in found:
-        found_now = {cell.verdict for cell in acks.fitting(ack, newest)}
+        found_now = {cell.verdict for cell in newest.get(ack.cell, ())}
         words = ', '.join(sorted(found_now))
         stands = words or 'not measured in the newest sessions'
         if not ack.holds(datetime.date.today()):

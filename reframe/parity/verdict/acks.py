@@ -17,6 +17,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Literal
@@ -91,19 +92,24 @@ def read(system: str) -> list[Ack]:
     return [ack for _, ack in _placed(system)]
 
 
-def _placed(system: str) -> list[tuple[str, Ack]]:
+def _placed(system: str) -> tuple[tuple[str, Ack], ...]:
     """Each acknowledgement, after its file and line."""
     file = path(system)
-    if not file.exists():
-        return []
-    found, node = yamlfile.read(file, Acks).acks, yamlfile.load(file)[1]
-    places = [f'{file}:{yamlfile.line_of(node, ("acks", i, "cell"))}: ' for i in range(len(found))]
-    for i, ack in enumerate(found):
+    return _parsed(system, file, yamlfile.text_of(file)) if file.exists() else ()
+
+
+@lru_cache(maxsize=8)       # a verdict reads them several times
+def _parsed(system: str, file: Path, text: str) -> tuple[tuple[str, Ack], ...]:
+    valid, node = yamlfile.valid(file, text, Acks)
+    known: dict[str, tuple[str, Ack]] = {}
+    for i, ack in enumerate(valid.acks):
+        place = f'{file}:{yamlfile.line_of(node, ("acks", i, "cell"))}: '
         if (of := NAME.fullmatch(ack.cell)['system']) != system:
-            raise UsageError(f'{places[i]}{ack.cell} is of system {of!r}, this file of {system!r}')
-        if any(ack.cell == earlier.cell for earlier in found[:i]):
-            raise UsageError(f'{places[i]}{ack.cell} is acknowledged twice')
-    return list(zip(places, found, strict=True))
+            raise UsageError(f'{place}{ack.cell} is of system {of!r}, this file of {system!r}')
+        if ack.cell in known:
+            raise UsageError(f'{place}{ack.cell} is acknowledged twice')
+        known[ack.cell] = place, ack
+    return tuple(known.values())
 
 
 def problems(system: System, plan: Plan) -> list[str]:
@@ -165,8 +171,8 @@ def applied(cells: list[Cell], system: str, today: datetime.date, over: Collecti
     """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement.
 
     ``over``: incidents whose acknowledgement holds no more."""
-    known = names(cells)
-    fits = [(ack, fitting(ack, known)) for ack in read(system)]
+    known = by_name(names(cells))
+    fits = [(ack, known.get(ack.cell, [])) for ack in read(system)]
     holding: dict[int, Ack] = {}
     for ack, own in fits:
         for cell in own if ack.holds(today) and ack.incident not in over else ():
@@ -201,11 +207,13 @@ def level_of(cell: Cell, share: float) -> tuple[float, float]:
     return cell.expected + math.copysign(share * abs(cell.expected), cell.value - cell.expected), cell.expected
 
 
-def fitting(ack: Ack, known: Mapping[str, Cell]) -> list[Cell]:
-    """Return the cells that ``ack`` names; without an environment it names those of all environments."""
-    if NAME.fullmatch(ack.cell)['environ']:
-        return [known[ack.cell]] if ack.cell in known else []
-    return [cell for cell in known.values() if cell_id(vars(cell)) == ack.cell]
+def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
+    """Return the cells that each name means: a name without an environment means those of all environments."""
+    found: dict[str, list[Cell]] = {}
+    for name, cell in known.items():
+        for each in {name, cell_id(vars(cell))}:
+            found.setdefault(each, []).append(cell)
+    return found
 
 
 def _noted(cell: Cell, ack: Ack) -> Cell:

@@ -241,9 +241,9 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
 
 def _held(cells: list[Cell], system: str) -> dict[int, acks.Ack]:
     """Return the acknowledgement of each cell's slowdown, by the cell's id, as far as one holds."""
-    known, today = names(cells), datetime.date.today()
+    known, today = acks.by_name(names(cells)), datetime.date.today()
     return {id(cell): ack for ack in acks.read(system)
-            if ack.holds(today) and ack.word in (None, 'regressed') for cell in acks.fitting(ack, known)}
+            if ack.holds(today) and ack.word in (None, 'regressed') for cell in known.get(ack.cell, ())}
 
 
 def _acked(cells: list[Cell], system: str) -> list[str | None]:
