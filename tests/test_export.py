@@ -16,9 +16,8 @@ import pytest
 
 from commands import parity, process
 from conftest import shell
-from parity.base import codes
+from parity.base import codes, units
 from parity.base.errors import UsageError
-from parity.report import export
 from parity.site import assemble
 from stored import case
 
@@ -38,6 +37,8 @@ def nights(stored, results):
     (results / 'heartbeat').mkdir()
     (results / 'heartbeat' / 'local.json').write_text('{"system": "local", "start": "2026-11-22T01:00:02Z", "end": null, "exit_code": null}')
     (results / 'heartbeat' / 'other.json').write_text('{"system": "other", "start": 7}')
+    for name, wrong in (('other2', '"exit_code": true'), ('other3', '"exit_code": [0]'), ('other4', '"exit_code": 0, "system": ["other4"]')):
+        (results / 'heartbeat' / f'{name}.json').write_text(f'{{"system": "{name}", "start": "2026-11-22T01:00:02Z", "end": null, {wrong}}}')
 
 
 def test_metrics_have_base_units_words_and_heartbeats(nights, tmp_path):
@@ -67,14 +68,15 @@ def test_promtool_takes_the_metrics(nights):
 @pytest.mark.parametrize('unit, name, factor', [
     ('GB/s', 'bytes_per_second', 1e9), ('MiB/s', 'bytes_per_second', 2 ** 20), ('us', 'seconds', 1e-6), ('Mb/s', 'bytes_per_second', 125e3),
     ('Gflop/s', 'flop_per_second', 1e9), ('GUP/s', 'updates_per_second', 1e9), ('%', 'ratio', .01), ('ns/byte', 'seconds_per_byte', 1e-9), ('', '', 1),
-    ('1/GB', 'per_byte', 1e-9), ('Matom-step/s', 'atom_steps_per_second', 1e6), ('MHz', 'hertz', 1e6), ('Count of "é"', 'count_of', 1)])
+    ('1/GB', 'per_byte', 1e-9), ('Matom-step/s', 'atom_steps_per_second', 1e6), ('MHz', 'hertz', 1e6), ('mb/s', 'mb_per_second', 1), ('mW', 'watts', 1e-3),
+    ('Gflops', 'flop_per_second', 1e9), ('Gflops/s', 'flop_per_second', 1e9), ('Count of "é"', 'count_of', 1)])
 def test_a_unit_in_base_units(unit, name, factor):
-    assert export.base_unit(unit) == (name, pytest.approx(factor))
+    assert units.base_unit(unit) == (name, pytest.approx(factor))
 
 
 def test_no_unit_of_a_code_breaks_a_name():
     for unit in {unit for code in codes.every() for unit in code.units.values()}:
-        assert re.fullmatch('[a-z_]*', export.base_unit(unit)[0]), unit
+        assert re.fullmatch('[a-z_]*', units.base_unit(unit)[0]), unit
 
 
 def test_the_table_has_every_figure_with_its_word(nights):

@@ -60,6 +60,16 @@ BODIES = {
                "@performance_function('s')\ndef text(self):\n    return 'abc'\n@performance_function('s')\ndef nan(self):\n    return float('nan')",
                {'bad': ('wrong', 'ZeroDivisionError: division by zero'), 'good': ('unreferenced', ''),
                 'text': ('wrong', "gives 'abc', which is no number"), 'nan': ('wrong', 'nan is nan')}),
+    'Killed': ("postrun_cmds = ['kill -SEGV $$']", {'passed': ('failed', 'ended by signal 11 (Segmentation fault)')}),
+    'Shell': ("postrun_cmds = ['exit 137']", {'passed': ('failed', 'ended by signal 9 (Killed)')}),
+    'Ends': ("postrun_cmds = ['exit 3']\n@performance_function('Mop/s')\ndef rate(self):\n    return self.figure()", {'rate': ('unreferenced', 'exit code 3')}),
+    'Units': ("reference = {'*': {'off': (3, -0.1, 0.1, 'GB/s'), 'same': (100, -0.1, 0.1, 'Gflop/s')}}\n"
+              "@performance_function('MB/s')\ndef off(self):\n    return 3\n@performance_function('Gflops')\ndef same(self):\n    return 100",
+              {'off': ('wrong', "is in 'MB/s', and its reference in 'GB/s'"), 'same': ('blind', "the check's own reference")}),
+    'Figures': ("@performance_function('MB/s')\ndef none(self):\n    return 0\n@performance_function('MB/s')\ndef large(self):\n    return 10**400\n"
+                "@performance_function('errors/s')\ndef bad(self):\n    return 0\n@performance_function('MB/s')\ndef passed(self):\n    return 7",
+                {'none': ('wrong', 'gives 0; a figure that is better when it is higher must be above 0'), 'large': ('wrong', 'gives 1000000'),
+                 'bad': ('unreferenced', ''), 'passed': ('unreferenced', '')}),
     'Strange': ("@performance_function('frobs')\ndef speed(self):\n    return self.figure()",
                 {'speed': ('unreferenced', "direction unknown: checks/many.py:LINE: the unit 'frobs' is neither a time nor a rate")}),
     'Stated': ("@performance_function('frobs')\ndef speed(self):\n    return self.figure()", {'speed': ('unreferenced', '')}),
@@ -165,6 +175,7 @@ def judged(shared) -> tuple[Path, dict]:
             done = run(copy, f"reframe -c checks/ -r -n '{names}' -S size=nightly")
             (folder / 'printed').write_text(done.stdout + done.stderr)
             (folder / 'verdict.json').write_text(json.dumps(verdict(copy)))
+            run(copy, f'parity export --csv {folder}/figures.csv')
 
     folder = shared.once('foreign', make)
     return folder, json.loads((folder / 'verdict.json').read_text())
@@ -193,6 +204,13 @@ def test_a_direction_that_nothing_states_is_in_adopt_yaml_and_a_wrong_entry_is_n
     said = ' '.join(found['warnings'])
     assert "checks/adopt.yaml:3: unknown check 'Statde'; did you mean 'Stated'?; valid: Answer, " in said
     assert 'checks/adopt.yaml:4: Hpcg: its own check says what is better of gflops' in said
+
+
+def test_exit_codes_faults_and_a_metric_called_passed(judged):
+    folder, found = judged
+    assert found['trust'].startswith('1 case passed with an exit code other than 0; ')
+    assert cells(found)['Figures', 'bad']['better'] == 'lower'
+    assert ',Figures,Figures,own,passed,MB/s,higher,0,7.0,' in (folder / 'figures.csv').read_text()
 
 
 def test_a_path_of_system_yaml_is_loaded_and_a_tag_names_the_subsystem(judged):

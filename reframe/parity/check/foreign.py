@@ -98,11 +98,11 @@ class Adopted(rfm.RegressionTestPlugin):
             extras = self.current_environ.extras
             self.parity['software'] = {'provider': extras.get('provider', ''),
                                        'identity': ' '.join(map(str, self.modules))}
-            self._parity_refuse(adopt.fault(self))
+            self._parity_refuse('wrong', adopt.fault(self))
 
-    def _parity_refuse(self, why):
+    def _parity_refuse(self, status, why):
         if why:
-            self.parity |= {'status': 'wrong', 'reason': why}
+            self.parity |= {'status': status, 'reason': why}
             raise SanityError(why)
 
     def _parity_metrics(self):
@@ -147,7 +147,10 @@ class Adopted(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return
         self._parity_metrics()
-        for name, why in adopt.measure(self).items():
+        if self.job:
+            self._parity_refuse('failed', scheduled.ended(self.job) or scheduled.signalled(self.job))
+            self.parity['exitcode'] = self.job.exitcode or 0
+        for name, why in adopt.measure(self, self.current_partition.fullname).items():
             self.parity['metrics'][name]['absent'] = why
         if TEST_BED in self.current_partition.features:
             why = {'word': 'test bed', 'reason': 'the partition only tries checks'}

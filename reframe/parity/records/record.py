@@ -69,6 +69,7 @@ class Run:
     attempt: int                # from 1
     fixture: bool
     unfinished: bool            # the whole run was stopped before this attempt ended
+    exitcode: int               # of a program whose figures count all the same
     disturbed: str              # who took CPUs of the job, where it was more than is allowed
     subsystem: str
     size: str
@@ -206,8 +207,8 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
         status=status, reason=reason, retry=False,
         attempt=raw.get('run_index', 0) + 1,
         unfinished=bool(status) and raw['result'] in ('abort', _NEVER_ENDED) or reason.startswith(scheduled.OVER),
-        disturbed=str(record.get('disturbed') or ''), subsystem=record.get('subsystem', ''),
-        size=record.get('size', ''), changed=changed, variant=variant,
+        exitcode=record.get('exitcode') or 0, disturbed=str(record.get('disturbed') or ''),
+        subsystem=record.get('subsystem', ''), size=record.get('size', ''), changed=changed, variant=variant,
         software=str((record.get('software') or {}).get('identity', '')),
         nodes=(nodes,) if isinstance(nodes, str) else tuple(nodes), jobid=str(raw.get('jobid') or ''),
         output=str((raw.get('outputdir') if passed else raw.get('stagedir')) or ''),
@@ -275,7 +276,7 @@ def _figures(raw: dict[str, Any], record: dict[str, Any]) -> dict[str, Figure]:
         declared, label = metrics.get(name, {}), labels.get(name, {})
         value, reference, low, high, unit, *_ = (*stored.get(name, (None,) * 4), '')
         low, high, reference = band(reference, low, high)
-        if name == PASSED and name not in stored:
+        if name == PASSED and name not in stored and not (declared.get('unit') or declared.get('better')):
             value, label = 1.0, {'word': PASSED}
         found[name] = Figure(
             None if value is None else float(value), low, high, reference, declared.get('unit') or unit or '',

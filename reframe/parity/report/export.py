@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime
 import io
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from parity.base import paths
+from parity.base import paths, units
 from parity.base.errors import NothingMeasured
 from parity.base.text import in_csv, visible
 from parity.plan import PASSED
@@ -22,37 +21,6 @@ from parity.verdict.model import WORDS, Cell, Verdict
 
 if TYPE_CHECKING:
     import polars as pl
-
-_POWERS = {'p': 1e-12, 'n': 1e-9, 'u': 1e-6, 'µ': 1e-6, 'μ': 1e-6, 'm': 1e-3, '': 1.0, 'k': 1e3,
-           **{prefix: 1000.0 ** n for n, prefix in enumerate('KMGTPE', 1)},
-           **{f'{prefix}i': 1024.0 ** n for n, prefix in enumerate('KMGTPE', 1)}}
-#: Our units without a prefix, and Prometheus' name of each.
-_STEMS = {'s': 'seconds', 'B': 'bytes', 'b': 'bytes', 'bit': 'bytes', 'Hz': 'hertz', 'flop': 'flop',
-          'flops': 'flop', 'op': 'operations', 'ops': 'operations', 'up': 'updates', 'UP': 'updates',
-          'atom-step': 'atom_steps', 'W': 'watts', 'J': 'joules'}
-_BITS = ('b', 'bit')
-_UNIT = re.compile(rf'({"|".join(sorted(_POWERS, key=len, reverse=True))})({"|".join(_STEMS)})')
-#: Units without a dimension, and endings that OpenMetrics keeps for itself.
-_BARE = {**dict.fromkeys(('', '1', 'count', 'total', 'sum'), ('', 1.0)), '%': ('ratio', 0.01)}
-
-
-def base_unit(unit: str) -> tuple[str, float]:
-    """Return the unit's name by the rules of Prometheus, in base units, and the factor: GB/s is bytes_per_second,
-    1e9. An unknown unit keeps its name and its figures."""
-    above, slash, below = unit.partition('/')
-    (name, factor), (per, divisor) = _part(above), _part(below)
-    if not slash:
-        return name, factor
-    singular = per if per not in ('seconds', 'bytes') else per[:-1]
-    return '_'.join(filter(None, (name, 'per', singular))), factor / divisor
-
-
-def _part(unit: str) -> tuple[str, float]:
-    if unit in _BARE:
-        return _BARE[unit]
-    if found := _UNIT.fullmatch(unit):
-        return _STEMS[found[2]], _POWERS[found[1]] / (8 if found[2] in _BITS else 1)
-    return re.sub('[^a-z0-9]+', '_', unit.lower()).strip('_'), 1.0
 
 
 # ---- metrics
@@ -96,7 +64,7 @@ def _of_verdict(add, verdict: Verdict) -> None:
         word = 'known' if cell.acknowledged else cell.verdict
         add('cell_word', 'The word of each cell in the newest session: 1 at its word.', 1, **of, word=word)
         if cell.value is not None:
-            unit, factor = base_unit(cell.unit)
+            unit, factor = units.base_unit(cell.unit)
             add('figure', 'The figure of each cell in the newest session, the median of its runs.',
                 cell.value * factor, unit, **of)
     words = Counter('known' if cell.acknowledged else cell.verdict for cell in verdict.cells)
@@ -116,17 +84,19 @@ def _heartbeats() -> Iterator[dict[str, Any]]:
         try:
             said = json.loads(file.read_bytes())
             began = datetime.datetime.fromisoformat(said['start'].replace('Z', '+00:00'))
+            if not isinstance(said['system'], str) or type(said['exit_code']) not in (int, type(None)):
+                continue
             yield {**said, 'start': began.timestamp()}
         except (OSError, *database.MALFORMED):
             continue
 
 
 def _of_heartbeat(add, said: dict[str, Any]) -> None:
-    system = str(said.get('system', ''))
+    system = said['system']
     add('heartbeat_age', 'How long ago the last ci/nightly began, when this was written.',
         max(0.0, time.time() - said['start']), 'seconds', system=system)
     add('heartbeat_start_timestamp', 'When the last ci/nightly began.', said['start'], 'seconds', system=system)
-    if isinstance(said.get('exit_code'), int):
+    if said['exit_code'] is not None:
         add('heartbeat_exit_code', 'How the last ci/nightly ended; absent while it runs, or where it died.',
             said['exit_code'], system=system)
 
@@ -182,7 +152,8 @@ def _of_system(system: str, since: float) -> pl.DataFrame:
         'check', 'system', *history.CELL, 'unit', 'better').iter_rows(named=True)]
     words = nights.told(frame, judging.words(cells, system, newest.session.uuid, newest.budget.rate))
     rows = history.rows(uuid for uuid, start in starts.items() if start >= since).filter(
-        pl.col('system') == system, pl.col('metric') != PASSED, ~pl.col('reason').str.starts_with('skipped'))
+        pl.col('system') == system, pl.col('metric').ne(PASSED) | pl.concat_str('unit', 'better').ne(''),
+        ~pl.col('reason').str.starts_with('skipped'))
     began = pl.from_epoch((1000 * pl.col('start')).cast(pl.Int64), 'ms').dt.strftime('%Y-%m-%dT%H:%M:%SZ')
     said = pl.col('reason').str.split_exact(': ', 1)
     absent = pl.when(pl.col('reason') != '').then(said.struct[0])

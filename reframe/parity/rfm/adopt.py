@@ -20,14 +20,16 @@ from typing import Any, Literal
 import reframe.utility.sanity as sn
 from reframe.utility import ScopedDict, osext
 
-from parity.base import codes, paths, reasons, yamlfile
+from parity.base import codes, paths, reasons, units, yamlfile
 from parity.base.errors import unknown
 from parity.base.strict import Strict
 from parity.plan import OWN, PASSED
 
 _TIMES = r'(?:[pnumµμ]?s|(?:[mun]?sec(?:ond)?|(?:milli|micro|nano)second|min(?:ute)?|hr?|hour|day)s?)'
-_LOWER = re.compile(rf'{_TIMES}(?:/.+)?', re.I)
-_HIGHER = re.compile(r'.+/(?:s|sec|seconds?|min|minute|h|hr|hour|day)|[kmgtpe]?(?:flops|iops|hz|bps)', re.I)
+_FAULTS = r'(?:.*\b)?(?:error|retrans(?:mit|mission)?|fault|failure|drop|loss|miss|timeout|collision)(?:e?s)?'
+_LOWER = re.compile(rf'(?:{_TIMES}|{_FAULTS})(?:/.+)?', re.I)
+_HIGHER = re.compile(rf'(?!{_FAULTS}/).+/(?:s|sec|seconds?|min|minute|h|hr|hour|day)|'
+                     r'[kmgtpe]?(?:flops|iops|hz|bps)', re.I)
 
 
 class Direction(Strict):
@@ -144,26 +146,42 @@ def fault(check) -> str:
     return ''
 
 
-def measure(check) -> dict[str, str]:
+def measure(check, partition: str) -> dict[str, str]:
     """Take the figures of a check that has run, once. Return why a metric has none, by name.
 
     ReFrame passes a check whose performance function raises, or gives what is no number."""
+    stated = {each.name: (each, references(check, partition).get(each.name, ()))
+              for each in metrics(check, partition)}
     patterns = getattr(check, 'perf_patterns', None)
     found = patterns or check.perf_variables
     broken = {}
     with osext.change_dir(check.stagedir):
         for name, expression in [*found.items()]:
             try:
-                value = sn.evaluate(expression)
-                if isinstance(value, bool) or not isinstance(value, numbers.Real):
-                    raise TypeError(f'gives {value!r:.60}, which is no number')
+                value = _figure(sn.evaluate(expression), *stated.get(name, (Metric(name), ())))
             except Exception as err:
                 broken[name] = reasons.cut(f'{_raised(check, name, err)}: {type(err).__name__}: {err}')
                 del found[name]
                 continue
             found[name] = sn.defer(value) if patterns else \
-                sn.make_performance_function(sn.defer(float(value)), expression.unit)
+                sn.make_performance_function(sn.defer(value), expression.unit)
     return broken
+
+
+def _figure(value: Any, metric: Metric, reference: tuple) -> float:
+    """Return what a performance function gave as a figure. TypeError or ValueError where it cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f'gives {value!r:.60}, which is no number')
+    try:
+        figure = float(value)
+    except OverflowError:
+        raise ValueError(f'gives {value!r:.60}..., which is too large for a figure') from None
+    if metric.better == 'higher' and figure <= 0:
+        raise ValueError(f'gives {figure:g}; a figure that is better when it is higher must be above 0')
+    unit = (*reference, '', '', '', '')[3]
+    if unit and units.base_unit(unit) != units.base_unit(metric.unit):
+        raise ValueError(f'is in {metric.unit!r}, and its reference in {unit!r}; write one unit')
+    return figure
 
 
 def _raised(check, metric: str, err: Exception) -> str:

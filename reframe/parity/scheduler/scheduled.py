@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from pathlib import Path
 
@@ -134,6 +135,13 @@ def ended(job, complaints: str = '') -> str:
     on = f' on {", ".join(job.nodelist)}' if job.nodelist else ''
     limit = f', {job.time_limit:g} s' if what == _ENDED['TIMEOUT'] and job.time_limit else ''
     return f'{what}{limit} (job {job.jobid}{on}: {word})'
+
+
+def signalled(job) -> str:
+    """Say which signal ended the program; '' where none did. A shell ends with 128 and the signal's number."""
+    code = job.exitcode or 0
+    number = getattr(job, 'signal', None) or (code - 128 if 128 < code <= 128 + signal.NSIG else 0)
+    return f'ended by signal {number} ({signal.strsignal(number) or "unknown"})' if number else ''
 
 
 def no_output(job, stagedir: str) -> str:

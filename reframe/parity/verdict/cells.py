@@ -86,8 +86,10 @@ def _figure(metric: PlannedMetric, runs: list[Run], figures: dict) -> dict[str, 
     bound = {} if limit is None else {'limit': limit.value, 'limit_source': limit.source,
                                       'limit_certain': limit.certain, 'efficiency': figure.value / limit.value}
     verdict, reason = _word(metric, figure, limit, '' if calm else runs[0].disturbed)
-    reason = sentence(reason, reason and _device(metric.name, runs[0]), f'median of {len(runs)}' if len(runs) > 1
-                      else '', f'{others} more disturbed' if calm and others else '')
+    code = next((run.exitcode for run in runs if run.exitcode), 0)
+    reason = sentence(reason, reason and _device(metric.name, runs[0]), f'exit code {code}' if code else '',
+                      f'median of {len(runs)}' if len(runs) > 1 else '',
+                      f'{others} more disturbed' if calm and others else '')
     return {**_place(runs[0]), **bound, 'value': figure.value, 'reference': figure.reference, 'low': figure.low,
             'high': figure.high, 'visible': _visible(metric, figure), 'label': figure.label, 'verdict': verdict,
             'reason': reason,

@@ -99,7 +99,7 @@ def _judged(session: Record) -> Verdict:
     known, over = incidents.at(system.name, uuid, session.start)
     cells = incidents.numbered(cells, known, uuid) if known else cells
     cells, faults = acks.applied(cells, system.name, today, over)
-    coverage, trust = _coverage(cells, planned, _absent_programs(session), spack), _trust(cells, shared)
+    coverage, trust = _coverage(cells, planned, _absent_programs(session), spack), _trust(cells, shared, session)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
     cells = [*cells, *(incidents.numbered(missing, known, uuid) if known else missing)]
     counts = Counter(c.verdict for c in cells)
@@ -191,7 +191,7 @@ def _session(session: Record, planned: Plan) -> Session:
         cmdline=session.cmdline, reframe=session.reframe, software=session.announcement, facts=facts)
 
 
-def _trust(cells: list[Cell], shared: Budget) -> str:
+def _trust(cells: list[Cell], shared: Budget, session: Record) -> str:
     """Return the line with the number of judged cells, their judges, and the budget of false alarms."""
     by_history = sum(c.history not in ('', 'insufficient') for c in cells)
     short = sum(c.history == 'insufficient' for c in cells)
@@ -199,6 +199,8 @@ def _trust(cells: list[Cell], shared: Budget) -> str:
     judged = sum(has or c.history not in ('', 'insufficient') for has, c in zip(bounded, cells, strict=True))
     often = len(too_often(cells))
     said = f'{often} disturbed for {TOO_OFTEN} nights in a row or more; ' if often else ''
+    ended = sum(any(run.exitcode for run in runs) for runs in session.attempts.values())
+    said += f'{counted(ended, "case")} passed with an exit code other than 0; ' if ended else ''
     said += f'{judged} of {len(cells)} judged'
     said += f': {sum(bounded)}' if judged > sum(bounded) > 0 else ''
     said += ' against accepted bounds' if any(bounded) else \

@@ -1,0 +1,40 @@
+"""Units by the rules of Prometheus: names in full, figures in base units."""
+
+from __future__ import annotations
+
+import re
+
+_SMALL = {'p': 1e-12, 'n': 1e-9, 'u': 1e-6, 'µ': 1e-6, 'μ': 1e-6, 'm': 1e-3}
+_LARGE = {'k': 1e3, **{prefix: 1000.0 ** n for n, prefix in enumerate('KMGTPE', 1)},
+          **{f'{prefix}i': 1024.0 ** n for n, prefix in enumerate('KMGTPE', 1)}}
+_POWERS = {'': 1.0, **_SMALL, **_LARGE}
+#: Our units without a prefix, and Prometheus' name of each. Only the first may be divided: mb is no millibit.
+_DIVIDED = {'s': 'seconds', 'W': 'watts', 'J': 'joules', 'Hz': 'hertz'}
+_COUNTED = {'B': 'bytes', 'b': 'bytes', 'bit': 'bytes', 'flop': 'flop', 'flops': 'flop_per_second',
+            'op': 'operations', 'ops': 'operations', 'up': 'updates', 'UP': 'updates', 'atom-step': 'atom_steps'}
+_BITS = ('b', 'bit')
+_UNIT = re.compile(rf'({"|".join(sorted(_POWERS, key=len, reverse=True))})({"|".join(_DIVIDED)})'
+                   rf'|({"|".join(sorted(["", *_LARGE], key=len, reverse=True))})({"|".join(_COUNTED)})')
+#: Units without a dimension, and endings that OpenMetrics keeps for itself.
+_BARE = {**dict.fromkeys(('', '1', 'count', 'total', 'sum'), ('', 1.0)), '%': ('ratio', 0.01)}
+
+
+def base_unit(unit: str) -> tuple[str, float]:
+    """Return the unit's name by the rules of Prometheus, in base units, and the factor: GB/s is bytes_per_second,
+    1e9. An unknown unit keeps its name and its figures."""
+    above, slash, below = unit.partition('/')
+    (name, factor), (per, divisor) = _part(above), _part(below)
+    if not slash:
+        return name, factor
+    singular = per if per not in ('seconds', 'bytes') else per[:-1]
+    name = name.removesuffix(f'_per_{singular}')        # Gflops/s
+    return '_'.join(filter(None, (name, 'per', singular))), factor / divisor
+
+
+def _part(unit: str) -> tuple[str, float]:
+    if unit in _BARE:
+        return _BARE[unit]
+    if found := _UNIT.fullmatch(unit):
+        prefix, stem = filter(lambda part: part is not None, found.groups())
+        return {**_DIVIDED, **_COUNTED}[stem], _POWERS[prefix] / (8 if stem in _BITS else 1)
+    return re.sub('[^a-z0-9]+', '_', unit.lower()).strip('_'), 1.0
