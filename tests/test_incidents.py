@@ -6,6 +6,7 @@ import datetime
 import json
 import random
 import re
+import sys
 import threading
 from collections import Counter
 
@@ -18,6 +19,7 @@ from parity.records.outset import RERUN_OF
 from parity.report import answer
 from parity.session import retain
 from parity.verdict import acks, incidents, judge
+from parity.verdict.model import Attribution, Fault
 from sessions import case
 
 NODES = 'c1', 'c2', 'c3', 'c4'
@@ -223,3 +225,33 @@ def test_an_incident_of_a_node_waits_until_that_node_is_measured(site, stored):
     shown, found = night(100.0, 'c2')
     assert found['state'] == 'open' and 'not measured again on c1 since' in shown, shown
     assert night(100.0, 'c1')[1]['state'] == 'over'
+
+
+def work(nodes):
+    """The calls that a night with a slow figure on each of so many nodes takes, where as many incidents are open."""
+    calls = Counter()
+
+    class Faults(dict):
+        def __contains__(self, name):
+            calls['look'] += 1
+            return super().__contains__(name)
+
+    def bad(name, number):
+        return incidents.Seen(f'{name} {number}', ['regressed', 'node', f'n{number}', 'memory'],
+                              Fault(word='regressed', since=0.0, seen=0.0), [f'n{number}'], Attribution(), None, 'slow')
+    night = incidents.Night('local', 's', 1.0, {each.name: each for each in (bad('now', n) for n in range(nodes))}, {})
+    before = night._replace(bad={each.name: each for each in (bad('then', n) for n in range(nodes))})
+    known = [each.model_copy(update={'number': n, 'faults': Faults(each.faults)})
+             for n, each in enumerate(incidents.lived([], before), 1)]
+    sys.setprofile(lambda frame, event, _: calls.update([event] if frame.f_code.co_filename == incidents.__file__ else []))
+    try:
+        after = incidents.lived(known, night)
+    finally:
+        sys.setprofile(None)
+    assert [[*each.faults] for each in after] == [[f'then {n}', f'now {n}'] for n in range(nodes)]
+    return calls
+
+
+def test_work_grows_as_the_number_of_open_incidents_does():
+    few, many = work(50), work(100)
+    assert many['call'] < 2.5 * few['call'] and many['look'] <= 2.5 * few['look']

@@ -284,20 +284,38 @@ def key(cell: Cell) -> list[str]:
     return [cell.verdict, cell.partition, alike.get(cell.verdict, cell.reason)]
 
 
-def together(one: Sequence[str], its: Iterable[Change], other: Sequence[str], others: Iterable[Change]) -> bool:
-    """Return whether two causes, by their `key` and changes, are one: one place and part; an unknown place in a
-    partition that is slow as a whole; or one part and change, on several nodes, or on several partitions."""
-    if list(one) == list(other):
-        return True
-    short, long = sorted((one, other), key=len)
-    if one[0] == other[0] == 'regressed' and (len(short), len(long)) == (3, 4):
-        return long[1] != 'node' and short[1] in long[2].split(', ')
-    if not len(one) == len(other) == 4 or one[3] != other[3] or not one[3]:
-        return False
-    node = one[1] == 'node'
-    facts = [{(c.fact, c.old, c.new) for c in changes if c.fact not in _HARMLESS and bool(c.nodes) >= node}
-             for changes in (its, others)]
-    return node == (other[1] == 'node') and bool(facts[0] & facts[1])
+def _marks(key: Sequence[str], changes: Iterable[Change]) -> Iterator[tuple[tuple, tuple]]:
+    """Yield marks of a cause, each with the mark of the causes that it is one with.
+
+    Causes are one that have one place and part; of which one has no known place, and the partition of the other
+    is slow as a whole; or that have one part and change, on several nodes or on several partitions."""
+    yield (tuple(key),) * 2
+    if len(key) == 3 and key[0] == 'regressed':
+        yield ('unknown', key[1]), ('whole', key[1])
+    if len(key) == 4:
+        node = key[1] == 'node'
+        yield from ((('whole', place), ('unknown', place)) for place in key[2].split(', ') if not node)
+        yield from (((key[3], node, c.fact, c.old, c.new),) * 2 for c in changes
+                    if key[3] and c.fact not in _HARMLESS and bool(c.nodes) >= node)
+
+
+class _Causes:
+    """Causes in order, found by their marks."""
+
+    def __init__(self, causes: Iterable[tuple[Sequence[str], Iterable[Change]]] = ()):
+        self._first: dict[tuple, int] = {}
+        self._count = 0
+        for each in causes:
+            self.add(*each)
+
+    def add(self, key: Sequence[str], changes: Iterable[Change]) -> None:
+        for mark, _ in _marks(key, changes):
+            self._first.setdefault(mark, self._count)
+        self._count += 1
+
+    def place(self, key: Sequence[str], changes: Iterable[Change]) -> int | None:
+        """Return the place of the first cause that is one with this; None without one."""
+        return min((self._first[mark] for _, mark in _marks(key, changes) if mark in self._first), default=None)
 
 
 def grouped(found: Iterable[Seen]) -> list[list[Seen]]:
@@ -306,10 +324,14 @@ def grouped(found: Iterable[Seen]) -> list[list[Seen]]:
     for each in sorted(found, key=lambda each: -each.fault.loss):
         by_key[tuple(each.key)].append(each)
     groups: list[list[Seen]] = []
+    first = _Causes()
     for own in by_key.values():
-        first = own[0].key, own[0].cause.changes
-        fitting = next((g for g in groups if together(g[0].key, g[0].cause.changes, *first)), None)
-        groups.append(own) if fitting is None else fitting.extend(own)
+        cause = own[0].key, own[0].cause.changes
+        if (place := first.place(*cause)) is None:
+            groups.append(own)
+            first.add(*cause)
+        else:
+            groups[place].extend(own)
     return groups
 
 
@@ -327,12 +349,17 @@ def matched(groups: Iterable[list[Seen]], known: Sequence[Incident]) -> dict[str
     """Return the number of the incident of each, by name: that which has the cell, or the others of its group, or
     the same place and part; 0 for a new one."""
     found: dict[str, int] = {}
+    having: dict[str, list[Incident]] = defaultdict(list)
+    for incident in known:
+        for name in incident.faults:
+            having[name].append(incident)
+    stored = _Causes((incident.key, incident.changes) for incident in known)
     for group in groups:
-        own = {each.name: next((i.number for i in known if each.name in i.faults and _same(i, each)), 0)
+        own = {each.name: next((i.number for i in having.get(each.name, ()) if _same(i, each)), 0)
                for each in group}
-        joined, first = Counter(filter(None, own.values())).most_common(1), (group[0].key, group[0].cause.changes)
-        rest = joined[0][0] if joined else next(
-            (i.number for i in known if together(i.key, i.changes, *first)), 0)
+        joined = Counter(filter(None, own.values())).most_common(1)
+        place = stored.place(group[0].key, group[0].cause.changes)
+        rest = joined[0][0] if joined else 0 if place is None else known[place].number
         found |= {name: number or rest for name, number in own.items()}
     return found
 
