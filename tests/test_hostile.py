@@ -16,7 +16,7 @@ from parity.base import files, paths
 from parity.base.errors import InfrastructureError
 from parity.base.files import Lock
 from parity.records import database, history
-from parity.session import recovery
+from parity.session import recovery, retain
 from parity.verdict import incidents, judge
 from sessions import case
 from test_retain import store
@@ -128,12 +128,17 @@ def test_a_run_is_refused_before_it_measures_what_could_not_be_stored(results):
         assert done.returncode == 4 and OLDER[1] in done.stderr and 'Traceback' not in done.stderr, done.stdout + done.stderr
 
 
-def test_a_database_with_sessions_alone_is_kept_and_one_without_a_table_or_a_row_makes_room(results, tmp_path):
+@pytest.mark.parametrize('killed', ['DROP TABLE metadata', 'DELETE FROM metadata'])
+def test_a_database_that_a_kill_left_without_a_version_gets_one_and_takes_sessions(results, tmp_path, killed):
     store(paths.database(), 'a')
-    emptied('DROP TABLE metadata')
-    recovery.make_usable()
-    assert database.uuids() == ['a']
-    emptied('DELETE FROM sessions', 'DELETE FROM testcases', 'DROP TABLE testcases')
+    emptied(killed)
+    store(tmp_path / 'other.db', 'b')
+    assert retain.merge(tmp_path / 'other.db') == ({'local': 1}, 0) and database.uuids() == ['a', 'b']
+
+
+def test_a_database_without_a_table_or_a_row_makes_room(results, tmp_path):
+    store(paths.database(), 'a')
+    emptied('DELETE FROM sessions', 'DELETE FROM testcases', 'DROP TABLE testcases', 'DROP TABLE metadata')
     recovery.make_usable()
     assert not paths.database().exists()
     store(tmp_path / 'victim.db', 'b')

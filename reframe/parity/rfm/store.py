@@ -43,9 +43,8 @@ def store(report: dict[str, Any]) -> str:
 def make_database() -> None:
     """Let ReFrame make its tables, if they are absent."""
     from reframe.frontend.reporting.storage import StorageBackend
-    if not paths.database().exists():
-        with _runtime():
-            StorageBackend.default()._db_file()
+    with _runtime():
+        StorageBackend.default()._db_file()
 
 
 def version() -> str:

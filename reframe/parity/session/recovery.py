@@ -34,7 +34,8 @@ PROC = Path('/proc')
 
 
 def make_usable() -> None:
-    """Remove a database whose tables a full disk did not let ReFrame make: no run could use it.
+    """Remove a database whose tables a full disk or a kill did not let ReFrame make; give it its version if only
+    that lacks.
 
     Raises InfrastructureError for a file that could not take the session of a run, and holds something."""
     file = paths.database()
@@ -49,7 +50,9 @@ def make_usable() -> None:
             raise InfrastructureError(f'{file}: lacks the table {lacking[0]} and is not empty: no session can be '
                                       'stored there; move it away')
         file.unlink()
-    elif (said := database.query('SELECT schema_version FROM metadata')) and said[0][0] != store.version():
+    elif not (said := database.query('SELECT schema_version FROM metadata')):
+        store.make_database()
+    elif said[0][0] != store.version():
         raise InfrastructureError(f'{file}: has tables of version {said[0][0]}, this ReFrame stores version '
                                   f'{store.version()}; move it away, or measure with the ReFrame that made it')
 
