@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import TOP, shell
+from parity.rfm import adopt
 
 HEAD = """
 import os
@@ -204,6 +205,12 @@ def test_a_direction_that_nothing_states_is_in_adopt_yaml_and_a_wrong_entry_is_n
     said = ' '.join(found['warnings'])
     assert "checks/adopt.yaml:3: unknown check 'Statde'; did you mean 'Stated'?; valid: Answer, " in said
     assert 'checks/adopt.yaml:4: Hpcg: its own check says what is better of gflops' in said
+
+
+@pytest.mark.parametrize('unit, side', [('errors/s', 'lower'), ('retransmits/s', 'lower'), ('page_faults/s', 'lower'), ('drops', 'lower'),
+                                        ('ns/day', 'higher'), ('defaults/s', 'higher'), ('s/step', 'lower'), ('frobs', '')])
+def test_a_unit_has_a_better_side(unit, side):
+    assert adopt.better('Any', 'metric', unit, (0, None, None)) == side
 
 
 def test_exit_codes_faults_and_a_metric_called_passed(judged):
