@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import datetime
 import functools
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -167,6 +169,16 @@ def test_the_list_says_how_the_cells_stand(stored, top):
     assert 'EXPIRED: unreferenced' in said[1] and 'not measured in the newest sessions' in said[2]
     stored.add(case(100.0, refs=BAND))
     assert 'ok again: it can go' in ack('--list').stdout
+
+
+WRITER = """from parity.verdict.acks import Ack, read, write
+for at in range(20):
+    write('local', [Ack(cell=f'{name}{at}.hpl@local:default', until='2999-01-01', why='known', by=name, since='2026-01-01')])"""
+
+
+def test_two_people_who_acknowledge_at_once_lose_nothing(top):
+    people = [subprocess.Popen([sys.executable, '-c', f'name = "{name}"\n{WRITER}'], stdout=subprocess.PIPE) for name in ('Ana', 'Bea')]
+    assert [person.wait() for person in people] == [0, 0] and len(acks.read('local')) == 40
 
 
 @pytest.mark.parametrize('then, cell, known, worse', [

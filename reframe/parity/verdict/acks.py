@@ -142,15 +142,18 @@ def remove(system: str, gone: Callable[[Ack], bool]) -> Path:
 
 
 def _edited(system: str, gone: Callable[[Ack], bool], new: Sequence[Ack], entries: str, what: str) -> Path:
-    file, known = path(system), read(system)
-    wanted = [ack for ack in known if not gone(ack)] + [*new]
-    text = _added(file, [gone(ack) for ack in known], entries) if file.exists() else _HEAD + indent(entries, '  ')
-    try:
-        if Acks.model_validate(yamlfile.parse(file, text)[0]).acks != wanted:
-            raise ValueError
-    except (UsageError, ValueError, AttributeError, TypeError):
-        raise UsageError(f'{file}: cannot be {what} as it is written; below acks, by hand:\n{entries}') from None
-    return files.write(file, text)
+    file = path(system)
+    with files.alone(file.with_name('.acks.lock'), f'writes {file.name}'):
+        known = read(system)
+        wanted = [ack for ack in known if not gone(ack)] + [*new]
+        text = _added(file, [gone(ack) for ack in known], entries) if file.exists() else \
+            _HEAD + indent(entries, '  ')
+        try:
+            if Acks.model_validate(yamlfile.parse(file, text)[0]).acks != wanted:
+                raise ValueError
+        except (UsageError, ValueError, AttributeError, TypeError):
+            raise UsageError(f'{file}: cannot be {what} as it is written; below acks, by hand:\n{entries}') from None
+        return files.write(file, text)
 
 
 def _added(file: Path, gone: list[bool], entries: str) -> str:
