@@ -112,6 +112,12 @@ def test_what_was_not_measured_again_is_said_so_in_the_reminder():
     assert said == 'still open: incident 1: onebox:virtual: compute slower: since 2026-11-18, not measured again on v2 since 2026-11-19'
 
 
+def test_an_incident_that_a_clock_ahead_told_is_reminded_of_by_the_right_clock():
+    (known,), _ = after(BAD)
+    ahead = known.model_copy(update={'told_at': nights.start(400)})
+    assert incidents.reminded(ahead, nights.start(1), WEEK) and not incidents.reminded(known, nights.start(1), WEEK)
+
+
 @pytest.fixture
 def notifier(site, stored):
     """Returns the system's notifier, whose notices a shell script makes."""

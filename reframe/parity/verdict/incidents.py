@@ -539,9 +539,9 @@ def untold(incident: Incident, since: int) -> str:
 
 
 def reminded(incident: Incident, now: float, seconds: float) -> bool:
-    """Return whether the incident, told ``seconds`` ago, is to be told once more."""
+    """Return whether the incident, told ``seconds`` ago or by a clock that was ahead, is to be told once more."""
     newest = max((fault.seen for fault in incident.faults.values() if not fault.well), default=0.0)
-    return (incident.state == 'open' and now - incident.told_at >= seconds - _EARLY_SECONDS
+    return (incident.state == 'open' and not 0 <= now - incident.told_at < seconds - _EARLY_SECONDS
             and now - newest < _FORGOTTEN_SECONDS)
 
 
