@@ -152,7 +152,8 @@ def _edited(system: str, gone: Callable[[Ack], bool], new: Sequence[Ack], entrie
             if Acks.model_validate(yamlfile.parse(file, text)[0]).acks != wanted:
                 raise ValueError
         except (UsageError, ValueError, AttributeError, TypeError):
-            raise UsageError(f'{file}: cannot be {what} as it is written; below acks, by hand:\n{entries}') from None
+            raise UsageError(f'{file}: cannot be {what} as it is written; below acks, by hand:\n'
+                             f'{entries}') from None
         return files.write(file, text)
 
 
