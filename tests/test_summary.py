@@ -43,6 +43,11 @@ def test_an_alarm_proves_false(found, false, young):
     assert ([each.number for each in told.false], told.young, told.allowed) == (false, young, 2.0)
 
 
+@pytest.mark.parametrize('count, mean, chance', [(0, 0.5, 1.0), (1, 0.5, 0.393469), (3, 2.0, 0.323324), (400, 0.5, 0.0), (5000, 5000.0, 0.5019)])
+def test_the_chance_of_many_alarms(count, mean, chance):
+    assert summary.by_chance(count, mean) == pytest.approx(chance, abs=1e-4)
+
+
 def test_a_week_with_an_incident_that_came_and_went_and_one_that_stays(stored):
     nights(stored, *[100.0, 100.2, 99.8] * 3, 80.0, 100.0, 100.1, 80.0)
     done = process('summary', '--since', '7d')

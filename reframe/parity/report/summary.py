@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
+from scipy import special
 
 from parity.base import figures
 from parity.base.figures import counted
@@ -188,12 +189,17 @@ def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[I
     if not found.all:
         return f'none; the budget allows {found.allowed:.2g} false ones in these days'
     count, mean = len(found.false), found.allowed
-    chance = 1 - sum(math.exp(-mean) * mean ** k / math.factorial(k) for k in range(count))
+    chance = by_chance(count, mean)
     named = f' ({", ".join(str(each.number) for each in found.false)})' if count else ''
     young = f', {found.young} too young to tell' if found.young else ''
     often = f'; chance alone gives so many in one of {1 / max(chance, 1e-9):,.0f} such spans' \
         if count and chance < 0.05 else ''
     return f'{count} of {found.all} proved false{named}{young}; the budget allows {mean:.2g} in these days{often}'
+
+
+def by_chance(count: int, mean: float) -> float:
+    """Return how probable ``count`` events or more are, where so many are expected (Poisson's distribution)."""
+    return float(special.gammainc(count, mean)) if count else 1.0
 
 
 def _day(unix: float) -> str:
