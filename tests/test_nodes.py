@@ -55,6 +55,17 @@ def test_the_word_of_the_scheduler_on_its_nodes():
     assert (node.name, node.takes, node.state, node.reason) == ('n1', False, 'down,offline', 'node down: communication closed')
 
 
+def test_the_short_and_the_full_name_of_a_node_are_one(stored, site, monkeypatch):
+    full, address = 'c3.cluster.example', '10.0.0.3'
+    for name in ('c3', full, address):
+        stored.add(sessions.case(job_nodelist=[name], parity={'node': {'node': name}, 'watched': {'node': name, 'throttled': 0}}))
+    of = [database.read(uuid) for uuid in database.uuids()]
+    assert [each.runs[0].nodes for each in of] == [('c3',), ('c3',), (address,)] and [[*each.nodes] for each in of] == [['c3'], ['c3'], [address]]
+    system, state = systems.read('local'), NodeState(full, 'idle', takes=True)
+    assert [(each.name, each.asked) for each in nodes.of_system(system, [state])] == [(address, address), ('c3', full)]
+    assert [each.name for each in nodes.of_system(system, [state], full)] == ['c3']
+
+
 @pytest.mark.parametrize('window, now, begin, end', (
     ('01:00-05:00', '2026-11-22 00:30', '2026-11-22 01:00', '2026-11-22 05:00'),
     ('01:00-05:00', '2026-11-22 04:59', '2026-11-22 01:00', '2026-11-22 05:00'),

@@ -83,7 +83,7 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
     elif chosen:
         names = [each.name for each in chosen]
         console.say(f'parity: nodes: {hours}; now those longest unmeasured, by turns: {several(names)}')
-        stopped = run.reframe(_on(names, _plain(arguments)), seconds, 'nodes by turns')
+        stopped = run.reframe(_on([each.asked for each in chosen], _plain(arguments)), seconds, 'nodes by turns')
         found = nodes.of_system(system, states)
         done = _done(system.name, now)
         why = f' ({stopped})' if stopped else ''
@@ -182,8 +182,8 @@ def gate(name: str, system: System, reservation: str = '') -> int:
         os.environ.setdefault('RFM_CONFIG_FILES', str(paths.root() / 'reframe' / 'settings.py'))
         before, began = set(database.uuids()), datetime.now()
         where = ['-J', f'reservation={reservation}'] if reservation else []
-        stopped = run.reframe(_on([name], _plain(outset.words(nights[-1].cmdline)), f'--repeat={_RUNS}', *where),
-                              step=f'gate of {name}')
+        arguments = _plain(outset.words(nights[-1].cmdline))
+        stopped = run.reframe(_on([found.asked], arguments, f'--repeat={_RUNS}', *where), step=f'gate of {name}')
     finally:
         lock.release()
     new = [uuid for uuid in database.uuids() if uuid not in before]

@@ -23,6 +23,7 @@ from parity.nightly.notify import Notifier
 from parity.plan.identity import swept_apart
 from parity.records import database, outset
 from parity.records.outset import RERUN_OF
+from parity.records.record import node_name
 from parity.report import answer
 from parity.system import systems
 from parity.system.systems import System
@@ -199,6 +200,8 @@ def _places(system: System, partition: str, nodes: tuple[str, ...]) -> list[list
     part = next(p for p in system.partitions if p.name == partition)
     if part.scheduler not in ('slurm', 'squeue') or not nodes:
         return [[]]
-    listed = ','.join(nodes)
+    from parity.verdict import nodes as standing  # it loads polars
+    known = {node_name(state.name): state.name for state in standing.states(system)[0]}
+    listed = ','.join(known.get(node, node) for node in nodes)
     others = part.extras.nodes is None or part.extras.nodes >= 2 * len(nodes)
     return [['-J', f'nodelist={listed}'], *([['-J', f'exclude={listed}']] if others else [])]

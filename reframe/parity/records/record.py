@@ -188,6 +188,16 @@ def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
         before[attempt] = raw['result']
 
 
+def node_name(name: str) -> str:
+    """Return a node's short name: nodes and schedulers use the short name or the full one. An address stays."""
+    return name if name.replace('.', '').isdigit() else name.partition('.')[0] or name
+
+
+def _named(facts: dict[str, Any] | None) -> dict[str, Any]:
+    """Return facts of a node with its short name."""
+    return {**facts, 'node': node_name(facts['node'])} if facts and facts.get('node') else facts or {}
+
+
 def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], facts: dict[str, Any]) -> Run:
     """A case of ReFrame's, with what its workload noted (``record``)."""
     status, passed = _status(raw, record), raw['result'] == 'pass'
@@ -196,7 +206,7 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
             and _TAKEN_BACK.match(reason):
         status = 'skipped'
         reason = f'{scheduled.OVER} while its job waited: it is left for the next night ({reason})'
-    nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), record.get('node') or {}
+    nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), _named(record.get('node'))
     changed, variant = (','.join(f'{name}={value}' for name, value in (record.get(key) or {}).items())
                         for key in ('changed', 'variant'))
     # by the scheduler's word; a queue does not count, and older sessions kept no word about queues
@@ -210,11 +220,12 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
         exitcode=record.get('exitcode') or 0, disturbed=str(record.get('disturbed') or ''),
         subsystem=record.get('subsystem', ''), size=record.get('size', ''), changed=changed, variant=variant,
         software=str((record.get('software') or {}).get('identity', '')),
-        nodes=(nodes,) if isinstance(nodes, str) else tuple(nodes), jobid=str(raw.get('jobid') or ''),
+        nodes=tuple(map(node_name, (nodes,) if isinstance(nodes, str) else nodes)),
+        jobid=str(raw.get('jobid') or ''),
         output=str((raw.get('outputdir') if passed else raw.get('stagedir')) or ''),
         times=times, ended=ended if (ended := raw.get('job_completion_time_unix')) is None else _time(ended),
         seconds=times[2] - times[1] or None if times and not unknown else None,
-        node=node, watched=record.get('watched') or {}, devices=record.get('devices') or {},
+        node=node, watched=_named(record.get('watched')), devices=record.get('devices') or {},
         noted=record.get('facts') or {},
         load=(record.get('before'), record.get('after')),
         alike=_alike(raw, record, (facts.get('software') or {}).get(raw['environ']) or {}),

@@ -11,6 +11,7 @@ import polars as pl
 from parity.base.errors import UsageError
 from parity.records import history
 from parity.records.outset import CELL
+from parity.records.record import node_name
 from parity.scheduler import command, pbs, slurm
 from parity.scheduler.command import NodeState, SchedulerError
 from parity.stats import peers
@@ -38,6 +39,11 @@ class Standing:
     parts: dict[str, Beside | None] = field(default_factory=dict)      # None: too few peers
 
     @property
+    def asked(self) -> str:
+        """The name that its scheduler knows."""
+        return self.state.name if self.state else self.name
+
+    @property
     def slower(self) -> dict[str, Beside]:
         return {part: beside for part, beside in self.parts.items() if beside and beside.slower}
 
@@ -48,8 +54,9 @@ def of_system(system: System, states: list[NodeState], alone: str = '') -> list[
     ``states``: of `states`. Of the listed nodes and parts together at most one of 1/CHANCE listings names a node
     that is as its peers are."""
     each = figures(system.name)
-    newest, known = latest(each), {state.name: state for state in states}
+    newest, known = latest(each), {node_name(state.name): state for state in states}
     last = _last(each)
+    alone = node_name(alone)
     names = sorted({*known, *last, *newest['node'].unique()})
     if alone and alone not in names:
         raise UsageError(f'{system.name}: unknown node {alone!r}; valid: {", ".join(names) or "none is known"}')
