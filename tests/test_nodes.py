@@ -22,6 +22,7 @@ from parity.stats import peers
 from parity.system import systems
 from parity.system.systems import Nightly
 from parity.verdict import nodes
+from parity.verdict.model import Fault
 
 RECORDED = Path(__file__).parent / 'recorded'
 NAMES = [f'p{i}' for i in range(1, 7)]
@@ -64,6 +65,7 @@ def test_the_short_and_the_full_name_of_a_node_are_one(stored, site, monkeypatch
     system, state = systems.read('local'), NodeState(full, 'idle', takes=True)
     assert [(each.name, each.asked) for each in nodes.of_system(system, [state])] == [(address, address), ('c3', full)]
     assert [each.name for each in nodes.of_system(system, [state], full)] == ['c3']
+    assert Fault(word='regressed', since=0, seen=0, nodes=[full]).nodes == ['c3'], 'an incident that was stored before'
 
 
 @pytest.mark.parametrize('window, now, begin, end', (

@@ -6,15 +6,16 @@ import datetime
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from parity.base import figures
 from parity.base.strict import Strict
 from parity.compare.model import Outcome
 from parity.plan import PASSED
 from parity.records.outset import cell_id
+from parity.records.record import node_name
 from parity.stats import bounds
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
@@ -25,6 +26,8 @@ WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missin
                            'blind', 'disturbed', 'unreferenced', 'skipped', 'improved', 'ok')
 #: Nights in a row after which a disturbed cell is no accident any more.
 TOO_OFTEN = 3
+#: Nodes by their short names; older versions stored full ones.
+NodeNames = Annotated[list[str], AfterValidator(lambda names: [node_name(name) for name in names])]
 #: Nodes that are named one by one in a sentence.
 _NAMED = 4
 
@@ -216,7 +219,7 @@ class Fault(Strict):
     unit: str = ''
     level: tuple[float, float] | None = None     # value and expected as they were told
     loss: float = 0.0                # the share by which it is worse
-    nodes: list[str] = []            # where; it is over once all were measured again, and are in order
+    nodes: NodeNames = []            # where; it is over once all were measured again, and are in order
     well: bool = False               # it was measured again, and is in order
     elsewhere: bool = False          # since then it was in order, but on other nodes
     acknowledged: bool = False
@@ -267,7 +270,7 @@ class Incident(Strict):
     @property
     def nodes(self) -> list[str]:
         """Return the nodes that are to blame; none where it is no node's."""
-        return self.where.name.split(', ') if self.where.kind == 'node' else []
+        return [node_name(name) for name in self.where.name.split(', ')] if self.where.kind == 'node' else []
 
     @property
     def loss(self) -> float:
