@@ -439,6 +439,14 @@ def test_a_campaign_is_compared_and_full_and_quick_are_never_joined(measured):
     assert 'in print: holds' in text and '  here: holds' in text and 'one %code=X: rate (latency)' in text and ' like' in text
 
 
+def test_a_check_that_was_edited_while_its_study_ran_is_named(measured, kept):
+    assert json.loads(parity('study', 'compare', 'trial', 'last', '--json').stdout)['here']['labels'] == []
+    for repeat, version in (('1', 'old'), ('2', 'new')):
+        kept.add(case(1.0, 'Toy', case='Toy %code=X %nodes=2', parity={'check': version}), study='trial', mode='full', run='edited', side='a', repeat=repeat)
+    title, *_ = parity('study', 'compare', 'trial', 'last').stdout.splitlines()
+    assert 'changed while it ran: Toy: check' in title
+
+
 ONE = '''title: t
 source: s
 what: w

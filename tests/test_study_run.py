@@ -106,7 +106,9 @@ def test_a_study_is_run_in_turns_killed_goes_on_and_is_measured_anew_where_it_wa
     edited = shell(f'{RUN}; parity study compare trial last --json >figures.json; parity verdict', checkout)
     assert rates(stored(checkout)[len(sessions):]).keys() == {(side, repeat, factor * 11.0) for side, factor in (('low', 1), ('high', 2)) for repeat in '12'}
     assert edited.returncode == 3 and 'no session is stored' in edited.stderr, 'a study is no night'
-    rows = json.loads((checkout / 'figures.json').read_text())['here']['rows']
+    answer = json.loads((checkout / 'figures.json').read_text())
+    assert not answer['here']['labels']
+    rows = answer['here']['rows']
     assert {(r['benchmark'], r['baseline'], r['n']) for r in rows} == {('swept %code=3', 3.0, 2), ('swept %code=5', 5.0, 2), ('plain', 11.0, 2)}
 
 

@@ -17,7 +17,7 @@ from parity.base import paths
 from parity.base.errors import NothingMeasured, UsageError, unknown
 from parity.base.figures import NOTHING, amount, figure
 from parity.compare import resolve
-from parity.compare.model import Measured, Side
+from parity.compare.model import Measured, Side, differing
 from parity.plan import LoadedCheck, Plan
 from parity.plan.identity import shared
 from parity.records import database, history, outset
@@ -343,6 +343,7 @@ class Ran:
     facts: dict[str, dict[str, list[str]]] = field(default_factory=dict)     # by side
     candidate: str = ''             # the partition that stands beside the only side of a study
     left_out: list[Cell] = field(default_factory=list)      # what --quick leaves out and the system lacks, too
+    changed: set[str] = field(default_factory=set)          # facts of checks that changed between its sessions
 
 
 def ran(study: Study, name: str, word: str) -> Ran:
@@ -377,6 +378,8 @@ def _ran(study: Study, name: str, word: str) -> Ran:
             of = Side(side, 'session', [])
             if uuids:
                 of = resolve.of_rows(side, 'session', history.rows(uuids).lazy())
+            found.changed |= {f'{cell.check}: {fact}' for cell in of.cells for value in cell.values
+                              for fact in differing(value.facts, cell.facts)}
             facts = found.facts.setdefault(side, {})
             for fact, values in of.facts.items():
                 facts[fact] = [*dict.fromkeys([*facts.get(fact, ()), *values])]
@@ -439,7 +442,8 @@ def _labels(study: Study, found: Ran) -> list[str]:
     """Say what the figures are of, where they are no figures of a cluster."""
     facts = {fact: {v for side in found.facts.values() for v in side.get(fact, ())}
              for fact in ('virtualisation', 'file system', 'link')}
-    said = ['User-mode Linux'] if 'uml' in facts['virtualisation'] else []
+    said = [f'changed while it ran: {", ".join(sorted(found.changed))}'] if found.changed else []
+    said += ['User-mode Linux'] if 'uml' in facts['virtualisation'] else []
     if shared := [p for p in _partitions(found.system) if p.extras.nodes_share_cpus]:
         machine = database.read(found.uuids[-1]).facts.get('machine') or {}
         said.append(f'{shared[0].extras.nodes or "its"} nodes on '
