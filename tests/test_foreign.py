@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -11,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from conftest import TOP, shell
+from parity.base.errors import NothingMeasured, UsageError
+from parity.records import database
 from parity.rfm import adopt
+from parity.session import imported
 
 HEAD = """
 import os
@@ -324,6 +329,71 @@ def test_what_reframe_stored_without_parity_becomes_history(checkout):
     for wrong, code in (('nowhere', 2), ('../plain/old.py', 3)):
         done = run(checkout, f'parity import {wrong}')
         assert done.returncode == code and 'Traceback' not in done.stderr
+
+
+def perflog(*lines: str, columns: str = '') -> str:
+    header = f'job_completion_time_unix|result|system|partition|environ|name|a_value|a_unit{columns}'
+    return ''.join(f'{line}\n' for line in (header, *lines))
+
+
+def line(hour: float, value: str = '5.5', **other: str) -> str:
+    said = {'time': str(1767225600 + 3600 * hour), 'result': 'pass', 'system': 'local', 'partition': 'default', 'environ': 'builtin', 'name': 'Speed'}
+    return '|'.join([*(said | other).values(), value, 'GB/s'])
+
+
+@pytest.fixture
+def take(site, tmp_path):
+    """Import a file that holds this text; returns the sentences."""
+    def taken(text: str, name: str = 'Speed.log') -> str:
+        file = tmp_path / 'old' / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        return '\n'.join(imported.run(file, False))
+    return taken
+
+
+def test_an_import_takes_the_lines_that_are_not_stored_yet(take):
+    morning = [line(8), line(9, '6.5'), line(9, '6.5')]
+    assert 'imported: 1 of 1 sessions, 0 are here already; in all 2 cases' in take(perflog(*morning))
+    grown = take(perflog(*morning, line(10, '7.5'), line(34, '8.5')))
+    assert 'imported: 2 of 2 sessions, 0 are here already; in all 4 cases with 4 figures, 2 cases of these are here' in grown
+    assert 'imported: 0 of 2 sessions, 2 are here already' in take(perflog(*morning, line(10, '7.5'), line(34, '8.5')), 'second.log')
+    found = [run.values()['a'] for uuid in database.uuids() for run in database.read(uuid).runs]
+    assert found == [5.5, 6.5, 7.5, 8.5]
+
+
+def test_an_import_names_each_line_that_it_leaves(take, tmp_path):
+    bad = [line(8), line(8, time='inf'), line(8, time='nan'), line(8, time='1e300'), line(8, time='1_000'), line(9, '1_000'), 'short|line',
+           line(8, name=''), line(8, partition='nowhere')]
+    said = take(perflog(*bad) + line(9))
+    for what in ('4 x case whose job_completion_time_unix is no Unix time (first: FILE:3)', '1 x figure a of Speed that is no number (first: FILE:7)',
+                 '1 x line whose number of fields is not that of its header (first: FILE:8)', '(first: FILE:9)', '(first: FILE:10)',
+                 '1 x line without an end: it is cut, or still being written (first: FILE:11)', 'in all 1 cases with 1 figures'):
+        assert what.replace('FILE', str(tmp_path / 'old' / 'Speed.log')) in said, said
+    with pytest.raises(NothingMeasured, match="line of parity's own"):
+        take(perflog(f'{line(8)}|x|y', columns='|perfvalues|parity'))
+    os.mkfifo(tmp_path / 'pipe')
+    with pytest.raises(UsageError, match='no regular file'):
+        imported.run(tmp_path / 'pipe', False)
+
+
+def test_an_import_leaves_sessions_that_parity_cannot_read(take, tmp_path):
+    take(perflog(line(8)))
+    ours = database.report()
+    del ours['parity_session']
+    case = ours['runs'][0]['testcases'][0]
+    del case['parity'], case['uuid']
+    case['perfvalues'] = {'local:default:a': [9.5]}
+    others = [case | {'fixture': True}, case | {'system': 'other'}, case | {'job_completion_time_unix': math.inf}]
+    with contextlib.closing(sqlite3.connect(tmp_path / 'old.db')) as conn:
+        conn.execute('CREATE TABLE sessions (uuid, json_blob)')
+        for number, info, cases in (('one', {}, [case, *others]), ('two', {'cmdline': "reframe '"}, [case]), ('../x', {}, [case])):
+            report = ours | {'session_info': ours['session_info'] | {'uuid': number, **info}, 'runs': [{'testcases': cases}]}
+            conn.execute('INSERT INTO sessions VALUES (?, ?)', (number, json.dumps(report)))
+        conn.commit()
+    said = '\n'.join(imported.run(tmp_path / 'old.db', False))
+    for what in ('imported: 1 of 1 sessions', '1 x fixture', '1 x case of other:default', 'no Unix time', 'No closing quotation', "'../x' is no name"):
+        assert what in said, said
 
 
 def test_a_wrong_adopt_yaml_is_refused_with_file_and_line(checkout):

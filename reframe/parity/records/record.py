@@ -27,7 +27,7 @@ _EXPECTED = {'xfail': 'expected to fail: ', 'xpass': 'expected to fail, and did 
 _NEVER_ENDED = '<unknown>'
 
 #: The year 5138: calendars end at 9999.
-_LATEST = 1e11
+LATEST = 1e11
 
 Key = tuple[str, str, str]  # case, partition, environ
 
@@ -165,7 +165,7 @@ def of_report(report: dict[str, Any]) -> Session:
 
 def _time(unix: float) -> float:
     """Return a Unix time; ValueError for one that no calendar has."""
-    if not abs(unix) < _LATEST:
+    if not abs(unix) < LATEST:
         raise ValueError(f'{unix!r} is no Unix time')
     return unix
 
