@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
+import gc
 import hashlib
 import json
 import math
@@ -56,6 +57,7 @@ def run(file: Path, dry_run: bool) -> list[str]:
         taken = _Import()
         for report in _stored(file, taken) if is_database else _logged(file, taken, waiting):
             waiting.execute('INSERT INTO reports VALUES (?)', (report,))
+            gc.collect()            # likewise
         left = taken.left()
         if not taken.counts['cases']:
             raise NothingMeasured('\n'.join([f'{file}: nothing to import', *left]))
@@ -76,6 +78,7 @@ def _store(waiting: sqlite3.Connection, metrics: dict[tuple, dict[str, dict[str,
                 report = json.loads(text)
                 _plan(report, metrics)
                 store.store(report)
+                gc.collect()        # the command collects rarely
         if (made := Path(folder) / 'results.db').exists():
             retain.merge(made)
 
