@@ -215,7 +215,7 @@ class Unreadable(InfrastructureError):
 def read(uuid: str) -> Session:
     """The stored session. Raises Unreadable, and InfrastructureError where the database cannot be read."""
     try:
-        session = record.of_report(report(outset.named(uuid)))
+        session = record.of_report(report(outset.checked_uuid(uuid)))
         if session.uuid != uuid:
             raise ValueError(f'its report has the uuid {session.uuid}')
         return session
@@ -233,7 +233,7 @@ def warn(name: str, err: InfrastructureError) -> None:
 def file(uuid: str, ending: str) -> Path:
     """Return the path of a session's file in the cache. Raises Unreadable for a uuid that names no file."""
     try:
-        return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}' / f'{outset.named(uuid)}.{ending}'
+        return paths.results() / 'cache' / 'sessions' / f'v{_VERSION}' / f'{outset.checked_uuid(uuid)}.{ending}'
     except MALFORMED as err:
         raise Unreadable(uuid, err) from None
 

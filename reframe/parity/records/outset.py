@@ -25,7 +25,7 @@ def folder(database: Path | None = None) -> Path:
     return (database or paths.database()).parent / 'sessions'
 
 
-def named(name: str) -> str:
+def checked_uuid(name: str) -> str:
     """Return the id or uuid of a session; ValueError for one that must not be a part of a file's name."""
     if not _NAME.fullmatch(name):
         raise ValueError(f'{name[:40]!r} is no name of a session: valid are letters, digits and -')
@@ -33,8 +33,8 @@ def named(name: str) -> str:
 
 
 def plan_file(number: str, place: Path | None = None) -> Path:
-    """Return the file with a session's plan, in ``place`` or in the folder of ours. ValueError as of `named`."""
-    return (place or folder()) / f'{named(number)}.json'
+    """Return the file with a session's plan, in ``place`` or in the folder of ours. ValueError as of `checked_uuid`."""
+    return (place or folder()) / f'{checked_uuid(number)}.json'
 
 
 def write(session: dict[str, Any]) -> None:

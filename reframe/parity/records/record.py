@@ -193,7 +193,7 @@ def node_name(name: str) -> str:
     return name if name.replace('.', '').isdigit() else name.partition('.')[0] or name
 
 
-def _named(facts: dict[str, Any] | None) -> dict[str, Any]:
+def _with_short_name(facts: dict[str, Any] | None) -> dict[str, Any]:
     """Return facts of a node with its short name."""
     return {**facts, 'node': node_name(facts['node'])} if facts and facts.get('node') else facts or {}
 
@@ -206,7 +206,7 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
             and _TAKEN_BACK.match(reason):
         status = 'skipped'
         reason = f'{scheduled.OVER} while its job waited: it is left for the next night ({reason})'
-    nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), _named(record.get('node'))
+    nodes, times, node = raw.get('job_nodelist') or [], _times(raw, record), _with_short_name(record.get('node'))
     changed, variant = (','.join(f'{name}={value}' for name, value in (record.get(key) or {}).items())
                         for key in ('changed', 'variant'))
     # by the scheduler's word; a queue does not count, and older sessions kept no word about queues
@@ -225,7 +225,7 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
         output=str((raw.get('outputdir') if passed else raw.get('stagedir')) or ''),
         times=times, ended=ended if (ended := raw.get('job_completion_time_unix')) is None else _time(ended),
         seconds=times[2] - times[1] or None if times and not unknown else None,
-        node=node, watched=_named(record.get('watched')), devices=record.get('devices') or {},
+        node=node, watched=_with_short_name(record.get('watched')), devices=record.get('devices') or {},
         noted=record.get('facts') or {},
         load=(record.get('before'), record.get('after')),
         alike=_alike(raw, record, (facts.get('software') or {}).get(raw['environ']) or {}),

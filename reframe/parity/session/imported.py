@@ -155,7 +155,7 @@ class _Import:
         if new:
             report = made(new)
             for at, case in enumerate(new):
-                case.update(uuid=f'{outset.named(number)}:0:{at}', session_uuid=number)
+                case.update(uuid=f'{outset.checked_uuid(number)}:0:{at}', session_uuid=number)
             record.of_report(report)
             text = json.dumps(report, ensure_ascii=False).encode()
         for case in cases:

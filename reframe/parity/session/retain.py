@@ -65,7 +65,7 @@ def merge(other: Path) -> tuple[dict[str, int], int]:
         if not _attached(conn, other):
             raise UsageError(f"{other}: not a results database of ReFrame's")
         ours, theirs = _measured(conn, 'main', outset.folder()), _measured(conn, 'other', outset.folder(other))
-        _named(other, theirs)
+        _demand_file_names(other, theirs)
         _same_machines(other, ours, theirs)
         new = [uuid for uuid in theirs if uuid not in ours]
         began = _began(conn, 'other') | _began(conn, 'main')
@@ -106,11 +106,11 @@ def _measured(conn: sqlite3.Connection, name: str, plans: Path) -> dict[str, tup
     return found
 
 
-def _named(other: Path, uuids: Iterable[str]) -> None:
+def _demand_file_names(other: Path, uuids: Iterable[str]) -> None:
     """Raise UsageError for a session whose uuid must not become the name of a file."""
     for uuid in uuids:
         try:
-            outset.named(uuid)
+            outset.checked_uuid(uuid)
         except MALFORMED as err:
             raise UsageError(f'{other}: {err}; nothing is added') from None
 
