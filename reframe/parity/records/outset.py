@@ -33,7 +33,7 @@ def checked_uuid(name: str) -> str:
 
 
 def plan_file(number: str, place: Path | None = None) -> Path:
-    """Return the file with a session's plan, in ``place`` or in the folder of ours. ValueError as of `checked_uuid`."""
+    """Return the file with a session's plan, in ``place`` or ours. ValueError as of `checked_uuid`."""
     return (place or folder()) / f'{checked_uuid(number)}.json'
 
 
