@@ -17,6 +17,7 @@ from decimal import Decimal
 from parity.check import Incomplete, Lines, Read, Wrong, agree, half, number
 
 THRESHOLD = 16                  # HPL's bound of scaled residuals; a looser one in the input does not excuse
+_SIXTH = 3e-5                   # by how much a product of five figures of six digits is unsure
 _NO_MEMORY = 'Memory allocation failed|Failed to allocate|Malloc fails'
 _FAILED = (r'FAILED|\bFailed\b|\(failed\)|ILLEGAL|BYPASS|without checking'
            r'|Node\(s\) with error (?!0$)')
@@ -105,6 +106,10 @@ def _verified(parts: dict[str, Lines], n: int) -> float:
     residual = parts['HPL'].figure(_HPL_RESIDUAL, zero=True)
     if residual >= THRESHOLD:
         raise Wrong(f'the scaled residual of HPL is {residual}, not below {THRESHOLD}')
+    rest, eps, a, x, b = (float(summary.figure(rf'HPL_{key}=(\S+)', zero=True))
+                          for key in ('RnormI', 'eps', 'AnormI', 'XnormI', 'BnormI'))
+    if abs(float(residual) * (scale := eps * (a * x + b) * n) - rest) > half(residual) * scale + _SIXTH * rest:
+        raise Wrong(f'the scaled residual of HPL is {residual}, {rest / scale:.5g} by the norms in the summary')
     return float(residual)
 
 

@@ -15,6 +15,7 @@ from parity.check import Incomplete, Lines, Read, Wrong, document, model, number
 
 THREADING = ('single-threaded', 'multi-threaded')
 _SHORT = 0.01       # share by which a transfer may be shorter than asked: timers
+_CLOCK = 1e-6       # s: what the seconds are rounded to
 _EXACT = 1e-6       # a rate is bytes over seconds, both printed with six decimals or more
 
 
@@ -78,6 +79,7 @@ class _Run(BaseModel, strict=True):
 
 class _Window(BaseModel, strict=True):
     snd_cwnd: NonNegativeInt
+    rtt: NonNegativeInt
     pmtu: NonNegativeInt
 
 
@@ -91,7 +93,7 @@ class _Seconds(BaseModel, strict=True):
     sent: _Sum = _at('end.sum_sent')
 
 
-class _Tcp(_Run):
+class _Tcp(_Run, _Seconds):
     streams: list[_Stream] = _at('end.streams')
     sent: _Sent = _at('end.sum_sent')
     received: _Sum = _at('end.sum_received')
@@ -179,14 +181,31 @@ def _tcp(run: _Tcp) -> dict[str, float]:
     for each in (sent, received):
         if abs(each.seconds - each.end) > _EXACT * each.end:
             raise Wrong(f'{each.seconds:g} seconds of a transfer that ended after {each.end:g}')
-    for each in senders:
-        if not each.min_rtt <= each.mean_rtt <= each.max_rtt:
-            raise Wrong(f'round-trip times: minimum {each.min_rtt}, mean {each.mean_rtt}, maximum {each.max_rtt}')
+    same('streams of the intervals', {len(each.streams) for each in run.intervals}, {run.asked})
+    whole = abs(sent.seconds - sum(each.sum.seconds for each in run.intervals)) < _CLOCK * len(run.intervals)
+    for at, sender in enumerate(senders):
+        _as_sampled(sender, [each.streams[at] for each in run.intervals], whole)
     return {'rate': _rate(received), 'sent_rate': _rate(sent), 'retransmits': float(sent.retransmits),
             'window': float(max(each.max_snd_cwnd for each in senders)),
             'rtt_min': float(min(each.min_rtt for each in senders)),
             'rtt_mean': sum(each.mean_rtt for each in senders) / len(senders),
             'rtt_max': float(max(each.max_rtt for each in senders))}
+
+
+def _as_sampled(told: _Sender, samples: list[_Window], whole: bool) -> None:
+    """Raise Wrong unless a sender's round-trip times and window are those of its intervals; unless these are the
+    ``whole`` transfer, there was one sample more: iperf3 leaves out a last interval that is short and empty."""
+    trips = [each.rtt for each in samples]
+    last = told.mean_rtt * (len(trips) + 1) - sum(trips)            # at least, and at most len(trips) more
+    more = [each for each in (last, told.min_rtt, told.max_rtt) if 0 <= each - last <= len(trips)]
+    if (told.min_rtt, told.mean_rtt, told.max_rtt) not in [
+            (min(each), sum(each) // len(each), max(each))
+            for each in ([trips] if whole else [[*trips, one] for one in more])]:
+        raise Wrong(f'round-trip times: minimum {told.min_rtt}, mean {told.mean_rtt}, maximum {told.max_rtt}; the '
+                    f'intervals have {", ".join(map(str, trips))}'[:160])
+    most = max(each.snd_cwnd for each in samples)
+    if told.max_snd_cwnd < most or whole and told.max_snd_cwnd > most:
+        raise Wrong(f'the largest window is {told.max_snd_cwnd}, {most} in the intervals')
 
 
 def _udp(run: _OldUdp) -> dict[str, float]:
