@@ -127,6 +127,15 @@ def test_what_is_retired_is_not_missed_from_its_day_on(stored, system, entry, fi
     assert [bool(re.search(r'system.yaml:\d+: retired: .* is planned again: take the entry out', said)) for said in judge.newest().warnings] == [True] * fits
 
 
+def test_the_case_of_a_node_by_itself_is_not_missed_when_the_node_is_retired(stored, system):
+    nodes = [f'Stream %part=local:default %nid=c{node}.cluster.example' for node in (1, 2)]
+    night(stored, *nodes)
+    night(stored, nodes[0])
+    assert len(missing()) == 2
+    system(f'[{{nodes: [c2], reason: sent back, since: {store.day(1)}}}]')
+    assert not missing() and len(judge.newest().retired) == 2
+
+
 def test_a_retired_entry_that_names_nothing_is_refused_with_its_line(system):
     system('[{reason: replaced, since: 2026-11-22}]')
     with pytest.raises(UsageError, match=r'system.yaml:\d+: .*must name a check, a partition or an environ'):

@@ -14,13 +14,16 @@ import pytest
 
 from commands import parity
 from nights import start
+from parity import report
+from parity.nightly import notify
 from parity.records import database
 from parity.records.outset import RERUN_OF
-from parity.report import answer
+from parity.report import answer, summary
 from parity.session import retain
 from parity.verdict import acks, incidents, judge
 from parity.verdict.model import Attribution, Fault
 from sessions import case
+from stored import day
 
 NODES = 'c1', 'c2', 'c3', 'c4'
 NAMES = 'Stream', 'Npb', 'Hpl', 'Osu', 'Fio', 'Zstd', 'Sort', 'Fft', 'Gemm', 'Copy', 'Scan', 'Ring', 'Lu', 'Mg', 'Ft', 'Is'
@@ -225,6 +228,61 @@ def test_an_incident_of_a_node_waits_until_that_node_is_measured(site, stored):
     shown, found = night(100.0, 'c2')
     assert found['state'] == 'open' and 'not measured again on c1 since' in shown, shown
     assert night(100.0, 'c1')[1]['state'] == 'over'
+
+
+def test_an_incident_of_a_node_that_is_gone_ends_when_the_node_is_retired(site, stored, tmp_path):
+    """The case is slow on c1, which dies. Without a word in system.yaml its incident stays open for ever."""
+    called, text = tmp_path / 'called', site.read_text()
+    text += f'on_incident: {{command: [/bin/sh, -c, "cat >>{called}"]}}\n'
+    site.write_text(text)
+
+    def night(*runs, again=()):
+        def ran(node, value=100.0):
+            return case(value, refs={'hpl': (100.0, -0.05, 0.05)}, job_nodelist=[node])
+        uuid = stored.add(*(ran(*run) for run in runs))
+        if again:
+            stored.add(*(ran(*run) for run in again for _ in range(3)), **{RERUN_OF: uuid})
+        found = notify.prepared('local').recorded(judge.newest(uuid))
+        one, = incidents.of_system('local')
+        return found, one, [json.loads(line)['news'] for line in called.read_text().splitlines()]
+
+    _, one, news = night(('c1', 84.0), again=[('c1', 84.0), ('c2',)])
+    assert news == ['new'] and one.nodes == ['c1'] and '\nc1 ' in parity('nodes').stdout
+    for _ in range(2):
+        _, one, news = night(('c2',))
+        assert news == ['new'] and one.state == 'open' and 'not measured again on c1' in incidents.stands(one)
+    site.write_text(f'{text}retired: [{{nodes: [c1.cluster.example], reason: sent back, since: {day(stored.count)}}}]\n')
+    for night_after in range(2):
+        found, one, news = night(('c2',))
+        assert news == ['new', 'over'] and one.closed.said == 'c1 retired' and found.exit_code == 0
+        assert ('Incident 1 is over (c1 retired)' in answer.of(found).sentence) == (not night_after)
+    assert not summary.false_alarms([one], [start(number) for number in (0, 2, 3, 4)], 4.0, 1.0).false
+    listed, of_node = parity('nodes').stdout, parity('node', 'c1').stdout
+    assert '\nc1 ' not in listed and '\nretired: c1\n' in listed and '1 of 1 node ' in listed
+    assert f'retired   since {day(stored.count - 2)}: sent back' in of_node and '00000000' in of_node
+    shown = parity('show', '1').stdout
+    assert 'over: c1 retired' in shown and '-16.0 %   retired' in shown
+    index, *_ = report.of_session(judge.newest())
+    assert 'not measured tonight' not in index.read_text()
+    assert any(re.search(r'system.yaml:\d+: c1 ran again: take it out', said) for said in night(('c1',))[0].warnings)
+
+
+@pytest.mark.parametrize('entry, said', [
+    ('nodes: ["c[1-4]"]', r"yaml:\d+: retired.0.nodes.0: 'c\[1-4\]' is no name of a node; valid is one name, such as c1"),
+    ('nodes: c1', "nodes: 'c1' is no list"), ('nodes: [3]', '3 is no valid string'), ('nodes: []', 'must name a check, a partition or an environ, or nodes alone'),
+    ('nodes: [c1], partition: default', 'must name a check, a partition or an environ, or nodes alone')])
+def test_a_retired_node_that_is_none_is_refused_with_its_line(site, entry, said):
+    site.write_text(f'{site.read_text()}retired: [{{{entry}, reason: sent back, since: 2026-11-22}}]\n')
+    done = parity('nodes', '--system', 'local')
+    assert done.returncode == 2 and re.search(said, done.stderr), done.stderr
+
+
+def test_an_unknown_retired_node_is_a_warning_with_the_known_ones(site, stored):
+    site.write_text(f'{site.read_text()}retired:\n- {{nodes: [c1, node33], reason: sent back, since: 2026-11-22}}\n')
+    stored.add(case(job_nodelist=['node3']), case(name='Failed', result='fail', fail_phase='run', perfvalues={}, job_nodelist=['c1']))
+    said = r'system.yaml:\d+: unknown node node33; did you mean .node3.\? valid: c1, node3$'
+    assert any(re.search(said, warning) for warning in judge.newest().warnings), judge.newest().warnings
+    assert re.search(said, parity('nodes').stdout, re.M)
 
 
 def work(nodes):

@@ -1,4 +1,5 @@
-"""Text of jobs, made fit to be read; characters that no script, name or option may hold; lists of CPUs."""
+"""Text of jobs, made fit to be read; characters that no script, name or option may hold; lists of CPUs; names of
+nodes."""
 
 from __future__ import annotations
 
@@ -31,6 +32,11 @@ def in_csv(value: object) -> object:
         return value
     shown = visible(value)
     return f"'{shown}" if shown.startswith(('=', '+', '-', '@')) else shown
+
+
+def node_name(name: str) -> str:
+    """Return a node's short name: nodes and schedulers use the short name or the full one. An address stays."""
+    return name if name.replace('.', '').isdigit() else name.partition('.')[0] or name
 
 
 def brief(text: str, length: int) -> str:

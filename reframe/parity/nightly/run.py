@@ -17,13 +17,13 @@ from parity import report
 from parity.base import console, paths, reasons
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, InfrastructureError, UsageError
 from parity.base.figures import counted
+from parity.base.text import node_name
 from parity.nightly import progress
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.plan.identity import swept_apart
 from parity.records import database, outset
 from parity.records.outset import RERUN_OF
-from parity.records.record import node_name
 from parity.report import answer
 from parity.system import systems
 from parity.system.systems import System

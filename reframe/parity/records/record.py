@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from parity.base import codes, reasons
+from parity.base.text import node_name
 from parity.plan import PASSED, identity
 from parity.plan.identity import case_name
 from parity.records import outset
@@ -186,11 +187,6 @@ def _runs(report: dict[str, Any], facts: dict[str, Any]) -> Iterator[Run]:
         attempt = raw['unique_name'], run.case, run.partition, run.environ
         yield replace(run, retry=True) if before.get(attempt, 'pass') != 'pass' else run
         before[attempt] = raw['result']
-
-
-def node_name(name: str) -> str:
-    """Return a node's short name: nodes and schedulers use the short name or the full one. An address stays."""
-    return name if name.replace('.', '').isdigit() else name.partition('.')[0] or name
 
 
 def _with_short_name(facts: dict[str, Any] | None) -> dict[str, Any]:

@@ -183,8 +183,8 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
         rest = f'{len(entries) - 1} more below.' if entries[1:] else '' if not judged else \
             'All else that shows is as it was.' if blind else 'All else is as it was.'
         return f'{entries[0].title}. {rest}'.strip()
-    over = [f'Incident {incident.number} is over: {incident.title}.' for incident in verdict.incidents
-            if incidents.turn(incident, verdict.session.uuid) == 'over']
+    over = [f'Incident {each.number} is over{_why(each)}: {each.title}.' for each in verdict.incidents
+            if incidents.turn(each, verdict.session.uuid) == 'over']
     if over and not verdict.exit_code:
         return ' '.join(over[:3])
     if verdict.exit_code and measured and verdict.warnings:
@@ -210,6 +210,10 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     if sum(count for count, _ in counts) >= judged:
         rest = ', '.join(told)
     return f'{judged} of {counted(measured, "figure", "are")} judged: {rest}.'
+
+
+def _why(over: Incident) -> str:
+    return f' ({over.closed.said})' if over.closed and over.closed.said else ''
 
 
 def _head(verdict: Verdict, table: list[Row]) -> str:
@@ -264,7 +268,7 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     here = {entry.incident for entry in entries} | {row.cell.incident for row in acked}
     for incident in verdict.incidents:
         if incidents.turn(incident, verdict.session.uuid) == 'over':
-            yield 'over', f'incident {incident.number}: {incident.title}'
+            yield 'over', f'incident {incident.number}{_why(incident)}: {incident.title}'
         elif incident.closed is None and incident.number not in here:
             yield 'open', f'incident {incident.number}: {incident.title}: {incidents.waits(incident)}'
     yield 'improved', several([row.title for row in table if row.word == 'improved'])

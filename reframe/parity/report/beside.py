@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from parity.base.errors import ParityError
 from parity.records import database, outset
 from parity.records.record import Session
+from parity.system import systems
 
 if TYPE_CHECKING:
     from parity.report.drawings import Drawn, Line, Plot
@@ -58,11 +59,14 @@ def of_session(verdict: Verdict) -> Beside:
     known = [(night.uuid, night.start) for night in stored]
     recent = frame.filter(pl.col('session').is_in([uuid for uuid, _ in known]))
     absent = history.rows(uuid for uuid, _ in known).filter(pl.col('value').is_null(), system=system).collect()
+    words = judging.words(verdict.cells, system, session.uuid, verdict.budget.rate)
+    past = nights.of_recent(recent, known, words, absent)
+    for node in systems.gone(systems.read(system), session.start):
+        past.nodes.pop(node, None)
     return Beside(
         before=judged, unreadable=unreadable,
         differences=differences(earlier, session) if earlier else [],
-        nights=nights.of_recent(recent, known, judging.words(verdict.cells, system, session.uuid,
-                                                                verdict.budget.rate), absent),
+        nights=past,
         plots=drawings.of_sessions(session, earlier),
         scaling=scaling.drawn(session.uuid, verdict.cells),
         facts=session,

@@ -10,6 +10,7 @@ from parity.base.figures import change, counted, duration, percent
 from parity.base.text import visible
 from parity.records import database
 from parity.stats.peers import FEWEST
+from parity.system import systems
 from parity.system.systems import System
 from parity.verdict import cause, incidents, nodes
 from parity.verdict.model import Incident, several
@@ -29,6 +30,9 @@ def lines(system: System, found: list[Standing], unknown: str) -> Iterator[Line]
     yield from ((text, 'bold') for text in told(system.name, found))
     if unknown:
         yield f'the state of the nodes is not known: {visible(unknown)}', 'yellow'
+    yield from ((warning, 'yellow') for warning in nodes.amiss(system, now, set()))
+    if gone := systems.gone(system, now):
+        yield f'retired: {several(sorted(gone))}', ''
     if not found:
         return
     parts = [part for part in PARTS if any(part in each.parts for each in found)]
@@ -70,6 +74,8 @@ def of_node(system: System, found: Standing, unknown: str) -> Iterator[Line]:
     yield f'state     {visible(unknown) or _state(found, now)}', ''
     session = f' (session {found.session[:8]})' if found.session else ''
     yield f'measured  {_age(found.measured, now)}{session}', ''
+    if entry := systems.gone(system, now).get(found.name):
+        yield f'retired   since {entry.since}: {visible(entry.reason)}', ''
     yield from beside(found)
     for incident in incidents.of_system(system.name):
         if found.name in incident.nodes:

@@ -372,6 +372,7 @@ def _fault(fault: Fault) -> tuple[str, ...]:
     (before, now), unit = figures.alike(fault.unit, fault.expected, fault.value)
     before = f'{before} -> ' if fault.expected is not None else ''
     figure = '' if fault.value is None else f'{before}{now} {unit}'
-    word = 'in order again' if fault.well else f'{"known, " * fault.acknowledged}{fault.word}'
+    bad = f'{"known, " * fault.acknowledged}{fault.word}'
+    word = 'retired' if fault.retired else 'in order again' if fault.well else bad
     where = f'not measured again on {", ".join(fault.nodes)}' if fault.elsewhere and not fault.well else ''
     return fault.cell, figure, figures.change(fault.value, fault.expected), word, where

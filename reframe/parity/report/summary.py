@@ -105,10 +105,12 @@ def _nodes(system: str, since: float) -> Iterator[str]:
     last: dict[str, float] = {}
     for names, at in history.load(system, disturbed=True).group_by('node').agg(pl.col('start').max()).iter_rows():
         last |= {name: max(at, last.get(name, at)) for name in names.split(',') if name}
+    stated = systems.read(system)
+    for name in systems.gone(stated, time.time()):
+        last.pop(name, None)
     oldest = sorted(last.items(), key=lambda each: each[1])
     away = [f'{name} (last {_day(at)})' for name, at in oldest if at < since]
     yield f'{len(last) - len(away)} of {len(last)} measured' + (f'; not {several(away)}' if away else '')
-    stated = systems.read(system)
     known, _ = standing.states(stated)
     _, *amiss = nodes.told(system, standing.of_system(stated, known))
     yield from amiss
@@ -166,8 +168,8 @@ def _shift(row: dict[str, Any], confidence: float) -> tuple[str, float] | None:
 def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float, a_month: float) -> Alarms:
     """Sort the alarms of ``days``; ``nights``: when each night began.
 
-    Only slower figures count: chance makes no program fail. False is what was well again after BY_ITSELF nights at
-    most without an acknowledgement, and what an acknowledgement calls false."""
+    Only slower figures count: chance makes no program fail. False is what was measured well again after BY_ITSELF
+    nights at most without an acknowledgement, and what an acknowledgement calls false."""
     chance = [each for each in known if {fault.word for fault in each.faults.values()} == {'regressed'}]
     said = {each.number: [each.ack, *(event.said for event in each.events if event.what == 'known')]
             for each in chance}
@@ -178,7 +180,7 @@ def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float
         end = each.closed.start if each.closed else math.inf
         return sum(each.opened.start < night <= end for night in nights)
     false = [each for each in chance if each.number in called or
-             each.closed and each.number not in acked and lasted(each) <= BY_ITSELF]
+             each.closed and not each.closed.said and each.number not in acked and lasted(each) <= BY_ITSELF]
     young = sum(not each.closed and each.number not in acked and lasted(each) < BY_ITSELF for each in chance)
     return Alarms(len(chance), false, young, a_month * days / budget.NIGHTS)
 

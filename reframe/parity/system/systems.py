@@ -28,6 +28,7 @@ from pydantic import (
 from parity.base import codes, paths, yamlfile
 from parity.base.errors import UsageError
 from parity.base.strict import UNITS, Strict, Time
+from parity.base.text import node_name
 from parity.base.traps import JOINS, SELECTS
 
 #: The environments of what `parity software build` has made for a system: its codes, those for GPUs.
@@ -54,6 +55,11 @@ def read(name: str) -> System:
 def file_of(name: str) -> Path:
     """Return the file that states a system."""
     return paths.root() / 'systems' / name / 'system.yaml'
+
+
+def line(name: str, keys: tuple) -> str:
+    """Return the place of an entry in that file: FILE:LINE."""
+    return f'{file_of(name)}:{yamlfile.line_of(yamlfile.load(file_of(name))[1], keys)}'
 
 
 def references(name: str) -> Path:
@@ -84,6 +90,12 @@ def waived(system: System, today: datetime.date) -> tuple[dict[str, str], list[s
     expired = [f'the waiver of {w.code} expired on {w.until} ({w.reason})'
                for w in system.waivers if today > w.until]
     return holding, expired
+
+
+def gone(system: System, start: float) -> dict[str, Retired]:
+    """Return the nodes that are retired by then (Unix time), each with its entry."""
+    day = datetime.date.fromtimestamp(start)
+    return {node: entry for entry in system.retired if entry.since <= day for node in entry.nodes}
 
 
 def named(argv: list[str]) -> str:
@@ -154,6 +166,16 @@ def _prefix(path: str) -> str:
     if not re.fullmatch(r'/[\w.+/@=,%~-]*', path, re.ASCII):
         raise ValueError(f'{path!r} must be an absolute path, of letters, digits and . + / @ = , % ~ - _')
     return path.rstrip('/')
+
+
+def _node(name: str) -> str:
+    if not re.fullmatch(r'[A-Za-z0-9][\w.-]*', name, re.ASCII):
+        raise ValueError(f'{name!r} is no name of a node; valid is one name, such as c1 '
+                         '(`scontrol show hostnames` lists the names of a range)')
+    return node_name(name)
+
+
+NodeName = Annotated[str, AfterValidator(_node)]
 
 
 class StatedLimit(Strict):
@@ -264,18 +286,19 @@ class Waiver(Strict):
 
 
 class Retired(Strict):
-    """A retired check, or all of a partition or environment: the nights measured it, and need not any more."""
+    """Retired checks, partitions, environments or nodes: the nights measured them, and need not any more."""
 
     check: str = ''                     # its class, or a case with its parameters, as `parity verdict` prints it
     partition: Name = ''                # of this partition only
     environ: Name = ''                  # of this environment only
+    nodes: list[NodeName] = []          # these nodes; the entry has no check, partition or environ then
     reason: str = Field(min_length=3)
     since: datetime.date                # the first night without it
 
     @model_validator(mode='after')
     def _names_something(self) -> Retired:
-        if not (self.check or self.partition or self.environ):
-            raise ValueError('must name a check, a partition or an environ')
+        if bool(self.nodes) == bool(self.check or self.partition or self.environ):
+            raise ValueError('must name a check, a partition or an environ, or nodes alone')
         return self
 
     def __str__(self) -> str:

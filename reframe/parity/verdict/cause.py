@@ -17,6 +17,7 @@ import polars as pl
 
 from parity.base import codes
 from parity.base.figures import counted
+from parity.base.text import node_name
 from parity.records import database, history
 from parity.records.record import Session
 from parity.verdict.model import Attribution, Cell, Change, Subsystem, Where, names, several
@@ -70,9 +71,9 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         was, tonight = (frozenset().union(*(nodes_of(r) for r in own if r[key] == value))
                         for key, value in (('start', good), ('session', session)))
         nodes = {where.name} if where.kind == 'node' else tonight or set(cell.nodes)
-        here = set(map(_short, nodes))
+        here = set(map(node_name, nodes))
         told = [change for change in changed(good, cell.environ)
-                if not change.nodes or here & set(map(_short, change.nodes))]
+                if not change.nodes or here & set(map(node_name, change.nodes))]
         if was and nodes and not was & nodes:
             told.insert(0, Change(fact='nodes', old=' '.join(sorted(was)), new=' '.join(sorted(nodes)), since=bad))
         return Attribution(where=where, subsystem=moved, changes=told)
@@ -142,11 +143,6 @@ def _values(nights: Iterable[Session], environ: str) -> dict[tuple[str, str], li
 def _changes(changed: dict[tuple, list[str]]) -> list[Change]:
     return [Change(fact=fact, old=old, new=new, since=began, nodes=sorted(filter(None, nodes)))
             for (fact, old, new, began), nodes in changed.items()]
-
-
-def _short(node: str) -> str:
-    """A node's name without the domain, which only one of scheduler and node may know."""
-    return node.partition('.')[0]
 
 
 def _facts(session: Session, environ: str) -> dict[tuple[str, str], str]:

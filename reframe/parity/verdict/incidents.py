@@ -20,6 +20,7 @@ from parity.compare.model import Outcome
 from parity.records import database
 from parity.records.outset import cell_id
 from parity.rfm import store
+from parity.system import systems
 from parity.verdict import acks
 from parity.verdict.model import (
     TOO_OFTEN,
@@ -208,20 +209,22 @@ class Seen(NamedTuple):
 
 
 class Night(NamedTuple):
-    """``well``: the nodes of what is in order, by name; and whether that ends a slowdown."""
+    """``well``: the nodes of what is in order, by name; and whether that ends a slowdown. ``retired``: names, and
+    nodes, that nobody waits for."""
 
     system: str
     session: str
     start: float
     bad: dict[str, Seen]
     well: dict[str, tuple[list[str], bool]]
+    retired: frozenset[str] = frozenset()
 
 
 def seen(verdict: Verdict | None, system: str, start: float, interrupted: bool = False) -> Night:
     """Return what a night measured: cells, named with their size, pairs, and the night itself.
 
-    A cell that was skipped, or that is disturbed tonight, was not measured. Nobody waits for a retired one."""
-    night = Night(system, verdict.session.uuid if verdict else '', start, {}, {})
+    A cell that was skipped, or that is disturbed tonight, was not measured."""
+    night = Night(system, verdict.session.uuid if verdict else '', start, {}, {}, _retired(verdict, system, start))
 
     def note(name: str, word: str, title: str) -> None:
         fault = Fault(word=word, since=start, seen=start)
@@ -231,7 +234,6 @@ def seen(verdict: Verdict | None, system: str, start: float, interrupted: bool =
         if not interrupted:
             note(WHOLE, 'failed', 'ci/nightly stored no session')
         return night
-    night.well.update({_name(cell): ([], True) for cell in verdict.retired})
     for row in rows(verdict.cells):
         cell, name = row.cell, _name(row.cell)
         if interrupted and cell.stopped:
@@ -252,6 +254,13 @@ def seen(verdict: Verdict | None, system: str, start: float, interrupted: bool =
     elif not interrupted:
         night.well[WHOLE] = [], True
     return night
+
+
+def _retired(verdict: Verdict | None, system: str, start: float) -> frozenset[str]:
+    """Return the retired cells and nodes, without nodes that ran all the same."""
+    ran = {node for cell in verdict.cells for node in cell.ran_on} if verdict else set()
+    cells = map(_name, verdict.retired) if verdict else ()
+    return frozenset({*systems.gone(systems.read(system), start)} - ran).union(cells)
 
 
 def of_pair(pair: Outcome) -> str:
@@ -395,12 +404,12 @@ def _opened(group: list[Seen], night: Night) -> Incident:
                     **_about(group))
 
 
-def _about(group: list[Seen], before: Incident | None = None) -> dict:
-    """Return the words about an incident; what is not known tonight stays as it was ``before``."""
+def _about(group: list[Seen], before: Collection[str] = ()) -> dict:
+    """Return the words about an incident; what is not known tonight stays. ``before``: its nodes until now."""
     first = group[0]
-    where, nodes = first.cause.where, {*(before.nodes if before else ())}
+    where = first.cause.where
     if where.kind == 'node':
-        nodes |= {each.cause.where.name for each in group if each.cause.where.kind == 'node'}
+        nodes = {*before, *(each.cause.where.name for each in group if each.cause.where.kind == 'node')}
         where = where.model_copy(update={'name': ', '.join(sorted(nodes))})
     ack = next((each.row.cell.acknowledged for each in group if each.row and each.row.cell.acknowledged), '')
     found = {'where': where if where.kind else None, 'part': first.cause.subsystem.name,
@@ -438,29 +447,38 @@ def _after(incident: Incident, own: list[Seen], night: Night, holding: set[str])
             new = new.model_copy(update={'level': each.fault.level})
         faults[each.name] = new
     bad = [fault for fault in faults.values() if not fault.well]
+    gone = sorted({fault.retired for fault in faults.values()} - {''})
     state = 'over' if not bad else 'known' if all(fault.acknowledged for fault in bad) else 'open'
     events = [(what, said) for what, holds, said in (
         ('joined', joined, joined and _count(joined)),
         ('worse', worse, worse and worse[0].row.name),
         ('due', incident.state == 'known' and state == 'open' and not worse, incident.ack),
-        ('known', incident.state == 'open' and state == 'known', ''), ('over', not bad, '')) if holds]
+        ('known', incident.state == 'open' and state == 'known', ''),
+        ('over', not bad, f'{several(gone)} retired' if gone else '')) if holds]
     return incident.model_copy(update={
         'faults': faults, 'state': state, 'events': incident.events + [
             Event(what=what, session=night.session, start=night.start, said=said) for what, said in events],
-        **(_about(own, incident) if own and state == 'open' else {}), **({'ack': ''} if state == 'open' else {})})
+        **(_about(own, {*incident.nodes} - night.retired) if own and state == 'open' else {}),
+        **({'ack': ''} if state == 'open' else {})})
 
 
 def _again(name: str, fault: Fault, night: Night, holding: set[str]) -> Fault:
-    """Return a fault that was not seen again; it is well once all its nodes were measured, and are in order."""
+    """Return a fault that was not seen again; it is well once its nodes were measured and are in order, or are
+    retired."""
     if fault.well:
         return fault
+    nodes = {*fault.nodes} - night.retired
+    if name in night.retired or fault.nodes and not nodes:
+        gone = name if name in night.retired else ', '.join(fault.nodes)
+        return fault.model_copy(update={'well': True, 'elsewhere': False, 'retired': gone})
+    fault = fault.model_copy(update={'nodes': sorted(nodes)})
     ran_on, judged = night.well.get(name, ([], None))
     if (bad := night.bad.get(name)) and _RUNGS[bad.fault.word] > _RUNGS[fault.word]:
         ran_on, judged = bad.ran_on, True
     if judged is None or not judged and fault.word == 'regressed':
         held = {fault.cell, fault.cell.partition('+')[0]} & holding
         return fault.model_copy(update={'acknowledged': fault.acknowledged and bool(held)})
-    if ran_on and (left := {*fault.nodes} - {*ran_on}):
+    if ran_on and (left := nodes - {*ran_on}):
         return fault.model_copy(update={'nodes': sorted(left), 'elsewhere': True})
     return fault.model_copy(update={'well': True, 'elsewhere': False})
 

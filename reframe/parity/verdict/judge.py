@@ -12,10 +12,11 @@ from operator import itemgetter
 from typing import Any
 
 from parity import plan
-from parity.base import codes, errors, paths, yamlfile
+from parity.base import codes, errors, paths
 from parity.base.codes import Code
 from parity.base.errors import InfrastructureError, NothingMeasured
 from parity.base.figures import counted, duration
+from parity.base.text import node_name
 from parity.compare import pairs
 from parity.compare.model import Outcome
 from parity.plan import OWN, Plan, PlannedCase
@@ -312,7 +313,10 @@ def _absent(session: Record, plan: dict[str, Any], system: System) -> tuple[list
         return missing, gone, []
     tonight = [dict(zip(PLANNED, row, strict=True)) for row in planned(plan)]
     warnings = [_again(i, system) for i, entry in enumerate(system.retired)
-                if any(_retires(entry, row) for row in tonight)]
+                if not entry.nodes and any(_retires(entry, row) for row in tonight)]
+    if any(entry.nodes for entry in system.retired):
+        from parity.verdict import nodes  # it loads polars
+        warnings += nodes.amiss(system, session.start, {node for run in session.runs for node in run.nodes})
     sizes, here = {OWN, *(row['size'] for row in tonight)}, set(map(_cell, tonight))
     lacking = [(row, night) for row, night in before if row['size'] in sizes and _cell(row) not in here]
     holding = [entry for entry in system.retired if entry.since <= datetime.date.fromtimestamp(session.start)]
@@ -342,13 +346,14 @@ def _before(session: Record, system: str) -> list[tuple[Row, Record]]:
 
 
 def _retires(entry: Retired, row: Row) -> bool:
-    """Return whether the entry names the cell, by its check or by its case; spaces do not count."""
+    """Return whether the entry names the cell, by its node (reframe --distribute), by its check or by its case;
+    spaces do not count."""
+    if entry.nodes:
+        return node_name(row['case'].partition(' %nid=')[2]) in entry.nodes
     return (entry.check.replace(' ', '') in ('', row['check'], row['case'].replace(' ', ''))
             and entry.partition in ('', row['partition']) and entry.environ in ('', row['environ']))
 
 
 def _again(place: int, system: System) -> str:
-    file = paths.root() / 'systems' / system.name / 'system.yaml'
-    line = yamlfile.line_of(yamlfile.load(file)[1], ('retired', place))
-    return (f'{file}:{line}: retired: {system.retired[place]} is planned again: take the entry out, '
-            'or its next absence is not told')
+    return (f'{systems.line(system.name, ("retired", place))}: retired: {system.retired[place]} is planned again: '
+            'take the entry out, or its next absence is not told')

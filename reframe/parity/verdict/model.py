@@ -12,10 +12,10 @@ from pydantic import AfterValidator, Field
 
 from parity.base import figures
 from parity.base.strict import Strict
+from parity.base.text import node_name
 from parity.compare.model import Outcome
 from parity.plan import PASSED
 from parity.records.outset import cell_id
-from parity.records.record import node_name
 from parity.stats import bounds
 
 Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', 'missing',
@@ -220,7 +220,8 @@ class Fault(Strict):
     level: tuple[float, float] | None = None     # value and expected as they were told
     loss: float = 0.0                # the share by which it is worse
     nodes: NodeNames = []            # where; it is over once all were measured again, and are in order
-    well: bool = False               # it was measured again, and is in order
+    well: bool = False               # it was measured again, and is in order; or it is retired
+    retired: str = ''                # its nodes or its cell, if that ended it
     elsewhere: bool = False          # since then it was in order, but on other nodes
     acknowledged: bool = False
     outgrown: str = ''               # as a cell has it

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
-from parity.base.errors import UsageError
-from parity.records import history
+from parity.base.errors import UsageError, near
+from parity.base.text import node_name
+from parity.records import database, history
 from parity.records.outset import CELL
-from parity.records.record import node_name
 from parity.scheduler import command, pbs, slurm
 from parity.scheduler.command import NodeState, SchedulerError
 from parity.stats import peers
 from parity.stats.peers import Beside
+from parity.system import systems
 from parity.system.systems import ROTATES, Partition, System
 from parity.verdict.cause import group_of
+from parity.verdict.model import several
 
 PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
 #: Groups of cells that tell of another part (cause.group_of); a cell without a group tells of its subsystem.
@@ -49,7 +53,8 @@ class Standing:
 
 
 def of_system(system: System, states: list[NodeState], alone: str = '') -> list[Standing]:
-    """Return how each known node stands, by name; with ``alone`` only that node. UsageError where it is unknown.
+    """Return how each known node stands, by name, without retired ones; with ``alone`` only that node. UsageError
+    where it is unknown.
 
     ``states``: of `states`. Of the listed nodes and parts together at most one of 1/CHANCE listings names a node
     that is as its peers are."""
@@ -60,9 +65,29 @@ def of_system(system: System, states: list[NodeState], alone: str = '') -> list[
     names = sorted({*known, *last, *newest['node'].unique()})
     if alone and alone not in names:
         raise UsageError(f'{system.name}: unknown node {alone!r}; valid: {", ".join(names) or "none is known"}')
-    parts = beside(newest, alone)
+    parts, gone = beside(newest, alone), systems.gone(system, time.time())
     return [Standing(name, known.get(name), *last.get(name, (None, '')), parts.get(name, {}))
-            for name in ([alone] if alone else names)]
+            for name in ([alone] if alone else (name for name in names if name not in gone))]
+
+
+def amiss(system: System, start: float, ran_on: set[str]) -> Iterator[str]:
+    """Yield a warning for each retired node that is none of the system's, or that ran at ``start`` (Unix time)."""
+    stated = [(node, ('retired', place, 'nodes', at)) for place, entry in enumerate(system.retired)
+              for at, node in enumerate(entry.nodes)]
+    if not stated:
+        return
+    rows = history.rows(database.starts()).filter(system=system.name).select('node').unique().collect()
+    known = {node for names in rows['node'] for node in names.split(',')} - {''}
+    if not known.issuperset(node for node, _ in stated):
+        known |= {node_name(state.name) for state in states(system)[0]}
+    gone = systems.gone(system, start)
+    for node, keys in stated:
+        if node not in known:
+            yield (f'{systems.line(system.name, keys)}: unknown node {node}{near(node, sorted(known)) or ";"} '
+                   f'valid: {several(sorted(known)) or "none is known"}')
+        elif node in ran_on and node in gone:
+            yield (f'{systems.line(system.name, keys)}: {node} ran again: take it out of retired:, or correct '
+                   f'since: {gone[node].since}')
 
 
 def figures(system: str) -> pl.DataFrame:
