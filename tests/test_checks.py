@@ -97,8 +97,8 @@ def test_a_feature_takes_the_place_of_another_where_the_environment_has_it(featu
 
 @pytest.mark.parametrize('sync, files, records, started', [
     ('fsync', '8MiB,64KiB,1KiB', '4KiB,100B,1MiB', [
-        '-a -e -i 0 -s 64k -r 4k -f "$folder/1-of-2"', '-a -e -i 0 -s 8192k -r 4k -r 1024k -f "$folder/2-of-2"']),
-    ('buffered', '512MiB', '64KiB,4KiB,32MiB', ['-a -i 0 -s 524288k -r 64k -f "$folder/1-of-1"'])])
+        '-a -R -e -i 0 -s 64k -r 4k -f "$folder/1-of-2"', '-a -R -e -i 0 -s 8192k -r 4k -r 1024k -f "$folder/2-of-2"']),
+    ('buffered', '512MiB', '64KiB,4KiB,32MiB', ['-a -R -i 0 -s 524288k -r 64k -f "$folder/1-of-1"'])])
 def test_iozone_is_started_once_for_each_file_with_the_records_that_it_can_hold(sync, files, records, started):
     made = Replay(check('rewrite', 'Rewrite'), {}, asked={'needs': ['iozone'], 'sync': sync, 'files': files, 'records': records,
                                                           'program': 'iozone'}, calls=['declare'])

@@ -86,13 +86,13 @@ class Rewrite(rfm.RunOnlyRegressionTest, Workload, Room):
                 if not beyond(*sizes) and not (self.by_iozone() and odd(*sizes))}
 
     def iozone_options(self):
-        """Return the options of IOZone, which is started anew for each size of a file."""
+        """Return the options of IOZone, which is started anew for each size of a file; -R repeats its rates."""
         records = {}
         for file, record in sorted(set(self.written().values())):
             records.setdefault(file, []).append(f'-r {record >> 10}k')
         fsync = '-e ' if self.sync == 'fsync' else ''
         return f' && {self.program("iozone")} '.join(
-            f'-a {fsync}-i 0 -s {file >> 10}k {" ".join(own)} -f "$folder/{at}-of-{len(records)}"'
+            f'-a -R {fsync}-i 0 -s {file >> 10}k {" ".join(own)} -f "$folder/{at}-of-{len(records)}"'
             for at, (file, own) in enumerate(records.items(), 1))
 
     @run_before('run')

@@ -12,9 +12,9 @@ _BEGIN = 'Iozone: Performance Test of File I/O'
 #: IOZone's words where it gives up; what the kernel said is on its standard error.
 _COMPLAINTS = r'Error:? |Can not (open|create) |Sanity check failed|iozone: interrupted|exiting iozone'
 #: With other options the figures mean something else. A job's reports write files called 1-of-N to N-of-N.
-_COMMAND = (r'Command line used: .*iozone -a(?P<fsync> -e)? -i 0(?P<files>( -s \d+k)+)(?P<records>( -r \d+k)+)'
+_COMMAND = (r'Command line used: .*iozone -a -R(?P<fsync> -e)? -i 0(?P<files>( -s \d+k)+)(?P<records>( -r \d+k)+)'
             r' -f (.*?(?P<of>\d+-of-\d+)|.+)')
-_FORM = 'Command line used: iozone -a [-e] -i 0 -s FILEk ... -r RECORDk ... -f PATH'
+_FORM = 'Command line used: iozone -a -R [-e] -i 0 -s FILEk ... -r RECORDk ... -f PATH'
 
 
 def read(text: str) -> Read:
@@ -23,7 +23,7 @@ def read(text: str) -> Read:
     if _BEGIN not in text:
         figures, facts = room(codes.named('fio')).read(text)
         return figures, {**facts, 'tool': 'fio'}
-    out, raw = Lines(text), Lines(text, fold=False)
+    out = Lines(text)
     out.refuse(_COMPLAINTS, Incomplete)
     begins = [at for at, _ in out.found(_BEGIN)]
     if not begins:
@@ -31,7 +31,7 @@ def read(text: str) -> Read:
     values: dict[str, float] = {}
     known: dict[str, str] = {}
     for at, (begin, end) in enumerate(zip(begins, [*begins[1:], out.end + 1], strict=True), 1):
-        rates, facts, number, of = _report(Lines(out.lines[begin - 1:end - 1], begin), raw)
+        rates, facts, number, of = _report(Lines(out.lines[begin - 1:end - 1], begin))
         same('the number of a report', number, at)
         same('two reports', facts, known or facts)
         if twice := rates.keys() & values.keys():
@@ -47,7 +47,7 @@ def name_of(what: str, file: int, record: int) -> str:
     return f'{what}_{file >> 10}KiB_{record >> 10}KiB_rate'
 
 
-def _report(out: Lines, raw: Lines) -> tuple[dict[str, float], dict[str, str], int, int]:
+def _report(out: Lines) -> tuple[dict[str, float], dict[str, str], int, int]:
     """Return the rates and the facts of a report, and that it is number n of how many."""
     version = out.one(r'Version \$Revision: (\d+\.\d+) \$')[1]
     command = out.one(_COMMAND, _FORM)
@@ -66,16 +66,25 @@ def _report(out: Lines, raw: Lines) -> tuple[dict[str, float], dict[str, str], i
         raise Wrong(f'line {table.end}: rows: {len(rows)}, asked for: {len(wanted)}')
     rates = {name_of(what, int(file) << 10, int(record) << 10): whole(rate, f'{what} of {file} kB by {record} kB')
              for file, record, *both in rows for what, rate in zip(('write', 'rewrite'), both, strict=True)}
-    _columns([raw.lines[at - 1] for at, line in enumerate(table.lines, table.first) if line], table.first)
+    _repeated(out, rows, sizes)
     number, _, of = (command['of'] or '1-of-1').partition('-of-')
     rates = {name: rate / 1024 for name, rate in rates.items()}
     return rates, {'version': version, 'fsync': 'yes' if command['fsync'] else 'no'}, int(number), int(of)
 
 
-def _columns(rows: list[str], first: int) -> None:
-    """Raise Wrong unless the rates end in columns of one width: with a digit too many or too few they do not."""
-    ends = [[word.end() for word in re.finditer(r'\S+', row)] for row in rows]
-    for at, row in enumerate(ends, first):
-        _, before, write, rewrite = row
-        if row[1:] != ends[0][1:] or rewrite - write != write - before:
-            raise Wrong(f'line {at}: {rows[at - first].strip()!r} has a figure outside its column')
+def _repeated(out: Lines, rows: list[list[str]], sizes: list[list[str]]) -> None:
+    """Raise Wrong unless the rates stand again below the table, as -R has it: by kind of write."""
+    files, records = sizes
+    wanted = []
+    for kind, column in (('Writer', 2), ('Re-writer', 3)):
+        wanted += [f'"{kind} report"', ' '.join(f'"{record}"' for record in records)]
+        wanted += [' '.join([f'"{file}"', *(row[column] for row in rows if row[0] == file)]) for file in files]
+    out.one('Excel output is below:')
+    at = out.found('Excel output is below:')[0][0]
+    lines = [(number, line) for number, line in enumerate(out.lines, out.first) if number > at and line]
+    for (number, line), asked in zip(lines, wanted, strict=False):
+        if line != asked:
+            error = Incomplete if number == lines[-1][0] else Wrong
+            raise error(f'line {number}: {line[:60]!r}, {asked[:60]!r} by the table above')
+    if len(lines) < len(wanted):
+        raise Incomplete(f'line {out.end}: the output ends without {wanted[len(lines)]}')
