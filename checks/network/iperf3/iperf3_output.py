@@ -127,8 +127,10 @@ def read(text: str) -> Read:
         raise Wrong(f'iperf {version} is not read; valid is 3.9 and later')
     if not run.asked == len(run.connected) == len(run.streams):
         raise Wrong(f'asked for {run.asked} streams; {len(run.connected)} connected, {len(run.streams)} ended')
-    tcp = model(_Tcp, values) if run.protocol == 'TCP' else None
-    metrics = _tcp(tcp) if tcp else _udp(model(_Udp if _release(version) >= (3, 11) else _OldUdp, values))
+    tcp, sums = model(_Tcp, values) if run.protocol == 'TCP' else None, _release(version) >= (3, 11)
+    if not (tcp or sums) and 'sum_sent' in values['end']:
+        raise Wrong(f'iperf {version} over UDP has no end.sum_sent, this output has')
+    metrics = _tcp(tcp) if tcp else _udp(model(_Udp if sums else _OldUdp, values))
     first = run.connected[0]
     return metrics, {
         'version': version, 'threading': threading(version), 'protocol': run.protocol.lower(),
