@@ -15,6 +15,7 @@ from parity.check import Incomplete, Lines, Read, Wrong, agree, number, whole
 
 THRESHOLD = 16                  # HPL's own bound of scaled residuals; a looser one in HPL.dat does not excuse
 _RESULT = r'(W[RC]\d+[0-5][LCR]\d+[LCR]\d+)' + r' (\S+)' * 6
+_AS_PRINTED = r'\d\.\d{8}e[-+]\d\d|\d+\.\d{7}'              # by HPL 2.3, by older ones
 _RESIDUAL = re.escape('||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=') + r' (\S+) \.{6} (\S+)'
 
 
@@ -115,5 +116,7 @@ def _result(row: tuple[str, ...], residual: str, verdict: str) -> HplResult:
     value = number(residual, 'the residual', zero=True)
     if verdict != 'PASSED' or value >= THRESHOLD:
         raise Wrong(f'the residual of {row[0]} with N {n} is {float(value):g}: {verdict[:20]}')
+    if not re.fullmatch(_AS_PRINTED, residual):
+        raise Wrong(f'the residual of {row[0]} with N {n} is {residual[:40]!r}, a figure that was cut')
     seconds = float(seconds) or work / float(gflops)        # a run below 5 ms prints 0.00
     return HplResult(row[0], n, nb, p, q, seconds, float(gflops), float(value))
