@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -12,18 +13,21 @@ import time
 import pytest
 
 import sessions
+import slurm_site
 from commands import parity, process
 from conftest import PATIENCE, eventually, run_python, shell
 from jobs import finished, journal_of, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
-from parity.nightly import progress
+from parity.nightly import nodes, progress
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
 from parity.session import recovery
 from parity.verdict import incidents, judge
 
+#: How squeue is asked for the jobs of the user.
+ASKED = f'-h -u {os.getuid()} -o %i|%Z'
 #: One case, of a second; and its check alone, as loading all of them takes longer.
 ONE = "--repeat=1 -n 'FileCopy.*small-write.*clients=one.*as-is'"
 FILECOPY = 'reframe -c checks/storage/filecopy/filecopy.py -r'
@@ -94,6 +98,33 @@ def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(res
     assert (results / 'report' / 'index.html').is_file() and not (results / 'state').exists(), 'no command for notices: nothing is stored'
 
 
+@pytest.mark.parametrize('stopped, limit, code, turns', (
+    ('rerun 1 of 1', 7777, 4, 0), ('nodes by turns', 7777, 4, 1), ('nodes by turns', -1, 0, 1), ('', 7777, 0, 1)))
+def test_a_stop_ends_a_night_in_its_reruns_and_in_its_turns(results, stored, monkeypatch, stopped, limit, code, turns):
+    """The time limit ends turns, too, and is no failure."""
+    steps = []
+
+    def reframe(arguments, seconds=None, step=''):
+        steps.append(step)
+        if not step:
+            stored.add(sessions.ran(), plan=[sessions.planned()], uuid='new')
+        return 'told to stop (SIGTERM)' if step and step == stopped else ''
+    monkeypatch.setattr(nightly_run, 'reframe', reframe)
+    monkeypatch.setattr(nightly_run, 'runs', lambda *_: [['again']])
+    monkeypatch.setattr(nodes, 'by_turns', lambda system, arguments, night, seconds: reframe(arguments, seconds, 'nodes by turns'))
+    ended = nightly_run.judged(['-r'], limit, time.time(), Notifier('local', None), Heartbeat(['--system', 'local']))
+    assert (ended, steps.count('nodes by turns')) == (code, turns)
+
+
+def test_sigterm_between_two_runs_of_reframe_ends_a_nightly_with_4(checkout):
+    run = start('exec ci/nightly', checkout)
+    beat = checkout / 'results' / 'heartbeat' / 'local.json'
+    eventually(beat.is_file)
+    os.kill(run.pid, signal.SIGTERM)
+    printed, _ = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 4 and 'parity: interrupted' in printed and json.loads(beat.read_text())['exit_code'] == 4, printed
+
+
 def test_a_reframe_that_does_not_heed_a_signal_is_killed(monkeypatch):
     """Told by a Ctrl-C, told again, killed."""
     monkeypatch.setattr(nightly_run, 'GRACE_SECONDS', 0.1)
@@ -134,7 +165,8 @@ def test_a_damaged_journal_is_moved_aside(results, content, capsys):
     assert journal.with_name('x.json.bad').read_text() == content and not journal.exists()
 
 
-def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
+def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout, monkeypatch):
+    monkeypatch.setenv('PATH', f'{slurm_site.install(checkout / "bin", {"squeue": {ASKED: ""}})}:{os.environ["PATH"]}')
     for name in os.listdir(checkout / 'systems'):
         if name != 'onebox':
             (checkout / 'systems' / name).rename(checkout / name)
@@ -145,6 +177,30 @@ def test_a_killed_run_is_recovered_where_no_system_is_called_local(checkout):
     assert len(sessions_of(checkout)) == 1 and not list((checkout / 'results' / 'running').iterdir())
     # ReFrame makes a runtime only where there is none: it would be of the system of the recovered run
     assert 'no runtime context is configured' in done.stderr
+
+
+def test_the_jobs_that_a_killed_run_left_in_the_queue_are_cancelled(results, monkeypatch, capsys):
+    """A scheduler that does not answer is asked by the next run; jobs of another session, and others, are left alone."""
+    session_id = journal_of(results, 'onebox')
+    for folder, number in (('ours', session_id), ('theirs', 'x' + session_id[1:])):
+        (results / 'stage' / folder).mkdir(parents=True)
+        (results / 'stage' / folder / 'rfm_job.sh').write_text(f'#!/bin/bash\nexport PARITY_SESSION={number}\n')
+    stage, told = results / 'stage', []
+    for commands in ({'squeue': {}}, {'squeue': {ASKED: f'7|{stage}/ours\n8|{stage}/theirs\n9|/home/x\n'}, 'scancel': {'7': ''}}):
+        monkeypatch.setenv('PATH', f'{slurm_site.install(results / "bin", commands)}:/usr/bin:/bin')
+        told += recovery.recover_all()
+    first, second = told
+    assert 'was killed: recovered 0' in first and 'the next run cancels the jobs that it may have left in the queue: squeue: ' in first
+    assert second == f'session {session_id} was complete; cancelled 1 job that it had left in the queue'
+    assert not list((results / 'running').iterdir())
+
+
+def test_a_recovered_case_names_its_nodes(results):
+    log = results / 'perflogs' / 'onebox' / 'physical' / 'Toy.log'
+    log.parent.mkdir(parents=True)
+    log.write_text('20|pass|onebox|physical|distro|Toy|Toy|Toy|17|None||{"journal": "ours", "nodes": ["p1", "p2"]}\n')
+    case, = recovery.cases_of('ours')
+    assert case['job_nodelist'] == ['p1', 'p2']
 
 
 def test_a_run_of_another_host_is_left_alone_until_it_is_taken(results, stored):

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import sessions
@@ -14,7 +15,8 @@ from commands import parity
 from nights import figure, frame, start
 from parity.base.errors import UsageError
 from parity.nightly import nodes as turns
-from parity.records import database, history
+from parity.plan.identity import case_name
+from parity.records import database, history, record
 from parity.records.record import Session
 from parity.scheduler import pbs, scheduled, slurm
 from parity.scheduler.command import NodeState
@@ -144,6 +146,9 @@ def test_a_job_on_several_nodes_counts_for_each_by_its_best(known):
     assert told == {'p1': 10.0, 'p2': 10.0, 'p3': 5.0, 'p4': 10.1}, 'p5 had one job only: it may be its partner'
 
 
+CASE = ('physical', 'distro', 'Stream %threads=all')
+
+
 @pytest.mark.parametrize('hours, chosen', ((1.0, ['p2', 'p3', 'p6']), (0.1, ['p2', 'p3']), (0.021, [])))
 def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monkeypatch, capsys, hours, chosen):
     """100 s a node; the night itself took 75 s on p1, p4 and p5."""
@@ -153,11 +158,15 @@ def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monk
     known[:] = [row for row in known if row['node'] != 'p3' and (row['node'] != 'p2' or row['session'] == 'night-0')]
     known += [rows(0, 50.0, 'p3')]
     monkeypatch.setattr(nodes, 'states', lambda system: (states, ''))
-    monkeypatch.setattr(database, 'starts', lambda: {'tonight': start(1)})
-    monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {'physical': 100.0}))
-    monkeypatch.setattr(turns, '_done', lambda *_: set(chosen))
-    monkeypatch.setattr(turns.run, 'reframe', lambda arguments, *_: asked.append(arguments))
-    turns.by_turns(system, ['-c', 'x', '-r', '-n', 'Stream', '--repeat=3', '-J', 'x=y'], 'tonight', 3600.0)
+    monkeypatch.setattr(database, 'starts', lambda: {f'night-{night}': start(night) for night in (0, 1)})
+    monkeypatch.setattr(history, 'rows', lambda _: frame(*known).lazy().with_columns(reason=pl.lit('')))
+    monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
+
+    def measured(arguments, *_):
+        asked.append(arguments)
+        known.extend(rows(1, 50.0 if name == 'p3' else 100.0, name) for name in chosen)
+    monkeypatch.setattr(turns.run, 'reframe', measured)
+    turns.by_turns(system, ['-c', 'x', '-r', '-n', 'Stream', '--repeat=3', '-J', 'x=y'], 'night-1', 3600.0)
     assert [words[words.index('-J') + 1] for words in asked] == ([f'nodelist={",".join(chosen)}'] if chosen else [])
     assert all(words[2:5] == ['-r', '-n', 'Stream'] and words[-1] == 'parity_rerun_of=nodes' and 'x=y' not in words for words in asked)
     said = capsys.readouterr().out
@@ -166,18 +175,53 @@ def test_a_night_measures_those_longest_unmeasured_within_its_budget(known, monk
     assert 'p0 takes no jobs: down: no power' in said and 'p3 is slower: memory -50' in said
 
 
-@pytest.mark.parametrize('states, code, said', (
-    ([NodeState('p3', 'idle', True)], 1, 'p3: slower than its peers'), ([NodeState('p1', 'idle', True)], 0, 'p1: like its peers'),
-    ([NodeState('p3', 'idle+drain', False, reason='bad DIMM')], 4, 'not measurable: it takes no jobs: idle+drain (bad DIMM); put it into'),
-    ([], 4, 'not measurable: scontrol is not on PATH')))
-def test_the_gate(known, results, monkeypatch, capsys, states, code, said):
-    name = states[0].name if states else 'p3'
+def on(node: str, name: str = 'A', **other) -> dict:
+    """Return a case that ReFrame distributed to the node."""
+    return sessions.case(name=f'{name} %.part=onebox:physical %.nid={node}', system='onebox', partition='physical', job_nodelist=[node], **other)
+
+
+def test_a_node_has_had_its_turn_once_each_case_has_run_there(stored):
+    """Nodes: p1 lacks a case, p2's was stopped, p3's cancelled, p5's failed, p6's was disturbed."""
+    failed = {'result': 'fail', 'fail_phase': 'sanity', 'perfvalues': {}}
+    cancelled, broken = ({'metrics': {}, 'status': 'failed', 'reason': why} for why in ('cancelled (job 7 on p3: CANCELLED)', 'a node failed'))
+    night = stored.add(uuid='night-0', system='onebox')
+    ran = [*(on(node, 'B') for node in NAMES if node != 'p1'), on('p1'), on('p2', result='abort', perfvalues={}),
+           on('p3', **failed, parity=cancelled), on('p4'), on('p5', **failed, parity=broken), on('p6', parity={'disturbed': 'others used 2 CPUs'})]
+    stored.add(*ran, system='onebox', plan=[sessions.planned(case_name(each['name']), partition='physical') for each in ran])
+    states = [NodeState(name, 'idle', True, ('physical',)) for name in NAMES]
+    onebox, costs = systems.read('onebox'), {('physical', 'distro', name): 1.0 for name in 'AB'}
+    left = turns._without_turn(onebox, nodes.of_system(onebox, states), costs, night)
+    assert [each.name for each in left] == ['p1', 'p2', 'p3']
+
+
+def at_the_gate(monkeypatch, states: list[NodeState], *runs: dict) -> int:
+    """Call the gate of the first node, or of p3; the session of its ``runs`` has the figures of night 1."""
     night = Session('night-1', start(1), 'onebox', 'reframe -c checks -r -n Stream --repeat=3', '4.10', selection='x')
     monkeypatch.setattr(nodes, 'states', lambda system: (states, '' if states else 'scontrol is not on PATH'))
     monkeypatch.setattr(turns.guard, 'alone', lambda *_: type('Lock', (), {'release': lambda self: None})())
     monkeypatch.setattr(turns.run, 'reframe', lambda *_, **__: monkeypatch.setattr(database, 'uuids', lambda: ['night-1']) or '')
     monkeypatch.setattr(database, 'sessions', lambda *_: [night])
-    assert turns.gate(name, systems.read('onebox')) == code
+    monkeypatch.setattr(database, 'read', lambda uuid: record.of_report(sessions.report([*runs], [], uuid=uuid)))
+    return turns.gate(states[0].name if states else 'p3', systems.read('onebox'))
+
+
+@pytest.mark.parametrize('states, code, said', (
+    ([NodeState('p3', 'idle', True)], 1, 'p3: slower than its peers'), ([NodeState('p1', 'idle', True)], 0, 'p1: like its peers'),
+    ([NodeState('p3', 'idle+drain', False, reason='bad DIMM')], 4, 'not measurable: it takes no jobs: idle+drain (bad DIMM); put it into'),
+    ([], 4, 'not measurable: scontrol is not on PATH')))
+def test_the_gate(known, results, monkeypatch, capsys, states, code, said):
+    assert at_the_gate(monkeypatch, states) == code
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('name, status, code, said', (
+    ('p1', 'failed', 4, 'p1: not measurable: Stream: failed: for a reason (and 1 more run)'), ('p1', 'wrong', 1, 'p1: Stream: wrong: for a reason'),
+    ('p3', 'failed', 1, 'p3: slower than its peers; Stream: failed: for a reason'), ('p1', '', 3, "p1: others used its CPUs in all runs of Stream")))
+def test_the_gate_passes_no_node_on_which_a_case_failed_or_was_disturbed(known, results, monkeypatch, capsys, name, status, code, said):
+    noted = {'status': status, 'reason': 'for a reason'} if status else {'disturbed': 'others used 2 CPUs'}
+    bad = on(name, 'Stream', result='fail' if status else 'pass', fail_phase='sanity' if status else None, parity=noted)
+    others = on('p2', 'Stream', result='fail', fail_phase='sanity', parity={'status': 'failed', 'reason': 'of another node'})
+    assert at_the_gate(monkeypatch, [NodeState(name, 'idle', True)], bad, bad, on(name, 'Stream %size=1'), others) == code
     assert said in capsys.readouterr().out
 
 

@@ -140,6 +140,7 @@ class Adopted(rfm.RegressionTestPlugin):
             from parity import machine
             self.parity['after'] = machine.reading()
         self.parity['node'] = scheduled.node(self.stagedir)
+        self.parity['nodes'] = self.job.nodelist or []      # for a session that is killed
         Workload._parity_watched(_Case(self))
 
     @run_before('performance', always_last=True)

@@ -323,6 +323,7 @@ class Workload(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return True
         self.parity['node'] = scheduled.node(self.stagedir)
+        self.parity['nodes'] = self.job.nodelist or []      # for a session that is killed
         self._parity_watched()
         if why := scheduled.ended(self.job, self._parity_text(self.stderr)):
             self._parity_refuse('failed', f'{why}{self._parity_complaint()}')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from parity.base import errors
@@ -46,6 +47,7 @@ def nightly(beat: Heartbeat | None) -> None:
 
 def main() -> None:
     """Run with a heartbeat. A night that is refused or stopped has one, a rehearsal has none."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)   # between two runs of ReFrame it ends as by Ctrl-C
     beat = None if REHEARSALS & set(sys.argv[1:]) else Heartbeat(sys.argv[1:])
     code = errors.REGRESSED     # as Python ends where a mistake of ours ends it
     if beat:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from statistics import median
 
@@ -18,10 +20,11 @@ import polars as pl
 
 from parity.base import console, paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, UsageError
-from parity.base.figures import duration, number
+from parity.base.figures import counted, duration, number
 from parity.nightly import guard, run
 from parity.records import database, history, outset
 from parity.records.outset import RERUN_OF
+from parity.records.record import Run, node_name
 from parity.report import nodes as report
 from parity.scheduler import scheduled, slurm
 from parity.session import recovery
@@ -35,6 +38,10 @@ from parity.verdict.nodes import Standing
 _OWN = ['--session-extras', f'{RERUN_OF}=nodes']
 #: Runs of each case at a gate, as in a night.
 _RUNS = 3
+#: Begins the reason of a run that the operator ended, or the end of its session.
+_TAKEN_BACK = '^failed: (cancelled|the run was stopped|ReFrame stopped)'
+#: The seconds that one run of a case (partition, environment, name) takes on one node.
+Costs = dict[tuple[str, str, str], float]
 
 
 def wait_for_window(system: System, longest: float) -> None:
@@ -55,21 +62,68 @@ def wait_for_window(system: System, longest: float) -> None:
     os.environ[scheduled.UNTIL] = str(end)
 
 
-def by_turns(system: System, arguments: list[str], night: str, seconds: float) -> None:
+def by_turns(system: System, arguments: list[str], night: str, seconds: float) -> str:
     """Measure the nodes longest unmeasured, within what a night has left of its budget, its window and its time.
 
-    Says which were measured, which were left, and which are slower than their peers. ``arguments``: of ReFrame,
-    the night's own. ``night``: its uuid. ``seconds``: left until its time limit."""
+    Says which were measured, what failed there, which were left, and which are slower than their peers. Returns
+    why the measuring was stopped, or ''. ``arguments``: of ReFrame, the night's own. ``night``: its uuid.
+    ``seconds``: left until its time limit."""
     if not system.nightly:
-        return
-    states, unknown = nodes.states(system)
-    found = nodes.of_system(system, states)
+        return ''
+    states, _ = nodes.states(system)
     spent, costs = _costs(system, night)
-    now = time.time()
-    left = min(seconds, float(os.environ.get(scheduled.UNTIL, 'inf')) - now)
-    waiting = [each for each in sorted(found, key=lambda each: (each.measured or 0.0, each.name))
-               if each.state and each.state.takes and _cost(system, each, costs) and not _tonight(each, night)]
-    chosen, budget, ends = [], system.nightly.node_hours * 3600 - spent, defaultdict(float)
+    waiting = _without_turn(system, nodes.of_system(system, states), costs, night)
+    left = min(seconds, float(os.environ.get(scheduled.UNTIL, 'inf')) - time.time())
+    chosen = _chosen(system, waiting, costs, system.nightly.node_hours * 3600 - spent, left)
+    hours, stopped = f'{number(spent / 3600)} of {number(system.nightly.node_hours)} node-hours were used', ''
+    if not costs:
+        console.say('parity: nodes: no case of this night ran on one node alone: no node is measured by turns')
+    elif chosen:
+        names = [each.name for each in chosen]
+        console.say(f'parity: nodes: {hours}; now those longest unmeasured, by turns: {several(names)}')
+        before = set(database.uuids())
+        stopped = run.reframe(_on([each.asked for each in chosen], _plain(arguments)), seconds, 'nodes by turns')
+        waiting = _without_turn(system, waiting, costs, night)
+        done = len(names) - len({*names} & {each.name for each in waiting})
+        console.say(f'parity: nodes: {done} of {len(names)} had their turn{f" ({stopped})" if stopped else ""}')
+        for node, runs in sorted(_runs(before).items()):
+            if faults := _faults(runs):
+                console.say(f'parity: nodes: {node}: {faults}')
+    elif waiting:
+        console.say(f'parity: nodes: {hours}: no time is left for another node')
+    if waiting:
+        console.say(f'parity: nodes: left for the next night: {several([each.name for each in waiting])}')
+    states, unknown = nodes.states(system)      # some may have gone down meanwhile
+    said = [f'the scheduler does not tell its nodes: {unknown}'] if unknown else []
+    for line in (*said, *report.told(system.name, nodes.of_system(system, states))):
+        console.say(f'parity: nodes: {line}')
+    return stopped
+
+
+def _without_turn(system: System, found: Sequence[Standing], costs: Costs, night: str) -> list[Standing]:
+    """Return the nodes that take jobs and have not run all cases since the night began, longest without first.
+
+    A failed or disturbed run counts, else such nodes would take the turns of all others. One that was taken back
+    does not."""
+    starts = database.starts()
+    alone = ~pl.col('node').str.contains(',', literal=True) & (pl.col('node') != '')
+    frame = history.rows(starts).filter(
+        alone, pl.col('system') == system.name, ~pl.col('reason').str.contains(_TAKEN_BACK))
+    frame = nodes.undistributed(frame).select('partition', 'environ', 'case', 'node', 'session').unique().collect()
+    last: dict[tuple, float] = defaultdict(float)
+    for *case, session in frame.iter_rows():
+        last[tuple(case)] = max(last[tuple(case)], starts[session])
+
+    def turn(each: Standing) -> float:
+        return min(last[(*case, each.name)] for case in costs if case[0] in _cost(system, each, costs))
+
+    takes = [each for each in found if each.state and each.state.takes and _cost(system, each, costs)]
+    return sorted((each for each in takes if turn(each) < starts[night]), key=lambda each: (turn(each), each.name))
+
+
+def _chosen(system: System, waiting: list[Standing], costs: Costs, budget: float, left: float) -> list[Standing]:
+    """Return the first of the nodes, as many as the budget (node-seconds) and the seconds that are left allow."""
+    chosen, ends = [], defaultdict(float)
     for each in waiting:
         by_partition = _cost(system, each, costs)
         later = {name: ends[name] + cost / _at_once(system, name) for name, cost in by_partition.items()}
@@ -77,45 +131,15 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
             break
         ends.update(later)
         chosen.append(each)
-    hours = f'{number(spent / 3600)} of {number(system.nightly.node_hours)} node-hours were used'
-    if not costs:
-        console.say('parity: nodes: no case of this night ran on one node alone: no node is measured by turns')
-    elif chosen:
-        names = [each.name for each in chosen]
-        console.say(f'parity: nodes: {hours}; now those longest unmeasured, by turns: {several(names)}')
-        stopped = run.reframe(_on([each.asked for each in chosen], _plain(arguments)), seconds, 'nodes by turns')
-        found = nodes.of_system(system, states)
-        done = _done(system.name, now)
-        why = f' ({stopped})' if stopped else ''
-        console.say(f'parity: nodes: {len(done)} of {len(names)} measured by turns{why}')
-        waiting = [each for each in waiting if each.name not in done]
-    elif waiting:
-        console.say(f'parity: nodes: {hours}: no time is left for another node')
-    if waiting and costs:
-        console.say(f'parity: nodes: left for the next night: {several([each.name for each in waiting])}')
-    said = [f'the scheduler does not tell its nodes: {unknown}'] if unknown else []
-    for line in (*said, *report.told(system.name, found)):
-        console.say(f'parity: nodes: {line}')
-
-
-def _tonight(each: Standing, night: str) -> bool:
-    return each.measured is not None and each.measured >= database.starts()[night]
-
-
-def _done(system: str, since: float) -> set[str]:
-    """Return the nodes that have a figure of every case that any has since then (Unix time)."""
-    each = nodes.figures(system).filter(pl.col('start') > since)
-    cases = each.group_by('partition', 'node').agg(pl.col('case', 'environ').n_unique())
-    return set(cases.filter(pl.col('case') == pl.col('case').max().over('partition'))['node'])
+    return chosen
 
 
 def _at_once(system: System, partition: str) -> int:
     return next(p.max_jobs for p in system.partitions if p.name == partition)
 
 
-def _costs(system: System, night: str) -> tuple[float, dict[str, float]]:
-    """Return the node-seconds that the night used, reruns included, and the seconds that one run of all its cases
-    takes on one node, by partition."""
+def _costs(system: System, night: str) -> tuple[float, Costs]:
+    """Return the node-seconds that the night used, reruns included, and the cost of its cases on one node."""
     session = database.read(night)
     runs = [run for run in session.runs if run.seconds and run.nodes]
     spent = sum(run.seconds * len(run.nodes) for run in runs)
@@ -126,15 +150,15 @@ def _costs(system: System, night: str) -> tuple[float, dict[str, float]]:
     for one in runs:
         if len(one.nodes) == 1 and not one.fixture:
             each[one.partition, one.environ, one.case].append(one.seconds)
-    costs: dict[str, float] = defaultdict(float)
-    for (partition, *_), took in each.items():
-        costs[partition] += median(took)
-    return spent, dict(costs)
+    return spent, {case: median(took) for case, took in each.items()}
 
 
-def _cost(system: System, each: Standing, costs: dict[str, float]) -> dict[str, float]:
+def _cost(system: System, each: Standing, costs: Costs) -> dict[str, float]:
     """Return the seconds that a node takes, by each partition that has it."""
-    return {p.name: costs[p.name] for p in system.partitions if p.name in costs and p.scheduler in ROTATES
+    found: dict[str, float] = defaultdict(float)
+    for (partition, *_), seconds in costs.items():
+        found[partition] += seconds
+    return {p.name: found[p.name] for p in system.partitions if p.name in found and p.scheduler in ROTATES
             and (not each.state.queues or nodes.queue_of(p) in ('', *each.state.queues))}
 
 
@@ -186,25 +210,50 @@ def gate(name: str, system: System, reservation: str = '') -> int:
         stopped = run.reframe(_on([found.asked], arguments, f'--repeat={_RUNS}', *where), step=f'gate of {name}')
     finally:
         lock.release()
-    new = [uuid for uuid in database.uuids() if uuid not in before]
-    found, = nodes.of_system(system, states, name)
-    if stopped or found.session not in new:
-        reasons = [one.reason for uuid in new for one in database.read(uuid).runs if one.status == 'failed']
-        no_case = f'no case ran on it; see {paths.results()}/reframe.log'
-        return _not_measurable(name, stopped or next(iter(reasons), no_case))
+    runs = _runs(before).get(found.name, [])
+    (measured, session, parts), = nodes.past(nodes.figures(system.name), found.name, 1) or [(None, '', {})]
+    if stopped or session in before | {''}:
+        no_case = f'no case ran on it undisturbed; see {paths.results()}/reframe.log'
+        return _not_measurable(name, stopped or _faults(runs) or no_case)
     print()
+    found = replace(found, measured=measured, session=session, parts=parts)
     console.lines(report.beside(found))
     took = duration((datetime.now() - began).total_seconds())
-    judged = [each for each in found.parts.values() if each]
-    doubtful = [part for part, each in found.parts.items() if each and each.doubtful]
-    code, word = OK, 'like its peers'
-    if found.slower:
-        code, word = REGRESSED, 'slower than its peers'
-    elif not judged or doubtful:
-        code = MISSING
-        word = f'its peers differ too much to say ({", ".join(doubtful)})' if doubtful else 'too few peers to say'
+    code, word = _judged(found, runs)
     console.say(f'{name}: {word} (measured in {took}; of 100 gates of sound nodes at most one says slower)')
     return code
+
+
+def _judged(found: Standing, runs: list[Run]) -> tuple[int, str]:
+    """Return the gate's exit code and words. ``found`` has the figures of its ``runs`` alone."""
+    faults = _faults(runs)
+    if found.slower or any(one.status == 'wrong' for one in runs):
+        return REGRESSED, '; '.join(filter(None, ('slower than its peers' if found.slower else '', faults)))
+    if faults:
+        return INFRASTRUCTURE, f'not measurable: {faults}'
+    if disturbed := sorted({one.case for one in runs} - {one.case for one in runs if not one.disturbed}):
+        return MISSING, f'others used its CPUs in all runs of {several(disturbed)}'
+    if doubtful := [part for part, each in found.parts.items() if each and each.doubtful]:
+        return MISSING, f'its peers differ too much to say ({", ".join(doubtful)})'
+    return (OK, 'like its peers') if any(found.parts.values()) else (MISSING, 'too few peers to say')
+
+
+def _runs(before: set[str]) -> dict[str, list[Run]]:
+    """Return the runs of distributed cases by node, of the sessions that are stored and not in ``before``."""
+    found: dict[str, list[Run]] = defaultdict(list)
+    for one in (one for uuid in database.uuids() if uuid not in before for one in database.read(uuid).runs):
+        case, *node = re.split(nodes.DISTRIBUTED, one.case)
+        if node:
+            found[node_name(node[0])].append(replace(one, case=case))
+    return found
+
+
+def _faults(runs: list[Run]) -> str:
+    """Say which case failed or was wrong first, and how many more runs did; '' where none did."""
+    bad = [f'{one.case}: {one.status}: {one.reason}' for one in runs
+           if one.status in ('failed', 'wrong') and not one.unfinished]
+    more = f' (and {counted(len(bad) - 1, "more run")})' if bad[1:] else ''
+    return f'{bad[0]}{more}' if bad else ''
 
 
 def _not_measurable(name: str, why: str) -> int:

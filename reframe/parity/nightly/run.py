@@ -74,13 +74,13 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     beat.write(session=new[-1])
     verdict = judge.newest(new[-1])
     if not stopped:
-        verdict = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))
+        verdict, stopped = _confirmed(verdict, arguments, limit_seconds - (time.time() - began))
     verdict = notice.recorded(verdict, interrupted)
     code = verdict.exit_code
     console.lines(answer.lines(verdict))
     if stopped:
         print(f'parity: {stopped}: what had finished is judged above', file=sys.stderr)
-        code = INFRASTRUCTURE if code in (OK, MISSING) else code
+        code = _cut_short(code)
     try:
         index, *_ = report.of_session(verdict)
         print(f'report: {index}')
@@ -91,25 +91,34 @@ def judged(arguments: list[str], limit_seconds: float, began: float, notice: Not
     notice.judged(verdict)
     if not stopped:
         from parity.nightly import nodes  # it runs ReFrame from here
-        nodes.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid,
-                       limit_seconds - (time.time() - began))
+        left = limit_seconds - (time.time() - began)
+        stopped = nodes.by_turns(systems.read(verdict.session.system), arguments, verdict.session.uuid, left)
+        # the time limit ends the turns of every night on a large system
+        code = _cut_short(code) if stopped and time.time() - began < limit_seconds else code
     return code
 
 
-def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> Verdict:
-    """Measure suspicious cells again in what is left of the night's time, and return the verdict then."""
+def _cut_short(code: int) -> int:
+    return INFRASTRUCTURE if code in (OK, MISSING) else code
+
+
+def _confirmed(verdict: Verdict, arguments: list[str], seconds: float) -> tuple[Verdict, str]:
+    """Measure suspicious cells again in what is left of the night's time. Return the verdict then, and '' or how
+    an operator stopped that."""
     suspicious = [cell for cell in verdict.cells if cell.suspicious]
     names = sorted({cell.case.replace(' ', '') for cell in suspicious})
     named = ', '.join(names[:3]) + (f' and {counted(len(names) - 3, "more case")}' if len(names) > 3 else '')
-    again = runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments)
+    again, stopped = runs(systems.read(verdict.session.system), verdict.session.uuid, suspicious, arguments), ''
     for number, more in enumerate(again, 1):
         began, step = time.monotonic(), f'rerun {number} of {len(again)}'
         print(f'parity: {step} before the verdict: {named}', flush=True)
-        if seconds <= 0 or reframe(more, seconds, step):
+        stopped = reframe(more, seconds, step) if seconds > 0 else 'no time is left'
+        if stopped:
             print('parity: what was not measured again is judged by its first runs', file=sys.stderr)
             break
         seconds -= time.monotonic() - began
-    return judge.newest(verdict.session.uuid) if suspicious else verdict
+    by_operator = stopped if stopped in _INTERRUPTED else ''
+    return judge.newest(verdict.session.uuid) if suspicious else verdict, by_operator
 
 
 def _overhead(ran: float, waited: float, wall: float) -> str:

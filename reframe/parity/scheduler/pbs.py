@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from parity.base.errors import INFRASTRUCTURE
-from parity.scheduler.command import SIGNAL, Forgotten, NodeState, SchedulerError, State, answer, seconds
+from parity.scheduler.command import SIGNAL, Forgotten, NodeState, SchedulerError, State, answer, run, seconds
 
 _PENDING = set('QHWTM')
 _RUNNING = set('RESUB')     # B: an array that has begun
@@ -28,6 +29,14 @@ def submit(script: Path) -> str:
 
 def cancel(job: str) -> None:
     answer(['qdel', job])
+
+
+def folders() -> dict[str, str]:
+    """Return the folder from which each job of this user was submitted, by id, of those that have not ended."""
+    jobs = answer(['qselect', '-u', getpass.getuser()]).split()
+    found = records(run(['qstat', '-f', '-w', *jobs]).stdout if jobs else '')      # some may have ended just now
+    return {name: re.sub(r'.*PBS_O_WORKDIR=([^,]*).*', r'\1', job.get('Variable_List', ''))
+            for name, job in found.items()}
 
 
 def states(job: str) -> list[State]:

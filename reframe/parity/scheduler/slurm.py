@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def submit(script: Path) -> str:
 
 def cancel(job: str) -> None:
     answer(['scancel', job])
+
+
+def folders() -> dict[str, str]:
+    """Return the folder from which each job of this user was submitted, by id, of those that have not ended."""
+    lines = answer(['squeue', '-h', '-u', str(os.getuid()), '-o', '%i|%Z']).splitlines()
+    return dict(line.split('|', 1) for line in lines if '|' in line)
 
 
 def states(job: str) -> list[State]:

@@ -1,6 +1,7 @@
-"""Recovery of killed sessions: their processes are ended, their finished cases stored. ReFrame writes its results
-database when a session ends; a kill -9 leaves only the perflogs, one line a finished case. Those lines become a
-session of their own in the database, marked `interrupted`. Planned cells that have no line are `missing` there.
+"""Recovery of killed sessions: their jobs and processes are ended, their finished cases stored. ReFrame writes its
+results database when a session ends; a kill -9 leaves only the perflogs, one line a finished case. Those lines
+become a session of their own in the database, marked `interrupted`. Planned cells that have no line are `missing`
+there.
 
 A session holds its system's lock until its process ends. So one whose lock is free was killed. Where locks do not
 work between the hosts that share the results, this is certain on the session's own host only."""
@@ -12,6 +13,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import sys
@@ -25,6 +27,9 @@ from parity.base.figures import counted
 from parity.base.files import Lock, lock_of
 from parity.records import database, outset
 from parity.rfm import store
+from parity.scheduler import pbs, slurm
+from parity.scheduler.command import SchedulerError
+from parity.system import systems
 
 _PERFVALUE = re.compile(r'([^=;]+)=(\S+) \[([^\]]*)\] ref=([^,;]*),([^,;]*),([^;]*?)(?:;|$)')
 #: The perflog's sign for an absent value.
@@ -129,7 +134,7 @@ def _is_here(state: dict[str, Any]) -> bool:
 
 def warnings() -> list[str]:
     """A sentence for each session that was begun, and neither runs nor is in the database."""
-    return [f'session {state["id"]} was killed and is not in the database yet: the next run recovers it'
+    return [f'session {state["id"]} was killed: the next run recovers it'
             if _is_here(state) else _unknown(state) for state in _left_behind()]
 
 
@@ -141,8 +146,11 @@ def _unknown(state: dict[str, Any]) -> str:
 def _recover(state: dict[str, Any]) -> str:
     """Store the session as far as it is found, remove its journal, and say so in a sentence."""
     with _lock(state).held(), paths.of_study(state['study']):
+        cancelled, silent = cancel_jobs(state['system'], state['id'])
+        left = f'; cancelled {counted(cancelled, "job")} that it had left in the queue' if cancelled else ''
         ended = end_processes(state['id'])
-        left = f'; ended {counted(ended, "process")} that it had left running' if ended else ''
+        left += f'; ended {counted(ended, "process")} that it had left running' if ended else ''
+        left += f'; the next run cancels the jobs that it may have left in the queue: {silent}' if silent else ''
         if database.holds(state['id']):
             said = f'session {state["id"]} was complete{left}'
         else:
@@ -154,7 +162,8 @@ def _recover(state: dict[str, Any]) -> str:
             store.store(store.as_report(state['session'], cases, began, end, **info))
             said = (f'session {state["id"]} was killed: recovered {counted(len(cases), "finished case")} '
                     f'from the perflogs{left}')
-        state['file'].unlink(missing_ok=True)
+        if not (silent and _is_here(state)):
+            state['file'].unlink(missing_ok=True)
     return said
 
 
@@ -178,15 +187,45 @@ def _case(line: str) -> dict[str, Any] | None:
                  'job_completion_time_unix': _number(case['job_completion_time_unix']),
                  'perfvalues': {f'{place}:{name}': [*map(_number, (value, ref, low, up)), unit, None]
                                 for name, value, unit, ref, low, up in _PERFVALUE.findall(case['perfvalues'])},
-                 'fixture': False, 'fail_reason': None, 'job_nodelist': [],
+                 'fixture': False, 'fail_reason': None,
                  'fail_phase': None if case['fail_phase'] in _NOTHING else case['fail_phase']}
     except (ValueError, TypeError):
         return None
-    return case if isinstance(case['parity'], dict) and 'journal' in case['parity'] else None
+    if not (isinstance(case['parity'], dict) and 'journal' in case['parity']):
+        return None
+    return {**case, 'job_nodelist': case['parity'].get('nodes', [])}
 
 
 def _number(text: str) -> float | None:
     return None if text in _NOTHING else float(text)
+
+
+def cancel_jobs(system: str, session_id: str) -> tuple[int, str]:
+    """Cancel the jobs of the session that have not ended; a later job of the same case would share their folder.
+
+    Returns their number, and '' or why the scheduler does not tell them. A job is the session's if its script,
+    which lies in its folder, says so. A scheduler whose commands are not here is not asked."""
+    try:
+        kinds = {each.scheduler for each in systems.read(system).partitions}
+    except UsageError:      # the system is gone
+        return 0, ''
+    count, silent = 0, ''
+    for module, command, backends in ((slurm, 'squeue', {'slurm', 'squeue'}), (pbs, 'qselect', {'pbs', 'pbspro'})):
+        try:
+            for job, folder in module.folders().items() if kinds & backends and shutil.which(command) else ():
+                if f'PARITY_SESSION={session_id}\n' in _script(Path(folder)):
+                    module.cancel(job)
+                    count += 1
+        except SchedulerError as err:
+            silent = str(err)
+    return count, silent
+
+
+def _script(folder: Path) -> str:
+    try:
+        return (folder / 'rfm_job.sh').read_text(errors='replace')
+    except OSError:
+        return ''
 
 
 def processes_of(session_id: str) -> list[int]:

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -29,7 +30,8 @@ _PART = {'memory-bound codes': 'memory', 'within a node': 'memory'}
 #: Figures of jobs on several nodes that count for each of their nodes: the best of so many, of several jobs.
 _JOBS = 5
 #: What ReFrame's --distribute adds to a case's name.
-_DISTRIBUTED = r' %part=\S+ %nid=\S+'
+DISTRIBUTED = r' %part=\S+ %nid=(\S+)'
+Frame = TypeVar('Frame', pl.DataFrame, pl.LazyFrame)
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,15 @@ def figures(system: str) -> pl.DataFrame:
     frame = history.load(system).filter(pl.col('label') == '', pl.col('node') != '', pl.col('value') > 0,
                                         pl.col('better') != '')
     sign = pl.when(pl.col('better') == 'higher').then(1.0).otherwise(-1.0)
-    return (frame.with_columns(pl.col('case').str.replace(_DISTRIBUTED, ''), log=sign * pl.col('value').log())
+    return (undistributed(frame).with_columns(log=sign * pl.col('value').log())
             .group_by(*CELL, 'software', 'node', 'session', maintain_order=True)
             .agg(pl.col('log').median(), pl.col('start').max(), pl.col('subsystem').first())
             .sort('start', maintain_order=True))
+
+
+def undistributed(frame: Frame) -> Frame:
+    """Return the rows with the names that the cases have where ReFrame does not distribute them over nodes."""
+    return frame.with_columns(pl.col('case').str.replace(DISTRIBUTED, ''))
 
 
 def latest(each: pl.DataFrame) -> pl.DataFrame:
