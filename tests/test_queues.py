@@ -136,6 +136,21 @@ def test_a_job_that_waits_is_told_with_slurms_reason_and_a_blocked_one_is_cancel
     assert job.is_cancelling and 'BadConstraints' in str(job._exception)
 
 
+@pytest.mark.parametrize('accounting, lost', (
+    ({ASKED: ''}, True), ({ASKED: SACCT.replace('COMPLETED', 'RUNNING')}, True), ({ASKED: SACCT}, False)))
+def test_a_job_that_a_killed_slurmctld_lost_has_failed(scheduler, job, tmp_path, accounting, lost):
+    """The accounting may call it running for ever."""
+    squeue = {SQUEUE: '', f'-h -u {os.getuid()} -o %i|%Z': '5|/x\n'}
+    backend = scheduler('PENDING', squeue=squeue, sacct=accounting, scontrol={})
+    gone = '#!/bin/bash\necho "slurm_load_jobs error: Invalid job id specified" >&2; exit 1\n'
+    (tmp_path / 'bin' / 'scontrol').write_text(gone)
+    backend.poll(job)
+    assert not backend.finished(job), 'it was submitted just now'
+    job._submit_time = time.time() - 61
+    backend.poll(job)
+    assert backend.finished(job) is lost and ('Slurm has forgotten job 4: scontrol: slurm_load_jobs error' in str(job._exception)) is lost
+
+
 def test_a_job_that_slurm_never_took_has_failed(scheduler, job):
     backend = scheduler('PENDING')
     job._jobid, job.refused, job._submit_time = '', 'sbatch: error: QOSMaxSubmitJobPerUserLimit', time.time() - 601

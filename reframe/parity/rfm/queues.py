@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -12,7 +13,7 @@ from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler,
 from reframe.utility import osext
 
 from parity.scheduler import command, pbs, scheduled, slurm
-from parity.scheduler.command import SchedulerError, State, note_standing, run
+from parity.scheduler.command import Forgotten, SchedulerError, State, note_standing, run
 
 #: How long (seconds) a scheduler may take to end a cancelled job, before nobody waits for it.
 CANCEL_WAIT = 10
@@ -77,7 +78,7 @@ class Patient:
 
 #: How long (seconds) the output of an ended job may take to appear on a shared file system.
 OUTPUT_WAIT = 120
-#: How long (seconds) a job that can never run stays in the queue: the server may just be starting.
+#: How long (seconds) a job that can never run, or is forgotten, is waited for: the server may just be starting.
 NEVER_WAIT = 60
 #: How often (seconds) the nodes of running jobs are looked at, and how long a node may be down: a daemon that
 #: starts again takes its jobs back.
@@ -253,6 +254,7 @@ class _Told(Patient):
     def poll(self, *jobs):
         jobs = self.taken(jobs)
         super().poll(*jobs)
+        self._end_forgotten(jobs)
         for job in jobs:
             if self.finished(job):
                 self._over(job)
@@ -260,13 +262,30 @@ class _Told(Patient):
                 pending = slurm_state_pending(job.state) and 'COMPLETING' not in job.state
                 command.note_standing(job, pending, job.standing.reason if pending and job.standing.waits else '')
 
+    def _end_forgotten(self, jobs):
+        """End the jobs that Slurm has forgotten, for which ReFrame would wait for ever: a killed slurmctld loses
+        those that it had not saved."""
+        now = time.time()
+        late = [job for job in jobs if not self.finished(job) and now - job.submit_time >= NEVER_WAIT]
+        if not late or now - getattr(self, '_looked_at', 0.0) < NEVER_WAIT:
+            return
+        self._looked_at = now
+        with contextlib.suppress(SchedulerError):       # it does not answer: it is asked again
+            known = {re.split('[_+]', name)[0] for name in slurm.folders()}
+            for job in late:
+                try:
+                    if job.jobid not in known:
+                        slurm.states(job.jobid)
+                except Forgotten as err:
+                    self.give_up(job, f'Slurm has forgotten job {job.jobid}: {err}')
+
     def _over(self, job, times=None):
         if not getattr(job, 'over', False):
             job.over = True
             scheduled.note_times(job, times or _times(job.jobid))
 
     def give_up(self, job, why=''):
-        """End a job that Slurm never took."""
+        """End a job that Slurm never took, or has forgotten."""
         job._state, job._nodespec = 'CANCELLED', ''
         job._exception = JobSchedulerError(why) if why else None
         self._over(job, (time.time() - job.submit_time, 0.0))

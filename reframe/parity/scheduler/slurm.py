@@ -35,7 +35,9 @@ def folders() -> dict[str, str]:
 
 
 def states(job: str) -> list[State]:
-    """Ask the controller, which forgets, else the accounting, for the job or the elements of its array."""
+    """Ask the controller, which forgets, else the accounting, for the job or the elements of its array.
+
+    Forgotten also where only the accounting knows a job, and not its end: a killed controller lost the job."""
     try:
         return [_controller(line) for line in answer(['scontrol', '--oneliner', 'show', 'job', job]).splitlines()
                 if line]
@@ -48,8 +50,10 @@ def states(job: str) -> list[State]:
             if not unknown:
                 raise
             lines = []
-        if told := [line.split('|') for line in lines if line.count('|') == fields.count(',')]:
-            return [_state(name, word.split()[0], *said) for name, word, *said in told]
+        told = [line.split('|') for line in lines if line.count('|') == fields.count(',')]
+        found = [_state(name, word.split()[0], *said) for name, word, *said in told]
+        if found and not (unknown and any(each.phase != 'ended' for each in found)):
+            return found
         raise (Forgotten(str(err), err.exit_code) if unknown else err) from None
 
 
