@@ -146,6 +146,14 @@ def test_a_job_on_several_nodes_counts_for_each_by_its_best(known):
     assert told == {'p1': 10.0, 'p2': 10.0, 'p3': 5.0, 'p4': 10.1}, 'p5 had one job only: it may be its partner'
 
 
+def test_turns_that_a_silent_scheduler_prevents_are_told(known, results, monkeypatch, capsys):
+    system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1.0)})
+    monkeypatch.setattr(nodes, 'states', lambda system: ([], 'scontrol: no answer'))
+    monkeypatch.setattr(turns, '_costs', lambda *_: (75.0, {CASE: 100.0}))
+    assert turns.by_turns(system, ['-r'], 'night-1', 3600.0) == 'scontrol: no answer'
+    assert 'parity: nodes: the scheduler does not tell its nodes: scontrol: no answer' in capsys.readouterr().out
+
+
 CASE = ('physical', 'distro', 'Stream %threads=all')
 
 

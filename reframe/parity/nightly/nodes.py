@@ -66,11 +66,11 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
     """Measure the nodes longest unmeasured, within what a night has left of its budget, its window and its time.
 
     Says which were measured, what failed there, which were left, and which are slower than their peers. Returns
-    why the measuring was stopped, or ''. ``arguments``: of ReFrame, the night's own. ``night``: its uuid.
-    ``seconds``: left until its time limit."""
+    why the measuring was stopped or did not begin, or ''. ``arguments``: of ReFrame, the night's own. ``night``:
+    its uuid. ``seconds``: left until its time limit."""
     if not system.nightly:
         return ''
-    states, _ = nodes.states(system)
+    states, silent = nodes.states(system)
     spent, costs = _costs(system, night)
     waiting = _without_turn(system, nodes.of_system(system, states), costs, night)
     left = min(seconds, float(os.environ.get(scheduled.UNTIL, 'inf')) - time.time())
@@ -97,7 +97,7 @@ def by_turns(system: System, arguments: list[str], night: str, seconds: float) -
     said = [f'the scheduler does not tell its nodes: {unknown}'] if unknown else []
     for line in (*said, *report.told(system.name, nodes.of_system(system, states))):
         console.say(f'parity: nodes: {line}')
-    return stopped
+    return stopped or silent
 
 
 def _without_turn(system: System, found: Sequence[Standing], costs: Costs, night: str) -> list[Standing]:
