@@ -69,6 +69,11 @@ BODIES = {
     'Killed': ("postrun_cmds = ['kill -SEGV $$']", {'passed': ('failed', 'ended by signal 11 (Segmentation fault)')}),
     'Shell': ("postrun_cmds = ['exit 137']", {'passed': ('failed', 'ended by signal 9 (Killed)')}),
     'Ends': ("postrun_cmds = ['exit 3']\n@performance_function('Mop/s')\ndef rate(self):\n    return self.figure()", {'rate': ('unreferenced', 'exit code 3')}),
+    'KilledBefore': ("executable = 'sh'\nexecutable_opts = ['-c \"echo rate 1; kill -SEGV \\\\$\\\\$\"']\npostrun_cmds = ['true']",
+                     {'passed': ('failed', 'ended by signal 11 (Segmentation fault)')}),
+    # the command after it reads the program's exit code
+    'EndsBefore': ("executable = 'sh'\nexecutable_opts = ['-c \"exit 3\"']\npostrun_cmds = ['echo rate $?', 'true']\n"
+                   "@performance_function('Mop/s')\ndef rate(self):\n    return 100 / (self.figure() == 3)", {'rate': ('unreferenced', 'exit code 3')}),
     'Units': ("reference = {'*': {'off': (3, -0.1, 0.1, 'GB/s'), 'same': (100, -0.1, 0.1, 'Gflop/s')}}\n"
               "@performance_function('MB/s')\ndef off(self):\n    return 3\n@performance_function('Gflops')\ndef same(self):\n    return 100",
               {'off': ('wrong', "is in 'MB/s', and its reference in 'GB/s'"), 'same': ('blind', "the check's own reference")}),
@@ -220,7 +225,7 @@ def test_a_unit_has_a_better_side(unit, side):
 
 def test_exit_codes_faults_and_a_metric_called_passed(judged):
     folder, found = judged
-    assert found['trust'].startswith('1 case passed with an exit code other than 0; ')
+    assert found['trust'].startswith('2 cases passed with an exit code other than 0; ')
     assert cells(found)['Figures', 'bad']['better'] == 'lower'
     assert ',Figures,Figures,own,passed,MB/s,higher,0,7.0,' in (folder / 'figures.csv').read_text()
 

@@ -32,6 +32,10 @@ _REMOTE_SHELL = ('export PATH="$PATH:$PWD" OMPI_MCA_plm_rsh_agent="${OMPI_MCA_pl
 #: The output of node.sh.
 _NODE = 'node.txt'
 
+#: A job ends with its program's exit code where that is not 0, whatever runs after the program and reads $?.
+_NOTE_CODE = 'parity_ended=$?; (exit $parity_ended)'
+_END_WITH_CODE = '(exit $((parity_ended ? parity_ended : $?)))'
+
 #: Slurm's words for a job that something other than the program ended (sacct(1), JOB STATE CODES).
 _ENDED = {
     'TIMEOUT': 'time limit reached', 'DEADLINE': 'deadline reached', 'OUT_OF_MEMORY': 'memory exceeded',
@@ -53,6 +57,8 @@ _ENDED_BY_PBS = {
 def begin(case) -> None:
     """Set the options of every job; ``case`` is a ReFrame test after its set-up."""
     scheduler, job = case.current_partition.scheduler.registered_name, case.job
+    if case.postrun_cmds:
+        case.postrun_cmds = [_NOTE_CODE, *case.postrun_cmds, _END_WITH_CODE]
     if scheduler not in QUEUED:
         return
     if not case.standalone:
