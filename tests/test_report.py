@@ -230,6 +230,26 @@ def test_no_link_leads_out_of_the_results(tmp_path, outside):
     assert text.link(outside.format(root=root), root / 'report', root) == ''
 
 
+def test_a_page_of_too_many_cells_has_the_worst_ones_and_counts_the_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr('parity.report.page.ROWS', 4)
+    monkeypatch.setattr('parity.report.page.LISTED', 2)
+    calm, bad = [cell(check=name, case=name, metric=f'm{n}') for name in 'AB' for n in range(5)], cell(check='Z', case='Z', verdict='regressed')
+    skipped = [cell(check='C', case='C', metric=f's{n}', verdict='skipped', value=None, reason='no MPI') for n in range(6)]
+    seldom = cell(check='A', case='A', metric='seldom')
+    past = nights.Nights([('2026-07-01 02:00', 'one'), ('2026-07-02 02:00', 'two')], {key(seldom): nights.Past([0, 1], [1.0, 2.0], [None] * 2, [None] * 2, 'R.')})
+    verdict = verdict_of([*calm, *skipped, seldom, bad])
+    page = page_of(verdict, tmp_path, beside=Beside(nights=past, before=verdict_of([*calm, *skipped])))
+    names = [re.match(r'\w+', row['text'])[0] for row in page.rows()]
+    assert sorted(names) == ['m0', 'm0', 'seldom', 'triad'], 'the bad one, the one with a bad night, the first of each check'
+    text = ' '.join(page.all('body')[0]['text'].split())
+    assert 'Figures: 4 of 18 cells' in text and 'Left out: 6 skipped, 8 ok. verdict.json has all cells' in text
+    assert 'C: s1 virtual and 4 more cells: verdict.json' in text
+    places = {e['attrs']['id'] for e in page.elements if 'id' in e['attrs']} | {
+        f'figures/{name}.html#{e["attrs"]["id"]}' for name, own in figures_of(tmp_path).items() for e in own.elements if 'id' in e['attrs']}
+    assert {e['attrs']['href'].removeprefix('#') for e in page.all('a') if '#' in e['attrs'].get('href', '')} <= places
+    assert len(json.loads((tmp_path / 'verdict.json').read_text())['cells']) == 18
+
+
 # The files
 
 def test_json_is_the_verdict_again(tmp_path):

@@ -111,7 +111,7 @@ def verdict(everything: bool = ALL, skipped: bool = SKIPPED, as_json: bool = JSO
     judged = judge.newest(session, system)
     judged = judge.not_older(judged, oldest, max_age) if oldest else judged
     if as_json:
-        print(report.as_json(judged))
+        print(report.as_json(answer.answered(judged)))
         return judged.exit_code
     cells = terminal.table(judged) if everything else terminal.table(judged, ['skipped']) if skipped else []
     console.lines([*answer.lines(judged), *cells])

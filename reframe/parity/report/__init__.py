@@ -31,8 +31,9 @@ def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None =
     Raises OSError and leaves the old report as it was where a file cannot be written."""
     # Here and not above: Jinja2 is loaded only where a page is asked for.
     from parity.report import page
-    pages = page.render(verdict, directory, root, beside)
-    contents = {'index.html': pages.pop('index.html').encode(), 'verdict.json': as_json(verdict).encode() + b'\n',
+    full = answer.answered(verdict)
+    pages = page.render(full, directory, root, beside)
+    contents = {'index.html': pages.pop('index.html').encode(), 'verdict.json': as_json(full).encode() + b'\n',
                 'junit.xml': junit(verdict)}
     of_figures = {directory / name: content.encode() for name, content in pages.items()}
     files.write_all({directory / name: content for name, content in contents.items()} | of_figures)
@@ -41,9 +42,8 @@ def write(verdict: Verdict, directory: Path, root: Path, beside: Beside | None =
     return [directory / name for name in contents]
 
 
-def as_json(verdict: Verdict) -> str:
-    """Return the verdict with its answer."""
-    full = answer.answered(verdict)
+def as_json(full: answer.Answered) -> str:
+    """Return a verdict with its answer."""
     try:
         return full.model_dump_json(indent=1)
     except PydanticSerializationError:

@@ -158,8 +158,10 @@ def _headlines(table: list[Row], alone: bool) -> Iterator[Headline]:
     where they stand ``alone``, without a cause."""
     measured = [row for row in table if row.cell.value is not None and not row.cell.label]
     few, places = alone and len(measured) < FEW, {row.cell.partition for row in measured}
-    named = [(row, name) for code in codes.every() for pattern, name in code.headlines.items()
-             for row in measured if re.match(pattern, row.name.partition('@')[0])]
+    patterns = [each for code in codes.every() for each in code.headlines.items()]
+    fits = re.compile('|'.join(f'(?:{pattern})' for pattern, _ in patterns)).match
+    likely = [(row, key) for row in measured if fits(key := row.name.partition('@')[0])]
+    named = [(row, name) for pattern, name in patterns for row, key in likely if re.match(pattern, key)]
     named += [(row, row.title) for row in measured if few and all(row is not one for one, _ in named)]
     found: dict[str, dict[str, Headline]] = {}
     for row, name in named:

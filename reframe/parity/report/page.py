@@ -9,7 +9,8 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -23,7 +24,7 @@ from parity import __version__
 from parity.base import codes, figures, text
 from parity.records.outset import CELL
 from parity.report import answer, drawings, nights, show
-from parity.report.answer import Entry
+from parity.report.answer import Answered, Entry
 from parity.report.beside import Beside
 from parity.report.drawings import Curve
 from parity.report.nights import LETTERS, Nights, Past
@@ -38,6 +39,8 @@ SHORT, WHOLE = 140, 2000
 CASES = 25
 #: Curves of an entry.
 CURVES = 3
+#: Cells with a row and a history, and lines of any other list: a browser does not open a page of 100,000 rows.
+ROWS, LISTED = 5000, 200
 _HERE = Path(__file__).parent
 #: Word on the page -> the file's name in the run's folder, as ReFrame names it.
 _FILES = {'output': 'rfm_job.out', 'errors': 'rfm_job.err', 'script': 'rfm_job.sh'}
@@ -53,19 +56,21 @@ _check = attrgetter('subsystem', 'check')
 _run = attrgetter('check', 'case', 'system', 'partition', 'environ', 'size', 'attempt', 'jobid', 'outputdir')
 
 
-def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None = None) -> dict[str, str]:
+def render(verdict: Answered, directory: Path, root: Path, beside: Beside | None = None) -> dict[str, str]:
     """Return the pages by their file below ``directory``: index.html, and one with the figures of each check.
 
     Each is self-contained; everything that comes from the verdict is escaped."""
-    names = {'figures': figures, 'drawings': drawings, 'version': __version__, 'count': _count}
+    names = {'figures': figures, 'drawings': drawings, 'version': __version__, 'count': _count, 'listed': LISTED}
     beside = beside or Beside()
     lines, sources = of_cells(verdict.cells, beside.nights or Nights())
+    _choose(lines)
     _find(lines, directory, root)
     shown = _shown(verdict, beside, lines, sources)
     pages = {'index.html': template('page.html.j2', **names).render(v=shown, **_script('filter.js'))}
     incident = template('incident.html.j2', **names)
+    by_name = {line.name: line for line in lines} if verdict.incidents else {}
     for one in verdict.incidents:
-        pages[f'incidents/{one.number}.html'] = incident.render(v=shown, **_incident(one, lines))
+        pages[f'incidents/{one.number}.html'] = incident.render(v=shown, **_incident(one, by_name))
     figure, script = template('figure.html.j2', **names), _script('zoom.js')
     by_file = attrgetter('file')
     for file, same in groupby(sorted(filter(by_file, lines), key=by_file), by_file):
@@ -74,9 +79,8 @@ def render(verdict: Verdict, directory: Path, root: Path, beside: Beside | None 
     return pages
 
 
-def _incident(one: Incident, lines: list[Line]) -> dict[str, Any]:
+def _incident(one: Incident, by_name: dict[str, Line]) -> dict[str, Any]:
     """Return what the page of an incident shows: its place and changes, its life, its cells with their lines."""
-    by_name = {line.name: line for line in lines}
     faults = sorted(filter(lambda fault: fault.cell, one.faults.values()), key=lambda f: (f.well, -f.loss, f.cell))
     when = [f'{datetime.datetime.fromtimestamp(event.start):%Y-%m-%d %H:%M}' for event in one.events]
     return {'one': one, 'about': show.of_incident(one, 0), 'stands': incidents.stands(one),
@@ -95,12 +99,13 @@ def _count(n: int, one: str, many: str) -> str:
     return f'{n:,} {one if n == 1 else many}'
 
 
-def _shown(verdict: Verdict, beside: Beside, lines: list[Line], sources: list[str]) -> dict[str, Any]:
+def _shown(verdict: Answered, beside: Beside, lines: list[Line], sources: list[str]) -> dict[str, Any]:
     """Return what the pages show, as plain data."""
-    history, facts, told = beside.nights or Nights(), verdict.session.facts, answer.of(verdict)
+    history, facts, told = beside.nights or Nights(), verdict.session.facts, verdict.answer
     drawn = [found for plot in sorted(beside.plots, key=lambda plot: rank(plot.subsystem))
              if (found := drawings.draw(plot, beside.plots[plot]))]
     plots = groupby(drawn[:drawings.MOST], lambda d: d.plot.subsystem)
+    table = [line for line in lines if line.here]
     columns = {'reference': any(line.reference for line in lines), 'limit': any(line.limit for line in lines),
                'history': len(history.labels) > 1}
     here = nights.nodes(verdict.cells, beside.facts, beside.speeds)
@@ -120,15 +125,18 @@ def _shown(verdict: Verdict, beside: Beside, lines: list[Line], sources: list[st
         'beside': beside,
         'when': verdict.session.start[:16].replace('T', ' '),
         'counts': [(word, verdict.counts[word]) for word in WORDS if verdict.counts.get(word)],
+        'words': _words(table),
         'nights': history.labels,
         'data': Markup(json.dumps(history.labels, separators=(',', ':')).replace('<', '\\u003c')),
         'tiles': list(_tiles(lines, history)),
-        'cards': list(_cards(told.entries, lines)),
+        'cards': list(_cards(told.entries[:LISTED], lines)),
         'known': [line for line in lines if line.cell.acknowledged],
         'map': _map(lines) if len(history.labels) > 1 else [],
+        'rest': _words(line for line in lines if not line.here),
         'changes': changes(lines, beside.before) if beside.before else None,
         'left': sorted(left.items(), key=lambda pair: (WORDS.index(pair[0][0]), -len(pair[1]))),
-        'table': tables(lines),
+        'table': tables(table),
+        'rows': table,
         'columns': {name for name, filled in columns.items() if filled},
         'partitions': sorted({c.partition for c in verdict.cells}),
         'sources': sources,
@@ -138,6 +146,11 @@ def _shown(verdict: Verdict, beside: Beside, lines: list[Line], sources: list[st
         'away': sorted((name, history.labels[at][0]) for name, at in history.nodes.items() if name not in named),
         'facts': facts and yaml.safe_dump(facts, sort_keys=False, allow_unicode=True),
     }
+
+
+def _words(lines: Iterable[Line]) -> list[tuple[str, int]]:
+    counts = Counter(line.word for line in lines)
+    return [(word, counts[word]) for word in WORDS if counts[word]]
 
 
 def _find(lines: list[Line], directory: Path, root: Path) -> None:
@@ -174,6 +187,7 @@ class Line(Row):
     past: Past = Past()
     count: int = 0                   # nights of the page
     told: str = ''                   # the reason, cut; '' where the case tells it
+    here: bool = True                # has a row in the table and, with a figure, a history
     links: Links = field(default_factory=list)
 
     def __post_init__(self):
@@ -189,6 +203,8 @@ class Line(Row):
             self.past.at else ''
         self.page = f'{self.file}#{self.id}' if self.file else ''
         self.letters = nights.tonight(c, self.past, self.count) if self.count else ''
+        self.last_bad = max(map(self.letters.rfind, _MARKED))      # -1: no night was
+        self.order = WORDS.index(c.verdict) if c.verdict in answer.BAD else len(WORDS), -self.last_bad
 
     @property
     def href(self) -> str:
@@ -250,6 +266,17 @@ def _source(cell: Cell) -> str:
     if cell.limit is None:
         return ''
     return f'{cell.limit_source or "source not stated"} ({"certain" if cell.limit_certain else "a ceiling"})'
+
+
+def _choose(lines: list[Line]) -> None:
+    """Leave a row and a history to ROWS cells: tonight's worst, those with bad nights, the first of each check."""
+    count: Counter[tuple] = Counter()
+    found = []
+    for line in lines:
+        count[check := _check(line.cell)] += 1
+        found.append((line.order, count[check], line.number, line))
+    for *_, line in sorted(found)[ROWS:]:
+        line.here, line.file, line.page = False, '', ''
 
 
 def tables(lines: list[Line]) -> dict[str, list[list[Case]]]:
@@ -320,12 +347,8 @@ Letters = list[tuple[str, str, int]]
 
 def _map(lines: list[Line]) -> list[tuple[Line, Letters]]:
     """Return the letters of the figures that were not always in order: tonight's worst ones, then the newest."""
-    found = []
-    for line in lines:
-        if bad := [at for at, letter in enumerate(line.letters) if letter in _MARKED]:
-            word = WORDS.index(line.word) if line.word in answer.BAD else len(WORDS)
-            found.append((word, -bad[-1], line.number, line))
-    return [(line, list(_letters(line.letters))) for *_, line in sorted(found)]
+    found = sorted((line for line in lines if line.last_bad >= 0), key=lambda line: (line.order, line.number))
+    return [(line, list(_letters(line.letters)) if at < LISTED else []) for at, line in enumerate(found)]
 
 
 def _letters(letters: str) -> Iterator[tuple[str, str, int]]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from textwrap import indent
@@ -175,8 +175,7 @@ def applied(cells: list[Cell], system: str, today: datetime.date, over: Collecti
     """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement.
 
     ``over``: incidents whose acknowledgement holds no more."""
-    known = by_name(names(cells))
-    fits = [(ack, known.get(ack.cell, [])) for ack in read(system)]
+    fits = with_cells(system, cells)
     holding: dict[int, Ack] = {}
     for ack, own in fits:
         for cell in own if ack.holds(today) and ack.incident not in over else ():
@@ -192,6 +191,13 @@ def applied(cells: list[Cell], system: str, today: datetime.date, over: Collecti
                 holding[id(cell)] = joined
     return ([_noted(cell, holding[id(cell)]) if id(cell) in holding else cell for cell in cells],
             _warnings(fits, today, over))
+
+
+def with_cells(system: str, cells: Iterable[Cell]) -> list[tuple[Ack, list[Cell]]]:
+    """Return each acknowledgement with its cells among ``cells``."""
+    listed = read(system)
+    known = by_name(names(cells)) if listed else {}
+    return [(ack, known.get(ack.cell, [])) for ack in listed]
 
 
 def _joined(cell: Cell, own: list[Ack]) -> Ack | None:

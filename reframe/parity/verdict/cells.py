@@ -30,9 +30,10 @@ class Demands(NamedTuple):
 
 def of_case(case: PlannedCase, runs: list[Run], demands: Demands) -> list[Cell]:
     """Return one cell for each metric that the case declares."""
+    ran_on = sorted({node for run in runs for node in run.nodes})
     return [Cell(check=case.check, case=case.case, subsystem=case.subsystem, size=case.size, system=case.system,
                  partition=case.partition, environ=case.environ, metric=metric.name, unit=metric.unit,
-                 better=metric.better, ran_on=sorted({node for run in runs for node in run.nodes}),
+                 better=metric.better, ran_on=ran_on,
                  **_judged(metric, runs, demands.figures) if runs else _never_ran(case, metric, demands))
             for metric in case.metrics]
 

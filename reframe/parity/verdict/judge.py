@@ -216,13 +216,13 @@ def _trust(cells: list[Cell], shared: Budget, session: Record) -> str:
 
 def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
     """The next command; ``gone``: the missing cells that the plan lacks."""
-    bad = {name: c for name, c in names(cells).items() if c.verdict in acks.BAD and not c.acknowledged}
-    if bad:
-        worst = min(bad, key=lambda name: WORDS.index(bad[name].verdict))
-        if bad[worst].incident:
-            return f'parity show {bad[worst].incident}'
+    bad = (c for c in cells if c.verdict in acks.BAD and not c.acknowledged)
+    if worst := min(bad, key=lambda c: WORDS.index(c.verdict), default=None):
+        if worst.incident:
+            return f'parity show {worst.incident}'
         session = '' if database.last() in ('', uuid) else f' --session {uuid[:8]}'
-        return f'parity show {shlex.quote(worst)}{session}'
+        name = next(name for name, cell in names(cells).items() if cell is worst)
+        return f'parity show {shlex.quote(name)}{session}'
     if any(c.verdict == 'missing' and not c.environ for c in cells):
         return f'parity doctor --system {system} (names what each code needs)'
     if gone:
@@ -241,15 +241,18 @@ def _next(cells: list[Cell], system: str, uuid: str, gone: list[Cell]) -> str:
 
 def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool) -> Coverage:
     """Return the coverage by the measured codes; ``absent``: by feature, why no environment offers it."""
-    needs = {case.case: set(case.needs) for case in plan.cases}
-    loaded, planned = {n for check in plan.checks for n in check.needs}, set().union(*needs.values())
+    needing: dict[str, set[str]] = {}        # the cases that need a feature
+    for case in plan.cases:
+        for feature in case.needs:
+            needing.setdefault(feature, set()).add(case.case)
+    loaded, planned = {n for check in plan.checks for n in check.needs}, needing.keys()
     found = []
     for code in codes.measured():
         able = {code.feature, code.stand_in}
         not_selected = able & loaded and not able & planned
         why = 'not selected' if not_selected else \
             absent.get(code.feature, 'no check' if spack else 'no Spack')
-        told = _of_code(code, cells, needs, why)
+        told = _of_code(code, cells, needing, why)
         if told.reason != why or not code.optional:     # nobody asked for an application that is not here
             found.append(told)
     measured = sum(c.measured for c in found)
@@ -259,9 +262,10 @@ def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool
     return Coverage(line=line, codes=found, measured=measured, total=len(found), cells=len(cells))
 
 
-def _of_code(code: Code, cells: list[Cell], needs: dict[str, set[str]], no_code: str) -> CodeCoverage:
-    own = [c for c in cells if code.feature in needs[c.case]]
-    standing = [c for c in cells if code.stand_in in needs[c.case] and c.metric.startswith(code.stands_for)]
+def _of_code(code: Code, cells: list[Cell], needing: dict[str, set[str]], no_code: str) -> CodeCoverage:
+    own, standing = ([c for c in cells if c.case in cases] if (cases := needing.get(feature)) else []
+                     for feature in (code.feature, code.stand_in))
+    standing = [c for c in standing if c.metric.startswith(code.stands_for)]
     if any(c.value is not None for c in own):
         return CodeCoverage(code=code.name, measured=True, by=code.name)
     if figures := [c for c in standing if c.value is not None]:

@@ -21,7 +21,7 @@ from parity.stats.levels import FAST, SLOW, TOO_FEW, YOUNG
 from parity.stats.nights import Nights
 from parity.verdict import acks
 from parity.verdict.cells import OPEN, sentence
-from parity.verdict.model import Budget, Cell, names
+from parity.verdict.model import Budget, Cell
 
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
 TIMES, SECONDS = 2.0, 10.0
@@ -241,9 +241,9 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
 
 def _held(cells: list[Cell], system: str) -> dict[int, acks.Ack]:
     """Return the acknowledgement of each cell's slowdown, by the cell's id, as far as one holds."""
-    known, today = acks.by_name(names(cells)), datetime.date.today()
-    return {id(cell): ack for ack in acks.read(system)
-            if ack.holds(today) and ack.word in (None, 'regressed') for cell in known.get(ack.cell, ())}
+    today = datetime.date.today()
+    return {id(cell): ack for ack, own in acks.with_cells(system, cells)
+            if ack.holds(today) and ack.word in (None, 'regressed') for cell in own}
 
 
 def _acked(cells: list[Cell], system: str) -> list[str | None]:
