@@ -131,6 +131,14 @@ def test_a_node_stands_beside_its_peers_newest_figures(known):
         nodes.of_system(system, [], 'p9')
 
 
+def test_figures_that_no_peer_has_change_no_standing(known):
+    def shares():
+        return {each.name: each.parts['memory'].share for each in nodes.of_system(systems.read('onebox'), []) if each.name in NAMES}
+    before = shares()
+    known += [rows(0, 100.0 + at, f'q{at}', metric=f'only_{at}') for at in range(20)]
+    assert shares() == before
+
+
 @pytest.mark.parametrize('seed', range(4))
 def test_a_listing_of_many_sound_nodes_names_none(known, results, seed):
     """Of 30 nodes that scatter by 3 %, one in three listings would name one if each had the chance of a listing."""

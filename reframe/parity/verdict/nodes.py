@@ -137,7 +137,8 @@ def beside(newest: pl.DataFrame, alone: str = '') -> dict[str, dict[str, Beside 
     found: dict[str, dict[str, Beside | None]] = defaultdict(dict)
     for (_, part), cells in tables.items():
         names = sorted(set().union(*cells.values()))
-        logs = np.array([[of.get(name, np.nan) for of in cells.values()] for name in names])
+        shared = [of for of in cells.values() if len(of) > peers.FEWEST]      # the others compare nothing
+        logs = np.array([[of.get(name, np.nan) for of in shared] for name in names])
         for name, told in zip(names, peers.beside(logs, peers.CHANCE / compared), strict=True):
             before = found[name].get(part)
             if before is None or told and told.share < before.share:
