@@ -13,6 +13,7 @@ from parity.base import codes
 from parity.base.console import plain
 from parity.report import answer
 from parity.verdict import judge
+from parity.verdict.model import Event, Fault, Incident, Where
 from sessions import case, planned, ran, report, verdict_on
 
 BAND = {'hpl': (100.0, -0.05, 0.05)}
@@ -51,6 +52,15 @@ def test_a_first_night_shows_figures_beside_what_the_machine_could_do(monkeypatc
     row, = (line for line in lines if 'Linpack' in line)
     assert row.split()[:2] == ['compute', 'Linpack'] and '100 Gflop/s' in row and '160 Gflop/s: data sheet' in row and '62 %' in row
     assert dict(answer.of(found).notes)['left out'] == '2 cells: 2 without a program (parity verdict --skipped)' and len(lines) <= 24
+
+
+def test_many_open_incidents_are_ten_lines_and_a_count():
+    event, where = Event(what='new', session='before', start=1e9), Where(kind='node', name='c3')
+    known = [Incident(number=n, uuid=str(n), system='onebox', key=['missing'], title='gone', state='open', where=where, part='memory', faults={
+        f'cell {n}': Fault(word='missing', since=1e9, seen=1e9, cell=f'cell {n}', unit='', nodes=['c3'])}, events=[event]) for n in range(1, 13)]
+    verdict = verdict_on(report([ran()], [planned()])).model_copy(update={'incidents': known})
+    notes = [text for label, text in answer.of(verdict).notes if label == 'open']
+    assert len(notes) == 11 and notes[0].startswith('incident 1: gone') and notes[-1] == '2 more incidents: parity verdict --json'
 
 
 def test_cells_with_one_cause_are_one_entry_with_figures_nights_and_the_next_command(nights):

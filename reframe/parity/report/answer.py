@@ -9,7 +9,6 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from itertools import zip_longest
 from typing import Any
 
 from parity.base import codes, figures
@@ -23,7 +22,7 @@ from parity.verdict.model import WORDS, Cell, Incident, Row, Verdict, rows, seve
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
-#: So many figures are a table of their own: fewer are all shown.
+#: So many figures are a table of their own: fewer are all shown. Incidents that are shown without an entry.
 FEW = 10
 #: What a ceiling's source says beside its metric.
 _SAME = re.compile(r' of the same (?:run|session)|, measured')
@@ -91,8 +90,10 @@ def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
     """Yield an entry for each cause, the worst word first, then for each broken expectation of a pair."""
     known = {incident.number: incident for incident in verdict.incidents}
     groups = incidents.causes(row for row in table if row.word in BAD and not row.cell.acknowledged)
+    slow = [row.cell for group in groups if group[0].word == 'regressed' for row in _shown(group)]
+    nights = _nights(slow, verdict.session.uuid) if slow else {}
     for group in sorted(groups, key=lambda rows: (WORDS.index(rows[0].word), -len(rows))):
-        yield _of(known.get(group[0].cell.incident), _entry(group, verdict.session.uuid), verdict)
+        yield _of(known.get(group[0].cell.incident), _entry(group, nights), verdict)
     for pair in verdict.pairs:
         if pair.state == 'regressed':
             incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
@@ -123,24 +124,29 @@ def _ends(entry: Entry, incident: Incident) -> Iterator[str]:
         yield f'never here: waivers: (a code) or retired: (a case) in systems/{incident.system}/system.yaml'
 
 
-def _entry(group: list[Row], session: str) -> Entry:
-    worst, shown = group[0], [row for row in group if row.cell.value is not None][:FIGURES]
+def _shown(group: list[Row]) -> list[Row]:
+    return [row for row in group if row.cell.value is not None][:FIGURES]
+
+
+def _entry(group: list[Row], nights: dict[int, tuple[str, str]]) -> Entry:
+    """``nights``: by the cell's id, its last nights and its runs of this one."""
+    worst, shown = group[0], _shown(group)
     known = worst.cell.cause
     lines = [worst.reason, *(known.lines(3) if known else [])]
-    nights, again = _nights([row.cell for row in shown], session) if worst.word == 'regressed' else ([], [])
+    told = [nights.get(id(row.cell), ('', '')) for row in shown]
     return Entry(word=worst.word, title=incidents.title([row.cell for row in group]),
                  cells=[row.name for row in group],
-                 figures=[_figure(row, told) for row, told in zip_longest(shown, nights, fillvalue='')],
-                 lines=[*filter(None, again[:1] + lines)],
+                 figures=[_figure(row, before) for row, (before, _) in zip(shown, told, strict=True)],
+                 lines=[*filter(None, [again for _, again in told[:1]] + lines)],
                  next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
 
 
-def _nights(cells: list[Cell], session: str) -> tuple[list[str], list[str]]:
-    """Return for each cell its last nights as blocks, and its runs of this night."""
+def _nights(cells: list[Cell], session: str) -> dict[int, tuple[str, str]]:
+    """Return for each cell, by its id, its last nights as blocks, and its runs of this night."""
     from parity.report import show  # it loads polars, which a verdict without a slow cell does not need
-    found = show.stored_nights(cells, session)
-    return ([show.sparkline([night.value for night in nights]) if len(nights) > 1 else '' for nights in found],
-            [show.runs(cell, nights, session) for cell, nights in zip(cells, found, strict=True)])
+    found = zip(cells, show.stored_nights(cells, session), strict=True)
+    return {id(cell): (show.sparkline([night.value for night in nights]) if len(nights) > 1 else '',
+                       show.runs(cell, nights, session)) for cell, nights in found}
 
 
 def _figure(row: Row, nights: str) -> list[str]:
@@ -268,11 +274,12 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     if len(known) > KNOWN:
         yield 'known', f'{len(known) - KNOWN} more known faults: parity ack --list'
     here = {entry.incident for entry in entries} | {row.cell.incident for row in acked}
-    for incident in verdict.incidents:
-        if incidents.turn(incident, verdict.session.uuid) == 'over':
-            yield 'over', f'incident {incident.number}{_why(incident)}: {incident.title}'
-        elif incident.closed is None and incident.number not in here:
-            yield 'open', f'incident {incident.number}: {incident.title}: {incidents.waits(incident)}'
+    over = [each for each in verdict.incidents if incidents.turn(each, verdict.session.uuid) == 'over']
+    left = [each for each in verdict.incidents if each.closed is None and each.number not in here]
+    yield from (('over', f'incident {each.number}{_why(each)}: {each.title}') for each in over[:FEW])
+    yield from (('open', f'incident {each.number}: {each.title}: {incidents.waits(each)}') for each in left[:FEW])
+    for label, rest in (('over', over[FEW:]), ('open', left[FEW:])):
+        yield label, f'{counted(len(rest), "more incident")}: parity verdict --json' if rest else ''
     yield 'improved', several([row.title for row in table if row.word == 'improved'])
     new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
     if by_word['ok']:

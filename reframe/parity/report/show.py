@@ -68,21 +68,19 @@ def of_cell(wanted: str, session: str = '') -> View:
     """Return everything known of the cell that ``wanted`` names. UsageError where it fits none, or several."""
     verdict, name, cell = find(wanted, session)
     uuid = verdict.session.uuid
-    stored = history.load(cell.system, disturbed=True)
-    frame = stored.filter(~pl.col('disturbed'))
+    frame = history.load(cell.system)
     sessions = database.sessions(cell.system, cause.SESSIONS)
     confirming = frame.filter(pl.col('rerun_of') == uuid)['session'].unique().to_list()
     spans = ((each.start, each.end) for each in map(database.brief, (uuid, *confirming)))
     output, note = _output(cell.outputdir, *spans)
     return View(name=name, session=uuid, start=verdict.session.start, cell=cell,
-                nights=_nights(stored, cell, uuid),
+                nights=stored_nights([cell], uuid)[0],
                 attribution=cause.of_cells([cell], verdict.cells, frame, sessions, uuid)[0],
                 output=output, output_note=note, rerun=_rerun(cell, verdict))
 
 
-def _nights(frame: pl.DataFrame, cell: Cell, session: str) -> list[Night]:
-    """Return the newest nights up to the session."""
-    rows = frame.filter(pl.col(key) == getattr(cell, key) for key in history.CELL).to_dicts()
+def _nights(rows: list[dict], session: str) -> list[Night]:
+    """Return the newest nights up to the session, of a cell's rows."""
     until = next((r['start'] for r in rows if r['session'] == session), float('inf'))
     groups: dict[str, list[dict]] = {}
     for row in rows:
@@ -235,9 +233,16 @@ def _history(view: View) -> str:
 
 
 def stored_nights(cells: Sequence[Cell], session: str) -> list[list[Night]]:
-    """Return the newest nights of each cell up to the session."""
-    stored = history.load(cells[0].system, disturbed=True) if cells else None
-    return [_nights(stored, cell, session) for cell in cells]
+    """Return the newest nights of each cell of one system up to the session."""
+    if not cells:
+        return []
+    keys = [tuple(getattr(cell, name) for name in history.CELL) for cell in cells]
+    wanted = pl.DataFrame(keys, schema=dict.fromkeys(history.CELL, pl.String), orient='row')
+    found: dict[tuple, list[dict]] = {}
+    stored = history.load(cells[0].system, disturbed=True)
+    for row in stored.join(wanted, on=history.CELL, how='semi', maintain_order='left').iter_rows(named=True):
+        found.setdefault(tuple(row[name] for name in history.CELL), []).append(row)
+    return [_nights(found.get(key, []), session) for key in keys]
 
 
 def runs(cell: Cell, nights: Sequence[Night], session: str) -> str:
