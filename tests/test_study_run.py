@@ -185,27 +185,58 @@ def test_nothing_testable_no_space_and_a_second_run_are_told(onebox, site, resul
     assert parity(*line).returncode == 2
 
 
-def test_a_failed_case_is_measured_again_and_the_exit_code_says_so(onebox, results, monkeypatch):
-    onebox()
-    line = 'study', 'run', 'trial', '--system', 'onebox', '--quick'
-    figure = [None]
+FAILED = {'result': 'fail', 'fail_phase': 'run', 'fail_reason': 'node down'}
+WRONG = {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'bad residual'}
 
-    def session(arguments, step):
-        with paths.of_study('trial'):
-            extras = dict(each.split('=', 1) for each in arguments[-1].split(','))
-            ran = case(figure[0], case='Toy %code=X %nodes=2', system='onebox', partition='physical', **({'result': 'fail', 'fail_phase': 'run', 'fail_reason': 'node down'} if figure[0] is None else {}))
-            store.add(ran, plan=[planned('Toy %code=X %nodes=2', system='onebox', partition='physical')], system='onebox', **extras)
-        return ''
+
+@pytest.fixture
+def ended(onebox, results, monkeypatch):
+    """Makes the run of the trial in which cases end so in turn, the last for the rest: {} has a figure."""
+    onebox()
     with paths.of_study('trial'):
         store = Stored()
         store.database.execute('CREATE TABLE metadata(schema_version)')     # else it is no whole database
-    monkeypatch.setattr(nightly_run, 'reframe', session)
-    failed = parity(*line)
+
+    def run(*ends, options=()):
+        turns = list(ends)
+
+        def session(arguments, step):
+            with paths.of_study('trial'):
+                extras, end = dict(each.split('=', 1) for each in arguments[-1].split(',')), turns.pop(0) if turns[1:] else turns[0]
+                ran = case(None if end else 1.0, case='Toy %code=X %nodes=2', system='onebox', partition='physical', **end)
+                store.add(ran, plan=[planned('Toy %code=X %nodes=2', system='onebox', partition='physical')], system='onebox', **extras)
+            return ''
+        monkeypatch.setattr(nightly_run, 'reframe', session)
+        return parity('study', 'run', 'trial', '--system', 'onebox', '--quick', *options), store.count
+    return run
+
+
+def test_a_failed_case_is_measured_again_and_the_exit_code_says_so(ended):
+    failed, _ = ended(FAILED)
     assert failed.returncode == 4 and 'one: 3 runs without a figure: failed: node down' in failed.stdout, failed.stdout + failed.stderr
-    figure[0] = 1.0
-    assert parity(*line).returncode == 0 and store.count == 6
-    assert 'all was measured before' in parity(*line).stdout and store.count == 6
-    assert parity(*line, '--again').returncode == 0 and store.count == 9
+    measured, count = ended({})
+    assert measured.returncode == 0 and count == 6
+    again, count = ended({})
+    assert 'all was measured before' in again.stdout and again.returncode == 0 and count == 6
+    anew, count = ended({}, options=['--again'])
+    assert anew.returncode == 0 and count == 9
+
+
+def test_a_wrong_case_ends_the_run_with_1_whatever_else_failed_and_every_time(ended):
+    wrong, _ = ended({}, WRONG, FAILED)
+    assert wrong.returncode == 1 and 'parity: 1 run was wrong' in wrong.stderr and 'parity: 1 run failed' in wrong.stderr, wrong.stdout + wrong.stderr
+    for count in (4, 4):    # the failed one is measured again, then none is left
+        again, stored = ended({})
+        assert again.returncode == 1 and 'parity: 1 run was wrong' in again.stderr and stored == count, again.stdout + again.stderr
+    assert 'all was measured before' in again.stdout and 'one: 1 run without a figure: wrong: bad residual' in again.stdout
+    assert ended(WRONG, options=['--again'])[0].returncode == 1
+    assert ended({}, options=['--again'])[0].returncode == 0
+
+
+def test_a_run_of_skipped_cases_has_no_figure_however_often(ended):
+    for _ in range(2):
+        skipped, count = ended({'result': 'skip', 'fail_phase': None, 'fail_reason': 'one rank'})
+        assert skipped.returncode == 3 and 'trial has no figure' in skipped.stderr and count == 3, skipped.stdout + skipped.stderr
 
 
 def test_a_study_is_sent_as_a_job_that_runs_it(onebox, site, results, monkeypatch):

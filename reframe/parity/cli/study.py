@@ -64,7 +64,8 @@ def run_study(name: str = NAME, system: str = typer.Option(..., '--system', help
     parity study run jungels2012 --system onebox --quick
     parity study run jungels2012 --system NAME --partition phys --partition virt --as filesystem.NFS=scratch
 
-    Exit code: 0 measured, 2 usage, 3 nothing testable, 4 infrastructure; what failed is measured again."""
+    Exit code: 0 measured, 1 a wrong result, 2 usage, 3 nothing testable or no figure, 4 infrastructure.
+    The same command measures again the cases that failed."""
     from parity.nightly import study
     return study.measure(name, system, quick, partition, given, dry_run, again, submit)
 

@@ -11,14 +11,22 @@ import shutil
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from parity import study
 from parity.base import console, files, paths
-from parity.base.errors import INFRASTRUCTURE, OK, InfrastructureError, NothingMeasured, ParityError, UsageError
+from parity.base.errors import (
+    INFRASTRUCTURE,
+    OK,
+    REGRESSED,
+    InfrastructureError,
+    NothingMeasured,
+    ParityError,
+    UsageError,
+)
 from parity.base.figures import counted, figure
 from parity.jobs import sent, write
 from parity.nightly import guard, run
@@ -65,9 +73,10 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
                                  + ', '.join(f'{side} {part}' for side, part in sides.items()),
                                  planned, steps, len(done), seconds))
         if not steps:
+            console.lines(told.without_figure(before))
             print(f'all was measured before (run {number}); --again measures it anew\n'
                   f'next: parity study compare {name} last')
-            return OK
+            return _code(name, before)
         _demand_room(len(steps))
         if dry_run:
             return OK
@@ -94,10 +103,21 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
     wanted = [campaign.key(step.side, step.repeat, case) for step in steps for case in step.cases]
     lost = {key: why for key in wanted if (why := after.get(key, 'failed: ReFrame left it out'))}
     console.lines(told.behind(name, lost, len(wanted), time.monotonic() - began, seconds))
-    if failed := sum(why.startswith(_AGAIN) for why in lost.values()):
-        print(f'parity: {counted(failed, "run")} failed: the same command measures them again', file=sys.stderr)
-        return INFRASTRUCTURE
-    if all(after.values()):
+    return _code(name, {**after, **lost})
+
+
+def _code(name: str, outcomes: Mapping[campaign.Key, str]) -> int:
+    """Return the exit code of a campaign by what became of its runs: any that is wrong comes first.
+
+    Raises NothingMeasured where none has a figure."""
+    wrong, again = (sum(why.startswith(words) for why in outcomes.values()) for words in (('wrong',), _AGAIN))
+    if wrong:
+        print(f'parity: {counted(wrong, "run", "were")} wrong: --again measures all anew', file=sys.stderr)
+    if again:
+        print(f'parity: {counted(again, "run")} failed: the same command measures them again', file=sys.stderr)
+    if wrong or again:
+        return REGRESSED if wrong else INFRASTRUCTURE
+    if all(outcomes.values()):
         raise NothingMeasured(f'{name} has no figure')
     return OK
 

@@ -225,9 +225,14 @@ def behind(name: str, lost: Mapping[Key, str], total: int, seconds: float, said:
     yield '', ''
     measured = f'{total - len(lost)} of {counted(total, "run")} measured'
     yield f'{measured} in {duration(seconds)} (about {duration(said)} said)', 'bold'
-    for (experiment, why), count in Counter((key[2], why) for key, why in lost.items()).items():
-        yield f'  {experiment}: {counted(count, "run")} without a figure: {visible(why)}', ''
+    yield from without_figure(lost)
     yield f'next: parity study compare {name} last', ''
+
+
+def without_figure(outcomes: Mapping[Key, str]) -> Iterator[Line]:
+    """Say how many runs of each experiment have no figure, and why."""
+    for (experiment, why), count in Counter((key[2], why) for key, why in outcomes.items() if why).items():
+        yield f'  {experiment}: {counted(count, "run")} without a figure: {visible(why)}', ''
 
 
 def listed(name: str, study: Study, cases: dict[str, Sequence[Planned]]) -> Iterator[Line]:
