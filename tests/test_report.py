@@ -252,6 +252,15 @@ def test_a_page_of_too_many_cells_has_the_worst_ones_and_counts_the_rest(tmp_pat
 
 # The files
 
+def test_a_figure_has_the_changes_of_its_nodes_by_short_name_or_by_address(tmp_path):
+    cells = [cell(check=name, case=name, nodes=[node]) for name, node in (('Address', '10.1.0.3'), ('Name', 'c3'))]
+    changed = [Change(fact=f'kernel of {node}', old='1', new='2', nodes=[node], since=86400.0) for node in ('10.1.0.3', '10.1.0.4', 'c3.cluster', 'c4.cluster')]
+    report.write(verdict_of(cells), tmp_path, tmp_path, Beside(
+        nights=nights.Nights([('1970-01-01 02:14', 'a'), ('2026-11-20 02:14', 'b')], {key(c): nights.Past([0, 1], [1.0, 2.0], [None] * 2, [None] * 2, '..') for c in cells}), changes={cells[0].environ: changed}))
+    said = {name: re.findall(r'<li>.* changed: kernel of (\S+)', page.source) for name, page in figures_of(tmp_path).items()}
+    assert said == {'Address': ['10.1.0.3'], 'Name': ['c3.cluster']}
+
+
 def test_json_is_the_verdict_again(tmp_path):
     verdict = verdict_of(every_word(), session={'facts': {'machine': {'cores': 2}}}, warnings=['Ω </script>'])
     files = report.write(verdict, tmp_path / 'new' / 'report', tmp_path)
