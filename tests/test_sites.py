@@ -161,7 +161,8 @@ def test_a_case_takes_the_network_that_it_is_asked_to(checkout):
     text, = scripts(checkout, 'onebox').values()
     assert 'export OMPI_MCA_btl_tcp_if_include=eth1' in text
     before, after = (text.index(f'>network.{when} ') for when in ('before', 'after'))
-    assert before < text.index('mpi4py.bench') < after
+    ended, last = text.index('parity_ended=$?'), text.index('(exit $((parity_ended')
+    assert before < text.index('mpi4py.bench') < ended < after < last, 'counters that are read do not hide the exit code'
 
 
 @pytest.mark.parametrize('path, value', [

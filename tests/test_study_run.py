@@ -229,6 +229,7 @@ def test_a_wrong_case_ends_the_run_with_1_whatever_else_failed_and_every_time(en
         again, stored = ended({})
         assert again.returncode == 1 and 'parity: 1 run was wrong' in again.stderr and stored == count, again.stdout + again.stderr
     assert 'all was measured before' in again.stdout and 'one: 1 run without a figure: wrong: bad residual' in again.stdout
+    assert ended({}, options=['--dry-run'])[0].returncode == 0
     assert ended(WRONG, options=['--again'])[0].returncode == 1
     assert ended({}, options=['--again'])[0].returncode == 0
 

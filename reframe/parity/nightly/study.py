@@ -76,7 +76,7 @@ def measure(name: str, system: str, quick: bool = False, partitions: Sequence[st
             console.lines(told.without_figure(before))
             print(f'all was measured before (run {number}); --again measures it anew\n'
                   f'next: parity study compare {name} last')
-            return _code(name, before)
+            return OK if dry_run else _code(name, before)
         _demand_room(len(steps))
         if dry_run:
             return OK
