@@ -10,7 +10,7 @@ import pytest
 import stored as storing
 from commands import parity, process
 from parity.base import codes
-from parity.base.console import plain
+from parity.base.console import Console, lines, plain
 from parity.report import answer
 from parity.verdict import judge
 from parity.verdict.model import Event, Fault, Incident, Where
@@ -97,6 +97,17 @@ def test_causes_beyond_the_first_ones_are_counted():
 def test_nothing_that_a_job_printed_commands_the_terminal():
     bad = ran(result='fail', fail_phase='sanity', parity={'status': 'wrong', 'reason': 'bad \x1b[31m\nresult'})
     assert not [line for line in said(verdict_on(report([bad], [planned()]))) if '\x1b' in line or '\n' in line]
+
+
+def test_a_pipe_gets_the_lines_of_a_terminal_without_colours(capsys, monkeypatch):
+    shown = [('a\tb \x1b[31m  ', 'bold red'), ('', 'dim'), ('[bold]µ▄ :smile:\r\n' + 'word ' * 99, '')]
+    monkeypatch.delenv('LC_ALL', raising=False)
+    lines(shown)
+    printed = capsys.readouterr().out
+    assert printed.startswith('a       b \\x1b[31m  \n\n[bold]µ▄ :smile:\nword ') and '\x1b' not in printed
+    monkeypatch.setattr(Console, 'color_system', 'standard')
+    lines(shown)
+    assert capsys.readouterr().out == printed
 
 
 def test_json_has_the_answer_and_ascii_is_enough(stored):
