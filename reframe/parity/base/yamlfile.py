@@ -70,22 +70,25 @@ def _measure(path: Path, events: Iterable[yaml.Event]) -> None:
     known: dict[str, int | None] = {}                   # None: it is still open
     levels: list[tuple[str | None, int]] = [(None, 0)]  # anchor, characters so far
     repeated = 0
+
+    def refused(what: str) -> UsageError:
+        return UsageError(f'{path}:{event.start_mark.line + 1}: {what}')
+
     for event in events:
-        line = f'{path}:{event.start_mark.line + 1}: '
         anchor, size = getattr(event, 'anchor', None), 0
         if isinstance(event, yaml.AliasEvent):
             size = known.get(anchor, 0)
             if size is None:
-                raise UsageError(f'{line}*{anchor} stands inside &{anchor}: it must come after what it repeats')
+                raise refused(f'*{anchor} stands inside &{anchor}: it must come after what it repeats')
             repeated += size
             if repeated > REPEATED:
-                raise UsageError(f'{line}the aliases up to *{anchor} repeat more than {REPEATED} characters: '
-                                 'write the values out')
+                raise refused(f'the aliases up to *{anchor} repeat more than {REPEATED} characters: '
+                              'write the values out')
         elif isinstance(event, yaml.CollectionStartEvent):
             known |= {anchor: None} if anchor else {}
             levels.append((anchor, 1))
             if len(levels) > DEEPEST:
-                raise UsageError(f'{line}nested too deeply: at most {DEEPEST - 1} levels are read')
+                raise refused(f'nested too deeply: at most {DEEPEST - 1} levels are read')
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, size = levels.pop()
         elif isinstance(event, yaml.ScalarEvent):
