@@ -166,6 +166,15 @@ def test_the_references_of_all_systems_here_pass_the_lint(results):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_proposals_are_written_alike_without_libyaml_and_no_line_is_folded(history, monkeypatch):
+    nights(history, quiet())
+    file, = propose.run('local').files
+    text = file.read_text()
+    monkeypatch.setattr(propose, '_Dumper', yaml.SafeDumper)
+    propose.run('local')
+    assert file.read_text() == text and ', sessions: 00000000..0000000b, nodes: node01, software: x}\n' in text
+
+
 def test_accepted_references_stand_in_the_file_with_their_provenance(history):
     nights(history, quiet(), name='Toy %mode=copy', latency=0.0)
     propose.run('local')
