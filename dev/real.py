@@ -29,11 +29,11 @@ import numpy as np
 from parity.base import errors, files
 from parity.base.errors import UsageError
 from parity.stats import judgement, levels
-from parity.stats.bounds import FIRST, WANTED
+from parity.stats.bounds import WANTED
 from parity.stats.nights import Nights
 
-#: The shortest series; nights on each side of a boundary, at least and at most.
-SHORTEST, SIDE, FAR = 60, 10, 40
+#: Nights that do not count; the shortest series; nights on each side of a boundary, at least and at most.
+FIRST, SHORTEST, SIDE, FAR = 40, 60, 10, 40
 #: The least drop, and by how many robust standard deviations it must be clear.
 LEAST, CLEAR = 0.05, 4.0
 #: The least scatter of a night; the scatter of the last 60 nights of a calm series.
@@ -123,10 +123,10 @@ class Scored(NamedTuple):
     calm: bool
 
 
-def score(path: Path, accept_after: int) -> list[Scored]:
+def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scored]:
     """Score the rule on every series of a file that is long enough. UsageError names the file and line."""
     history = judgement.read(_bytes(path), str(path))
-    outcome = _follow(history, accept_after)
+    outcome = _follow(history, accept_after, rate)
     scored = []
     for k, name in enumerate(history.names):
         here = np.arange(*history.nights.start[k:k + 2])
@@ -137,7 +137,8 @@ def score(path: Path, accept_after: int) -> list[Scored]:
         slow, lasting = state == levels.SLOW, [d for d in drops(x) if d[0] >= FIRST]
         delays = [int(np.append(np.flatnonzero(slow[at - LATE:at + max(WITHIN)]), 99 + LATE)[0]) - LATE
                   for at, _ in lasting]
-        said = [_visible(history, k, int(history.nights.when[here[at - 1]]), accept_after) for at, _ in lasting]
+        said = [_visible(history, k, int(history.nights.when[here[at - 1]]), accept_after, rate)
+                for at, _ in lasting]
         kept = [delay < levels.WITHIN for delay, (_, change), least in zip(delays, lasting, said, strict=True)
                 if least <= -change]
         scored.append(Scored(
@@ -156,8 +157,8 @@ def _bytes(path: Path) -> bytes:
         raise UsageError(f'{path}: this is no whole gzip file ({error})') from None
 
 
-def _follow(history: judgement.History, accept_after: int, group: int | None = None, until: int | None = None
-            ) -> levels.Outcome:
+def _follow(history: judgement.History, accept_after: int, rate: float, group: int | None = None,
+            until: int | None = None) -> levels.Outcome:
     """Judge every night, or those of one group up to a night."""
     nights, groups = history.nights, history.groups
     events, nodes = history.events, None
@@ -172,13 +173,13 @@ def _follow(history: judgement.History, accept_after: int, group: int | None = N
         nights = Nights(start, *(column[keep] for column in columns), nights.counts[some])
         groups = groups[some]
         events, nodes = (each if each is None else each[keep] for each in (events, nodes))
-    return levels.follow(nights, groups, events=events, nodes=nodes, accept_after=accept_after)
+    return levels.follow(nights, groups, rate, events=events, nodes=nodes, accept_after=accept_after)
 
 
-def _visible(history: judgement.History, k: int, until: int, accept_after: int) -> float:
+def _visible(history: judgement.History, k: int, until: int, accept_after: int, rate: float) -> float:
     """Return the log of the slowdown that would show in series ``k``, as known on the night ``until``."""
     group = history.groups[k]
-    visible = _follow(history, accept_after, group, until).cells.visible
+    visible = _follow(history, accept_after, rate, group, until).cells.visible
     return float(np.nan_to_num(visible[np.flatnonzero(history.groups == group) == k][0], nan=np.inf))
 
 
@@ -199,9 +200,11 @@ def main() -> None:
     parser.add_argument('paths', nargs='+', type=Path, metavar='PATH', help='a CSV, gzipped or not, or a folder')
     parser.add_argument('--accept-after', type=int, default=7, metavar='N',
                         help='nights until an operator accepts an alarm; 0: never (default %(default)s)')
+    parser.add_argument('--rate', type=float, default=levels.RATE, metavar='R',
+                        help='stated false alarms a cell-night (default 1/3000)')
     parser.add_argument('--json', action='store_true', help='each series: its alarms, and whether 5 %% would show')
     chosen = parser.parse_args()
-    found = {path: score(path, chosen.accept_after) for given in chosen.paths
+    found = {path: score(path, chosen.accept_after, chosen.rate) for given in chosen.paths
              for path in (sorted(given.glob('*.csv*')) if given.is_dir() else [given])}
     if not found:
         raise UsageError(f'{chosen.paths[0]}: no file *.csv or *.csv.gz in this folder')

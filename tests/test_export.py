@@ -51,7 +51,7 @@ def test_metrics_have_base_units_words_and_heartbeats(nights, tmp_path):
     assert found[f'parity_figure_flop_per_second{{{toy},metric="hpl"}}'] == 80e9
     assert found[f'parity_figure_seconds{{{toy},metric="latency"}}'] == 1.5e-6
     assert found[f'parity_cell_word{{{toy},metric="hpl",word="regressed"}}'] == 1
-    assert found['parity_cells{system="local",word="wrong"}'] == 2 and found['parity_cells{system="local",word="ok"}'] == 0
+    assert found['parity_cells{system="local",word="wrong"}'] == 2 and found['parity_cells{system="local",word="ok"}'] == 1
     assert found['parity_exit_code{system="local"}'] == 1 and found['parity_incidents{system="local",state="open"}'] == 0
     assert found['parity_heartbeat_start_timestamp_seconds{system="local"}'] == 1795309202
     assert not [name for name in found if 'heartbeat_exit_code' in name or 'other' in name]

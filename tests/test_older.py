@@ -44,9 +44,11 @@ def answer(*arguments: str, code: int = 0) -> Any:
 
 
 def cells(verdict: dict[str, Any]) -> dict[str, list]:
-    """Word, value and acknowledgement of each cell. 79e2061 had no word `blind`: such a cell was ok."""
-    return {f'{c["case"].replace(" ", "")}.{c["metric"]}@{c["partition"]}': [c['verdict'].replace('blind', 'ok'), c['value'], c['acknowledged']]
-            for c in verdict['cells']}
+    """Word, value and acknowledgement of each cell. 79e2061 had no word `blind`: such a cell was ok. Its history judged later."""
+    def word(c: dict[str, Any]) -> str:
+        return 'unreferenced' if c['reference'] is None and c['history'] in ('ok', 'blind') else c['verdict'].replace('blind', 'ok')
+
+    return {f'{c["case"].replace(" ", "")}.{c["metric"]}@{c["partition"]}': [word(c), c['value'], c['acknowledged']] for c in verdict['cells']}
 
 
 def stored(folder: Path) -> list[str]:

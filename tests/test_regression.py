@@ -36,7 +36,7 @@ def after(*parts, better='higher', reference=None, **options) -> Cell:
 
 
 @pytest.mark.parametrize('verdict, parts, options', [
-    ('insufficient', [(36, 1), (4, 0.5)], {}), ('ok', [(41, 1)], {}), ('regressed', [(40, 1), (3, 0.95)], {}),
+    ('insufficient', [(6, 1), (4, 0.5)], {}), ('ok', [(41, 1)], {}), ('regressed', [(11, 1), (3, 0.9)], {}), ('regressed', [(40, 1), (3, 0.95)], {}),
     ('ok', [(60, 1), (1, 0.5)], {}),                                          # one terrible night is no slowdown,
     ('regressed', [(60, 1), (2, 0.95)], {}),                                  # two are
     ('regressed', [(60, 1), (200, 0.95)], {}), ('ok', [(60, 1), (200, 0.95), (2, 1)], {}),      # never adopted as normal
@@ -73,9 +73,40 @@ def test_a_slow_node_that_comes_and_goes_hides_no_step_of_all():
     assert at_it.verdict == 'ok' and 'slow is 5.' in at_it.warnings[0] and 'slower here than the other nodes' in at_it.warnings[0]
 
 
+@pytest.mark.parametrize('parts, verdict, new, said', [
+    ([(60, 1), (60, 1.1), (3, 1)], 'regressed', False, 'back to the level before n61'),       # a rise of months,
+    ([(60, 1), (25, 1.1), (3, 1)], 'regressed', False, 'back to the level before n61'),       # or of weeks
+    ([(60, 1), (60, 1.1), (3, 0.9)], 'regressed', False, '% worse than the level before, '),  # further than back
+    ([(60, 1), (9, 0.8), (9, 0.9), (2, 1)], 'ok', False, 'the level of'),                     # back in two steps
+    ([(6, 0.5), (8, 0.8), (40, 1), (3, 0.95)], 'regressed', False, 'worse since n55'),        # changes among the first nights
+    ([(1, 100), (40, 1), (4, 0.95)], 'regressed', False, 'worse since n42'), ([(30, 1), (30, 0.9)], 'regressed', False, 'worse since n31'),
+])
+def test_changes_either_way_begin_levels(parts, verdict, new, said):
+    told = judge(after(*parts))
+    assert (told.verdict, told.new) == (verdict, new) and said in told.why
+
+
+def test_a_red_cell_goes_on_living():
+    further = [judge(after((60, 1), (9, 0.9), (n, 0.8))) for n in range(6)]
+    assert all(told.alarm for told in further) and sum(told.new for told in further) == 1, 'a further drop is new, once'
+
+
+def test_a_blind_cell_says_what_hides_a_slowdown():
+    rng = np.random.default_rng(3)
+    low = rng.random(90) < 0.2
+    for levels, said in ((np.where(low, 0.6, 1.0), '% lower, in '), (1 + 0.06 * rng.standard_normal(90), 'its nights scatter by ')):
+        told = judge(Cell(nights(levels)))
+        assert told.verdict == 'blind' and said in told.why
+
+
+def test_a_long_history_costs_seconds_and_one_of_ten_nights_is_too_short():
+    assert judge(after((10_000, 1), (3, 0.95), reruns=0)).verdict == 'regressed'
+    assert judge(after((10, 1))).verdict == 'insufficient' and judge(after((11, 1))).verdict == 'ok'
+
+
 def test_the_judgement_says_why():
-    few = judge(after((36, 1), (4, 0.5)))
-    assert few.why.startswith('40 nights of history: judging begins on night 41') and not few.alarm
+    few = judge(after((6, 1), (4, 0.5)))
+    assert few.why.startswith('10 nights of history: judging begins on night 11') and not few.alarm
     told = judge(after((60, 1), (3, 0.95)))
     assert told.why.startswith('worse since n61 (3 nights): ') and told.value / told.baseline == pytest.approx(0.95, abs=0.015)
     assert told.value < told.low < told.baseline < told.high
@@ -91,7 +122,7 @@ def test_the_judgement_says_why():
         told = judge(Cell(tuple(Night((bad, bad, bad)) for _ in range(60))))
         assert told.verdict == 'insufficient' and '0 or below' in told.why and told.baseline is None
     same = judge(Cell(tuple(Night((5.0, 5.0, 5.0)) for _ in range(60))))
-    assert same.verdict == 'ok' and 0 < same.visible < 0.02, 'no scatter is believed to be 0'
+    assert same.verdict == 'ok' and 0 < same.visible < 0.025, 'no scatter is believed to be 0'
 
 
 def test_one_night_among_good_ones():
@@ -108,9 +139,9 @@ def test_one_night_among_good_ones():
 def test_many_cells_at_once_raise_the_bar_and_like_cells_share_their_noise():
     cell = after((40, 1), (3, 0.965), cv=0.015)
     assert judge(cell).verdict == 'regressed' and judge(cell, cells=1_000_000).verdict in ('ok', 'blind')
-    young = after((25, 1), (3, 0.95), seed=9)
-    assert judge(young).verdict == 'insufficient'
-    assert judge_all([*(after((70, 1), seed=i) for i in range(5)), young])[-1].verdict == 'regressed', 'its like are known'
+    young = after((11, 1), (3, 0.95), seed=10, cv=0.02)
+    assert judge(young).verdict == 'blind', 'so few nights are not sure of their noise'
+    assert judge_all([*(after((70, 1), seed=i, cv=0.02) for i in range(5)), young])[-1].verdict == 'regressed', 'its like are known'
 
 
 def test_so_many_nights_beyond_the_accepted_bound_are_no_chance():
@@ -165,7 +196,7 @@ def test_the_readmes_line_finds_the_slowdown_and_nothing_else():
     assert done.returncode == 1, done.stderr
     series = json.loads(done.stdout)['series']
     triad, latency = series.pop('stream.triad'), series.pop('osu.latency')
-    assert not series and triad['alarms'] == ['2026-11-10', '2026-11-11', '2026-11-12']
+    assert not series and triad['alarms'] == ['2026-11-11', '2026-11-12']
     assert triad['verdict'] == 'regressed' and 'since 2026-11-09' in triad['why'] and (latency['alarms'], latency['verdict']) == ([], 'ok')
     read = parity('detect', str(TOP / 'tests' / 'data' / 'slow.csv'))
     lines = read.stdout.splitlines()
@@ -240,7 +271,7 @@ def test_whatever_is_in_a_file_it_is_judged_or_refused_with_its_name(found):
     ('', lambda t: '5', 'ok', 'tonight is at the level'), ('', lambda t: '0', 'insufficient', '0 or below'),
     ('', lambda t: '-1' if t == 60 else '100', 'insufficient', '0 or below'), ('', lambda t: '-1' if t == 30 else '100', 'ok', 'level of 59 nights'),
     (',direction', lambda t: '0,lower', 'ok', 'exact test of counts'), (',direction', lambda t: f'{3 * (t > 54)},lower', 'regressed', 'exact test of counts'),
-    ('', lambda t: f'{10.0 ** ((-1) ** t * 40)}', 'blind', 'a slowdown shows from 100 % on'),
+    ('', lambda t: f'{10.0 ** ((-1) ** t * 40)}', 'blind', 'no slowdown would show'),
 ])
 def test_strange_figures_get_a_word_with_a_reason(head, row, verdict, said):
     raw = HEAD.strip() + head + '\n' + ''.join(f'a,{t},run,{run},{row(t)}\n' for t in range(60, 0, -1) for run in (0, 1))

@@ -257,7 +257,7 @@ def test_all_that_can_turn_a_night_red_by_chance_shares_the_budget(site, stored,
     assert budget.said(alone) == '12 bounds without a history: one in 1,000 nights each, up to 0.36 a month in all'
 
 
-@pytest.mark.parametrize('a_month, word', [(300, 'regressed'), (0.001, 'ok')])
+@pytest.mark.parametrize('a_month, word', [(300, 'regressed'), (0.000_01, 'ok')])
 def test_the_budget_decides_how_slow_a_night_must_be(site, nights, a_month, word):
     """Two nights that are 3 % slower, of runs that scatter by 1 %."""
     site.write_text(site.read_text().replace('partitions:', f'alarms: {{a_month: {a_month}}}\npartitions:', 1))

@@ -52,6 +52,7 @@ PARTS: dict[str, tuple[str, Callable[[bool, int, Amount], Iterator[Row]]]] = {
     'stationary': ('alarms per 1000 cell-nights, the rest in %', noise.STEADY_ONES),
     'harder': ('the same for what the rule cannot see', noise.HARDER),
     'nonstationary': ('the same where the history is not stationary', noise.MOVING_ONES),
+    'lives': ('the same where the first nights are not calm; an operator accepts', noise.LIVES),
     'default': (f'the same at 1 in {1 / rule.DEFAULT:.0f}', noise.default),
     'counts': ('alarms per 1000 cell-nights, the rest in %', cases.counts),
     'cycles': (f'% of cells that do so (CV {100 * cases.CV:g} %)', cases.cycles),

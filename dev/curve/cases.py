@@ -26,7 +26,7 @@ NEW, FOUND, TIMES, WITHIN = 1.0, 80.0, 4, 7
 CV, STAGGER, WANTED = 0.01, 10, 95.0
 #: A large system: its nights, how many of the last are slower, and by how much; % of quiet cells with independent
 #: noise that are blind, by CV. For the rule's call and its tables; seconds count if others leave the cores idle.
-NIGHTS, LAST, SIZE, BLIND = 50, 3, 0.05, {0.01: 0.0, 0.02: 1.0}
+NIGHTS, LAST, SIZE, BLIND = 50, 3, 0.05, {0.01: 0.0, 0.02: 6.0}
 SECONDS, MB, IDLE = 4.0, 1024.0, 0.2
 
 
@@ -41,7 +41,8 @@ def counts(small: bool, seed: int, amount: Amount) -> Iterator[Row]:
         drawn = [_draw(rng, mean, over, t) for t in (usual, times)]
         null, slow = (rule.follow(each, sign=-1).slow for each in drawn)
         on_null, evidence = (_evidence(mean, over, each.sum(axis=2)) for each in drawn)
-        ours, best = (rule.found(each, which, begin, WITHIN) for each in (slow, cusum(evidence, bar(on_null))))
+        ours, best = (rule.found(each, np.ones_like(each), which, begin, WITHIN)
+                      for each in (slow, cusum(evidence, bar(on_null))))
         yield Row(f'mean {mean:g} a run, variance {over:g} x mean', {
             'new': Figure.of(rule.fresh(null), most=NEW),
             f'x{TIMES} in {WITHIN}': Figure.of(ours, FOUND if (mean, over) == (0.3, 1) else -np.inf),

@@ -47,7 +47,9 @@ class Family:
     """Noise in which the night has ``share`` of the variance and its runs the rest; reruns share the night.
 
     ``cv`` is the coefficient of variation without ``moves``. The night's part is ``night``, or normal with
-    autocorrelation ``phi``. ``step``: a timer's, in standard deviations. ``like``: what an oracle takes it for."""
+    autocorrelation ``phi``. ``step``: a timer's, in standard deviations. ``like``: what an oracle takes it for;
+    ``plain``: what an oracle sees that knows the moves. ``history``: nights before the first alarm that counts;
+    ``accept_after``: an operator accepts what still alarms after so many nights."""
 
     name: str
     cv: float
@@ -58,6 +60,9 @@ class Family:
     step: float = 0.0
     moves: Moves | None = None
     like: Family | None = None
+    plain: Family | None = None
+    history: int = HISTORY
+    accept_after: int = 0
 
     def draw(self, rng: Rng, series: int, nights: int, slower: np.ndarray | float = 0.0) -> tuple:
         """Draw values [series, nights, RUNS + RERUNS] around 1, less ``slower`` [series, nights]; and nodes."""
@@ -69,7 +74,7 @@ class Family:
             x += np.sqrt(self.share) * part
         shift, factor, nodes = self.moves(rng, (series, nights)) if self.moves else (0.0, 1.0, None)
         level, factor = (np.broadcast_to(x, (series, nights))[..., None] for x in (1 + shift - slower, factor))
-        values = np.fmax(_LEAST, level + self.cv * factor * x)
+        values = np.maximum(_LEAST, level + self.cv * factor * x)
         if self.step:                # its steps lie elsewhere in each series
             step, offset = self.step * self.cv, self.step * self.cv * rng.random((series, 1, 1))
             values = np.round((values - offset) / step) * step + offset
@@ -79,7 +84,7 @@ class Family:
 class Studied:
     """Repeats of NPB and XHPL in the study of 2012. A group has one of the series, in blocks of two nights."""
 
-    name, cv, moves = 'NPB, XHPL', 0.0, None
+    name, cv, moves, plain, history, accept_after = 'NPB, XHPL', 0.0, None, None, HISTORY, 0
 
     def __init__(self):
         found: dict[tuple, list[float]] = defaultdict(list)
@@ -125,6 +130,50 @@ def nonstationary() -> list[Family]:
             0.0, np.where(held(rng, rng.random(shape), 21) < 0.25, 2 ** 0.5, 1.0), None),
         'random walk .1 % a night': lambda rng, shape: (rng.normal(0, 0.001, shape).cumsum(axis=1), 1.0, None),
         'node -3 %, named': slow_node(0.03), 'node -6 %, named': slow_node(0.06)}.items()]
+
+
+def lives() -> list[Family]:
+    """Return families whose first 60 nights are not calm, and what befalls a cell later. An operator accepts."""
+    modal, calm = modes(0.2, 0.9), Family('', 0.01)
+
+    def later(rng: Rng, shape: tuple[int, int], often: float) -> np.ndarray:
+        return np.repeat(rng.random((-(-shape[0] // GROUP), shape[1])) < often, GROUP, axis=0)[:shape[0]]
+
+    def changes(rng: Rng, shape: tuple[int, int]) -> tuple:
+        at, size = rng.integers(3, 60, (3, shape[0], 1)), rng.uniform(0.03, 0.15, (3, shape[0], 1))
+        size *= rng.choice([-1, 1], size.shape) * (np.arange(3)[:, None, None] < rng.integers(1, 4, (shape[0], 1)))
+        return (size * (np.arange(shape[1]) >= at)).sum(axis=0), 1.0, None
+
+    def rise(rng: Rng, shape: tuple[int, int]) -> tuple:
+        begin, nights = rng.integers(5, 35, (shape[0], 1)), rng.integers(10, 26, (shape[0], 1))
+        now = np.arange(shape[1])
+        return 0.08 * ((now >= begin) & (now < begin + nights)), 1.0, None
+
+    def maintenance(rng: Rng, shape: tuple[int, int]) -> tuple:
+        return (later(rng, shape, 1 / 30) * rng.choice([-0.01, 0.01], shape)).cumsum(axis=1), 1.0, None
+
+    def swaps(rng: Rng, shape: tuple[int, int]) -> tuple:
+        nodes = held(rng, rng.integers(0, _NODES, shape), _SPELL)
+        speed = held(rng, rng.normal(0, 0.01, (_NODES, shape[1])), 60)
+        return speed[nodes, np.arange(shape[1])], 1.0, nodes
+
+    def bimodal(rng: Rng, shape: tuple[int, int]) -> tuple:
+        night = np.repeat(modal[0](rng, (-(-shape[0] // GROUP), shape[1])), GROUP, axis=0)[:shape[0]]
+        return 0.02 * 0.8 ** 0.5 * night, 1.0, None
+
+    return [Family(name, cv, moves=moves, **{'history': HISTORY, 'accept_after': 7, 'plain': calm, **more})
+            for name, cv, moves, more in (
+        ('1 to 3 changes of level in 60 nights', 0.01, changes, {'history': 64}),
+        ('a rise of 10 to 25 nights in the first 60', 0.01, rise, {'history': 64}),
+        ('maintenance moves it by 1 %', 0.01, maintenance, {}),
+        ('nodes swapped under one name, named', 0.01, swaps, {}),
+        ('standard deviation doubles', 0.01, lambda rng, shape: (
+            0.0, np.where(np.arange(shape[1]) < 60, 1.0, 2.0), None), {'plain': Family('', 0.02)}),
+        ('a group shares 20 % slow nights', 0.02 * 0.2 ** 0.5, bimodal,
+         {'plain': None, 'like': Family('', 0.02, night=modal, share=0.8)}),
+        ('30 % of the nights missing', 0.01, lambda rng, shape: (
+            np.where(rng.random(shape) < 0.3, np.nan, 0.0), 1.0, None),
+         {'plain': None, 'like': Family('', 0.01, of(stats.norm()))}))]
 
 
 def held(rng: Rng, drawn: np.ndarray, nights: float, like: int = 1) -> np.ndarray:

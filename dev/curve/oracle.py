@@ -17,7 +17,7 @@ _PAST, _LONGEST, _RATE = 80, 10, 0.001
 
 def alarms(family: Family | Studied, null: np.ndarray, values: np.ndarray, size: float) -> np.ndarray | None:
     """Look for slowdowns of ``size`` [series, nights]; the bar is set on ``null``. None: no easy oracle."""
-    if family.moves and not family.like:
+    if family.moves and not family.like and not family.plain:
         return None
     if isinstance(family, Studied):          # its nights are taken for normal, of a group's mean and spread
         nights = null.mean(axis=2).reshape(len(null) // GROUP, -1)
@@ -25,7 +25,7 @@ def alarms(family: Family | Studied, null: np.ndarray, values: np.ndarray, size:
         null, values = ((x.mean(axis=2) - level[:len(x)]) / sd[:len(x)] for x in (null, values))
         on_null, found = (-size / sd[:len(x)] * (x + size / sd[:len(x)] / 2) for x in (null, values))
     else:
-        on_null, found = (_scores(family.like or family, each, size) for each in (null, values))
+        on_null, found = (_scores(family.like or family.plain or family, each, size) for each in (null, values))
     return cusum(found, bar(on_null))
 
 
@@ -70,7 +70,7 @@ def _scores(family: Family, values: np.ndarray, size: float) -> np.ndarray:
         log = np.logaddexp.reduce([family.run[1](grid + family.step * u) for u in inside])
         return (np.interp(x + shift, grid, log) - np.interp(x, grid, log)).sum(axis=2)
     if family.run is not NORMAL:
-        return (family.run[1](x + shift) - family.run[1](x)).sum(axis=2)
+        return np.nan_to_num(family.run[1](x + shift) - family.run[1](x)).sum(axis=2)     # a night may be missing
     lag = np.abs(np.subtract.outer(np.arange(_PAST), np.arange(_PAST)))
     return _normal(mean, shift, family.share * family.phi ** lag + np.eye(_PAST) * (1 - family.share) / runs)
 

@@ -17,7 +17,7 @@ Told = namedtuple('Told', 'slow quiet wanted visible')
 
 
 def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.ndarray | None = None,
-           nodes: np.ndarray | None = None) -> Told:
+           nodes: np.ndarray | None = None, accept_after: int = 0) -> Told:
     """Judge values [series, nights, runs and reruns]; NaN: the night is missing. Reruns are known for every night.
 
     ``events`` are words, ``nodes`` numbers [series, nights]; ``sign``: -1 where lower is better."""
@@ -27,7 +27,7 @@ def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.nda
     table = Nights.of(start, night, values[there].ravel(), np.tile(np.arange(runs) >= RUNS, n),
                       np.full(len(values), sign), np.nonzero(there)[1])
     told = levels.follow(table, np.arange(len(values)) // GROUP, rate,
-                         *(each if each is None else each[there] for each in (events, nodes)))
+                         *(each if each is None else each[there] for each in (events, nodes)), accept_after)
     found = np.zeros((3, *there.shape), dtype=bool)
     found[:, there] = told.state == levels.SLOW, told.state == levels.QUIET, told.reruns
     return Told(*found, -np.expm1(-np.abs(told.cells.visible)))
@@ -40,17 +40,20 @@ def per_group(marked: np.ndarray) -> np.ndarray:
     return np.nansum(parts, axis=1) / np.where(known, known, np.nan)
 
 
-def fresh(slow: np.ndarray) -> np.ndarray:
-    """Return alarms that begin, per 1000 nights after the history [groups]."""
-    return per_group(1000 * (slow & ~np.roll(slow, 1, axis=1))[:, HISTORY:])
+def fresh(slow: np.ndarray, first: int = HISTORY, last: int | None = None) -> np.ndarray:
+    """Return alarms that begin after three nights without one, per 1000 nights from ``first`` on [groups]."""
+    before = np.any([np.roll(slow, k, axis=1) for k in (1, 2, 3)], axis=0)
+    return per_group(1000 * (slow & ~before)[:, first:last])
 
 
-def found(slow: np.ndarray | None, which: np.ndarray, begin: np.ndarray, within: int) -> np.ndarray:
+def found(slow: np.ndarray | None, there: np.ndarray, which: np.ndarray, begin: np.ndarray,
+          within: int) -> np.ndarray:
     """Return the % of the cells ``which`` that alarm within so many nights from ``begin`` [series] on, by group.
 
-    An alarm the night before leaves a cell out."""
+    Nights count that are ``there`` [series, nights]. An alarm the night before leaves a cell out."""
     if slow is None:
         return np.full(len(which) // GROUP, np.nan)
     rows = np.arange(len(slow))
-    hit = np.any([slow[rows, begin + k] for k in range(within)], axis=0)
+    later = there & (np.arange(there.shape[1]) >= begin[:, None])
+    hit = (slow & later & (later.cumsum(axis=1) <= within)).any(axis=1)
     return per_group(np.where(which & ~slow[rows, begin - 1], 100 * hit, np.nan))

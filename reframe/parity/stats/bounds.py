@@ -35,7 +35,7 @@ WIDEST = 0.5
 #: A cell is `ok` only where a slowdown of this share would show; else it is `blind`.
 WANTED = 0.05
 #: Nights of a cell before its history judges it (parity.stats.levels).
-FIRST = 40
+FIRST = 10
 #: Steps of the timer that a figure may be off: one is the timer's own doing.
 _STEPS = 1.5
 

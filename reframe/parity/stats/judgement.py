@@ -21,8 +21,23 @@ from parity.base.errors import UsageError
 from parity.base.figures import counted, percent
 from parity.stats import levels
 from parity.stats.bounds import FIRST, WANTED
-from parity.stats.levels import AFTER, EVENTS, FAST, MOST, QUIET, RATE, SLOW, STEPS, TOO_FEW, YOUNG, Outcome
+from parity.stats.levels import (
+    AFTER,
+    COUNTED,
+    DRIFTING,
+    EVENTS,
+    FAST,
+    HEAD,
+    MOST,
+    QUIET,
+    RATE,
+    SLOW,
+    STEPS,
+    TOO_FEW,
+    Outcome,
+)
 from parity.stats.nights import Nights
+from parity.stats.noise import MEMORY
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +45,11 @@ if TYPE_CHECKING:
 Word = Literal['ok', 'blind', 'improved', 'regressed', 'insufficient']
 _BEGAN = {'accepted': 'the value accepted', 'acked': 'the level acknowledged', 'software': 'the software change',
           'improved': 'the improvement'}
+
+
+#: Two modes: nights of each, at least; times of the lower one; their distance in standard deviations. A calm end
+#: is so many nights.
+_MODE, _SPELLS, _APART, _CALM = 4, 3, 4.0, 15
 
 
 @dataclass(frozen=True)
@@ -123,8 +143,7 @@ class _Series:
         if cells.began[k]:
             event = f'{_BEGAN[cells.began[k]]} of {self._label(k, cells.since[k])}'
             return f'{_nights(int(cells.nights[k]))} since {event}: judging resumes after {AFTER}'
-        return (f'{_nights(int(np.isfinite(own).sum()))} of history: judging begins on night {FIRST + 1}, or '
-                f'{YOUNG + 1} where like cells have as many')
+        return f'{_nights(int(np.isfinite(own).sum()))} of history: judging begins on night {FIRST + 1}'
 
     def _word(self, k: int, sign: int, state: int, last: int, seen: float | None) -> tuple[Word, str]:
         cells = self.outcome.cells
@@ -135,11 +154,33 @@ class _Series:
         said = f'tonight is {_off(_share(off, sign), off)} the level of {_nights(int(cells.nights[k]))}'
         if cells.began[k]:
             said += f', which began with {_BEGAN[cells.began[k]]} of {self._label(k, since)}'
-        said += f'; a slowdown shows from {percent(seen)} on'
+        said += f'; a slowdown shows from {percent(seen)} on' if seen < 1 else '; no slowdown would show'
+        said += f': {reason}' if seen > WANTED and (reason := self._noise(k, last)) else ''
         if episode and episode.depth < 0:
             said += (f'; what began on {self._label(k, episode.begin)} is not over: it ends with a second night '
                      'like this one')
         return ('ok' if seen <= WANTED else 'blind'), said
+
+    def _noise(self, k: int, last: int) -> str:
+        """Say why a slowdown of WANTED would not show: two modes, a wild time, or nights that scatter."""
+        first = int(self.nights.start[k])
+        at = (first + np.flatnonzero(np.isfinite(self.nights.value[first:last + 1])))[-MEMORY:]
+        x = self.nights.value[at]
+        ordered = np.sort(x)
+        gaps = np.diff(ordered)[_MODE - 1:1 - _MODE]
+        if len(gaps):                     # of two modes that are MODE nights each at least, the widest gap
+            i = _MODE + int(gaps.argmax())
+            low, gap = x < ordered[i], float(np.median(ordered[i:]) - np.median(ordered[:i]))
+            spells = int((np.diff(low.astype(int), prepend=0) > 0).sum())
+            if spells >= _SPELLS and gap > max(WANTED, _APART * max(np.std(ordered[:i]), np.std(ordered[i:]))):
+                return (f'since {self.labels[at[0]]} {counted(i, "night")} of {len(x)} '
+                        f'{"was" if i == 1 else "were"} {percent(-math.expm1(-gap))} lower, in {spells} spells')
+        scatter = np.abs(np.diff(x))
+        calm = float(np.median(scatter[-_CALM:])) if len(scatter) > 2 * _CALM else math.inf
+        wild = np.flatnonzero(scatter > _APART * max(calm, 1e-3))
+        if len(wild) >= _SPELLS and calm * _APART < self.outcome.cells.scale[k]:
+            return f'its nights of {self.labels[at[wild[0]]]} to {self.labels[at[wild[-1] + 1]]} were wild'
+        return f'its nights scatter by {percent(-math.expm1(-float(self.outcome.cells.scale[k])))}'
 
     def _episode(self, k: int, sign: int, last: int) -> str:
         cells = self.outcome.cells
@@ -150,7 +191,9 @@ class _Series:
         said = f'{kind} since {self._label(k, found.begin)} ({_nights(lasts)}): '
         were = f'{_nights(found.nights)} {"was" if found.nights == 1 else "were"}'
         said += f'{were} {off} {kind} than the level before' if found.nights else \
-            f'a drift: the last {STEPS} nights were {off} worse than the first {FIRST}'
+            f'a drift: the last {DRIFTING} nights were {off} worse than the first {HEAD}'
+        if found.again >= 0:
+            said += f', back to the level before {self._label(k, found.again)}'
         said += f', {found.size:.1f} standard errors where {cells.bar[k]:.1f} are needed'
         if found.depth < 0 and abs(found.begin - cells.software[k]) <= levels.WITHIN and cells.software[k] >= 0:
             said += f'; the software changed on {self._label(k, cells.software[k])}'
@@ -186,7 +229,7 @@ class _Series:
     def _counted(self, k: int, state: int, last: int) -> Judgement:
         total = self.nights.total[int(self.nights.start[k]):last + 1]
         if state == TOO_FEW:
-            why = f'{_nights(len(total))} of counts: judging begins on night {FIRST + 1}'
+            why = f'{_nights(len(total))} of counts: judging begins on night {COUNTED + 1}'
             return Judgement('insufficient', why, value=float(total[-1]))
         usual = float(total[:-STEPS].mean())
         why = (f'{total[-1]:g} tonight, {total[-STEPS:].mean():.3g} a night in the last {STEPS}, {usual:.3g} '

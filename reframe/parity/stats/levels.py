@@ -1,19 +1,19 @@
-"""The level rule: one Gaussian model of a level, one statistic, one bar. docs/regression.md describes it.
+"""The level rule: a series is at a level; a change, up or down, begins another. docs/regression.md describes it.
 
 All values are logarithms, turned so that higher is better. A cell is a series; a group holds like cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
-from scipy.special import betainc, pdtrik
+from scipy.special import betainc, ndtri, pdtrik
 
 from parity.stats.bounds import FIRST
-from parity.stats.nights import Nights, median
-from parity.stats.noise import STEPS, WINDOW, Noise, clean
+from parity.stats.nights import Nights
+from parity.stats.noise import BASE, LENGTHS, MEDIAN, MEMORY, NEWEST, Noise, by_chance, median_of, rarity
 
 #: The state of a night.
 TOO_FEW, QUIET, SLOW, FAST = -1, 0, 1, 2
@@ -21,27 +21,40 @@ TOO_FEW, QUIET, SLOW, FAST = -1, 0, 1, 2
 RATE = 1 / 3000
 #: The smallest slowdown that shows is one that is found within so many nights in four of five cases.
 WITHIN, _POWER = 3, 0.8416
-
 #: What may happen to a cell: a new level begins there, or may.
 EVENTS = ('accepted', 'acked', 'software')
 
-# What the constants were chosen on: docs/regression.md.
-#: Nights of a cell whose group is judged already, and of a level after an event, before it is judged.
-YOUNG, AFTER = 20, 4
-#: The noise is learned anew every so many nights; only the newest MOST nights are judged.
-EVERY, MOST = 10, 2000
-#: The smallest slowdown of interest, and the smallest drift.
-EFFECT, DRIFT = 0.01, 0.02
-#: A drift beyond so many standard deviations may be one: its nights say nothing of the noise.
-_DRIFTS = 3.0
-#: A rerun is wanted at a lower surprise than this, in standard deviations, and among so many of the lowest nights.
-LOW, RERUN = -1.75, 0.04
+# The constants, and why: docs/regression.md.
+#: Nights of a new level before judging goes on, and of counts before the first that is judged.
+AFTER, COUNTED = 4, 40
+#: Only the newest MOST nights are judged. The noise is learned anew every so many nights of a cell.
+MOST, EVERY = 2000, 5
+#: Nights of the base, which leaves the newest GAP nights out.
+LEVEL, GAP = 60, 4
+#: The smallest slowdown, improvement and drift.
+EFFECT, BETTER, DRIFT = 0.02, 0.01, 0.03
+#: A drift is that of the newest nights from the first HEAD of a level that is older by APART.
+DRIFTING, HEAD, APART = int(LENGTHS[-1]), 40, 20
+#: A night counts for at most this share of the bar: none alarms alone.
+_CLIP = 0.72
 #: An improvement must be surer than a slowdown by so much, and is on probation for so many nights.
-SURER, PROBATION = 0.6, 10
-#: The noise of a level is that of its first nights: later ones may drift. Former levels that count.
-_FROZEN, _FORMER = 60, 3
+SURER, PROBATION = 0.5, 10
+#: Low nights are no chance where a binomial test finds them so rare, or Cramér's theorem their mean, in rates.
+_CHANCE, _LARGE = 1 / 2000, 2.0
+#: So many nights back from a change end it.
+_BACK = 2
+#: Spells of at least _SIZE of a slowdown are usual where half of those of the cell and the mean of those of like
+#: cells reach _OFTEN in _SPELLS nights: a slowdown waits as long as the longest did. A level that moved _MOVED
+#: times in _MOVES nights must move by _TIMES as much, but a slowdown of _NEWS is always one.
+_SPELLS, _MOVES, _OFTEN, _SIZE, _MOVED, _TIMES, _NEWS = 50, 100, 0.75, 0.7, 2.0, 2.0, 0.04
 #: A node is slower than others from this effect and so many standard errors on; n nights shrink it by n / (n + 2).
 _NODE, _SURE = 0.01, 3.0
+#: A rerun is wanted at a lower surprise than this, in standard deviations, and among so many of the lowest nights.
+LOW, RERUN, _WINDOW = -1.75, 0.036, 80
+#: Nights that may show that a value is beyond a bound; that a binomial test looks at.
+STEPS = 10
+#: A slowdown shows from so many times the depth of low nights on (6 % are lower).
+_TAILS = 1.6
 
 
 @dataclass
@@ -54,8 +67,11 @@ class Episode:
     base: float              # the level before, log
     depth: float             # change of the log, below 0 for slower
     size: float              # the statistic
-    back: int = 0            # nights in a row that are back
-    kept: tuple = ()         # of an improvement: where the level before begins
+    before: int = 0          # where the level before begins
+    place: int = 0           # where it ends
+    began: tuple[str, int] = ('', -1)     # the event that began the level before, and its column
+    wait: int = 0            # nights that such a spell usually lasts here: no word before
+    again: int = -1          # column of the level before the improvement that a slowdown leads back to; -1: none
 
 
 @dataclass
@@ -66,7 +82,7 @@ class Cells:
     nights: np.ndarray        # length of the level
     scale: np.ndarray         # standard deviation of a night
     bar: np.ndarray
-    visible: np.ndarray       # log of the smallest slowdown that would show; NaN: not judged
+    visible: np.ndarray       # log of the smallest slowdown that would show, inf: none; NaN: not judged
     low: np.ndarray           # bool: the last night is low, and was not run again
     node: np.ndarray          # effect of the last night's node, where it is known
     value: np.ndarray         # of the last night
@@ -108,7 +124,7 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = RATE,
     counts = np.flatnonzero(nights.counts)
     for g in np.unique(groups[counts]):
         like = [slice(nights.start[k], nights.start[k + 1]) for k in counts[groups[counts] == g]]
-        heads = [head for here in like if len(head := nights.total[here][:FIRST]) > 1]
+        heads = [head for here in like if len(head := nights.total[here][:COUNTED]) > 1]
         over = sum(head.var(ddof=1) for head in heads) / max(sum(head.mean() for head in heads), 1e-9)
         for here in like:
             state[here] = _counted(nights.total[here], max(1.0, over), rate)
@@ -120,34 +136,33 @@ class _Follow:
 
     def __init__(self, nights: Nights, cell: np.ndarray, column: np.ndarray, groups: np.ndarray, rate: float):
         columns = int(column.max(initial=-1)) + 1
-        self.first = max(0, columns - MOST)
-        _, group = np.unique(groups, return_inverse=True)
-        many = len(group)
+        self.first, self.rate = max(0, columns - MOST), rate
+        self.group = np.unique(groups, return_inverse=True)[1]
+        many = len(self.group)
         self.runs, self.again = (np.full((many, columns), np.nan) for _ in range(2))
         self.runs[cell, column], self.again[cell, column] = nights.value, nights.again
         self.runs[nights.counts], self.place = np.nan, (cell, column)
         self.runs[:, :self.first] = np.nan
         self.x = self.runs.copy()                    # as it is judged: with reruns, without the node's effect
-        self.noise = Noise(group, columns, rate)
+        self.noise = Noise(self.group, rate)
+        self.others = np.fmax(np.bincount(self.group) - 1, 3)
         self.state = np.full((many, columns), TOO_FEW, dtype=np.int8)
         self.wanted = np.zeros((many, columns), dtype=bool)
-        self.age = np.zeros(many, dtype=int)         # nights so far
-        self.judged = np.zeros(many, dtype=bool)
-        # the level: nights begin[c] to end[c] of these, with the column of each
-        self.level, self.u = np.zeros((many, columns)), np.zeros((many, columns))
-        self.at = np.zeros((many, columns), dtype=np.int32)
-        self.begin, self.end = np.zeros(many, dtype=int), np.zeros(many, dtype=int)
-        self.part = np.full((many, columns), -1, dtype=np.int32)      # the level that a night's noise belongs to
-        self.number = np.zeros(many, dtype=int)
+        self.low = np.zeros(many, dtype=bool)
+        self.surprise = np.full((many, columns), np.nan, dtype=np.float32)    # of the runs alone
+        # nights of levels, one after the other, with the column and the residual of each; a level is begin to end
+        self.level, self.residual = np.zeros((many, columns + 1)), np.full((many, columns + 1), np.nan)
+        self.at = np.zeros((many, columns + 1), dtype=np.int32)
+        self.begin, self.end, self.age = (np.zeros(many, dtype=int) for _ in range(3))
+        self.anchor = np.full(many, np.nan)          # median of the first HEAD nights of the level
+        self.former = np.full(many, np.nan)          # the level before this one, if this one is an improvement
         self.episode: dict[int, Episode] = {}
-        self.gone: dict[int, list] = {}              # what came and went by itself, by group
+        self.spells: dict[int, list] = {}            # that came and went, by group: column, cell, size, nights
+        self.moves: dict[int, list] = {}             # changes of a level, by group: column, cell, size
         self.soft, self.began, self.since = np.full(many, -1), [''] * many, np.full(many, -1)
         self.pending = np.zeros(many, dtype=bool)    # a change of software that may begin a level
-        self.known = np.zeros(self.noise.many, dtype=int)             # nights that a group's noise is learned from
-        self.anchor = np.full(many, np.nan)          # mean of the level's first nights
-        self.low = np.zeros(many, dtype=bool)
-        self.surprise = np.full((many, columns), np.nan, dtype=np.float32)    # of the runs alone, by column
         self.node, self.effect = None, None
+        self.normal = np.zeros((many, columns), dtype=bool)      # nights of a level, and of what came and went
         self.told: dict[int, list[tuple[int, str]]] = {}
 
     def tell(self, events, nodes) -> None:
@@ -159,372 +174,358 @@ class _Follow:
         if nodes is not None and len(nodes) and (many := int(np.max(nodes)) + 1) > 1:
             self.node = np.full(self.x.shape, -1, dtype=np.int32)
             self.node[cell, column] = nodes
-            self.effect = np.zeros((self.noise.many, many + 1))       # the last one: not known
+            self.effect = np.zeros((self.noise.groups, many + 1))     # the last one: not known
 
     def all(self, accept_after: int) -> None:
-        group, noise = self.noise.group, self.noise
         measured = np.isfinite(self.runs)
         for t in range(self.first, self.x.shape[1]):
             here = np.flatnonzero(measured[:, t])
             if not len(here):
                 continue
-            oldest = np.zeros(noise.many, dtype=int)
-            np.maximum.at(oldest, group[here], self.age[here])
-            young = np.isin(np.arange(noise.many), group[here[self.age[here] == YOUNG]])
-            due = np.flatnonzero((oldest >= FIRST) & ((oldest % EVERY == 0) | young))
-            if len(due):
-                self._learn(due, t)
             for c, word in self.told.get(t, ()):
                 self._event(c, word, t)
             for c, e in list(self.episode.items()) if accept_after else ():
-                if e.depth < 0 and not e.back and measured[c, t] and measured[c, e.found:t].sum() >= accept_after:
+                if e.depth < 0 and not e.wait and measured[c, t] and measured[c, e.found:t].sum() >= accept_after:
                     self._event(c, 'accepted', t)
-            if self.node is not None:
-                self.x[here, t] = self.runs[here, t] - self.effect[group[here], self.node[here, t]]
             self.age[here] += 1
-            self._night(here, t)
+            n = self.age[here]
+            due = here[(n > 8) & ((n % EVERY == 0) | (n <= FIRST + 1))]
+            if len(due):
+                self._learn(due, t)
+            if self.node is not None:
+                self.x[here, t] = self.runs[here, t] - self.effect[self.group[here], self.node[here, t]]
+            self._judge(here, t)
 
-    def _night(self, here: np.ndarray, t: int) -> None:
-        self.low[here] = False
-        ready = self.judged[here] & self.noise.ready[self.noise.group[here]]
-        slow = np.array([c in self.episode and self.episode[c].depth < 0 for c in here]) if self.episode else \
-            np.zeros(len(here), dtype=bool)
-        for c in here[ready & slow]:
-            self.state[c, t] = self._slow(int(c), t)
-        few = ~slow & (~ready | (self.end - self.begin < AFTER)[here])
-        self._keep(here[few], self.x[here[few], t], 0.0, t)
-        self.state[[c for c in here[few] if c in self.episode], t] = FAST
-        if len(rest := here[ready & ~slow & ~few]):
-            self._judge(rest, t)
-
-    def _keep(self, cells, value, surprise, t: int) -> None:
-        n = self.end[cells]
-        self.level[cells, n], self.u[cells, n], self.at[cells, n] = value, surprise, t
-        self.end[cells], self.part[cells, t] = n + 1, self.number[cells]
-
-    def _append(self, c: int, columns: np.ndarray) -> None:
-        for column in columns:
-            self._keep(np.array([c]), self.x[c, column], 0.0, int(column))
-
-    # ---- a night of cells that are not slow
+    # ---- a night
 
     def _judge(self, cells: np.ndarray, t: int) -> None:
-        noise, g = self.noise, self.noise.group[cells]
-        s, df, bar, edge = noise.scale[cells], noise.df[cells], noise.bar[g], noise.edge(cells)
-        n, age = self.end[cells], (self.end - self.begin)[cells]
-        i = np.minimum(age, noise.width - 1)
-        last = noise.width - 1
-        back = n[:, None] - last + np.arange(last)                    # the nights that the prediction may use
-        p = i[:, None] - last + 1 + np.arange(last)
-        row = noise.steps[g[:, None], i[:, None], np.fmax(p, 0)] * (p > 0)
-        past = self.level[cells[:, None], np.fmax(back, 0)]
-        known = (row[:, :-1] * np.diff(past, axis=1)).sum(axis=1)
-        unit = noise.steps[g, i, i]                                   # of a surprise, for tonight's value
-        tonight = self.x[cells, t]
-        u = (known + unit * (tonight - past[:, -1])) / s
-        again = self.again[cells, t]
-        before = self.surprise[cells, max(0, t - WINDOW):t]
-        low = (u < LOW) & ((before < u[:, None]).sum(axis=1) <= RERUN * np.isfinite(before).sum(axis=1))
-        self.surprise[cells, t] = u
+        noise, n, begin, rows = self.noise, self.end[cells], self.begin[cells], np.arange(len(cells))
+        age, s, v, bar = n - begin, noise.scale[cells], noise.v[cells], noise.bar[cells]
+        base, nb, gap = self._base(cells)
+        some = np.fmax(nb, 1)[:, None]                                # nights of the base
+        ready = (self.age[cells] > FIRST) & (nb >= AFTER) & np.isfinite(s)
+        tonight = self._rerun(cells, t, base, s * np.sqrt(1 + BASE / some[:, 0]), ready)
+        back = n[:, None] - DRIFTING + 1 + np.arange(DRIFTING - 1)
+        past = np.where(back >= begin[:, None], self.level[cells[:, None], np.fmax(back, 0)] - base[:, None], 0)
+        r = np.column_stack((past, tonight - base))
+        share = BASE * LENGTHS / some                                 # of the base in the variance
+        clip = np.where(np.isfinite(bar), _CLIP * bar * np.sqrt(v[:, 0] * (1 + share[:, 0])), 99)[:, None]
+        total = np.cumsum(np.clip(r / s[:, None], -clip, clip)[:, ::-1], axis=1)[:, LENGTHS - 1]
+        enough = (LENGTHS <= age[:, None] + 1) & (LENGTHS - 1 - gap[:, None] <= nb[:, None] / 5)
+        z = np.where(enough, total / np.sqrt(LENGTHS * (1 + share)), np.nan)
+        drift = self._drift(cells, np.median(r, axis=1) + base, age)
+        z = np.column_stack((z, drift / s / np.sqrt(MEDIAN / DRIFTING + MEDIAN / HEAD)))
+        wide = (v[:, :-1] + share * np.fmax(v[:, :-1], v[:, -2:-1])) / (1 + share)
+        far = z / np.sqrt(np.column_stack((wide, v[:, -1])))
+        down, up = (np.where(np.isfinite(far), side * far, -np.inf) for side in (-1, 1))
+        down[~(drift < -DRIFT), -1] = up[:, -1] = -np.inf
+        k, j = down.argmax(axis=1), up.argmax(axis=1)
+        low, high = down[rows, k], up[rows, j]
+        self._keep(cells, tonight, t, np.where(nb >= AFTER, r[:, -1] / np.sqrt(1 + BASE / some[:, 0]), np.nan))
+        state = np.where(ready, QUIET, TOO_FEW).astype(np.int8)
+        changed = np.isin(cells, list(self.episode))
+        due = self.pending[cells] & (t - self.soft[cells] >= PROBATION)
+        special = changed | ready & ((low > bar) | (high > bar + SURER) | due)
+        for i in np.flatnonzero(special):
+            c, worse, better = int(cells[i]), low[i] > bar[i] and ready[i], high[i] > bar[i] + SURER and ready[i]
+            state[i] = self._word(c, t, int(state[i]), (int(k[i]), low[i]) if worse else None,
+                                  (int(j[i]), high[i]) if better else None, base[i])
+        self.state[cells, t], self.normal[cells, t] = state, ~np.isin(cells, self._slow())
+        quiet = np.isfinite(s) & (nb >= AFTER) & (state != SLOW)
+        noise.note(cells[quiet], z[quiet])
+
+    def _slow(self) -> list[int]:
+        return [c for c, e in self.episode.items() if e.depth < 0]
+
+    def _base(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the median of the last LEVEL nights of the level, how many these are, and the nights left out."""
+        n, begin = self.end[cells], self.begin[cells]
+        gap = np.minimum(GAP, (n - begin) // 3)
+        width = max(1, min(LEVEL, int((n - begin - gap).max(initial=1))))
+        place = (n - gap)[:, None] - width + np.arange(width)
+        nb = np.minimum(n - begin - gap, width)
+        values = np.where(place >= begin[:, None], self.level[cells[:, None], np.fmax(place, 0)], np.inf)
+        if len(nb) and nb.min() == width:
+            values.partition([(width - 1) // 2, width // 2], axis=1)
+        else:
+            values.sort(axis=1)
+        return median_of(values, nb), nb, gap
+
+    def _rerun(self, cells, t, base, error, ready) -> np.ndarray:
+        """Return tonight's values; where a low night was run again, with its reruns."""
+        tonight, again = self.x[cells, t], self.again[cells, t]
+        u, before = (tonight - base) / error, self.surprise[cells, max(0, t - _WINDOW):t]
+        low = ready & (u < LOW) & ((before < u[:, None]).sum(axis=1) <= RERUN * np.isfinite(before).sum(axis=1))
+        self.surprise[cells, t] = np.where(ready, u, np.nan)
         self.wanted[cells, t], self.low[cells] = low, low & np.isnan(again)
-        if (use := low & np.isfinite(again)).any():
-            better = again if self.node is None else again - self.effect[g, self.node[cells, t]]
-            tonight = np.where(use, better, tonight)
-            self.x[cells, t] = tonight
-            u = (known + unit * (tonight - past[:, -1])) / s
-        beyond = np.sign(u) * np.fmax(0, np.abs(u) - edge)
-        cut = beyond * s / unit
-        window = self.u[cells[:, None], np.fmax(n[:, None] - STEPS + 1 + np.arange(STEPS - 1), 0)] / s[:, None]
-        window = np.column_stack((np.clip(window, -edge[:, None], edge[:, None]), u - beyond))
-        z = np.einsum('bkj,bj->bk', noise.directions(g, i)[0], window)
-        drift = self._drift(cells, tonight - cut, s, age)
-        down = np.column_stack((drift, z))
-        worst, best = down.argmin(axis=1), z.argmax(axis=1) + 1
-        rows = np.arange(len(cells))
-        m_down, m_up = (noise.normal(v, df) for v in (-down[rows, worst], z[rows, best - 1]))
-        self._keep(cells, tonight - cut, (u - beyond) * s, t)
-        quiet = np.ones(len(cells), dtype=bool)
-        state = np.zeros(len(cells), dtype=np.int8)
-        special = (m_down > bar) | ((m_up > bar + SURER) & (best >= 2)) | \
-            (self.pending & (t - self.soft >= STEPS))[cells]
-        if self.episode:
-            special |= np.array([c in self.episode for c in cells])
-        for r in np.flatnonzero(special):
-            state[r] = self._word(int(cells[r]), m_down[r], int(worst[r]), m_up[r], int(best[r]), float(bar[r]), t)
-            quiet[r] = state[r] == QUIET
-        self.state[cells, t] = state
-        quiet &= drift > -_DRIFTS
-        noise.note(g[quiet], noise.normal(-z.min(axis=1), df)[quiet], t)
+        if self.node is not None:
+            again = again - self.effect[self.group[cells], self.node[cells, t]]
+        self.x[cells, t] = np.where(low & np.isfinite(again), again, tonight)
+        return self.x[cells, t]
 
-    def _drift(self, cells, tonight, s, age) -> np.ndarray:
-        """Return by how much the last nights are below the first ones of their level, in standard deviations."""
-        drift = np.zeros(len(cells))
-        old = np.flatnonzero(age >= FIRST + STEPS + 5)
-        if not len(old):
-            return drift
-        c = cells[old]
-        for k in c[np.isnan(self.anchor[c])]:
-            self.anchor[k] = self.level[k, self.begin[k]:self.begin[k] + FIRST].mean()
-        ten = self.level[c[:, None], self.end[c][:, None] - STEPS + 1 + np.arange(STEPS - 1)].sum(axis=1)
-        moved = (ten + tonight[old]) / STEPS - self.anchor[c]
-        far = moved / s[old] / self.noise.drift(self.noise.group[c], age[old] + 1)
-        drift[old] = np.where(moved < -DRIFT, far, 0)
-        return drift
+    def _drift(self, cells, newest, age) -> np.ndarray:
+        """Return by how much the newest nights are above the first ones of their level, NaN where it is young."""
+        for c in cells[(age >= HEAD) & np.isnan(self.anchor[cells])]:
+            self.anchor[c] = np.median(self.level[c, self.begin[c]:self.begin[c] + HEAD])
+        return np.where(age >= HEAD + APART, newest - self.anchor[cells], np.nan)
 
-    def _word(self, c: int, down: float, nights: int, up: float, best: int, bar: float, t: int) -> int:
-        episode = self.episode.get(c)
-        if episode:                                   # improved not long ago: is it back where it was?
-            new, old = episode.base + episode.depth, episode.base
-            near = all(abs(v - old) < abs(v - new) for v in self.x[c, self.at[c, self.end[c] - 2:self.end[c]]])
-            if self.end[c] - self.begin[c] > PROBATION + 3:
-                del self.episode[c]
-            elif down > bar or near:
-                self._back_to(c, episode)
+    def _keep(self, cells, value, t, residual) -> None:
+        n = self.end[cells]
+        self.level[cells, n], self.at[cells, n], self.residual[cells, n] = value, t, residual
+        self.end[cells] = n + 1
+
+    def _word(self, c: int, t: int, state: int, worse: tuple | None, better: tuple | None, base: float) -> int:
+        """Return the state of a night on which something may have changed.
+
+        ``worse``, ``better``: the length, of LENGTHS, that shows it, and the statistic; None: nothing does."""
+        e = self.episode.get(c)
+        if e and e.depth > 0 and self.end[c] - e.place > PROBATION + 3:
+            e = self.episode.pop(c, None) and None
+        if e:
+            newest = self.level[c, max(e.place, self.end[c] - _BACK):self.end[c]]
+            back = (newest - e.base) / e.depth < 0.5
+            if len(back) == _BACK and back.all() or e.depth > 0 and worse:
+                self._back(c, e, t)
                 return QUIET
-            else:
-                return FAST
-        if self.pending[c] and t - self.soft[c] >= STEPS:       # new software, and nothing was found
+        if self.pending[c] and t - self.soft[c] >= PROBATION:        # new software, and nothing was found
             self.pending[c] = False
             first = self.begin[c] + int((self.at[c, self.begin[c]:self.end[c]] < self.soft[c]).sum())
-            if self.end[c] - first > STEPS // 2 and down <= bar:
-                self._start(c, first, 'software', self.soft[c])
-        raw = self.x[c, self.at[c, self.begin[c]:self.end[c]]]
-        if down > bar:
-            k = nights or STEPS
-            base = np.median(raw[:-k][-_FROZEN:] if nights else raw[:FIRST])
-            mean = raw[-k:].mean()
-            if mean - base < -EFFECT and raw[-1] - base < (mean - base) / 2:
-                first = int(self.at[c, self.end[c] - k])
-                self.episode[c] = Episode(first, t, nights, base, mean - base, down)
-                self.part[c, first:t + 1] = -1
-                self.end[c] -= k
-                return SLOW
-        if up > bar + SURER and best >= 2 and len(raw) - best >= 8:
-            base, mean = np.median(raw[:-best][-_FROZEN:]), raw[-best:].mean()
-            if mean - base > EFFECT and raw[-1] - base > (mean - base) / 2:
-                first = self.end[c] - best
-                since = int(self.at[c, first])
-                self.episode[c] = Episode(since, t, best, base, mean - base, up, kept=(
-                    self.begin[c], self.began[c], self.since[c]))
-                self._start(c, first, 'improved', since)
-                return FAST
-        return QUIET
+            if not e and not worse and self.end[c] - first > PROBATION / 2:
+                self._start(c, first, 'software')
+        if worse:
+            self._slower(c, t, *worse, base)
+        elif better and not (e and e.depth > 0):
+            self._faster(c, t, *better, base)
+        if not (e := self.episode.get(c)):
+            return state
+        if e.wait and self.end[c] - e.place > e.wait:
+            e.wait, e.found = 0, t
+        if e.depth > 0:
+            return FAST
+        return QUIET if e.wait or (self.level[c, self.end[c] - 1] - e.base) / e.depth < 0.5 else SLOW
 
-    def _start(self, c: int, first: int, word: str, since: int) -> None:
+    def _slower(self, c: int, t: int, k: int, size: float, base: float) -> None:
+        """Begin a level, if the last nights are a slowdown; also where the cell is slow already."""
+        drift, e, x = k == len(LENGTHS), self.episode.get(c), self.level[c, self.begin[c]:self.end[c]]
+        many, base = (DRIFTING, float(self.anchor[c])) if drift else (int(LENGTHS[k]), base)
+        at = median(x[-many:].tolist())
+        depth = at - base
+        if depth >= -self._least(c, t) or x[-1] - base >= depth / 2 or self._chance(c, base, depth, drift):
+            return
+        if e:
+            e.found, e.nights, e.size, e.depth, e.wait = t, many * (not drift), size, at - e.base, 0
+        else:
+            place, again = int(self.end[c]) - many, abs(at - self.former[c]) < -depth / 2
+            self.episode[c] = Episode(
+                int(self.at[c, place]), t, many * (not drift), base, depth, size, int(self.begin[c]), place,
+                (self.began[c], int(self.since[c])), self._usual(c, t, depth), int(self.since[c]) if again else -1)
+        self.normal[c, self.episode[c].begin:t] = False
+        self._note(self.moves, c, t, abs(depth))
+        self._start(c, int(self.end[c]) - many, '')
+
+    def _faster(self, c: int, t: int, k: int, size: float, base: float) -> None:
+        """Begin a level, if the last nights are an improvement; of a slow cell it is a part of the way back."""
+        many, e, x = int(LENGTHS[k]), self.episode.get(c), self.level[c, self.begin[c]:self.end[c]]
+        at = median(x[-many:].tolist())
+        depth, place = at - base, int(self.end[c]) - many
+        if depth <= BETTER or x[-1] - base <= depth / 2 or len(x) - many < AFTER:
+            return
+        if e:
+            e.depth = at - e.base
+            self._start(c, place, '')
+            return
+        self._note(self.moves, c, t, depth)
+        self.episode[c] = Episode(int(self.at[c, place]), t, many, base, depth, size, int(self.begin[c]), place,
+                                  (self.began[c], int(self.since[c])))
+        self._start(c, place, 'improved')
+        self.former[c] = base
+
+    def _chance(self, c: int, base: float, depth: float, drift: bool) -> bool:
+        """May the low nights be chance, as rare as such nights were before?"""
+        begin, end, s = self.begin[c], self.end[c], self.noise.scale[c]
+        low = (self.level[c, max(begin, end - STEPS):end] < base + depth / 2)[::-1]
+        past = self._past(c, end - int(np.append(low, False).argmin()))
+        if drift:
+            past = self.level[c, begin:begin + HEAD] - base
+        share = ((past < depth / 2).sum() + 0.5) / (len(past) + 1)
+        if by_chance(low, share) <= max(self.rate, _CHANCE):
+            return False
+        clip, bar = _CLIP * self.noise.bar[c] * np.sqrt(self.noise.v[c, 0]), -ndtri(_LARGE * self.rate)
+        for k in () if drift else LENGTHS[LENGTHS <= end - begin]:
+            mean = np.clip((self.level[c, end - k:end] - base) / s, -clip, clip).mean()
+            if mean < 0 and rarity(np.clip(self._past(c, end - k) / s, -clip, clip), mean, k) > bar:
+                return False
+        return True
+
+    def _past(self, c: int, until: int) -> np.ndarray:
+        """Return the residuals of the newest nights before place ``until``."""
+        past = self.residual[c, max(0, until - MEMORY):until]
+        return past[np.isfinite(past)]
+
+    # ---- levels
+
+    def _start(self, c: int, first: int, word: str) -> None:
         """Begin a level with the night at place ``first``."""
-        self.begin[c], self.anchor[c] = first, np.nan
-        self.began[c], self.since[c] = word, since
-        self.number[c] += 1
-        self.part[c, self.at[c, first:self.end[c]]] = self.number[c]
-        self.level[c, first:self.end[c]] = self.x[c, self.at[c, first:self.end[c]]]
-        self._again(np.array([c]))
+        self.begin[c], self.anchor[c], self.former[c] = first, np.nan, np.nan
+        self.began[c], self.since[c] = word, self.at[c, first]
+        self.residual[c, first:self.end[c]] = np.nan
 
-    def _again(self, cells: np.ndarray) -> None:
-        """Work out the surprises of whole levels anew."""
-        group, length = self.noise.group[cells], (self.end - self.begin)[cells]
-        for g, n in set(zip(group.tolist(), length.tolist(), strict=True)):
-            mine = cells[(group == g) & (length == n)]
-            where = self.begin[mine][:, None] + np.arange(n)
-            if n and self.noise.ready[g]:
-                self.u[mine[:, None], where] = self.noise.surprises(g, self.level[mine[:, None], where])
-
-    def _back_to(self, c: int, episode: Episode) -> None:
-        """Take back an improvement: its nights join the level before, pulled to it."""
-        begin, self.began[c], self.since[c] = episode.kept
-        where = slice(self.begin[c], self.end[c])
-        old = np.median(self.x[c, self.at[c, begin:self.begin[c]][-FIRST:]])
-        self.level[c, where] = np.clip(self.x[c, self.at[c, where]], old - episode.depth, old + episode.depth)
-        self.begin[c], self.anchor[c] = begin, np.nan
+    def _back(self, c: int, e: Episode, t: int) -> None:
+        """End an episode: its last nights belong to the level before, the others to none."""
+        end = self.end[c]
+        stay = min(_BACK, int(end) - e.place)
+        for table in (self.level, self.at):
+            table[c, e.place:e.place + stay] = table[c, end - stay:end].copy()
+        self.residual[c, e.place:end] = np.nan
+        self.begin[c], self.end[c], self.anchor[c] = e.before, e.place + stay, np.nan
+        self.began[c], self.since[c] = e.began
         del self.episode[c]
-        self._again(np.array([c]))
-
-    # ---- a night of a slow cell
-
-    def _slow(self, c: int, t: int) -> int:
-        """An episode ends with two nights that are nearer to the level. One that comes and goes twice is noise."""
-        episode = self.episode[c]
-        if not self.x[c, t] - episode.base > episode.depth / 2:
-            episode.back = 0
-            return SLOW
-        episode.back += 1
-        if episode.back < 2:
-            return QUIET
-        del self.episode[c]
-        columns = episode.begin + np.flatnonzero(np.isfinite(self.x[c, episode.begin:t + 1]))
-        self._came_and_went(c, episode, columns[:-2])
-        self._append(c, columns[-2:])
-        self._again(np.array([c]))
-        return QUIET
-
-    def _came_and_went(self, c: int, episode: Episode, columns: np.ndarray) -> None:
-        """Once is an event, twice is noise: note what the statistic was."""
-        g, noise = int(self.noise.group[c]), self.noise
-        self.part[c, columns] = self.number[c]
-        each = np.minimum(-episode.depth / noise.scale[c], noise.edge(np.array([c]))[0])
-        self.gone.setdefault(g, []).append((each * np.sqrt(np.arange(1, min(len(columns), STEPS) + 1)), columns))
-        if len(self.gone[g]) > 1:
-            for found, when in self.gone[g]:
-                noise.note(np.full(len(found), g), found, when[:STEPS])
-            self.gone[g] = [(np.empty(0), columns)]
-
-    # ---- what a group learns
-
-    def _learn(self, groups: np.ndarray, t: int) -> None:
-        group, noise = self.noise.group, self.noise
-        cells = np.flatnonzero(np.isin(group, groups))
-        if self.effect is not None:
-            self._nodes(cells, t)
-        segments = list(self._segments(cells, t))
-        known = np.zeros(noise.many, dtype=int)
-        for owner, x in segments:
-            np.add.at(known, group[owner], x.shape[1] * (self.number[owner] + 1))
-        changed = groups[known[groups] != self.known[groups]]
-        self.known[groups] = known[groups]
-        if len(changed):
-            fresh = changed[~noise.ready[changed]]
-            noise.fit(changed, segments)
-            mine = cells[np.isin(group[cells], changed)]
-            young = mine[~self.judged[mine] & (self.age[mine] >= YOUNG)]
-            for n in np.unique(length := (self.end - self.begin)[young]):
-                some = young[length == n][:, None]
-                where = self.begin[some] + np.arange(n)
-                self.level[some, where] = clean(self.level[some, where])
-            self._again(mine)
-            if len(fresh):
-                self._past(fresh, young[np.isin(group[young], fresh)])
-            self.judged[young] = True
-        noise.set_bars(groups)
-
-    def _segments(self, cells: np.ndarray, t: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the first nights of the levels of ``cells``, the newest level and _FORMER before it."""
-        for back in range(_FORMER + 1):
-            inside = self.part[cells, :t] == np.where(self.number >= back, self.number - back, -2)[cells, None]
-            count = np.minimum(inside.sum(axis=1), _FROZEN)
-            for n in np.unique(count[count >= 8]):
-                some = np.flatnonzero(count == n)
-                column = np.argsort(~inside[some], axis=1, kind='stable')[:, :n]
-                yield cells[some], self.x[cells[some, None], column]
-
-    def _past(self, groups: np.ndarray, cells: np.ndarray) -> None:
-        """Note the statistic on the nights that are history. The clip follows the bar: until they agree."""
-        noise, first = self.noise, 12
-        cells = cells[(self.end - self.begin)[cells] >= FIRST]
-        if not len(cells):
-            return
-        last = min(FIRST, noise.width)
-        j = np.arange(first, last)
-        found = []
-        for some in np.array_split(cells, max(1, len(cells) // 2000)):
-            g = noise.group[some]
-            b = self.begin[some][:, None]
-            u = self.u[some[:, None], b + np.arange(last)]
-            raw = self.x[some[:, None], self.at[some[:, None], b + np.arange(last)]]
-            unit = noise.steps[g][:, np.arange(last), np.arange(last)]
-            tonight = u + unit * (raw - self.level[some[:, None], b + np.arange(last)])
-            where = some[:, None], self.at[some[:, None], b + j]
-            self.surprise[where] = (tonight / noise.scale[some][:, None])[:, first:]
-            found.append((some, u, tonight))
-        unique, which = np.unique(noise.group[cells], return_inverse=True)
-        d = noise.directions(np.repeat(unique, len(j)), np.tile(j, len(unique)))[0].astype(np.float32)
-        d = d.reshape(len(unique), len(j), STEPS, STEPS)
-        was = noise.total.copy(), noise.over.copy(), noise.excess.copy()
-        for _ in range(4):
-            noise.total, noise.over, noise.excess = (each.copy() for each in was)
-            before, done = noise.bar[groups].copy(), 0
-            for some, u, tonight in found:
-                s, edge = noise.scale[some][:, None], noise.edge(some)[:, None]
-                cut, now = (np.clip(each / s, -edge, edge).astype(np.float32) for each in (u, tonight))
-                windows = np.lib.stride_tricks.sliding_window_view(cut, STEPS, axis=1)[:, first - STEPS + 1:]
-                windows = np.concatenate((windows[:, :, :-1], now[:, first:, None]), axis=2)
-                z = np.einsum('cikj,cij->cik', d[which[done:done + len(some)]], windows)
-                done += len(some)
-                m = noise.normal(-z.min(axis=2).astype(float), noise.df[some][:, None])
-                noise.note(np.repeat(noise.group[some], len(j)), m.ravel(), np.tile(j, len(some)))
-            noise.set_bars(groups)
-            if (noise.bar[groups] - before).max() < .1:
-                break
-
-    def _nodes(self, cells: np.ndarray, t: int) -> None:
-        """Learn which nodes are slower, or faster, than others, from nights before the last STEPS. A cell that was
-        on one node only says nothing."""
-        until, many = t - STEPS, self.effect.shape[1]
-        node, g = self.node[cells, :until], self.noise.group[cells]
-        inside = (self.part[cells, :until] == self.number[cells][:, None]) & (node >= 0)
-        first = node[np.arange(len(cells)), inside.argmax(axis=1)]
-        inside &= (inside & (node != first[:, None])).any(axis=1)[:, None]
-        if not inside.any():
-            return
-        raw = self.x[cells, :until] + self.effect[g[:, None], node]
-        c, column = np.nonzero(inside)
-        off = (raw - median(np.where(inside, raw, np.nan))[:, None])[c, column]
-        key, effect = g[c] * many + node[c, column], np.zeros_like(self.effect)
-        for k in np.unique(g[c]):
-            own = g[c] == k
-            v, which, count = np.unique(key[own], return_inverse=True, return_counts=True)
-            ordered = off[own][np.lexsort((off[own], which))]
-            mean = ordered[np.cumsum(count) - count + count // 2]           # the median, not upset by wild nights
-            nights = np.bincount(np.unique(which * until + column[own]) // until)
-            others = ((count * mean).sum() - count * mean) / np.fmax(count.sum() - count, 1)
-            error = 1.4826 * np.median(np.abs(off[own] - mean[which])) / np.sqrt(nights)
-            clear = (np.abs(mean - others) > np.fmax(_NODE, _SURE * error)) & (nights >= WITHIN)
-            clear &= count <= count.sum() - count
-            effect[k, v[clear] - k * many] = ((mean - others) * nights / (nights + 2))[clear]
-        moved = effect[g] - self.effect[g]
-        if (mine := np.flatnonzero(moved.any(axis=1))).size:
-            self.effect[g] = effect[g]
-            for i in mine:
-                one, length = cells[i], self.end[cells[i]]
-                self.x[one, :t] -= moved[i, self.node[one, :t]]
-                self.level[one, :length] -= moved[i, self.node[one, self.at[one, :length]]]
-            self.anchor[cells[mine]], self.known[g[mine]] = np.nan, -1
-            self._again(cells[mine])
+        self.normal[c, e.begin:t] = True
+        if e.depth < 0:
+            self._note(self.spells, c, t, -e.depth, int(end) - e.place - stay)
 
     def _event(self, c: int, word: str, t: int) -> None:
         """accepted, acked: what the cell measures now is a level; software: it may begin one."""
+        e = self.episode.get(c)
         if word == 'software':
             self.soft[c], self.pending[c] = t, True
+        elif e and e.depth < 0:
+            del self.episode[c]
+            self.normal[c, e.begin:t] = True
+            self.began[c], self.since[c] = word, e.begin
+        elif word == 'accepted':
+            self.episode.pop(c, None)
+            self._start(c, max(self.begin[c], self.end[c] - STEPS), word)
+            if self.begin[c] == self.end[c]:
+                self.since[c] = t
+
+    # ---- what is usual
+
+    def _note(self, table: dict[int, list], c: int, t: int, *figures: float) -> None:
+        table.setdefault(int(self.group[c]), []).append((t, c, *figures))
+
+    def _often(self, table: dict[int, list], c: int, t: int, size: float, recent: int) -> tuple:
+        """Return how many of at least ``size`` the cell and a like cell had in ``recent`` nights, and these."""
+        like = table.get(int(self.group[c]), [])
+        like[:] = [noted for noted in like if noted[0] >= t - recent]
+        far = [noted for noted in like if noted[2] >= size]
+        own = sum(noted[1] == c for noted in far)
+        return own, (len(far) - own) / self.others[self.group[c]], far
+
+    def _usual(self, c: int, t: int, depth: float) -> int:
+        """Return how many nights such spells last, 0 if they are not usual here or in like cells."""
+        own, like, far = self._often(self.spells, c, t, _SIZE * abs(depth), _SPELLS)
+        return max(spell[3] for spell in far) if far and own / 2 + like >= _OFTEN else 0
+
+    def _least(self, c: int, t: int) -> float:
+        """Return the smallest slowdown that is news: more where the level moves often, but no more than _NEWS."""
+        own, like, far = self._often(self.moves, c, t, 0.0, _MOVES)
+        if own + like < _MOVED:
+            return EFFECT
+        sizes = [move[2] for move in far if own < 2 or move[1] == c]
+        return float(np.clip(_TIMES * np.median(sizes), EFFECT, _NEWS))
+
+    # ---- what is learned
+
+    def _learn(self, cells: np.ndarray, t: int) -> None:
+        begin = self.begin[cells]
+        fresh = cells[(self.end[cells] - begin >= DRIFTING) & np.isnan(self.residual[cells, begin])]
+        if len(fresh):                               # the first nights of a level had no base yet
+            place = fresh[:, None], self.begin[fresh][:, None] + np.arange(DRIFTING)
+            off = self.level[place] - np.median(self.level[place], axis=1)[:, None]
+            off /= np.sqrt(1 - np.fmin(0.5, self.noise.v[fresh, -2] / DRIFTING))[:, None]
+            self.residual[place] = np.where(np.isnan(self.residual[place]), off, self.residual[place])
+        width = min(MEMORY, int(self.end[cells].max()))
+        place = (self.end[cells] - NEWEST * (self.end[cells] >= 12))[:, None] - width + np.arange(width)
+        self.noise.learn(cells, np.where(place >= 0, self.residual[cells[:, None], np.fmax(place, 0)], np.nan))
+        if self.node is not None:
+            for g in np.unique(self.group[cells]):
+                self._nodes(g, t)
+
+    def _nodes(self, g: int, t: int) -> None:
+        """Learn which nodes are slower, or faster, than the others, from the newest nights of a group of cells.
+
+        A cell that was on one node only says nothing."""
+        mine = np.setdiff1d(np.flatnonzero((self.group == g) & (self.end > self.begin)), self._slow())
+        column = np.arange(max(0, t - _MOVES), t)
+        node, x = self.node[mine[:, None], column], self.x[mine[:, None], column]
+        inside = self.normal[mine[:, None], column] & np.isfinite(x) & (node >= 0)
+        inside &= column >= self.at[mine, self.begin[mine]][:, None]
+        lowest, highest = (np.where(inside, node, none) for none in (self.effect.shape[1], -1))
+        inside &= (lowest.min(axis=1, initial=self.effect.shape[1]) < highest.max(axis=1, initial=-1))[:, None]
+        if not inside.any():
             return
-        episode = self.episode.pop(c, None)
-        if episode and episode.depth < 0:
-            columns = episode.begin + np.flatnonzero(np.isfinite(self.x[c, episode.begin:t]))
-            first = self.end[c]
-            self._append(c, columns)
-        elif word == 'acked':
-            return
-        else:
-            first = max(self.begin[c], self.end[c] - STEPS)
-        self._start(c, first, word, int(self.at[c, first]) if first < self.end[c] else t)
+        raw = np.where(inside, x + self.effect[g, node], np.inf)
+        middle = median_of(np.sort(raw, axis=1), inside.sum(axis=1))
+        off = raw[inside] - np.broadcast_to(middle[:, None], raw.shape)[inside]
+        names, which, count = np.unique(node[inside], return_inverse=True, return_counts=True)
+        middle = np.array([np.median(off[which == i]) for i in range(len(names))])
+        mad, effect = 1.4826 * np.median(np.abs(off - middle[which])), np.zeros_like(self.effect[g])
+        for i, name in enumerate(names):
+            nights = len(np.unique(np.broadcast_to(column, inside.shape)[inside][which == i]))
+            apart = middle[i] - np.median(off[which != i])
+            least = max(_NODE, _SURE * mad / np.sqrt(nights))
+            if nights >= WITHIN and 2 * count[i] <= len(off) and abs(apart) > least:
+                effect[name] = apart * nights / (nights + 2)
+        moved = effect - self.effect[g]
+        if moved.any():
+            self.effect[g], self.spells[g], self.moves[g] = effect, [], []       # they were the node's
+            for c in np.flatnonzero(self.group == g):
+                self.anchor[c] = np.nan
+                of = moved[self.node[c, self.at[c, :self.end[c]]]]
+                self.level[c, :self.end[c]] -= of
+                self.residual[c, self.begin[c]:self.end[c]] -= of[self.begin[c]:]
+                self.x[c] -= moved[self.node[c]]
 
     def cells(self) -> Cells:
-        """Return what is known of each cell after its last night."""
+        """Return what is known of each cell after its last night. The level of a slow cell is the one before."""
         noise, many = self.noise, len(self.age)
-        each = np.arange(many)
-        age = self.end - self.begin
+        row = np.arange(many)
+        for c, e in self.episode.items():
+            if e.depth < 0:
+                self.begin[c], self.end[c] = e.before, e.place
+                self.began[c], self.since[c] = e.began
+        nights = self.end - self.begin
         base, value, effect = (np.full(many, np.nan) for _ in range(3))
-        for n in np.unique(length := np.minimum(age, _FROZEN))[int(not age.all()):]:
-            some = each[length == n][:, None]
-            base[some[:, 0]] = np.median(self.x[some, self.at[some, self.end[some] - n + np.arange(n)]], axis=1)
+        width = max(1, min(LEVEL, int(nights.max(initial=1))))
+        place = self.end[:, None] - width + np.arange(width)
+        level = np.where(place >= self.begin[:, None], self.level[row[:, None], np.fmax(place, 0)], np.inf)
+        some = nights > 0
+        base[some] = median_of(np.sort(level, axis=1), np.minimum(nights, width))[some]
         known = np.isfinite(self.x)
         last = self.x.shape[1] - 1 - known[:, ::-1].argmax(axis=1)
         some = known.any(axis=1)
-        value[some] = self.x[each, last][some]
+        value[some] = self.x[row, last][some]
         if self.node is not None:
-            effect[some] = self.effect[noise.group, self.node[each, last]][some]
-        judged = self.judged & noise.ready[noise.group]
-        some = each[judged & (age >= AFTER)]
-        g, scale = noise.group[some], noise.scale[some][:, None]
-        length = noise.directions(g, np.minimum(age[some], noise.width - 1))[1]
-        steps = scale / np.fmax(length, 1e-3)
-        visible, clear = np.full(many, np.nan), np.full((many, STEPS), np.inf)
-        visible[some] = (noise.bar[g] + _POWER) * steps[:, WITHIN - 1]
-        worst = np.zeros(noise.many)
-        np.fmin.at(worst, noise.group, np.nanmin(np.where(self.state == SLOW, np.nan, self.surprise)[
-            :, -WINDOW - 1:-1], axis=1, initial=0))
-        clear[some] = noise.bar[g][:, None] * steps
-        clear[some, 0] = np.fmax(clear[some, 0], -worst[g] * scale[:, 0])
+            effect[some] = self.effect[self.group, self.node[row, last]][some]
+        surprise = np.where(self.state == SLOW, np.nan, self.surprise)[:, -_WINDOW - 1:-1]
+        worst = np.zeros(noise.groups)
+        np.fmin.at(worst, self.group, np.nanmin(surprise, axis=1, initial=0))
+        k = np.arange(1, STEPS + 1)
+        v = np.array([np.interp(k, [1, *LENGTHS], [1, *of[:-1]]) for of in noise.v]).reshape(many, STEPS)
+        error = noise.scale[:, None] * np.sqrt(v / k * (1 + BASE * k / np.clip(nights, 1, LEVEL)[:, None]))
+        clear = noise.bar[:, None] * error
+        clear[:, 0] = np.fmax(clear[:, 0], -worst[self.group] * noise.scale)
+        visible = self._visible(error[:, WITHIN - 1], v[:, WITHIN - 1], np.clip(nights, 1, LEVEL))
         order = np.argsort(known, axis=1, kind='stable')[:, -STEPS:]
-        return Cells(base, age, noise.scale, noise.bar[noise.group], visible, self.low, effect, value, self.began,
-                     self.since, self.soft, clear, self.x[each[:, None], order], self.episode)
+        return Cells(base, nights, noise.scale, noise.bar, visible, self.low, effect, value, self.began,
+                     self.since, self.soft, np.nan_to_num(clear, nan=np.inf), self.x[row[:, None], order],
+                     self.episode)
+
+    def _visible(self, error: np.ndarray, v: np.ndarray, nights: np.ndarray) -> np.ndarray:
+        """Return the log of the smallest slowdown that is found within WITHIN nights in four of five cases.
+
+        ``error``: of the mean of WITHIN nights, ``v``: by what its variance exceeds that of independent nights;
+        ``nights``: of the base."""
+        noise = self.noise
+        near = _POWER * np.sqrt(MEDIAN * v / WITHIN) * noise.scale             # of a median of three nights
+        least, last = np.full(len(v), EFFECT), self.x.shape[1] - 1
+        for c in np.flatnonzero(np.isin(self.group, list(self.moves))):
+            least[c] = self._least(int(c), last)
+        size = np.fmax((noise.bar + _POWER) * error, np.fmax(least, _TAILS * noise.tail) + near)
+        clip = _CLIP * np.sqrt(noise.v[:, 0] * (1 + BASE * LENGTHS[0] / nights)) * noise.scale
+        size[clip <= error] = np.inf                                  # so few clipped nights reach no bar
+        return np.where((self.age >= FIRST) & np.isfinite(noise.scale), size, np.nan)
 
 
 def _counted(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
@@ -534,8 +535,8 @@ def _counted(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
     k / (k + n). Both are divided by ``ratio``, the variance of like cells' nights over their mean. A night counts
     for no more than chance alone gives once in 1 / rate nights."""
     state = np.full(len(totals), TOO_FEW)
-    level, slow, back = list(totals[:FIRST]), None, 0
-    for t in range(FIRST, len(totals)):
+    level, slow, back = list(totals[:COUNTED]), None, 0
+    for t in range(COUNTED, len(totals)):
         mean = (sum(level) + .5) / len(level)
         if slow is not None:
             back = back + 1 if totals[t] <= (mean + slow) / 2 else 0

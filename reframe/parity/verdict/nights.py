@@ -16,8 +16,9 @@ import polars as pl
 from parity.base.figures import counted, duration
 from parity.records import history
 from parity.stats import bounds, levels
+from parity.stats.bounds import FIRST
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.levels import FAST, SLOW, TOO_FEW, YOUNG
+from parity.stats.levels import FAST, SLOW, TOO_FEW
 from parity.stats.nights import Nights
 from parity.verdict import acks
 from parity.verdict.cells import OPEN, sentence
@@ -95,7 +96,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     nights, rows = _table(frame.filter(pl.col('cell').is_in(here.implode())))
     own = [cells[i] for i in here]
     references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in own]
-    shared = budget(int((np.diff(nights.start) > YOUNG).sum()))
+    shared = budget(int((np.diff(nights.start) > FIRST).sum()))
     told, outcome = judged(nights, _signs(own), rows['label'].to_list(), shared.rate, groups=_groups(own),
                      events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
     slow = {k for k, episode in outcome.cells.lasting.items() if episode.depth < 0}
