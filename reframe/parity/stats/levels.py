@@ -5,6 +5,7 @@ All values are logarithms, turned so that higher is better. A cell is a series; 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -12,8 +13,8 @@ import numpy as np
 from scipy.special import betainc, ndtri, pdtrik
 
 from parity.stats.bounds import FIRST
-from parity.stats.nights import Nights
-from parity.stats.noise import BASE, LENGTHS, MEDIAN, MEMORY, NEWEST, Noise, by_chance, median_of, rarity
+from parity.stats.nights import Nights, median_of, medians
+from parity.stats.noise import BASE, LENGTHS, MEDIAN, MEMORY, NEWEST, Noise, by_chance, rarity
 
 #: The state of a night.
 TOO_FEW, QUIET, SLOW, FAST = -1, 0, 1, 2
@@ -131,12 +132,29 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = RATE,
     return Outcome(state, run.wanted[cell, column], run.cells(), column)
 
 
+class _Noted:
+    """Events of the cells of a group, in order: column, cell, size (log) and nights of each."""
+
+    def __init__(self):
+        self._rows, self._count = np.empty((16, 4)), 0
+
+    def add(self, *row: float) -> None:
+        if self._count == len(self._rows):
+            self._rows = np.concatenate((self._rows, np.empty_like(self._rows)))
+        self._rows[self._count] = row
+        self._count += 1
+
+    def since(self, column: int) -> np.ndarray:
+        rows = self._rows[:self._count]
+        return rows[np.searchsorted(rows[:, 0], column):]
+
+
 class _Follow:
     """The cells of a table, judged column by column."""
 
     def __init__(self, nights: Nights, cell: np.ndarray, column: np.ndarray, groups: np.ndarray, rate: float):
         columns = int(column.max(initial=-1)) + 1
-        self.first, self.rate = max(0, columns - MOST), rate
+        self.first = max(0, columns - MOST)
         self.group = np.unique(groups, return_inverse=True)[1]
         many = len(self.group)
         self.runs, self.again = (np.full((many, columns), np.nan) for _ in range(2))
@@ -157,8 +175,8 @@ class _Follow:
         self.anchor = np.full(many, np.nan)          # median of the first HEAD nights of the level
         self.former = np.full(many, np.nan)          # the level before this one, if this one is an improvement
         self.episode: dict[int, Episode] = {}
-        self.spells: dict[int, list] = {}            # that came and went, by group: column, cell, size, nights
-        self.moves: dict[int, list] = {}             # changes of a level, by group: column, cell, size
+        # slowdowns that came and went, and changes of a level, by group
+        self.spells, self.moves = (defaultdict[int, _Noted](_Noted) for _ in range(2))
         self.soft, self.began, self.since = np.full(many, -1), [''] * many, np.full(many, -1)
         self.pending = np.zeros(many, dtype=bool)    # a change of software that may begin a level
         self.node, self.effect = None, None
@@ -280,7 +298,8 @@ class _Follow:
         ``worse``, ``better``: the length, of LENGTHS, that shows it, and the statistic; None: nothing does."""
         e = self.episode.get(c)
         if e and e.depth > 0 and self.end[c] - e.place > PROBATION + 3:
-            e = self.episode.pop(c, None) and None
+            del self.episode[c]
+            e = None
         if e:
             newest = self.level[c, max(e.place, self.end[c] - _BACK):self.end[c]]
             back = (newest - e.base) / e.depth < 0.5
@@ -320,7 +339,7 @@ class _Follow:
                 int(self.at[c, place]), t, many * (not drift), base, depth, size, int(self.begin[c]), place,
                 (self.began[c], int(self.since[c])), self._usual(c, t, depth), int(self.since[c]) if again else -1)
         self.normal[c, self.episode[c].begin:t] = False
-        self._note(self.moves, c, t, abs(depth))
+        self.moves[int(self.group[c])].add(t, c, abs(depth), 0)
         self._start(c, int(self.end[c]) - many, '')
 
     def _faster(self, c: int, t: int, k: int, size: float, base: float) -> None:
@@ -334,7 +353,7 @@ class _Follow:
             e.depth = at - e.base
             self._start(c, place, '')
             return
-        self._note(self.moves, c, t, depth)
+        self.moves[int(self.group[c])].add(t, c, depth, 0)
         self.episode[c] = Episode(int(self.at[c, place]), t, many, base, depth, size, int(self.begin[c]), place,
                                   (self.began[c], int(self.since[c])))
         self._start(c, place, 'improved')
@@ -344,13 +363,12 @@ class _Follow:
         """May the low nights be chance, as rare as such nights were before?"""
         begin, end, s = self.begin[c], self.end[c], self.noise.scale[c]
         low = (self.level[c, max(begin, end - STEPS):end] < base + depth / 2)[::-1]
-        past = self._past(c, end - int(np.append(low, False).argmin()))
-        if drift:
-            past = self.level[c, begin:begin + HEAD] - base
+        past = self.level[c, begin:begin + HEAD] - base if drift else \
+            self._past(c, end - int(np.append(low, False).argmin()))
         share = ((past < depth / 2).sum() + 0.5) / (len(past) + 1)
-        if by_chance(low, share) <= max(self.rate, _CHANCE):
+        if by_chance(low, share) <= max(self.noise.rate, _CHANCE):
             return False
-        clip, bar = _CLIP * self.noise.bar[c] * np.sqrt(self.noise.v[c, 0]), -ndtri(_LARGE * self.rate)
+        clip, bar = _CLIP * self.noise.bar[c] * np.sqrt(self.noise.v[c, 0]), -ndtri(_LARGE * self.noise.rate)
         for k in () if drift else LENGTHS[LENGTHS <= end - begin]:
             mean = np.clip((self.level[c, end - k:end] - base) / s, -clip, clip).mean()
             if mean < 0 and rarity(np.clip(self._past(c, end - k) / s, -clip, clip), mean, k) > bar:
@@ -382,7 +400,7 @@ class _Follow:
         del self.episode[c]
         self.normal[c, e.begin:t] = True
         if e.depth < 0:
-            self._note(self.spells, c, t, -e.depth, int(end) - e.place - stay)
+            self.spells[int(self.group[c])].add(t, c, -e.depth, end - e.place - stay)
 
     def _event(self, c: int, word: str, t: int) -> None:
         """accepted, acked: what the cell measures now is a level; software: it may begin one."""
@@ -401,28 +419,24 @@ class _Follow:
 
     # ---- what is usual
 
-    def _note(self, table: dict[int, list], c: int, t: int, *figures: float) -> None:
-        table.setdefault(int(self.group[c]), []).append((t, c, *figures))
-
-    def _often(self, table: dict[int, list], c: int, t: int, size: float, recent: int) -> tuple:
-        """Return how many of at least ``size`` the cell and a like cell had in ``recent`` nights, and these."""
-        like = table.get(int(self.group[c]), [])
-        like[:] = [noted for noted in like if noted[0] >= t - recent]
-        far = [noted for noted in like if noted[2] >= size]
-        own = sum(noted[1] == c for noted in far)
+    def _often(self, of: _Noted, c: int, since: int, size: float = 0.0) -> tuple[float, float, np.ndarray]:
+        """Return how many of at least ``size`` the cell and a like cell had since a column, and these rows."""
+        rows = of.since(since)
+        far = rows[rows[:, 2] >= size]
+        own = int((far[:, 1] == c).sum())
         return own, (len(far) - own) / self.others[self.group[c]], far
 
     def _usual(self, c: int, t: int, depth: float) -> int:
         """Return how many nights such spells last, 0 if they are not usual here or in like cells."""
-        own, like, far = self._often(self.spells, c, t, _SIZE * abs(depth), _SPELLS)
-        return max(spell[3] for spell in far) if far and own / 2 + like >= _OFTEN else 0
+        own, like, far = self._often(self.spells[int(self.group[c])], c, t - _SPELLS, _SIZE * abs(depth))
+        return int(far[:, 3].max()) if len(far) and own / 2 + like >= _OFTEN else 0
 
     def _least(self, c: int, t: int) -> float:
         """Return the smallest slowdown that is news: more where the level moves often, but no more than _NEWS."""
-        own, like, far = self._often(self.moves, c, t, 0.0, _MOVES)
+        own, like, far = self._often(self.moves[int(self.group[c])], c, t - _MOVES)
         if own + like < _MOVED:
             return EFFECT
-        sizes = [move[2] for move in far if own < 2 or move[1] == c]
+        sizes = far[far[:, 1] == c, 2] if own > 1 else far[:, 2]
         return float(np.clip(_TIMES * np.median(sizes), EFFECT, _NEWS))
 
     # ---- what is learned
@@ -455,9 +469,8 @@ class _Follow:
         inside &= (lowest.min(axis=1, initial=self.effect.shape[1]) < highest.max(axis=1, initial=-1))[:, None]
         if not inside.any():
             return
-        raw = np.where(inside, x + self.effect[g, node], np.inf)
-        middle = median_of(np.sort(raw, axis=1), inside.sum(axis=1))
-        off = raw[inside] - np.broadcast_to(middle[:, None], raw.shape)[inside]
+        raw = np.where(inside, x + self.effect[g, node], np.nan)
+        off = (raw - medians(raw)[:, None])[inside]
         names, which, count = np.unique(node[inside], return_inverse=True, return_counts=True)
         middle = np.array([np.median(off[which == i]) for i in range(len(names))])
         mad, effect = 1.4826 * np.median(np.abs(off - middle[which])), np.zeros_like(self.effect[g])
@@ -469,7 +482,7 @@ class _Follow:
                 effect[name] = apart * nights / (nights + 2)
         moved = effect - self.effect[g]
         if moved.any():
-            self.effect[g], self.spells[g], self.moves[g] = effect, [], []       # they were the node's
+            self.effect[g], self.spells[g], self.moves[g] = effect, _Noted(), _Noted()   # they were the node's
             for c in np.flatnonzero(self.group == g):
                 self.anchor[c] = np.nan
                 of = moved[self.node[c, self.at[c, :self.end[c]]]]
@@ -480,18 +493,16 @@ class _Follow:
     def cells(self) -> Cells:
         """Return what is known of each cell after its last night. The level of a slow cell is the one before."""
         noise, many = self.noise, len(self.age)
-        row = np.arange(many)
-        for c, e in self.episode.items():
-            if e.depth < 0:
-                self.begin[c], self.end[c] = e.before, e.place
-                self.began[c], self.since[c] = e.began
-        nights = self.end - self.begin
-        base, value, effect = (np.full(many, np.nan) for _ in range(3))
+        row, began = np.arange(many), [*self.began]
+        begin, end, since = (each.copy() for each in (self.begin, self.end, self.since))
+        for c in self._slow():
+            e = self.episode[c]
+            begin[c], end[c], (began[c], since[c]) = e.before, e.place, e.began
+        nights = end - begin
+        value, effect = (np.full(many, np.nan) for _ in range(2))
         width = max(1, min(LEVEL, int(nights.max(initial=1))))
-        place = self.end[:, None] - width + np.arange(width)
-        level = np.where(place >= self.begin[:, None], self.level[row[:, None], np.fmax(place, 0)], np.inf)
-        some = nights > 0
-        base[some] = median_of(np.sort(level, axis=1), np.minimum(nights, width))[some]
+        place = end[:, None] - width + np.arange(width)
+        base = medians(np.where(place >= begin[:, None], self.level[row[:, None], np.fmax(place, 0)], np.nan))
         known = np.isfinite(self.x)
         last = self.x.shape[1] - 1 - known[:, ::-1].argmax(axis=1)
         some = known.any(axis=1)
@@ -502,14 +513,15 @@ class _Follow:
         worst = np.zeros(noise.groups)
         np.fmin.at(worst, self.group, np.nanmin(surprise, axis=1, initial=0))
         k = np.arange(1, STEPS + 1)
-        v = np.array([np.interp(k, [1, *LENGTHS], [1, *of[:-1]]) for of in noise.v]).reshape(many, STEPS)
+        between = [np.interp(k, [1, *LENGTHS], one) for one in np.eye(1 + len(LENGTHS))]
+        v = np.column_stack((np.ones(many), noise.v[:, :-1])) @ between
         error = noise.scale[:, None] * np.sqrt(v / k * (1 + BASE * k / np.clip(nights, 1, LEVEL)[:, None]))
         clear = noise.bar[:, None] * error
         clear[:, 0] = np.fmax(clear[:, 0], -worst[self.group] * noise.scale)
         visible = self._visible(error[:, WITHIN - 1], v[:, WITHIN - 1], np.clip(nights, 1, LEVEL))
         order = np.argsort(known, axis=1, kind='stable')[:, -STEPS:]
-        return Cells(base, nights, noise.scale, noise.bar, visible, self.low, effect, value, self.began,
-                     self.since, self.soft, np.nan_to_num(clear, nan=np.inf), self.x[row[:, None], order],
+        return Cells(base, nights, noise.scale, noise.bar, visible, self.low, effect, value, began,
+                     since, self.soft, np.nan_to_num(clear, nan=np.inf), self.x[row[:, None], order],
                      self.episode)
 
     def _visible(self, error: np.ndarray, v: np.ndarray, nights: np.ndarray) -> np.ndarray:

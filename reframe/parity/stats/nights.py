@@ -46,7 +46,7 @@ class Nights:
         first = np.full((len(sizes), _FIRST), np.nan)
         early = (place < _FIRST) & (runs.count > 1)
         first[series[early], place[early]] = runs.sd[early]
-        usual = np.fmax(LEAST, median(first))[series]
+        usual = np.fmax(LEAST, medians(first))[series]
         value, joined = runs.near(usual), np.full(total, np.nan)
         if again.any():
             reruns, both = _Runs.of(frame.filter('again'), total), _Runs.of(frame, total)
@@ -89,9 +89,13 @@ class _Runs:
         return self.median + np.clip(self.mean - self.median, -usual, usual)
 
 
-def median(rows: np.ndarray) -> np.ndarray:
+def medians(rows: np.ndarray) -> np.ndarray:
     """Return the median of what is known in each row, or NaN (numpy's nanmedian is slow on short rows)."""
-    ordered, n = np.sort(rows, axis=1), np.isfinite(rows).sum(axis=1)
-    each = np.arange(len(rows))
-    low, high = ordered[each, np.fmax(0, n - 1) // 2], ordered[each, np.fmin(n // 2, rows.shape[1] - 1)]
-    return np.where(n > 0, (low + high) / 2, np.nan)
+    n = np.isfinite(rows).sum(axis=1)
+    return np.where(n > 0, median_of(np.sort(rows, axis=1), n), np.nan)
+
+
+def median_of(ordered: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Return the median of the first ``n`` values of each sorted row."""
+    row, n = np.arange(len(ordered)), np.fmax(n, 1)
+    return (ordered[row, (n - 1) // 2] + ordered[row, n // 2]) / 2

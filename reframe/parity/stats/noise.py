@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betainc, stdtrit
 
+from parity.stats.nights import median_of
+
 # The constants, and why: docs/regression.md.
 #: Nights of the memory of noise. Its newest nights are left out: they may belong to a slowdown.
 MEMORY, NEWEST = 50, 2
@@ -53,9 +55,9 @@ class Noise:
         self.log[cells[n >= 7]] = np.log(np.fmax(np.sqrt(square), FLOOR))[n >= 7]
         self.free[cells] = 0.8 * (n - 1)
         self.tail[cells] = -np.nan_to_num(ordered[np.arange(len(cells)), (0.06 * n).astype(int)])
-        touched = np.isin(self.group, self.group[cells])
-        self._scales(np.flatnonzero(touched))
-        self._dependence(np.flatnonzero(touched))
+        touched = np.flatnonzero(np.isin(self.group, self.group[cells]))
+        self._scales(touched)
+        self._dependence(touched)
 
     def _scales(self, cells: np.ndarray) -> None:
         """Shrink the log of each scale to the median of like cells, as far as these are alike (Smyth 2004)."""
@@ -99,12 +101,6 @@ class Noise:
         first, some, middle = np.cumsum(count) - count, count > 0, np.full(self.groups, np.nan)
         middle[some] = (values[(first + (count - 1) // 2)[some]] + values[(first + count // 2)[some]]) / 2
         return middle, count
-
-
-def median_of(ordered: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Return the median of the first ``n`` values of each sorted row."""
-    row, n = np.arange(len(ordered)), np.fmax(n, 1)
-    return (ordered[row, (n - 1) // 2] + ordered[row, n // 2]) / 2
 
 
 def rarity(past: np.ndarray, mean: float, k: int) -> float:
