@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from statistics import median
 
 import polars as pl
@@ -22,6 +22,7 @@ from parity.base import console, paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, UsageError
 from parity.base.figures import counted, duration, number
 from parity.nightly import guard, run
+from parity.plan import identity
 from parity.records import database, history, outset
 from parity.records.outset import RERUN_OF
 from parity.records.record import Run, node_name
@@ -113,12 +114,13 @@ def _without_turn(system: System, found: Sequence[Standing], costs: Costs, night
     last: dict[tuple, float] = defaultdict(float)
     for *case, session in frame.iter_rows():
         last[tuple(case)] = max(last[tuple(case)], starts[session])
-
-    def turn(each: Standing) -> float:
-        return min(last[(*case, each.name)] for case in costs if case[0] in _cost(system, each, costs))
-
-    takes = [each for each in found if each.state and each.state.takes and _cost(system, each, costs)]
-    return sorted((each for each in takes if turn(each) < starts[night]), key=lambda each: (turn(each), each.name))
+    waiting = []
+    for node in found:
+        if node.state and node.state.takes and (partitions := _cost(system, node, costs)):
+            turn = min(last[(*case, node.name)] for case in costs if case[0] in partitions)
+            if turn < starts[night]:
+                waiting.append((turn, node.name, node))
+    return [node for *_, node in sorted(waiting, key=itemgetter(0, 1))]
 
 
 def _chosen(system: System, waiting: list[Standing], costs: Costs, budget: float, left: float) -> list[Standing]:
@@ -241,10 +243,11 @@ def _judged(found: Standing, runs: list[Run]) -> tuple[int, str]:
 def _runs(before: set[str]) -> dict[str, list[Run]]:
     """Return the runs of distributed cases by node, of the sessions that are stored and not in ``before``."""
     found: dict[str, list[Run]] = defaultdict(list)
-    for one in (one for uuid in database.uuids() if uuid not in before for one in database.read(uuid).runs):
-        case, *node = re.split(nodes.DISTRIBUTED, one.case)
-        if node:
-            found[node_name(node[0])].append(replace(one, case=case))
+    for uuid in database.uuids():
+        for one in database.read(uuid).runs if uuid not in before else ():
+            case, node = identity.undistributed(one.case)
+            if node:
+                found[node_name(node)].append(replace(one, case=case))
     return found
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from parity.base import codes
 
+#: What ReFrame's --distribute adds to a case's name; the node is a group.
+DISTRIBUTED = r' %part=\S+ %nid=(\S+)'
 #: The figure of one device: triad_gpu0, triad_gpu1.
 OF_DEVICE = r'_gpu\d+$'
 _REPEAT = re.compile(r' %\.repeat_no=\d+')
@@ -21,6 +23,12 @@ _SEPARATOR = re.compile(r'[\s%|]')
 def case_name(display_name: str) -> str:
     """Return a case's name: its check and every parameter, those of -P included. Repeats are one case."""
     return _REPEAT.sub('', display_name).replace(' %.', ' %')
+
+
+def undistributed(case: str) -> tuple[str, str]:
+    """Return the case as it is named where ReFrame does not distribute it, and its node; '' where it is not."""
+    name, *node = re.split(DISTRIBUTED, case)
+    return name, node[0] if node else ''
 
 
 def shared(metric: str) -> str:

@@ -20,6 +20,7 @@ from parity.base.text import node_name
 from parity.compare import pairs
 from parity.compare.model import Outcome
 from parity.plan import OWN, Plan, PlannedCase
+from parity.plan.identity import undistributed
 from parity.records import database, outset, record
 from parity.records.outset import CELL, PLANNED, planned
 from parity.records.record import Key
@@ -353,7 +354,7 @@ def _retires(entry: Retired, row: Row) -> bool:
     """Return whether the entry names the cell, by its node (reframe --distribute), by its check or by its case;
     spaces do not count."""
     if entry.nodes:
-        return node_name(row['case'].partition(' %nid=')[2]) in entry.nodes
+        return node_name(undistributed(row['case'])[1]) in entry.nodes
     return (entry.check.replace(' ', '') in ('', row['check'], row['case'].replace(' ', ''))
             and entry.partition in ('', row['partition']) and entry.environ in ('', row['environ']))
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from parity.base.errors import UsageError, near
 from parity.base.text import node_name
+from parity.plan.identity import DISTRIBUTED
 from parity.records import database, history
 from parity.records.outset import CELL
 from parity.scheduler import command, pbs, slurm
@@ -29,8 +30,6 @@ PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
 _PART = {'memory-bound codes': 'memory', 'within a node': 'memory'}
 #: Figures of jobs on several nodes that count for each of their nodes: the best of so many, of several jobs.
 _JOBS = 5
-#: What ReFrame's --distribute adds to a case's name.
-DISTRIBUTED = r' %part=\S+ %nid=(\S+)'
 Frame = TypeVar('Frame', pl.DataFrame, pl.LazyFrame)
 
 
