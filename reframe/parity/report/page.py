@@ -413,9 +413,8 @@ def _figure(line: Line, beside: Beside) -> Told:
         if word:
             value = figures.figure(value_of[at], cell.unit) if at in value_of else ''
             told.append((at, labels[at][0], word, value))
-    here = {text.node_name(node) for node in (*cell.nodes, *cell.ran_on)}
     changed = [(at, change) for change in beside.changes.get(cell.environ, ())
-               if (not change.nodes or here & {text.node_name(node) for node in change.nodes})
+               if change.concerns((*cell.nodes, *cell.ran_on))
                and (at := next((n for n, (when, _) in enumerate(labels) if when >= change.when[:16]), 0))]
     factor, unit = figures.moved(curve.high, cell.unit) if curve else (1.0, '')
     edges = [f'{figures.number(edge * factor)} {unit}' for edge in (curve.low, curve.high)] if curve else ['', '']

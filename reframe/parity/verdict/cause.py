@@ -17,7 +17,6 @@ import polars as pl
 
 from parity.base import codes
 from parity.base.figures import counted
-from parity.base.text import node_name
 from parity.records import database, history
 from parity.records.record import Session
 from parity.verdict.model import Attribution, Cell, Change, Subsystem, Where, names, several
@@ -71,9 +70,7 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         was, tonight = (frozenset().union(*(nodes_of(r) for r in own if r[key] == value))
                         for key, value in (('start', good), ('session', session)))
         nodes = {where.name} if where.kind == 'node' else tonight or set(cell.nodes)
-        here = set(map(node_name, nodes))
-        told = [change for change in changed(good, cell.environ)
-                if not change.nodes or here & set(map(node_name, change.nodes))]
+        told = [change for change in changed(good, cell.environ) if change.concerns(nodes)]
         if was and nodes and not was & nodes:
             told.insert(0, Change(fact='nodes', old=' '.join(sorted(was)), new=' '.join(sorted(nodes)), since=bad))
         return Attribution(where=where, subsystem=moved, changes=told)

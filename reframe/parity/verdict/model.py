@@ -52,6 +52,10 @@ class Change(Strict):
         """Return when that session began, local time."""
         return f'{datetime.datetime.fromtimestamp(self.since):%Y-%m-%d %H:%M}'
 
+    def concerns(self, nodes: Iterable[str]) -> bool:
+        """Return whether it is a fact of one of these nodes, or of no node."""
+        return not self.nodes or not set(map(node_name, nodes)).isdisjoint(map(node_name, self.nodes))
+
     @property
     def what(self) -> str:
         return f'{self.fact} {self.old} -> {self.new}' + (f' on {several(self.nodes)}' if self.nodes else '')
