@@ -437,7 +437,7 @@ class _Follow:
         if own + like < _MOVED:
             return EFFECT
         sizes = far[far[:, 1] == c, 2] if own > 1 else far[:, 2]
-        return float(np.clip(_TIMES * np.median(sizes), EFFECT, _NEWS))
+        return min(max(_TIMES * float(medians(sizes[None])[0]), EFFECT), _NEWS)
 
     # ---- what is learned
 
