@@ -24,6 +24,8 @@ Word = Literal['ok', 'improved', 'regressed', 'impossible', 'wrong', 'failed', '
 #: Every word, worst first: the order in which a person reads them.
 WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missing', 'insufficient',
                            'blind', 'disturbed', 'unreferenced', 'skipped', 'improved', 'ok')
+#: The states of a cell: '' where no history judges it.
+State = Literal['', 'learning', 'normal', 'slow', 'fast', 'comes and goes']
 #: Nights in a row after which a disturbed cell is no accident any more.
 TOO_OFTEN = 3
 #: Nodes by their short names; older versions stored full ones.
@@ -135,6 +137,10 @@ class Cell(Strict):
     attempt: int = 1                 # 1: first run; more: how many runs were needed
     history: str = ''                # what its last nights say: ok, improved, regressed, insufficient; '' unknown
     lasting: bool = False            # its slowdown has not ended: two good nights end it
+    state: State = ''                # of its life: what all its nights say together
+    begin: float = 0.0               # when the first night of its slow or fast level began (Unix time); 0: of none
+    found: float = 0.0               # when that level, or the newest drop below it, was found
+    level: float | None = None       # of the newest nights of that level, in the metric's unit
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
     usual_low: float | None = None   # band of a single night around it, three spreads wide
     usual_high: float | None = None

@@ -39,7 +39,7 @@ class Tonight(NamedTuple):
     told: Judgement
     runs: tuple[float, ...]
     reruns: tuple[float, ...]
-    lasting: bool                    # a slowdown has not ended, be tonight slow or not
+    life: dict[str, Any]             # state, begin, found and level of its segment
 
 
 def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
@@ -59,7 +59,8 @@ def with_history(cells: list[Cell], system: str, session: str, budget: Callable[
 def _joined(cell: Cell, tonight: Tonight, ack: acks.Ack | None) -> dict[str, Any]:
     """Return the changes that the history makes in the cell: it has the last word, but for bounds."""
     told, word, reason = tonight.told, cell.verdict, cell.reason
-    update: dict[str, Any] = {'history': told.verdict, 'lasting': tonight.lasting}
+    update: dict[str, Any] = {'history': told.verdict, **tonight.life,
+                              'lasting': tonight.life['state'] == 'slow'}
     update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
     if word == 'regressed' and tonight.reruns \
             and not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high):
@@ -99,10 +100,22 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     shared = budget(int((np.diff(nights.start) > FIRST).sum()))
     told, outcome = judged(nights, _signs(own), rows['label'].to_list(), shared.rate, groups=_groups(own),
                      events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
-    slow = {k for k, episode in outcome.cells.lasting.items() if episode.depth < 0}
     for k, (i, each) in enumerate(zip(here, told, strict=True)):
-        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), k in slow)
+        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())),
+                          _life(k, each, outcome, nights, rows['night'].to_numpy(), _signs(own)[k]))
     return found, shared
+
+
+def _life(k: int, told: Judgement, outcome: levels.Outcome, nights: Nights, start: np.ndarray,
+          sign: int) -> dict[str, Any]:
+    """Return what the segment of series ``k`` says: state, begin, found (``start`` of nights) and level."""
+    if (episode := outcome.cells.lasting.get(k)) is None or episode.wait:
+        return {'state': 'learning' if told.verdict == 'insufficient' else 'normal'}
+    here = slice(*nights.start[k:k + 2])
+    begin, found = (float(start[here][np.searchsorted(outcome.column[here], column)])
+                    for column in (episode.begin, episode.found))
+    return {'state': 'slow' if episode.depth < 0 else 'fast', 'begin': begin, 'found': found,
+            'level': float(np.exp(sign * (episode.base + episode.depth)))}
 
 
 def _groups(cells: list[Cell]) -> np.ndarray:
