@@ -16,47 +16,27 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
-from textwrap import indent
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Literal
 
-import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
-from parity.base import figures, files, paths, yamlfile
-from parity.base.errors import UsageError, near
+from parity.base import figures
 from parity.base.strict import Strict
-from parity.plan import Plan
 from parity.records.outset import NAME, cell_id
-from parity.system.systems import System
+from parity.verdict.listed import Entry, Listed
 from parity.verdict.model import Cell, Fault, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')
 #: Words of cells whose fault is over.
 OVER = {'ok', 'blind', 'improved'}
-_HEAD = '# Known faults, acknowledged until a day: parity ack CELL --until DATE --why TEXT\nacks:\n'
 
 
-def _named(cell: str) -> str:
-    if not NAME.fullmatch(cell):
-        raise ValueError(f'{cell!r} is no cell; valid: CASE.METRIC@SYSTEM:PARTITION, as parity verdict names it')
-    return cell
-
-
-Text = Annotated[str, StringConstraints(strip_whitespace=True)]
-
-
-class Ack(Strict):
+class Ack(Entry):
     """One known fault."""
 
-    cell: Annotated[str, AfterValidator(_named)]
     until: datetime.date             # the last day on which it holds
-    why: Annotated[Text, Field(min_length=3)]
-    by: Annotated[Text, Field(min_length=1)]
-    since: datetime.date
     #: The number of its incident; a cell that joins that one later is known up to the same share.
     incident: PositiveInt | None = None
     #: The acknowledged word; none: every word. A cell that was slower and is `wrong` now has another fault.
@@ -83,91 +63,9 @@ class Acks(Strict):
     acks: Annotated[list[Ack], BeforeValidator(lambda listed: [] if listed is None else listed)]
 
 
-def path(system: str) -> Path:
-    return paths.root() / 'systems' / system / 'acks.yaml'
-
-
-def read(system: str) -> list[Ack]:
-    """Return the acknowledgements of a system; none without a file. UsageError names file, line and key."""
-    return [ack for _, ack in _placed(system)]
-
-
-def _placed(system: str) -> tuple[tuple[str, Ack], ...]:
-    """Each acknowledgement, after its file and line."""
-    file = path(system)
-    return _parsed(system, file, yamlfile.text_of(file)) if file.exists() else ()
-
-
-@lru_cache(maxsize=8)       # a verdict reads them several times
-def _parsed(system: str, file: Path, text: str) -> tuple[tuple[str, Ack], ...]:
-    valid, node = yamlfile.valid(file, text, Acks)
-    known: dict[str, tuple[str, Ack]] = {}
-    for i, ack in enumerate(valid.acks):
-        place = f'{file}:{yamlfile.line_of(node, ("acks", i, "cell"))}: '
-        if (of := NAME.fullmatch(ack.cell)['system']) != system:
-            raise UsageError(f'{place}{ack.cell} is of system {of!r}, this file of {system!r}')
-        if ack.cell in known:
-            raise UsageError(f'{place}{ack.cell} is acknowledged twice')
-        known[ack.cell] = place, ack
-    return tuple(known.values())
-
-
-def problems(system: System, plan: Plan) -> list[str]:
-    """Return a sentence with file and line for each cell of an unknown check, metric or partition."""
-    checks = {c.check: [m.name for m in c.metrics] for c in plan.checks}
-    said = []
-    for place, ack in _placed(system.name):
-        parts = NAME.fullmatch(ack.cell)
-        for kind, valid in (('check', list(checks)), ('metric', checks.get(parts['check'], [parts['metric']])),
-                            ('partition', [p.name for p in system.partitions])):
-            if parts[kind] not in valid:
-                said.append(f'{place}unknown {kind} {parts[kind]!r}{near(parts[kind], valid)} '
-                            f'valid: {", ".join(sorted(valid))}')
-    return said
-
-
-def write(system: str, new: Sequence[Ack]) -> Path:
-    """Add ``new``, or put them in the place of their cells' old ones; comments stay. Returns the file.
-
-    Raises UsageError where the file is written in a way that cannot be added to."""
-    cells = {ack.cell for ack in new}
-    entries = ''.join(yaml.safe_dump([ack.model_dump(exclude_none=True)], sort_keys=False, allow_unicode=True,
-                                     width=1000) for ack in new)
-    return _edited(system, lambda ack: ack.cell in cells, new, entries, 'added to')
-
-
-def remove(system: str, gone: Callable[[Ack], bool]) -> Path:
-    """Take the entries of which ``gone`` is true out of the file; comments stay. Returns the file."""
-    return _edited(system, gone, [], '', 'taken out of')
-
-
-def _edited(system: str, gone: Callable[[Ack], bool], new: Sequence[Ack], entries: str, what: str) -> Path:
-    file = path(system)
-    with files.alone(file.with_name('.acks.lock'), f'writes {file.name}'):
-        known = read(system)
-        wanted = [ack for ack in known if not gone(ack)] + [*new]
-        text = _added(file, [gone(ack) for ack in known], entries) if file.exists() else \
-            _HEAD + indent(entries, '  ')
-        try:
-            if Acks.model_validate(yamlfile.parse(file, text)[0]).acks != wanted:
-                raise ValueError
-        except (UsageError, ValueError, AttributeError, TypeError):
-            raise UsageError(f'{file}: cannot be {what} as it is written; below acks, by hand:\n'
-                             f'{entries}') from None
-        return files.write(file, text)
-
-
-def _added(file: Path, gone: list[bool], entries: str) -> str:
-    """The file's text with ``entries`` at its end, and without the lines of the entries that are ``gone``."""
-    node = yamlfile.load(file)[1]
-    lines = file.read_text(encoding='utf-8').splitlines()
-    listed = next((value for key, value in node.value if key.value == 'acks'), None)
-    items = listed.value if isinstance(listed, yaml.SequenceNode) else []
-    for item, out in reversed([*zip(items, gone, strict=True)]):
-        if out:
-            del lines[item.start_mark.line:1 + max(value.end_mark.line for _, value in item.value)]
-    column = listed.start_mark.column if items else 2
-    return '\n'.join(lines) + '\n' + indent(entries, ' ' * column)
+_FILE = Listed('acks', Acks, 'Known faults, acknowledged until a day: parity ack CELL --until DATE --why TEXT',
+               'is acknowledged', lambda ack: ack.cell)
+path, read, problems, write, remove = _FILE.path, _FILE.read, _FILE.problems, _FILE.write, _FILE.remove
 
 
 def applied(cells: list[Cell], system: str, today: datetime.date, over: Collection[int] = ()
