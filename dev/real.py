@@ -134,7 +134,8 @@ def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scor
         if len(here) < SHORTEST or history.nights.counts[k]:
             continue
         x, state = history.nights.value[here], outcome.state[here]
-        slow, lasting = state == levels.SLOW, [d for d in drops(x) if d[0] >= FIRST]
+        lasting = [d for d in drops(x) if d[0] >= FIRST]
+        slow, known = (np.isin(state, each) for each in (levels.LOW_NIGHTS, levels.KNOWN))
         delays = [int(np.append(np.flatnonzero(slow[at - LATE:at + max(WITHIN)]), 99 + LATE)[0]) - LATE
                   for at, _ in lasting]
         said = [_visible(history, k, int(history.nights.when[here[at - 1]]), accept_after, rate)
@@ -142,8 +143,8 @@ def score(path: Path, accept_after: int, rate: float = levels.RATE) -> list[Scor
         kept = [delay < levels.WITHIN for delay, (_, change), least in zip(delays, lasting, said, strict=True)
                 if least <= -change]
         scored.append(Scored(
-            name, [history.labels[here[i]] for i in fresh(slow)], int((state[FIRST:] != levels.TOO_FEW).sum()),
-            Counter(kind(x, i, lasting) for i in fresh(slow) if i >= FIRST), delays, kept,
+            name, [history.labels[here[i]] for i in fresh(known)], int((state[FIRST:] != levels.TOO_FEW).sum()),
+            Counter(kind(x, i, lasting) for i in fresh(known) if i >= FIRST), delays, kept,
             not -np.expm1(-outcome.cells.visible[k]) <= WANTED,
             max(robust_sd(x[-60:]), neighbours_sd(x[-60:])) < CALM))
     return scored

@@ -51,15 +51,29 @@ def test_a_step_is_believed(verdict, parts, options):
 def test_an_event_begins_a_level():
     slow = [(60, 1), (5, 0.94), (10, 0.94)]
     assert judge(after(*slow)).verdict == 'regressed'
-    accepted, acked = (judge(after(*slow, events={65: word})) for word in ('accepted', 'acked'))
-    assert (accepted.verdict, accepted.acked) == ('ok', False) and 'began with the value accepted of n61' in accepted.why
-    assert (acked.verdict, acked.acked) == ('ok', True)
+    accepted, by_hand = (judge(after(*slow, events=events)) for events in ({65: 'accepted'}, {60: 'level'}))
+    assert accepted.verdict == by_hand.verdict == 'ok' and 'began with the value accepted of n61' in accepted.why
+    assert 'began with the level begun by hand of n61' in by_hand.why
     assert judge(after(*slow, (3, 0.89), events={65: 'accepted'})).verdict == 'regressed', 'a later slowdown is told'
-    worse = judge(after(*slow, (3, 0.6), events={65: 'acked'}))
-    assert (worse.verdict, worse.acked) == ('regressed', True), 'and one that is worse than acknowledged'
-    software = judge(after((60, 1), (3, 0.95), events={60: 'software'}))
-    assert software.verdict == 'regressed' and software.why.endswith('; the software changed on n61')
-    assert 'began with the software change' in judge(after((60, 1), (15, 1), events={60: 'software'})).why
+    for word, changed, began in (('software', 'the software changed', 'the software change'), ('maintenance', 'maintenance was', 'the maintenance'),
+                                 ('hardware', 'the hardware changed', 'the change of hardware')):
+        told = judge(after((60, 1), (3, 0.95), events={60: word}))
+        assert told.verdict == 'regressed' and told.why.endswith(f'; {changed} on n61')
+        assert f'began with {began}' in judge(after((60, 1), (15, 1), events={60: word})).why
+
+
+def test_other_work_is_learnt_anew():
+    learning, known, slow = (judge(after((60, 1), *parts, events={60: 'work'})) for parts in ([(10, 0.5)], [(11, 0.5)], [(20, 0.5), (3, 0.47)]))
+    assert (learning.verdict, learning.state) == ('insufficient', 'learning') and '10 nights since other work of n61' in learning.why
+    assert (known.verdict, known.state) == ('ok', 'normal') and slow.verdict == 'regressed'
+
+
+def test_what_comes_and_goes_is_one_state_until_14_nights_were_good():
+    spell = [(5, 1), (3, 0.92)]
+    low, good, over = (judge(after((40, 1), *3 * spell, (n, 1))) for n in (0, 4, 15))
+    assert (low.verdict, low.state) == ('regressed', 'comes and goes') and low.why.endswith('comes and goes: 3 spells since n46')
+    assert (good.verdict, good.state) == ('ok', 'comes and goes') and (over.verdict, over.state) == ('ok', 'normal')
+    assert judge(after((40, 1), *2 * spell)).state == 'slow'
 
 
 def test_a_slow_node_that_comes_and_goes_hides_no_step_of_all():
@@ -112,7 +126,9 @@ def test_the_judgement_says_why():
     assert told.value < told.low < told.baseline < told.high
     assert judge(after((60, 1), (2, 0.95))).new and not told.new
     assert judge(after((60, 1), (200, 0.95))).why.startswith('worse since n61 (200 nights)')
-    assert ['is not over' in judge(after((60, 1), (200, 0.95), (n, 1))).why for n in (1, 2)] == [True, False]
+    ends = [judge(after((60, 1), (200, 0.95), (n, 1), reruns=reruns)) for n, reruns in ((1, 0), (2, 0), (1, 2))]
+    assert ['is not over' in told.why for told in ends] == [told.state == 'slow' for told in ends] == [True, False, False]
+    assert ends[0].needs_rerun, 'run again, one good night ends it'
     assert judge(after((60, 1), (3, 1.05))).why.startswith('better since n61')
     drift = judge(Cell(nights(1 - 0.0005 * np.arange(160))))
     assert drift.verdict == 'regressed' and 'drift' in drift.why, 'no window shows a step'
@@ -144,13 +160,14 @@ def test_many_cells_at_once_raise_the_bar_and_like_cells_share_their_noise():
     assert judge_all([*(after((70, 1), seed=i, cv=0.02) for i in range(5)), young])[-1].verdict == 'regressed', 'its like are known'
 
 
-def test_so_many_nights_beyond_the_accepted_bound_are_no_chance():
-    calm = judge(after((60, 1), (1, 0.9), reference=Reference(100, 92, None), reruns=0))
-    assert (calm.nights_needed, calm.beyond) == (1, -1), 'no noise reaches that bound: one night is enough'
-    noisy = after((60, 1), (1, 0.9), reference=Reference(100, 95, None), cv=0.03, shared=0.03)
-    assert judge(noisy).nights_needed > 1 and judge(noisy).beyond == 0
-    crept = judge(after((60, 0.962), reference=Reference(100, 97, None)))
-    assert crept.verdict == 'regressed' and 'the accepted 100, beyond its bound' in crept.why
+def test_the_level_is_judged_by_the_accepted_bound_and_one_night_by_the_noise():
+    once = judge(after((60, 1), (1, 0.9), reruns=0))
+    assert once.alone and (once.verdict, once.state) == ('ok', 'normal') and not judge(after((60, 1), (1, 0.93), cv=0.03, shared=0.03)).alone
+    crept, near = (judge(after((60, level), reference=Reference(100, 97, None))) for level in (0.962, 0.968))
+    assert (crept.verdict, crept.state) == ('regressed', 'slow') and 'the accepted 100, beyond its bound' in crept.why
+    assert near.verdict == 'ok', 'so little is chance'
+    mended = judge(after((60, 1), (20, 0.9), (2, 1), reference=Reference(100, 95, None)))
+    assert (mended.verdict, mended.state) == ('ok', 'normal'), 'nights of a former level never count'
 
 
 def test_counts_are_judged_by_an_exact_test():
@@ -237,8 +254,8 @@ def test_rows_in_any_order_alarm_as_when_each_night_was_the_last(rng: random.Ran
     ('series,night,kind,run,value,value\na,1,run,1,5,5', 1, 'column value stands there twice'),
     ('series,night,kind,run,value,Direction\na,1,run,1,5,lower', 1, 'did you mean direction?'),
     (DIRECTED + 'a,1,run,1,5,up', 2, "direction 'up'; valid: higher, lower"), (DIRECTED + 'a,1,run,1,5,lower\na,2,run,1,5,', 3, 'must be one direction'),
-    (HEAD.strip() + ',event\na,1,run,1,5,\na,2,run,1,5,reboot', 3, "event 'reboot'; valid: accepted, acked, software, or empty"),
-    (HEAD.strip() + ',event\na,1,run,1,5,acked\na,1,run,2,5,software', 3, 'another event on an earlier line'),
+    (HEAD.strip() + ',event\na,1,run,1,5,\na,2,run,1,5,reboot', 3, "event 'reboot'; valid: accepted, level, work, software, hardware, maintenance, or empty"),
+    (HEAD.strip() + ',event\na,1,run,1,5,accepted\na,1,run,2,5,software', 3, 'another event on an earlier line'),
     (HEAD.strip() + ',group\na,1,run,1,5,x\na,2,run,1,5,y', 3, 'in another group on an earlier line'),
     ('\ufeff'.encode('utf-16-le') + b'x', 1, 'UTF-16'), (HEAD.encode() + b'a\xe4,1', 2, 'no UTF-8'),
     *((HEAD + text, line, said) for text, line, said in [

@@ -86,8 +86,6 @@ _TOLD, _QUIET, _THEN = ('told within 3', 0, 3, True), ('quiet', 0, 20, False), (
 CYCLES = [
     Cycle('-6 %, accepted after 10, -5 % after 40', step((0, -.06), (40, -.05)), (
         _TOLD, ('then quiet', 10, 40, False), ('-5 % told within 3', 40, 43, True)), {10: 'accepted'}),
-    Cycle('-6 %, acked after 10, -40 % after 20', step((0, -.06), (20, -.4)), (
-        _TOLD, ('then quiet', 10, 20, False), ('-40 % told within 3', 20, 23, True)), {10: 'acked'}),
     Cycle('+8 %, -5 % after 20', step((0, .08), (20, -.05)), (_QUIET, _THEN)),
     Cycle('+8 %, -5 % after 5', step((0, .08), (5, -.05)), (('quiet for 40', 0, 40, False),)),
     Cycle('-.05 % a night from 41 on', lambda n: -.0005 * np.fmax(n, 0), (('told', 0, 100, True),), begin=40),

@@ -29,7 +29,7 @@ def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.nda
     told = levels.follow(table, np.arange(len(values)) // GROUP, rate,
                          *(each if each is None else each[there] for each in (events, nodes)), accept_after)
     found = np.zeros((3, *there.shape), dtype=bool)
-    found[:, there] = told.state == levels.SLOW, told.state == levels.QUIET, told.reruns
+    found[:, there] = np.isin(told.state, levels.LOW_NIGHTS), told.state == levels.QUIET, told.reruns
     return Told(*found, -np.expm1(-np.abs(told.cells.visible)))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,14 @@ from parity.stats import levels
 from parity.stats.bounds import FIRST, WANTED
 from parity.stats.levels import (
     AFTER,
+    COMES,
     COUNTED,
     DRIFTING,
     EVENTS,
     FAST,
+    GOING,
     HEAD,
+    LOW_NIGHTS,
     MOST,
     QUIET,
     RATE,
@@ -42,10 +45,13 @@ from parity.stats.noise import MEMORY
 if TYPE_CHECKING:
     import polars as pl
 
+State = Literal['learning', 'normal', 'slow', 'fast', 'comes and goes']
 Word = Literal['ok', 'blind', 'improved', 'regressed', 'insufficient']
-_BEGAN = {'accepted': 'the value accepted', 'acked': 'the level acknowledged', 'software': 'the software change',
-          'improved': 'the improvement'}
-
+_BEGAN = {'accepted': 'the value accepted', 'level': 'the level begun by hand', 'work': 'other work',
+          'software': 'the software change', 'hardware': 'the change of hardware',
+          'maintenance': 'the maintenance', 'improved': 'the improvement'}
+_CHANGED = {'software': 'the software changed', 'hardware': 'the hardware changed',
+            'maintenance': 'maintenance was'}
 
 #: Two modes: nights of each, at least; times of the lower one; their distance in standard deviations. A calm end
 #: is so many nights.
@@ -74,9 +80,11 @@ class Judgement:
     high: float | None = None
     needs_rerun: bool = False     # the runs are low, and nothing was run again
     visible: float | None = None  # a share: the smallest slowdown that shows within three nights; None: not judged
-    acked: bool = False           # it is at the level that was acknowledged
-    nights_needed: int = 0        # nights beyond the accepted bound that are no chance; 0: not known
-    beyond: int = 0               # the mean of so many nights: -1 worse than the bound, 1 better, 0 within
+    state: State = 'learning'
+    begin: int = -1               # column of the first night of a slow or fast level; -1: there is none
+    found: int = -1               # and of the night on which it, or the newest drop below it, was found
+    level: float | None = None    # of the newest nights
+    alone: bool = False           # tonight is so low that it is no chance, alone
     new: bool = False             # a slowdown that was found tonight
 
     @property
@@ -114,22 +122,44 @@ class _Series:
         value = float(np.exp(sign * cells.value[k])) if np.isfinite(cells.value[k]) else math.nan
         if self.nights.counts[k]:
             return self._counted(k, state, last)
-        if state == TOO_FEW or state == QUIET and not known:
+        if state == TOO_FEW or state in (QUIET, GOING) and not known:
             return Judgement('insufficient', self._few(k, last), value=value)
         base, width = float(cells.base[k]), 3 * float(cells.scale[k])
         band = sorted(math.exp(sign * (base + side * width)) for side in (-1, 1))
         seen = _share(-cells.visible[k], sign) if known else None
-        needed, beyond = self._beyond(k, sign, reference) if reference and known else (0, 0)
         word, why = self._word(k, sign, state, last, seen)
-        if word in ('ok', 'blind') and beyond < 0:
-            off = percent(_share(self._mean(k, needed) - sign * math.log(reference.value), sign))
-            word, why = 'regressed', (f'the mean of {_nights(needed)} is {off} worse than the accepted '
+        life = self._life(k, state, last)
+        level = float(cells.now[k])
+        if word in ('ok', 'blind') and known and self._below(k, sign, reference):
+            life |= {'state': 'slow', 'begin': int(cells.begin[k]), 'found': int(cells.begin[k])}
+            off = percent(_share(level - sign * math.log(reference.value), sign))
+            word, why = 'regressed', (f'the level of the last nights is {off} worse than the accepted '
                                       f'{reference.value:.4g}, beyond its bound')
+        low = base - float(cells.value[k])
         return Judgement(
-            word, why, tuple(self._warnings(k, sign, last)), value, math.exp(sign * base), *band,
-            needs_rerun=bool(cells.low[k]) and (state != SLOW or self._found(k, last)),
-            visible=seen, acked=cells.began[k] == 'acked', nights_needed=needed, beyond=beyond,
+            word, why, tuple(self._warnings(k, sign, last)), value, math.exp(sign * base), *band, **life,
+            needs_rerun=bool(cells.low[k]), visible=seen, level=math.exp(sign * level),
+            alone=known and state == QUIET and bool(low > cells.clear[k, int(np.isnan(self.nights.again[last]))]),
             new=state == SLOW and self._found(k, last))
+
+    def _life(self, k: int, state: int, last: int) -> dict[str, Any]:
+        """Return the state of the life, and where its slow or fast level begins and was found."""
+        episode = self.outcome.cells.lasting.get(k)
+        word = 'comes and goes' if state in (COMES, GOING) else 'normal' if episode is None or episode.wait else \
+            'slow' if episode.depth < 0 else 'fast'
+        if word == 'normal':
+            return {'state': word}
+        if episode:
+            return {'state': word, 'begin': episode.begin, 'found': episode.found}
+        since = self.outcome.cells.comes[k][1]
+        return {'state': word, 'begin': since, 'found': since}
+
+    def _below(self, k: int, sign: int, reference: Reference | None) -> bool:
+        """Return whether the level is beyond the accepted bound by more than chance."""
+        bound = reference and (reference.low if sign > 0 else reference.high)
+        cells = self.outcome.cells
+        return bool(bound) and bound > 0 and bool(
+            cells.now[k] + cells.bar[k] * cells.error[k] < sign * math.log(bound))
 
     def _found(self, k: int, last: int) -> bool:
         episode = self.outcome.cells.lasting.get(k)
@@ -148,18 +178,24 @@ class _Series:
     def _word(self, k: int, sign: int, state: int, last: int, seen: float | None) -> tuple[Word, str]:
         cells = self.outcome.cells
         episode, since = cells.lasting.get(k), cells.since[k]
-        if episode and state in (SLOW, FAST):
-            return ('regressed' if state == SLOW else 'improved'), self._episode(k, sign, last)
+        if episode and state in (SLOW, FAST, COMES):
+            return ('improved' if state == FAST else 'regressed'), self._episode(k, sign, last)
         off = (cells.value[k] - cells.base[k])
         said = f'tonight is {_off(_share(off, sign), off)} the level of {_nights(int(cells.nights[k]))}'
         if cells.began[k]:
             said += f', which began with {_BEGAN[cells.began[k]]} of {self._label(k, since)}'
+        if state == GOING:
+            said += f'; {self._spells(k)}'
         said += f'; a slowdown shows from {percent(seen)} on' if seen < 1 else '; no slowdown would show'
         said += f': {reason}' if seen > WANTED and (reason := self._noise(k, last)) else ''
         if episode and episode.depth < 0:
             said += (f'; what began on {self._label(k, episode.begin)} is not over: it ends with a second night '
                      'like this one')
         return ('ok' if seen <= WANTED else 'blind'), said
+
+    def _spells(self, k: int) -> str:
+        spells, since = self.outcome.cells.comes[k]
+        return f'comes and goes: {spells} spells since {self._label(k, since)}'
 
     def _noise(self, k: int, last: int) -> str:
         """Say why a slowdown of WANTED would not show: two modes, a wild time, or nights that scatter."""
@@ -195,26 +231,9 @@ class _Series:
         if found.again >= 0:
             said += f', back to the level before {self._label(k, found.again)}'
         said += f', {found.size:.1f} standard errors where {cells.bar[k]:.1f} are needed'
-        if found.depth < 0 and abs(found.begin - cells.software[k]) <= levels.WITHIN and cells.software[k] >= 0:
-            said += f'; the software changed on {self._label(k, cells.software[k])}'
-        return said
-
-    def _beyond(self, k: int, sign: int, reference: Reference) -> tuple[int, int]:
-        """Return how many nights beyond the accepted bound are no chance, and on which side so many nights are."""
-        bound = reference.low if sign > 0 else reference.high
-        if bound is None or min(bound, reference.value) <= 0:
-            return 0, 0
-        room = sign * math.log(reference.value / bound)
-        clear = self.outcome.cells.clear[k]                     # [STEPS]: a log
-        needed = int(np.argmax(clear <= room)) + 1 if (clear <= room).any() else STEPS
-        mean = self._mean(k, needed)
-        better = reference.high if sign > 0 else reference.low
-        if mean < sign * math.log(bound):
-            return needed, -1
-        return needed, int(better is not None and better > 0 and mean > sign * math.log(better))
-
-    def _mean(self, k: int, needed: int) -> float:
-        return float(np.mean(self.outcome.cells.last[k][-needed:]))
+        if found.depth < 0 and abs(found.begin - cells.changed[k]) <= levels.WITHIN and cells.changed[k] >= 0:
+            said += f'; {_CHANGED[cells.change[k]]} on {self._label(k, cells.changed[k])}'
+        return said + (f'; {self._spells(k)}' if k in cells.comes else '')
 
     def _warnings(self, k: int, sign: int, last: int) -> Iterator[str]:
         effect, nights = self.outcome.cells.node[k], int(np.diff(self.nights.start)[k])
@@ -293,7 +312,7 @@ def of_file(raw: bytes, name: str) -> dict[str, Series]:
     history = read(raw, name)
     told, outcome = judged(history.nights, history.signs, list(map(str, history.labels)), groups=history.groups,
                            events=history.events, nodes=history.nodes)
-    slow = np.flatnonzero(outcome.state == SLOW)
+    slow = np.flatnonzero(np.isin(outcome.state, LOW_NIGHTS))
     of_series = np.split(slow, np.searchsorted(slow, history.nights.start[1:-1]))
     return {series: Series(last, tuple(history.labels[i] for i in alarms))
             for series, last, alarms in zip(history.names, told, of_series, strict=True)}

@@ -16,14 +16,18 @@ from parity.stats.bounds import FIRST
 from parity.stats.nights import Nights, median_of, medians
 from parity.stats.noise import BASE, LENGTHS, MEDIAN, MEMORY, NEWEST, Noise, by_chance, rarity
 
-#: The state of a night.
-TOO_FEW, QUIET, SLOW, FAST = -1, 0, 1, 2
+#: The state of a night. COMES, GOING: a low and a good night of a slowdown that comes and goes.
+TOO_FEW, QUIET, SLOW, FAST, COMES, GOING = -1, 0, 1, 2, 3, 4
+#: What turns a cell red; a slowdown that was told, and is not over.
+LOW_NIGHTS, KNOWN = (SLOW, COMES), (SLOW, COMES, GOING)
 #: New false alarms a cell-night: one a month on a system of a hundred cells.
 RATE = 1 / 3000
 #: The smallest slowdown that shows is one that is found within so many nights in four of five cases.
 WITHIN, _POWER = 3, 0.8416
-#: What may happen to a cell: a new level begins there, or may.
-EVENTS = ('accepted', 'acked', 'software')
+#: What may happen to a cell. A level begins with the first two, and with other work the cell learns anew. With the
+#: others, MAY, one may begin: the level before judges it on.
+EVENTS = ('accepted', 'level', 'work', 'software', 'hardware', 'maintenance')
+MAY = EVENTS[3:]
 
 # The constants, and why: docs/regression.md.
 #: Nights of a new level before judging goes on, and of counts before the first that is judged.
@@ -52,8 +56,10 @@ _SPELLS, _MOVES, _OFTEN, _SIZE, _MOVED, _TIMES, _NEWS = 50, 100, 0.75, 0.7, 2.0,
 _NODE, _SURE = 0.01, 3.0
 #: A rerun is wanted at a lower surprise than this, in standard deviations, and among so many of the lowest nights.
 LOW, RERUN, _WINDOW = -1.75, 0.036, 80
-#: Nights that may show that a value is beyond a bound; that a binomial test looks at.
+#: Nights that a level is known from; that a binomial test looks at.
 STEPS = 10
+#: So many spells within so many nights are one state, until so many nights were good.
+COMING, _WITHIN, _GOOD = 3, 60, 14
 #: A slowdown shows from so many times the depth of low nights on (6 % are lower).
 _TAILS = 1.6
 
@@ -89,10 +95,14 @@ class Cells:
     value: np.ndarray         # of the last night
     began: list[str]          # the event that began the level
     since: np.ndarray         # its column
-    software: np.ndarray      # column of the newest change of software, -1: none
-    clear: np.ndarray         # log [STEPS]: so far below a true level the mean of 1 to STEPS nights is no chance
-    last: np.ndarray          # values of the last STEPS nights
+    changed: np.ndarray       # column of the newest event of MAY, -1: none
+    change: list[str]         # that event
+    now: np.ndarray           # level of the newest STEPS nights since the last change
+    begin: np.ndarray         # column of that change
+    error: np.ndarray         # standard error of that level
+    clear: np.ndarray         # log [2]: one night is no chance so far below the level; run again, or not
     lasting: dict[int, Episode] = field(default_factory=dict)
+    comes: dict[int, tuple[int, int]] = field(default_factory=dict)     # spells since a column
 
 
 @dataclass
@@ -109,7 +119,7 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = RATE,
            nodes: np.ndarray | None = None, accept_after: int = 0) -> Outcome:
     """Judge every night of every series with what was known on that night.
 
-    ``groups`` [series]: like cells have one number. ``events`` [nights]: accepted, acked, software or ''.
+    ``groups`` [series]: like cells have one number. ``events`` [nights]: one of EVENTS, or ''.
     ``nodes`` [nights]: the number of the node or nodes that it ran on, -1: not known. ``rate``: new false alarms a
     cell-night. ``accept_after``: an operator accepts what still alarms after so many nights; 0: never."""
     sizes = np.diff(nights.start)
@@ -133,10 +143,10 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = RATE,
 
 
 class _Noted:
-    """Events of the cells of a group, in order: column, cell, size (log) and nights of each."""
+    """Spells or moves of the cells of a group, in order: column, cell, size (log), nights, first column."""
 
     def __init__(self):
-        self._rows, self._count = np.empty((16, 4)), 0
+        self._rows, self._count = np.empty((16, 5)), 0
 
     def add(self, *row: float) -> None:
         if self._count == len(self._rows):
@@ -177,8 +187,10 @@ class _Follow:
         self.episode: dict[int, Episode] = {}
         # slowdowns that came and went, and changes of a level, by group
         self.spells, self.moves = (defaultdict[int, _Noted](_Noted) for _ in range(2))
-        self.soft, self.began, self.since = np.full(many, -1), [''] * many, np.full(many, -1)
-        self.pending = np.zeros(many, dtype=bool)    # a change of software that may begin a level
+        self.changed, self.change = np.full(many, -1), [''] * many
+        self.began, self.since = [''] * many, np.full(many, -1)
+        self.pending = np.zeros(many, dtype=bool)    # an event that may begin a level
+        self.comes: dict[int, tuple[int, int]] = {}  # of what comes and goes: spells, and since when
         self.node, self.effect = None, None
         self.normal = np.zeros((many, columns), dtype=bool)      # nights of a level, and of what came and went
         self.told: dict[int, list[tuple[int, str]]] = {}
@@ -242,14 +254,17 @@ class _Follow:
         self._keep(cells, tonight, t, np.where(nb >= AFTER, r[:, -1] / np.sqrt(1 + BASE / some[:, 0]), np.nan))
         state = np.where(ready, QUIET, TOO_FEW).astype(np.int8)
         changed = np.isin(cells, list(self.episode))
-        due = self.pending[cells] & (t - self.soft[cells] >= PROBATION)
+        due = self.pending[cells] & (t - self.changed[cells] >= PROBATION)
         special = changed | ready & ((low > bar) | (high > bar + SURER) | due)
         for i in np.flatnonzero(special):
             c, worse, better = int(cells[i]), low[i] > bar[i] and ready[i], high[i] > bar[i] + SURER and ready[i]
             state[i] = self._word(c, t, int(state[i]), (int(k[i]), low[i]) if worse else None,
                                   (int(j[i]), high[i]) if better else None, base[i])
-        self.state[cells, t], self.normal[cells, t] = state, ~np.isin(cells, self._slow())
-        quiet = np.isfinite(s) & (nb >= AFTER) & (state != SLOW)
+        self.normal[cells, t] = ~np.isin(cells, self._slow())
+        for c in self.comes.keys() & set(cells.tolist()):
+            state[cells == c] = self._coming(c, t)
+        self.state[cells, t] = state
+        quiet = np.isfinite(s) & (nb >= AFTER) & (state != SLOW) & (state != COMES)
         noise.note(cells[quiet], z[quiet])
 
     def _slow(self) -> list[int]:
@@ -303,14 +318,14 @@ class _Follow:
         if e:
             newest = self.level[c, max(e.place, self.end[c] - _BACK):self.end[c]]
             back = (newest - e.base) / e.depth < 0.5
-            if len(back) == _BACK and back.all() or e.depth > 0 and worse:
+            if len(back) == _BACK and back.all() or e.depth > 0 and worse or back[-1] and self._well(c, e, t):
                 self._back(c, e, t)
                 return QUIET
-        if self.pending[c] and t - self.soft[c] >= PROBATION:        # new software, and nothing was found
+        if self.pending[c] and t - self.changed[c] >= PROBATION:        # nothing was found
             self.pending[c] = False
-            first = self.begin[c] + int((self.at[c, self.begin[c]:self.end[c]] < self.soft[c]).sum())
+            first = self.begin[c] + int((self.at[c, self.begin[c]:self.end[c]] < self.changed[c]).sum())
             if not e and not worse and self.end[c] - first > PROBATION / 2:
-                self._start(c, first, 'software')
+                self._start(c, first, self.change[c])
         if worse:
             self._slower(c, t, *worse, base)
         elif better and not (e and e.depth > 0):
@@ -323,6 +338,25 @@ class _Follow:
             return FAST
         return QUIET if e.wait or (self.level[c, self.end[c] - 1] - e.base) / e.depth < 0.5 else SLOW
 
+    def _well(self, c: int, e: Episode, t: int) -> bool:
+        """Return whether a good night ends a slowdown alone: run again, it is clear of the slow level."""
+        if e.depth > 0:
+            return False
+        self.wanted[c, t], self.low[c] = True, np.isnan(self.again[c, t])
+        effect = self.effect[self.group[c], self.node[c, t]] if self.node is not None else 0.0
+        return bool(self.again[c, t] - effect - e.base - e.depth > self.noise.bar[c] * self.noise.scale[c])
+
+    def _coming(self, c: int, t: int) -> int:
+        """Return the state of a night of a cell that comes and goes: it does until _GOOD nights were good."""
+        rows = self.spells[int(self.group[c])].since(0)
+        ended = rows[rows[:, 1] == c, 0].max(initial=-1)
+        good = _BACK + int((self.at[c, max(0, self.end[c] - _GOOD):self.end[c]] > ended).sum())
+        e = self.episode.get(c)
+        if not e and good > _GOOD:
+            del self.comes[c]
+            return QUIET
+        return COMES if e and (self.level[c, self.end[c] - 1] - e.base) / e.depth >= 0.5 else GOING
+
     def _slower(self, c: int, t: int, k: int, size: float, base: float) -> None:
         """Begin a level, if the last nights are a slowdown; also where the cell is slow already."""
         drift, e, x = k == len(LENGTHS), self.episode.get(c), self.level[c, self.begin[c]:self.end[c]]
@@ -334,12 +368,15 @@ class _Follow:
         if e:
             e.found, e.nights, e.size, e.depth, e.wait = t, many * (not drift), size, at - e.base, 0
         else:
+            own, _, far = self._often(self.spells[int(self.group[c])], c, t - _WITHIN, _SIZE * abs(depth))
+            if own >= COMING - 1:
+                self.comes[c] = own + 1, int(far[far[:, 1] == c, 4].min())
             place, again = int(self.end[c]) - many, abs(at - self.former[c]) < -depth / 2
             self.episode[c] = Episode(
                 int(self.at[c, place]), t, many * (not drift), base, depth, size, int(self.begin[c]), place,
                 (self.began[c], int(self.since[c])), self._usual(c, t, depth), int(self.since[c]) if again else -1)
         self.normal[c, self.episode[c].begin:t] = False
-        self.moves[int(self.group[c])].add(t, c, abs(depth), 0)
+        self.moves[int(self.group[c])].add(t, c, abs(depth), 0, t)
         self._start(c, int(self.end[c]) - many, '')
 
     def _faster(self, c: int, t: int, k: int, size: float, base: float) -> None:
@@ -353,7 +390,7 @@ class _Follow:
             e.depth = at - e.base
             self._start(c, place, '')
             return
-        self.moves[int(self.group[c])].add(t, c, depth, 0)
+        self.moves[int(self.group[c])].add(t, c, depth, 0, t)
         self.episode[c] = Episode(int(self.at[c, place]), t, many, base, depth, size, int(self.begin[c]), place,
                                   (self.began[c], int(self.since[c])))
         self._start(c, place, 'improved')
@@ -400,22 +437,25 @@ class _Follow:
         del self.episode[c]
         self.normal[c, e.begin:t] = True
         if e.depth < 0:
-            self.spells[int(self.group[c])].add(t, c, -e.depth, end - e.place - stay)
+            self.spells[int(self.group[c])].add(t, c, -e.depth, end - e.place - stay, e.begin)
 
     def _event(self, c: int, word: str, t: int) -> None:
-        """accepted, acked: what the cell measures now is a level; software: it may begin one."""
-        e = self.episode.get(c)
-        if word == 'software':
-            self.soft[c], self.pending[c] = t, True
-        elif e and e.depth < 0:
-            del self.episode[c]
+        """Begin a level with what the cell measures since a slowdown, or now; or note that one may begin."""
+        if word in MAY:
+            self.changed[c], self.change[c], self.pending[c] = t, word, True
+            return
+        e = self.episode.pop(c, None)
+        self.comes.pop(c, None)
+        if word == 'accepted' and e and e.depth < 0:
             self.normal[c, e.begin:t] = True
             self.began[c], self.since[c] = word, e.begin
-        elif word == 'accepted':
-            self.episode.pop(c, None)
-            self._start(c, max(self.begin[c], self.end[c] - STEPS), word)
-            if self.begin[c] == self.end[c]:
-                self.since[c] = t
+            return
+        if word == 'work':
+            self.age[c], self.residual[c, :self.end[c]] = 0, np.nan
+            self.noise.forget(c)
+        self._start(c, max(self.begin[c], self.end[c] - STEPS * (word == 'accepted')), word)
+        if self.begin[c] == self.end[c]:
+            self.since[c] = t
 
     # ---- what is usual
 
@@ -429,7 +469,7 @@ class _Follow:
     def _usual(self, c: int, t: int, depth: float) -> int:
         """Return how many nights such spells last, 0 if they are not usual here or in like cells."""
         own, like, far = self._often(self.spells[int(self.group[c])], c, t - _SPELLS, _SIZE * abs(depth))
-        return int(far[:, 3].max()) if len(far) and own / 2 + like >= _OFTEN else 0
+        return int(far[:, 3].max()) if c not in self.comes and len(far) and own / 2 + like >= _OFTEN else 0
 
     def _least(self, c: int, t: int) -> float:
         """Return the smallest slowdown that is news: more where the level moves often, but no more than _NEWS."""
@@ -512,24 +552,23 @@ class _Follow:
         surprise = np.where(self.state == SLOW, np.nan, self.surprise)[:, -_WINDOW - 1:-1]
         worst = np.zeros(noise.groups)
         np.fmin.at(worst, self.group, np.nanmin(surprise, axis=1, initial=0))
-        k = np.arange(1, STEPS + 1)
-        between = [np.interp(k, [1, *LENGTHS], one) for one in np.eye(1 + len(LENGTHS))]
-        v = np.column_stack((np.ones(many), noise.v[:, :-1])) @ between
-        error = noise.scale[:, None] * np.sqrt(v / k * (1 + BASE * k / np.clip(nights, 1, LEVEL)[:, None]))
-        clear = noise.bar[:, None] * error
-        clear[:, 0] = np.fmax(clear[:, 0], -worst[self.group] * noise.scale)
-        visible = self._visible(error[:, WITHIN - 1], v[:, WITHIN - 1], np.clip(nights, 1, LEVEL))
-        order = np.argsort(known, axis=1, kind='stable')[:, -STEPS:]
-        return Cells(base, nights, noise.scale, noise.bar, visible, self.low, effect, value, began,
-                     since, self.soft, np.nan_to_num(clear, nan=np.inf), self.x[row[:, None], order],
-                     self.episode)
+        new = np.clip(self.end - self.begin, 1, STEPS)
+        place = self.end[:, None] - STEPS + np.arange(STEPS)
+        now = np.where(place >= self.begin[:, None], self.level[row[:, None], np.fmax(place, 0)], np.nan)
+        v = noise.v[row, np.minimum(np.searchsorted(LENGTHS, new), len(LENGTHS) - 1)]
+        alone = noise.scale * np.sqrt(1 + BASE / np.clip(nights, 1, LEVEL))
+        clear = np.column_stack((noise.bar * alone, np.fmax(noise.bar * alone, -worst[self.group] * noise.scale)))
+        visible = self._visible(np.clip(nights, 1, LEVEL))
+        return Cells(base, nights, noise.scale, noise.bar, visible, self.low, effect, value, began, since,
+                     self.changed, self.change, medians(now), self.at[row, self.begin],
+                     noise.scale * np.sqrt(MEDIAN * v / new), clear, self.episode, self.comes)
 
-    def _visible(self, error: np.ndarray, v: np.ndarray, nights: np.ndarray) -> np.ndarray:
+    def _visible(self, nights: np.ndarray) -> np.ndarray:
         """Return the log of the smallest slowdown that is found within WITHIN nights in four of five cases.
 
-        ``error``: of the mean of WITHIN nights, ``v``: by what its variance exceeds that of independent nights;
         ``nights``: of the base."""
-        noise = self.noise
+        noise, v = self.noise, self.noise.v[:, LENGTHS.tolist().index(WITHIN)]
+        error = noise.scale * np.sqrt(v / WITHIN * (1 + BASE * WITHIN / nights))
         near = _POWER * np.sqrt(MEDIAN * v / WITHIN) * noise.scale             # of a median of three nights
         least, last = np.full(len(v), EFFECT), self.x.shape[1] - 1
         for c in np.flatnonzero(np.isin(self.group, list(self.moves))):

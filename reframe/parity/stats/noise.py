@@ -59,6 +59,11 @@ class Noise:
         self._scales(touched)
         self._dependence(touched)
 
+    def forget(self, cell: int) -> None:
+        """Forget what a cell taught: it does other work from now on."""
+        self.log[cell], self.free[cell], self.tail[cell] = np.nan, 0, 0
+        self.squares[cell] = self.nights[cell] = 0
+
     def _scales(self, cells: np.ndarray) -> None:
         """Shrink the log of each scale to the median of like cells, as far as these are alike (Smyth 2004)."""
         g, mine = self.group, self.group[cells]

@@ -37,11 +37,11 @@ class Ack(Entry):
     """One known fault."""
 
     until: datetime.date             # the last day on which it holds
-    #: The number of its incident; a cell that joins that one later is known up to the same share.
+    #: The number of its incident. It covers the cells of that one whose fault began before it was acknowledged.
     incident: PositiveInt | None = None
     #: The acknowledged word; none: every word. A cell that was slower and is `wrong` now has another fault.
     word: Literal[BAD] | None = None
-    #: The figure when it was acknowledged. One that is plainly worse counts again; without it none does.
+    #: The figure when it was acknowledged, for a person to read.
     value: Annotated[float, Field(allow_inf_nan=False)] | None = None
     #: What that figure was judged by: the accepted value, the level of the nights before, or the limit.
     expected: Annotated[float, Field(allow_inf_nan=False)] | None = None
@@ -74,21 +74,15 @@ def applied(cells: list[Cell], system: str, today: datetime.date, over: Collecti
 
     ``over``: incidents whose acknowledgement holds no more."""
     fits = with_cells(system, cells)
-    holding: dict[int, Ack] = {}
+    named: dict[int, list[Ack]] = {}
+    of_incident: dict[int, list[Ack]] = {}
     for ack, own in fits:
-        for cell in own if ack.holds(today) and ack.incident not in over else ():
-            if cell.verdict in BAD and (id(cell) not in holding or ack.word in (None, cell.verdict)):
-                holding[id(cell)] = ack
-    of_incident: dict[tuple, list[Ack]] = {}
-    for ack, _ in fits:
-        if ack.incident and ack.incident not in over and ack.holds(today):
-            of_incident.setdefault((ack.incident, ack.word), []).append(ack)
-    for cell in cells:
-        if id(cell) not in holding and (own := of_incident.get((cell.incident, cell.verdict))):
-            if joined := _joined(cell, own):
-                holding[id(cell)] = joined
-    return ([_noted(cell, holding[id(cell)]) if id(cell) in holding else cell for cell in cells],
-            _warnings(fits, today, over))
+        if ack.holds(today) and ack.incident not in over:
+            for cell in own:
+                named.setdefault(id(cell), []).append(ack)
+            of_incident.setdefault(ack.incident or 0, []).append(ack)
+    return ([_noted(cell, named.get(id(cell), []), of_incident.get(cell.incident or -1, []))
+             if cell.verdict in BAD else cell for cell in cells], _warnings(fits, today, over))
 
 
 def with_cells(system: str, cells: Iterable[Cell]) -> list[tuple[Ack, list[Cell]]]:
@@ -96,23 +90,6 @@ def with_cells(system: str, cells: Iterable[Cell]) -> list[tuple[Ack, list[Cell]
     listed = read(system)
     known = by_name(names(cells)) if listed else {}
     return [(ack, known.get(ack.cell, [])) for ack in listed]
-
-
-def _joined(cell: Cell, own: list[Ack]) -> Ack | None:
-    """Return the acknowledgement of a cell that joined the incident of ``own`` later: up to the largest share that
-    is known of the others. None where a share is known, and the cell has none."""
-    share = max((abs(_distance(ack.value, ack.expected)) for ack in own if ack.value is not None), default=None)
-    if share is None:
-        return own[0]
-    if cell.expected is None or cell.value is None:
-        return None
-    value, expected = level_of(cell, share)
-    return own[0].model_copy(update={'value': value, 'expected': expected})
-
-
-def level_of(cell: Cell, share: float) -> tuple[float, float]:
-    """Return value and expected of the cell, were it worse by ``share`` only."""
-    return cell.expected + math.copysign(share * abs(cell.expected), cell.value - cell.expected), cell.expected
 
 
 def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
@@ -124,14 +101,21 @@ def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
     return found
 
 
-def _noted(cell: Cell, ack: Ack) -> Cell:
-    """Acknowledged, unless the fault is another one now, or plainly worse."""
-    another = f'acknowledged as {ack.word} only ({ack})' if ack.word not in (None, cell.verdict) else ''
-    worse = '' if another else outgrown(cell, ack)
-    no_level = ack.value is None and cell.value is not None
-    known = f'acknowledged {ack}' + ('; without a level: any worse figure is taken as known' if no_level else '')
-    return cell.model_copy(update={'acknowledged': '' if another or worse else str(ack), 'outgrown': worse,
-                                   'reason': '; '.join(filter(None, (cell.reason, another or worse or known)))})
+def _noted(cell: Cell, named: list[Ack], of_incident: list[Ack]) -> Cell:
+    """Return the cell, acknowledged where an acknowledgement covers it; the reason says why one does not.
+
+    One that names the cell holds until a further drop is found; one of its incident covers what began before."""
+    fits = [(ack, cell.found) for ack in named] or [(ack, cell.begin) for ack in of_incident]
+    late = ''
+    for ack, since in fits:
+        if ack.word not in (None, cell.verdict):
+            late = f'acknowledged as {ack.word} only ({ack})' if named else late
+        elif since and datetime.date.fromtimestamp(since) > ack.since:
+            late = f'worse than acknowledged: a drop was found since {ack.since} ({ack})' if named else late
+        else:
+            return cell.model_copy(update={'acknowledged': str(ack),
+                                           'reason': f'{cell.reason}; acknowledged {ack}'.lstrip('; ')})
+    return cell.model_copy(update={'reason': '; '.join(filter(None, (cell.reason, late)))})
 
 
 def _warnings(fits: list[tuple[Ack, list[Cell]]], today: datetime.date, over: Collection[int]) -> list[str]:
@@ -156,49 +140,11 @@ def _warnings(fits: list[tuple[Ack, list[Cell]]], today: datetime.date, over: Co
     return [*said]
 
 
-def mended(ack: Ack, value: float) -> bool:
-    """Return whether ``value`` is nearer to what judged the cell than to its acknowledged level."""
-    return ack.value is not None and abs(value - ack.expected) < abs(value - ack.value)
-
-
 def level(cell: Cell | Fault) -> dict[str, float]:
     """Return what an acknowledgement stores of the cell's figure; {} where nothing judges one."""
     if cell.value is None or cell.expected is None or not math.isfinite(cell.value):
         return {}
     return {'value': float(f'{cell.value:.6g}'), 'expected': float(f'{cell.expected:.6g}')}
-
-
-def outgrown(cell: Cell, ack: Ack) -> str:
-    """Return both levels in a sentence where ``cell`` is plainly worse than when ``ack`` was given; else ''.
-
-    A distance is relative to what judges a cell: each environment and size has its own. Plainly worse is twice
-    the distance, or farther than the accepted bounds reach from there; and clear of a night's noise."""
-    if ack.value is None or cell.value is None or cell.expected is None:
-        return ''
-    now, then = level_shown(cell.unit, cell.value, cell.expected), level_shown(cell.unit, ack.value, ack.expected)
-    worse = cell.worse_than_acked or plainly_worse(cell, ack.value, ack.expected)
-    return f'worse than acknowledged: {now} now, {then} on {ack.since} ({ack})' if worse else ''
-
-
-def plainly_worse(cell: Cell, value: float, expected: float) -> bool:
-    """Return whether the cell is plainly worse than ``value`` was beside ``expected``, as `outgrown` says."""
-    if cell.value is None or cell.expected is None:
-        return False
-    was, found = _distance(value, expected), _distance(cell.value, cell.expected)
-    side, known = (1, was) if was > 0 else (-1, -was)
-    room = _room(cell, cell.low if side < 0 else cell.high, cell.reference)
-    reach = min(2 * known, known + room) if room else 2 * known
-    return side * found > max(reach, known + _room(cell, cell.usual_low, cell.usual))
-
-
-def _distance(value: float, expected: float) -> float:
-    return (value - expected) / abs(expected) if expected else value - expected
-
-
-def _room(cell: Cell, bound: float | None, around: float | None) -> float:
-    """The distance of a bound from its middle; 0: not known."""
-    known = bound is not None and around is not None and cell.verdict != 'impossible'
-    return abs(_distance(bound, around)) if known else 0.0
 
 
 def level_shown(unit: str, value: float, expected: float) -> str:

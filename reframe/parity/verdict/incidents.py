@@ -242,7 +242,7 @@ def seen(verdict: Verdict | None, system: str, start: float, interrupted: bool =
             night.bad[name] = _seen(name, row, start)
         elif cell.verdict not in ('skipped', 'disturbed'):
             judged = cell.verdict not in ('insufficient', 'unreferenced')
-            night.well[name] = cell.ran_on, judged and not cell.lasting
+            night.well[name] = cell.ran_on, judged and cell.state not in ('slow', 'comes and goes')
     for pair in verdict.pairs:
         name = of_pair(pair)
         if pair.state == 'regressed':
@@ -277,7 +277,7 @@ def _seen(name: str, row: Row, start: float) -> Seen:
     nodes = [cause.where.name] if cause.where.kind == 'node' else cell.ran_on
     judged = cell.value is not None and cell.expected is not None and cell.verdict in acks.BAD
     fault = Fault(word=cell.verdict, since=start, seen=start, cell=row.name, unit=cell.unit, value=cell.value,
-                  expected=cell.expected, loss=loss(cell), nodes=sorted(nodes), outgrown=cell.outgrown,
+                  expected=cell.expected, loss=loss(cell), nodes=sorted(nodes),
                   level=(cell.value, cell.expected) if judged else None, acknowledged=bool(cell.acknowledged))
     return Seen(name, key(cell), fault, cell.ran_on, cause, row)
 
@@ -426,12 +426,11 @@ def _after(incident: Incident, own: list[Seen], night: Night, holding: set[str])
     """Return the incident after a night in which ``own`` is bad."""
     faults = {name: _again(name, fault, night, holding) for name, fault in incident.faults.items()}
     joined, worse = [], []
-    most = max((abs(_share(*fault.level)) for fault in faults.values() if fault.level), default=0.0)
     for each in own:
         old, new = faults.get(each.name), each.fault
         if old is None:
             joined.append(each)
-            level = new.level and most and acks.level_of(each.row.cell, most)
+            level = None
         else:
             level = old.level
             left = {*old.nodes} - {*each.ran_on} if not old.well else set()
@@ -440,8 +439,7 @@ def _after(incident: Incident, own: list[Seen], night: Night, holding: set[str])
             if new.acknowledged and old.expected and new.value is not None:      # the known level judges it now
                 beside = each.row.cell.model_copy(update={'reference': None, 'usual': old.expected})
                 new = new.model_copy(update={'expected': old.expected, 'loss': loss(beside)})
-        grown = new.outgrown and not (old and old.outgrown) or \
-            level and not new.outgrown and acks.plainly_worse(each.row.cell, *level)
+        grown = old and each.row and each.row.cell.found >= night.start > old.since
         if grown and not new.acknowledged:
             worse.append(each)
             new = new.model_copy(update={'level': each.fault.level})

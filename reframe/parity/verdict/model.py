@@ -131,16 +131,14 @@ class Cell(Strict):
     verdict: Word
     reason: str = ''
     acknowledged: str = ''           # until when, by whom and why a bad word is a known fault (acks.yaml)
-    outgrown: str = ''               # it is plainly worse than when it was acknowledged: both levels
     incident: int = 0                # its number; 0: of none yet
-    worse_than_acked: bool = False   # slower than the level that its history has since it was acknowledged
     attempt: int = 1                 # 1: first run; more: how many runs were needed
     history: str = ''                # what its last nights say: ok, improved, regressed, insufficient; '' unknown
-    lasting: bool = False            # its slowdown has not ended: two good nights end it
     state: State = ''                # of its life: what all its nights say together
     begin: float = 0.0               # when the first night of its slow or fast level began (Unix time); 0: of none
     found: float = 0.0               # when that level, or the newest drop below it, was found
     level: float | None = None       # of the newest nights of that level, in the metric's unit
+    once: float | None = None        # the share by which tonight alone is low: a second night would be a slowdown
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
     usual_low: float | None = None   # band of a single night around it, three spreads wide
     usual_high: float | None = None
@@ -234,7 +232,6 @@ class Fault(Strict):
     retired: str = ''                # its nodes or its cell, if that ended it
     elsewhere: bool = False          # since then it was in order, but on other nodes
     acknowledged: bool = False
-    outgrown: str = ''               # as a cell has it
 
 
 class Event(Strict):

@@ -5,7 +5,6 @@ false alarms. Worse by either is a regression, unless the same case, run again t
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from statistics import median
 from typing import Any, NamedTuple
@@ -18,9 +17,8 @@ from parity.records import history
 from parity.stats import bounds, levels
 from parity.stats.bounds import FIRST
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.levels import FAST, SLOW, TOO_FEW
+from parity.stats.levels import COMES, FAST, SLOW, TOO_FEW
 from parity.stats.nights import Nights
-from parity.verdict import acks
 from parity.verdict.cells import OPEN, sentence
 from parity.verdict.model import Budget, Cell
 
@@ -40,6 +38,7 @@ class Tonight(NamedTuple):
     runs: tuple[float, ...]
     reruns: tuple[float, ...]
     life: dict[str, Any]             # state, begin, found and level of its segment
+    start: float                     # when the night began, Unix time
 
 
 def with_history(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
@@ -49,18 +48,16 @@ def with_history(cells: list[Cell], system: str, session: str, budget: Callable[
     disturbed = [c for c in cells if c.verdict == 'disturbed']
     found, shared = of_cells(judged, system, session, budget)
     told = zip(judged, found, strict=True)
-    held = _held(judged, system)
-    known = {id(c): _joined(c, tonight, held.get(id(c))) for c, tonight in told if tonight}
+    known = {id(c): _joined(c, tonight) for c, tonight in told if tonight}
     for cell, count in zip(disturbed, _disturbed(disturbed, system, session), strict=True):
         known[id(cell)] = {'disturbed_nights': count}
     return [c.model_copy(update=known[id(c)]) if id(c) in known else c for c in cells], shared
 
 
-def _joined(cell: Cell, tonight: Tonight, ack: acks.Ack | None) -> dict[str, Any]:
-    """Return the changes that the history makes in the cell: it has the last word, but for bounds."""
+def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
+    """Return the changes that the history makes in the cell: it has the last word, but for a bound."""
     told, word, reason = tonight.told, cell.verdict, cell.reason
-    update: dict[str, Any] = {'history': told.verdict, **tonight.life,
-                              'lasting': tonight.life['state'] == 'slow'}
+    update: dict[str, Any] = {'history': told.verdict, **tonight.life}
     update['suspicious'] = not tonight.reruns and (told.needs_rerun or word == 'regressed')
     if word == 'regressed' and tonight.reruns \
             and not bounds.side(median((*tonight.runs, *tonight.reruns)), cell.low, cell.high):
@@ -70,15 +67,15 @@ def _joined(cell: Cell, tonight: Tonight, ack: acks.Ack | None) -> dict[str, Any
         update |= {'usual': told.baseline, 'usual_low': told.low, 'usual_high': told.high,
                    'visible': min(shown, default=None)}
         reason = sentence(reason, *told.warnings)
-        if word == 'regressed' and told.verdict != 'regressed' and told.nights_needed > 1 and told.beyond >= 0:
-            word, reason = 'ok', f'{reason} tonight: by chance; {told.nights_needed} nights in a row are none'
-    if told.acked and told.verdict in ('ok', 'blind') and not (ack and acks.mended(ack, median(tonight.runs))):
-        word, reason = 'regressed', told.why
-    elif told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
+        if word == 'regressed' and told.verdict != 'regressed' and not told.alone:
+            word, reason = 'ok', f'{reason} tonight: by chance'
+        elif told.alone and told.verdict != 'regressed':
+            update |= {'state': 'slow', 'begin': tonight.start, 'found': tonight.start} if word == 'regressed' \
+                else {'once': abs(told.value / told.baseline - 1)}
+    if told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
             or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
         word, reason = told.verdict, sentence(reason, told.why)
-    return {**update, 'verdict': 'ok' if word == 'blind' else word, 'reason': reason,
-            'worse_than_acked': told.acked and told.verdict == 'regressed'}
+    return {**update, 'verdict': 'ok' if word == 'blind' else word, 'reason': reason}
 
 
 def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int], Budget]
@@ -100,22 +97,13 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     shared = budget(int((np.diff(nights.start) > FIRST).sum()))
     told, outcome = judged(nights, _signs(own), rows['label'].to_list(), shared.rate, groups=_groups(own),
                      events=rows['event'].to_numpy(), nodes=rows['node'].to_list(), references=references)
+    start = rows['night'].to_list()
     for k, (i, each) in enumerate(zip(here, told, strict=True)):
-        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())),
-                          _life(k, each, outcome, nights, rows['night'].to_numpy(), _signs(own)[k]))
+        begins = {outcome.column[row]: start[row] for row in range(*nights.start[k:k + 2]) if each.begin >= 0}
+        life = {'state': each.state, 'level': each.level,
+                **{name: begins.get(getattr(each, name), 0.0) for name in ('begin', 'found')}}
+        found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), life, start[nights.start[k + 1] - 1])
     return found, shared
-
-
-def _life(k: int, told: Judgement, outcome: levels.Outcome, nights: Nights, start: np.ndarray,
-          sign: int) -> dict[str, Any]:
-    """Return what the segment of series ``k`` says: state, begin, found (``start`` of nights) and level."""
-    if (episode := outcome.cells.lasting.get(k)) is None or episode.wait:
-        return {'state': 'learning' if told.verdict == 'insufficient' else 'normal'}
-    here = slice(*nights.start[k:k + 2])
-    begin, found = (float(start[here][np.searchsorted(outcome.column[here], column)])
-                    for column in (episode.begin, episode.found))
-    return {'state': 'slow' if episode.depth < 0 else 'fast', 'begin': begin, 'found': found,
-            'level': float(np.exp(sign * (episode.base + episode.depth)))}
 
 
 def _groups(cells: list[Cell]) -> np.ndarray:
@@ -124,7 +112,7 @@ def _groups(cells: list[Cell]) -> np.ndarray:
 
 
 #: The word of a night by its state.
-_STATES = {SLOW: 'regressed', FAST: 'improved', TOO_FEW: 'insufficient'}
+_STATES = {SLOW: 'regressed', COMES: 'regressed', FAST: 'improved', TOO_FEW: 'insufficient'}
 
 
 def words(cells: list[Cell], system: str, session: str, rate: float) -> pl.DataFrame:
@@ -222,16 +210,15 @@ def _event() -> pl.Expr:
     """Return what happened to a cell between the night before and this one (parity.stats.levels.EVENTS)."""
     def before(column: str) -> pl.Expr:
         return pl.col(column).shift().over('cell')
-    acked = (pl.col('label').str.head(10) > pl.col('acked')) & (before('label').str.head(10) <= pl.col('acked'))
     accepted = pl.col('reference').is_not_null() & before('label').is_not_null() \
         & pl.col('reference').ne_missing(before('reference'))
     software = (pl.col('software') != before('software')) & (before('software') != '') & (pl.col('software') != '')
-    return pl.when(acked).then(pl.lit('acked')).when(accepted).then(pl.lit('accepted')) \
+    return pl.when(accepted).then(pl.lit('accepted')) \
         .when(software).then(pl.lit('software')).otherwise(pl.lit(''))
 
 
 def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
-    """cell, night, label, again, value, node, software, reference, sign, acked: every figure that was known when
+    """cell, night, label, again, value, node, software, reference, sign: every figure that was known when
     the session was judged.
 
     ``cell`` is its place among the cells. A night is a session, named by when it began. Reruns (again) belong to
@@ -239,8 +226,7 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     session has no figure."""
     frame = history.load(system).filter(label='').select(
         *history.CELL, 'session', 'start', 'night', 'rerun_of', 'run', 'value', 'node', 'software', 'reference')
-    wanted = _named(cells).with_columns(pl.Series('sign', _signs(cells), dtype=pl.Int8),
-                                        pl.Series('acked', _acked(cells, system), dtype=pl.String))
+    wanted = _named(cells).with_columns(pl.Series('sign', _signs(cells), dtype=pl.Int8))
     start = frame.filter(session=session, rerun_of='')['start'].max()
     again = pl.col('rerun_of') != ''
     known = frame.filter((pl.col('start') <= (float('-inf') if start is None else start))
@@ -251,16 +237,3 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
     joined = known.lazy().join(wanted.lazy(), on=history.CELL, maintain_order='left').select(
         pl.exclude(history.CELL)).join(nights.lazy(), on='of', maintain_order='left').select(pl.exclude('of'))
     return joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True).collect()
-
-
-def _held(cells: list[Cell], system: str) -> dict[int, acks.Ack]:
-    """Return the acknowledgement of each cell's slowdown, by the cell's id, as far as one holds."""
-    today = datetime.date.today()
-    return {id(cell): ack for ack, own in acks.with_cells(system, cells)
-            if ack.holds(today) and ack.word in (None, 'regressed') for cell in own}
-
-
-def _acked(cells: list[Cell], system: str) -> list[str | None]:
-    """Return the day on which each cell's slowdown was acknowledged, None without one that holds."""
-    held = _held(cells, system)
-    return [str(held[id(cell)].since) if id(cell) in held else None for cell in cells]
