@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from parity.base import paths, strict
 from parity.base.errors import InfrastructureError
+from parity.base.figures import counted
 from parity.base.text import visible
 from parity.report import answer, show
 from parity.system import secrets, systems
@@ -53,6 +54,8 @@ class Notifier:
                 print(f'parity: the night of session {uuid[:8]} was killed before it was recorded: it is now',
                       flush=True)
                 self.judged(self.recorded(judge.newest(uuid)))
+            if made := _states().complete(self.system):
+                print(f"parity: {counted(made, 'night')} had no states of cells: they are made", flush=True)
         except InfrastructureError as err:
             print(f'parity: warning: {visible(str(err))}: earlier nights are not told', file=sys.stderr)
 
@@ -64,6 +67,7 @@ class Notifier:
             warnings = self._called(known)
             if verdict:
                 verdict = incidents.joined(verdict, known)
+                _states().store(verdict)
         except InfrastructureError as err:
             warnings = [f'{err}; the next night tells them']
         if verdict:
@@ -166,6 +170,11 @@ def send(command: list[str], text: str, secrets: dict[str, str], timeout: float 
     how = f'exit code {code}' if code > 0 else f'killed by signal {-code}'
     last = next((line.strip() for line in reversed(said.split('\n')) if line.strip()), '')
     return f'{command[0]}: {how}' + (f': {last[:200]}' if last else '')
+
+
+def _states():
+    from parity.verdict import states  # it loads polars
+    return states
 
 
 def _noted(**update: float) -> Callable[[Incident], dict[str, float]]:

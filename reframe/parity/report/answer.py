@@ -280,6 +280,11 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     yield from (('open', f'incident {each.number}: {each.title}: {incidents.waits(each)}') for each in left[:FEW])
     for label, rest in (('over', over[FEW:]), ('open', left[FEW:])):
         yield label, f'{counted(len(rest), "more incident")}: parity verdict --json' if rest else ''
+    low = sorted((row for row in table if row.cell.once), key=lambda row: -row.cell.once)
+    for row in low[:FEW]:
+        yield 'once', (f'{row.name}: tonight {figures.percent(row.cell.once)} '
+                       f'{"low" if row.cell.better == "higher" else "high"}, once: a second night is a slowdown')
+    yield 'once', f'{counted(len(low) - FEW, "more figure")}: parity verdict --all' if len(low) > FEW else ''
     yield 'improved', several([row.title for row in table if row.word == 'improved'])
     new = sum(c.verdict in ('unreferenced', 'insufficient') for c in cells)
     if by_word['ok']:

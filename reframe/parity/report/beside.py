@@ -43,8 +43,7 @@ def of_session(verdict: Verdict) -> Beside:
 
     from parity.records import history
     from parity.report import drawings, nights, scaling
-    from parity.verdict import cause, judge
-    from parity.verdict import nights as judging
+    from parity.verdict import cause, judge, states
     session = database.read(verdict.session.uuid)
     earlier, judged, unreadable = before(session, verdict.session.system), None, ''
     try:
@@ -59,8 +58,7 @@ def of_session(verdict: Verdict) -> Beside:
     known = [(night.uuid, night.start) for night in stored]
     recent = frame.filter(pl.col('session').is_in([uuid for uuid, _ in known]))
     absent = history.rows(uuid for uuid, _ in known).filter(pl.col('value').is_null(), system=system).collect()
-    words = judging.words(verdict.cells, system, session.uuid, verdict.budget.rate)
-    past = nights.of_recent(recent, known, words, absent)
+    past = nights.of_recent(recent, known, states.words(system), absent)
     for node in systems.gone(systems.read(system), session.start):
         past.nodes.pop(node, None)
     return Beside(

@@ -17,7 +17,7 @@ from parity.plan import PASSED
 from parity.records import database
 from parity.system import systems
 from parity.verdict import incidents, judge
-from parity.verdict.model import WORDS, Cell, Verdict
+from parity.verdict.model import WORDS, Verdict
 
 if TYPE_CHECKING:
     import polars as pl
@@ -144,13 +144,8 @@ def _of_system(system: str, since: float) -> pl.DataFrame:
     import polars as pl
 
     from parity.records import history
-    from parity.report import nights
-    from parity.verdict import nights as judging
-    starts, newest, frame = database.starts(), judge.newest(system=system), history.load(system)
-    own = frame.filter(pl.col('better') != '').unique(history.CELL, keep='last', maintain_order=True)
-    cells = [Cell(**row, subsystem='', verdict='ok') for row in own.select(
-        'check', 'system', *history.CELL, 'unit', 'better').iter_rows(named=True)]
-    words = nights.told(frame, judging.words(cells, system, newest.session.uuid, newest.budget.rate))
+    from parity.verdict import states
+    starts, words = database.starts(), states.words(system)
     rows = history.rows(uuid for uuid, start in starts.items() if start >= since).filter(
         pl.col('system') == system, pl.col('metric').ne(PASSED) | pl.concat_str('unit', 'better').ne(''),
         ~pl.col('reason').str.starts_with('skipped'))
@@ -158,6 +153,5 @@ def _of_system(system: str, since: float) -> pl.DataFrame:
     said = pl.col('reason').str.split_exact(': ', 1)
     absent = pl.when(pl.col('reason') != '').then(said.struct[0])
     word = pl.when(pl.col('rerun_of') != '').then(pl.lit('')).otherwise(absent.fill_null(pl.col('word')))
-    words = words.select(*history.CELL, 'session', 'word')
     return rows.collect().join(words, [*history.CELL, 'session'], 'left').with_columns(
         start=began, reason=said.struct[1], word=word).select(COLUMNS)

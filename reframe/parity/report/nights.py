@@ -12,7 +12,6 @@ import polars as pl
 
 from parity.records.outset import CELL
 from parity.records.record import Session
-from parity.stats.bounds import WANTED
 from parity.verdict.model import WORDS, Cell
 
 #: Nights on a page.
@@ -49,14 +48,17 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     """Return the nights of ``sessions``, (uuid, start) with the oldest first; a night's value is the median of its
     runs, as it is judged.
 
-    ``frame``: of history.load. ``words``: of parity.verdict.nights.words. ``absent``: rows of history.rows
-    without a figure. The accepted bounds of a night go before the word of its history."""
+    ``frame``: of history.load. ``words``: of parity.verdict.states. ``absent``: rows of history.rows without a
+    figure."""
     nights = pl.DataFrame({'session': [uuid for uuid, _ in sessions], 'at': range(len(sessions))},
                           schema={'session': pl.String, 'at': pl.Int64})
     labels = [(f'{datetime.datetime.fromtimestamp(start):%Y-%m-%d %H:%M}', uuid[:8]) for uuid, start in sessions]
     frame = frame.filter(pl.col('rerun_of') == '').join(nights, on='session')
-    known = (told(frame, words).join(nights, on='session').sort('at')
-             .group_by(*CELL).agg('at', 'value', 'low', 'high', 'word'))
+    values = frame.group_by(*CELL, 'session', 'at').agg(pl.col('value').median(), pl.col('low', 'high').first())
+    if words is None:
+        words = values.select(*CELL, 'session', word=pl.lit('insufficient'))
+    known = (values.join(words, [*CELL, 'session'], 'left').sort('at').group_by(CELL)
+             .agg('at', 'value', 'low', 'high', pl.col('word').fill_null('insufficient')))
     count, letters, cells = len(sessions), {}, {}
     if absent is not None:
         gone = absent.join(nights, on='session').select(*CELL, 'at', 'reason')
@@ -70,27 +72,6 @@ def of_recent(frame: pl.DataFrame, sessions: Sequence[tuple[str, float]], words:
     for names, at in frame.group_by('node').agg(pl.col('at').max()).iter_rows():
         last |= {name: max(at, last.get(name, at)) for name in names.split(',') if name}
     return Nights(labels, cells, last)
-
-
-def told(frame: pl.DataFrame, words: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return CELL, session, value, low, high and word of each cell and night, as `of_recent` takes them."""
-    values = frame.filter(pl.col('rerun_of') == '').group_by(*CELL, 'session').agg(
-        pl.col('value').median(), pl.col('start', 'reference', 'low', 'high', 'better').first())
-    if words is None:
-        words = values.select(*CELL, 'start', word=pl.lit(None, pl.String))
-    below, above = pl.col('value') < pl.col('low'), pl.col('value') > pl.col('high')
-    higher, bounded = pl.col('better') == 'higher', pl.any_horizontal(pl.col('low', 'high').is_not_null())
-    worse, better = pl.when(higher).then(below).otherwise(above), pl.when(higher).then(above).otherwise(below)
-    near = (WANTED + 5e-7) * pl.col('reference').abs()       # bounds.visible
-    power = pl.all_horizontal((pl.col('better') == good) | ((pl.col(end) - pl.col('reference')).abs() <= near)
-                              for end, good in (('low', 'lower'), ('high', 'higher'))).fill_null(False)
-    word, new = pl.col('word'), (pl.col('word') == 'insufficient').fill_null(True)
-    judged = (pl.when(worse.fill_null(False)).then(pl.lit('regressed'))
-              .when(better.fill_null(False) & word.ne_missing('regressed')).then(pl.lit('improved'))
-              .when(bounded & new & ~power).then(pl.lit('blind')).when(bounded & new).then(pl.lit('ok'))
-             .otherwise(word.fill_null('insufficient')))
-    return values.join(words, on=[*CELL, 'start'], how='left').select(
-        *CELL, 'session', 'value', 'low', 'high', word=judged)
 
 
 def _letters(words: dict[int, str], count: int) -> str:

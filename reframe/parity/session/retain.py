@@ -33,6 +33,8 @@ def prune(before: float, dry_run: bool) -> int:
             plans = [_plan(conn, uuid) for uuid in old]
             conn.executemany('DELETE FROM sessions WHERE uuid = ?', [(uuid,) for uuid in old])
             conn.execute('DELETE FROM testcases WHERE session_uuid NOT IN (SELECT uuid FROM sessions)')
+            if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'parity_states'").fetchone():
+                conn.execute('DELETE FROM parity_states WHERE session NOT IN (SELECT uuid FROM sessions)')
             conn.commit()
             conn.execute('VACUUM')
             for file in (*filter(None, plans), *(file for uuid in old for file in database.files_of(uuid))):
@@ -144,10 +146,11 @@ def _take_plans(conn: sqlite3.Connection, uuids: list[str], other: Path) -> None
 def _merge_incidents(conn: sqlite3.Connection) -> None:
     """Add the incidents of `other` under new numbers, and its last nights; of what is in both the newer stays."""
     for table, columns, key, newer in (('parity_incidents', 'uuid, system, changed, json', 'uuid', 'changed'),
-                                       ('parity_nights', 'system, session, start', 'system', 'start')):
+                                       ('parity_nights', 'system, session, start', 'system', 'start'),
+                                       ('parity_states', 'session, system, start, cells', 'session', 'start')):
         made = conn.execute('SELECT sql FROM other.sqlite_master WHERE name = ?', (table,)).fetchone()
         if made is None:
-            return
+            continue
         if not conn.execute('SELECT 1 FROM main.sqlite_master WHERE name = ?', (table,)).fetchone():
             conn.execute(made[0])
         update = ', '.join(f'{name} = excluded.{name}' for name in columns.split(', ')[1:])

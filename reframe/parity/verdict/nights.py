@@ -17,7 +17,6 @@ from parity.records import history
 from parity.stats import bounds, levels
 from parity.stats.bounds import FIRST
 from parity.stats.judgement import Judgement, Reference, judged
-from parity.stats.levels import COMES, FAST, SLOW, TOO_FEW
 from parity.stats.nights import Nights
 from parity.verdict.cells import OPEN, sentence
 from parity.verdict.model import Budget, Cell
@@ -111,21 +110,14 @@ def _groups(cells: list[Cell]) -> np.ndarray:
     return np.unique([f'{cell.check}.{cell.metric}' for cell in cells], return_inverse=True)[1]
 
 
-#: The word of a night by its state.
-_STATES = {SLOW: 'regressed', COMES: 'regressed', FAST: 'improved', TOO_FEW: 'insufficient'}
-
-
-def words(cells: list[Cell], system: str, session: str, rate: float) -> pl.DataFrame:
-    """Return the word that today's rule has for each night of each cell, by CELL and `start`, Unix time."""
-    frame = _up_to(cells, system, session)
-    if frame.is_empty():
-        return pl.DataFrame(schema=dict.fromkeys((*history.CELL, 'word'), pl.String) | {'start': pl.Float64})
-    nights, rows = _table(frame)
+def followed(cells: list[Cell], system: str, session: str, rate: float) -> tuple[pl.DataFrame, np.ndarray]:
+    """Return CELL and `start` (Unix time) of each night of each cell, and its state by today's rule
+    (parity.stats.levels)."""
+    nights, rows = _table(_up_to(cells, system, session))
     own = [cells[i] for i in rows['cell'].unique(maintain_order=True)]
     state = levels.follow(nights, _groups(own), rate, rows['event'].to_numpy(),
                           np.unique(rows['node'].to_numpy(), return_inverse=True)[1]).state
-    return (rows.with_columns(word=pl.Series(state).replace_strict(_STATES, default='ok', return_dtype=pl.String))
-            .join(_named(cells), on='cell').select(*history.CELL, 'word', start='night'))
+    return rows.join(_named(cells), on='cell').select(*history.CELL, start='night'), state
 
 
 def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:

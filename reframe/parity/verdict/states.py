@@ -1,0 +1,91 @@
+"""The words of the nights that are over: stored with each night, made once for those that were stored before."""
+
+from __future__ import annotations
+
+import contextlib
+
+import polars as pl
+
+from parity.base.errors import InfrastructureError
+from parity.records import database, history, states
+from parity.stats.bounds import WANTED
+from parity.stats.levels import COMES, FAST, GOING, LOW_NIGHTS, SLOW, TOO_FEW
+from parity.system import systems
+from parity.verdict import budget, nights
+from parity.verdict.model import Cell, Verdict
+
+#: The word of a night by its state, and the state's name; else ok, and normal.
+_WORDS = {**dict.fromkeys(LOW_NIGHTS, 'regressed'), FAST: 'improved', TOO_FEW: 'insufficient'}
+_NAMES = {TOO_FEW: 'learning', SLOW: 'slow', FAST: 'fast', COMES: 'comes and goes', GOING: 'comes and goes'}
+
+
+def store(verdict: Verdict) -> None:
+    """Store the states of a night with its session. Raises InfrastructureError where they cannot be written."""
+    rows = [{'word': cell.verdict, **{name: getattr(cell, name) for name in states.SCHEMA if name != 'word'}}
+            for cell in verdict.cells]
+    uuid = verdict.session.uuid
+    states.write(verdict.session.system, {uuid: pl.DataFrame(rows, states.SCHEMA)}, database.starts())
+
+
+def words(system: str) -> pl.DataFrame:
+    """Return CELL, session and word of each cell and night that has a figure."""
+    frame = history.load(system).filter(pl.col('rerun_of') == '')
+    if frame.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys((*history.CELL, 'session', 'word'), pl.String))
+    made = _lacking(system, frame)
+    with contextlib.suppress(InfrastructureError):      # who may only read reads them all the same
+        _keep(system, made)
+    sessions = frame['session'].unique()
+    known = pl.concat([states.read(system, sessions), *(each.select(pl.lit(uuid).alias('session'), *states.SCHEMA)
+                                                        for uuid, each in made.items())])
+    return known.unique(['session', *history.CELL], keep='last').select(*history.CELL, 'session', 'word')
+
+
+def complete(system: str) -> int:
+    """Make and store the states of the nights that have none. Return how many these are."""
+    made = _lacking(system, history.load(system).filter(pl.col('rerun_of') == ''))
+    _keep(system, made)
+    return len(made)
+
+
+def _keep(system: str, made: dict[str, pl.DataFrame]) -> None:
+    if made:
+        states.write(system, made, database.starts())
+
+
+def _lacking(system: str, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Return the states of the sessions that have none, as today's rule and the bounds of then have them."""
+    lacking = set(frame['session'].unique()) - states.stored(system)
+    if not lacking:
+        return {}
+    own = frame.filter(pl.col('better') != '').unique(history.CELL, keep='last', maintain_order=True)
+    cells = [Cell(**row, subsystem='', verdict='ok') for row in own.select(
+        'check', 'system', *history.CELL, 'unit', 'better').iter_rows(named=True)]
+    rate = budget.of(systems.read(system).alarms.a_month, len(cells), 0, 0).rate
+    newest = frame.sort('start')['session'][-1]
+    rows, state = nights.followed(cells, system, newest, rate)
+    rows = rows.with_columns(
+        word=pl.Series(state).replace_strict(_WORDS, default='ok', return_dtype=pl.String),
+        state=pl.Series(state).replace_strict(_NAMES, default='normal', return_dtype=pl.String))
+    judged = _bounded(frame.filter(pl.col('session').is_in(list(lacking))), rows)
+    return {uuid: each.select(pl.col(name) if name in each.columns else pl.lit(None, kind).alias(name)
+                              for name, kind in states.SCHEMA.items())
+            for (uuid,), each in judged.group_by('session')}
+
+
+def _bounded(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return CELL, session, state and word: the accepted bounds of a night go before the word of its history."""
+    values = frame.group_by(*history.CELL, 'session').agg(
+        pl.col('value').median(), pl.col('start', 'reference', 'low', 'high', 'better').first())
+    below, above = pl.col('value') < pl.col('low'), pl.col('value') > pl.col('high')
+    higher, bounded = pl.col('better') == 'higher', pl.any_horizontal(pl.col('low', 'high').is_not_null())
+    worse, better = pl.when(higher).then(below).otherwise(above), pl.when(higher).then(above).otherwise(below)
+    near = (WANTED + 5e-7) * pl.col('reference').abs()       # bounds.visible
+    power = pl.all_horizontal((pl.col('better') == good) | ((pl.col(end) - pl.col('reference')).abs() <= near)
+                              for end, good in (('low', 'lower'), ('high', 'higher'))).fill_null(False)
+    word, new = pl.col('word'), (pl.col('word') == 'insufficient').fill_null(True)
+    judged = (pl.when(worse.fill_null(False)).then(pl.lit('regressed'))
+              .when(better.fill_null(False) & word.ne_missing('regressed')).then(pl.lit('improved'))
+              .when(bounded & new & ~power).then(pl.lit('blind')).when(bounded & new).then(pl.lit('ok'))
+              .otherwise(word.fill_null('insufficient')))
+    return values.join(rows, on=[*history.CELL, 'start'], how='left').with_columns(word=judged)
