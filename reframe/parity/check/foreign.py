@@ -4,6 +4,7 @@ functions and references stay."""
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
@@ -96,9 +97,19 @@ class Adopted(rfm.RegressionTestPlugin):
         if not self.is_dry_run():
             self._parity_metrics()
             extras = self.current_environ.extras
+            self.parity['inputs'] = self._parity_inputs()
             self.parity['software'] = {'provider': extras.get('provider', ''),
                                        'identity': ' '.join(map(str, self.modules))}
             self._parity_refuse('wrong', adopt.fault(self))
+
+    def _parity_inputs(self):
+        """Return a hash of each input file: beside the test, and of the classes that it extends."""
+        sources = self.sourcesdir if isinstance(self.sourcesdir, str) else ''
+        bases = {sys.modules[base.__module__] for base in type(self).__mro__
+                 if base.__module__.partition('.')[0] not in ('reframe', 'parity', 'builtins', 'abc')}
+        files = {getattr(module, '__file__', None) for module in bases - {sys.modules[type(self).__module__]}}
+        return {**identity.inputs(self.prefix, sources),
+                **{Path(file).name: identity.version(file) for file in sorted(filter(None, files))}}
 
     def _parity_refuse(self, status, why):
         if why:
@@ -124,6 +135,7 @@ class Adopted(rfm.RegressionTestPlugin):
         case, have = _Case(self), Workload.extra(self, 'nodes')
         if have and (needed := scheduled.nodes(case)) > have:
             case.skip_case(f'nodes: needs {needed}, {self.current_partition.fullname} has {have}')
+        self.parity['image'] = getattr(self.container_platform, 'image', None) or ''
         scheduled.begin(case)
         watched.begin(case)
         if why := traps.problem(case):

@@ -148,6 +148,7 @@ class Workload(rfm.RegressionTestPlugin):
             'left_out': self.not_run(),
             'sizing': {},
             'changed': self.parity_changed(),
+            'inputs': {},
             'check': identity.version(sys.modules[type(self).__module__].__file__),
         }
         self.env_vars['PARITY_SESSION'] = current.id
@@ -254,6 +255,7 @@ class Workload(rfm.RegressionTestPlugin):
 
     def stage(self, name, text):
         """Write an input file into the case's stage directory."""
+        self.parity.setdefault('inputs', {})[name] = identity.digest(text.encode())
         Path(self.stagedir, name).write_text(text)
 
     def stage_program(self, name):

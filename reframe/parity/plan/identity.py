@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -96,4 +97,41 @@ def version(file: str) -> str:
     if own == codes.check_of(folder):
         files = sorted(f for f in folder.rglob('*') if f.is_file() and f.suffix in _SOURCES
                        and not {'outputs', '__pycache__'} & {*f.relative_to(folder).parts})
-    return hashlib.sha256(b''.join(f.read_bytes() for f in files)).hexdigest()[:12]
+    return digest(b''.join(f.read_bytes() for f in files))
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+#: Files beside a check that are no input: they hold checks, or explain something; and those nowhere: hidden ones.
+_NO_INPUT, _PASSED_OVER = re.compile(r'.*\.(py|md|rst)|adopt\.yaml'), re.compile(r'(^|/)(\.|__pycache__/)')
+#: Bytes at the begin and the end of a file that are read, files that are read, files that have a name here.
+_READ, _MOST, _NAMED = 1 << 20, 1000, 20
+
+
+@cache
+def inputs(folder: str, sources: str) -> dict[str, str]:
+    """Return a hash of each input file of a test that is not parity's, by name.
+
+    These are the files in its ``folder`` and those below its ``sources`` ('' without any). Many files have one
+    hash. Of a large file its begin and end count."""
+    below = Path(folder, sources)
+    files = {f.name: f for f in Path(folder).iterdir() if not _NO_INPUT.fullmatch(f.name)}
+    files |= {str(f.relative_to(below)): f for f in below.rglob('*')} if sources else {}
+    files = {name: f for name, f in files.items() if not _PASSED_OVER.search(name) and f.is_file()}
+    found = {name: _of_file(f, len(files) <= _MOST) for name, f in sorted(files.items())}
+    return found if len(found) <= _NAMED else {'files': digest(repr(found).encode())}
+
+
+def _of_file(file: Path, read: bool) -> str:
+    try:
+        with file.open('rb') as opened:
+            size = opened.seek(0, os.SEEK_END)
+            parts = [str(size).encode()]
+            for place in (0, max(0, size - _READ)) if read else ():
+                opened.seek(place)
+                parts.append(opened.read(_READ))
+        return digest(b''.join(parts))
+    except OSError as err:
+        return str(err.strerror)

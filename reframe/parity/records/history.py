@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import hashlib
 import io
 import json
 import os
@@ -33,6 +34,7 @@ SCHEMA = {
     'changed': pl.String,       # what the command line changed in the case: 'destination=other', '' where nothing
     'disturbed': pl.Boolean,    # others took the CPUs of the run: it is judged by nobody
     'subsystem': pl.String,
+    'work': pl.UInt64,          # a digest of what the program was given (work_facts)
     'variant': pl.String,       # which of the check's variants the run was: 'threading=one', '' where it has none
 }
 #: Further columns of `rows`.
@@ -40,6 +42,7 @@ _MORE = {
     'ended': pl.Float64, 'why': pl.String,
     'reason': pl.String,        # why a comparison has no such figure
     'alike': pl.String, 'context': pl.String,       # of a run (parity.records.record), as JSON
+    'work_facts': pl.String,    # what the program was given (Run.work), as JSON
     'declared': pl.Boolean,     # by the workload's record of the run
     'planned': pl.Boolean,
 }
@@ -147,7 +150,9 @@ def _about(case: dict[str, Any], run: Run | None) -> tuple:
     if run is None:
         known = {name: '' for name in _OF_RUN if _TYPES[name] == pl.String} | {'disturbed': False, **case}
     else:
-        known = {**{name: getattr(run, name, None) for name in _OF_RUN}, 'check': run.check,
+        given = json.dumps(run.work, sort_keys=True)
+        known = {**{name: getattr(run, name, None) for name in _OF_RUN}, 'check': run.check, 'work_facts': given,
+                 'work': int.from_bytes(hashlib.sha256(given.encode()).digest()[:8], 'big'),
                  'node': ','.join(run.nodes), 'disturbed': bool(run.disturbed),
                  'alike': json.dumps(run.alike),
                  'context': '' if run.status or run.disturbed else json.dumps(run.context),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -88,6 +89,7 @@ class Run:
     devices: dict[str, str]     # the GPUs of the node: gpu0 -> UUID, bus
     noted: dict[str, Any]       # what the check noted beside its figures
     load: tuple[Any, Any]       # of the machine before and after
+    work: dict[str, Any]        # what the program was given; a fact that nobody knows is absent
     alike: dict[str, str]       # what must be alike in a comparison
     context: dict[str, str]     # what a comparison names beside the figures
     figures: dict[str, Figure]
@@ -207,6 +209,7 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
                         for key in ('changed', 'variant'))
     # by the scheduler's word; a queue does not count, and older sessions kept no word about queues
     unknown = not record.get('job') and raw.get('scheduler') in scheduled.QUEUED
+    alike = _alike(raw, record, (facts.get('software') or {}).get(raw['environ']) or {})
     return Run(
         system=raw['system'], partition=raw['partition'], environ=raw['environ'],
         case=case_name(raw.get('display_name') or raw['name']), fixture=bool(raw.get('fixture')),
@@ -224,7 +227,7 @@ def _run(raw: dict[str, Any], record: dict[str, Any], info: dict[str, Any], fact
         node=node, watched=_with_short_name(record.get('watched')), devices=record.get('devices') or {},
         noted=record.get('facts') or {},
         load=(record.get('before'), record.get('after')),
-        alike=_alike(raw, record, (facts.get('software') or {}).get(raw['environ']) or {}),
+        alike=alike, work=_work(raw, record, alike),
         context=_context(record, facts.get('machine') or {}), figures=_figures(raw, record))
 
 
@@ -372,6 +375,25 @@ def _alike(raw: dict[str, Any], record: dict[str, Any], software: dict[str, Any]
         'variant': ' '.join(f'{k}={v}' for k, v in (record.get('variant') or {}).items()),
     }
     return {fact: str(value) for fact, value in known.items() if value not in (None, '')}
+
+
+#: Variables whose values nobody should read.
+_SECRET = re.compile('TOKEN|SECRET|PASSW|CREDENTIAL|_KEY', re.I)
+#: Of the facts that must be alike, those that are the work itself.
+_WORK = {name: name for name in ('check', 'ranks', 'nodes', 'threads', 'profiled')} | {'sizes': 'input'}
+
+
+def _work(raw: dict[str, Any], record: dict[str, Any], alike: dict[str, str]) -> dict[str, Any]:
+    """Return what the program was given: a text, or several by name. A fact that was not recorded is left out."""
+    program, variables = raw.get('executable'), raw.get('env_vars')
+    known = {fact: alike[name] for fact, name in _WORK.items() if name in alike}
+    known |= {'program': os.path.basename(program) if isinstance(program, str) else None,
+              'arguments': _arguments(raw.get('executable_opts')), 'input': record.get('inputs'),
+              'container image': record.get('image')}
+    if isinstance(variables, dict):
+        known['variable'] = {name: identity.digest(str(value).encode()) if _SECRET.search(name) else
+                             _arguments([value]) for name, value in variables.items() if name != 'PARITY_SESSION'}
+    return {fact: value for fact, value in known.items() if value is not None}
 
 
 def _context(record: dict[str, Any], machine: dict[str, Any]) -> dict[str, str]:

@@ -55,6 +55,7 @@ class Answer(Strict):
     sentence: str
     head: str
     counts: str                      # '1 regressed · 58 ok · 4 blind' of what was judged; '' where nothing was
+    anew: list[str]                  # '12 cells learn anew: arguments changed'
     headlines: list[Headline]        # where no figure is judged yet
     entries: list[Entry]
     notes: list[tuple[str, str]]     # label, text
@@ -76,7 +77,8 @@ def of(verdict: Verdict) -> Answer:
     entries = list(_entries(table, verdict))
     judged = any(_is_judged(cell) for cell in verdict.cells)
     return Answer(sentence=_sentence(verdict, table, entries), head=_head(verdict, table), entries=entries,
-                  counts=_counts(table), headlines=[] if judged else list(_headlines(table, not entries)),
+                  counts=_counts(table), anew=list(_anew(verdict)),
+                  headlines=[] if judged else list(_headlines(table, not entries)),
                   notes=[(label, text) for label, text in _notes(verdict, table, entries) if text])
 
 
@@ -243,6 +245,20 @@ def _counts(table: list[Row]) -> str:
     return ' · '.join(f'{counts[word]} {word}' for word in words if counts[word])
 
 
+def _anew(verdict: Verdict) -> Iterator[str]:
+    """Yield how many cells learn anew, and why; those that do for most reasons in one line."""
+    groups: Counter[str] = Counter()
+    for changes in (cell.anew for cell in verdict.cells if cell.anew):
+        facts = [change.fact for change in changes if change.fact != 'check'] or ['check']
+        day = changes[0].when[:10]
+        groups[f'{several(facts)} changed' + (f' on {day}' if day != verdict.session.start[:10] else '')] += 1
+    *named, = groups.most_common(WARNINGS)
+    for why, count in named:
+        yield f'{counted(count, "cell")} {"learns" if count == 1 else "learn"} anew: {why}'
+    if rest := groups.total() - sum(count for _, count in named):
+        yield f'{counted(rest, "more cell")} {"learns" if rest == 1 else "learn"} anew: parity verdict --json'
+
+
 def _machine(facts: dict[str, Any]) -> str:
     """Return the cores, processor, memory and hypervisor of a machine, as far as they are known."""
     cores, memory = len(facts.get('core_sets') or ()), facts.get('memory_bytes')
@@ -330,7 +346,7 @@ def lines(verdict: Verdict, exits: bool = True) -> list[tuple[str, str]]:
     head = answer.head.replace(' · session ', f'{age} · session ')
     parts = head.replace(' ', '\xa0').replace('\xa0·\xa0', ' ·\xa0')       # a line ends between parts only
     said += [(text.replace('\xa0', ' '), '') for text in _wrapped(parts)]
-    said += [(answer.counts, '')] if answer.counts else []
+    said += [(line, '') for line in (answer.counts, *answer.anew) if line]
     if answer.headlines:
         shown = 5 if any(each.could for each in answer.headlines) else 3
         table = [['', '', 'this machine', 'could do', 'share'][:shown], *_table(answer.headlines, shown)]

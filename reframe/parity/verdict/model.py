@@ -139,6 +139,7 @@ class Cell(Strict):
     found: float = 0.0               # when that level, or the newest drop below it, was found
     level: float | None = None       # of the newest nights of that level, in the metric's unit
     once: float | None = None        # the share by which tonight alone is low: a second night would be a slowdown
+    anew: list[Change] = []          # other work, which it learns anew since
     usual: float | None = None       # the median of the nights that judge it, in the metric's unit; None: too few
     usual_low: float | None = None   # band of a single night around it, three spreads wide
     usual_high: float | None = None

@@ -18,8 +18,9 @@ from parity.stats import bounds, levels
 from parity.stats.bounds import FIRST
 from parity.stats.judgement import Judgement, Reference, judged
 from parity.stats.nights import Nights
+from parity.verdict import events
 from parity.verdict.cells import OPEN, sentence
-from parity.verdict.model import Budget, Cell
+from parity.verdict.model import Budget, Cell, Change
 
 #: A case is reported if it ran longer than so many times the usual, and so many seconds more.
 TIMES, SECONDS = 2.0, 10.0
@@ -28,6 +29,7 @@ MOST, LEAST = 30, 5
 #: So many cases are named.
 _NAMED = 10
 _CASE = ('partition', 'environ', 'case', 'size')
+_OF_RUN = ('value', 'node', 'software', 'reference', 'unit', 'work')
 
 
 class Tonight(NamedTuple):
@@ -90,7 +92,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         return found, budget(0)
     by_cell = (tonight.filter(again=again).group_by('cell', maintain_order=True) for again in (False, True))
     runs, reruns = (dict(group.agg('value').iter_rows()) for group in by_cell)
-    nights, rows = _table(frame.filter(pl.col('cell').is_in(here.implode())))
+    nights, rows, anew = _table(frame.filter(pl.col('cell').is_in(here.implode())), cells, system)
     own = [cells[i] for i in here]
     references = [None if c.reference is None else Reference(c.reference, c.low, c.high) for c in own]
     shared = budget(int((np.diff(nights.start) > FIRST).sum()))
@@ -100,6 +102,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     for k, (i, each) in enumerate(zip(here, told, strict=True)):
         begins = {outcome.column[row]: start[row] for row in range(*nights.start[k:k + 2]) if each.begin >= 0}
         life = {'state': each.state, 'level': each.level,
+                'anew': anew.get(i, []) if each.state == 'learning' else [],
                 **{name: begins.get(getattr(each, name), 0.0) for name in ('begin', 'found')}}
         found[i] = Tonight(each, tuple(runs[i]), tuple(reruns.get(i, ())), life, start[nights.start[k + 1] - 1])
     return found, shared
@@ -113,7 +116,7 @@ def _groups(cells: list[Cell]) -> np.ndarray:
 def followed(cells: list[Cell], system: str, session: str, rate: float) -> tuple[pl.DataFrame, np.ndarray]:
     """Return CELL and `start` (Unix time) of each night of each cell, and its state by today's rule
     (parity.stats.levels)."""
-    nights, rows = _table(_up_to(cells, system, session))
+    nights, rows, _ = _table(_up_to(cells, system, session), cells, system)
     own = [cells[i] for i in rows['cell'].unique(maintain_order=True)]
     state = levels.follow(nights, _groups(own), rate, rows['event'].to_numpy(),
                           np.unique(rows['node'].to_numpy(), return_inverse=True)[1]).state
@@ -174,19 +177,25 @@ def _signs(cells: list[Cell]) -> list[int]:
     return [1 if cell.better == 'higher' else -1 for cell in cells]
 
 
-def _table(frame: pl.DataFrame) -> tuple[Nights, pl.DataFrame]:
-    """The nights of all cells of the frame, cell by cell, and a row of each: cell, night, label, node, event."""
+def _table(frame: pl.DataFrame, of: list[Cell], system: str
+           ) -> tuple[Nights, pl.DataFrame, dict[int, list[Change]]]:
+    """The nights of all cells of the frame, cell by cell, and a row of each: cell, night, label, node, event.
+
+    The last are the changes since which a cell learns anew, by its place among the cells ``of``."""
     if frame['again'].any():         # a night without a run of its own is none
         frame = _without_others(frame.filter(~pl.col('again').all().over('cell', 'night')))
     frame = frame.with_columns(at=pl.struct('cell', 'night').rle_id())
     at, again, value = (frame[column].to_numpy() for column in ('at', 'again', 'value'))
     first = np.flatnonzero(np.diff(at.astype(int), prepend=-1))
-    rows = frame[first].with_columns(event=_event())
+    rows = frame[first]
+    event, anew = events.of_nights(rows, of, system)
+    rows = rows.with_columns(event=event)
     cells = rows['cell'].to_numpy().astype(int)
     begins = np.flatnonzero(np.diff(cells, prepend=-1))
     start, signs = np.append(begins, len(first)), rows['sign'].to_numpy()[begins]
     when = rows['night'].rank('dense').to_numpy().astype(int)
-    return Nights.of(start, at, value, again, signs, when), rows.select('cell', 'night', 'label', 'node', 'event')
+    rows = rows.select('cell', 'night', 'label', 'node', 'event')
+    return Nights.of(start, at, value, again, signs, when), rows, anew
 
 
 def _without_others(frame: pl.DataFrame) -> pl.DataFrame:
@@ -198,26 +207,15 @@ def _without_others(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_row_index('row').join(others, on='row', how='anti', maintain_order='left').drop('row')
 
 
-def _event() -> pl.Expr:
-    """Return what happened to a cell between the night before and this one (parity.stats.levels.EVENTS)."""
-    def before(column: str) -> pl.Expr:
-        return pl.col(column).shift().over('cell')
-    accepted = pl.col('reference').is_not_null() & before('label').is_not_null() \
-        & pl.col('reference').ne_missing(before('reference'))
-    software = (pl.col('software') != before('software')) & (before('software') != '') & (pl.col('software') != '')
-    return pl.when(accepted).then(pl.lit('accepted')) \
-        .when(software).then(pl.lit('software')).otherwise(pl.lit(''))
-
-
 def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
-    """cell, night, label, again, value, node, software, reference, sign: every figure that was known when
-    the session was judged.
+    """cell, night, label, session, again, value, node, software, reference, unit, work, sign: every figure that
+    was known when the session was judged.
 
     ``cell`` is its place among the cells. A night is a session, named by when it began. Reruns (again) belong to
     the night of the session that they confirm. A labelled figure is another one, and left out. No rows where the
     session has no figure."""
     frame = history.load(system).filter(label='').select(
-        *history.CELL, 'session', 'start', 'night', 'rerun_of', 'run', 'value', 'node', 'software', 'reference')
+        *history.CELL, 'session', 'start', 'night', 'rerun_of', 'run', *_OF_RUN)
     wanted = _named(cells).with_columns(pl.Series('sign', _signs(cells), dtype=pl.Int8))
     start = frame.filter(session=session, rerun_of='')['start'].max()
     again = pl.col('rerun_of') != ''
@@ -225,7 +223,7 @@ def _up_to(cells: list[Cell], system: str, session: str) -> pl.DataFrame:
                          | (pl.col('rerun_of') == session))
     known = known.with_columns(again=again, of=pl.when(again).then('rerun_of').otherwise('session'))
     nights = known.filter(~again).unique('session').select(of='session', label='night', night='start')
-    known = known.select(*history.CELL, 'of', 'start', 'run', 'value', 'node', 'software', 'reference', 'again')
+    known = known.select(*history.CELL, 'of', 'start', 'run', *_OF_RUN, 'again')
     joined = known.lazy().join(wanted.lazy(), on=history.CELL, maintain_order='left').select(
-        pl.exclude(history.CELL)).join(nights.lazy(), on='of', maintain_order='left').select(pl.exclude('of'))
+        pl.exclude(history.CELL)).join(nights.lazy(), on='of', maintain_order='left').rename({'of': 'session'})
     return joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True).collect()

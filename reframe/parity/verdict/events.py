@@ -1,0 +1,104 @@
+"""The events of a cell: what happened since the night before, by the names of parity.stats.levels.EVENTS.
+
+Another value is accepted. A person began a level (parity level). The program was given other work: the cell learns
+anew. Other software ran. A node has other hardware under its name. Maintenance changed another of its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from parity.base.text import node_name
+from parity.records import database
+from parity.records.record import Session
+from parity.verdict import acks, by_hand, cause
+from parity.verdict.model import Cell, Change, names
+
+#: Facts of a node, by the events that their change is.
+_KINDS = dict.fromkeys(('processor', 'microcode', 'memory', 'cores'), 'hardware') | dict.fromkeys(
+    ('kernel', 'virtualisation', 'firmware', 'governor', 'clocksource', 'gpu_driver', 'vulnerable', 'mitigations',
+     'cpu quota', 'MPI'), 'maintenance')
+
+
+def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[pl.Series, dict[int, list[Change]]]:
+    """Return the event of each row, '' for none; and what made a cell learn anew last, by its place in ``cells``.
+
+    ``rows``: a night of a cell each, in order: cell, night (Unix time), label, session, node, software, reference,
+    unit, work."""
+    def before(column: str) -> pl.Expr:
+        return pl.col(column).shift().over('cell')
+
+    rows = rows.with_row_index('row').with_columns(since=before('night'), of=before('session'), was=before('unit'))
+    software = (pl.col('software') != before('software')) & (before('software') != '') & (pl.col('software') != '')
+    accepted = pl.col('reference').is_not_null() & before('label').is_not_null() \
+        & pl.col('reference').ne_missing(before('reference'))
+    other = (pl.col('work') != before('work')).fill_null(False)
+    few = 2 * other.sum().over('cell') < pl.len().over('cell')     # what is other work on most nights says nothing
+    asked = rows.filter(other & few | (pl.col('unit') != pl.col('was')))
+    work = _other_work(asked, cells) if len(asked) else {}
+    events = {'work': pl.col('row').is_in([*work]), 'level': pl.col('row').is_in(_by_hand(rows, cells, system)),
+              'accepted': accepted, 'software': software}
+    moved = _of_nodes(rows.filter(pl.col('since').is_not_null()), cells, system)
+    event = pl.coalesce(*(pl.when(holds).then(pl.lit(name)) for name, holds in events.items()),
+                        pl.col('row').replace_strict(moved, default='', return_dtype=pl.String))
+    return rows.select(event=event)['event'], {rows['cell'][row]: changes for row, changes in work.items()}
+
+
+def _other_work(rows: pl.DataFrame, cells: Sequence[Cell]) -> dict[int, list[Change]]:
+    """Return what changed in the work, by row."""
+    known, found = cause.work({*rows['session'], *rows['of']}), {}
+    for row in rows.iter_rows(named=True):
+        key = [getattr(cells[row['cell']], name) for name in cause.WORK]
+        changes = cause.of_work(*(known.get((row[name], *key), '') for name in ('of', 'session')), row['night'])
+        if row['unit'] != row['was'] and row['unit'] and row['was']:
+            changes.append(Change(fact='unit', old=row['was'], new=row['unit'], since=row['night']))
+        if changes:
+            found[row['row']] = changes
+    return found
+
+
+def _by_hand(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> list[int]:
+    """Return the row of the first night of each level that a person began; none for a cell's very first night."""
+    listed, found = by_hand.read(system), []
+    known = acks.by_name(names(cells)) if listed else {}
+    place = {id(cell): at for at, cell in enumerate(cells)} if listed else {}
+    for level in listed:
+        for cell in known.get(level.cell, ()):
+            own = rows.filter(pl.col('cell') == place[id(cell)], pl.col('label').str.head(10) >= str(level.since))
+            found += own.filter(pl.col('since').is_not_null())['row'].to_list()[:1]
+    return found
+
+
+def _of_nodes(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> dict[int, str]:
+    """Return hardware or maintenance, by row, where a node changed since the cell's night before. The same change
+    counts once, on whatever node."""
+    moved = list(_moved(database.sessions(system)))
+    if not moved:
+        return {}
+    types = {'place': pl.String, 'when': pl.Float64, 'kind': pl.String, 'what': pl.String}
+    environs = pl.DataFrame({'cell': range(len(cells)), 'environ': [f'+{cell.environ}' for cell in cells]},
+                            schema_overrides={'cell': rows.schema['cell']})
+    places = pl.concat_list(pl.col('node').str.split(','), 'environ')
+    found = rows.select('row', 'cell', 'node', 'since', 'night').join(environs, on='cell').with_columns(
+        place=places).explode('place', empty_as_null=True).join(
+        pl.DataFrame(moved, types, orient='row'), on='place').filter(
+        (pl.col('when') > pl.col('since')) & (pl.col('when') <= pl.col('night')))
+    found = found.sort('row').filter(pl.struct('cell', 'what').is_first_distinct())
+    return dict(found.group_by('row').agg(pl.col('kind').min()).iter_rows())       # hardware before maintenance
+
+
+def _moved(nights: Sequence[Session]) -> Iterator[tuple[str, float, str, str]]:
+    """Yield node (or + and environment), time, event and words of each fact that changed, the oldest first."""
+    known: dict[str, dict[str, str]] = {}
+    for night in nights:
+        here = {node_name(node): said for node, said in cause.of_nodes(night).items()}
+        used = {environ: said.get('mpi') or {} for environ, said in (night.facts.get('software') or {}).items()}
+        here |= {f'+{environ}': {'MPI': ' '.join(str(mpi[key]) for key in ('name', 'version') if mpi.get(key))}
+                 for environ, mpi in used.items()}
+        for place, said in here.items():
+            if (before := known.get(place)) != said:
+                yield from ((place, night.start, _KINDS[fact], f'{fact} {before[fact]} -> {text}')
+                            for fact, text in said.items() if fact in _KINDS and text
+                            and before and before.get(fact) not in (None, '', text))
+                known[place] = {**(before or {}), **said}

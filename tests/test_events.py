@@ -1,0 +1,94 @@
+"""What happens to a cell between two nights: other work, software, hardware, maintenance, and levels begun by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+import sessions as made
+from parity.report import answer
+from parity.verdict import judge
+from stored import case, day
+
+VALUES = [100.0, 101.0, 99.5, 100.4, 98.9, 100.9, 99.8, 100.2, 101.1, 99.2]
+
+
+def night(stored, hpl: float, facts=None, **other) -> str:
+    return stored.add(case(hpl, executable_opts=['-n', '8'], **other), facts=facts) if 'executable_opts' not in other \
+        else stored.add(case(hpl, **other), facts=facts)
+
+
+def history(stored, count: int = 30, **other) -> None:
+    for n in range(count):
+        night(stored, VALUES[n % 10] + n % 3 / 10, **other)
+
+
+def said(uuid: str = '') -> tuple:
+    verdict = judge.newest(uuid)
+    return verdict, verdict.cells[0], [line for line, _ in answer.lines(verdict)]
+
+
+GIVEN = {'executable_opts': ['-n', '8'], 'executable': 'xhpl', 'env_vars': {'MODE': 'fast', 'PARITY_SESSION': 'abc'}, 'num_tasks': 2,
+         'parity': {'check': 'aaa', 'inputs': {'hpl.dat': '1'}, 'image': 'one.sif', 'sizing': {'hpl': {'n': 100, 'why': 'memory'}}}}
+
+
+@pytest.mark.parametrize('changed, why', [
+    ({'executable_opts': ['-n', '16']}, 'arguments -n 8 -> -n 16'), ({'executable': 'other'}, 'program xhpl -> other'),
+    ({'env_vars': {'MODE': 'slow', 'PARITY_SESSION': 'def'}}, 'variable MODE fast -> slow'),
+    ({'env_vars': {}}, 'variable MODE fast -> none'), ({'num_tasks': 4}, 'ranks 2 -> 4'),
+    ({'parity': {'check': 'bbb'}}, 'check aaa -> bbb'), ({'parity': {'inputs': {'hpl.dat': '2'}}}, 'input hpl.dat 1 -> 2'),
+    ({'parity': {'image': 'two.sif'}}, 'container image one.sif -> two.sif'),
+    ({'parity': {'sizing': {'hpl': {'n': 200, 'why': 'memory'}}}}, 'sizes hpl n=100 -> hpl n=200')])
+def test_a_cell_learns_anew_from_other_work_and_the_first_lines_say_why(stored, changed, why):
+    history(stored, **GIVEN)
+    parity_facts = {**GIVEN['parity'], **changed.get('parity', {})}
+    for _ in range(2):
+        night(stored, 50.0, **{**GIVEN, **changed, 'parity': parity_facts})
+        verdict, cell, lines = said()
+        assert (cell.state, cell.verdict, verdict.exit_code) == ('learning', 'unreferenced', 0), cell
+        assert [change.what for change in cell.anew] == [why] and len(verdict.cells) == 2 and verdict.cells[1].anew
+    fact = why.partition(' -> ')[0].rpartition(' ')[0] if '=' not in why and '-n' not in why else why.split()[0]
+    assert f'2 cells learn anew: {fact} changed on {day(30)}' in lines[:5], lines
+
+
+def test_a_fact_that_older_sessions_did_not_store_is_no_change(stored):
+    history(stored, executable_opts=None)
+    night(stored, 50.0, **GIVEN)
+    night(stored, 50.0, **GIVEN)
+    verdict, cell, lines = said()
+    assert (cell.state, cell.verdict, cell.anew) == ('slow', 'regressed', []) and not any('anew' in line for line in lines)
+
+
+def test_work_that_is_another_on_most_nights_is_judged_as_one(stored):
+    for n in range(32):
+        night(stored, VALUES[n % 10] if n < 30 else 50.0, executable_opts=['--seed', str(n)])
+    _, cell, _ = said()
+    assert (cell.state, cell.verdict) == ('slow', 'regressed')
+
+
+def test_another_unit_is_other_work(stored):
+    history(stored)
+    plan = [{**made.planned(), 'metrics': [{**made.METRICS[0], 'unit': 'Tflop/s'}, made.METRICS[1]]}]
+    noted = {'metrics': {'hpl': {'unit': 'Tflop/s', 'better': 'higher'}, 'latency': {'unit': 'us', 'better': 'lower'}}}
+    stored.add(case(0.1, executable_opts=['-n', '8'], parity=noted), plan=plan)
+    verdict, cell, lines = said()
+    assert (cell.state, cell.verdict, verdict.exit_code) == ('learning', 'unreferenced', 0)
+    assert '1 cell learns anew: unit changed' in lines[:5]
+
+
+MEMORY = {'hostname': 'node01', 'kernel': '6.1', 'memory_bytes': 2**34}
+
+
+@pytest.mark.parametrize('fact, value, kind, what', [
+    ('memory_bytes', 2**33, 'the hardware changed', 'memory 16.0 GiB -> 8.0 GiB on node01'),
+    ('model_name', 'B', 'the hardware changed', 'processor A -> B on node01'), ('kernel', '6.2', 'maintenance was', 'kernel 6.1 -> 6.2 on node01'),
+    ('mitigations', 'on', 'maintenance was', 'mitigations off -> on on node01')])
+def test_a_slowdown_that_comes_with_a_change_of_its_node_is_told_and_names_it_alone(stored, fact, value, kind, what):
+    machine = {'hostname': 'node01', 'kernel': '6.1', 'model_name': 'A', 'memory_bytes': 2**34, 'mitigations': 'off'}
+    for n in range(36):
+        if n == 32:
+            assert f'{kind} on {day(30)}' in said()[1].reason
+        own = {**machine, 'governor': 'a' if n < 20 else 'b' if n < 34 else 'c'}          # maintenance before and since
+        night(stored, VALUES[n % 10] - 20 * (n >= 30), facts={'machine': {**own, **({fact: value} if n >= 30 else {})}})
+    _, cell, lines = said()
+    assert (cell.state, cell.verdict) == ('slow', 'regressed')
+    assert [change.what for change in cell.cause.changes] == [what] and cell.cause.changes[0].when[:10] == day(30)
