@@ -12,8 +12,8 @@ from parity.stats.nights import Nights
 
 #: New false alarms a cell-night: the oracle's, and a system's of a hundred cells.
 RATE, DEFAULT = 1 / 1000, levels.RATE
-#: Nights [series, nights]: slow, neither slow nor fast, a rerun is wanted; and the visible share [series].
-Told = namedtuple('Told', 'slow quiet wanted visible')
+#: Nights [series, nights]: slow, of a known slowdown, neither, run again; the visible share [series].
+Told = namedtuple('Told', 'slow known quiet wanted visible')
 
 
 def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.ndarray | None = None,
@@ -28,8 +28,9 @@ def follow(values: np.ndarray, rate: float = RATE, sign: int = 1, events: np.nda
                       np.full(len(values), sign), np.nonzero(there)[1])
     told = levels.follow(table, np.arange(len(values)) // GROUP, rate,
                          *(each if each is None else each[there] for each in (events, nodes)), accept_after)
-    found = np.zeros((3, *there.shape), dtype=bool)
-    found[:, there] = np.isin(told.state, levels.LOW_NIGHTS), told.state == levels.QUIET, told.reruns
+    found = np.zeros((4, *there.shape), dtype=bool)
+    found[:, there] = (*(np.isin(told.state, each) for each in (levels.LOW_NIGHTS, levels.KNOWN)),
+                       told.state == levels.QUIET, told.reruns)
     return Told(*found, -np.expm1(-np.abs(told.cells.visible)))
 
 
@@ -40,10 +41,10 @@ def per_group(marked: np.ndarray) -> np.ndarray:
     return np.nansum(parts, axis=1) / np.where(known, known, np.nan)
 
 
-def fresh(slow: np.ndarray, first: int = HISTORY, last: int | None = None) -> np.ndarray:
+def fresh(known: np.ndarray, first: int = HISTORY, last: int | None = None) -> np.ndarray:
     """Return alarms that begin after three nights without one, per 1000 nights from ``first`` on [groups]."""
-    before = np.any([np.roll(slow, k, axis=1) for k in (1, 2, 3)], axis=0)
-    return per_group(1000 * (slow & ~before)[:, first:last])
+    before = np.any([np.roll(known, k, axis=1) for k in (1, 2, 3)], axis=0)
+    return per_group(1000 * (known & ~before)[:, first:last])
 
 
 def found(slow: np.ndarray | None, there: np.ndarray, which: np.ndarray, begin: np.ndarray,

@@ -145,8 +145,8 @@ class _Series:
     def _life(self, k: int, state: int, last: int) -> dict[str, Any]:
         """Return the state of the life, and where its slow or fast level begins and was found."""
         episode = self.outcome.cells.lasting.get(k)
-        word = 'comes and goes' if state in (COMES, GOING) else 'normal' if episode is None or episode.wait else \
-            'slow' if episode.depth < 0 else 'fast'
+        word = 'normal' if episode is None or episode.wait else 'slow' if episode.depth < 0 else 'fast'
+        word = 'comes and goes' if k in self.outcome.cells.comes else word
         if word == 'normal':
             return {'state': word}
         if episode:
@@ -184,7 +184,7 @@ class _Series:
         said = f'tonight is {_off(_share(off, sign), off)} the level of {_nights(int(cells.nights[k]))}'
         if cells.began[k]:
             said += f', which began with {_BEGAN[cells.began[k]]} of {self._label(k, since)}'
-        if state == GOING:
+        if k in cells.comes:
             said += f'; {self._spells(k)}'
         said += f'; a slowdown shows from {percent(seen)} on' if seen < 1 else '; no slowdown would show'
         said += f': {reason}' if seen > WANTED and (reason := self._noise(k, last)) else ''

@@ -16,7 +16,7 @@ from parity.stats.bounds import FIRST
 from parity.stats.nights import Nights, median_of, medians
 from parity.stats.noise import BASE, LENGTHS, MEDIAN, MEMORY, NEWEST, Noise, by_chance, rarity
 
-#: The state of a night. COMES, GOING: a low and a good night of a slowdown that comes and goes.
+#: The state of a night. COMES: a low one of what comes and goes; GOING: a good one of a slowdown that is not over.
 TOO_FEW, QUIET, SLOW, FAST, COMES, GOING = -1, 0, 1, 2, 3, 4
 #: What turns a cell red; a slowdown that was told, and is not over.
 LOW_NIGHTS, KNOWN = (SLOW, COMES), (SLOW, COMES, GOING)
@@ -336,11 +336,11 @@ class _Follow:
             e.wait, e.found = 0, t
         if e.depth > 0:
             return FAST
-        return QUIET if e.wait or (self.level[c, self.end[c] - 1] - e.base) / e.depth < 0.5 else SLOW
+        return QUIET if e.wait else SLOW if self._slow_tonight(c, e) else GOING
 
     def _well(self, c: int, e: Episode, t: int) -> bool:
         """Return whether a good night ends a slowdown alone: run again, it is clear of the slow level."""
-        if e.depth > 0:
+        if e.depth > 0 or e.wait:
             return False
         self.wanted[c, t], self.low[c] = True, np.isnan(self.again[c, t])
         effect = self.effect[self.group[c], self.node[c, t]] if self.node is not None else 0.0
@@ -355,7 +355,10 @@ class _Follow:
         if not e and good > _GOOD:
             del self.comes[c]
             return QUIET
-        return COMES if e and (self.level[c, self.end[c] - 1] - e.base) / e.depth >= 0.5 else GOING
+        return COMES if e and self._slow_tonight(c, e) else GOING
+
+    def _slow_tonight(self, c: int, e: Episode) -> bool:
+        return (self.level[c, self.end[c] - 1] - e.base) / e.depth >= 0.5
 
     def _slower(self, c: int, t: int, k: int, size: float, base: float) -> None:
         """Begin a level, if the last nights are a slowdown; also where the cell is slow already."""
