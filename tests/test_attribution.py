@@ -9,6 +9,7 @@ import pytest
 import nights
 import sessions as made
 from nights import cell, facts, figure, frame, rerun
+from parity.base import codes
 from parity.report import answer
 from parity.verdict import cause, judge
 from parity.verdict.model import Attribution, Where
@@ -83,11 +84,18 @@ def test_which_part_of_the_machine_moves_with_the_cells(words, said):
         assert sorted(found.cells) == sorted(f'{case.replace(" ", "")}.{metric}@onebox:virtual' for case, metric in slower)
 
 
-def test_every_case_of_ours_is_in_one_group():
-    for case in ('Hpcc.hpl Npb%benchmark=ep.seconds Stream%threads=one.copy FileCopy%mode=a.rate Fileset%bytes=1.rate Mdtest%span=1.file_stat '
-                 'Imb%benchmark=PingPong%where=within.time_8B OsuAtOnce%where=all-nodes%benchmark=mbw_mr.bandwidth_8B '
-                 'PairsBandwidth%how=in-flight.median Hpcc.randomaccess_mpi Hpcc.beff_ring_random_latency').split():
-        assert cause.group_of(f'{case}@onebox:virtual'), case
+def test_every_cell_of_ours_is_in_a_group(planned):
+    names = [f'{case.case.replace(" ", "")}.{metric.name}' for system in ('local', 'example-slurm') for case in planned(system).cases for metric in case.metrics]
+    assert not [name for name in names if not cause.group_of(f'{name}@onebox:virtual', '')] and len(names) > 1000
+    assert [code.room for code in codes.every() if not code.parts] == ['mpip'], 'it profiles other codes'
+    groups = {name: cause.group_of(name, '') for name in ('Ops%threads=all.double', 'GpuGemm.double_gpu0', 'Blocks%order=random.read_64B',
+                                                     'Fio%access=random.rate', 'Tcp%where=between.rate_4', 'Pingpong%where=within.latency_8B')}
+    assert [*groups.values()] == ['compute', 'compute', 'memory', 'storage', 'network', 'within a node']
+
+
+def test_a_cell_of_a_foreign_check_counts_for_its_subsystem():
+    cells = [cell('regressed', 'Zstd', 'rate', 'compute'), cell('ok', 'Copies', 'rate', 'memory')]
+    assert str(told(own=cells[0], cells=cells).subsystem) == 'compute clock (compute slower, memory not)'
 
 
 def kernels(*by_night: str, nodes=('v3',)):

@@ -11,6 +11,7 @@ from parity.check.gpu import printed
 from parity.check.reader import room
 
 CODE = Code('GPU stream', beside=('cc',), feature='cc', units={'.*': 'GB/s'},
+            parts={'memory': ('GpuStream', 'GpuBabelStream')},
             headlines={r'GpuStream\.triad_gpu0': 'GPU Triad'})
 
 ARRAYS = {'copy': 2, 'mul': 2, 'add': 3, 'triad': 3, 'dot': 2}      # arrays read or written by each kernel

@@ -12,6 +12,7 @@ from parity.check import KERNEL_FIGURES, Code, Gpu, Incomplete, Metric, Read, Wr
 from parity.check.gpu import printed
 
 CODE = Code('GPU products', beside=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'Gflop/s'},
+            parts={'compute': ('GpuGemm',)},
             headlines={r'GpuGemm\.double_matrix_gpu0': 'GPU double precision',
                        r'GpuGemm\.half_matrix_gpu0': 'GPU half precision'})
 

@@ -14,6 +14,7 @@ from parity.machine import gpu
 from parity.machine.gpu import Report
 
 CODE = Code('GPU health', beside=('cc',), feature='cc', units={'clock_gpu.*': 'MHz'},
+            parts={'compute': ('GpuHealth',)},
             headlines={r'GpuHealth\.clock_gpu0': 'GPU clock under load'})
 
 SECONDS = {'quick': 10, 'nightly': 60, 'acceptance': 600}

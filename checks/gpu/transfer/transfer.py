@@ -11,6 +11,7 @@ from parity.check import KERNEL_FIGURES, Code, Gpu, Metric, Read, Wrong, kernel_
 from parity.check.gpu import printed
 
 CODE = Code('GPU transfers', beside=('cc',), feature='cc', units={'.*lowest_over_median': '', '.*': 'GB/s'},
+            parts={'within a node': ('GpuTransfer',)},
             headlines={r'GpuTransfer\.to_device_gpu0': 'host to GPU'})
 
 WAYS = ('to_device', 'from_device', 'to_device_all', 'from_device_all')

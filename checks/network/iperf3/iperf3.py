@@ -16,6 +16,7 @@ from parity.check import Code, Incomplete, Metric, Paired, Sweep, Wrong, by_pair
 CODE = Code('iperf3', spack='iperf3@3.17.1', binaries=('iperf3',), executable='iperf3', package='iperf3',
             beside=('python3',), starts=('--version',), version=r'^iperf (\d+\.\d+)', least=(3, 9),
             units={'.*rate': 'MB/s', 'rtt_.*|jitter': 'us', 'window': 'B', 'loss': '%'},
+            parts={'network': ('Tcp%where=between', 'TcpPairs'), 'within a node': ('Tcp%where=within',)},
             headlines={r'Tcp%where=between%protocol=tcp\.rate_4': 'TCP between two nodes, 4 streams',
                        r'Tcp%where=within%protocol=tcp\.rate_4': 'TCP within a node, 4 streams'})
 

@@ -361,8 +361,8 @@ def _partitions(found: list[Figure], partition: str) -> Where:
 
 
 #: A part of a machine; the groups that each have a slower cell; those whose slower cells support it; and those of
-#: which one was judged and none is slower. A group is a part that a code names for its cells (CODE, parts). The
-#: first rule that fits counts.
+#: which one was judged and none is slower. A group is a part that a code names for its cells (CODE, parts), else a
+#: subsystem. The first rule that fits counts.
 RULES = (
     ('memory', ['memory'], ['memory-bound codes', 'within a node'], ['compute', 'network']),
     ('compute clock', ['compute'], ['memory-bound codes'], ['memory']),
@@ -373,11 +373,11 @@ RULES = (
 )
 
 
-def group_of(name: str) -> str:
-    """Return the group of the cell with this name; '' where it has none."""
+def group_of(name: str, subsystem: str) -> str:
+    """Return the group of the cell with this name; its subsystem where no code names its group."""
     before = name.partition('@')[0]
     return next((part for code in codes.every() for part, patterns in code.parts.items()
-                 if any(re.match(pattern, before) for pattern in patterns)), '')
+                 if any(re.match(pattern, before) for pattern in patterns)), subsystem)
 
 
 def part(cells: Mapping[str, Cell], partition: str) -> Subsystem:
@@ -386,8 +386,8 @@ def part(cells: Mapping[str, Cell], partition: str) -> Subsystem:
     down: dict[str, list[str]] = {}
     for name, cell in cells.items():
         slower = cell.verdict == 'regressed'
-        if cell.partition == partition and (slower or cell.verdict in FINE) and (group := group_of(name)):
-            judged.add(group)
+        if cell.partition == partition and (slower or cell.verdict in FINE):
+            judged.add(group := group_of(name, cell.subsystem))
             if slower:
                 down.setdefault(group, []).append(name)
     for found, needed, support, others in RULES:

@@ -26,7 +26,7 @@ from parity.verdict.cause import group_of
 from parity.verdict.model import several
 
 PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
-#: Groups of cells that tell of another part (cause.group_of); a cell without a group tells of its subsystem.
+#: Groups of cells that tell of another part (cause.group_of); a GPU's cells tell of the GPU.
 _PART = {'memory-bound codes': 'memory', 'within a node': 'memory'}
 #: Figures of jobs on several nodes that count for each of their nodes: the best of so many, of several jobs.
 _JOBS = 5
@@ -130,7 +130,7 @@ def beside(newest: pl.DataFrame, alone: str = '') -> dict[str, dict[str, Beside 
     for *cell, node, software, subsystem, log in newest.select(
             *CELL, 'node', 'software', 'subsystem', 'log').iter_rows():
         partition, _, case, _, metric = cell
-        group = group_of(f'{case.replace(" ", "")}.{metric}') or subsystem
+        group = subsystem if subsystem == 'gpu' else group_of(f'{case.replace(" ", "")}.{metric}', subsystem)
         tables[partition, group if group in PARTS else _PART.get(group, 'other')][(*cell, software)][node] = log
     compared = len(tables) if alone else sum(len(set().union(*cells.values())) for cells in tables.values())
     found: dict[str, dict[str, Beside | None]] = defaultdict(dict)
