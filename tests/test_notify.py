@@ -107,7 +107,7 @@ def test_a_notice_is_sent_on_a_change_only(turns, news):
 def test_what_was_not_measured_again_is_said_so_in_the_reminder():
     (known,), news = after(*[[slow('v2')]] * 2, *[[on('v1')]] * 6)
     assert news[-1] == 'R' and notify.subject('onebox', [], [known]) == 'parity: onebox: still 1 open incident: 1'
-    said, = notify.lines([], [known])
+    said, = notify.lines([], [known], None)
     assert said == 'still open: incident 1: onebox:virtual: compute slower: since 2026-11-18, not measured again on v2 since 2026-11-19'
 
 
@@ -138,12 +138,24 @@ def notifier(site, stored):
     return made
 
 
+@pytest.mark.parametrize('old, new', ((0, 1), (0, 30), (30, 1), (9, 9)))
+def test_a_notice_is_one_screen_and_shows_what_is_new_first(notifier, old, new):
+    own, cells = notifier(), [nights.cell('failed', f'Toy{n} %size={n}', reason=f'no answer from server {n}') for n in range(old + new)]
+    for night in filter(None, (cells[:old], cells)):
+        before = notifier.got() if night is cells and old else ''
+        notifier.tell(own, verdict(*night, mg()))
+    got = notifier.got().removeprefix(before)
+    assert len(got.splitlines()) <= 40 and got.startswith(f'Subject: parity: local: incident {old + 1} new')
+    shown = [line.split()[-1] for line in got.splitlines() if line.startswith('  parity show')]
+    assert shown[0] == str(old + 1)
+
+
 def test_the_command_gets_subject_and_verdict_once_a_change(notifier, capsys):
     own = notifier()
     notifier.tell(own, verdict(hpl('regressed', reason='<b>-8 %\x1b[0m'), mg('failed')))
     got = notifier.got()
     assert got.startswith('Subject: parity: local: incident 1 new, incident 2 new\n\nincident 1, new: onebox:virtual: compute slower\n')
-    assert HPL in got and r'<b>-8 %\x1b[0m' in got and got.endswith('trust   no rate is stated\n')
+    assert got.count('Hpl: gflops') == 1 and r'<b>-8 %\x1b[0m' in got and got.endswith('trust   no rate is stated\n')
     assert capsys.readouterr().out == 'notice sent: parity: local: incident 1 new, incident 2 new\n'
     notifier.tell(own, verdict(hpl('regressed'), mg('failed')))
     assert notifier.got() == got

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from parity.base import paths, strict
@@ -117,7 +117,8 @@ class Notifier:
             if not news and not any(incidents.reminded(incident, now, seconds) for incident in known):
                 return
             headline = subject(self.system, news, known)
-            if why := send(self.notify.command, text(headline, lines(news, known), verdict), self.secrets):
+            notice = text(headline, lines(news, known, verdict), verdict)
+            if why := send(self.notify.command, notice, self.secrets):
                 print(f'parity: notice not sent: {visible(why)}; the next night tries again', file=sys.stderr)
                 return
             print(f'notice sent: {headline}')
@@ -183,14 +184,18 @@ def _noted(**update: float) -> Callable[[Incident], dict[str, float]]:
 
 # ---- the text of a notice
 
-#: Incidents, and cells of each, that are named one by one; the verdict below names the others.
-_NAMED, _CELLS = 20, 5
+#: Incidents, and cells of each, that are named one by one; lines of a notice, and of those before the verdict.
+_NAMED, _CELLS, _SCREEN, _NEWS = 5, 5, 40, 20
 
 
-def text(subject: str, lines: Iterable[str], verdict: Verdict | None) -> str:
-    """Return subject, an empty line, ``lines``, and the verdict as the terminal shows it."""
-    shown = ['', *(line for line, _ in answer.lines(verdict))] if verdict else []
-    return '\n'.join([f'Subject: {subject}', '', *map(visible, lines), *shown, ''])
+def text(subject: str, lines: list[str], verdict: Verdict | None) -> str:
+    """Return subject, an empty line, ``lines``, and the verdict as the terminal shows it: one screen."""
+    most = _NEWS if verdict else _SCREEN - 3
+    if len(lines) > most:
+        lines = [*lines[:most - 1], f'and {len(lines) - most + 1} more lines: parity verdict']
+    above = [f'Subject: {subject}', '', *map(visible, lines)]
+    shown = ['', *(line for line, _ in answer.lines(verdict, most=_SCREEN - len(above) - 1))] if verdict else []
+    return '\n'.join([*above, *shown, ''])
 
 
 def subject(system: str, news: list[tuple[Incident, str]], known: list[Incident]) -> str:
@@ -203,16 +208,20 @@ def subject(system: str, news: list[tuple[Incident, str]], known: list[Incident]
     return f'parity: {system}: ' + (', '.join([*told, *rest]) or f'still {incidents.named(left, "open")}')
 
 
-def lines(news: list[tuple[Incident, str]], known: list[Incident]) -> list[str]:
-    """Return some lines for each incident with news, then the open ones and the known ones."""
+def lines(news: list[tuple[Incident, str]], known: list[Incident], verdict: Verdict | None) -> list[str]:
+    """Return a line for each incident with news, with its cells where the verdict does not show them; then the
+    open ones that it does not show, and the known ones."""
+    shown = {cell.incident for cell in verdict.cells} if verdict else set()
     found = []
     for incident, what in news[:_NAMED]:
         found.append(f'incident {incident.number}, {what}: {incident.title}')
-        found += [f'  {line}' for line in show.of_incident(incident, _CELLS)]
-        found += [f'  parity show {incident.number}']
+        if what != 'over' and incident.number not in shown:
+            found += [f'  {line}' for line in show.of_incident(incident, _CELLS)]
+            found += [f'  parity show {incident.number}']
+    told = {incident.number for incident, _ in news} | (shown if news else set())
+    left = [each for each in known if each.state == 'open' and each.number not in told]
     found += [f'and {len(news) - _NAMED} more'] if len(news) > _NAMED else []
-    told = {incident.number for incident, _ in news}
-    for incident in known:
-        if incident.state == 'open' and incident.number not in told:
-            found.append(f'still open: incident {incident.number}: {incident.title}: {incidents.stands(incident)}')
+    for each in left[:_NAMED]:
+        found.append(f'still open: incident {each.number}: {each.title}: {incidents.stands(each)}')
+    found += [f'still open: {len(left) - _NAMED} more'] if len(left) > _NAMED else []
     return [*found, *filter(None, [incidents.named([i for i in known if i.state == 'known'], 'known')])]

@@ -9,6 +9,8 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate, chain
+from math import inf
 from typing import Any
 
 from parity.base import codes, figures
@@ -336,33 +338,54 @@ def _kind(reason: str) -> str:
 BLOCKS = ' ▏▎▍▌▋▊▉█'
 
 
-def lines(verdict: Verdict, exits: bool = True) -> list[tuple[str, str]]:
-    """Return (text, style) for each line of the answer. ``exits``: parity's program ends with its exit code."""
-    answer, code = of(verdict), verdict.exit_code
-    style = 'bold red' if code else 'bold green'
+def lines(verdict: Verdict, exits: bool = True, most: int | None = None) -> list[tuple[str, str]]:
+    """Return (text, style) for each line of the answer. ``exits``: parity's program ends with its exit code.
+    ``most``: lines. The entries with news come first then, and those that do not fit are counted."""
+    answer = of(verdict)
+    said, notes = list(_top(answer, verdict, exits)), list(_noted(answer.notes))
+    entries = sorted(answer.entries, key=lambda entry: not entry.news) if most else answer.entries
+    shown = [list(_entered(entry)) for entry in entries]
+    room = inf if most is None else most - len(said) - len(notes) - 1
+    some = min(ENTRIES, max(1, sum(end <= room for end in accumulate(map(len, shown)))))
+    said += chain.from_iterable(shown[:some])
+    if len(entries) > some:
+        said.append((f'and {counted(len(entries) - some, "more cause")}: parity verdict --all', ''))
+    said += notes
+    if most is not None and len(said) > most:
+        said[most - 1:] = [(f'and {counted(len(said) - most + 1, "more line")}: parity verdict', '')]
+    return [(visible(text), style) for text, style in said]     # nothing a job printed commands the terminal
+
+
+def _top(answer: Answer, verdict: Verdict, exits: bool) -> Iterator[tuple[str, str]]:
+    """Yield the sentence, the head, the counts and the headlines."""
+    code = verdict.exit_code
     shown = f'  (exit\xa0code\xa0{code})' if code and exits else ''
-    said = [(text.replace('\xa0', ' '), style) for text in _wrapped(answer.sentence + shown)]
+    for text in _wrapped(answer.sentence + shown):
+        yield text.replace('\xa0', ' '), 'bold red' if code else 'bold green'
     age = f' ({figures.duration(verdict.session.age)} old)' if verdict.session.age >= 0 else ''
     head = answer.head.replace(' · session ', f'{age} · session ')
     parts = head.replace(' ', '\xa0').replace('\xa0·\xa0', ' ·\xa0')       # a line ends between parts only
-    said += [(text.replace('\xa0', ' '), '') for text in _wrapped(parts)]
-    said += [(line, '') for line in (answer.counts, *answer.anew) if line]
+    yield from ((text.replace('\xa0', ' '), '') for text in _wrapped(parts))
+    yield from ((line, '') for line in (answer.counts, *answer.anew) if line)
     if answer.headlines:
         shown = 5 if any(each.could for each in answer.headlines) else 3
         table = [['', '', 'this machine', 'could do', 'share'][:shown], *_table(answer.headlines, shown)]
-        said += [('', ''), *((line[2:], '') for line in columns(table, right=(2,)))]
-    for entry in answer.entries[:ENTRIES]:
-        said += [('', ''), (entry.title, 'bold'), *((line, '') for line in columns(entry.figures))]
-        rest = len(entry.cells) - len(entry.figures)
-        said += [(f'  and {counted(rest, "more cell")}', '')] if rest > 0 < len(entry.figures) else []
-        said += [(text, '') for line in (*entry.lines, entry.next) if line for text in _wrapped(line, '  ')]
-    if len(answer.entries) > ENTRIES:
-        said.append((f'and {counted(len(answer.entries) - ENTRIES, "more cause")}: parity verdict --all', ''))
-    width = max(len(label) for label, _ in answer.notes) + 2
-    said.append(('', ''))
-    for label, text in answer.notes:
-        said += [(line, '') for line in _wrapped(text, f'{label:{width}}', ' ' * width)]
-    return [(visible(text), style) for text, style in said]     # nothing a job printed commands the terminal
+        yield from (('', ''), *((line[2:], '') for line in columns(table, right=(2,))))
+
+
+def _entered(entry: Entry) -> Iterator[tuple[str, str]]:
+    yield from (('', ''), (entry.title, 'bold'), *((line, '') for line in columns(entry.figures)))
+    rest = len(entry.cells) - len(entry.figures)
+    if rest > 0 < len(entry.figures):
+        yield f'  and {counted(rest, "more cell")}', ''
+    yield from ((text, '') for line in (*entry.lines, entry.next) if line for text in _wrapped(line, '  '))
+
+
+def _noted(notes: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    width = max(len(label) for label, _ in notes) + 2
+    yield '', ''
+    for label, text in notes:
+        yield from ((line, '') for line in _wrapped(text, f'{label:{width}}', ' ' * width))
 
 
 def _table(headlines: list[Headline], columns: int) -> Iterator[list[str]]:
