@@ -24,6 +24,7 @@ from parity.software.environment import Gpu
 from parity.study import Study
 from parity.system.systems import LimitName, System
 from parity.verdict.acks import Acks
+from parity.verdict.by_hand import Levels
 
 #: Every file, its model and its purpose.
 FILES = (
@@ -35,6 +36,7 @@ FILES = (
     ('systems/NAME/pairs.yaml', Pairs,
      'Partitions declared comparable, and the expected ratios.'),
     ('systems/NAME/acks.yaml', Acks, 'Known faults, acknowledged until a day. `parity ack` writes it.'),
+    ('systems/NAME/levels.yaml', Levels, 'Levels that a person began. `parity level` writes it.'),
     ('systems/NAME/spack/gpu.yaml', Gpu,
      'The GPU codes. The other files in that folder are Spack\'s: packages.yaml, concretizer.yaml, spack.lock.'),
     ('checks/adopt.yaml', Adopt,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sessions as made
+from commands import parity
 from parity.report import answer
 from parity.verdict import judge
 from stored import case, day
@@ -92,3 +93,52 @@ def test_a_slowdown_that_comes_with_a_change_of_its_node_is_told_and_names_it_al
     _, cell, lines = said()
     assert (cell.state, cell.verdict) == ('slow', 'regressed')
     assert [change.what for change in cell.cause.changes] == [what] and cell.cause.changes[0].when[:10] == day(30)
+
+
+HPL = 'Toy.hpl@local:default'
+#: A night of 2021: a level does not begin in the future.
+PAST = -2000
+
+
+def test_a_level_is_begun_by_hand_listed_and_what_it_measures_is_normal(stored, site):
+    stored.count = PAST
+    for n in range(40):
+        night(stored, VALUES[n % 10] - 20 * (n >= 20))
+    assert said()[1].state == 'slow'
+    assert parity('level', '--list').stdout == 'no level was begun by hand\n'
+    file = site.with_name('levels.yaml')
+    file.write_text('# ours\nlevels:\n- {cell: Toy.latency@local:default, why: moved, by: bea, since: 2020-01-01}   # old\n')
+    done = parity('level', 'hpl', '--since', day(PAST + 20), '--why', 'half the memory, as ordered', '--by', 'ana')
+    assert done.returncode == 0 and done.stdout == \
+        f'parity: {HPL}, a level since {day(PAST + 20)} by ana: half the memory, as ordered; {file}\n', done.stderr
+    assert file.read_text().startswith('# ours\n') and '# old' in file.read_text()
+    verdict, cell, _ = said()
+    assert (cell.state, verdict.exit_code) == ('normal', 0) and cell.usual == pytest.approx(80, rel=0.02)
+    assert f'{HPL}   normal   since {day(PAST + 20)} by ana: half the memory, as ordered' in parity('level', '--list', '--system', 'local').stdout
+    night(stored, 60.0)
+    night(stored, 60.0)
+    assert said()[1].state == 'slow'
+
+
+@pytest.mark.parametrize('words, message', [
+    (['Toyy.hlp', '--since', day(PAST + 5), '--why', 'moved'], f"no cell 'Toyy.hlp' in the newest sessions; the nearest: {HPL}"),
+    (['hpl', '--since', '2999-01-01', '--why', 'moved'], '--since 2999-01-01: that day has not come; today is '),
+    (['hpl', '--since', day(PAST), '--why', 'moved'], f'--since {day(PAST)}: the nights of {HPL} begin on {day(PAST)}; valid is a later day, up to '),
+    (['hpl', '--since', 'soon', '--why', 'moved'], "--since 'soon': must be a day such as "),
+    (['hpl', '--since', day(PAST + 5)], "--why '': must say in three letters or more what happened"), ([], 'name the cell: parity level CELL')])
+def test_a_level_that_cannot_be_one_is_refused(stored, site, words, message):
+    stored.count = PAST
+    history(stored, 2)
+    done = parity('level', *words)
+    assert done.returncode == 2 and message in done.stderr and not site.with_name('levels.yaml').exists()
+
+
+@pytest.mark.parametrize('text, message', [
+    (f'levels:\n- {{cell: {HPL}, why: moved, by: bea}}', ':2: levels.0.since: '),
+    (f'levels:\n- {{cell: {HPL}, why: moved, by: bea, since: 2026-11-20}}\n' * 2, ":3: key 'levels' is given twice"),
+    ('levels:\n' + f'- {{cell: {HPL}, why: moved, by: bea, since: 2026-11-20}}\n' * 2, f':3: {HPL} has a level since that day twice')])
+def test_a_bad_file_of_levels_is_an_error_with_its_line(stored, site, text, message):
+    history(stored, 12)
+    site.with_name('levels.yaml').write_text(text)
+    done = parity('verdict')
+    assert done.returncode == 2 and f'levels.yaml{message}' in done.stderr, done.stderr

@@ -12,8 +12,8 @@ from parity.base import errors
 from parity.cli import compare, export, files, jobs, keep, nodes, refs, scaling, software, study, summary
 
 #: The commands as `parity --help` groups them.
-GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'nodes', 'node', 'report', 'notify', 'summary',
-                             'export'),
+GROUPS = {'Every morning': ('verdict', 'show', 'ack', 'unack', 'level', 'nodes', 'node', 'report', 'notify',
+                             'summary', 'export'),
           'References': ('refs', 'detect'),
           'Comparing': ('compare', 'scaling', 'study', 'parse'),
           'Software': ('facts', 'software'),
@@ -60,9 +60,14 @@ ACKED = typer.Argument('', metavar='CELL|INCIDENT', help='The cell or the incide
 UNACKED = typer.Argument(..., metavar='CELL|INCIDENT', help='The cell or the incident, as for parity show.')
 UNTIL = typer.Option('', metavar='DATE', help='The last day on which it holds, such as 2026-12-01.')
 WHY = typer.Option('', metavar='TEXT', help='What is broken, and what is done about it.')
-BY = typer.Option('', metavar='NAME', help='Who acknowledges it; by default the login name.')
+BY = typer.Option('', metavar='NAME', help='Who says so; by default the login name.')
 ACK_SYSTEM = typer.Option('', '--system', help='The system of the cell; --list: of this system only.')
 LIST = typer.Option(False, '--list', help='List what is acknowledged, and how those cells stand.')
+
+LEVEL_OF = typer.Argument('', metavar='CELL', help='The cell, as for parity show.')
+SINCE = typer.Option('', metavar='DATE', help='The first day of the level, such as 2026-11-20.')
+WHY_NEW = typer.Option('', '--why', metavar='TEXT', help='What changed that day.')
+LIST_LEVELS = typer.Option(False, '--list', help='List the levels begun by hand, and how those cells stand.')
 
 NOTIFY_SYSTEM = typer.Option('local', '--system', help='The system whose notices are meant.')
 TEST = typer.Option(False, '--test', help='Send a notice by its command.')
@@ -163,6 +168,19 @@ def take_back(cell: str = UNACKED):
     """
     from parity.cli import ack as command
     command.take_back(cell)
+
+
+@app.command('level')
+def begin_level(cell: str = LEVEL_OF, since: str = SINCE, why: str = WHY_NEW, by: str = BY,
+                system: str = ACK_SYSTEM, listed: bool = LIST_LEVELS):
+    """Begin a level of a cell by hand: from that day on it is judged by what it measures then.
+
+    \b
+    parity level triad@onebox:virtual --since 2026-11-20 --why 'new memory policy, as ordered'
+    parity level --list
+    """
+    from parity.cli import level as command
+    command.listing(system) if listed else command.add(cell, since, why, by, system)
 
 
 @app.command()

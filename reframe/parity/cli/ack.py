@@ -24,33 +24,51 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
         raise UsageError('name the cell or the incident: parity ack CELL|INCIDENT --until DATE --why TEXT; '
                          'parity verdict names them')
     today = datetime.date.today()
-    try:
-        day = datetime.date.fromisoformat(until)
-    except ValueError:
-        later = today + datetime.timedelta(days=14)
-        raise UsageError(f'--until {until!r}: must be a day such as {later}') from None
-    if day < today:
-        raise UsageError(f'--until {day}: that day is over; today is {today}')
-    if len(why.strip()) < 3:
-        raise UsageError(f'--why {why!r}: must say in three letters or more what is broken')
-    by = by or os.environ.get('SUDO_USER') or getpass.getuser()
+    last = day('--until', until, today + datetime.timedelta(days=14))
+    if last < today:
+        raise UsageError(f'--until {last}: that day is over; today is {today}')
+    why, by = reason(why), person(by)
     if wanted.isdecimal():
-        _add_incident(incidents.read(wanted), day, why, by)
+        _add_incident(incidents.read(wanted), last, why, by)
         return
-    if system:
-        wanted = f'{wanted.partition("@")[0]}@{systems.read(system).name}:{wanted.partition(":")[2]}'
-    _, name, cell = show.find(wanted)
+    _, name, cell = show.find(on(wanted, system))
     if cell.verdict == 'missing':
         raise UsageError(f'{name} is missing: {cell.reason}; what never ran cannot be acknowledged '
                          f'(where a code may be absent, name it in waivers of systems/{cell.system}/system.yaml)')
     word = cell.verdict if cell.verdict in acks.BAD else None
     level = acks.level(cell) if word else {}
-    said = acks.Ack(cell=name, until=day, why=why, by=by, since=today, word=word, **level)
+    said = acks.Ack(cell=name, until=last, why=why, by=by, since=today, word=word, **level)
     file = acks.write(cell.system, [said])
     note = '' if word else f'; it is {cell.verdict} now: whatever befalls it until then is taken as known'
     if said.value is not None:
         note = f'; known at {acks.level_shown(cell.unit, said.value, said.expected)}'
     print(visible(f'parity: {name}, acknowledged {said}{note}; {file}'))
+
+
+def day(option: str, text: str, example: datetime.date) -> datetime.date:
+    """Return the day that an option gives. UsageError, with an example, for what is none."""
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f'{option} {text!r}: must be a day such as {example}') from None
+
+
+def reason(why: str) -> str:
+    """Return the text of --why. UsageError for one that says nothing."""
+    if len(why.strip()) < 3:
+        raise UsageError(f'--why {why!r}: must say in three letters or more what happened')
+    return why
+
+
+def person(by: str) -> str:
+    """Return who speaks: --by, else the login name."""
+    return by or os.environ.get('SUDO_USER') or getpass.getuser()
+
+
+def on(wanted: str, system: str) -> str:
+    """Return the name of a cell, on the system that --system gives."""
+    name, _, rest = wanted.partition('@')
+    return f'{name}@{systems.read(system).name}:{rest.partition(":")[2]}' if system else wanted
 
 
 def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> None:

@@ -18,7 +18,7 @@ from parity.refs import accepted
 from parity.rfm import capture
 from parity.session import current, recovery
 from parity.system import systems
-from parity.verdict import acks
+from parity.verdict import acks, by_hand
 
 #: Seconds between two looks at whether a session has ended.
 _PAUSE = 0.5
@@ -43,7 +43,7 @@ def alone(what: str, options: list[str], study: str = '') -> Lock:
 
 
 def everything(plan: Plan) -> None:
-    """Raise UsageError for a problem of the plan, and for references, pairs or acks that fit nothing.
+    """Raise UsageError for a problem of the plan, and for references, pairs, acks or levels that fit nothing.
 
     Report a fault that several files share (a bad -S) for the first."""
     files: dict[str, dict[str, None]] = {}
@@ -55,7 +55,8 @@ def everything(plan: Plan) -> None:
     wrong += [f'{c.file}: {c.check} declares no metrics: it would pass whatever it prints'
               for c in plan.checks if not c.metrics]
     system = systems.read(plan.system)
-    wrong += accepted.problems(system, plan) + pairs.problems(system, plan) + acks.problems(system, plan)
+    for of in (accepted, pairs, acks, by_hand):
+        wrong += of.problems(system, plan)
     if wrong:
         raise UsageError('\n'.join(wrong))
 

@@ -30,4 +30,4 @@ class Levels(Strict):
 
 _FILE = Listed('levels', Levels, 'Levels that a person began: parity level CELL --since DATE --why TEXT',
                'has a level since that day', lambda level: (level.cell, level.since))
-path, read, problems, write, remove = _FILE.path, _FILE.read, _FILE.problems, _FILE.write, _FILE.remove
+read, problems, write = _FILE.read, _FILE.problems, _FILE.write
