@@ -255,6 +255,8 @@ def table(out: Lines, heading: str, row: str, width: int, last: int | None = Non
     _table_ended(out, before, last)
     if (begins := min(found)) > first:
         raise Incomplete(f'line {out.end}: the table begins at {begins} B, not at {first} B')
+    if 0 < begins < first:
+        raise Wrong(f'the table begins at {begins} B, before {first} B')
     return found
 
 

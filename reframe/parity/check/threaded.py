@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
@@ -121,8 +122,8 @@ class Sweep:
 
 
 def by_pair(text: str, disjoint: bool = False) -> dict[tuple[str, str], str]:
-    """Return what the program printed for each pair of nodes; of ``disjoint`` pairs a node has one partner. Raises
-    Incomplete where a pair or the end is absent, or a pair failed, Wrong where one came twice."""
+    """Return what the program printed for each pair of nodes, by name; of ``disjoint`` pairs a node has one partner.
+    Raises Incomplete where a pair or the end is absent, or a pair failed, Wrong where one came twice."""
     out = Lines([line.rstrip('\r') for line in text.split('\n')])     # a checksum may be of any blank
     nodes = out.count(r'parity-pairs 1 nodes (\d+) in-flight \d+')
     failed = out.count(r'parity-pairs-end failed (\d+)', zero=True)
@@ -137,4 +138,9 @@ def by_pair(text: str, disjoint: bool = False) -> dict[tuple[str, str], str]:
     names = {name for pair in found for name in pair}
     if len(names) != nodes or len(found) != (nodes // 2 if disjoint else len(list(combinations(names, 2)))):
         raise Incomplete(f'line {out.end}: {len(found)} pairs of {len(names)} nodes, there are {nodes} nodes')
-    return found
+    return dict(sorted(found.items(), key=lambda pair: _numbers(' '.join(pair[0]))))
+
+
+def _numbers(names: str) -> list[str]:
+    """Return what puts c9 before c10."""
+    return [part.zfill(9) if part.isdecimal() else part for part in re.split(r'(\d+)', names)]
