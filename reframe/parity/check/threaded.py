@@ -122,7 +122,7 @@ class Sweep:
 
 
 def by_pair(text: str, disjoint: bool = False) -> dict[tuple[str, str], str]:
-    """Return what the program printed for each pair of nodes, by name; of ``disjoint`` pairs a node has one partner.
+    """Return what the program printed for each pair of nodes, by name; of ``disjoint`` ones a node is in one.
     Raises Incomplete where a pair or the end is absent, or a pair failed, Wrong where one came twice."""
     out = Lines([line.rstrip('\r') for line in text.split('\n')])     # a checksum may be of any blank
     nodes = out.count(r'parity-pairs 1 nodes (\d+) in-flight \d+')
