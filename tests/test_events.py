@@ -76,20 +76,17 @@ def test_another_unit_is_other_work(stored):
     assert '1 cell learns anew: unit changed' in lines[:5]
 
 
-MEMORY = {'hostname': 'node01', 'kernel': '6.1', 'memory_bytes': 2**34}
-
-
-@pytest.mark.parametrize('fact, value, kind, what', [
-    ('memory_bytes', 2**33, 'the hardware changed', 'memory 16.0 GiB -> 8.0 GiB on node01'),
-    ('model_name', 'B', 'the hardware changed', 'processor A -> B on node01'), ('kernel', '6.2', 'maintenance was', 'kernel 6.1 -> 6.2 on node01'),
-    ('mitigations', 'on', 'maintenance was', 'mitigations off -> on on node01')])
-def test_a_slowdown_that_comes_with_a_change_of_its_node_is_told_and_names_it_alone(stored, fact, value, kind, what):
+@pytest.mark.parametrize('fact, value, kind, what, drop', [
+    ('memory_bytes', 2**33, 'the hardware changed', 'memory 16.0 GiB -> 8.0 GiB on node01', 20),
+    ('model_name', 'B', 'the hardware changed', 'processor A -> B on node01', 20), ('kernel', '6.2', 'maintenance was', 'kernel 6.1 -> 6.2 on node01', 20),
+    ('mitigations', 'on', 'maintenance was', 'mitigations off -> on on node01', 3)])
+def test_a_slowdown_that_comes_with_a_change_of_its_node_is_told_and_names_it_alone(stored, fact, value, kind, what, drop):
     machine = {'hostname': 'node01', 'kernel': '6.1', 'model_name': 'A', 'memory_bytes': 2**34, 'mitigations': 'off'}
     for n in range(36):
-        if n == 32:
+        if n == 34:
             assert f'{kind} on {day(30)}' in said()[1].reason
         own = {**machine, 'governor': 'a' if n < 20 else 'b' if n < 34 else 'c'}          # maintenance before and since
-        night(stored, VALUES[n % 10] - 20 * (n >= 30), facts={'machine': {**own, **({fact: value} if n >= 30 else {})}})
+        night(stored, VALUES[n % 10] - drop * (n >= 30), facts={'machine': {**own, **({fact: value} if n >= 30 else {})}})
     _, cell, lines = said()
     assert (cell.state, cell.verdict) == ('slow', 'regressed')
     assert [change.what for change in cell.cause.changes] == [what] and cell.cause.changes[0].when[:10] == day(30)
@@ -142,3 +139,14 @@ def test_a_bad_file_of_levels_is_an_error_with_its_line(stored, site, text, mess
     site.with_name('levels.yaml').write_text(text)
     done = parity('verdict')
     assert done.returncode == 2 and f'levels.yaml{message}' in done.stderr, done.stderr
+
+
+def test_a_figure_beyond_its_bounds_that_does_other_work_is_not_all_that_changed(stored):
+    bounds = {'refs': {'hpl': (100.0, -0.05, 0.05)}}
+    for n in range(20):
+        stored.add(case(VALUES[n % 10] if n % 4 else 60.0, executable_opts=['-n', '8'], **bounds))
+    stored.add(case(50.0, executable_opts=['-n', '16'], **bounds))
+    verdict, cell, lines = said()
+    assert (cell.verdict, cell.state) == ('regressed', 'learning')
+    assert answer.of(verdict).sentence == 'local:default: compute 50 % slower. 2 cells learn anew: arguments changed.'
+    assert f'  changed: arguments -n 8 -> -n 16 since {day(20)}' in lines

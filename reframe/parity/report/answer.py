@@ -192,7 +192,8 @@ def _sentence(verdict: Verdict, table: list[Row], entries: list[Entry]) -> str:
     judged = sum(_is_judged(row.cell) for row in table)
     blind = sum(row.word == 'blind' for row in table)
     if entries:
-        rest = f'{len(entries) - 1} more below.' if entries[1:] else '' if not judged else \
+        anew = next((f'{line}.' for line in _anew(verdict)), '')
+        rest = f'{len(entries) - 1} more below.' if entries[1:] else anew if anew or not judged else \
             'All else that shows is as it was.' if blind else 'All else is as it was.'
         return f'{entries[0].title}. {rest}'.strip()
     over = [f'Incident {each.number} is over{_why(each)}: {each.title}.' for each in verdict.incidents
