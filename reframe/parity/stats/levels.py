@@ -515,14 +515,19 @@ class _Follow:
         raw = np.where(inside, x + self.effect[g, node], np.nan)
         off = (raw - medians(raw)[:, None])[inside]
         names, which, count = np.unique(node[inside], return_inverse=True, return_counts=True)
-        middle = np.array([np.median(off[which == i]) for i in range(len(names))])
+        middle = _middle(off[np.lexsort((off, which))], np.cumsum(count) - count, count)
         mad, effect = 1.4826 * np.median(np.abs(off - middle[which])), np.zeros_like(self.effect[g])
-        for i, name in enumerate(names):
-            nights = len(np.unique(np.broadcast_to(column, inside.shape)[inside][which == i]))
+        pairs = np.unique(which * len(column) + np.broadcast_to(np.arange(len(column)), inside.shape)[inside])
+        nights = np.bincount(pairs // len(column), minlength=len(names))
+        least, order = np.fmax(_NODE, _SURE * mad / np.sqrt(nights)), np.argsort(off)
+        off, which, others = off[order], which[order], len(off) - count
+        # the median of the others lies between these two
+        lower, upper = off[(others - 1) // 2 * (others > 0)], off[np.fmin(others // 2 + count, len(off) - 1)]
+        far = np.fmax(np.abs(middle - lower), np.abs(middle - upper)) > least
+        for i in np.flatnonzero(far & (nights >= WITHIN) & (2 * count <= len(off))):
             apart = middle[i] - np.median(off[which != i])
-            least = max(_NODE, _SURE * mad / np.sqrt(nights))
-            if nights >= WITHIN and 2 * count[i] <= len(off) and abs(apart) > least:
-                effect[name] = apart * nights / (nights + 2)
+            if abs(apart) > least[i]:
+                effect[names[i]] = apart * nights[i] / (nights[i] + 2)
         moved = effect - self.effect[g]
         if moved.any():
             self.effect[g], self.spells[g], self.moves[g] = effect, _Noted(), _Noted()   # they were the node's
@@ -608,3 +613,8 @@ def _counted(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
             state[t], slow, back = SLOW, float(totals[t - k + 1:t + 1].mean()), 0
             del level[-k:]
     return state
+
+
+def _middle(ordered: np.ndarray, first: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the median of each part of an array, which begins at ``first`` and is in order."""
+    return (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
