@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ FEWEST, MANY = 3, 12
 DROP, DOUBT, CLOSEST = 0.03, 0.1, 0.005
 #: At most one of so many listings, or gates, of sound nodes names a node; chosen by simulation: _MORE.
 CHANCE, _MORE = 1 / 100, 1.1
+#: Nights of a node that a listing takes. A night counts as at most so many standard errors from the node's median.
+NIGHTS, _CLIP = 8, 2.0
+#: Before any night is known, one in 50 is an outlier; that counts as much as 25 nights.
+_OUTLIERS, _WEIGHT = 0.02, 25
 
 
 class Beside(NamedTuple):
@@ -60,13 +65,78 @@ def beside(logs: np.ndarray, chance: float) -> list[Beside | None]:
     return found
 
 
+def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
+           only: np.ndarray | None = None) -> list[Beside | None]:
+    """Return how each node stands in one part by its nights; None where fewer than FEWEST peers have any.
+
+    ``logs`` [nodes, nights]: natural logarithms of a node's speed over that of its peers, NaN where there is none.
+    ``errors``: their standard errors. ``chance``: that a sound node is called slower. ``only``: the places of the
+    nodes that are asked for; the others are None.
+
+    A node's score is the mean of its nights, weighted by their errors; a night counts as _CLIP errors at most from
+    the weighted median. Two things make a node slower. Its score is below its peers' by more than their scores
+    scatter (Student's t). And as many nights drawn from its peers' would have so low a median at ``chance`` only."""
+    known = np.isfinite(logs)
+    weights = np.where(known, errors ** -2.0, 0.0)
+    some = known.any(1)
+    found: list[Beside | None] = [None] * len(logs)
+    if some.sum() <= FEWEST:
+        return found
+    middles = _median(logs, weights)
+    near = np.clip(logs, middles[:, None] - _CLIP * errors, middles[:, None] + _CLIP * errors)
+    with np.errstate(invalid='ignore', divide='ignore'):
+        score = np.where(known, weights * near, 0.0).sum(1) / weights.sum(1)
+        error = np.sqrt(_MORE / weights.sum(1))
+    for node in range(len(logs)) if only is None else only:
+        if not some[node]:
+            continue
+        others = some & (np.arange(len(logs)) != node)
+        centre = float(np.median(score[others]))
+        scatter = max(1.0, _scatter((score[others] - centre) / error[others])[1])
+        each = _told(score[node] - centre, others.sum(), scatter * error[node], chance)
+        if each.slower:
+            pool = np.sort((logs[others] / errors[others])[known[others]])
+            own = logs[node, known[node]], errors[node, known[node]]
+            each = each._replace(slower=_agreed(*own, middles[node], pool) <= chance)
+        found[node] = each
+    return found
+
+
+def _median(logs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the upper weighted median of each row: the first value with more than half of the weight up to it."""
+    order = np.argsort(np.where(weights > 0, logs, np.inf), 1)
+    reached = np.cumsum(np.take_along_axis(weights, order, 1), 1)
+    at = (reached > (0.5 + 1e-9) * reached[:, -1:]).argmax(1)
+    return np.take_along_axis(np.take_along_axis(logs, order, 1), at[:, None], 1)[:, 0]
+
+
+def _agreed(logs: np.ndarray, errors: np.ndarray, middle: float, pool: np.ndarray) -> float:
+    """Return the chance that the weighted median of such nights is as low as ``middle``, where each night is drawn
+    from ``pool``: the nights of the peers, in standard errors, in order. One night of a node is never enough."""
+    if len(logs) < 2:
+        return 1.0
+    below = np.searchsorted(pool, middle / errors, side='right')
+    each = (below + _OUTLIERS * _WEIGHT) / (len(pool) + _WEIGHT)
+    taken, weights = np.array([*product((False, True), repeat=len(logs))]), errors ** -2.0
+    low = taken[taken @ weights > (0.5 + 1e-9) * weights.sum()]
+    return float(np.where(low, each, 1 - each).prod(1).sum())
+
+
+def _scatter(peers: np.ndarray) -> tuple[float, float]:
+    """Return the centre of the peers, and their scatter; of many both are robust, as some may be slow."""
+    if len(peers) < MANY:
+        return float(peers.mean()), float(peers.std(ddof=1))
+    middle, (first, third) = float(np.median(peers)), np.percentile(peers, (25, 75))
+    robust = max(1.4826 * float(np.median(abs(peers - middle))), 0.7413 * (third - first))
+    return middle, (1 + 2 / len(peers)) * robust
+
+
+def _told(drop: float, count: int, scatter: float, chance: float) -> Beside:
+    bar = max(-stdtrit(count - 1, chance) * scatter * np.sqrt(1 + 1 / count), -np.log1p(-DROP))
+    return Beside(float(np.exp(drop)), int(count), float(-np.expm1(-bar)), bool(drop < -bar))
+
+
 def _beside(own: float, peers: np.ndarray, chance: float) -> Beside:
-    count = len(peers)
-    if count < MANY:
-        middle, scatter = float(peers.mean()), float(peers.std(ddof=1))
-    else:       # some may be slow
-        middle, (first, third) = float(np.median(peers)), np.percentile(peers, (25, 75))
-        scatter = (1 + 2 / count) * max(1.4826 * float(np.median(abs(peers - middle))), 0.7413 * (third - first))
-    bar = -stdtrit(count - 1, chance) * _MORE * max(scatter, CLOSEST) * np.sqrt(1 + 1 / count)
-    bar, drop = max(float(bar), -np.log1p(-DROP)), float(own) - middle
-    return Beside(float(np.exp(own - np.median(peers))), count, float(-np.expm1(-bar)), drop < -bar)
+    middle, scatter = _scatter(peers)
+    told = _told(float(own) - middle, len(peers), _MORE * max(scatter, CLOSEST), chance)
+    return told._replace(share=float(np.exp(own - np.median(peers))))

@@ -60,13 +60,13 @@ def of_system(system: System, states: list[NodeState], alone: str = '') -> list[
     ``states``: of `states`. Of the listed nodes and parts together at most one of 1/CHANCE listings names a node
     that is as its peers are."""
     each = figures(system.name)
-    newest, known = latest(each), {node_name(state.name): state for state in states}
+    known = {node_name(state.name): state for state in states}
     last = _last(each)
     alone = node_name(alone)
-    names = sorted({*known, *last, *newest['node'].unique()})
+    parts, gone = listed(each), systems.gone(system, time.time())
+    names = sorted({*known, *last, *parts})
     if alone and alone not in names:
         raise UsageError(f'{system.name}: unknown node {alone!r}; valid: {", ".join(names) or "none is known"}')
-    parts, gone = beside(newest, alone), systems.gone(system, time.time())
     return [Standing(name, known.get(name), *last.get(name, (None, '')), parts.get(name, {}))
             for name in ([alone] if alone else (name for name in names if name not in gone))]
 
@@ -91,13 +91,23 @@ def amiss(system: System, start: float, ran_on: set[str]) -> Iterator[str]:
                    f'since: {gone[node].since}')
 
 
-def figures(system: str) -> pl.DataFrame:
+def figures(system: str, newest: int | None = None) -> pl.DataFrame:
     """Return a row for each cell, node or nodes, and session: `log` is the logarithm of the median of its runs,
-    higher is better. Labelled and disturbed figures are left out."""
+    higher is better. The reruns of a session are its own. Labelled and disturbed figures are left out.
+
+    ``newest``: only so many sessions of each node and subsystem."""
     frame = history.load(system).filter(pl.col('label') == '', pl.col('node') != '', pl.col('value') > 0,
                                         pl.col('better') != '')
+    known = pl.col('rerun_of').is_in(frame['session'].unique().implode())
+    frame = frame.with_columns(session=pl.when(known).then('rerun_of').otherwise('session'))
+    if newest is not None:
+        own = ['node', 'subsystem']
+        last = frame.group_by(*own, 'session').agg(pl.col('start').min()).filter(
+            pl.col('start').rank('dense', descending=True).over(own) <= newest)
+        frame = frame.join(last, on=[*own, 'session'], how='semi', maintain_order='left')
     sign = pl.when(pl.col('better') == 'higher').then(1.0).otherwise(-1.0)
-    return (undistributed(frame).with_columns(log=sign * pl.col('value').log())
+    start = pl.col('start').min().over('session')
+    return (undistributed(frame).with_columns(start, log=sign * pl.col('value').log())
             .group_by(*CELL, 'software', 'node', 'session', maintain_order=True)
             .agg(pl.col('log').median(), pl.col('start').max(), pl.col('subsystem').first())
             .sort('start', maintain_order=True))
@@ -130,8 +140,7 @@ def beside(newest: pl.DataFrame, alone: str = '') -> dict[str, dict[str, Beside 
     for *cell, node, software, subsystem, log in newest.select(
             *CELL, 'node', 'software', 'subsystem', 'log').iter_rows():
         partition, _, case, _, metric = cell
-        group = subsystem if subsystem == 'gpu' else group_of(f'{case.replace(" ", "")}.{metric}', subsystem)
-        tables[partition, group if group in PARTS else _PART.get(group, 'other')][(*cell, software)][node] = log
+        tables[partition, _part(case, metric, subsystem)][(*cell, software)][node] = log
     compared = len(tables) if alone else sum(len(set().union(*cells.values())) for cells in tables.values())
     found: dict[str, dict[str, Beside | None]] = defaultdict(dict)
     for (_, part), cells in tables.items():
@@ -143,6 +152,95 @@ def beside(newest: pl.DataFrame, alone: str = '') -> dict[str, dict[str, Beside 
             if before is None or told and told.share < before.share:
                 found[name][part] = told
     return found
+
+
+def _part(case: str, metric: str, subsystem: str) -> str:
+    group = subsystem if subsystem == 'gpu' else group_of(f'{case.replace(" ", "")}.{metric}', subsystem)
+    return group if group in PARTS else _PART.get(group, 'other')
+
+
+def listed(each: pl.DataFrame) -> dict[str, dict[str, Beside | None]]:
+    """Return each node's parts beside its peers of the same partition, by its newest nights; the worse one of a
+    node in two partitions. ``each``: of `figures`."""
+    tables = _tables(each, peers.NIGHTS)
+    compared = sum(len(names) for names, *_ in tables.values())
+    found: dict[str, dict[str, Beside | None]] = defaultdict(dict)
+    for (_, part), (names, logs, errors) in tables.items():
+        for name, told in zip(names, peers.listed(logs, errors, peers.CHANCE / compared), strict=True):
+            before = found[name].get(part)
+            if before is None or told and told.share < before.share:
+                found[name][part] = told
+    return found
+
+
+def twice(system: str) -> dict[tuple[str, str], float]:
+    """Return the nodes that two listings call slower: today's and an earlier one. They are by (node, part), with
+    their speed as a share of their peers'. No job of a node is in both listings."""
+    tables = _tables(figures(system, 2 * peers.NIGHTS), 2 * peers.NIGHTS)
+    compared = sum(len(names) for names, *_ in tables.values())
+    found: dict[tuple[str, str], float] = {}
+    for (_, part), (names, logs, errors) in tables.items():
+        def named(of: np.ndarray, only: np.ndarray, logs=logs, errors=errors) -> dict[int, float]:
+            """Return the shares of the nodes among ``only`` that are slower by the nights ``of`` each."""
+            taken = np.where(of, logs, np.nan)
+            told = peers.listed(taken, errors, peers.CHANCE / compared, only)
+            return {at: told[at].share for at in only if told[at] and told[at].slower}
+        nights = np.arange(logs.shape[1])
+        now = named(nights < peers.NIGHTS, np.arange(len(names)))
+        left = np.array([*now], int)
+        for newer in range(2, peers.NIGHTS + 1) if left.size else ():   # nights since the earlier listing
+            until = np.full((len(names), 1), peers.NIGHTS)
+            until[left] = newer
+            own = np.isin(np.arange(len(names)), left)[:, None]
+            both = named(nights < until, left)
+            earlier = (nights >= until * own) & (nights < until * own + peers.NIGHTS)
+            for at in named(earlier, np.array([*both], int)):
+                found[names[at], part] = min(now[at], found.get((names[at], part), 1.0))
+            left = np.array([at for at in left if (names[at], part) not in found], int)
+    return found
+
+
+def _tables(each: pl.DataFrame, nights: int) -> dict[tuple[str, str], tuple[list[str], np.ndarray, np.ndarray]]:
+    """Return for each partition and part the nodes, and [nodes, nights] how fast each was in its newest ``nights``
+    there, the newest first: the logarithm of its speed over that of its peers, and its standard error."""
+    kind = ['case', 'metric', 'subsystem']
+    kinds = pl.DataFrame([(*key, _part(*key)) for key in each.select(kind).unique().iter_rows()], orient='row',
+                         schema=dict.fromkeys((*kind, 'part'), pl.String))
+    table, cell = ['partition', 'part'], [*CELL, 'software']
+    night = pl.col('start').rank('dense', descending=True).over(*table, 'node') - 1
+    jobs = _of_nodes(each).join(kinds, on=kind).with_columns(night=night)
+    jobs = jobs.filter(pl.col('night') < nights, pl.col('node').n_unique().over(cell) > peers.FEWEST)
+    jobs = jobs.with_columns(log=pl.col('log') - pl.col('log').median().over(cell))
+    common = pl.col('log').median().over(*table, 'session')         # of a night on which all are slower
+    many = pl.col('node').n_unique().over(*table, 'session') > peers.FEWEST
+    jobs = jobs.with_columns(log=pl.col('log') - pl.when(many).then(common).otherwise(0.0))
+    error = (1.4826 * pl.col('log').abs().median().over(cell)).clip(peers.CLOSEST)
+    jobs = jobs.with_columns(weight=error ** -2.0)
+    mean = (pl.col('log') * pl.col('weight')).sum() / pl.col('weight').sum()
+    key = [*table, 'node', 'night']
+    jobs = jobs.group_by(*key, 'case').agg(log=mean, weight=pl.col('weight').mean())     # of a job
+    jobs = jobs.group_by(key).agg(log=mean, weight=pl.col('weight').sum()).sort(key)
+    found = {}
+    for name, own in jobs.partition_by(table, as_dict=True).items():
+        names = own['node'].unique(maintain_order=True).to_list()
+        at = own['node'].rank('dense').to_numpy() - 1, own['night'].to_numpy()
+        logs, errors = np.full((len(names), nights), np.nan), np.ones((len(names), nights))
+        logs[at], errors[at] = own['log'].to_numpy(), own['weight'].to_numpy() ** -0.5
+        found[name] = names, logs, errors
+    return found
+
+
+def _of_nodes(each: pl.DataFrame) -> pl.DataFrame:
+    """Return the figures by single node. A figure of several nodes is weaker, as a slow partner slows a node down. A
+    node counts with the better one of two jobs after another, and only if they were of different nodes."""
+    several = pl.col('node').str.contains(',', literal=True)
+    jobs = each.filter(several)
+    names = [node.split(',') for node in jobs['node']]
+    jobs = jobs[np.repeat(np.arange(len(jobs)), [*map(len, names)])].with_columns(
+        job='node', node=pl.Series([name for node in names for name in node], dtype=pl.String))
+    before = [pl.col(name).shift(1).over(*CELL, 'software', 'node') for name in ('job', 'log')]
+    jobs = jobs.filter(pl.col('job') != before[0]).with_columns(log=pl.max_horizontal('log', before[1]))
+    return pl.concat([each.filter(~several), jobs.select(each.columns)])
 
 
 def _last(each: pl.DataFrame) -> dict[str, tuple[float, str]]:
