@@ -44,8 +44,8 @@ def lines(system: System, found: list[Standing], unknown: str) -> Iterator[Line]
                + _incidents(each.name, known), 'red' if each.slower else '')
     if any(each.parts for each in found):
         yield ('change beside the peers; !: clear of their scatter by several nights (at most one of 100 '
-               f'listings of sound nodes has a !); ?: not clear, or fewer than {FEWEST} peers have the same case and software',
-               'dim')
+               f'listings of sound nodes has a !); ?: not clear, or fewer than {FEWEST} peers have the same case '
+               'and software', 'dim')
 
 
 def told(system: str, found: Sequence[Standing]) -> list[str]:

@@ -73,9 +73,10 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
     ``errors``: their standard errors. ``chance``: that a sound node is called slower. ``only``: the places of the
     nodes that are asked for; the others are None.
 
-    A node's score is the mean of its nights, weighted by their errors; a night counts as _CLIP errors at most from
-    the weighted median. Two things make a node slower. Its score is below its peers' by more than their scores
-    scatter (Student's t). And as many nights drawn from its peers' would have so low a median at ``chance`` only."""
+    A node's score is the mean of its nights, weighted by their errors; a night counts as _CLIP errors at most
+    from the weighted median. Two things make a node slower. Its score is below its peers' by more than their
+    scores scatter (Student's t). And as many nights drawn from its peers' would have so low a median at
+    ``chance`` only."""
     known = np.isfinite(logs)
     weights = np.where(known, errors ** -2.0, 0.0)
     some = known.any(1)

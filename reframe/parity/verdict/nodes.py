@@ -231,8 +231,8 @@ def _tables(each: pl.DataFrame, nights: int) -> dict[tuple[str, str], tuple[list
 
 
 def _of_nodes(each: pl.DataFrame) -> pl.DataFrame:
-    """Return the figures by single node. A figure of several nodes is weaker, as a slow partner slows a node down. A
-    node counts with the better one of two jobs after another, and only if they were of different nodes."""
+    """Return the figures by single node. A figure of several nodes is weaker, as a slow partner slows a node
+    down. A node counts with the better one of two jobs after another, and only if they were of different nodes."""
     several = pl.col('node').str.contains(',', literal=True)
     jobs = each.filter(several)
     names = [node.split(',') for node in jobs['node']]
