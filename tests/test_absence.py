@@ -114,14 +114,14 @@ def test_what_is_retired_is_not_missed_from_its_day_on(stored, system, entry, fi
     stored.add(*cases, cmdline=NIGHTLY)
     night(stored, 'Toy')
     assert len(missing()) == 2
-    one, = incidents.lived([], incidents.seen(judge.newest(), 'local', 1.0))
+    one, = incidents.after([], incidents.of_verdict(judge.newest(), 'local', 1.0), incidents.near())
     assert [fault.word for fault in one.faults.values()] == ['missing', 'missing']
     for day in (2, 1):
         system(f"[{{{entry}, reason: replaced, since: {store.day(day)}}}]")
         found, gone = judge.newest(), fits and day == 1
         assert len(missing()) == 2 * (not gone) and len(found.retired) == 2 * gone
         assert found.exit_code == (0 if gone else 3) and not found.warnings
-    again, = incidents.lived([one.model_copy(update={'number': 1})], incidents.seen(judge.newest(), 'local', 2.0))
+    again, = incidents.after([one.model_copy(update={'number': 1})], incidents.of_verdict(judge.newest(), 'local', 2.0), incidents.near())
     assert (again.state == 'over') == fits
     stored.add(*cases, cmdline=NIGHTLY)
     assert [bool(re.search(r'system.yaml:\d+: retired: .* is planned again: take the entry out', said)) for said in judge.newest().warnings] == [True] * fits

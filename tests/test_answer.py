@@ -11,9 +11,10 @@ import stored as storing
 from commands import parity, process
 from parity.base import codes
 from parity.base.console import Console, lines, plain
+from parity.records.incidents import Event, Fault, Incident
 from parity.report import answer
 from parity.verdict import judge
-from parity.verdict.model import Event, Fault, Incident, Where
+from parity.verdict.model import Where
 from sessions import case, planned, ran, report, verdict_on
 
 BAND = {'hpl': (100.0, -0.05, 0.05)}

@@ -154,7 +154,7 @@ def test_a_verdict_has_one_entry_for_cells_with_one_cause(stored):
     assert not any(c.cause for c in judge.newest().cells)
     night('bad', 'new', 80.0, 1.8)
     verdict = judge.newest()
-    assert [str(c.cause.where) for c in verdict.cells] == ['cannot be told (only node01 was measured)'] * 2
+    assert [str(c.cause.where) for c in verdict.cells] == ['partition default (slow on node01; no other node was measured)'] * 2
     entry, = answer.of(verdict).entries
     changed, *_, more = [text for text in entry.lines if text.startswith('changed: ')]
     assert changed.startswith('changed: kernel old -> new on node01 since ') and more == 'changed: 3 facts more'

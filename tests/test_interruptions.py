@@ -23,8 +23,9 @@ from parity.nightly import nodes, progress
 from parity.nightly import run as nightly_run
 from parity.nightly.heartbeat import Heartbeat
 from parity.nightly.notify import Notifier
+from parity.records import incidents as table
 from parity.session import recovery
-from parity.verdict import incidents, judge
+from parity.verdict import judge
 
 #: How squeue is asked for the jobs of the user.
 ASKED = f'-h -u {os.getuid()} -o %i|%Z'
@@ -94,7 +95,7 @@ def test_a_nightly_that_is_stopped_ends_reframe_and_judges_what_had_finished(res
     assert code == 4 and f'parity: {said}: what had finished is judged above' in printed.err
     assert {(c.case, c.verdict) for c in judge.newest('new').cells} >= {('Toy', 'unreferenced'), ('Later', 'missing')}
     ends = 'never here: waivers: (a code) or retired: (a case) in systems/local/system.yaml'
-    assert (len(incidents.of_system('local')), ends in printed.out) == ((0, False) if number else (1, True)), 'an operator opens none'
+    assert (len(table.of_system('local')), ends in printed.out) == ((0, False) if number else (1, True)), 'an operator opens none'
     assert (results / 'report' / 'index.html').is_file() and not (results / 'state').exists(), 'no command for notices: nothing is stored'
 
 

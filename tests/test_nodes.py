@@ -18,6 +18,7 @@ from parity.base.errors import UsageError
 from parity.nightly import nodes as turns
 from parity.plan.identity import case_name
 from parity.records import database, history, record
+from parity.records.incidents import Fault
 from parity.records.record import Session
 from parity.scheduler import pbs, scheduled, slurm
 from parity.scheduler.command import NodeState
@@ -25,7 +26,6 @@ from parity.stats import peers
 from parity.system import systems
 from parity.system.systems import Nightly
 from parity.verdict import nodes
-from parity.verdict.model import Fault
 
 RECORDED = Path(__file__).parent / 'recorded'
 NAMES = [f'p{i}' for i in range(1, 7)]

@@ -20,10 +20,11 @@ from parity.base.errors import UsageError
 from parity.compare.model import Outcome
 from parity.nightly import notify
 from parity.nightly.notify import send
+from parity.records.incidents import Incident, Where
 from parity.records.outset import NIGHT as NIGHT_EXTRAS
 from parity.records.outset import RERUN_OF
 from parity.verdict import incidents, judge
-from parity.verdict.model import Attribution, Incident, Where
+from parity.verdict.model import Attribution
 from sessions import case
 from test_report import verdict_of
 
@@ -65,10 +66,10 @@ def after(*turns, news: str = '') -> tuple[list[Incident], str]:
     """The incidents after nights with these cells, and what each night tells. A small letter among ``news``: that could not be sent."""
     known, told = [], ''
     for number, cells in enumerate(turns):
-        night = incidents.seen(verdict(*cells).model_copy(update={'incidents': []}), 'onebox', nights.start(number))
-        known = [each for each in known if each.closed] + incidents.lived(known, night)
+        night = incidents.of_verdict(verdict(*cells).model_copy(update={'incidents': []}), 'onebox', nights.start(number))
+        known = [*(each for each in known if each.closed), *incidents.after([each for each in known if not each.closed], night, incidents.near())]
         known = [each.model_copy(update={'number': each.number or number + 1 + at}) for at, each in enumerate(known)]
-        what = {incidents.untold(each, each.told) for each in known} - {''}
+        what = {incidents.news(each, each.told) for each in known} - {''}
         again = any(incidents.reminded(each, nights.start(number), WEEK) for each in known)
         told += ('W' if what == {'over'} else 'C') if what else 'R' if again else '-'
         if told[-1] != '-' and not news[number:number + 1].islower():
@@ -88,16 +89,16 @@ KNOWN = [hpl('regressed', acknowledged='until ...'), mg()]
     ([BAD, [mg()], [hpl('skipped'), mg()], [hpl('disturbed'), mg()], BAD, GOOD], 'C----W'),      # not measured: stays bad
     ([BAD, [hpl(size='nightly'), mg()], BAD], 'C--'),       # a cell of another size is another cell
     ([BAD, KNOWN, KNOWN, BAD, GOOD], 'C--CW'), ([KNOWN, GOOD], '--'), ([BAD, KNOWN, KNOWN, GOOD], 'C--W'),
-    # well only once the same nodes, or the one that is accused, were measured again
-    ([[slow('v2')], [on('v1')], [on('v3')], [on('v2')]], 'C--W'), ([[slow('v1 v2')], [on('v1 v3')], [on('v2 v3')]], 'C-W'),
-    ([[slow('v2')], [slow('v3')], [on('v3')], [on('v2')]], 'C--W'), ([[slow('v1 v2', 'v2')], [on('v2 v3')]], 'CW'),
+    # a cell ends wherever it ran; a node that is accused is measured again
+    ([[slow('v2')], [on('v1')], [on('v3')]], 'CW-'), ([[slow('v2', 'v2')], [on('v1')], [on('v3')], [on('v2')]], 'C--W'),
+    ([[slow('v2')], [slow('v3')], [on('v3')], [on('v2')]], 'C-W-'), ([[slow('v1 v2', 'v2')], [on('v2 v3')]], 'CW'),
     ([[slow('v1 v2', 'v2')], [on('v1 v3')]], 'C-'),
     # nodes that are not known
     ([[hpl('regressed')], [on('v1')]], 'CW'), ([[slow('v2')], [hpl()]], 'CW'), ([[hpl('missing')], [on('v1')]], 'CW'),
     # not sent: the next night sends it
     ([BAD, BAD, BAD, BAD], 'ccC-'), ([BAD, GOOD, GOOD, GOOD], 'CwW-'), ([BAD, GOOD], 'c-'),
     # not measured for a month: forgotten, and not called well
-    ([BAD, *[[mg()]] * 40], 'C' + 4 * '------R' + 12 * '-'), ([[slow('v2')], *[[on('v1')]] * 32], 'C' + 4 * '------R' + 4 * '-'),
+    ([BAD, *[[mg()]] * 40], 'C' + 4 * '------R' + 12 * '-'), ([[slow('v2', 'v2')], *[[on('v1')]] * 32], 'C' + 4 * '------R' + 4 * '-'),
     ([[hpl(), pair(state)] for state in ('ok', 'regressed', 'insufficient', 'regressed', 'ok')], '-C--W'),
 ])
 def test_a_notice_is_sent_on_a_change_only(turns, news):
@@ -105,10 +106,10 @@ def test_a_notice_is_sent_on_a_change_only(turns, news):
 
 
 def test_what_was_not_measured_again_is_said_so_in_the_reminder():
-    (known,), news = after(*[[slow('v2')]] * 2, *[[on('v1')]] * 6)
+    (known,), news = after(*[[slow('v2', 'v2')]] * 2, *[[on('v1')]] * 6)
     assert news[-1] == 'R' and notify.subject('onebox', [], [known]) == 'parity: onebox: still 1 open incident: 1'
     said, = notify.lines([], [known], None)
-    assert said == 'still open: incident 1: onebox:virtual: compute slower: since 2026-11-18, not measured again on v2 since 2026-11-19'
+    assert said == 'still open: incident 1: v2: compute slower: since 2026-11-18, in order elsewhere, not measured again on v2 since 2026-11-19'
 
 
 def test_an_incident_that_a_clock_ahead_told_is_reminded_of_by_the_right_clock():
@@ -295,7 +296,7 @@ KILLED = 'from parity.nightly import notify; from parity.verdict import judge; n
 
 
 def test_a_kill_between_two_calls_tells_nothing_twice_and_nothing_never(notifier, stored, site):
-    others = [case(name=f'Other{at}', result='fail', fail_phase='run', perfvalues={}, parity={'status': 'failed', 'reason': f'reason {at}'}) for at in range(4)]
+    others = [case(name=f'Other{at}', result='fail', fail_phase='run', perfvalues={}, parity={'status': 'wrong', 'reason': f'reason {at}'}) for at in range(4)]
     stored.add(*others, cmdline=NIGHT)
     notifier('exit 1', on_incident='cat >>calls; test $(wc -l <calls) -ne 3 || kill -9 $PPID')
     assert run_python(KILLED, site.parents[2]).returncode == -signal.SIGKILL and len(notifier.got('calls').splitlines()) == 3

@@ -48,7 +48,7 @@ def test_everything_of_a_slow_cell(stored, tmp_path):
     assert said.returncode == 0, said.stderr
     for part in ('REGRESSED   84 Gflop/s   -16.0 % of the reference', f'10, {storing.day(0)} .. {storing.day(9)}', '95.0 .. 105.0 Gflop/s',
                  'node01 · job 17', str(folder), '  WR00 84.0 Gflop/s', r'  a \x1b[31mred\x07 warning',
-                 f'kernel 6.1.187 -> 6.1.192 on node01 since {storing.day(9)}', 'where    cannot be told (only node01 was measured)',
+                 f'kernel 6.1.187 -> 6.1.192 on node01 since {storing.day(9)}', 'where    partition default (slow on node01; no other node was measured)',
                  "rerun: ci/nightly --system local -n '^Toy$'"):
         assert part in said.stdout, f'{part}\n{said.stdout}'
     assert said.stdout.startswith('Toy.hpl@local:default\n') and re.search('nights   [▁-█]{9}▁   84.0 .. 101.0 Gflop/s', said.stdout)

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from commands import parity, process
+from parity.records.incidents import Event, Fault, Incident
 from parity.report import summary
 from parity.verdict import incidents, judge
-from parity.verdict.model import Event, Fault, Incident
 from stored import case
 
 DAY = 86400.0

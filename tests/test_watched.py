@@ -139,7 +139,7 @@ def test_a_figure_of_a_busy_machine_is_shown_and_not_judged_and_calm_runs_are():
     notes = dict(answer.of(verdict).notes)
     assert notes['disturbed'].startswith('2 figures, while others used the CPUs') and notes['trust'].startswith('0 of 2 judged')
     assert '7.6' in '\n'.join(line for line, _ in terminal.table(verdict))
-    assert not incidents.seen(verdict, 'local', 1.0).well.keys() - {incidents.WHOLE}, 'nothing is said to be well'
+    assert not incidents.of_verdict(verdict, 'local', 1.0).well.keys() - {incidents.WHOLE}, 'nothing is said to be well'
 
 
 CERTAIN = {'value': 5.0, 'unit': 'Gflop/s', 'source': 'data sheet', 'certain': True}
@@ -175,10 +175,10 @@ def test_a_cell_disturbed_three_nights_in_a_row_is_said_first_and_ends_3(stored)
     verdict = judge.newest('e')
     assert verdict.cells[0].disturbed_nights == 3 and verdict.exit_code == 3
     assert verdict.trust.startswith('2 disturbed for 3 nights in a row or more; 0 of 2 judged')
-    assert {seen.fault.word for seen in incidents.seen(verdict, 'local', 1.0).bad.values()} == {'disturbed'}
+    assert {seen.fault.word for seen in incidents.of_verdict(verdict, 'local', 1.0).bad.values()} == {'disturbed'}
     stored('f', case(100.0))
     verdict = judge.newest('f')
-    assert verdict.exit_code == 0 and not incidents.seen(verdict, 'local', 1.0).bad
+    assert verdict.exit_code == 0 and not incidents.of_verdict(verdict, 'local', 1.0).bad
     assert judge.newest('c').cells[0].disturbed_nights == 2
     for number, session in enumerate('xyz'):
         stored(session, case(**BUSY), time_start_unix=start(9) + number)

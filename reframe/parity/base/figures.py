@@ -29,12 +29,21 @@ _AMOUNT = re.compile(rf'(\d+(?:\.\d+)?)\s?({"|".join(_BYTES)})?')
 _LARGE = 10_000
 _SMALL = 0.1
 
+#: Names that stand one by one in a sentence.
+_NAMED = 4
+
 
 def counted(n: int, noun: str, verb: str = '') -> str:
     """Write a count with its noun, and with its verb (are, were): '1 history', '2 figures are'."""
     if n != 1:
         noun = re.sub('s$', 'se', re.sub('(?<![aeo])y$', 'ie', noun)) + 's'
     return f'{n} {noun} {verb if n != 1 else {"are": "is", "were": "was"}[verb]}' if verb else f'{n} {noun}'
+
+
+def several(names: list[str]) -> str:
+    """Return 'v1, v2, v3, v4 and 12 more'."""
+    rest = len(names) - _NAMED
+    return ', '.join(names[:_NAMED]) + (f' and {rest} more' if rest > 0 else '')
 
 
 def number(value: float | None, pad: bool = False) -> str:

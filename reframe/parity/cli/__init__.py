@@ -136,9 +136,10 @@ def show_cell(cell: str = CELL, as_json: bool = JSON, session: str = OF_SESSION)
     from parity.base import console
     from parity.report import show
     if cell.isdecimal():
-        from parity.verdict import incidents
-        one = incidents.read(cell)
-        print(one.model_dump_json(indent=1)) if as_json else console.lines(show.incident_lines(one))
+        from parity.records.incidents import read
+        from parity.report import incidents
+        one = read(cell)
+        print(one.model_dump_json(indent=1)) if as_json else console.lines(incidents.lines(one))
         return
     found = show.of_cell(cell, session)
     print(found.model_dump_json(indent=1)) if as_json else console.lines(show.lines(found))

@@ -11,11 +11,13 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.base.figures import counted
 from parity.base.text import visible
 from parity.nightly import notify
+from parity.records import incidents as table
+from parity.records.incidents import Incident
 from parity.records.outset import NAME
+from parity.report import incidents as words
 from parity.report import show
 from parity.system import systems
 from parity.verdict import acks, incidents
-from parity.verdict.model import Incident
 
 
 def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
@@ -29,7 +31,7 @@ def add(wanted: str, until: str, why: str, by: str, system: str) -> None:
         raise UsageError(f'--until {last}: that day is over; today is {today}')
     why, by = reason(why), person(by)
     if wanted.isdecimal():
-        _add_incident(incidents.read(wanted), last, why, by)
+        _add_incident(table.read(wanted), last, why, by)
         return
     _, name, cell = show.find(on(wanted, system))
     if cell.verdict == 'missing':
@@ -89,7 +91,7 @@ def _add_incident(incident: Incident, day: datetime.date, why: str, by: str) -> 
 def take_back(wanted: str) -> None:
     """Take the acknowledgement of a cell, or of an incident, out of acks.yaml. UsageError where there is none."""
     if wanted.isdecimal():
-        incident = incidents.read(wanted)
+        incident = table.read(wanted)
         known = [ack for ack in acks.read(incident.system) if ack.incident == incident.number]
         if not known:
             raise UsageError(f'incident {wanted} is not acknowledged; parity ack --list tells what is')
@@ -143,13 +145,13 @@ def sent(system: str) -> None:
 
 def told(system: str) -> None:
     """Print the incidents that are not over, and when a notice had each."""
-    known = [each for each in incidents.of_system(systems.read(system).name) if not each.closed]
+    known = [each for each in table.of_system(systems.read(system).name) if not each.closed]
     print('' if known else f'{system}: no incident is open\n', end='')
     for each in known:
         when = datetime.datetime.fromtimestamp(each.told_at)
         at = f'told {when:%Y-%m-%d %H:%M}' if each.told_at else 'not told yet'
         ack = f', acknowledged {each.ack}' if each.ack else ''
-        print(visible(f'incident {each.number}, {incidents.stands(each)}{ack}: {each.title} ({at})'))
+        print(visible(f'incident {each.number}, {words.since(each)}{ack}: {each.title} ({at})'))
 
 
 def _has_command(system: str) -> None:

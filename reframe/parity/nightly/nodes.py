@@ -20,7 +20,7 @@ import polars as pl
 
 from parity.base import console, paths
 from parity.base.errors import INFRASTRUCTURE, MISSING, OK, REGRESSED, UsageError
-from parity.base.figures import counted, duration, number
+from parity.base.figures import counted, duration, number, several
 from parity.nightly import guard, run
 from parity.plan import identity
 from parity.records import database, history, outset
@@ -32,7 +32,6 @@ from parity.session import recovery
 from parity.system import systems
 from parity.system.systems import ROTATES, System
 from parity.verdict import nodes
-from parity.verdict.model import several
 from parity.verdict.nodes import Standing
 
 #: Of a session that measures chosen nodes: it confirms no session, and is no night.

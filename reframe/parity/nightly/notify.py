@@ -17,11 +17,15 @@ from parity.base import paths, strict
 from parity.base.errors import InfrastructureError
 from parity.base.figures import counted
 from parity.base.text import visible
-from parity.report import answer, show
+from parity.records import incidents as table
+from parity.records.incidents import Incident
+from parity.report import answer
+from parity.report import incidents as words
+from parity.rfm import store
 from parity.system import secrets, systems
 from parity.system.systems import Command, Notify
 from parity.verdict import incidents, judge
-from parity.verdict.model import Incident, Verdict
+from parity.verdict.model import Verdict
 
 TIMEOUT_SECONDS = 60.0
 #: The same for `on_incident`, which is called for each incident.
@@ -45,12 +49,14 @@ class Notifier:
         """Record and tell what earlier nights did not come to, as they were killed, oldest first. Prints what
         fails and raises nothing."""
         try:
-            known = incidents.of_system(self.system)
-            if any(incidents.untold(each, each.called) or incidents.untold(each, each.told) for each in known):
+            if not paths.database().exists():
+                store.make_database()
+            known = table.of_system(self.system)
+            if any(incidents.news(each, each.called) or incidents.news(each, each.told) for each in known):
                 for why in self._called(known):
                     print(f'parity: warning: {visible(why)}', file=sys.stderr)
                 self.judged(None)
-            for uuid in incidents.unrecorded(self.system):
+            for uuid in table.unrecorded(self.system):
                 print(f'parity: the night of session {uuid[:8]} was killed before it was recorded: it is now',
                       flush=True)
                 self.judged(self.recorded(judge.newest(uuid)))
@@ -84,14 +90,14 @@ class Notifier:
             noted = {incident.number: _noted(called=len(incident.events))}
             if incident.called == len(incident.events) or self.hangs:
                 continue
-            if not self.on_incident or not (news := incidents.untold(incident, incident.called)):
+            if not self.on_incident or not (news := incidents.news(incident, incident.called)):
                 silent |= noted if not self.on_incident or incident.state == 'over' else {}
             elif why := self._call(incident, news):
                 said.append(f'on_incident: {why}; the next night tells it of incident {incident.number} again')
                 self.hangs = said[-1] if why.endswith('killed') else ''
             else:
-                incidents.change(noted)     # at once: a kill must not have it called again
-        incidents.change(silent)
+                table.change(noted)     # at once: a kill must not have it called again
+        table.change(silent)
         return said
 
     def _call(self, incident: Incident, news: str) -> str:
@@ -109,8 +115,8 @@ class Notifier:
                   file=sys.stderr)
 
     def _tell(self, verdict: Verdict | None, now: float) -> None:
-        known = incidents.of_system(self.system)
-        news = [(incident, what) for incident in known if (what := incidents.untold(incident, incident.told))]
+        known = table.of_system(self.system)
+        news = [(incident, what) for incident in known if (what := incidents.news(incident, incident.told))]
         heard = {incident.number: _noted(told=len(incident.events), told_at=now) for incident, _ in news}
         if self.notify:
             seconds = strict.seconds(self.notify.reminder)
@@ -125,7 +131,7 @@ class Notifier:
         for incident in known:
             if incident.state == 'open':
                 heard.setdefault(incident.number, _noted(told_at=now))
-        incidents.change(heard)
+        table.change(heard)
 
     def test(self) -> str:
         """Send a notice that says it is a test; return '' or why it was not sent."""
@@ -205,7 +211,7 @@ def subject(system: str, news: list[tuple[Incident, str]], known: list[Incident]
     rest = [f'{len(news) - _CELLS} more'] if len(news) > _CELLS else []
     if news and not left and all(what == 'over' for _, what in news):
         return f'parity: {system}: all is well again: {", ".join([*told, *rest])}'
-    return f'parity: {system}: ' + (', '.join([*told, *rest]) or f'still {incidents.named(left, "open")}')
+    return f'parity: {system}: ' + (', '.join([*told, *rest]) or f'still {words.named(left, "open")}')
 
 
 def lines(news: list[tuple[Incident, str]], known: list[Incident], verdict: Verdict | None) -> list[str]:
@@ -216,12 +222,12 @@ def lines(news: list[tuple[Incident, str]], known: list[Incident], verdict: Verd
     for incident, what in news[:_NAMED]:
         found.append(f'incident {incident.number}, {what}: {incident.title}')
         if what != 'over' and incident.number not in shown:
-            found += [f'  {line}' for line in show.of_incident(incident, _CELLS)]
+            found += [f'  {line}' for line in words.about(incident, _CELLS)]
             found += [f'  parity show {incident.number}']
     told = {incident.number for incident, _ in news} | (shown if news else set())
     left = [each for each in known if each.state == 'open' and each.number not in told]
     found += [f'and {len(news) - _NAMED} more'] if len(news) > _NAMED else []
     for each in left[:_NAMED]:
-        found.append(f'still open: incident {each.number}: {each.title}: {incidents.stands(each)}')
+        found.append(f'still open: incident {each.number}: {each.title}: {words.since(each)}')
     found += [f'still open: {len(left) - _NAMED} more'] if len(left) > _NAMED else []
-    return [*found, *filter(None, [incidents.named([i for i in known if i.state == 'known'], 'known')])]
+    return [*found, *filter(None, [words.named([i for i in known if i.state == 'known'], 'known')])]

@@ -12,7 +12,8 @@ from pydantic_core import PydanticSerializationError
 from parity.base import files, paths
 from parity.base.text import visible
 from parity.report import answer
-from parity.verdict import incidents, model
+from parity.verdict import model
+from parity.verdict.incidents import turn
 from parity.verdict.model import Row, Verdict
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def junit(verdict: Verdict) -> bytes:
         suites.setdefault(row.place, []).append(row)
     top = _element(None, 'testsuites', name=f'parity {session.system}', time=f'{session.elapsed:.3f}',
                    **_totals(table))
-    turns = [(each, incidents.turn(each, session.uuid)) for each in verdict.incidents]
-    news = ', '.join(f'{each.number} {turn}' for each, turn in turns if turn)
+    turns = [(each, turn(each, session.uuid)) for each in verdict.incidents]
+    news = ', '.join(f'{each.number} {word}' for each, word in turns if word)
     told = {'incidents': news} if news else {}
     for place, own in suites.items():
         suite = _element(top, 'testsuite', name=place, timestamp=session.start[:19], hostname=session.system,

@@ -14,13 +14,15 @@ from math import inf
 from typing import Any
 
 from parity.base import codes, figures
-from parity.base.figures import counted
+from parity.base.figures import counted, several
 from parity.base.strict import Strict
 from parity.base.text import brief, columns, visible
+from parity.records.incidents import Incident
+from parity.report import incidents as words
 from parity.stats.bounds import WANTED
 from parity.verdict import incidents, judge
 from parity.verdict.incidents import BAD
-from parity.verdict.model import WORDS, Cell, Incident, Row, Verdict, rows, several
+from parity.verdict.model import WORDS, Cell, Row, Verdict, rows
 
 #: Characters of a line, figures of an entry, entries, headlines of a subsystem, warnings, known faults.
 WIDTH, FIGURES, ENTRIES, HEADLINES, WARNINGS, KNOWN = 100, 3, 6, 3, 3, 3
@@ -94,10 +96,10 @@ def _entries(table: list[Row], verdict: Verdict) -> Iterator[Entry]:
     """Yield an entry for each cause, the worst word first, then for each broken expectation of a pair."""
     known = {incident.number: incident for incident in verdict.incidents}
     groups = incidents.causes(row for row in table if row.word in BAD and not row.cell.acknowledged)
-    slow = [row.cell for group in groups if group[0].word == 'regressed' for row in _shown(group)]
+    slow = [row.cell for _, group in groups if group[0].word == 'regressed' for row in _shown(group)]
     nights = _nights(slow, verdict.session.uuid) if slow else {}
-    for group in sorted(groups, key=lambda rows: (WORDS.index(rows[0].word), -len(rows))):
-        yield _of(known.get(group[0].cell.incident), _entry(group, nights), verdict)
+    for title, group in sorted(groups, key=lambda each: (WORDS.index(each[1][0].word), -len(each[1]))):
+        yield _of(known.get(group[0].cell.incident), _entry(title, group, nights), verdict)
     for pair in verdict.pairs:
         if pair.state == 'regressed':
             incident = next((each for each in known.values() if incidents.of_pair(pair) in each.faults), None)
@@ -113,7 +115,7 @@ def _of(incident: Incident | None, entry: Entry, verdict: Verdict) -> Entry:
         return entry
     news = incidents.turn(incident, verdict.session.uuid)
     since = datetime.date.fromtimestamp(incident.opened.start)
-    told = f'{entry.title} (incident {incident.number}, {news or f"since {since}"})'
+    told = f'{incident.title} (incident {incident.number}, {news or f"since {since}"})'
     own = entry.next.startswith('parity show')
     return entry.model_copy(update={'incident': incident.number, 'news': news, 'title': told,
                                     'lines': [*entry.lines, *_ends(entry, incident)],
@@ -132,14 +134,13 @@ def _shown(group: list[Row]) -> list[Row]:
     return [row for row in group if row.cell.value is not None][:FIGURES]
 
 
-def _entry(group: list[Row], nights: dict[int, tuple[str, str]]) -> Entry:
+def _entry(title: str, group: list[Row], nights: dict[int, tuple[str, str]]) -> Entry:
     """``nights``: by the cell's id, its last nights and its runs of this one."""
     worst, shown = group[0], _shown(group)
     known = worst.cell.cause
     lines = [worst.reason, *(known.lines(3) if known else [])]
     told = [nights.get(id(row.cell), ('', '')) for row in shown]
-    return Entry(word=worst.word, title=incidents.title([row.cell for row in group]),
-                 cells=[row.name for row in group],
+    return Entry(word=worst.word, title=title, cells=[row.name for row in group],
                  figures=[_figure(row, before) for row, (before, _) in zip(shown, told, strict=True)],
                  lines=[*filter(None, [again for _, again in told[:1]] + lines)],
                  next='' if worst.word == 'missing' else f'parity show {shlex.quote(worst.name)}')
@@ -286,7 +287,7 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
         disturbed = counted(by_word['disturbed'], 'figure')
         yield 'disturbed', f'{disturbed}, while others used the CPUs: shown, not judged'
     acked = [row for row in table if row.cell.acknowledged]
-    yield 'known', incidents.named(sorted({row.cell.incident for row in acked} - {0}), 'known')
+    yield 'known', words.named(sorted({row.cell.incident for row in acked} - {0}), 'known')
     known = [row for row in acked if not row.cell.incident]
     for row in known[:KNOWN]:
         yield 'known', f'{row.name}: acknowledged {row.reason.rpartition("acknowledged ")[2]}'
@@ -296,7 +297,7 @@ def _notes(verdict: Verdict, table: list[Row], entries: list[Entry]) -> Iterator
     over = [each for each in verdict.incidents if incidents.turn(each, verdict.session.uuid) == 'over']
     left = [each for each in verdict.incidents if each.closed is None and each.number not in here]
     yield from (('over', f'incident {each.number}{_why(each)}: {each.title}') for each in over[:FEW])
-    yield from (('open', f'incident {each.number}: {each.title}: {incidents.waits(each)}') for each in left[:FEW])
+    yield from (('open', f'incident {each.number}: {each.title}: {words.waits(each)}') for each in left[:FEW])
     for label, rest in (('over', over[FEW:]), ('open', left[FEW:])):
         yield label, f'{counted(len(rest), "more incident")}: parity verdict --json' if rest else ''
     low = sorted((row for row in table if row.cell.once), key=lambda row: -row.cell.once)

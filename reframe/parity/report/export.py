@@ -15,8 +15,9 @@ from parity.base.errors import NothingMeasured
 from parity.base.text import in_csv, visible
 from parity.plan import PASSED
 from parity.records import database
+from parity.records.incidents import of_system
 from parity.system import systems
-from parity.verdict import incidents, judge
+from parity.verdict import judge
 from parity.verdict.model import WORDS, Verdict
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _of_verdict(add, verdict: Verdict) -> None:
     ended = datetime.datetime.fromisoformat(verdict.session.end).timestamp()
     add('session_end_timestamp', 'When the newest session ended.', ended, 'seconds', system=system)
     add('exit_code', 'The exit code of the newest verdict.', verdict.exit_code, system=system)
-    states = Counter(incident.state for incident in incidents.of_system(system))
+    states = Counter(incident.state for incident in of_system(system))
     for state in ('open', 'known'):
         add('incidents', 'Incidents that are not over.', states[state], system=system, state=state)
 

@@ -6,14 +6,14 @@ import datetime
 import time
 from collections.abc import Iterator, Sequence
 
-from parity.base.figures import change, counted, duration, percent
+from parity.base.figures import change, counted, duration, percent, several
 from parity.base.text import visible
 from parity.records import database
+from parity.records.incidents import Incident, of_system
 from parity.stats.peers import FEWEST
 from parity.system import systems
 from parity.system.systems import System
-from parity.verdict import cause, incidents, nodes
-from parity.verdict.model import Incident, several
+from parity.verdict import cause, nodes
 from parity.verdict.nodes import PARTS, Standing
 
 _DAY = 86400
@@ -26,7 +26,7 @@ Line = tuple[str, str]
 def lines(system: System, found: list[Standing], unknown: str) -> Iterator[Line]:
     """Say which nodes are slower, out of service or unmeasured, then a line for each. ``unknown``: why the
     scheduler does not tell its nodes."""
-    now, known = time.time(), [each for each in incidents.of_system(system.name) if each.state != 'over']
+    now, known = time.time(), [each for each in of_system(system.name) if each.state != 'over']
     yield from ((text, 'bold') for text in told(system.name, found))
     if unknown:
         yield f'the state of the nodes is not known: {visible(unknown)}', 'yellow'
@@ -78,7 +78,7 @@ def of_node(system: System, found: Standing, unknown: str) -> Iterator[Line]:
     if entry := systems.gone(system, now).get(found.name):
         yield f'retired   since {entry.since}: {visible(entry.reason)}', ''
     yield from beside(found)
-    for incident in incidents.of_system(system.name):
+    for incident in of_system(system.name):
         if found.name in incident.nodes:
             yield f'incident  {incident.number} ({incident.state}): {incident.title}', ''
     history = nodes.past(nodes.figures(system.name), found.name, _NIGHTS)

@@ -22,15 +22,16 @@ from markupsafe import Markup
 
 from parity import __version__
 from parity.base import codes, figures, text
+from parity.base.figures import several
+from parity.records.incidents import Incident
 from parity.records.outset import CELL
-from parity.report import answer, drawings, nights, show
+from parity.report import answer, drawings, incidents, nights
 from parity.report.answer import Answered, Entry
 from parity.report.beside import Beside
 from parity.report.drawings import Curve
 from parity.report.nights import LETTERS, Nights, Past
 from parity.report.templates import template
-from parity.verdict import incidents
-from parity.verdict.model import WORDS, Cell, Change, Incident, Row, Verdict, rows, several
+from parity.verdict.model import WORDS, Cell, Change, Row, Verdict, rows
 
 SUBSYSTEMS = (*codes.SUBSYSTEMS, 'other')
 #: Characters of a reason in the table, and on a figure's own page; verdict.json has the whole.
@@ -81,11 +82,10 @@ def render(verdict: Answered, directory: Path, root: Path, beside: Beside | None
 
 def _incident(one: Incident, by_name: dict[str, Line]) -> dict[str, Any]:
     """Return what the page of an incident shows: its place and changes, its life, its cells with their lines."""
-    faults = sorted(filter(lambda fault: fault.cell, one.faults.values()), key=lambda f: (f.well, -f.loss, f.cell))
     when = [f'{datetime.datetime.fromtimestamp(event.start):%Y-%m-%d %H:%M}' for event in one.events]
-    return {'one': one, 'about': show.of_incident(one, 0), 'stands': incidents.stands(one),
+    return {'one': one, 'about': incidents.about(one, 0), 'stands': incidents.since(one),
             'events': list(zip(when, one.events, strict=True)),
-            'cells': [(fault, by_name.get(fault.cell)) for fault in faults]}
+            'cells': [(fault, by_name.get(fault.cell)) for fault in incidents.worst(one)]}
 
 
 def _script(name: str) -> dict[str, str]:

@@ -17,15 +17,14 @@ import polars as pl
 
 from parity.base import figures, paths
 from parity.base.errors import NothingMeasured, UsageError
-from parity.base.figures import counted
 from parity.base.strict import Strict
-from parity.base.text import columns, visible
+from parity.base.text import visible
 from parity.plan import OWN
 from parity.plan.identity import swept_apart
 from parity.records import database, history, outset
 from parity.system import systems
-from parity.verdict import acks, cause, incidents, judge
-from parity.verdict.model import Attribution, Cell, Fault, Incident, Row, Verdict, names
+from parity.verdict import cause, judge
+from parity.verdict.model import Attribution, Cell, Row, Verdict, names
 from parity.verdict.terminal import STYLES
 
 #: Nights that are shown.
@@ -338,48 +337,3 @@ def fitting(wanted: str, known: Iterable[str]) -> list[str]:
     ways = (exact, r'\b.*\b'.join(['', *pieces, '']), '.*'.join(pieces)) if pieces else ()
     found = ([name for name in known if re.search(way, name, re.IGNORECASE)] for way in ways)
     return next(filter(None, found), [])
-
-
-# ---- an incident
-
-#: Changed facts, and cells, that are listed.
-_CHANGES, _CELLS = 4, 40
-
-
-def incident_lines(incident: Incident) -> list[Line]:
-    """Return (text, style) for each line about one incident: what, where, its cells, its life, what to do."""
-    state = incident.state.upper() if incident.state != 'known' else f'KNOWN   acknowledged {incident.ack}'
-    said: list[Line] = [(f'incident {incident.number}   {incident.title}', 'bold'),
-                        (f'{state}   {"" if incident.closed else incidents.stands(incident)}'.rstrip(), ''),
-                        *((line, '') for line in of_incident(incident, _CELLS)), ('', '')]
-    for event in incident.events:
-        when = f'{datetime.datetime.fromtimestamp(event.start):%Y-%m-%d %H:%M}'
-        of = f' · session {event.session[:8]}' if event.session else ''
-        said.append((f'{when}   {event.what}{f": {event.said}" if event.said else ""}{of}', ''))
-    if not incident.closed and any(fault.word in acks.BAD for fault in incident.faults.values()):
-        undo = f'parity unack {incident.number}' if incident.state == 'known' else \
-            f'parity ack {incident.number} --until DATE --why TEXT'
-        said += [('', ''), (undo, '')]
-    return said
-
-
-def of_incident(incident: Incident, most: int) -> list[str]:
-    """Return lines with the place, the part, the changes and at most so many cells of an incident."""
-    told = [f'{label:8} {text}' for label, text in (
-        ('where', str(incident.where) if incident.where.kind else ''), ('part', incident.part),
-        *(('changed', str(change)) for change in incident.changes[:_CHANGES])) if text]
-    faults = sorted((f for f in incident.faults.values() if f.cell), key=lambda f: (f.well, -f.loss, f.cell))
-    if not faults[:most]:
-        return told
-    rest = f'and {counted(len(faults) - most, "more cell")}: parity show {incident.number} --json'
-    return told + columns([*map(_fault, faults[:most])]) + ([rest] if faults[most:] else [])
-
-
-def _fault(fault: Fault) -> tuple[str, ...]:
-    (before, now), unit = figures.alike(fault.unit, fault.expected, fault.value)
-    before = f'{before} -> ' if fault.expected is not None else ''
-    figure = '' if fault.value is None else f'{before}{now} {unit}'
-    bad = f'{"known, " * fault.acknowledged}{fault.word}'
-    word = 'retired' if fault.retired else 'in order again' if fault.well else bad
-    where = f'not measured again on {", ".join(fault.nodes)}' if fault.elsewhere and not fault.well else ''
-    return fault.cell, figure, figures.change(fault.value, fault.expected), word, where

@@ -14,9 +14,10 @@ import polars as pl
 from scipy import special
 
 from parity.base import figures
-from parity.base.figures import counted
+from parity.base.figures import counted, several
 from parity.base.text import visible
 from parity.records import database, history
+from parity.records.incidents import Incident, of_system
 from parity.records.outset import CELL, cell_id
 from parity.records.record import Session
 from parity.report import export, nodes
@@ -24,9 +25,7 @@ from parity.report.answer import WIDTH
 from parity.stats import interval
 from parity.system import systems
 from parity.verdict import budget, judge
-from parity.verdict import incidents as stored
 from parity.verdict import nodes as standing
-from parity.verdict.model import Incident, several
 
 #: An alarm is false where all was well again so many nights later or sooner, and nobody acknowledged it ...
 BY_ITSELF = 3
@@ -54,7 +53,7 @@ def of(system: str, seconds: float) -> tuple[str, list[tuple[str, str]]]:
     since = now - seconds
     every = [night for night in database.sessions(system) if not night.rerun_of]
     nights = [night for night in every if night.start >= since]
-    known = stored.of_system(system)
+    known = of_system(system)
     new = [each for each in known if each.opened.start >= since]
     over = [each for each in known if each.closed and each.closed.start >= since]
     left = [each for each in known if not each.closed]

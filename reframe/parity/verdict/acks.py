@@ -23,9 +23,10 @@ from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
 from parity.base import figures
 from parity.base.strict import Strict
+from parity.records.incidents import Fault
 from parity.records.outset import NAME, cell_id
 from parity.verdict.listed import Entry, Listed
-from parity.verdict.model import Cell, Fault, names
+from parity.verdict.model import Cell, names
 
 #: Words that can be acknowledged. What never ran can not: for codes that may be absent there are waivers.
 BAD = ('wrong', 'impossible', 'regressed', 'failed')

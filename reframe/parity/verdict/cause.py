@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from parity.base import codes
-from parity.base.figures import counted
+from parity.base.figures import counted, several
 from parity.base.text import brief
 from parity.records import database, history
 from parity.records.record import Session
-from parity.verdict.model import Attribution, Cell, Change, Subsystem, Where, names, several
+from parity.verdict.model import Attribution, Cell, Change, Subsystem, Where, names
 
 #: Words of cells that are as fast as they should be.
 FINE = ('ok', 'improved')
@@ -58,20 +58,18 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
     usual = frame.filter(until, label='').select(_COLUMNS).join(wanted, on=_FIGURE, how='semi')
     alike = usual.partition_by(_FIGURE, as_dict=True)
     # many cells ask for the same
-    subsystem = functools.cache(functools.partial(part, names(cells)))
     changed = functools.cache(functools.partial(changes, nights, bad))
     given = functools.cache(work)
 
     def of(cell: Cell) -> Attribution:
-        found, where, moved = alike.get(tuple(getattr(cell, name) for name in _FIGURE)), Where(), Subsystem()
+        found, where = alike.get(tuple(getattr(cell, name) for name in _FIGURE)), Where()
         rows = [] if found is None else found.to_dicts()
         own = [r for r in rows if (r['partition'], r['environ']) == (cell.partition, cell.environ)]
         good, first = _begin(cell, own, session, bad)
         if cell.verdict == 'regressed':
-            known = figures(rows, session, float('-inf') if good is None else good)
-            where, moved = place(known, cell.partition), subsystem(cell.partition)
+            where = place(figures(rows, session, float('-inf') if good is None else good, cell), cell.partition)
         if good is None:
-            return Attribution(where=where, subsystem=moved)
+            return Attribution(where=where)
         was, tonight = (frozenset().union(*(nodes_of(r) for r in own if r['start'] == start))
                         for start in (good, first))
         nodes = {where.name} if where.kind == 'node' else tonight or set(cell.nodes)
@@ -80,9 +78,9 @@ def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: 
         if was and nodes and not was & nodes:
             both = (' '.join(sorted(each)) for each in (was, nodes))
             told.insert(0, Change(fact='nodes', old=next(both), new=next(both), since=first))
-        return Attribution(where=where, subsystem=moved, changes=told)
+        return Attribution(where=where, changes=told)
 
-    return [of(cell) for cell in asked]
+    return parts([of(cell) for cell in asked], asked, cells, bad)
 
 
 def _begin(cell: Cell, own: list[dict], session: str, start: float) -> tuple[float | None, float]:
@@ -256,6 +254,8 @@ ENOUGH = 6
 #: A drop is clear of the noise beyond so many standard deviations, and beyond this share of the median
 #: (on the series of the study of 2012 this found 84 % of 5 % slowdowns in a night, once confirmed by a rerun).
 _SIGMAS, _SHARE = 4.0, 0.03
+#: Of a slow node's figures so many are slow, at least. Slowdowns begin together within so many seconds (3 days).
+_MOST, _TOGETHER = 0.75, 3 * 86400.0
 
 
 def edge(rows: Iterable[Mapping[str, Any]], good: float) -> float | None:
@@ -289,21 +289,31 @@ class Figure(NamedTuple):
     partition: str
     nodes: frozenset[str]
     start: float                     # of its session, Unix time
-    tonight: bool
+    now: bool                        # of tonight, or of the nights of the slow level
     slow: bool
 
 
-def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float) -> list[Figure]:
+def figures(rows: Iterable[Mapping[str, Any]], session: str, good: float, cell: Cell) -> list[Figure]:
     """Return the figures of one case, size and metric that are known to be slow or not, oldest first.
 
     ``rows``: from parity.records.history.load, of all partitions and environments; reruns of ``session`` count
-    as tonight's. ``good``: when the last good night of the cell began."""
+    as tonight's. ``good``: when the last good night of the cell began. All nights of the
+    cell's slow level count. There a figure is slow if it is nearer to such a fall than to the usual figure."""
     groups: dict[tuple, list] = {}
     for row in rows:
         groups.setdefault((row['partition'], row['environ']), []).append(row)
-    found = [Figure(row['partition'], nodes_of(row), row['start'], session in (row['session'], row['rerun_of']),
-                    beyond(row['value'], limit, row['better']))
-             for own in groups.values() if (limit := edge(own, good)) is not None for row in own]
+    level = cell.state == 'slow' and cell.begin and cell.level and cell.usual and cell.level / cell.usual > 0
+
+    def limit(place: tuple, own: list) -> float | None:
+        if not level:
+            return edge(own, good)
+        before = [row['value'] for row in own if row['start'] < cell.begin]
+        if place == (cell.partition, cell.environ):
+            return (cell.level + cell.usual) / 2
+        return median(before) * (1 + cell.level / cell.usual) / 2 if len(before) >= ENOUGH else edge(own, good)
+    found = [Figure(row['partition'], nodes_of(row), row['start'], session in (row['session'], row['rerun_of'])
+                    or bool(level) and row['start'] >= cell.begin, beyond(row['value'], bound, row['better']))
+             for at, own in groups.items() if (bound := limit(at, own)) is not None for row in own]
     return sorted(found, key=lambda f: f.start)
 
 
@@ -312,12 +322,13 @@ def nodes_of(row: Mapping[str, Any]) -> frozenset[str]:
 
 
 def place(found: list[Figure], partition: str) -> Where:
-    """Return where tonight's slow figures in ``partition`` come from."""
+    """Return where the slow figures in ``partition`` come from."""
     own = [f for f in found if f.partition == partition]
-    slow = [f for f in own if f.tonight and f.slow]
+    slow = [f for f in own if f.now and f.slow]
     if not slow:
         return Where(why='no figure of this night is known to be slow')
-    apart = [where for node in _all_nodes(slow) if (where := _apart(node, own))]
+    apart = [where for node in _all_nodes(slow) if 2 * sum(node in f.nodes for f in slow) > len(slow)
+             and (where := _apart(node, own))]
     return apart[0] if len(apart) == 1 else _partitions(found, partition)
 
 
@@ -326,13 +337,15 @@ def _all_nodes(figures: Iterable[Figure]) -> list[str]:
 
 
 def _apart(node: str, own: list[Figure]) -> Where | None:
-    """The node, if its figures are slow tonight and most of those without it were not since its own became so."""
+    """The node, if its figures are slow and most of those without it were not since its own became so.
+
+    Chance may make one figure of four look fine."""
     with_it = [f for f in own if node in f.nodes]
     fine_until = max((f.start for f in with_it if not f.slow), default=float('-inf'))
     since = min((f.start for f in with_it if f.start > fine_until), default=float('inf'))
-    others = [f for f in own if f.nodes and node not in f.nodes and f.start >= since]
+    others = [f for f in own if f.nodes and node not in f.nodes and (f.now or f.start >= since)]
     slow = sum(f.slow for f in others)
-    if 2 * slow >= len(others) or not all(f.slow for f in with_it if f.tonight):
+    if 2 * slow >= len(others) or fmean(f.slow for f in with_it if f.now) < _MOST:
         return None
     where = several(_all_nodes(others))
     return Where(kind='node', name=node, why=f'slow in {slow} of {len(others)} figures on {where}' if slow
@@ -341,22 +354,23 @@ def _apart(node: str, own: list[Figure]) -> Where | None:
 
 def _partitions(found: list[Figure], partition: str) -> Where:
     """All nodes alike: this partition, or every one that measured the same."""
-    tonight: dict[str, list[Figure]] = {}
+    now: dict[str, list[Figure]] = {}
     for figure in found:
-        if figure.tonight:
-            tonight.setdefault(figure.partition, []).append(figure)
-    slow = sorted(name for name, own in tonight.items() if fmean(f.slow for f in own) > 0.5)
-    fine = sorted(tonight.keys() - set(slow))
-    own, nodes = tonight[partition], _all_nodes(tonight[partition])
+        if figure.now:
+            now.setdefault(figure.partition, []).append(figure)
+    slow = sorted(name for name, own in now.items() if fmean(f.slow for f in own) > 0.5)
+    fine = sorted(now.keys() - set(slow))
+    own, nodes = now[partition], _all_nodes(now[partition])
     if partition in fine:
         return Where(why=f'{sum(f.slow for f in own)} of {counted(len(own), "figure")} of this night are slow')
     if fine:
         return Where(kind='partition', name=', '.join(slow), why=f'not slow on {", ".join(fine)}')
     if len(slow) > 1:
         return Where(kind='everything', name=', '.join(slow), why=f'slow on {", ".join(slow)}')
-    if len(nodes) > 1:
+    only = nodes and nodes == _all_nodes(f for f in found if f.partition == partition)
+    if len(nodes) > 1 or only:
         return Where(kind='partition', name=partition,
-                     why=f'slow on {several(nodes)}; no other partition was measured')
+                     why=f'slow on {several(nodes)}; no other {"node" if only else "partition"} was measured')
     return Where(why=f'only {several(nodes) or "an unknown node"} was measured')
 
 
@@ -380,23 +394,40 @@ def group_of(name: str, subsystem: str) -> str:
                  if any(re.match(pattern, before) for pattern in patterns)), subsystem)
 
 
-def part(cells: Mapping[str, Cell], partition: str) -> Subsystem:
-    """Return the part that the judged cells of one partition tell together; ``cells``: all, by name."""
-    judged: set[str] = set()
-    down: dict[str, list[str]] = {}
-    for name, cell in cells.items():
-        slower = cell.verdict == 'regressed'
-        if cell.partition == partition and (slower or cell.verdict in FINE):
-            judged.add(group := group_of(name, cell.subsystem))
-            if slower:
+def parts(found: list[Attribution], asked: list[Cell], cells: list[Cell], bad: float) -> list[Attribution]:
+    """Return the causes with their parts: of slower cells that began together on one node, or in one partition.
+
+    ``found``: the causes of ``asked``. ``cells``: all of the session, which began at ``bad``."""
+    fine: dict[str, set[str]] = {}
+    slower: dict[tuple[str, str], list[tuple[float, str, str]]] = {}
+    places = {id(cell): (cell.partition, cause.where.name if cause.where.kind == 'node' else '')
+              for cell, cause in zip(asked, found, strict=True)}
+    for name, cell in names(cells).items() if any(cell.verdict == 'regressed' for cell in asked) else ():
+        if cell.verdict in FINE:
+            fine.setdefault(cell.partition, set()).add(group_of(name, cell.subsystem))
+        elif cell.verdict == 'regressed':
+            place = places.get(id(cell), (cell.partition, ''))
+            slower.setdefault(place, []).append((cell.begin or bad, name, group_of(name, cell.subsystem)))
+
+    @functools.cache
+    def of(place: tuple[str, str], begin: float) -> Subsystem:
+        down: dict[str, list[str]] = {}
+        for began, name, group in slower[place]:
+            if abs(began - begin) <= _TOGETHER:
                 down.setdefault(group, []).append(name)
+        return part(down, fine.get(place[0], set()))
+    return [cause.model_copy(update={'subsystem': of(places[id(cell)], cell.begin or bad)})
+            if cell.verdict == 'regressed' else cause for cell, cause in zip(asked, found, strict=True)]
+
+
+def part(down: Mapping[str, list[str]], judged: set[str]) -> Subsystem:
+    """Return the part that slower cells tell together, by group, beside the groups that have cells in order."""
     for found, needed, support, others in RULES:
         fine = [group for group in others if group in judged]
-        if down.keys() >= set(needed) and fine and not down.keys() & set(fine):
+        if down.keys() >= set(needed) and fine and not down.keys() & set(others):
             moved = [group for group in (*needed, *support) if group in down]
             return Subsystem(name=found, cells=[cell for group in moved for cell in down[group]],
                              why=f'{" and ".join(moved)} slower, {" and ".join(fine)} not')
-    if not down:
-        return Subsystem()
-    rest = 'these move together in no way that is known' if judged > down.keys() else 'nothing else was judged'
+    rest = 'these move together in no way that is known' if judged - down.keys() else \
+        'nothing else was judged'
     return Subsystem(why=f'slower: {", ".join(down)}; {rest}')

@@ -99,11 +99,11 @@ def _judged(session: Record) -> Verdict:
         from parity.compare import join
         outcomes = join.of_session(system, uuid, planned.cases, confidence=1 - 2 * shared.rate)
     known, over = incidents.at(system.name, uuid, session.start)
-    cells = incidents.numbered(cells, known, uuid) if known else cells
+    cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
     cells, faults = acks.applied(cells, system.name, today, over)
     coverage, trust = _coverage(cells, planned, _absent_programs(session), spack), _trust(cells, shared, session)
     missing, retired, again = _absent(session, session.plan or planned.model_dump(), system)
-    cells = [*cells, *(incidents.numbered(missing, known, uuid) if known else missing)]
+    cells = [*cells, *(incidents.numbered(missing, known, uuid, session.start) if known else missing)]
     counts = Counter(c.verdict for c in cells)
     return Verdict(
         session=_session(session, planned), coverage=coverage, trust=trust, budget=shared, cells=cells,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from parity.base import figures
 from parity.base.strict import Strict
-from parity.base.text import node_name
 from parity.compare.model import Outcome
 from parity.plan import PASSED
+from parity.records.incidents import Change, Incident, Where
 from parity.records.outset import cell_id
 from parity.stats import bounds
 
@@ -28,55 +27,6 @@ WORDS: tuple[Word, ...] = ('wrong', 'impossible', 'regressed', 'failed', 'missin
 State = Literal['', 'learning', 'normal', 'slow', 'fast', 'comes and goes']
 #: Nights in a row after which a disturbed cell is no accident any more.
 TOO_OFTEN = 3
-#: Nodes by their short names; older versions stored full ones.
-NodeNames = Annotated[list[str], AfterValidator(lambda names: [node_name(name) for name in names])]
-#: Nodes that are named one by one in a sentence.
-_NAMED = 4
-
-
-def several(names: list[str]) -> str:
-    """Return 'v1, v2, v3, v4 and 12 more'."""
-    rest = len(names) - _NAMED
-    return ', '.join(names[:_NAMED]) + (f' and {rest} more' if rest > 0 else '')
-
-
-class Change(Strict):
-    """A fact that differs between the last good night and the bad one."""
-
-    fact: str                        # kernel, microcode, mpi, nodes, ...
-    old: str
-    new: str
-    nodes: list[str] = []            # where it changed; none: not a fact of a node
-    since: float                     # when the first session began that had the new value (Unix time)
-
-    @property
-    def when(self) -> str:
-        """Return when that session began, local time."""
-        return f'{datetime.datetime.fromtimestamp(self.since):%Y-%m-%d %H:%M}'
-
-    def concerns(self, nodes: Iterable[str]) -> bool:
-        """Return whether it is a fact of one of these nodes, or of no node."""
-        return not self.nodes or not set(map(node_name, nodes)).isdisjoint(map(node_name, self.nodes))
-
-    @property
-    def what(self) -> str:
-        return f'{self.fact} {self.old} -> {self.new}' + (f' on {several(self.nodes)}' if self.nodes else '')
-
-    def __str__(self) -> str:
-        return f'{self.what} since {self.when[:10]}'
-
-
-class Where(Strict):
-    """One node, one partition or everything; '' where that is not known. ``why`` is the evidence."""
-
-    kind: Literal['node', 'partition', 'everything', ''] = ''
-    name: str = ''
-    why: str = ''
-
-    def __str__(self) -> str:
-        named = {'node': f'this node: {self.name}', 'partition': f'partition {self.name}',
-                 'everything': 'everything', '': 'cannot be told'}[self.kind]
-        return f'{named} ({self.why})' if self.why else named
 
 
 class Subsystem(Strict):
@@ -214,77 +164,6 @@ class Budget(Strict):
     pairs: int = 0                   # figures that declared pairs speak of
     rate: float = 1 / 30
     bounds_alone: int = 0            # cells without a history: stats.bounds.CHANCE instead of ``rate``
-
-
-class Fault(Strict):
-    """A cell, a pair or the night itself within an incident, as it was measured last."""
-
-    word: str
-    since: float                     # Unix times: when it became so, when it was last measured so
-    seen: float
-    cell: str = ''                   # as `parity show` takes it; '' for a pair and for a night
-    value: float | None = None
-    expected: float | None = None    # the value that judged it
-    unit: str = ''
-    level: tuple[float, float] | None = None     # value and expected as they were told
-    loss: float = 0.0                # the share by which it is worse
-    nodes: NodeNames = []            # where; it is over once all were measured again, and are in order
-    well: bool = False               # it was measured again, and is in order; or it is retired
-    retired: str = ''                # its nodes or its cell, if that ended it
-    elsewhere: bool = False          # since then it was in order, but on other nodes
-    acknowledged: bool = False
-
-
-class Event(Strict):
-    """A turn in the life of an incident; a notice tells `new`, `worse`, `due` and `over`."""
-
-    what: Literal['new', 'joined', 'worse', 'known', 'due', 'over']
-    session: str                     # '' where a night stored none, and for a person's word
-    start: float                     # of the session, Unix time
-    said: str = ''
-
-
-class Incident(Strict):
-    """Faults with one place, one part and one change, from the night that found them until all are well."""
-
-    number: int                      # of this results database, never used again
-    uuid: str                        # the same in every database that it is merged into
-    system: str
-    state: Literal['open', 'known', 'over'] = 'open'
-    key: list[str]                   # what its cells have in common, the word first
-    title: str = ''                  # 'c3: memory 8.5 % slower', as it was last
-    where: Where = Where()
-    part: str = ''                   # of the machine; '' where it is not known
-    changes: list[Change] = []
-    faults: dict[str, Fault] = {}    # by cell and size
-    events: list[Event] = []         # oldest first
-    ack: str = ''                    # until when, by whom and why it is known
-    told: int = 0                    # so many events were told
-    called: int = 0                  # and given to `on_incident`
-    told_at: float = 0.0             # when it was told last, Unix time
-
-    @property
-    def opened(self) -> Event:
-        return self.events[0]
-
-    @property
-    def closed(self) -> Event | None:
-        return self.events[-1] if self.state == 'over' else None
-
-    @property
-    def cells(self) -> list[str]:
-        """Return the names of its cells."""
-        return list(dict.fromkeys(fault.cell for fault in self.faults.values() if fault.cell))
-
-    @property
-    def nodes(self) -> list[str]:
-        """Return the nodes that are to blame; none where it is no node's."""
-        return [node_name(name) for name in self.where.name.split(', ')] if self.where.kind == 'node' else []
-
-    @property
-    def loss(self) -> float:
-        """Return the largest share by which one of its cells is worse now."""
-        return max((fault.loss for fault in self.faults.values() if not fault.well), default=0.0)
 
 
 class Verdict(Strict):

@@ -71,8 +71,8 @@ def _joined(cell: Cell, tonight: Tonight) -> dict[str, Any]:
         if word == 'regressed' and told.verdict != 'regressed' and not told.alone:
             word, reason = 'ok', f'{reason} tonight: by chance'
         elif told.alone and told.verdict != 'regressed':
-            update |= {'state': 'slow', 'begin': tonight.start, 'found': tonight.start} if word == 'regressed' \
-                else {'once': abs(told.value / told.baseline - 1)}
+            slow = {'state': 'slow', 'begin': tonight.start, 'found': tonight.start, 'level': told.value}
+            update |= slow if word == 'regressed' else {'once': abs(told.value / told.baseline - 1)}
     if told.verdict == 'regressed' or (told.verdict == 'improved' and word in ('ok', 'unreferenced')) \
             or (word == 'unreferenced' and told.verdict in ('ok', 'blind')):
         word, reason = told.verdict, sentence(reason, told.why)

@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 
 from parity.base.errors import UsageError, near
+from parity.base.figures import several
 from parity.base.text import node_name
 from parity.plan.identity import DISTRIBUTED
 from parity.records import database, history
-from parity.records.outset import CELL
+from parity.records.outset import CELL, cell_id
 from parity.scheduler import command, pbs, slurm
 from parity.scheduler.command import NodeState, SchedulerError
 from parity.stats import peers
@@ -23,7 +24,6 @@ from parity.stats.peers import Beside
 from parity.system import systems
 from parity.system.systems import ROTATES, Partition, System
 from parity.verdict.cause import group_of
-from parity.verdict.model import several
 
 PARTS = ('compute', 'memory', 'network', 'storage', 'gpu', 'other')
 #: Groups of cells that tell of another part (cause.group_of); a GPU's cells tell of the GPU.
@@ -111,6 +111,14 @@ def figures(system: str, newest: int | None = None) -> pl.DataFrame:
             .group_by(*CELL, 'software', 'node', 'session', maintain_order=True)
             .agg(pl.col('log').median(), pl.col('start').max(), pl.col('subsystem').first())
             .sort('start', maintain_order=True))
+
+
+def since(system: str, node: str, start: float) -> dict[str, float]:
+    """Return the newest figure of each cell, named with its size, that a job on the node measured after ``start``
+    (Unix time)."""
+    rows = undistributed(history.load(system)).filter(
+        pl.col('label') == '', pl.col('start') > start, pl.col('node').str.split(',').list.contains(node))
+    return {f'{cell_id(row, True)} ({row["size"]})': row['value'] for row in rows.iter_rows(named=True)}
 
 
 def undistributed(frame: Frame) -> Frame:

@@ -1,0 +1,256 @@
+"""The table of incidents in the results database: read, write and change them; which nights they know.
+
+ci/nightly writes it at its end, and `parity ack`. One JSON text is an incident."""
+
+from __future__ import annotations
+
+import datetime
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, model_validator
+
+from parity.base import paths
+from parity.base.errors import InfrastructureError, UsageError
+from parity.base.figures import several
+from parity.base.strict import Strict
+from parity.base.text import node_name
+from parity.records import database
+
+#: Nodes by their short names; older versions stored full ones.
+NodeNames = Annotated[list[str], AfterValidator(lambda names: [node_name(name) for name in names])]
+
+
+class Change(Strict):
+    """A fact that differs between the last good night and the bad one."""
+
+    fact: str                        # kernel, microcode, mpi, nodes, ...
+    old: str
+    new: str
+    nodes: list[str] = []            # where it changed; none: not a fact of a node
+    since: float                     # when the first session began that had the new value (Unix time)
+
+    @property
+    def when(self) -> str:
+        """Return when that session began, local time."""
+        return f'{datetime.datetime.fromtimestamp(self.since):%Y-%m-%d %H:%M}'
+
+    def concerns(self, nodes: Iterable[str]) -> bool:
+        """Return whether it is a fact of one of these nodes, or of no node."""
+        return not self.nodes or not set(map(node_name, nodes)).isdisjoint(map(node_name, self.nodes))
+
+    @property
+    def what(self) -> str:
+        return f'{self.fact} {self.old} -> {self.new}' + (f' on {several(self.nodes)}' if self.nodes else '')
+
+    def __str__(self) -> str:
+        return f'{self.what} since {self.when[:10]}'
+
+
+class Where(Strict):
+    """One node, one partition or everything; '' where that is not known. ``why`` is the evidence."""
+
+    kind: Literal['node', 'partition', 'everything', ''] = ''
+    name: str = ''
+    why: str = ''
+
+    def __str__(self) -> str:
+        named = {'node': f'this node: {self.name}', 'partition': f'partition {self.name}',
+                 'everything': 'everything', '': 'cannot be told'}[self.kind]
+        return f'{named} ({self.why})' if self.why else named
+
+
+class Fault(Strict):
+    """A cell, a pair or a whole night within an incident, as it was measured last."""
+
+    word: str
+    since: float                     # Unix times: when it began, when it was measured last
+    seen: float
+    found: float = 0.0               # when its level, or the newest drop below that, was found
+    cell: str = ''                   # as `parity show` takes it; '' for a pair and for a night
+    part: str = ''                   # of the machine: the cell's subsystem
+    value: float | None = None       # the level of a slow cell; else the figure
+    expected: float | None = None    # the value that judged it
+    unit: str = ''
+    loss: float = 0.0                # the share by which it is worse
+    nodes: NodeNames = []            # where it ran; the slow node where one is
+    well: bool = False               # it ended, or it is retired
+    retired: str = ''                # its nodes or its cell, if that ended it
+    acknowledged: bool = False
+
+    @model_validator(mode='before')
+    @classmethod
+    def _of_older_versions(cls, stored: Any) -> Any:
+        gone = {'level', 'outgrown', 'elsewhere'}
+        return {name: stored[name] for name in stored if name not in gone} if isinstance(stored, dict) else stored
+
+
+class Event(Strict):
+    """A turn in the life of an incident: a notice has `new`, `also`, `worse`, `due` and `over`. Older versions
+    wrote `joined` for `also`."""
+
+    what: Literal['new', 'also', 'joined', 'worse', 'known', 'due', 'over']
+    session: str                     # '' where a night stored none, and for a person's word
+    start: float                     # of the session, Unix time
+    said: str = ''
+
+
+class Incident(Strict):
+    """Faults that began together at one place, from the night that found them until all ended."""
+
+    number: int                      # of this results database, never used again
+    uuid: str                        # the same in every database that it is merged into
+    system: str
+    state: Literal['open', 'known', 'over'] = 'open'
+    key: list[str]                   # what its faults have in common, the word first
+    title: str = ''                  # 'c3: memory 8.5 % slower'; another one where a cell joins
+    where: Where = Where()
+    part: str = ''                   # of the machine; '' where it is not known
+    changes: list[Change] = []
+    begin: float = 0.0               # when its first fault began, Unix time; 0: an older version wrote it
+    faults: dict[str, Fault] = {}    # by cell and size
+    waits: NodeNames = []            # nodes that must be measured again: all of its cells ended
+    events: list[Event] = []         # oldest first
+    ack: str = ''                    # until when, by whom and why it is known
+    told: int = 0                    # so many events were told
+    called: int = 0                  # and given to `on_incident`
+    told_at: float = 0.0             # when it was told last, Unix time
+
+    @property
+    def opened(self) -> Event:
+        return self.events[0]
+
+    @property
+    def closed(self) -> Event | None:
+        return self.events[-1] if self.state == 'over' else None
+
+    @property
+    def cells(self) -> list[str]:
+        """Return the names of its cells."""
+        return list(dict.fromkeys(fault.cell for fault in self.faults.values() if fault.cell))
+
+    @property
+    def nodes(self) -> list[str]:
+        """Return the nodes that are to blame; none where it is no node's."""
+        return [node_name(name) for name in self.where.name.split(', ')] if self.where.kind == 'node' else []
+
+    @property
+    def left(self) -> dict[str, Fault]:
+        """Return the faults that have not ended."""
+        return {name: fault for name, fault in self.faults.items() if not fault.well}
+
+
+# ---- the table
+
+_TABLE = ('CREATE TABLE IF NOT EXISTS parity_incidents '
+          '(number INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT UNIQUE, system TEXT, changed REAL, json TEXT)')
+#: The last night of each system that was recorded.
+_NIGHTS = 'CREATE TABLE IF NOT EXISTS parity_nights (system TEXT PRIMARY KEY, session TEXT, start REAL)'
+_LAST = 'SELECT session, start FROM parity_nights WHERE system = ?'
+_EVERY = 'SELECT number, json FROM parity_incidents'
+_SELECT = f'{_EVERY} WHERE system = ? ORDER BY number'
+
+
+def of_system(system: str) -> list[Incident]:
+    """Return every incident of the system, over ones too, by number; none without a table.
+
+    Raises InfrastructureError where the database cannot be read."""
+    return _readable(database.query(_SELECT, system))
+
+
+def read(number: str) -> Incident:
+    """Return one incident. UsageError with the valid numbers where there is none of that number."""
+    stored = {row[0]: row for row in database.query(f'{_EVERY} ORDER BY number')}
+    if int(number) not in stored:
+        known = ', '.join(map(str, [*stored][-20:])) or 'none: ci/nightly opens them'
+        raise UsageError(f'no incident {number}; valid: {known}')
+    return _read(*stored[int(number)])
+
+
+def _read(number: int, text: str) -> Incident:
+    try:
+        return Incident.model_validate_json(text).model_copy(update={'number': number})
+    except ValueError:
+        raise InfrastructureError(f'{paths.database()}: incident {number} is not one that this parity can read; '
+                                  'perhaps a newer one wrote it') from None
+
+
+def _readable(stored: Iterable[tuple[int, str]]) -> list[Incident]:
+    """Return the incidents that can be read; a warning names each other one."""
+    found = []
+    for number, text in stored:
+        try:
+            found.append(_read(number, text))
+        except InfrastructureError as err:
+            database.warn(f'incident {number}', err)
+    return found
+
+
+@contextmanager
+def _writing() -> Iterator[sqlite3.Connection]:
+    """The database, which no other process writes meanwhile. All is written, or nothing."""
+    file = paths.database()
+    try:
+        with closing(sqlite3.connect(file, timeout=30, isolation_level=None)) as conn:
+            conn.execute('BEGIN IMMEDIATE')
+            conn.execute(_TABLE)
+            conn.execute(_NIGHTS)
+            yield conn
+            conn.execute('COMMIT')
+    except sqlite3.Error as err:
+        raise InfrastructureError(f'{file}: {err}: incidents are not recorded') from None
+
+
+def _write(conn: sqlite3.Connection, found: Iterable[Incident]) -> None:
+    for each in found:
+        row = each.uuid, each.system, time.time(), each.model_dump_json()
+        if each.number:
+            conn.execute('UPDATE parity_incidents SET changed = ?, json = ? WHERE uuid = ?', (*row[2:], row[0]))
+        else:
+            conn.execute('INSERT INTO parity_incidents (uuid, system, changed, json) VALUES (?, ?, ?, ?)', row)
+
+
+def change(updates: Mapping[int, Callable[[Incident], Mapping[str, Any]]],
+           write: Callable[[], object] = lambda: None) -> None:
+    """Store new fields of incidents, by number, and have ``write`` write what belongs to them. All is stored, or
+    nothing."""
+    if updates:
+        with _writing() as conn:
+            for number, update in updates.items():
+                found = _read(*conn.execute(f'{_EVERY} WHERE number = ?', (number,)).fetchone())
+                _write(conn, [found.model_copy(update=dict(update(found)))])
+            write()
+
+
+def record(system: str, session: str, start: float, after: Callable[[list[Incident]], Iterable[Incident]]
+           ) -> list[Incident]:
+    """Store what ``after`` makes of the incidents that are not over, and return all of the system.
+
+    ``session``: '' for a night that stored none. A session that is recorded already, or older than that one,
+    changes nothing."""
+    starts = database.starts()
+    with _writing() as conn:
+        last = conn.execute(_LAST, (system,)).fetchone()
+        if not session or last is None or start > starts.get(*last):
+            known = _readable(conn.execute(_SELECT, (system,)))
+            _write(conn, after([each for each in known if not each.closed]))
+            if session:
+                conn.execute('REPLACE INTO parity_nights VALUES (?, ?, ?)', (system, session, start))
+        return _readable(conn.execute(_SELECT, (system,)))
+
+
+def unrecorded(system: str) -> list[str]:
+    """Return the nights that were stored since the last one that was recorded, oldest first: each was killed.
+
+    Those that were stored before this was ever asked of the system count as recorded."""
+    starts = database.starts()
+    newest = next(reversed(starts), '')
+    with _writing() as conn:
+        conn.execute('INSERT OR IGNORE INTO parity_nights VALUES (?, ?, ?)',
+                     (system, newest, starts.get(newest, 0.0)))
+        last = starts.get(*conn.execute(_LAST, (system,)).fetchone())
+    later = filter(None, (database.brief(uuid) for uuid, start in starts.items() if start > last))
+    return [session.uuid for session in later if session.system == system and session.selection]

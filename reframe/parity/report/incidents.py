@@ -1,0 +1,86 @@
+"""Incidents in words: since when, what they wait for, their cells and their life."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+
+from parity.base import figures
+from parity.base.figures import counted, several
+from parity.base.text import columns
+from parity.records.incidents import Fault, Incident
+from parity.verdict import acks
+
+#: Changed facts, and cells, that are listed.
+_CHANGES, _CELLS = 4, 40
+
+Line = tuple[str, str]
+
+
+def since(incident: Incident) -> str:
+    """Return since when an incident is open, and what it waits for."""
+    newest = max(fault.seen for fault in (incident.left or incident.faults).values())
+    begin = f'since {_day(incident.opened.start)}'
+    late = incident.waits or _day(newest) < f'{datetime.date.today()}'
+    return f'{begin}, {waits(incident)}' if late else begin
+
+
+def waits(incident: Incident) -> str:
+    """Return what an open incident waits for, where none of its cells is bad tonight."""
+    newest = _day(max(fault.seen for fault in (incident.left or incident.faults).values()))
+    if incident.waits:
+        return f'in order elsewhere, not measured again on {several(incident.waits)} since {newest}'
+    return f'last measured bad {newest}'
+
+
+def _day(unix: float) -> str:
+    return f'{datetime.date.fromtimestamp(unix)}'
+
+
+def named(found: Iterable[Incident | int], kind: str) -> str:
+    """Return '2 known incidents: 3, 7'; '' for none."""
+    numbers = [str(getattr(each, 'number', each)) for each in found]
+    return f'{counted(len(numbers), f"{kind} incident")}: {", ".join(numbers)}' if numbers else ''
+
+
+def lines(incident: Incident) -> list[Line]:
+    """Return (text, style) for each line about one incident: what, where, its cells, its life, what to do."""
+    state = incident.state.upper() if incident.state != 'known' else f'KNOWN   acknowledged {incident.ack}'
+    found: list[Line] = [(f'incident {incident.number}   {incident.title}', 'bold'),
+                         (f'{state}   {"" if incident.closed else since(incident)}'.rstrip(), ''),
+                         *((line, '') for line in about(incident, _CELLS)), ('', '')]
+    for event in incident.events:
+        when = f'{datetime.datetime.fromtimestamp(event.start):%Y-%m-%d %H:%M}'
+        of = f' · session {event.session[:8]}' if event.session else ''
+        found.append((f'{when}   {event.what}{f": {event.said}" if event.said else ""}{of}', ''))
+    if not incident.closed and any(fault.word in acks.BAD for fault in incident.faults.values()):
+        undo = f'parity unack {incident.number}' if incident.state == 'known' else \
+            f'parity ack {incident.number} --until DATE --why TEXT'
+        found += [('', ''), (undo, '')]
+    return found
+
+
+def about(incident: Incident, most: int) -> list[str]:
+    """Return lines with the place, the part, the changes and at most so many cells of an incident."""
+    texts = [f'{label:8} {text}' for label, text in (
+        ('where', str(incident.where) if incident.where.kind else ''), ('part', incident.part),
+        *(('changed', str(change)) for change in incident.changes[:_CHANGES])) if text]
+    faults = worst(incident)
+    if not faults[:most]:
+        return texts
+    rest = f'and {counted(len(faults) - most, "more cell")}: parity show {incident.number} --json'
+    return texts + columns([*map(_fault, faults[:most])]) + ([rest] if faults[most:] else [])
+
+
+def worst(incident: Incident) -> list[Fault]:
+    """Return the cells of an incident, those that have not ended and the worst first."""
+    return sorted((f for f in incident.faults.values() if f.cell), key=lambda f: (f.well, -f.loss, f.cell))
+
+
+def _fault(fault: Fault) -> tuple[str, ...]:
+    (before, now), unit = figures.alike(fault.unit, fault.expected, fault.value)
+    before = f'{before} -> ' if fault.expected is not None else ''
+    figure = '' if fault.value is None else f'{before}{now} {unit}'
+    bad = f'{"known, " * fault.acknowledged}{fault.word}'
+    word = 'retired' if fault.retired else 'in order again' if fault.well else bad
+    return fault.cell, figure, figures.change(fault.value, fault.expected), word
