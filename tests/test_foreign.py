@@ -14,7 +14,7 @@ import pytest
 
 from conftest import TOP, shell
 from parity.base.errors import NothingMeasured, UsageError
-from parity.records import database
+from parity.records import database, history
 from parity.rfm import adopt
 from parity.session import imported
 
@@ -178,6 +178,9 @@ def judged(shared) -> tuple[Path, dict]:
         (folder / 'elsewhere').mkdir()
         (folder / 'elsewhere' / 'speed.py').write_text(SPEED)
         (folder / 'elsewhere' / 'helper.py').write_text('x = 1\n')
+        (folder / 'elsewhere' / 'src').mkdir()
+        for name in ('beside.dat', 'README.md', 'src/given.dat', 'src/.hidden'):
+            (folder / 'elsewhere' / name).write_text('x')
         stated = copy / 'systems' / 'local' / 'system.yaml'
         stated.write_text(stated.read_text().replace('partitions:', f"checks: ['{folder / 'elsewhere'}']\npartitions:", 1))
         with pytest.MonkeyPatch.context() as patch:
@@ -190,6 +193,14 @@ def judged(shared) -> tuple[Path, dict]:
 
     folder = shared.once('foreign', make)
     return folder, json.loads((folder / 'verdict.json').read_text())
+
+
+def test_what_a_test_was_given_is_stored_with_the_files_beside_it(judged, monkeypatch):
+    monkeypatch.setenv('PARITY_RESULTS', str(judged[0] / 'a check out' / 'results'))
+    rows = history.rows(database.uuids()).filter(check='Speed').collect()
+    given = json.loads(rows['work_facts'][0])
+    assert given['arguments'] == 'rate 100' and given['program'] == 'echo' and sorted(given['input']) == ['beside.dat', 'given.dat']
+    assert given['check'] and 'PARITY_SESSION' not in given['variable']
 
 
 @pytest.mark.parametrize('name', BODIES)

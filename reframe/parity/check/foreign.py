@@ -105,9 +105,9 @@ class Adopted(rfm.RegressionTestPlugin):
     def _parity_inputs(self):
         """Return a hash of each input file: beside the test, and of the classes that it extends."""
         sources = self.sourcesdir if isinstance(self.sourcesdir, str) else ''
-        bases = {sys.modules[base.__module__] for base in type(self).__mro__
-                 if base.__module__.partition('.')[0] not in ('reframe', 'parity', 'builtins', 'abc')}
-        files = {getattr(module, '__file__', None) for module in bases - {sys.modules[type(self).__module__]}}
+        modules = {base.__module__ for base in type(self).__mro__} - {type(self).__module__}
+        files = {getattr(sys.modules.get(name), '__file__', None) for name in modules
+                 if name.partition('.')[0] not in ('reframe', 'parity')}
         return {**identity.inputs(self.prefix, sources),
                 **{Path(file).name: identity.version(file) for file in sorted(filter(None, files))}}
 
