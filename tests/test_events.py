@@ -120,7 +120,7 @@ def test_a_level_is_begun_by_hand_listed_and_what_it_measures_is_normal(stored, 
 @pytest.mark.parametrize('words, message', [
     (['Toyy.hlp', '--since', day(PAST + 5), '--why', 'moved'], f"no cell 'Toyy.hlp' in the newest sessions; the nearest: {HPL}"),
     (['hpl', '--since', '2999-01-01', '--why', 'moved'], '--since 2999-01-01: that day has not come; today is '),
-    (['hpl', '--since', day(PAST), '--why', 'moved'], f'--since {day(PAST)}: the nights of {HPL} begin on {day(PAST)}; valid is a later day, up to '),
+    (['hpl', '--since', day(PAST), '--why', 'moved'], f'--since {day(PAST)}: the nights of {HPL} begin on {day(PAST)}; a level begins on a later day'),
     (['hpl', '--since', 'soon', '--why', 'moved'], "--since 'soon': must be a day such as "),
     (['hpl', '--since', day(PAST + 5)], "--why '': must say in three letters or more what happened"), ([], 'name the cell: parity level CELL')])
 def test_a_level_that_cannot_be_one_is_refused(stored, site, words, message):

@@ -31,8 +31,7 @@ def add(wanted: str, since: str, why: str, by: str, system: str) -> None:
     if (first := _first(cell)) is None:
         raise UsageError(f'{name} was never measured: a level begins between two nights')
     if day <= first:
-        raise UsageError(f'--since {day}: the nights of {name} begin on {first}; valid is a later day, '
-                         f'up to {today}')
+        raise UsageError(f'--since {day}: the nights of {name} begin on {first}; a level begins on a later day')
     said = by_hand.Level(cell=name, since=day, why=why, by=by)
     file = by_hand.write(cell.system, [said])
     note = '' if cell.reference is None else '; its accepted bounds judge it on'
