@@ -1,0 +1,46 @@
+"""Live through nights of a made-up system, quiet ones and ones with planted faults; print what an operator saw.
+
+Exit code 1 if a figure is not what is wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from dev.life import lived, score
+from parity.base import errors
+
+DAYS, _FEW_DAYS = 180, 60
+#: The first seed, and how many follow it.
+SEED, LIVES = 1, 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog='ci/operating-curve --life', description=__doc__)
+    parser.add_argument('--small', action='store_true', help=f'few cells, {_FEW_DAYS} days, one life of each kind')
+    parser.add_argument('--seed', type=int, default=SEED, help='the first of the seeds (default %(default)s)')
+    parser.add_argument('--lives', type=int, help=f'so many of each kind (default {LIVES})')
+    parser.add_argument('--kind', choices=('quiet', 'planted'), help='only these')
+    parser.add_argument('--examples', type=int, default=0, metavar='N', help='name so many of what misses')
+    chosen = parser.parse_args()
+    days, count = (_FEW_DAYS, 1) if chosen.small else (DAYS, LIVES)
+    seeds = range(chosen.seed, chosen.seed + (chosen.lives or count))
+    missed = []
+    for kind, rows in (('quiet', score.QUIET), ('planted', score.PLANTED)):
+        if chosen.kind not in (None, kind):
+            continue
+        lives = [lived.apart(seed, days, kind == 'quiet', chosen.small) for seed in seeds]
+        missed += score.table(f'{kind}, {days} days', rows, lives)
+        for life in lives if kind == 'planted' else ():
+            score.of_faults(life)
+        print(f'\nCPU: {", ".join(f"{life.cpu:.0f} s" for life in lives)}; the last verdict: '
+              f'{", ".join(f"{life.last:.1f} s" for life in lives)}', flush=True)
+    print(f'\n{"not " if missed else ""}as wanted')
+    for name, share in missed:
+        print(f'- {name}', *share.examples[:chosen.examples], sep='\n    ')
+    sys.exit(errors.REGRESSED if missed else errors.OK)
+
+
+if __name__ == '__main__':
+    errors.told(main)
