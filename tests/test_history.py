@@ -29,6 +29,23 @@ def test_every_figure_of_a_system_oldest_first_but_of_what_failed_and_was_tried_
     assert hpl(nights=1).select('session', 'rerun_of').rows() == [('b', ''), ('d', 'b')], 'a rerun comes with its night'
 
 
+def test_a_night_and_its_reruns_are_one_file_which_later_reruns_and_removed_ones_renew(stored):
+    def files():
+        return sorted(file.name.count('.') for file in (paths.results() / 'cache').rglob('a.*parquet'))
+    stored('a', case(100.0))
+    stored('b', case(98.0), case(97.0), parity_rerun_of='a')
+    wanted = [('a', 100.0), ('b', 98.0), ('b', 97.0)]
+    assert hpl().select('session', 'value').rows() == wanted and files() == [1, 2]
+    stored('c', case(96.0), parity_rerun_of='a')
+    stored('d', case(95.0))
+    assert hpl().select('session', 'value').rows() == [*wanted, ('c', 96.0), ('d', 95.0)] and files() == [1, 2]
+    stored('e', case(94.0), parity_rerun_of='a')
+    assert hpl()['session'].to_list() == ['a', 'b', 'b', 'c', 'd', 'e'], 'in the order of storing'
+    sqlite3.connect(paths.database()).execute('DELETE FROM sessions WHERE uuid = "b"').connection.commit()
+    assert hpl().select('session', 'value').rows() == [('a', 100.0), ('c', 96.0), ('d', 95.0), ('e', 94.0)] and files() == [1, 2]
+    assert [database.nights([*database.starts()])] == [[['a', 'c'], ['d'], ['e']]] and len(database.files_of('a')) == 3
+
+
 def test_a_session_is_read_once_and_one_that_was_taken_away_is_gone(stored, monkeypatch):
     stored('a', case(1.0, parity={'node': {'node': 'v3', 'kernel': '6.1.187'}}), parity_rerun_of='b')
     first = database.brief('a')

@@ -18,6 +18,7 @@ from parity.base.errors import InfrastructureError, UsageError
 from parity.base.files import Lock
 from parity.records import database
 from parity.session import retain
+from stored import case as stored_case
 
 NOW = time.time()
 DAY = 86400
@@ -95,6 +96,14 @@ def test_old_sessions_go_but_the_newest_of_each_system(results):
     assert database.uuids() == ['e', 'c'] and retain.prune(NOW - 100 * DAY, dry_run=False) == 0
     with closing(sqlite3.connect(paths.database())) as conn:
         assert conn.execute('SELECT COUNT(*) FROM testcases').fetchone() == (2,)
+
+
+def test_a_night_goes_and_stays_with_its_reruns(stored):
+    first, again = stored.add(stored_case()), stored.add(stored_case(), parity_rerun_of='00000000-0')
+    newest, rerun = stored.add(stored_case()), stored.add(stored_case(), parity_rerun_of='00000002-0')
+    starts = database.starts()
+    assert retain.prune(starts[again], dry_run=False) == 2 and database.uuids() == [newest, rerun], first
+    assert retain.prune(starts[rerun] + DAY, dry_run=False) == 0 and database.uuids() == [newest, rerun]
 
 
 def test_the_command_keeps_sessions_unless_it_is_told(results):

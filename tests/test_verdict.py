@@ -15,7 +15,7 @@ from parity.base.errors import UsageError
 from parity.compare.pairs import Pair
 from parity.nightly import run as again_tonight
 from parity.plan import PlannedCase
-from parity.records import history, record
+from parity.records import database, history, record
 from parity.report import answer
 from parity.system import systems
 from parity.verdict import budget, judge, terminal
@@ -230,6 +230,7 @@ def test_accepted_bounds_are_counted_and_a_low_night_is_worth_another_run_that_i
     cell, verdict = hpl()
     assert cell.suspicious and again_tonight.runs(systems.read('local'), verdict.session.uuid, [cell], ['-r'])
     nights(1, 0.93, parity_rerun_of=verdict.session.uuid)
+    assert judge.newest(database.uuids()[-1]).session.uuid == verdict.session.uuid, 'a rerun is judged with its night'
     cell, verdict = hpl()
     assert verdict.session.uuid == 'night-0045' and not cell.suspicious
 

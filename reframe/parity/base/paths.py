@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import subprocess
@@ -33,10 +34,15 @@ def programs() -> Path:
     return root() / 'jobs' / 'programs'
 
 
+@functools.cache
+def _resolved(named: str) -> Path:
+    return Path(named).resolve()
+
+
 def results() -> Path:
     """Return the folder that every run writes to: results/ at the top, or ``PARITY_RESULTS``."""
     named = os.environ.get('PARITY_RESULTS')
-    folder = Path(named).resolve() if named else root() / 'results'
+    folder = _resolved(os.path.abspath(named)) if named else root() / 'results'
     if folder.exists() and not folder.is_dir():
         raise InfrastructureError(f'{folder}: not a folder; PARITY_RESULTS names where results go')
     return folder

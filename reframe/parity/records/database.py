@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import json
 import os
 import sqlite3
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -168,14 +169,15 @@ def partitions() -> list[str]:
 
 
 def sessions_of(system: str, partition: str, days: float, until: str = '') -> list[str]:
-    """Return the sessions with cases of the partition, the newest last: those of the ``days`` days before the
-    newest, or before the session ``until``, these included."""
+    """Return the nights with cases of the partition, the newest last: those of the ``days`` days before the
+    newest, or before the session ``until``, these included. Their reruns are left out."""
     having = {u for u, in query('SELECT DISTINCT session_uuid FROM testcases WHERE system = ? AND partition = ?',
                                  system, partition)}
     known = starts()
     found = [u for u in known if u in having]
     end = known.get(until) if until else known[found[-1]] if found else None
-    return [u for u in found if end is not None and end - days * 86400 <= known[u] <= end]
+    found = [u for u in found if end is not None and end - days * 86400 <= known[u] <= end]
+    return [u for u in found if (session := brief(u)) and not session.rerun_of]
 
 
 def uuid(session: str = '') -> str:
@@ -240,7 +242,15 @@ def file(uuid: str, ending: str) -> Path:
 
 def files_of(uuid: str) -> list[Path]:
     """Return the files that the cache has of a session, those of older versions too."""
-    return [each for each in (paths.results() / 'cache' / 'sessions').glob('*/*') if each.stem == uuid]
+    return [*(paths.results() / 'cache' / 'sessions').glob(f'*/{uuid}.*')]
+
+
+def cached(uuid: str) -> bool:
+    """Return whether the cache has the session."""
+    try:
+        return file(uuid, 'json').exists()
+    except Unreadable:
+        return False
 
 
 def keep(session: Session) -> Session:
@@ -255,13 +265,37 @@ def brief(uuid: str) -> Session | None:
     """The session without plan and runs; None, and one warning, where parity cannot read it."""
     try:
         try:
-            said = json.loads(file(uuid, 'json').read_bytes())
-            return Session(**{**said, 'software': tuple(said['software']), 'runs': ()})
+            kept = file(uuid, 'json')
+            return _brief(kept, kept.stat().st_mtime_ns)
         except (OSError, *MALFORMED):
             return keep(read(uuid))
     except Unreadable as err:
         warn(uuid, err)
         return None
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _brief(kept: Path, changed: int) -> Session:
+    """Read a session's file; one that was not ``changed`` is read once."""
+    said = json.loads(kept.read_bytes())
+    return Session(**{**said, 'software': tuple(said['software']), 'runs': ()})
+
+
+def night_of(uuid: str, known: Collection[str]) -> str:
+    """Return the session among ``known`` that this one confirms; itself where it confirms none."""
+    session = brief(uuid)
+    return session.rerun_of if session and session.rerun_of in known else uuid
+
+
+def nights(uuids: Iterable[str]) -> list[list[str]]:
+    """Return these sessions, each with those of its reruns that follow it; a warning names each unreadable one."""
+    found: list[list[str]] = []
+    for session in filter(None, map(brief, uuids)):
+        if found and session.rerun_of == found[-1][0]:
+            found[-1].append(session.uuid)
+        else:
+            found.append([session.uuid])
+    return found
 
 
 def sessions(system: str, last: int | None = None) -> list[Session]:

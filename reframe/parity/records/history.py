@@ -9,8 +9,9 @@ import hashlib
 import io
 import json
 import os
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def load(system: str, nights: int | None = None, disturbed: bool = False) -> pl.
     The columns are SCHEMA's. Disturbed runs are left out unless asked for. A session that cannot be read is left
     out, with a warning that names it. InfrastructureError where the database cannot be read."""
     starts = database.starts()
-    frame = _loaded(system, tuple(_files(starts)), tuple(starts.items()))
+    frame = _loaded(system, tuple(_of_nights([*starts])), tuple(starts.items()))
     if nights is not None:
         own = frame.filter(rerun_of='').unique('session').sort('start').tail(nights)['session'].implode()
         frame = frame.filter(pl.col('session').is_in(own) | pl.col('rerun_of').is_in(own))
@@ -84,13 +85,37 @@ def _loaded(system: str, found: tuple[Path, ...], starts: tuple[tuple[str, float
     if not found:
         return pl.DataFrame(schema=SCHEMA)
     of_system = 'declared', pl.col('system') == system, pl.col('value').is_not_null()
-    frames = [pl.scan_parquet(file).filter(*of_system).select(SCHEMA.keys()).sort('run', maintain_order=True)
-              for file in found]            # they are in order: one sort of all needs twice the memory
+    order = pl.col('session').rle_id(), 'run'   # the files are in order: one sort of all needs twice the memory
+    frames = [pl.scan_parquet(file).filter(*of_system).select(SCHEMA.keys()).sort(order, maintain_order=True)
+              for file in found]
     frame = pl.concat(frames).collect()
     said, known = dict(frame.select('session', 'start').unique().iter_rows()), dict(starts)
     if moved := {uuid: known[uuid] for uuid, start in said.items() if start != known[uuid]}:   # by a wrong clock
         frame = frame.with_columns(start=pl.col('session').replace_strict(moved, default=pl.col('start')))
     return frame
+
+
+def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:
+    """Yield the files of sessions, in order: one for a night with its reruns, as many small files are read slowly.
+
+    Each session has its file, too: that of a night is made of these."""
+    _files(uuid for uuid in uuids if not database.cached(uuid))
+    for night in database.nights(uuids):
+        if not night[1:]:
+            yield from _files(night)
+            continue
+        digest = f'{zlib.crc32(" ".join(night).encode()):08x}'
+        file = database.file(night[0], f'{digest}.parquet')
+        if not _whole(file):
+            own = _files(night)
+            if not all(map(database.cached, night)):        # a plan may come back
+                yield from own
+                continue
+            for old in file.parent.glob(f'{night[0]}.*.parquet'):       # with fewer reruns
+                old.unlink(missing_ok=True)
+            pl.concat([pl.read_parquet(each) for each in own]).write_parquet(kept := io.BytesIO())
+            files.write(file, kept.getvalue())
+        yield file
 
 
 def _files(uuids: Iterable[str]) -> list[Path]:

@@ -19,16 +19,18 @@ from parity.session import recovery
 
 
 def prune(before: float, dry_run: bool) -> int:
-    """Remove the sessions begun before ``before`` (Unix time, s; parity.records.database.starts), but the newest
-    of each system, with their plans and their cache. Return how many."""
+    """Remove the nights begun before ``before`` (Unix time, s; parity.records.database.starts), but the newest of
+    each system, with their reruns, their plans and their cache. Return how many sessions."""
     if not database.uuids():
         return 0
     # of the columns beside a MAX, SQLite takes those of the row that has it
     newest = ('SELECT session_uuid, MAX(sessions.rowid) FROM testcases JOIN sessions '
               'ON sessions.uuid = session_uuid GROUP BY system')
     with _database() as conn:
-        keep = {uuid for uuid, _ in conn.execute(newest)}
-        old = [uuid for uuid, start in database.starts().items() if start < before and uuid not in keep]
+        starts = database.starts()
+        nights = {uuid: database.night_of(uuid, starts) for uuid in starts}
+        keep = {nights[uuid] for uuid, _ in conn.execute(newest)}
+        old = [uuid for uuid, night in nights.items() if starts[night] < before and night not in keep]
         if old and not dry_run:
             plans = [_plan(conn, uuid) for uuid in old]
             conn.executemany('DELETE FROM sessions WHERE uuid = ?', [(uuid,) for uuid in old])

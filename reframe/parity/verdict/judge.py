@@ -42,12 +42,13 @@ JUDGED = {'ok', 'blind', 'improved', 'regressed', 'impossible', 'wrong'}
 def newest(session: str = '', system: str = '') -> Verdict:
     """Return the verdict on the newest session, of ``system`` where it is given, or on the one named.
 
-    ``session``: the beginning of a uuid. Raises UsageError for an unknown system, NothingMeasured for one
-    without a session."""
+    ``session``: the beginning of a uuid; a rerun is judged with its night. Raises UsageError for an unknown
+    system, NothingMeasured for one without a session."""
     if system and (known := database.newest(systems.read(system).name)) is None:
         raise NothingMeasured(f'{paths.database()}: no session of {system} is stored; '
                               f'run: ci/nightly --system {system}')
-    return judged(database.read(known.uuid if system else database.uuid(session)))
+    uuid = known.uuid if system else database.uuid(session)
+    return judged(database.read(database.night_of(uuid, database.uuids()) if session else uuid))
 
 
 def not_older(verdict: Verdict, seconds: float, stated: str) -> Verdict:
