@@ -5,6 +5,7 @@ ci/nightly writes it at its end, and `parity ack`. One JSON text is an incident.
 from __future__ import annotations
 
 import datetime
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -151,6 +152,8 @@ _TABLE = ('CREATE TABLE IF NOT EXISTS parity_incidents '
 _NIGHTS = 'CREATE TABLE IF NOT EXISTS parity_nights (system TEXT PRIMARY KEY, session TEXT, start REAL)'
 _LAST = 'SELECT session, start FROM parity_nights WHERE system = ?'
 _EVERY = 'SELECT number, json FROM parity_incidents'
+#: Only an incident has a state: this is in the text of one that is over.
+_OVER = '"state":"over"'
 _SELECT = f'{_EVERY} WHERE system = ? ORDER BY number'
 
 
@@ -159,6 +162,21 @@ def of_system(system: str) -> list[Incident]:
 
     Raises InfrastructureError where the database cannot be read."""
     return _readable(database.query(_SELECT, system))
+
+
+def at(system: str, session: str, start: float) -> tuple[list[Incident], set[int]]:
+    """Return the incidents that were open when a session was judged, and those that it ended; then the numbers of
+    those that were over."""
+    if not (stored := database.query(_SELECT, system)):
+        return [], set()
+    starts, ended = database.starts(), set()
+    now = starts.get(session, start)
+    for number, text in stored:
+        if _OVER in text:
+            event = json.loads(text)['events'][-1]
+            ended |= {number} if starts.get(event['session'], event['start']) < now else set()
+    known = _readable(row for row in stored if row[0] not in ended)
+    return [each for each in known if starts.get(each.opened.session, each.opened.start) <= now], ended
 
 
 def read(number: str) -> Incident:
@@ -235,8 +253,8 @@ def record(system: str, session: str, start: float, after: Callable[[list[Incide
     with _writing() as conn:
         last = conn.execute(_LAST, (system,)).fetchone()
         if not session or last is None or start > starts.get(*last):
-            known = _readable(conn.execute(_SELECT, (system,)))
-            _write(conn, after([each for each in known if not each.closed]))
+            known = _readable(row for row in conn.execute(_SELECT, (system,)) if _OVER not in row[1])
+            _write(conn, after(known))
             if session:
                 conn.execute('REPLACE INTO parity_nights VALUES (?, ?, ?)', (system, session, start))
         return _readable(conn.execute(_SELECT, (system,)))

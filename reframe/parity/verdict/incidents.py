@@ -517,20 +517,6 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
 
 # ---- the incidents of a verdict
 
-def at(system: str, session: str, start: float) -> tuple[list[Incident], set[int]]:
-    """Return the incidents that were open when a session was judged, and those that it ended; then the numbers of
-    those that were over."""
-    if not (every := table.of_system(system)):
-        return [], set()
-    starts = database.starts()
-    now = starts.get(session, start)
-
-    def began(event: Event) -> float:
-        return starts.get(event.session, event.start)
-    ended = {each.number for each in every if each.closed and began(each.closed) < now}
-    return [each for each in every if began(each.opened) <= now and each.number not in ended], ended
-
-
 def numbered(cells: list[Cell], known: Sequence[Incident], session: str, start: float) -> list[Cell]:
     """Return the cells, the bad ones with the number of the incident that they fit, of those of the session."""
     places, together = Places(cells), near()

@@ -22,6 +22,7 @@ from parity.compare.model import Outcome
 from parity.plan import OWN, Plan, PlannedCase
 from parity.plan.identity import undistributed
 from parity.records import database, outset, record
+from parity.records import incidents as table
 from parity.records.outset import CELL, PLANNED, planned
 from parity.records.record import Key
 from parity.records.record import Session as Record
@@ -99,7 +100,7 @@ def _judged(session: Record) -> Verdict:
     if declared:
         from parity.compare import join
         outcomes = join.of_session(system, uuid, planned.cases, confidence=1 - 2 * shared.rate)
-    known, over = incidents.at(system.name, uuid, session.start)
+    known, over = table.at(system.name, uuid, session.start)
     cells = incidents.numbered(cells, known, uuid, session.start) if known else cells
     cells, faults = acks.applied(cells, system.name, today, over)
     coverage, trust = _coverage(cells, planned, _absent_programs(session), spack), _trust(cells, shared, session)
