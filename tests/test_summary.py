@@ -7,7 +7,7 @@ import time
 import pytest
 
 from commands import parity, process
-from parity.records.incidents import Event, Fault, Incident
+from parity.records.incidents import Change, Event, Fault, Incident
 from parity.report import summary
 from parity.verdict import incidents, judge
 from stored import case
@@ -25,19 +25,21 @@ def nights(stored, *values: float, ago: int = 0, recorded: bool = True, **other)
             incidents.record(judge.newest(), 'local')
 
 
-def incident(number: int, opened: int, over: int | None = None, word: str = 'regressed', ack: str = '') -> Incident:
+def incident(number: int, opened: int, over: int | None = None, word: str = 'regressed', ack: str = '', changed: str = '') -> Incident:
     """An incident of these nights, which are a day apart."""
     events = [Event(what='new', session='', start=opened * DAY), *([Event(what='known', session='', start=opened * DAY, said=ack)] if ack else []),
               *([Event(what='over', session='', start=over * DAY)] if over is not None else [])]
     return Incident(number=number, uuid=str(number), system='local', key=[word], state='open' if over is None else 'over', ack=ack,
-                    faults={'x': Fault(word=word, since=0, seen=0)}, events=events)
+                    faults={'x': Fault(word=word, since=0, seen=0)}, events=events,
+                    changes=[Change(fact=changed, old='1', new='2', since=opened * DAY)] if changed else [])
 
 
 @pytest.mark.parametrize('found, false, young', [
-    (incident(1, 2, 5), [1], 0), (incident(1, 2, 6), [], 0), (incident(1, 2), [], 0), (incident(1, 8), [], 1),
+    (incident(1, 2, 9), [1], 0), (incident(1, 2, 10), [], 0), (incident(1, 2), [], 0), (incident(1, 8), [], 1),
     (incident(1, 2, 3, word='failed'), [], 0), (incident(1, 2, 3, ack='until 2030-01-01 by me: a fan'), [], 0),
-    (incident(1, 2, ack='until 2030-01-01 by me: false alarm'), [1], 0)],
-    ids=['three nights', 'four nights', 'never over', 'yesterday', 'failed', 'a known fault', 'called false'])
+    (incident(1, 2, ack='until 2030-01-01 by me: false alarm'), [1], 0),
+    (incident(1, 2, 5, changed='kernel'), [], 0), (incident(1, 2, 5, changed='nodes'), [1], 0)],
+    ids=['seven nights', 'eight nights', 'never over', 'yesterday', 'failed', 'a known fault', 'called false', 'another kernel', 'other nodes'])
 def test_an_alarm_proves_false(found, false, young):
     told = summary.false_alarms([found], [night * DAY for night in range(11)], 30, 2.0)
     assert ([each.number for each in told.false], told.young, told.allowed) == (false, young, 2.0)
@@ -53,7 +55,7 @@ def test_a_week_with_an_incident_that_came_and_went_and_one_that_stays(stored):
     done = process('summary', '--since', '7d')
     assert done.returncode == 0, done.stderr
     said = ' '.join(done.stdout.split())
-    for part in ('7 sessions, 2 new incidents, 1 over, 1 not over.', 'new 1: local:default: compute 20 % slower (1 cell; since', 'over 1: local',
+    for part in ('7 sessions, 2 new incidents, 1 over, 1 not over.', 'new 1: local:default: compute 20 % slower (1 cell; since', ', over ',
                  'nights 7 days with a session', 'nodes 1 of 1 measured', '2 of 2 planned cells were measured',
                  'alarms 1 of 2 proved false (1), 1 too young to tell; the budget allows 0.23'):
         assert part in said, f'{part}\n{done.stdout}'

@@ -18,17 +18,20 @@ from parity.base.figures import counted, several
 from parity.base.text import visible
 from parity.records import database, history
 from parity.records.incidents import Incident, of_system
-from parity.records.outset import CELL, cell_id
+from parity.records.outset import CELL, NAME, cell_id
 from parity.records.record import Session
+from parity.refs import accepted
+from parity.refs.accepted import Accepted
 from parity.report import export, nodes
 from parity.report.answer import WIDTH
 from parity.stats import interval
 from parity.system import systems
 from parity.verdict import budget, judge
 from parity.verdict import nodes as standing
+from parity.verdict.incidents import HARMLESS
 
-#: An alarm is false where all was well again so many nights later or sooner, and nobody acknowledged it ...
-BY_ITSELF = 3
+#: An alarm is false where it was over so many nights later or sooner by itself ...
+BY_ITSELF = 7
 #: ... or where the reason of its acknowledgement begins so.
 _SAID = re.compile(r'.*: *false\b', re.I)
 #: The intervals of all cells hold together with so much confidence.
@@ -66,8 +69,8 @@ def of(system: str, seconds: float) -> tuple[str, list[tuple[str, str]]]:
 def _notes(system: str, since: float, every: list[Session], nights: list[Session],
            found: tuple[list[Incident], ...]) -> Iterator[tuple[str, str]]:
     new, over, left = found
-    for label, own in (('new', new), ('over', over), ('not over', [each for each in left if each not in new])):
-        yield from ((label, _incident(each)) for each in own)
+    for label, own in (('new', new), ('over', over), ('not over', left)):
+        yield from ((label, _incident(each)) for each in own if label == 'new' or each not in new)
     if not nights:
         last = f'the last one began {_day(every[-1].start)}' if every else 'none is stored'
         yield 'nights', f'no session in these days: {last}; is the timer running? (parity doctor)'
@@ -164,29 +167,41 @@ def _shift(row: dict[str, Any], confidence: float) -> tuple[str, float] | None:
     return cell_id(row, True), (found.ratio if row['better'] == 'higher' else 1 / found.ratio) - 1
 
 
-def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float, a_month: float) -> Alarms:
-    """Sort the alarms of ``days``; ``nights``: when each night began.
+def false_alarms(known: Sequence[Incident], nights: Sequence[float], days: float, a_month: float,
+                 references: Sequence[Accepted] = ()) -> Alarms:
+    """Sort the alarms of ``days``; ``nights``: when each night began. ``references``: those of the system.
 
-    Only slower figures count: chance makes no program fail. False is what was measured well again after BY_ITSELF
-    nights at most without an acknowledgement, and what an acknowledgement calls false."""
+    Only slower figures count: chance makes no program fail. False is an incident that was over after BY_ITSELF
+    nights at most by itself, and one that an acknowledgement calls false. By itself: nobody acknowledged it or
+    accepted a value of its cells, and nothing that can slow a machine changed as it began."""
     chance = [each for each in known if {fault.word for fault in each.faults.values()} == {'regressed'}]
     said = {each.number: [each.ack, *(event.said for event in each.events if event.what == 'known')]
             for each in chance}
     called = {number for number, acks in said.items() if any(map(_SAID.match, acks))}
     acked = {number for number, acks in said.items() if acks[1:] or acks[0]}
+    values = [((each.partition, each.check, each.metric), each.provenance.date)
+              for each in references if each.provenance]
+
+    def explained(each: Incident) -> bool:
+        parts = [NAME.fullmatch(cell) for cell in each.cells]
+        own = {found.group('partition', 'check', 'metric') for found in parts if found}
+        begin = datetime.date.fromtimestamp(each.opened.start)
+        return each.number in acked or any(change.fact not in HARMLESS for change in each.changes) or \
+            any(cell in own and begin <= day for cell, day in values)
 
     def lasted(each: Incident) -> int:
         end = each.closed.start if each.closed else math.inf
         return sum(each.opened.start < night <= end for night in nights)
     false = [each for each in chance if each.number in called or
-             each.closed and not each.closed.said and each.number not in acked and lasted(each) <= BY_ITSELF]
+             each.closed and not each.closed.said and not explained(each) and lasted(each) <= BY_ITSELF]
     young = sum(not each.closed and each.number not in acked and lasted(each) < BY_ITSELF for each in chance)
     return Alarms(len(chance), false, young, a_month * days / budget.NIGHTS)
 
 
 def _alarms(system: str, since: float, every: Sequence[Session], new: Sequence[Incident]) -> str:
     days = (time.time() - since) / _DAY
-    found = false_alarms(new, [night.start for night in every], days, systems.read(system).alarms.a_month)
+    found = false_alarms(new, [night.start for night in every], days, systems.read(system).alarms.a_month,
+                         accepted.of_system(system))
     if not found.all:
         return f'none; the budget allows {found.allowed:.2g} false ones in these days'
     count, mean = len(found.false), found.allowed

@@ -36,7 +36,7 @@ NIGHTS = 3
 #: How far a cell came: one that came farther than its fault shows that the fault is over.
 _RUNGS = {'missing': 0, 'failed': 1, 'disturbed': 1, 'wrong': 2, 'impossible': 2, 'regressed': 3}
 #: Facts that change without slowing a machine; and those that slow any part.
-_HARMLESS, _EVERY_PART = ('nodes', 'parity', 'ReFrame'), ('kernel', 'mitigations', 'microcode', 'firmware')
+HARMLESS, _EVERY_PART = ('nodes', 'parity', 'ReFrame'), ('kernel', 'mitigations', 'microcode', 'firmware')
 #: How the reasons begin of failures that are a node's, and of those that are a case's.
 _OF_NODE = 'a node '
 _OF_CASE = ('time limit', 'deadline', 'CPU time limit', 'memory exceeded', 'virtual memory')
@@ -242,7 +242,7 @@ def _marks(key: Sequence[str], where: Where, changes: Iterable[Change], begin: f
     if where.kind:
         yield from ((node, place) if node else (node, place, part) for place in where.name.split(', '))
     yield from ((node, c.fact, c.old, c.new, '' if c.fact in _EVERY_PART else part) for c in changes
-                if c.fact not in _HARMLESS and bool(c.nodes) >= node and together(c.since, begin))
+                if c.fact not in HARMLESS and bool(c.nodes) >= node and together(c.since, begin))
 
 
 def _of_node(key: Sequence[str], where: Where, part: str) -> tuple | None:
