@@ -20,12 +20,13 @@ from parity.nightly import run
 from parity.nightly.notify import Notifier
 from parity.plan import Plan, PlannedCase
 from parity.records import outset
+from parity.records.incidents import Incident, of_system
 from parity.records.outset import cell_id, parameters
 from parity.refs import accept, accepted, propose
 from parity.rfm import store
 from parity.system import systems
-from parity.verdict import cause, incidents, judge, nights
-from parity.verdict.model import Cell, Incident, Verdict, names
+from parity.verdict import cause, judge, nights
+from parity.verdict.model import Cell, Verdict, names
 
 #: A verdict imports some of these late; they must be loaded before `Site` replaces the clock.
 __all__ = ['Incident', 'PlannedCase', 'Site', 'Verdict', 'group_of', 'join', 'nights']
@@ -185,7 +186,7 @@ class Site:
         return f'{_Days.real.fromtimestamp(unix)}'
 
     def incidents(self) -> list[Incident]:
-        return incidents.of_system(SYSTEM)
+        return of_system(SYSTEM)
 
     def acknowledge(self, number: int, days: int, why: str) -> None:
         until = _Days.real.fromtimestamp(_Days.now) + datetime.timedelta(days)
